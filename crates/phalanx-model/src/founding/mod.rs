@@ -1,7 +1,8 @@
-//! Founding: named processes decide the first view of a cell, with a directory each that outlives them, or does not.
+//! Founding: named processes decide the first view of a cell. Each has a directory that outlives it, unless that is
+//! emptied.
 //!
-//! Ballots are led by any founder. Messages are not queued: whoever handles one reads what its sender put on record, at
-//! any later time or never. What follows view 1 is abstract: a quorum of a view decides the next one in one step.
+//! Any founder may lead a ballot. Messages are not queued: the receiver of one reads what its sender put on record, at
+//! any later time or never. Views after the first are abstract: a quorum of a view decides the next one in one step.
 
 mod property;
 mod rule;
@@ -13,56 +14,58 @@ use stateright::{Model, Property};
 pub use property::{CAN_FINISH, ONE_LIST, ONE_PRIMARY};
 pub use state::{Action, Disk, Phase, Process, State, Try};
 
-/// The most founders' names.
+/// Most founders' names.
 pub const NAMES: usize = 3;
 /// Places for processes: one for each name, one for a second process of a name, one for a process that founds nothing.
 pub const SLOTS: usize = NAMES + 2;
-/// Where the second process of a name runs.
+/// The slot in which the second process of a name runs.
 pub const TWIN: usize = NAMES;
-/// Where the process runs that only joins.
+/// The slot in which the process runs that only joins.
 pub const JOINER: usize = NAMES + 1;
-/// The most ballots: one more than are explored.
+/// Most ballots: one more than are explored.
 pub const BALLOTS: usize = 4;
 
-/// A rule of founding that is missing or replaced by a wrong one, or an assumption that does not hold.
+/// A rule of founding that is missing or replaced by a wrong one, or an assumption that does not hold. Each variant
+/// states the wrong behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// A list needs the acceptance of a majority, not of all.
     MajorityAccepts,
-    /// Half of the names confirm a list, if the first is among them.
+    /// Half of the names confirm a list if the first name is among them.
     FirstHalfConfirms,
-    /// A leader proposes a list of its own, whatever it is told of marks.
+    /// A leader proposes a list of its own, whatever markers are reported.
     IgnoresMarks,
-    /// A list is confirmed by whoever accepted it, a later promise notwithstanding.
+    /// A process that accepted a list confirms it even after it promised a later ballot.
     ConfirmsRenounced,
-    /// A confirmation counts before its mark is synced.
+    /// A confirmation counts before its marker is synced.
     MarkAfter,
-    /// A founder that is taken in by a cell sets no mark.
+    /// A founder that joins a cell writes no marker.
     JoinsUnmarked,
-    /// A process that heard a member of its cell founds as before.
+    /// A process that heard a member of its cell may still found.
     HeardDoesNotCount,
-    /// What was heard is forgotten in a restart.
+    /// A restart forgets that a member was heard.
     HeardIsForgotten,
-    /// The death of the one that was heard is enough to found again.
+    /// The death of the one member that was heard is enough to found again.
     BuriesOne,
-    /// Lists of names are not compared.
+    /// The leaders' lists of founders are not compared.
     ListsNotCompared,
     /// A living process does not notice that its directory was emptied.
     NotRestored,
-    /// A leader adopts what was accepted, though nobody has a mark of it.
+    /// A leader adopts an accepted list that no process has a marker of.
     AdoptsUnmarked,
-    /// A list with fewer marks than a majority stands, though all that it names are there and were restarted.
+    /// A list with at most half of the markers stands, although all processes that it names are present and were
+    /// restarted.
     NeverOverruled,
-    /// A list is overruled without a look at whose directories these are.
+    /// A list is overruled without checking whose directories these are.
     OverrulesUnseen,
-    /// Only processes that a list names may confirm it.
+    /// Only the processes that a list names may confirm it.
     OnlyListedConfirm,
-    /// No rule: all names that confirmed lose what they have to show for it.
+    /// Not a rule but the fault assumption: all names that confirmed lose their directories.
     AllDamaged,
 }
 
 impl Missing {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 16] = [
         Self::MajorityAccepts,
         Self::FirstHalfConfirms,
@@ -82,7 +85,7 @@ impl Missing {
         Self::AllDamaged,
     ];
 
-    /// Its name.
+    /// The variant's name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -109,30 +112,31 @@ impl Missing {
 /// One bounded model.
 #[derive(Clone, Debug)]
 pub struct Founding {
-    /// For each name: the founders that its process is configured with, a bit each.
+    /// For each name, a bit set of the founders that its process is configured with.
     pub lists: Vec<u8>,
-    /// The name that a second process may be started under, with a directory of its own, if any.
+    /// The name under which a second process may be started with its own directory, if any.
     pub twin: Option<usize>,
-    /// The second process hears the first one, if that one is in a view, before it does anything. Nobody else hears anybody.
+    /// The second process hears the first one, if that is in a view, before it does anything. No other process hears
+    /// any.
     pub twin_hears: bool,
     /// Ballots in all.
     pub ballots: usize,
-    /// Rounds that ballots are numbered in.
+    /// Rounds by which ballots are numbered.
     pub rounds: u8,
-    /// Crashes in all; whoever crashed may start again.
+    /// Crashes in all; a crashed process may start again.
     pub crashes: u8,
     /// How often a directory is emptied, in all.
     pub emptied: u8,
-    /// Views after the first.
+    /// Views after the first one.
     pub views: u8,
-    /// A process that is no founder wants to come in.
+    /// Whether a process that is no founder requests to join.
     pub joiner: bool,
     /// The rule that is missing, if any.
     pub missing: Option<Missing>,
 }
 
 impl Founding {
-    /// So many founders with equal lists, and no faults.
+    /// A model of `names` founders with equal lists and without faults.
     #[must_use]
     pub fn new(names: usize) -> Self {
         Self {
@@ -149,31 +153,31 @@ impl Founding {
         }
     }
 
-    /// The same with other bounds.
+    /// The same model with other bounds.
     #[must_use]
     pub fn bounds(self, ballots: usize, rounds: u8, views: u8) -> Self {
         Self { ballots, rounds, views, ..self }
     }
 
-    /// The same with so many crashes, and directories emptied.
+    /// The same model with this many crashes and emptied directories.
     #[must_use]
     pub fn faults(self, crashes: u8, emptied: u8) -> Self {
         Self { crashes, emptied, ..self }
     }
 
-    /// The same with a second process of that name.
+    /// The same model with a second process of that name.
     #[must_use]
     pub fn twin(self, name: usize) -> Self {
         Self { twin: Some(name), ..self }
     }
 
-    /// The same with a process that is no founder.
+    /// The same model with a process that is no founder.
     #[must_use]
     pub fn joiner(self) -> Self {
         Self { joiner: true, ..self }
     }
 
-    /// What a run of it is called.
+    /// A description of the model for reports.
     #[must_use]
     pub fn describe(&self) -> String {
         let lists: Vec<String> = self.lists.iter().map(|list| format!("{list:03b}")).collect();
@@ -202,7 +206,7 @@ impl Founding {
         self.lists.len()
     }
 
-    /// The name of the process at a place; that which only joins has none.
+    /// The name of the process in a slot; the joiner has none.
     fn name_of(&self, slot: usize) -> Option<usize> {
         match slot {
             TWIN => self.twin,
@@ -211,7 +215,7 @@ impl Founding {
         }
     }
 
-    /// The founders that the process at a place is configured with.
+    /// The founders that the process in a slot is configured with.
     fn list_of(&self, slot: usize) -> u8 {
         self.name_of(slot).map_or(0, |name| self.lists[name])
     }

@@ -1,4 +1,4 @@
-//! What must hold of founding, and what must be reached.
+//! Properties of founding: invariants, and states that must be reached.
 
 use stateright::Property;
 
@@ -10,10 +10,10 @@ use super::{BALLOTS, Founding, JOINER, Missing, TWIN, step};
 pub const ONE_PRIMARY: &str = "there are never two primaries";
 /// See the property.
 pub const ONE_LIST: &str = "one list at most is confirmed";
-/// A founding whose founders are all there can be finished by them.
+/// A founding whose founders are all present can be finished by them.
 pub const CAN_FINISH: &str = "founders that all live and hear each other can found";
 
-/// All properties of a model. What its bounds cannot reach is not asked for.
+/// All properties of a model. States that its bounds cannot reach are not required.
 pub(super) fn all(model: &Founding) -> Vec<Property<Founding>> {
     let mut all = vec![
         Property::always(ONE_PRIMARY, |_, s: &State| (0..BALLOTS).filter(|cell| is_primary(s, *cell)).count() < 2),
@@ -70,7 +70,7 @@ pub(super) fn all(model: &Founding) -> Vec<Property<Founding>> {
     all
 }
 
-/// Whether members of a cell that run hold themselves to be its primary.
+/// Whether running members of a cell believe to be its primary.
 fn is_primary(s: &State, cell: usize) -> bool {
     let t = &s.tries[cell];
     t.view != 0 && is_quorum(&t.members, |who| step::is_present(s, cell, who))
@@ -84,8 +84,8 @@ fn has_mark(s: &State, t: &Try, name: usize) -> bool {
     s.runs(t.asked[name]) && s.processes[slot_of(t.asked[name])].memory.mark == t.proposal
 }
 
-/// Founders that all live, one of each name, go through one more ballot. They found, unless a list that somebody marked has
-/// no quorum alive and may have been confirmed: that may be a cell that is lost.
+/// If all founders live, one of each name, one more ballot founds the cell. The exception is a list with a marker and
+/// without a living quorum that may have been confirmed: that may be a cell that was lost.
 fn can_finish(model: &Founding, state: &State) -> bool {
     let founders = 0..model.names();
     let calm = founders.clone().all(|at| takes_part(model, state, at))

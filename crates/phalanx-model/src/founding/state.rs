@@ -2,60 +2,60 @@
 
 use super::{BALLOTS, Founding, JOINER, NAMES, SLOTS};
 
-/// One life of a process: its place and which life, or 0 for nobody.
+/// One incarnation of a process: its slot and its count; 0 for none.
 pub(super) type Life = u8;
 
-/// The life of that number (1..) at a place.
+/// The incarnation with that count (from 1) in a slot.
 pub(super) fn life(slot: usize, number: u8) -> Life {
     slot as u8 * 4 + number + 1
 }
 
-/// Where a life runs.
+/// The slot of an incarnation.
 pub(super) fn slot_of(life: Life) -> usize {
     usize::from((life - 1) / 4)
 }
 
-/// What a directory holds.
+/// The content of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Disk {
-    /// Drawn when the directory is made: an emptied one has another.
+    /// Drawn when the directory is made, so that an emptied one gets another.
     pub id: u8,
-    /// The list marked, by the ballot it was made in (1..); 0: none.
+    /// The list in the marker, by the ballot in which it was made (from 1); 0: no marker.
     pub mark: u8,
-    /// The ballot it was marked in.
+    /// The ballot in which the marker was written.
     pub marked_in: u8,
-    /// A member of its cell, of whatever name, that was heard; 0: none.
+    /// A member of its cell, of any name, that was heard; 0: none.
     pub heard: Life,
-    /// It would hold a mark or a record, but for the rule that is missing.
+    /// It would hold a marker or a record if the missing rule were there.
     pub due: bool,
 }
 
-/// A place, and the process that runs there.
+/// A slot, and the process that runs in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Process {
     /// It runs.
     pub lives: bool,
-    /// Its life, counted from 1; 0: never started.
+    /// The count of its incarnation, from 1; 0: never started.
     pub life: u8,
     /// Its directory, whether it runs or not.
     pub disk: Disk,
-    /// What it remembers of its directory.
+    /// Its memory of the directory's content.
     pub memory: Disk,
-    /// Its name is damaged: it lost its directory, or there are two of it, and it has not been in a view since.
+    /// Its name is damaged: it lost its directory, or a second process has the name, and it has been in no view since.
     pub lost: bool,
     /// The number of the ballot promised; 0: none.
     pub promised: u8,
-    /// The ballot accepted in (1..); 0: none.
+    /// The ballot in which it accepted (from 1); 0: none.
     pub accepted: u8,
-    /// The ballot that it leads (1..); 0: none.
+    /// The ballot that it leads (from 1); 0: none.
     pub current: u8,
-    /// The list of the cell that it is a member of (1..); 0: of none.
+    /// The list of the cell that it is a member of (from 1); 0: none.
     pub instance: u8,
     /// The view it installed last; 0: none.
     pub view: u8,
 }
 
-/// How far a ballot is.
+/// The progress of a ballot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub enum Phase {
     /// Not begun.
@@ -65,92 +65,95 @@ pub enum Phase {
     Gathering,
     /// Proposed.
     Proposing,
-    /// All accepted, and the leader's mark is synced.
+    /// All accepted, and the leader's marker is synced.
     Decided,
 }
 
-/// One ballot: its leader's memory, all messages about it, and the cell whose list was made in it.
+/// One ballot: its leader's memory, all messages of it, and the cell of the list made in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Try {
-    /// How far it is.
+    /// Its progress.
     pub phase: Phase,
-    /// What it is compared by.
+    /// The number by which ballots are compared.
     pub number: u8,
-    /// The names of its founders, a bit each.
+    /// Its founders' names, a bit each.
     pub names: u8,
-    /// By name: who was asked.
+    /// By name: the incarnation that was asked.
     pub asked: [Life; NAMES],
-    /// By name: whose directory that is.
+    /// By name: the id of that incarnation's directory.
     pub disks: [u8; NAMES],
     /// Names that reported.
     pub reported: u8,
-    /// By name: the list marked, and the ballot it was marked in.
+    /// By name: the list in the reported marker, and the ballot in which that was written.
     pub had: [(u8, u8); NAMES],
-    /// The list proposed, by the ballot it was made in (1..).
+    /// The proposed list, by the ballot in which it was made (from 1).
     pub proposal: u8,
     /// Names that accepted.
     pub accepted: u8,
-    /// Of the list made in it: the names that said that they have a mark of it.
+    /// Of the list made in this ballot: the names that reported a marker of it.
     pub confirmed: u8,
-    /// Of the cell with that list: the number of its last view; 0: nobody installed the first.
+    /// Of the cell with that list: the number of its last view; 0: no process installed the first.
     pub view: u8,
-    /// Its members, in order of rank.
+    /// The members of that view, in order of rank.
     pub members: [Life; SLOTS],
 }
 
-/// Everything there is.
+/// A state of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    /// By place.
+    /// By slot.
     pub processes: [Process; SLOTS],
-    /// In the order they were begun.
+    /// In the order in which they began.
     pub tries: [Try; BALLOTS],
-    /// Crashes.
+    /// Crashes so far.
     pub crashes: u8,
-    /// Directories emptied.
+    /// Directories emptied so far.
     pub emptied: u8,
 }
 
-/// One atomic step. Each names the code that does it in `crates/phalanx-core/src`, as far as there is any.
+/// One atomic step. Each names the code that performs it in `crates/phalanx-core/src`, where there is some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A founder begins a ballot in a round and asks one living process of each name, that at the second place or not.
-    /// (`Process::lead_founding`)
+    /// A founder begins a ballot in a round and asks one living process of each name; of the doubled name, the second
+    /// process or the first. (`Process::lead_founding` sends `FoundingMessage::Ask`)
     Lead(usize, u8, bool),
-    /// A founder promises, and reports its mark, in the ballot of that place in the order.
+    /// A founder promises in a ballot and reports its marker. (`Process::answer_ask` sends `FoundingMessage::Report`)
     Report(usize, usize),
-    /// A leader has all reports and proposes. (`Control::FoundList`)
+    /// A leader with all reports proposes. (`Process::take_report` sends `FoundingMessage::Propose`)
     Propose(usize),
-    /// A founder accepts. (`Control::FoundAccept`)
+    /// A founder accepts. (`Process::answer_proposal` sends `FoundingMessage::Accept`)
     Accept(usize, usize),
-    /// A leader has all acceptances and syncs its mark. (`Process::finish_founding`)
+    /// A leader with all acceptances syncs its marker. (`Process::take_acceptance` sends `FoundingMessage::Decide`)
     Decide(usize),
-    /// A founder hears that all accepted, syncs its mark and says so. (`Control::FoundDecide`)
+    /// A founder learns that all accepted, syncs its marker and announces it. (`Process::confirm`, then
+    /// `FoundingMessage::Marked`)
     Confirm(usize, usize),
-    /// A listed process hears that its list is confirmed, and installs view 1. (`Process::install_first`)
+    /// A listed process learns that its list is confirmed, and installs view 1. (`Process::install_confirmed`,
+    /// `Process::install_first`)
     Install(usize, usize),
-    /// Members of a cell (places, a bit each), a quorum, decide the next view: they, and a process that joins.
+    /// A quorum of a cell's members (slots, a bit each) decides the next view: these members, and a joiner if there is
+    /// one.
     Change(usize, u8, Option<usize>),
-    /// A member of a cell leaves it: those that are there decide the next view without it.
+    /// A member leaves its cell: the present ones decide the next view without it.
     Leave(usize, usize),
-    /// A process without a mark is answered by a member of its cell, of whatever name, and records that.
+    /// A process without a marker is answered by a member of its cell, of any name, and records that.
     Hear(usize, usize),
-    /// A process learns that the one it heard is dead. Only where that is taken for enough.
+    /// A process learns that the member it heard is dead. Only where the model takes that for enough.
     Bury(usize),
     /// A process stops for good.
     Crash(usize),
-    /// It is started again, in its directory.
+    /// It is started again in its directory.
     Restart(usize),
     /// A second process is started under a founder's name.
     Twin,
     /// A directory is emptied.
     Empty(usize),
-    /// A living process writes again what its directory must hold.
+    /// A living process restores what its directory must hold.
     Restore(usize),
 }
 
 impl Disk {
-    /// It keeps its owner from founding, or would, but for the rule that is missing.
+    /// Whether it keeps its owner from founding, or would if the missing rule were there.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.mark != 0 || self.heard != 0 || self.due
@@ -167,19 +170,19 @@ impl State {
         Self { processes, tries: [Try::default(); BALLOTS], crashes: 0, emptied: 0 }
     }
 
-    /// The life of whoever runs, or ran, at a place.
+    /// The incarnation that runs, or last ran, in a slot.
     #[must_use]
     pub fn life(&self, slot: usize) -> Life {
         life(slot, self.processes[slot].life)
     }
 
-    /// Whether a life runs.
+    /// Whether an incarnation runs.
     #[must_use]
     pub fn runs(&self, who: Life) -> bool {
         who != 0 && self.processes[slot_of(who)].lives && self.life(slot_of(who)) == who
     }
 
-    /// The ballots begun.
+    /// The number of ballots begun.
     #[must_use]
     pub fn begun(&self) -> usize {
         self.tries.iter().filter(|t| t.phase != Phase::None).count()
@@ -187,7 +190,7 @@ impl State {
 }
 
 impl Try {
-    /// View 1 of the list made in it.
+    /// View 1 of the list made in this ballot.
     #[must_use]
     pub fn first_members(&self) -> [Life; SLOTS] {
         let mut members = [0; SLOTS];

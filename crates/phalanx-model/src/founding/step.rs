@@ -1,13 +1,13 @@
-//! What may happen next in the model of founding, and what it does.
+//! The steps of the model of founding.
 
 use super::rule::{is_all, is_assumed, is_confirmed, is_quorum, proposal, takes_part};
 use super::state::{Life, Phase, State, Try, slot_of};
 use super::{Action, Founding, JOINER, Missing, NAMES, SLOTS, TWIN};
 
-/// The most lives at a place.
+/// Most incarnations in a slot.
 const LIVES: u8 = 3;
 
-/// All actions that may be possible in a state; [`next`] tells which are.
+/// Lists all actions that may be possible in a state; [`next`] decides which are.
 pub(super) fn list(model: &Founding, s: &State, actions: &mut Vec<Action>) {
     let living = || (0..SLOTS).filter(|&at| s.processes[at].lives);
     for at in living() {
@@ -41,7 +41,7 @@ pub(super) fn list(model: &Founding, s: &State, actions: &mut Vec<Action>) {
     }
 }
 
-/// The state after an action; `None` if it is not possible, changes nothing, or is outside of what is assumed.
+/// The state after an action; `None` if it is not possible, changes nothing, or violates the fault assumption.
 pub(super) fn next(model: &Founding, state: &State, action: Action) -> Option<State> {
     let mut next = state.clone();
     let s = &mut next;
@@ -70,7 +70,7 @@ pub(super) fn next(model: &Founding, state: &State, action: Action) -> Option<St
     (done && next != *state && is_assumed(model, &next)).then_some(next)
 }
 
-/// Begins a ballot. The number is above what the leader promised; two lives never use the same.
+/// Begins a ballot. Its number is above all that the leader promised; no two incarnations use the same number.
 pub(super) fn lead(model: &Founding, s: &mut State, by: usize, round: u8, second: bool) -> bool {
     let number = round * 32 + s.life(by);
     if !takes_part(model, s, by) || number <= s.processes[by].promised {
@@ -94,7 +94,7 @@ pub(super) fn lead(model: &Founding, s: &mut State, by: usize, round: u8, second
     report(model, s, by, ballot)
 }
 
-/// Which name of a ballot a process was asked for.
+/// The name for which a ballot asked a process, if it did.
 fn asked_for(s: &State, at: usize, ballot: usize) -> Option<usize> {
     s.tries[ballot].asked.iter().position(|who| *who == s.life(at))
 }
@@ -126,7 +126,7 @@ fn promise(s: &mut State, at: usize, ballot: usize) {
     }
 }
 
-/// The ballot that a process leads, if it is that far and was not overtaken.
+/// The ballot that a process leads, if it is in that phase and was not overtaken.
 fn led(s: &State, by: usize, phase: Phase) -> Option<usize> {
     let ballot = usize::from(s.processes[by].current).checked_sub(1)?;
     (s.tries[ballot].phase == phase && s.processes[by].promised == s.tries[ballot].number).then_some(ballot)
@@ -165,7 +165,7 @@ pub(super) fn decide(model: &Founding, s: &mut State, by: usize) -> bool {
     confirm(model, s, by, ballot)
 }
 
-/// Syncs a mark and says so. Whoever promised a later ballot renounced the list.
+/// Syncs a marker and announces it. A process that promised a later ballot has renounced the list.
 pub(super) fn confirm(model: &Founding, s: &mut State, at: usize, ballot: usize) -> bool {
     let Some(name) = asked_for(s, at, ballot) else { return false };
     let t = s.tries[ballot];
@@ -182,7 +182,7 @@ pub(super) fn confirm(model: &Founding, s: &mut State, at: usize, ballot: usize)
     true
 }
 
-/// Writes a mark, and waits until it is synced.
+/// Writes a marker, and waits until it is synced.
 fn set_mark(model: &Founding, s: &mut State, at: usize, list: u8, ballot: usize) {
     let p = &mut s.processes[at];
     (p.memory.mark, p.memory.marked_in, p.memory.heard) = (list, ballot as u8 + 1, 0);
@@ -193,7 +193,7 @@ fn set_mark(model: &Founding, s: &mut State, at: usize, list: u8, ballot: usize)
     }
 }
 
-/// What a process forgets that becomes a member: all of ballots.
+/// Makes a process a member; it forgets everything about ballots.
 fn enter(s: &mut State, at: usize, list: usize, view: u8) {
     let p = &mut s.processes[at];
     (p.promised, p.accepted, p.current) = (0, 0, 0);
@@ -203,7 +203,7 @@ fn enter(s: &mut State, at: usize, list: usize, view: u8) {
 pub(super) fn install(model: &Founding, s: &mut State, at: usize, list: usize) -> bool {
     let l = s.tries[list];
     let p = &s.processes[at];
-    // Who comes too late for view 1 was left out of the next one.
+    // A process that comes too late for view 1 was left out of the next view.
     if asked_for(s, at, list).is_none() || !is_confirmed(model, &l) || p.instance != 0 || l.view > 1 {
         return false;
     }
@@ -217,7 +217,7 @@ pub(super) fn install(model: &Founding, s: &mut State, at: usize, list: usize) -
     true
 }
 
-/// Whether a life has installed the last view of a cell, and runs.
+/// Whether an incarnation runs and has installed the last view of a cell.
 pub(super) fn is_present(s: &State, cell: usize, who: Life) -> bool {
     let t = &s.tries[cell];
     let p = |who| &s.processes[slot_of(who)];
@@ -252,7 +252,7 @@ fn change(model: &Founding, s: &mut State, cell: usize, present: u8, joiner: Opt
     true
 }
 
-/// A member goes in order; those that stay are a quorum of the rest.
+/// A member leaves in order, if the remaining members are a quorum of the rest.
 fn leave(model: &Founding, s: &mut State, cell: usize, at: usize) -> bool {
     let (t, who) = (s.tries[cell], s.life(at));
     let mut rest = t.members;
@@ -271,7 +271,7 @@ fn leave(model: &Founding, s: &mut State, cell: usize, at: usize) -> bool {
     true
 }
 
-/// A process is taken in. A founder syncs its mark before it installs its first view of a cell.
+/// A process joins. A founder syncs its marker before it installs its first view of a cell.
 fn join(model: &Founding, s: &mut State, at: usize, cell: usize, view: u8) {
     let p = &mut s.processes[at];
     let unmarked = usize::from(p.memory.mark) != cell + 1;
@@ -289,7 +289,7 @@ fn hear(model: &Founding, s: &mut State, at: usize, other: usize) -> bool {
     if at == other || model.name_of(at).is_none() || p.instance != 0 || p.memory.mark != 0 || p.memory.heard != 0 {
         return false;
     }
-    // It is told of view 1 instead, if it is listed there.
+    // If it is listed in view 1, it learns of that view instead.
     if o.instance == 0 || s.tries[usize::from(o.instance) - 1].asked.contains(&s.life(at)) {
         return false;
     }
@@ -313,7 +313,7 @@ fn forget(s: &mut State, at: usize) {
     (p.promised, p.accepted, p.current, p.instance, p.view) = (0, 0, 0, 0, 0);
 }
 
-/// The one that was heard is proved dead.
+/// The member that was heard is proved dead.
 fn bury(model: &Founding, s: &mut State, at: usize) -> bool {
     let p = &s.processes[at];
     if !model.lacks(Missing::BuriesOne) || p.instance != 0 || p.memory.heard == 0 || s.runs(p.memory.heard) {

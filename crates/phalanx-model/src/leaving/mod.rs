@@ -1,7 +1,7 @@
-//! Leaving: members go in order, a cell ends when the last one does, and is founded again.
+//! Leaving: members leave in order, a cell ends when the last one has left, and is founded again.
 //!
-//! A decree is one step: a quorum that accepted nothing else accepts, and its coordinator knows. The others learn of it later,
-//! or never. What founds the cell again is [`crate::founding`], in one step here.
+//! A decree is one step: a quorum that accepted nothing else accepts, and its coordinator knows. The others learn of it
+//! later, or never. The founding after the end is one step here; [`crate::founding`] models it.
 
 mod property;
 mod rule;
@@ -13,36 +13,36 @@ use stateright::{Model, Property};
 pub use property::{CAN_GO_ON, CAN_REFOUND, FINDABLE, NOBODY, ONE_DECISION, OVER};
 pub use state::{Action, Process, Record, State, View};
 
-/// The most processes.
+/// Most processes.
 pub const PROCESSES: usize = 4;
-/// The most decrees; view 1 stands before the first.
+/// Most decrees; view 1 precedes the first.
 pub const DECREES: usize = 3;
 
-/// A rule of leaving that is missing or replaced by a wrong one.
+/// A rule of leaving that is missing or replaced by a wrong one. Each variant states the wrong behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// Survivors and leavers together are a quorum of the view, whoever the survivors are.
+    /// Survivors and leavers together are a quorum of the view; nothing is required of the survivors alone.
     OnlyWholeQuorum,
-    /// Survivors are a majority of those that do not leave, and no more is asked.
+    /// Survivors are a majority of the members that do not leave; nothing else is required.
     OnlyMajorityOfRest,
-    /// The same, beside a quorum of the whole.
+    /// The same, and all together are a quorum of the view.
     MajorityOfRest,
-    /// A leaver goes with the decision, or some time after it.
+    /// A leaver stops as soon as it knows the decision.
     GoesAtOnce,
-    /// A leaver goes when one of those that stay has installed the next view.
+    /// A leaver stops when one remaining member has installed the next view.
     GoesAfterOne,
-    /// A leaver clears its mark.
+    /// A leaver clears its marker.
     LeaverClears,
-    /// Marks are cleared when all founders have left.
+    /// Markers are cleared when all founders have left.
     AllFoundersLeft,
-    /// The record that the instance ended names nobody that may live.
+    /// The record that the instance ended names no process that may live.
     EndsRegardless,
-    /// It names those only that were left out, not leavers that were not told.
+    /// The record names only excluded processes, not leavers that did not learn the decision.
     EndsWithoutLeavers,
 }
 
 impl Missing {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 9] = [
         Self::OnlyWholeQuorum,
         Self::OnlyMajorityOfRest,
@@ -55,7 +55,7 @@ impl Missing {
         Self::EndsWithoutLeavers,
     ];
 
-    /// Its name.
+    /// The variant's name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -75,13 +75,13 @@ impl Missing {
 /// One bounded model.
 #[derive(Clone, Debug)]
 pub struct Leaving {
-    /// Processes.
+    /// Number of processes.
     pub processes: usize,
-    /// The first so many are in view 1.
+    /// Number of members of view 1: the first ones.
     pub members: usize,
-    /// The first so many are founders, and are needed to found again.
+    /// Number of founders, the first ones, all needed to found again.
     pub founders: usize,
-    /// Decrees.
+    /// Number of decrees.
     pub decrees: usize,
     /// Crashes in all.
     pub crashes: u8,
@@ -92,19 +92,19 @@ pub struct Leaving {
 }
 
 impl Leaving {
-    /// So many processes, of which the first are members, and the first of these founders.
+    /// A model of `processes`, of which the first are `members`, and the first of these `founders`.
     #[must_use]
     pub fn new(processes: usize, members: usize, founders: usize) -> Self {
         Self { processes, members, founders, decrees: 2, crashes: 0, starts: 0, missing: None }
     }
 
-    /// The same with so many decrees, crashes and starts.
+    /// The same model with this many decrees, crashes and starts.
     #[must_use]
     pub fn bounds(self, decrees: usize, crashes: u8, starts: u8) -> Self {
         Self { decrees, crashes, starts, ..self }
     }
 
-    /// What a run of it is called.
+    /// A description of the model for reports.
     #[must_use]
     pub fn describe(&self) -> String {
         format!(

@@ -1,4 +1,4 @@
-//! What must hold of leaving, and what must be reached.
+//! Properties of leaving: invariants, and states that must be reached.
 
 use stateright::Property;
 
@@ -10,7 +10,7 @@ use super::{Leaving, PROCESSES};
 pub const ONE_DECISION: &str = "one decree decides one view";
 /// See the property.
 pub const NOBODY: &str = "a view of nobody is decided only if all that live in the one before asked to leave";
-/// A decision outlives its leavers.
+/// A decision is not lost with its leavers.
 pub const FINDABLE: &str = "whoever stays can find what was decided, while a quorum of those that stay did not crash";
 /// See the property.
 pub const CAN_GO_ON: &str = "a quorum of which nobody leaves can go on";
@@ -20,7 +20,7 @@ pub const OVER: &str = "no cell is founded anew while a process lives in the old
 pub const CAN_REFOUND: &str =
     "when all have left in order and started again, the cell can be founded without a command";
 
-/// All properties of a model. What its bounds cannot reach is not asked for.
+/// All properties of a model. States that its bounds cannot reach are not required.
 pub(super) fn all(model: &Leaving) -> Vec<Property<Leaving>> {
     let mut all = vec![
         Property::always(ONE_DECISION, |_, s: &State| !s.split),
@@ -57,7 +57,7 @@ pub(super) fn all(model: &Leaving) -> Vec<Property<Leaving>> {
     all
 }
 
-/// Places of processes that live in a view, with that number.
+/// The slots of processes that live in the view of that number.
 fn present(s: &State, number: usize) -> u8 {
     let there = |at: &usize| {
         let p = &s.processes[*at];
@@ -66,8 +66,9 @@ fn present(s: &State, number: usize) -> u8 {
     (0..PROCESSES).filter(there).fold(0, |set, at| set | 1 << at)
 }
 
-/// Of those in the last view, whoever did not install it can be told by somebody that knows and runs, or finds it with a
-/// quorum of the view it is in. Asked for as long as a quorum of either view did not crash: to go in order is no crash.
+/// A member of the last view that did not install it can learn of it from a running process that knows it, or finds it
+/// with a quorum of its own view. Required while a quorum of each of the two views did not crash; leaving in order is
+/// no crash.
 fn findable(_: &Leaving, s: &State) -> bool {
     let last = s.last();
     let running = |view: &View| {
@@ -96,7 +97,7 @@ fn can_go_on(model: &Leaving, s: &State) -> bool {
     !calm || there == 0 || !view.is_quorum(view.set(), there) || may_decide(model, view, there, 0)
 }
 
-/// Nobody crashed, all have gone, and all are there again: one of them holds the record that the instance ended.
+/// If no process crashed, all left and all run again, one of them holds the record that the instance ended.
 fn can_refound(model: &Leaving, s: &State) -> bool {
     let calm = s.crashes == 0 && (0..model.processes).all(|at| s.searches(at));
     let joins = s.views[s.last()].set() != 0;

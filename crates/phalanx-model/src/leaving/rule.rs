@@ -1,4 +1,4 @@
-//! What leaving goes by.
+//! The decision rules of leaving.
 
 use super::state::{State, View};
 use super::{Leaving, Missing};
@@ -6,7 +6,7 @@ use crate::rules::Rules;
 
 pub(super) const RULES: Rules = Rules { without: None };
 
-/// Whether these, with these leavers among the members, may decide what follows a view.
+/// Whether the present members, with these leavers among the members, may decide what follows a view.
 pub(super) fn may_decide(model: &Leaving, view: &View, present: u8, leavers: u8) -> bool {
     let rest = view.set() & !leavers;
     let majority = (present & rest).count_ones() * 2 > rest.count_ones();
@@ -19,7 +19,7 @@ pub(super) fn may_decide(model: &Leaving, view: &View, present: u8, leavers: u8)
     }
 }
 
-/// Whether a leaver that knows that it is out may go: what follows does not need it any more.
+/// Whether a leaver that knows that it is out may stop, because what follows does not need it any more.
 pub(super) fn may_go(model: &Leaving, next: &View) -> bool {
     let nobody = next.set() == 0;
     match model.missing {
@@ -29,8 +29,8 @@ pub(super) fn may_go(model: &Leaving, next: &View) -> bool {
     }
 }
 
-/// Who may live in the instance, besides the one that asks: who was ever a member, and neither is known to be out nor was
-/// started again.
+/// The processes that may live in the instance, besides the one that asks: every former member that is not known to be
+/// out and was not started again.
 pub(super) fn may_live(model: &Leaving, s: &State, asks: usize) -> u8 {
     if model.lacks(Missing::EndsRegardless) {
         return 0;

@@ -5,32 +5,32 @@ use super::{DECREES, Leaving, PROCESSES};
 /// What a directory holds of the first instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Record {
-    /// The mark.
+    /// The bootstrap marker.
     pub mark: bool,
     /// Its process left the instance.
     pub left: bool,
     /// The instance ended.
     pub ended: bool,
-    /// But for these, which may live in it, a bit each.
+    /// Former members that may still live in it, a bit each.
     pub but: u8,
 }
 
-/// A place, and the process that runs there.
+/// A slot, and the process that runs in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Process {
     /// It runs.
     pub lives: bool,
-    /// Its life, counted from 1.
+    /// The count of its incarnation, from 1.
     pub life: u8,
     /// The view of the first instance that it installed last; 0: none.
     pub view: u8,
-    /// It accepted what follows that view.
+    /// Whether it accepted what follows that view.
     pub accepted: bool,
-    /// It asked to leave.
+    /// It requested to leave.
     pub wants: bool,
-    /// It knows that it is out, and stays for the others.
+    /// It knows that it is out, and stays for the others' sake.
     pub out: bool,
-    /// It went in order.
+    /// It left in order.
     pub gone: bool,
     /// It is a member of a cell that was founded again.
     pub anew: bool,
@@ -38,61 +38,61 @@ pub struct Process {
     pub record: Record,
 }
 
-/// A view of the first instance, and what was accepted to follow the one before it.
+/// A view of the first instance, and the acceptances by which it follows the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct View {
     /// It is decided.
     pub decided: bool,
-    /// By place: the life that is a member; 0: none.
+    /// By slot: the member's incarnation; 0: none.
     pub members: [u8; PROCESSES],
-    /// Places in order of rank; beyond the members nothing.
+    /// Slots in order of rank; unused beyond the members.
     pub ranks: [u8; PROCESSES],
-    /// Places that accepted it.
+    /// Slots that accepted it.
     pub accepters: u8,
-    /// Places that installed it.
+    /// Slots that installed it.
     pub installed: u8,
-    /// Places whose members went in order.
+    /// Slots whose members left in order.
     pub gone: u8,
 }
 
-/// Everything there is.
+/// A state of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    /// By place.
+    /// By slot.
     pub processes: [Process; PROCESSES],
     /// By number, less one.
     pub views: [View; DECREES + 1],
-    /// A decree decided twice.
+    /// A decree was decided in two ways.
     pub split: bool,
-    /// A view of nobody was decided though somebody that lived in the one before had not asked to leave.
+    /// An empty view was decided although a living member of the one before had not requested to leave.
     pub dropped: bool,
-    /// Crashes.
+    /// Crashes so far.
     pub crashes: u8,
-    /// Starts.
+    /// Starts so far.
     pub starts: u8,
 }
 
-/// One atomic step. Each names the code that does it in `crates/phalanx-core/src`, as far as there is any.
+/// One atomic step. Each names the code that performs it in `crates/phalanx-core/src`, where there is some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A member asks to leave. (`Process::ask_to_leave`)
+    /// A member requests to leave. (`Process::ask_to_leave`)
     Ask(usize),
-    /// A coordinator decides with a quorum (places, a bit each) that leavers go, one joins, and whoever is silent is left out.
-    /// (`Process::drive_ballot`)
+    /// A coordinator decides with a quorum (slots, a bit each) that leavers leave, one process joins, and silent
+    /// members are excluded. (`Process::drive_ballot`)
     Decide(usize, u8, u8, Option<usize>),
     /// A member learns what follows its view. (`Process::try_install`)
     Learn(usize),
-    /// A leaver that knows that it is out ends. (`Process::leave_step`)
+    /// A leaver that knows that it is out stops. (`Process::leave_step`)
     Go(usize),
     /// A process stops for good.
     Crash(usize),
     /// A process starts again in its directory.
     Start(usize),
-    /// One that holds the record that the instance ended hears a process that it names, which is no member any more.
+    /// The holder of a record that the instance ended hears a process named there, which is no member any more.
     Excuse(usize, usize),
-    /// A process that is in no view sees the record that the instance ended, and clears its mark.
+    /// A process in no view reads the record that the instance ended, and clears its marker.
     See(usize, usize),
-    /// Founders without marks found again. (`Process::lead_founding`)
+    /// Founders without markers found again. (`Process::lead_founding`)
     Found,
 }
 
@@ -103,7 +103,7 @@ impl View {
         (0..PROCESSES).filter(|&at| self.members[at] != 0).fold(0, |set, at| set | 1 << at)
     }
 
-    /// Whether so many of `of`, some of its members, are a quorum of these.
+    /// Whether the present ones among `of`, a set of its members, are a quorum of `of`.
     #[must_use]
     pub fn is_quorum(&self, of: u8, present: u8) -> bool {
         let (of, count) = (of & self.set(), (self.set().count_ones()) as usize);
@@ -137,14 +137,14 @@ impl State {
         usize::from(self.processes[at].view).checked_sub(1).map(|index| &self.views[index])
     }
 
-    /// What follows the view that a process is in, if it is decided.
+    /// The view after the one a process is in, if it is decided.
     #[must_use]
     pub fn following(&self, at: usize) -> Option<&View> {
         let view = usize::from(self.processes[at].view);
         self.views.get(view).filter(|next| view > 0 && next.decided)
     }
 
-    /// Whether a process lives in the first instance, as far as it knows.
+    /// Whether a process lives in the first instance, to its own knowledge.
     #[must_use]
     pub fn lives_in_it(&self, at: usize) -> bool {
         let p = &self.processes[at];
@@ -158,7 +158,7 @@ impl State {
         p.lives && p.view == 0 && !p.anew
     }
 
-    /// The last view that was decided.
+    /// The index of the last decided view.
     #[must_use]
     pub fn last(&self) -> usize {
         self.views.iter().take_while(|view| view.decided).count() - 1

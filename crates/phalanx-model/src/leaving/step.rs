@@ -1,10 +1,10 @@
-//! What may happen next in the model of leaving, and what it does.
+//! The steps of the model of leaving.
 
 use super::rule::{may_decide, may_go, may_live};
 use super::state::{Process, Record, State, View};
 use super::{Action, Leaving, Missing, PROCESSES};
 
-/// All actions that may be possible in a state; [`next`] tells which are.
+/// Lists all actions that may be possible in a state; [`next`] decides which are.
 pub(super) fn list(model: &Leaving, s: &State, actions: &mut Vec<Action>) {
     for at in (0..model.processes).filter(|&at| s.processes[at].lives) {
         actions.extend([Action::Ask(at), Action::Learn(at), Action::Go(at)]);
@@ -24,7 +24,7 @@ pub(super) fn list(model: &Leaving, s: &State, actions: &mut Vec<Action>) {
     actions.push(Action::Found);
 }
 
-/// Any set of members that hear each other, and any of the wishes to leave that were told.
+/// Every set of members that may hear each other, with every set of requests to leave that may be known.
 fn decisions(model: &Leaving, s: &State, by: usize, actions: &mut Vec<Action>) {
     let wants = (0..model.processes).filter(|&at| s.processes[at].wants).fold(0_u8, |set, at| set | 1 << at);
     for present in (1..1 << model.processes).filter(|set| set & 1 << by != 0) {
@@ -99,7 +99,7 @@ fn decide(model: &Leaving, s: &mut State, by: usize, present: u8, leavers: u8, j
         s.split = true; // by others than these
         return true;
     }
-    // A change there must be.
+    // A decision must change something.
     if stays == view.set() && joiner.is_none() {
         return false;
     }
@@ -120,12 +120,12 @@ fn decide(model: &Leaving, s: &mut State, by: usize, present: u8, leavers: u8, j
     learn(s, by)
 }
 
-/// It may come from anybody that knew it, alive or not, or from a quorum of the view before.
+/// A decision may be learned from any process that knew it, alive or not, or from a quorum of the view before.
 fn learn(s: &mut State, at: usize) -> bool {
     let (number, number_next) = (s.processes[at].view, s.processes[at].view + 1);
     let life = s.processes[at].life;
     if s.searches(at) {
-        // A joiner learns of the last view, if that has it.
+        // A joiner learns of the last view if that holds it.
         let last = s.last();
         let joins = last > 0 && s.views[last].members[at] == life && s.views[last].installed & 1 << at == 0;
         return joins && install(s, at, last as u8 + 1);
@@ -143,7 +143,7 @@ fn learn(s: &mut State, at: usize) -> bool {
     } else if next.set() != 0 && !next.is_quorum(next.set(), next.installed) {
         return false; // whoever was left out is told late, too
     } else {
-        // It was left out, and is a new process.
+        // It was excluded, and continues as a new incarnation.
         *p = Process { lives: true, life: life + 1, record: p.record, ..Process::default() };
     }
     true

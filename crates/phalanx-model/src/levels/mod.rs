@@ -1,8 +1,8 @@
-//! Levels: a chain of decrees, each of which decides members and a level, among processes of two builds.
+//! Levels: a chain of decrees, each deciding members and a level, among processes of two builds.
 //!
-//! Consensus is that of [`crate::view_change`], by the same rules, without streams. A process of build 1 knows nothing of
-//! level 2: what a decree carries of it is bytes to it. Messages are not queued: whoever handles one reads what its
-//! sender put on record, at any later time or never.
+//! Consensus is that of [`crate::view_change`], by the same rules, without streams. A process of build 1 does not know
+//! level 2; entries of it in a decree are opaque bytes there. Messages are not queued: the receiver of one reads what
+//! its sender put on record, at any later time or never.
 
 mod property;
 mod state;
@@ -13,46 +13,46 @@ use stateright::{Model, Property};
 pub use property::{FOLLOWED, LOCKED_OUT, NO_FALL, NOT_ABOVE, ONE_VALUE, SENSE};
 pub use state::{Action, Process, State, Try, View};
 
-/// The most processes.
+/// Most processes.
 pub const PROCESSES: usize = 4;
-/// The most decrees; view 1 stands before the first.
+/// Most decrees; view 1 precedes the first.
 pub const DECREES: usize = 3;
-/// The most ballots that can be numbered in one decree: rounds times processes.
+/// Most ballot numbers in one decree: rounds times processes.
 pub const BALLOTS: usize = 8;
 
-/// A rule of levels that is missing or replaced by a wrong one.
+/// A rule of levels that is missing or replaced by a wrong one. Each variant states the wrong behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// A coordinator encodes an adopted proposal again, from what it knows of it.
+    /// A coordinator encodes an adopted proposal again, without the entries it does not know.
     EncodesAgain,
     /// A coordinator puts the level in force into an adopted proposal.
     LevelInForceAtAdoption,
-    /// The level of a view is the least build of its members.
+    /// The level of a view is the lowest build of its members.
     LeastOfMembers,
-    /// A rise is refused for the sake of those only that will be members.
+    /// A rise is refused only if a future member cannot follow.
     OnlyStayersCount,
-    /// A rise is refused for the sake of present members only.
+    /// A rise is refused only if a present member cannot follow.
     OnlyPresentCount,
-    /// A wish that was told in an earlier view counts.
+    /// A request announced in an earlier view counts.
     OldWishCounts,
-    /// A wish outlives a view with a member that cannot follow.
+    /// A request stays valid after a view with a member that cannot follow.
     WishOutlives,
     /// A joiner is taken in whatever its build is.
     AnyJoiner,
-    /// A process says all that it knows.
+    /// A process sends everything that it knows.
     SpeaksAsBuilt,
-    /// A process speaks to those outside of its view as to its members.
+    /// A process sends to processes outside its view what it sends to members.
     SpeaksToStrangers,
-    /// A process judges what it hears by the level of its own view.
+    /// A process evaluates messages by the level of its own view.
     JudgesByOwnView,
-    /// Acceptors accept any level. Allowed where coordinators do as they should.
+    /// Acceptors accept any level. Allowed, while coordinators follow the rules.
     AcceptsAnyLevel,
-    /// Coordinators take the least build of the members; acceptors do as they should. Allowed: nothing is decided wrongly.
+    /// Coordinators use the lowest build of the members; acceptors follow the rules. Allowed: nothing wrong is decided.
     WrongCoordinators,
 }
 
 impl Missing {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 13] = [
         Self::EncodesAgain,
         Self::LevelInForceAtAdoption,
@@ -69,7 +69,7 @@ impl Missing {
         Self::WrongCoordinators,
     ];
 
-    /// Its name.
+    /// The variant's name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -97,13 +97,13 @@ pub struct Levels {
     pub builds: Vec<u8>,
     /// Members of view 1, a bit each; the others may join. View 1 has level 1.
     pub founders: u8,
-    /// Decrees.
+    /// Number of decrees.
     pub decrees: usize,
     /// Rounds of ballots of each decree.
     pub rounds: usize,
     /// Ballots of each decree.
     pub ballots: usize,
-    /// How often somebody asks for level 2.
+    /// How many times level 2 is requested.
     pub commands: u8,
     /// Crashes in all.
     pub crashes: u8,
@@ -120,19 +120,19 @@ impl Levels {
         Self { builds, founders, decrees: 1, rounds: 1, ballots: 1, commands: 1, crashes: 0, missing: None }
     }
 
-    /// The same with other bounds.
+    /// The same model with other bounds.
     #[must_use]
     pub fn bounds(self, decrees: usize, rounds: usize, ballots: usize) -> Self {
         Self { decrees, rounds, ballots, ..self }
     }
 
-    /// The same with so many commands and crashes.
+    /// The same model with this many commands and crashes.
     #[must_use]
     pub fn events(self, commands: u8, crashes: u8) -> Self {
         Self { commands, crashes, ..self }
     }
 
-    /// What a run of it is called.
+    /// A description of the model for reports.
     #[must_use]
     pub fn describe(&self) -> String {
         format!(
@@ -149,20 +149,20 @@ impl Levels {
         self.builds.len()
     }
 
-    /// Whether all of a set know a level.
+    /// Whether every process of a set knows a level.
     fn can_follow(&self, members: u8, level: u8) -> bool {
         (0..self.processes()).filter(|r| members & 1 << r != 0).all(|r| self.builds[r] >= level)
     }
 
-    /// The least build of a set.
+    /// The lowest build of a set.
     fn least(&self, members: u8) -> u8 {
         (0..self.processes()).filter(|r| members & 1 << r != 0).map(|r| self.builds[r]).min().unwrap_or(1)
     }
 
-    /// Whether a view may follow another: what an acceptor asks before it accepts.
+    /// Whether a view may follow another: the check of an acceptor.
     fn may_follow(&self, before: &View, next: &View) -> bool {
         let falls = next.level < before.level;
-        // Whoever is a member now can follow too, whether it stays or not: it may only be cut off for a moment.
+        // A present member must be able to follow too, whether it stays or not: it may be cut off only for a moment.
         let rises = next.level > before.level;
         let present = !rises || self.can_follow(before.members, next.level);
         !falls && present && self.can_follow(next.members, next.level)

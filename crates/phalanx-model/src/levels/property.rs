@@ -1,11 +1,11 @@
-//! What must hold of levels, and what must be reached.
+//! Properties of levels: invariants, and states that must be reached.
 
 use stateright::Property;
 
 use super::state::{Phase, View};
 use super::{Levels, Missing, State};
 
-/// One value per decree, entries that the coordinator does not know included.
+/// One value per decree, including entries that the coordinator does not know.
 pub const ONE_VALUE: &str = "one decree decides one value, unknown entries included";
 /// See the property.
 pub const NO_FALL: &str = "the level never falls from view to view";
@@ -18,7 +18,7 @@ pub const NOT_ABOVE: &str = "nothing is said above the level of the view it is s
 /// See the property.
 pub const SENSE: &str = "what members say makes sense to whoever hears it";
 
-/// All properties of a model. What its bounds cannot reach is not asked for.
+/// All properties of a model. States that its bounds cannot reach are not required.
 pub(super) fn all(model: &Levels) -> Vec<Property<Levels>> {
     let mut all = vec![
         Property::always(ONE_VALUE, one_value),
@@ -74,7 +74,7 @@ fn rises<'a>(m: &'a Levels, s: &'a State) -> impl Iterator<Item = (&'a View, &'a
     steps(m, s).filter(|(before, next)| next.level > before.level)
 }
 
-/// What was decided in another coordinator's ballot than it was built in, with the one who decided it.
+/// Proposals decided in another coordinator's ballot than the one they were built in, with the deciding coordinator.
 fn adopted<'a>(m: &'a Levels, s: &'a State) -> impl Iterator<Item = (usize, &'a View)> {
     let coordinator = |ballot: usize| (ballot - 1) % m.processes();
     s.tries.iter().flat_map(|tries| (1..).zip(tries)).filter(|(_, t)| t.phase == Phase::Decided).filter_map(
@@ -93,7 +93,7 @@ fn one_value(m: &Levels, s: &State) -> bool {
     })
 }
 
-/// Whoever was a member in any view since the command can follow, also if the others do not hear it at the moment.
+/// Every member of any view since the command can follow, even if the others do not hear it at the moment.
 fn nobody_locked_out(m: &Levels, s: &State) -> bool {
     (1..=m.decrees).all(|decree| {
         let rose = s.decisions(decree).find(|next| s.view(decree as u8).is_some_and(|b| next.level > b.level));
@@ -104,19 +104,19 @@ fn nobody_locked_out(m: &Levels, s: &State) -> bool {
     })
 }
 
-/// Something that a member said to somebody.
+/// A message that a member sent to a process.
 struct Said {
-    /// The level it is said at.
+    /// The level at which it is sent.
     level: u8,
-    /// The level of the view it is said in.
+    /// The level of the view in which it is sent.
     of_view: u8,
-    /// Who hears it.
+    /// The receiver.
     to: usize,
-    /// That one is a member of the view.
+    /// Whether the receiver is a member of that view.
     to_member: bool,
 }
 
-/// What may be on its way: anybody may have said something in any view it was in, to anybody.
+/// The messages that may be in flight: every process may have sent in any view it was in, to any other.
 fn said<'a>(m: &'a Levels, s: &'a State) -> impl Iterator<Item = Said> + 'a {
     let speakers = (0..m.processes()).flat_map(move |by| (1..=s.processes[by].view).map(move |view| (by, view)));
     let views =

@@ -2,7 +2,7 @@
 
 use super::{BALLOTS, DECREES, Levels, PROCESSES};
 
-/// What one decree decides.
+/// The value of one decree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct View {
     /// The ballot in which it was built; 0 in view 1.
@@ -11,32 +11,33 @@ pub struct View {
     pub members: u8,
     /// The level.
     pub level: u8,
-    /// Settings that come with the level, as the coordinator of that rank (from 1) has them: unknown to build 1.
+    /// Settings that come with the level, as the coordinator of that rank (from 1) has them. Build 1 does not know
+    /// them.
     pub settings: u8,
     /// Joiners in whose records build 2 put an entry that build 1 does not know, a bit each.
     pub records: u8,
-    /// The view in which the command to raise the level was given; 0: the level does not rise. No part of what is sent.
+    /// The view in which the command to raise the level was given; 0: the level does not rise. Not part of any message.
     pub wished: u8,
 }
 
 /// One process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Process {
-    /// It runs, and was not told that it is excluded.
+    /// It runs, and has not learned that it is excluded.
     pub lives: bool,
     /// The view it installed last; 0: it has not joined.
     pub view: u8,
     /// In that view: the ballot promised; 0: none.
     pub promised: u8,
-    /// The ballot accepted in; 0: none.
+    /// The ballot in which it accepted; 0: none.
     pub accepted: u8,
     /// The ballot that it coordinates; 0: none.
     pub current: u8,
-    /// It knows of a wish to raise the level, given in that view; 0: it does not.
+    /// The view in which the request to raise the level that it knows was made; 0: it knows none.
     pub wish: u8,
 }
 
-/// How far a ballot is.
+/// The progress of a ballot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub enum Phase {
     /// Not begun.
@@ -50,60 +51,60 @@ pub enum Phase {
     Decided,
 }
 
-/// One ballot: its coordinator's memory, and all messages about it.
+/// One ballot: its coordinator's memory, and all messages of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Try {
-    /// How far it is.
+    /// Its progress.
     pub phase: Phase,
-    /// Who was asked.
+    /// Members that were asked.
     pub asked: u8,
-    /// Who reported.
+    /// Members that reported.
     pub reported: u8,
-    /// Who ever accepted in it.
+    /// Members that ever accepted in it.
     pub accepters: u8,
     /// By process: the ballot in which the reporter had accepted a proposal.
     pub had_accepted: [u8; PROCESSES],
-    /// What is proposed.
+    /// The proposal.
     pub proposal: View,
 }
 
-/// Everything there is.
+/// A state of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    /// By number: build, and place in every view.
+    /// By process number, which is also its index in `builds` and its bit in every view.
     pub processes: [Process; PROCESSES],
     /// By decree, and by ballot number less one.
     pub tries: [[Try; BALLOTS]; DECREES],
     /// View 1.
     pub first: View,
-    /// By view, less one: the wish was told in it, given in that view; 0: it was not.
+    /// By view, less one: the view of the request that was announced in it; 0: none was.
     pub told: [u8; DECREES + 1],
-    /// Commands given.
+    /// Commands so far.
     pub commands: u8,
-    /// Crashes.
+    /// Crashes so far.
     pub crashes: u8,
 }
 
-/// One atomic step. Each names the code that does it in `crates/phalanx-core/src`.
+/// One atomic step. Each names the code that performs it in `crates/phalanx-core/src`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Somebody asks a process to raise the level. (`Process::raise_level`)
+    /// An operator commands a process to raise the level. (`Process::raise_level`)
     Command(usize),
-    /// A process that knows of the wish tells it, in its view.
+    /// A process that knows of the request announces it in its view.
     Tell(usize),
-    /// A process hears of a wish that was told in that view.
+    /// A process learns of a request that was announced in that view.
     Hear(usize, u8),
-    /// A member begins a ballot and asks these. (`Process::start_ballot`)
+    /// A member begins a ballot and asks this set. (`Process::start_ballot`)
     Start(usize, u8),
-    /// A member promises and reports in a ballot of the decree after its view. (`Process::handle_wedge`)
+    /// A member promises and reports, in a ballot of the decree after its view. (`Process::handle_wedge`)
     Report(usize, u8),
-    /// A coordinator has all reports and proposes, with these joiners if the proposal is its own. (`build_proposal`)
+    /// A coordinator with all reports proposes, with these joiners if the proposal is its own. (`build_proposal`)
     Propose(usize, u8),
     /// A member accepts. (`Process::handle_propose`)
     Accept(usize, u8),
     /// A coordinator counts a quorum of acceptances. (`Process::handle_accepted`)
     Decide(usize),
-    /// A process learns the decision after its view, or the one that takes it in. (`Process::handle_decide`)
+    /// A process learns the decision after its view, or the one by which it joins. (`Process::handle_decide`)
     Learn(usize, usize),
     /// A process stops for good.
     Crash(usize),
@@ -126,12 +127,12 @@ impl State {
         }
     }
 
-    /// The decided values of a decree (1..): one, or the model is broken.
+    /// The decided values of a decree (from 1). More than one means that an invariant is broken.
     pub fn decisions(&self, decree: usize) -> impl Iterator<Item = &View> {
         self.tries[decree - 1].iter().filter(|t| t.phase == Phase::Decided).map(|t| &t.proposal)
     }
 
-    /// The view of that number (1..), if it is decided.
+    /// The view of that number (from 1), if it is decided.
     #[must_use]
     pub fn view(&self, number: u8) -> Option<&View> {
         match number {

@@ -1,4 +1,4 @@
-//! What may happen next in the model of levels, and what it does.
+//! The steps of the model of levels.
 
 use super::state::{Phase, Try, View};
 use super::{Action, Levels, Missing, State};
@@ -6,7 +6,7 @@ use crate::rules::Rules;
 
 const RULES: Rules = Rules { without: None };
 
-/// All actions that may be possible in a state; [`next`] tells which are.
+/// Lists all actions that may be possible in a state; [`next`] decides which are.
 pub(super) fn list(model: &Levels, s: &State, actions: &mut Vec<Action>) {
     let living = || (0..model.processes()).filter(|&r| s.processes[r].lives);
     for at in living() {
@@ -61,7 +61,7 @@ fn view_of(s: &State, at: usize) -> View {
     s.view(s.processes[at].view).copied().unwrap_or_default()
 }
 
-/// Whether a wish makes sense in the view of a process: it is not met, and nobody in the view is in its way.
+/// Whether a request makes sense in a process's view: the level is not reached, and every member can follow.
 fn may_wish(model: &Levels, s: &State, at: usize) -> bool {
     let view = view_of(s, at);
     let follow = model.can_follow(view.members, 2) || model.lacks(Missing::OnlyStayersCount);
@@ -167,7 +167,7 @@ fn propose(model: &Levels, s: &mut State, by: usize, joiners: u8) -> bool {
     true
 }
 
-/// What a coordinator proposes that found an accepted proposal: the same.
+/// The proposal of a coordinator that found an accepted one: the same.
 fn adopt(model: &Levels, s: &State, by: usize, mut proposal: View) -> View {
     if model.lacks(Missing::EncodesAgain) && model.builds[by] < 2 {
         (proposal.settings, proposal.records) = (0, 0);
@@ -178,7 +178,8 @@ fn adopt(model: &Levels, s: &State, by: usize, mut proposal: View) -> View {
     proposal
 }
 
-/// What a coordinator proposes that found none: those that reported, a joiner, and the level it has a wish for.
+/// The proposal of a coordinator that found no accepted one: the members that reported, a joiner, and the requested
+/// level.
 fn build(model: &Levels, s: &State, by: usize, reported: u8, joiners: u8) -> Option<View> {
     let (view, p) = (view_of(s, by), s.processes[by]);
     let news = |r: usize| joiners & 1 << r == 0 || (s.processes[r].lives && s.processes[r].view == 0);
@@ -194,7 +195,7 @@ fn build(model: &Levels, s: &State, by: usize, reported: u8, joiners: u8) -> Opt
     } else if p.wish != 0 {
         let present = model.can_follow(view.members, 2) || model.lacks(Missing::OnlyStayersCount);
         let next = model.can_follow(members, 2) || model.lacks(Missing::OnlyPresentCount);
-        // A joiner that cannot follow waits, and is refused afterwards.
+        // A joiner that cannot follow waits, and is refused after the rise.
         if joiners != 0 && present && !next && model.can_follow(reported, 2) {
             return None;
         }
@@ -211,7 +212,7 @@ fn build(model: &Levels, s: &State, by: usize, reported: u8, joiners: u8) -> Opt
     Some(View { origin: p.current, members, level, settings, records, wished })
 }
 
-/// Whoever was a member of a view up to that one.
+/// All members of the views up to that one.
 fn was_member(model: &Levels, s: &State, up_to: u8) -> u8 {
     (1..=up_to.min(model.decrees as u8 + 1)).filter_map(|v| s.view(v)).fold(0, |set, view| set | view.members)
 }
@@ -232,7 +233,7 @@ fn accept(model: &Levels, s: &mut State, at: usize, ballot: u8) -> bool {
     true
 }
 
-/// Whether an acceptor takes a proposal, as far as levels go. Where a rule is missing, it is missing here as well.
+/// Whether an acceptor accepts a proposal's level. A rule that is missing is missing here too.
 fn accepts_level(model: &Levels, view: &View, next: &View) -> bool {
     match model.missing {
         Some(Missing::LeastOfMembers | Missing::AcceptsAnyLevel | Missing::AnyJoiner) => true,

@@ -2,27 +2,27 @@
 
 use super::MEMBERS;
 
-/// What can fail by itself between two members.
+/// The kinds of packets that can fail separately between two members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Heartbeats, on the control socket. They carry who is suspected, and the answers.
+    /// Heartbeats, on the control socket. They carry suspicions and the answers to them.
     Beat,
-    /// Questions of a coordinator and their answers, on the control socket.
+    /// A coordinator's requests and their answers, on the control socket.
     Ask,
-    /// The same in a long packet.
+    /// The same, in a long packet.
     LongAsk,
-    /// On the data socket.
+    /// Packets on the data socket.
     Data,
-    /// The same in a long packet.
+    /// The same, in a long packet.
     LongData,
 }
 
 impl Kind {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 5] = [Self::Beat, Self::Ask, Self::LongAsk, Self::Data, Self::LongData];
 }
 
-/// Which kinds fail together.
+/// The kinds that fail together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum What {
     /// The data socket.
@@ -31,7 +31,7 @@ pub enum What {
     Control,
     /// Long packets on both.
     Long,
-    /// Everything.
+    /// All kinds.
     All,
 }
 
@@ -48,14 +48,14 @@ impl What {
     }
 }
 
-/// Seen from the first end.
+/// The direction that fails, seen from the first end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Way {
-    /// What comes in is lost.
+    /// Incoming packets are lost.
     In,
-    /// What goes out is lost.
+    /// Outgoing packets are lost.
     Out,
-    /// Both.
+    /// Packets in both directions are lost.
     Both,
 }
 
@@ -63,32 +63,32 @@ impl Way {
     const ALL: [Self; 3] = [Self::In, Self::Out, Self::Both];
 }
 
-/// What is broken, for the whole run unless it heals.
+/// The fault of a run, for the whole of it unless it heals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
     /// Packets from or to one member are lost.
     Member(u8, What, Way),
-    /// It answers no questions of a coordinator, and all else.
+    /// A member answers no coordinator's request, and does everything else.
     Mute(u8),
-    /// It sends heartbeats and begins ballots, and takes in nothing on the control socket but heartbeats: it answers nothing and
-    /// suspects nobody.
+    /// A member sends heartbeats and begins ballots, and receives nothing on the control socket but heartbeats. So it
+    /// answers nothing and suspects no member.
     Hung(u8),
-    /// Its data socket is dead, and what others say with their heartbeats does not reach it.
+    /// A member's data socket is dead, and the suspicions and answers in others' heartbeats do not reach it.
     Untold(u8),
-    /// It is stopped or dead.
+    /// A member is stopped or dead.
     Stopped(u8),
-    /// Two are.
+    /// Two members are stopped or dead.
     BothStopped(u8, u8),
-    /// Packets between two members are lost, seen from the first.
+    /// Packets between two members are lost; the direction is seen from the first.
     Path(u8, u8, What, Way),
-    /// The whole cell is late: each of these between each two.
+    /// The whole cell is late: packets of these kinds fail between each two members.
     Overload(What),
 }
 
 impl Fault {
-    /// All faults of one member, or of one path, in a cell of so many.
+    /// All faults of one member or of one path, in a cell of `members`.
     #[must_use]
     pub fn single(members: usize) -> Vec<Self> {
         let mut all = Vec::new();
@@ -106,13 +106,13 @@ impl Fault {
         all
     }
 
-    /// The whole cell is late, in each kind.
+    /// An overload of the whole cell, for each set of kinds.
     #[must_use]
     pub fn overloads() -> Vec<Self> {
         What::ALL.map(Self::Overload).to_vec()
     }
 
-    /// Whether a packet is lost.
+    /// Whether a packet of this kind is lost.
     #[must_use]
     pub fn loses(self, from: u8, to: u8, kind: Kind) -> bool {
         let way = |first: u8, way: Way| match way {
@@ -132,14 +132,14 @@ impl Fault {
         }
     }
 
-    /// Whether what a member sends another comes to nothing: it is lost, or the answer is, which goes the same way back.
+    /// Whether an exchange fails: the packet is lost, or its answer, which takes the reverse path.
     #[must_use]
     pub fn fails(self, from: u8, to: u8, kind: Kind) -> bool {
         let answer = !matches!(self, Self::Mute(f) if f == from) && self.loses(to, from, kind);
         from != to && (self.loses(from, to, kind) || answer)
     }
 
-    /// Whether the member does what a member does besides sending heartbeats.
+    /// Whether the member does more than send heartbeats.
     #[must_use]
     pub fn acts(self, member: u8) -> bool {
         !self.is_stopped(member) && !matches!(self, Self::Hung(f) if f == member)
@@ -155,7 +155,8 @@ impl Fault {
         }
     }
 
-    /// Whether a member gets what another says with its heartbeats. Those that are late come in the end.
+    /// Whether a member receives the suspicions and answers in another's heartbeats. In an overload they arrive in the
+    /// end.
     #[must_use]
     pub fn tells(self, from: u8, to: u8) -> bool {
         match self {
@@ -165,7 +166,7 @@ impl Fault {
         }
     }
 
-    /// Who has to go, as a set: the faulty member, or the younger end of the path.
+    /// The set of members that must go: the faulty member, or the younger end of the path.
     #[must_use]
     pub fn due(self) -> u8 {
         match self {
@@ -176,7 +177,7 @@ impl Fault {
         }
     }
 
-    /// Who may be held for faulty while a fault comes and goes: the ends of what was broken.
+    /// The members that may be taken for faulty while a fault comes and goes: the ends of the broken paths.
     #[must_use]
     pub fn ends(self, members: usize) -> u8 {
         let all = 0..members as u8;

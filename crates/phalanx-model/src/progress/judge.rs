@@ -1,12 +1,12 @@
-//! What a member concludes from what it was told.
+//! The conclusions that a member draws from the suspicions and answers it knows.
 
 use super::fault::Kind;
 use super::rule::{Links, Variant, budget, cover, goes, in_set};
 use super::state::State;
 use super::{Missing, Progress};
 
-/// What a member makes of the suspicions that it knows, if it was told what those in `told` say now, and nothing by others:
-/// who goes. `None`: not everybody has answered yet.
+/// The set of members that must go, as one member concludes. It knows the present records of the members in `told`, and
+/// nothing of the others. `None`: some have not answered yet.
 #[must_use]
 pub(super) fn judges(model: &Progress, s: &State, me: usize, told: u8) -> Option<u8> {
     let members = model.all();
@@ -38,20 +38,21 @@ pub(super) fn judges(model: &Progress, s: &State, me: usize, told: u8) -> Option
     Some(goes(&links, members, budget(members.count_ones()), variant))
 }
 
-/// Every set of members of which a member may have been told what they say now.
+/// Every set of members whose present records a member may know.
 pub(super) fn tellings(model: &Progress, s: &State, me: usize) -> impl Iterator<Item = u8> {
     let from = audible(model, s, me);
     (0..=from).filter(move |set| set & !from == 0)
 }
 
-/// Whose word reaches a member, and is not nothing.
+/// The members whose records reach a member and are not empty.
 #[must_use]
 pub(super) fn audible(model: &Progress, s: &State, me: usize) -> u8 {
     let tells = |m: &usize| *m != me && s.now().tells(*m as u8, me as u8) && !s.records[*m].is_empty();
     in_set(model.all()).filter(tells).fold(0, |set, m| set | 1 << m)
 }
 
-/// Whether a coordinator gets through a ballot without those that go: each one asked gets the question and answers it, long or short.
+/// Whether a coordinator completes a ballot without the members that go: each member asked receives the request and
+/// answers it, short or long.
 #[must_use]
 pub(super) fn gets_through(model: &Progress, s: &State, me: usize, goes: u8) -> bool {
     let answered = |m: usize| {
@@ -61,12 +62,12 @@ pub(super) fn gets_through(model: &Progress, s: &State, me: usize, goes: u8) -> 
     s.now().acts(me as u8) && in_set(model.all() & !goes).all(answered)
 }
 
-/// All has been said: who goes, by the word of a member that was told all that reaches it.
+/// The set of members that must go, as concluded by a member that knows every record that reaches it.
 fn finally(model: &Progress, s: &State, me: usize) -> Option<u8> {
     judges(model, s, me, audible(model, s, me))
 }
 
-/// Whether a member promises another's ballots, when all has been said.
+/// Whether a member promises another's ballots, once every record has arrived.
 #[must_use]
 pub(super) fn promises(model: &Progress, s: &State, me: usize, coordinator: usize) -> bool {
     let out = finally(model, s, me).is_some_and(|goes| goes & 1 << coordinator != 0);
@@ -74,7 +75,8 @@ pub(super) fn promises(model: &Progress, s: &State, me: usize, coordinator: usiz
     s.now().acts(me as u8) && gets && (!out || model.lacks(Missing::CoverIsPromised))
 }
 
-/// Whether a member begins ballots, for any reason, when all has been said. One that does not act begins them all the same, if it runs.
+/// Whether a member begins ballots, for any reason, once every record has arrived. A member that hangs begins them all
+/// the same.
 #[must_use]
 pub(super) fn begins(model: &Progress, s: &State, me: usize) -> bool {
     if s.now().is_stopped(me as u8) {

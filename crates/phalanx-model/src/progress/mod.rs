@@ -1,7 +1,7 @@
-//! Progress: who is removed when a member or a path is broken in part.
+//! Progress: the members that are removed when a member or a path is partly broken.
 //!
-//! Suspicions and answers ride on heartbeats. A member's word is read at any later time, so what anybody knows is any part of
-//! what was said. A ballot is one step: whether a coordinator that is asked to stop makes trouble is [`crate::view_change`]'s part.
+//! Suspicions and answers travel with heartbeats. A record may be read at any later time, so a member's knowledge is
+//! any part of what was sent. A ballot is one step; [`crate::view_change`] models rivals.
 
 mod fault;
 mod judge;
@@ -18,42 +18,42 @@ pub use property::{ENDS, ENDS_ONLY, EXACT, NO_RIVAL, QUIET, REST};
 pub use rule::budget;
 pub use state::{Action, Record, State};
 
-/// The most members.
+/// Most members.
 pub const MEMBERS: usize = 5;
 
-/// A rule of progress that is missing or replaced by a wrong one.
+/// A rule of progress that is missing or replaced by a wrong one. Each variant states the wrong behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// It is judged before all have answered; who has not counts as one who finds nothing.
+    /// A member concludes before all have answered; a missing answer counts as no failure.
     JudgesAtOnce,
-    /// Only who waits for a member probes it.
+    /// Only the member that waits for another probes it.
     OnlyEndsProbe,
-    /// The others probe the suspected one alone.
+    /// The others probe the suspected member only, not the suspecter.
     OneEndProbed,
-    /// They probe with short packets on the control socket, whatever the suspicion is about.
+    /// The others probe with short packets on the control socket, whatever the suspicion is about.
     ProbesOtherwise,
-    /// To lack progress is enough: nothing is probed first.
+    /// Lack of progress is enough: no probe precedes the suspicion.
     NoProbe,
-    /// Who does not get a uniform message delivered suspects its sender, and that counts.
+    /// A member whose uniform message is not delivered suspects its sender, and that counts.
     UndeliveredSuspects,
-    /// The suspected one must answer as well.
+    /// The suspected member must answer too.
     EndsWait,
-    /// Those that are not heard must answer as well.
+    /// Members that are not heard must answer too.
     UnheardWait,
-    /// A judge never names itself.
+    /// A member never finds itself to be the one that must go.
     NeverItself,
-    /// Those that a judge does not hear go, whatever others say of them.
+    /// The members that are not heard go first, whatever others report of them.
     UnheardFirst,
-    /// Of a cover that is too large, as many go as may.
+    /// Of a cover that is too large, as many members go as the budget allows.
     PartGoes,
-    /// Who is in the cover is promised.
+    /// A member promises the ballots of a member in its cover.
     CoverIsPromised,
-    /// Who is ignored by a majority begins ballots all the same.
+    /// A member that a majority ignores keeps beginning ballots.
     IgnoredGoesOn,
 }
 
 impl Missing {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 13] = [
         Self::JudgesAtOnce,
         Self::OnlyEndsProbe,
@@ -70,7 +70,7 @@ impl Missing {
         Self::IgnoredGoesOn,
     ];
 
-    /// Its name.
+    /// The variant's name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -91,50 +91,50 @@ impl Missing {
     }
 }
 
-/// One bounded model: all of these faults, each by itself.
+/// One bounded model, explored for each of its faults.
 #[derive(Clone, Debug)]
 pub struct Progress {
-    /// Members.
+    /// Number of members.
     pub members: usize,
-    /// What may be broken.
+    /// The faults, each in runs of its own.
     pub faults: Vec<Fault>,
-    /// How many suspicions are made that no other one led to, and that somebody is told of.
+    /// How many suspicions are made that no other suspicion led to, and that some other member learns of.
     pub suspicions: u8,
-    /// How many are made without a reason.
+    /// How many suspicions are made without a reason.
     pub alarms: u8,
-    /// The fault may pass.
+    /// Whether the fault may heal.
     pub heals: bool,
     /// The rule that is missing, if any.
     pub missing: Option<Missing>,
 }
 
 impl Progress {
-    /// All single faults of so many members, and so many suspicions.
+    /// All single faults of `members`, with this many suspicions.
     #[must_use]
     pub fn single(members: usize, suspicions: u8) -> Self {
         Self { members, faults: Fault::single(members), suspicions, alarms: 0, heals: false, missing: None }
     }
 
-    /// Two of five are dead.
+    /// Two of five members are dead.
     #[must_use]
     pub fn two_dead() -> Self {
         let faults = vec![Fault::BothStopped(3, 4), Fault::BothStopped(0, 2)];
         Self { faults, ..Self::single(5, 2) }
     }
 
-    /// The same cell, late as a whole.
+    /// Overloads of the whole cell.
     #[must_use]
     pub fn overload(members: usize, suspicions: u8) -> Self {
         Self { faults: Fault::overloads(), ..Self::single(members, suspicions) }
     }
 
-    /// The same without a rule.
+    /// The same model without a rule.
     #[must_use]
     pub fn without(self, missing: Missing) -> Self {
         Self { missing: Some(missing), ..self }
     }
 
-    /// What a run of it is called.
+    /// A description of the model for reports.
     #[must_use]
     pub fn describe(&self) -> String {
         format!(
@@ -155,7 +155,7 @@ impl Progress {
         (1 << self.members) - 1
     }
 
-    /// The links of which a member says that they fail.
+    /// The links that a member reports as failed.
     fn edges<'a>(&self, record: &'a Record) -> &'a [u8; 5] {
         if self.lacks(Missing::NoProbe) { &record.suspects } else { &record.failed }
     }
@@ -183,11 +183,11 @@ impl Model for Progress {
     }
 }
 
-/// The configurations that are explored: a few, and those of the long run.
+/// The explored configurations: a few, and those of the long run.
 #[must_use]
 pub fn cases(long: bool) -> Vec<Progress> {
     let single = Progress::single;
-    // Of two members only the younger's faults are dealt with: the older cannot be left out.
+    // Of two members only faults of the younger are covered: the older one cannot be excluded.
     let of_two = single(2, 3);
     let faults = of_two.faults.iter().copied().filter(|fault| fault.due() == 0b10).collect();
     let mut all = vec![
@@ -212,7 +212,7 @@ pub fn cases(long: bool) -> Vec<Progress> {
     all
 }
 
-/// Where the lack of a rule shows, and what breaks there.
+/// A configuration that shows the lack of a rule, and the property that breaks there.
 #[must_use]
 pub fn without(missing: Missing) -> (Progress, &'static str) {
     let three = Progress::single(3, 1);

@@ -1,4 +1,4 @@
-//! What must hold of progress, and what must be reached.
+//! Properties of progress: invariants, and states that must be reached.
 
 use stateright::Property;
 
@@ -9,9 +9,9 @@ use super::state::State;
 use super::step;
 use super::{Progress, budget};
 
-/// A decision is exact.
+/// A decision removes exactly the right members.
 pub const EXACT: &str = "who goes is the faulty member, or the younger end of the path, and nobody else";
-/// While a fault comes and goes.
+/// The weaker property, while a fault comes and goes.
 pub const ENDS_ONLY: &str = "of a fault that passes, at most one member goes, and it is an end of what was broken";
 /// See the property.
 pub const REST: &str = "those that stay are a quorum, and all links between them work";
@@ -62,7 +62,7 @@ pub(super) fn all(model: &Progress) -> Vec<Property<Progress>> {
                 s.removed.is_some_and(|(_, goes)| goes & 1 != 0)
             }));
         }
-        // Of the dead, nobody suspects anybody.
+        // Among the dead, no suspicions are mutual.
         if model.faults.iter().any(|fault| !matches!(fault, Fault::BothStopped(..))) {
             all.push(Property::sometimes(
                 "two suspected each other before anybody was removed",
@@ -80,12 +80,12 @@ pub(super) fn all(model: &Progress) -> Vec<Property<Progress>> {
     all
 }
 
-/// Who has to go.
+/// The members that must go.
 fn goal(s: &State) -> u8 {
     s.now().due()
 }
 
-/// Nothing is left to be said: only a ballot may still be held.
+/// Every suspicion and answer has been sent: only a ballot may still follow.
 fn is_said(model: &Progress, s: &State) -> bool {
     let mut actions = Vec::new();
     step::list(model, s, &mut actions);
@@ -96,7 +96,7 @@ fn is_said(model: &Progress, s: &State) -> bool {
 fn ends(model: &Progress, s: &State) -> bool {
     let mut actions = Vec::new();
     step::list(model, s, &mut actions);
-    // Of two that are dead, both must have been suspected.
+    // Of two dead members, both must have been suspected.
     let stopped = || in_set(goal(s)).filter(|m| s.now().is_stopped(*m as u8));
     let suspected = |m: usize| s.records.iter().any(|record| record.suspects[Kind::Beat as usize] & 1 << m != 0);
     let unsaid = stopped().count() == 2 && !stopped().all(suspected);

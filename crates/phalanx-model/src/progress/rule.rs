@@ -1,21 +1,22 @@
-//! Who is removed, from what is known of the links: the same at everybody who knows the same.
+//! The removal rule: the members that go, from what is known of the links. Members with the same knowledge reach the
+//! same result.
 
 use super::MEMBERS;
 use crate::rules::Rules;
 
 const RULES: Rules = Rules { without: None };
 
-/// Links of which a probe failed, from either end: per member, the set of those at the other end.
+/// Failed links, found from either end: for each member, the set of members at the other ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Links {
-    /// In any kind.
+    /// Links that fail for any kind of packet.
     pub any: [u8; MEMBERS],
-    /// Heartbeats.
+    /// Links that fail for heartbeats.
     pub silent: [u8; MEMBERS],
 }
 
 impl Links {
-    /// A probe between these two failed.
+    /// Adds a failed probe between two members.
     pub fn add(&mut self, a: usize, b: usize, is_beat: bool) {
         self.any[a] |= 1 << b;
         self.any[b] |= 1 << a;
@@ -26,30 +27,31 @@ impl Links {
     }
 }
 
-/// How the rule is varied.
+/// Variants of the rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Variant {
-    /// This member is never named: the judge thinks itself whole.
+    /// A member that is never named, because it takes itself for healthy.
     pub never: Option<usize>,
-    /// Whoever has most failed links goes, until none is left.
+    /// The member with most failed links goes, repeatedly, until no failed link is left.
     pub greedy: bool,
-    /// Of a cover that is too large, as many go as may.
+    /// Of a cover that is too large, as many members go as the budget allows.
     pub part: bool,
-    /// There is no budget.
+    /// There is no removal budget.
     pub unbounded: bool,
-    /// Those that nobody hears count as well.
+    /// Members that no remaining member hears count against the budget too.
     pub silent_counts: bool,
-    /// Nothing is tried again with heartbeats alone.
+    /// There is no second attempt with heartbeats' links alone.
     pub no_second_look: bool,
 }
 
-/// How many may be removed within a window for lack of progress, by the view at its beginning: a minority, and of two the younger.
+/// The removal budget of a window, by the view at its beginning: a minority, and of two members the younger.
 #[must_use]
 pub fn budget(members: u32) -> u32 {
     (members.saturating_sub(1) / 2).max(u32::from(members == 2))
 }
 
-/// The fewest members that have an end of each link; of several such sets the one with the youngest in it, then the next.
+/// The cover: the smallest set of members that holds an end of each link. Of several such sets the one with the
+/// youngest member, then with the next youngest.
 #[must_use]
 pub fn cover(links: &[u8; MEMBERS], members: u8, variant: Variant) -> u8 {
     if variant.greedy {
@@ -71,21 +73,21 @@ fn greedy(links: &[u8; MEMBERS], members: u8) -> u8 {
     }
 }
 
-/// Those of a set that somebody who stays hears: these count against the budget.
+/// The number of members in a set that some remaining member hears: these count against the budget.
 #[must_use]
 pub fn counted(links: &Links, goes: u8, stays: u8) -> u32 {
     in_set(goes).filter(|m| stays & !links.silent[*m] != 0).count() as u32
 }
 
-/// Whether those that stay may go on: a quorum of the view.
+/// Whether the remaining members are a quorum of the view.
 #[must_use]
 pub fn is_quorum(stays: u8, members: u8) -> bool {
     let lowest = 1 << members.trailing_zeros();
     RULES.is_quorum(stays.count_ones() as usize, members.count_ones() as usize, stays & lowest != 0)
 }
 
-/// Who goes of a view, when so many may still be removed in this window. First all failed links are looked at; if what covers
-/// them may not go, those of heartbeats alone.
+/// The members of a view that go, when `left` may still be removed in this window. All failed links are tried first; if
+/// their cover may not go, those of heartbeats alone.
 #[must_use]
 pub fn goes(links: &Links, members: u8, left: u32, variant: Variant) -> u8 {
     let may_go = |goes: u8| {
@@ -106,7 +108,7 @@ pub fn goes(links: &Links, members: u8, left: u32, variant: Variant) -> u8 {
     if !variant.no_second_look && may_go(silent) { silent } else { 0 }
 }
 
-/// The members of a set, in rising order.
+/// The members of a set, in ascending order.
 pub fn in_set(set: u8) -> impl Iterator<Item = usize> {
     (0..MEMBERS).filter(move |m| set & 1 << m != 0)
 }

@@ -1,52 +1,53 @@
-//! What a state of the model holds.
+//! A state of the model of progress.
 
 use super::fault::{Fault, Kind};
 use super::{MEMBERS, Progress};
 
-/// What a member says with its heartbeats.
+/// The suspicions and answers that a member sends with its heartbeats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Record {
-    /// Whom it suspects, by kind.
+    /// The members that it suspects, by kind.
     pub suspects: [u8; 5],
-    /// To whom its last probe failed, by kind.
+    /// The members to which its last probe failed, by kind.
     pub failed: [u8; 5],
-    /// Which suspicions of others it has answered, by kind: bit `suspecter * MEMBERS + suspected`. What it found is in `failed`.
+    /// The suspicions of others that it has answered, by kind: bit `suspecter * MEMBERS + suspected`. Its finding is in
+    /// `failed`.
     pub answered: [u32; 5],
 }
 
 impl Record {
-    /// Whether nothing was said.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether it answered a suspicion.
+    /// Whether it answers a suspicion.
     #[must_use]
     pub fn answers(&self, by: usize, whom: usize, kind: Kind) -> bool {
         self.answered[kind as usize] & bit(by, whom) != 0
     }
 }
 
-/// The place of a suspicion among the answered ones.
+/// The bit of a suspicion in `answered`.
 pub(super) fn bit(by: usize, whom: usize) -> u32 {
     1 << (by * MEMBERS + whom)
 }
 
-/// A state.
+/// A state of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    /// What is broken, or will be.
+    /// The fault of this run.
     pub fault: Fault,
-    /// It is over.
+    /// The fault has healed.
     pub is_over: bool,
-    /// Suspicions that may still be made without a probe for another's.
+    /// Suspicions left that are made without a probe for another member's.
     pub suspicions: u8,
-    /// Suspicions without a reason that may still be made.
+    /// Suspicions left that are made without a reason.
     pub alarms: u8,
-    /// What each member says.
+    /// Each member's record.
     pub records: [Record; MEMBERS],
-    /// Who was removed, and by whom.
+    /// The coordinator that removed members, and the removed set.
     pub removed: Option<(u8, u8)>,
 }
 
@@ -62,25 +63,25 @@ impl State {
         }
     }
 
-    /// What is broken now.
+    /// The fault that exists now.
     #[must_use]
     pub fn now(&self) -> Fault {
         if self.is_over { Fault::None } else { self.fault }
     }
 }
 
-/// A step.
+/// One atomic step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// A member suspects another for lack of progress in a kind, and probes it.
     Suspect(u8, u8, Kind),
-    /// It does so though nothing is wrong.
+    /// A member does so although nothing is wrong.
     Alarm(u8, u8, Kind),
-    /// The probe is answered: it takes the suspicion back.
+    /// The probe is answered: the member withdraws the suspicion.
     TakeBack(u8, u8, Kind),
-    /// A member answers all that it knows of.
+    /// A member answers all suspicions that it knows.
     Answer(u8),
-    /// The fault is over.
+    /// The fault heals.
     Heal,
     /// A coordinator's ballot removes a set.
     Remove(u8, u8),

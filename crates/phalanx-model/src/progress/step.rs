@@ -1,4 +1,4 @@
-//! What may happen next in the model of progress, and what it does.
+//! The steps of the model of progress.
 
 use super::fault::Kind;
 use super::judge::{audible, gets_through, judges, tellings};
@@ -6,7 +6,7 @@ use super::rule::{in_set, is_quorum};
 use super::state::{Action, State, bit};
 use super::{Missing, Progress};
 
-/// All steps that are possible in a state.
+/// Lists all steps that are possible in a state.
 pub(super) fn list(model: &Progress, s: &State, actions: &mut Vec<Action>) {
     if s.removed.is_some() {
         return;
@@ -38,11 +38,11 @@ pub(super) fn list(model: &Progress, s: &State, actions: &mut Vec<Action>) {
     }
 }
 
-/// What is owed to a member does not come.
+/// Whether a member waits in vain for something that another owes it.
 fn lags(model: &Progress, s: &State, me: u8, whom: u8, kind: Kind) -> bool {
     let others = || 0..model.members as u8;
     let stuck = kind == Kind::Data && others().any(|m| m != me && s.now().fails(whom, m, kind));
-    // Long packets are suspected where short ones pass: else they tell nothing new.
+    // Long packets are suspected only where short ones pass; otherwise the suspicion would add nothing.
     let told = match kind {
         Kind::LongAsk => s.now().fails(me, whom, Kind::Ask),
         Kind::LongData => s.now().fails(me, whom, Kind::Data),
@@ -51,7 +51,7 @@ fn lags(model: &Progress, s: &State, me: u8, whom: u8, kind: Kind) -> bool {
     (s.now().fails(me, whom, kind) && !told) || (stuck && model.lacks(Missing::UndeliveredSuspects))
 }
 
-/// What nobody else is told changes nothing for others, and has no bound.
+/// A suspicion that no other member learns of affects no one else, so it is not bounded.
 fn may_suspect(model: &Progress, s: &State, me: u8) -> bool {
     let told = (0..model.members as u8).any(|m| m != me && s.now().acts(m) && s.now().tells(me, m));
     s.suspicions > 0 || !told
@@ -62,7 +62,7 @@ fn probe_fails(model: &Progress, s: &State, me: u8, whom: u8, kind: Kind) -> boo
     s.now().fails(me, whom, kind)
 }
 
-/// What a member says after it probed the ends of all suspected links that it knows of; `None`: no news.
+/// A member's record after it probed the ends of all suspected links that it knows; `None`: nothing new.
 fn answer(model: &Progress, s: &State, me: usize) -> Option<super::state::Record> {
     let mut record = s.records[me];
     for by in in_set(audible(model, s, me)) {
@@ -86,7 +86,7 @@ fn answer(model: &Progress, s: &State, me: usize) -> Option<super::state::Record
     (record != s.records[me]).then_some(record)
 }
 
-/// Whom a coordinator may remove, by all that it may have been told by now.
+/// Lists the sets that a coordinator may remove, by any knowledge that it may have by now.
 fn removals(model: &Progress, s: &State, me: usize, actions: &mut Vec<Action>) {
     let heard = model.all() & !s.records[me].failed[Kind::Beat as usize];
     if !is_quorum(heard, model.all()) {
@@ -122,7 +122,7 @@ pub(super) fn next(model: &Progress, state: &State, action: Action) -> Option<St
             let record = &mut s.records[usize::from(me)];
             record.suspects[kind as usize] &= !(1 << whom);
             record.failed[kind as usize] &= !(1 << whom);
-            // An answer names the suspicion by its number, and the next one has another.
+            // An answer names a suspicion by its number, and the next suspicion has another.
             for record in &mut s.records {
                 record.answered[kind as usize] &= !bit(usize::from(me), usize::from(whom));
             }

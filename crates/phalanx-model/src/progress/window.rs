@@ -1,20 +1,20 @@
-//! Many views: what is removed of a cell within one window, whatever fails. Each cell, and every graph of failed links in it.
+//! A window of many views: the members removed from a cell within it, for every graph of failed links.
 
 use super::MEMBERS;
 use super::rule::{Links, Variant, budget, counted, cover, goes, in_set};
 
-/// What is removed by the same rule again and again, while links fail as they like.
+/// The result of applying the rule repeatedly, while links fail arbitrarily.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Erosion {
-    /// Graphs looked at.
+    /// Graphs examined.
     pub graphs: u64,
-    /// The fewest members that were ever left.
+    /// The fewest members ever left.
     pub fewest: u32,
-    /// The most that were removed while somebody who stayed heard them.
+    /// The most members removed while some remaining member heard them.
     pub most: u32,
 }
 
-/// Every graph of failed links among those of a set: of data only, or of everything.
+/// Every graph of failed links among a set: for data only, or for all kinds.
 fn graphs(members: u8, silent: bool) -> impl Iterator<Item = Links> {
     let pairs: Vec<(usize, usize)> =
         in_set(members).flat_map(|a| in_set(members).filter(move |b| a < *b).map(move |b| (a, b))).collect();
@@ -26,7 +26,7 @@ fn graphs(members: u8, silent: bool) -> impl Iterator<Item = Links> {
     })
 }
 
-/// All sequences of views of a cell of so many, in which any links fail, of data only or of everything.
+/// All sequences of views of a cell of `members`, in which any links fail, for data only or for all kinds.
 #[must_use]
 pub fn erosion(members: usize, silent: bool, variant: Variant) -> Erosion {
     let all: u8 = (1 << members) - 1;
@@ -49,8 +49,8 @@ pub fn erosion(members: usize, silent: bool, variant: Variant) -> Erosion {
     found
 }
 
-/// Graphs of a cell of so many of which the rule that takes whoever has most failed links, again and again, removes more
-/// than the fewest; and all graphs.
+/// For cells of `members`: the number of graphs in which the greedy rule removes more than the cover does, and the
+/// number of all graphs.
 #[must_use]
 pub fn greedy_removes_more(members: usize) -> (usize, usize) {
     let all: u8 = (1 << members) - 1;
@@ -61,7 +61,7 @@ pub fn greedy_removes_more(members: usize) -> (usize, usize) {
     (graphs(all, false).filter(more).count(), graphs(all, false).count())
 }
 
-/// A member is dead, and the data links between all others fail: who goes.
+/// The members that go when one is dead and the data links between all others fail.
 #[must_use]
 pub fn dead_among_late(members: usize, dead: usize, left: u32, variant: Variant) -> u8 {
     let mut links = Links::default();
@@ -73,7 +73,7 @@ pub fn dead_among_late(members: usize, dead: usize, left: u32, variant: Variant)
     goes(&links, (1 << members) - 1, left, variant)
 }
 
-/// One member is dead, when the budget is used up: who goes.
+/// The members that go when one is dead and the budget is used up.
 #[must_use]
 pub fn dead_after_budget(members: usize, dead: usize, variant: Variant) -> u8 {
     let mut links = Links::default();
