@@ -1,4 +1,4 @@
-//! The configurations that are explored, and what each missing rule must break.
+//! The explored configurations, and the property that each missing rule must break.
 
 use crate::credits::{Credits, FINISH, Missing};
 use crate::explore::{always_reaches, shortest};
@@ -18,14 +18,16 @@ pub fn long(processes: usize) -> Vec<Config> {
     let with = Config::bare;
     match processes {
         3 => vec![
-            // Three ballots, rounds enough for each to overtake the one before; nothing sent.
+            // Three ballots, with rounds enough for each to overtake the one before; no messages.
             with(3).bounds(3, 3, 2).wish(Wish::Cell),
-            // Two streams, one message each: a uniform one and a plain one in its causal past, or the other way.
+            // Two streams with one message each: a uniform one and a plain one in its causal past, or the other way
+            // round.
             with(3).stream(0, &[true]).stream(1, &[false]).bounds(2, 2, 1),
             // A stream with two messages, and three ballots.
             with(3).stream(1, &[false, true]).bounds(2, 3, 1),
             with(3).stream(0, &[true]).bounds(3, 3, 2),
-            // A packet that some cannot read: three ballots; each of two packets; two senders that others cannot read.
+            // A packet that some readers cannot parse: three ballots; each of two packets; two senders whose packets
+            // others cannot parse.
             with(3).stream(1, &[true]).poison(0, 1).bounds(2, 3, 1),
             with(3).stream(0, &[false, true]).poison(0, 1).poison(0, 2).bounds(1, 2, 1),
             with(3).stream(0, &[false]).stream(1, &[true]).poison(0, 1).poison(1, 1).bounds(1, 2, 1),
@@ -59,7 +61,8 @@ pub fn short() -> Vec<Config> {
     ]
 }
 
-/// Where the lack of a rule shows, and which property breaks there; `None`: none does, the rule is a choice.
+/// A configuration that shows the lack of a rule, and the property that breaks there. `None`: no property breaks,
+/// because the rule is a choice.
 #[must_use]
 pub fn mutant(mutant: Mutant) -> (Config, Option<&'static str>) {
     let with = Config::bare;
@@ -122,7 +125,8 @@ pub fn credits() -> Vec<Credits> {
     vec![with(1, 6, 2), with(1, 5, 3), with(2, 3, 1), with(2, 3, 2)]
 }
 
-/// The steps to where `property` breaks without a rule of credits, if it does, and the states seen.
+/// The steps to a state that breaks `property` without a rule of credits, if there is one, and the number of states
+/// seen.
 #[must_use]
 pub fn without_credit_rule(missing: Missing, property: &'static str) -> Option<(usize, usize)> {
     let model = Credits { receivers: 2, packets: 3, window: 1, missing: Some(missing) };
@@ -138,13 +142,13 @@ pub fn without_credit_rule(missing: Missing, property: &'static str) -> Option<(
 pub fn levels(long: bool) -> Vec<Levels> {
     let with = Levels::new;
     let mut all = vec![
-        // Build 1 adopts what build 2 put into the record of a joiner.
+        // Build 1 adopts an entry that build 2 put into the record of a joiner.
         with(&[1, 2, 2], 2).bounds(1, 2, 2).events(0, 1),
-        // A rise with rivals, and a member that is late.
+        // A rise with rivals, and with a member that is late.
         with(&[2, 2, 2], 3).bounds(1, 2, 2).events(1, 1),
-        // Build 1 is cut off, and the level rises when it is gone.
+        // Build 1 is cut off, and the level rises when it is excluded.
         with(&[2, 2, 1], 3).bounds(2, 1, 1).events(2, 1),
-        // It joins while a wish is under way.
+        // Build 1 joins while a request is under way.
         with(&[2, 2, 1], 2).bounds(3, 1, 1).events(2, 0),
     ];
     if long {
@@ -158,7 +162,8 @@ pub fn levels(long: bool) -> Vec<Levels> {
     all
 }
 
-/// Where the lack of a rule of levels shows, and what breaks there; `None`: nothing does, it is a second line.
+/// Configurations that show the lack of a rule of levels, and the property that breaks there. `None`: none breaks,
+/// because another rule also prevents it.
 #[must_use]
 pub fn without_level_rule(missing: levels::Missing) -> Vec<(Levels, Option<&'static str>)> {
     use levels::{FOLLOWED, LOCKED_OUT, Missing, NO_FALL, NOT_ABOVE, ONE_VALUE, SENSE};
@@ -194,7 +199,7 @@ pub fn founding(long: bool) -> Vec<Founding> {
         // A second process under a founder's name.
         with(2).bounds(2, 1, 1).faults(1, 0).twin(0),
         Founding { twin_hears: true, ..with(2).bounds(2, 1, 0).faults(1, 1).twin(0) },
-        // All founders leave, and a joiner goes on.
+        // All founders leave, and a joiner continues.
         with(2).bounds(2, 1, 3).faults(1, 0).joiner(),
         // Lists that differ.
         lists(&[0b111, 0b111, 0b100]).bounds(2, 2, 0).faults(1, 0),
@@ -217,7 +222,7 @@ pub fn founding(long: bool) -> Vec<Founding> {
     all
 }
 
-/// Where the lack of a rule of founding shows, and what breaks there.
+/// Configurations that show the lack of a rule of founding, and the property that breaks there.
 #[must_use]
 pub fn without_founding_rule(missing: founding::Missing) -> Vec<(Founding, &'static str)> {
     use founding::{CAN_FINISH, Missing, ONE_LIST, ONE_PRIMARY};
@@ -274,7 +279,7 @@ pub fn leaving(long: bool) -> Vec<Leaving> {
     all
 }
 
-/// Where the lack of a rule of leaving shows, and what breaks there.
+/// A configuration that shows the lack of a rule of leaving, and the property that breaks there.
 #[must_use]
 pub fn without_leaving_rule(missing: leaving::Missing) -> (Leaving, &'static str) {
     use leaving::{CAN_GO_ON, FINDABLE, Missing, NOBODY, ONE_DECISION, OVER};
@@ -298,9 +303,9 @@ pub fn orphans(long: bool) -> Vec<Orphans> {
     let (uniform, both) = ([(0, true)], [(0, true), (1, false)]);
     let mut all = vec![
         with(2, 2, &both).bounds(3, 1, 2),
-        // The state of a member is under way; somebody leaves at its wish.
+        // A member's state transfer is under way, and a member leaves at its request.
         Orphans { incomplete: 0b10, leaves: 1, ..with(2, 2, &both).bounds(3, 0, 2) },
-        // A holder starts anew.
+        // A holder starts again without its state.
         Orphans { incomplete: 0b10, starts: 1, ..with(2, 2, &uniform).bounds(2, 1, 1) },
         // The group begins with one member, and another joins.
         with(2, 1, &uniform).bounds(3, 0, 1),
@@ -320,7 +325,8 @@ pub fn orphans(long: bool) -> Vec<Orphans> {
     all
 }
 
-/// Where the lack of a rule of orphans shows, and what breaks there; `None`: nothing does, it is a choice.
+/// Configurations that show the lack of a rule of orphans, and the property that breaks there. `None`: none breaks,
+/// because the rule is a choice.
 #[must_use]
 pub fn without_orphan_rule(missing: orphans::Missing) -> Vec<(Orphans, Option<&'static str>)> {
     use orphans::{FORGET, FREE, HISTORY, LIVE, Missing, RESOLVED, SAME, UNIFORM};

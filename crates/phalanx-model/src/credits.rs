@@ -1,38 +1,38 @@
-//! Credits of one stream: a sender, its receivers, their windows, and acks and marks that may be lost.
+//! Credits of one stream: a sender, its receivers, their windows, and acks and stability marks that may be lost.
 //!
 //! The steps are those of `link::Sending`, `link::Receiving` and `order::ViewStreams` (`send_acks`, `heartbeat`,
-//! `announce_stability`, `handle_status`). Two questions: is a receiver ever made to hold more than its window, and can
-//! the sender always finish once nothing is lost any more.
+//! `announce_stability`, `handle_status`). There are two questions. Is a receiver ever made to hold more than its
+//! window? Can the sender always finish once no packet is lost any more?
 
 use std::hash::Hash;
 
 use stateright::{Model, Property};
 
-/// The most receivers.
+/// Most receivers.
 pub const RECEIVERS: usize = 2;
-/// The most packets.
+/// Most packets.
 pub const PACKETS: usize = 8;
 
-/// No bound but the heartbeats' patience: known, and told so that a change is noticed.
+/// Known to be bounded by nothing but the heartbeats' interval. Listed so that a change of that is noticed.
 pub const KEPT: &str = "more than two windows are kept for other members, when marks are lost";
 
-/// A rule of credits that is missing.
+/// A rule of credits that is missing. Each variant states the wrong behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// Credit counts what arrived, not what the application took.
+    /// Credit counts packets that arrived, not packets that the application took.
     CreditOnArrival,
-    /// The sender goes by the receiver with most credit.
+    /// The sender uses the limit of the receiver with most credit.
     FastestCounts,
-    /// A sender that waits for credit says nothing.
+    /// A sender that waits for credit sends no heartbeats.
     BlockedIsSilent,
 }
 
 impl Missing {
-    /// All of them, with the property that breaks.
+    /// All variants, each with the property that breaks.
     pub const ALL: [(Self, &'static str); 3] =
         [(Self::CreditOnArrival, WINDOW), (Self::FastestCounts, WINDOW), (Self::BlockedIsSilent, FINISH)];
 
-    /// Its name.
+    /// The variant's name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -51,9 +51,9 @@ pub const FINISH: &str = "everything can still be sent, acknowledged and taken";
 /// One bounded model.
 #[derive(Clone, Debug)]
 pub struct Credits {
-    /// Receivers.
+    /// Number of receivers.
     pub receivers: usize,
-    /// Packets to send.
+    /// Number of packets to send.
     pub packets: u8,
     /// The window, in packets.
     pub window: u8,
@@ -61,28 +61,28 @@ pub struct Credits {
     pub missing: Option<Missing>,
 }
 
-/// Everything there is.
+/// A state of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct State {
     sent: u8,
     /// `ViewStreams::announced_stable`.
     announced: u8,
-    /// Per packet: the mark in it.
+    /// For each packet: the stability mark in it.
     marks: [u8; PACKETS],
     receivers: [Receiver; RECEIVERS],
 }
 
-/// One receiver, and what the sender knows of it.
+/// One receiver, and the sender's knowledge of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 struct Receiver {
-    /// `Sending`: acknowledged, and the limit told.
+    /// `Sending`: the acknowledged prefix, and the advertised limit.
     acked: u8,
     limit: u8,
-    /// Packets held or taken, a bit each.
+    /// Packets held or consumed, a bit each.
     has: u8,
     consumed: u8,
     advertised: u8,
-    /// An ack is due.
+    /// Whether an ack is due.
     due: bool,
     stable: u8,
 }
@@ -90,19 +90,19 @@ struct Receiver {
 /// One atomic step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// `ViewStreams::close_packet`, with a mark if there is news.
+    /// `ViewStreams::close_packet`, with a stability mark if that has changed.
     Send,
     /// A packet, or a retransmission of it, reaches a receiver. (`ViewStreams::handle_packet`)
     Arrive(usize, u8),
     /// The application takes a message. (`ViewStreams::consumed`)
     Consume(usize),
-    /// An ack that is due goes out; false: it is lost. (`ViewStreams::send_acks`)
+    /// A due ack is sent; false: it is lost. (`ViewStreams::send_acks`)
     Ack(usize, bool),
-    /// The mark goes out by itself, and reaches the receivers in the set. (`ViewStreams::announce_stability`)
+    /// The stability mark is sent by itself, and reaches the receivers in the set. (`ViewStreams::announce_stability`)
     Announce(u8),
     /// The sender's heartbeat reaches a receiver. (`ViewStreams::heartbeat`)
     Status(usize),
-    /// A receiver's heartbeat: an ack that asks for the mark; false: the answer is lost. (`ViewStreams::heartbeat`)
+    /// A receiver's heartbeat: an ack that requests the mark; false: the answer is lost. (`ViewStreams::heartbeat`)
     Ask(usize, bool),
 }
 
@@ -127,7 +127,7 @@ impl Credits {
         s.sent < self.packets && s.sent >= self.limit(s)
     }
 
-    /// What a receiver lets the sender send.
+    /// The highest packet that a receiver permits.
     fn opens(&self, r: &Receiver) -> u8 {
         let taken = if self.missing == Some(Missing::CreditOnArrival) { r.prefix() } else { r.consumed };
         taken + self.window
@@ -141,7 +141,7 @@ impl Credits {
         r.due |= blocked || r.prefix() < sent;
     }
 
-    /// Everything is sent, acknowledged and taken.
+    /// Whether everything is sent, acknowledged and consumed.
     #[must_use]
     pub fn is_finished(&self, s: &State) -> bool {
         s.receivers[..self.receivers].iter().all(|r| r.acked == self.packets && r.consumed == self.packets)
@@ -190,7 +190,7 @@ impl Model for Credits {
                 if r.has & 1 << (packet - 1) != 0 {
                     r.due = true; // its ack was lost
                 } else {
-                    // `Receiving::accept`: nothing beyond its reach is kept.
+                    // `Receiving::accept`: a packet beyond the window is not kept.
                     if packet > r.prefix() + self.window {
                         return None;
                     }
@@ -258,8 +258,8 @@ impl Model for Credits {
             Property::sometimes("everything is sent, acknowledged and taken", Self::is_finished),
         ];
         if self.packets >= 3 * self.window {
-            // A mark that went by itself does not ride on the next packet as well: when each is lost, what is kept
-            // for other members grows until a heartbeat is answered.
+            // A mark that was sent by itself is not repeated in the next packet. If each is lost, the packets kept for
+            // other members accumulate until a heartbeat is answered.
             all.push(Property::sometimes(KEPT, |m: &Self, s: &State| {
                 s.receivers[..m.receivers].iter().any(|r| r.prefix() - r.stable > 2 * m.window)
             }));

@@ -1,24 +1,24 @@
-//! Running a model to its end, and telling what was found.
+//! Exploring a model to its end, and reporting the result.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
 
 use stateright::{Checker, Expectation, HasDiscoveries, Model};
 
-/// What an exploration found.
+/// The result of an exploration.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Steps taken.
     pub steps: usize,
-    /// Different states.
+    /// Distinct states.
     pub unique: usize,
-    /// The longest shortest way to a state, in states.
+    /// The length of the longest shortest path to a state, in states.
     pub depth: usize,
-    /// How long it took.
+    /// Its duration in seconds.
     pub seconds: f64,
-    /// What must hold, and whether it does.
+    /// The invariants, each with a violation if there is one.
     pub always: Vec<Found>,
-    /// What must be reached, and whether it was.
+    /// The states that must be reached, each with a path if it was.
     pub sometimes: Vec<Found>,
 }
 
@@ -27,29 +27,29 @@ pub struct Outcome {
 pub struct Found {
     /// The property.
     pub name: &'static str,
-    /// The steps to a state that breaks it, or reaches it; a short way, not always the shortest.
+    /// The steps to a state that breaks the property, or reaches it. A short path, not always the shortest.
     pub path: Option<Vec<String>>,
 }
 
 impl Outcome {
-    /// What must hold and does not.
+    /// The invariants that do not hold.
     pub fn broken(&self) -> impl Iterator<Item = &Found> {
         self.always.iter().filter(|found| found.path.is_some())
     }
 
-    /// What must be reached and was not.
+    /// The required states that were not reached.
     pub fn missed(&self) -> impl Iterator<Item = &Found> {
         self.sometimes.iter().filter(|found| found.path.is_none())
     }
 
-    /// All holds, and all was reached.
+    /// Whether every invariant holds and every required state was reached.
     #[must_use]
     pub fn is_good(&self) -> bool {
         self.broken().next().is_none() && self.missed().next().is_none()
     }
 }
 
-/// Explores a model breadth first: wholly, or until one of the properties named in `until` is settled by a state.
+/// Explores a model breadth first: completely, or until a state settles one of the properties named in `until`.
 pub fn explore<M>(model: M, threads: usize, until: &[&'static str]) -> Outcome
 where
     M: Model + Send + Sync + 'static,
@@ -84,7 +84,8 @@ where
     }
 }
 
-/// The least steps to a state that breaks a property, and how many states were seen when the first was found.
+/// The fewest steps to a state that breaks a property, and the number of states seen when the first such state was
+/// found.
 pub fn shortest<M>(model: &M, property: &'static str) -> Option<(usize, usize)>
 where
     M: Model + Clone + Send + Sync + 'static,
@@ -96,7 +97,8 @@ where
         let until = HasDiscoveries::AnyOf([property].into_iter().collect());
         let mut builder = model.clone().checker().finish_when(until);
         if let Some((steps, _)) = found {
-            // States are taken in blocks, and the last one in a block that breaks it is told: there may be a shorter way.
+            // The checker takes states in blocks and reports the last violation in a block, so there may be a shorter
+            // path.
             builder = builder.target_max_depth(steps + 1);
         }
         let checker = builder.spawn_bfs().join();
@@ -109,8 +111,8 @@ where
     }
 }
 
-/// Whether a goal can be reached from every state: the number of states, and a shortest way to one from which it
-/// cannot.
+/// Checks that a goal can be reached from every state. Returns the number of states, and a shortest path to a state
+/// from which it cannot be reached, if there is one.
 pub fn always_reaches<M>(model: &M, goal: impl Fn(&M::State) -> bool) -> (usize, Option<Vec<String>>)
 where
     M: Model,
@@ -119,7 +121,7 @@ where
 {
     let mut states = model.init_states();
     let mut number: HashMap<M::State, usize> = states.iter().cloned().zip(0..).collect();
-    // Per state: the states before it, with the step from there; the first is on a shortest way.
+    // For each state: its predecessors with the steps from them. The first predecessor is on a shortest path.
     let mut before: Vec<Vec<(usize, String)>> = vec![Vec::new(); states.len()];
     let mut at = 0;
     while at < states.len() {

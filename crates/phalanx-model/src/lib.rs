@@ -1,6 +1,6 @@
-//! The rules of the view change, the acknowledgement gate, the flush, levels, founding, leaving, orphans, progress and credits, as
-//! models that are explored exhaustively. The same rules check simulated runs. `docs/model.md` says what is modelled and how to
-//! run it.
+//! The rules of the view change, the acknowledgement gate, the flush, levels, founding, leaving, orphans, progress and
+//! credits, as models that are explored exhaustively. The same rules check simulated runs. `docs/model.md` says what is
+//! modelled and how to run it.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 #![allow(clippy::cast_possible_truncation)]

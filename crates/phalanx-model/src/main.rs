@@ -1,6 +1,6 @@
-//! Explores the models, and judges simulated runs by their rules.
+//! Explores the models, and checks simulated runs by their rules.
 //!
-//! Exit code 0: all holds and all was reached. 1: not. 2: wrong usage.
+//! Exit code 0: all invariants hold and all required states were reached. 1: otherwise. 2: wrong usage.
 #![allow(clippy::print_stdout)]
 
 use std::ops::Range;
@@ -11,7 +11,7 @@ use phalanx_model::progress;
 
 mod report;
 
-/// What the command line asks for.
+/// The parsed command line.
 #[derive(Debug)]
 struct Asked {
     processes: Option<usize>,
@@ -80,7 +80,8 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
     Ok(asked)
 }
 
-/// Explores the model of progress, or each of its rules missing in turn; true if all holds, all was reached and all is noticed.
+/// Explores the model of progress, or with `mutants` each of its variants without one rule. True if all holds, all was
+/// reached and each missing rule is detected.
 fn explore_progress(mutants: bool, threads: usize) -> bool {
     let mut good = true;
     if mutants {
@@ -134,7 +135,7 @@ fn main() -> ExitCode {
             (_, Some(processes)) => phalanx_model::cases::long(processes),
             (_, None) => [3, 4].into_iter().flat_map(phalanx_model::cases::long).collect(),
         };
-        // The small models go with the short run, and with the runs of 3 processes.
+        // The small models are explored in the short run, and in the runs of 3 processes.
         let long = (asked.short || asked.processes != Some(4)).then_some(!asked.short);
         report::explorations(&configs, long, asked.threads, asked.json)
     };

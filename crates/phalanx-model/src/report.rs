@@ -1,4 +1,4 @@
-//! Runs what was asked for and prints what was found.
+//! Runs the requested explorations and prints their results.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -20,7 +20,7 @@ use phalanx_model::view_change::{Config, ViewChange};
 use phalanx_sim::Options;
 use stateright::Model;
 
-/// Everything that was explored so far.
+/// The totals of the explorations so far.
 struct Explored {
     threads: usize,
     json: bool,
@@ -30,7 +30,7 @@ struct Explored {
 }
 
 impl Explored {
-    /// Explores a model and tells what was found.
+    /// Explores a model and prints the result.
     fn add<M>(&mut self, text: &str, model: M)
     where
         M: Model + Send + Sync + 'static,
@@ -45,8 +45,8 @@ impl Explored {
     }
 }
 
-/// Explores these, the credits, and the models of levels, orphans, founding and leaving, if their `long` or short run is asked for;
-/// true if all holds and all was reached.
+/// Explores these configurations and the credits. If `long` is given, also the long or short run of the models of
+/// levels, orphans, founding and leaving. True if all invariants hold and all required states were reached.
 pub(crate) fn explorations(configs: &[Config], long: Option<bool>, threads: usize, json: bool) -> bool {
     let mut all = Explored { threads, json, good: true, unique: 0, seconds: 0.0 };
     if let Some(long) = long {
@@ -124,7 +124,7 @@ fn print(config: &str, outcome: &Outcome, json: bool) {
     }
 }
 
-/// Explores with each rule missing; true if each breaks what it must.
+/// Explores with each rule missing in turn. True if each breaks what it must.
 pub(crate) fn mutants(json: bool) -> bool {
     let mut good = true;
     let mut tell = |name: &str, property: Option<&str>, found: Option<(usize, usize)>| {
@@ -179,7 +179,8 @@ pub(crate) fn mutants(json: bool) -> bool {
     good
 }
 
-/// The least steps to where a property breaks, and the states seen until then; without one, to where any breaks.
+/// The fewest steps to a state that breaks a property, and the states seen until then. Without a property: to a state
+/// that breaks any.
 fn breaks<M>(model: &M, property: Option<&'static str>) -> Option<(usize, usize)>
 where
     M: Model + Clone + Send + Sync + 'static,
@@ -193,8 +194,8 @@ where
     shortest(model, property)
 }
 
-/// Judges simulated runs by the model's rules; true if every step is explained, and all kinds of steps that matter are among
-/// them.
+/// Checks simulated runs by the model's rules. True if every step is explained, and all important kinds of steps
+/// occurred.
 pub(crate) fn validation(seeds: Range<u64>, members: usize, threads: usize, json: bool) -> bool {
     let options = Options { members, ..Options::default() };
     let started = Instant::now();

@@ -1,31 +1,31 @@
-//! The rules, each in one function. The model takes its steps by them and the validator of simulated runs judges the
+//! The rules, each in one function. The model takes its steps by them, and the validator of simulated runs checks the
 //! shipped code's steps by them: there is no second set. A [`Mutant`] switches one of them off.
 
-/// What the rules are, but for one that may be missing.
+/// The rules, with at most one missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// The rule that is missing, if any.
     pub without: Option<Mutant>,
 }
 
-/// A rule that is missing or replaced by a wrong one.
+/// A rule that is missing or replaced by a wrong one. Each variant states the wrong behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
-    /// A wedged member goes on acknowledging what it holds.
+    /// A wedged member keeps acknowledging what it holds.
     AckAfterReport,
     /// A member delivers to the cut when it accepts it.
     DeliverBeforeDecision,
-    /// A cut is proposed although somebody that it names lacks a part.
+    /// A cut is proposed although a member that the proposal names lacks a part of it.
     ProposeWithoutFilling,
-    /// A member goes on in the view after it reported.
+    /// A member continues in the view after it reported.
     UnwedgeAfterPromise,
-    /// A coordinator proposes when a quorum reported, and keeps all that it asked.
+    /// A coordinator proposes as soon as a quorum reported, and keeps all members that it asked.
     SurvivorsBeyondReporters,
     /// An ack with a gap counts up to its highest packet.
     AckedRangesCount,
     /// Any half of a view is a quorum.
     HalfWithoutRank0,
-    /// A coordinator proposes what it likes, whatever was accepted.
+    /// A coordinator proposes its own value, whatever was accepted.
     IgnoreAccepted,
     /// A coordinator adds its own change to an accepted proposal.
     MergeOwnChange,
@@ -37,44 +37,44 @@ pub enum Mutant {
     InstallBeforeDecision,
     /// A uniform message is delivered when received.
     UniformWithoutStability,
-    /// A uniform message is delivered when it is stable, its causal past or not.
+    /// A uniform message is delivered when it is stable, even if its causal past is not.
     UniformWithoutItsPast,
-    /// What arrives after the wedge is thrown away. Allowed: it costs a fetch.
+    /// A packet that arrives after the wedge is discarded. Allowed: it costs a fetch.
     DiscardInsteadOfKeep,
-    /// A member goes over a packet that makes no sense to it.
+    /// A member skips a packet that makes no sense to it.
     SkipNonsense,
-    /// A member acknowledges what makes no sense to it.
+    /// A member acknowledges a packet that makes no sense to it.
     AcknowledgeNonsense,
-    /// A member acts upon what stands in a packet before the part that makes no sense.
+    /// A member acts upon the part of a packet that precedes the nonsense.
     ActOnHalfPacket,
-    /// A member reports all that it holds, whether it makes sense or not.
+    /// A member reports everything it holds, whether it makes sense or not.
     ReportNonsenseAsHeld,
-    /// What is fetched for a cut is not looked at before the cut is decided.
+    /// A packet that is fetched for a cut is not parsed before the cut is decided.
     FillUnread,
-    /// The same; who finds nonsense when it delivers to the cut takes the state anew by itself.
+    /// The same, and a member that finds nonsense when it delivers to the cut takes the state anew by itself.
     AnewAtTheEnd,
-    /// A stream is judged although some have not read on to where others stopped.
+    /// The outcome of a stream is decided although some members have not read on to where others stopped.
     JudgeBeforeAllSaid,
-    /// The cut is the longest prefix, and everybody stays.
+    /// The cut is the longest prefix, and every member stays.
     NobodyTakesAnew,
-    /// Who acted upon more than the cut stays.
+    /// A member that acted upon more than the cut stays.
     PastTheCutStays,
-    /// What counts is what was delivered when a member reported, not what it acted upon.
+    /// Deliveries at the time of the report count, not what the member acted upon.
     JudgeByDelivered,
-    /// The sender goes, and the cut is the longest prefix all the same.
+    /// The sender goes, and the cut is still the longest prefix.
     LongestCutWithoutSender,
     /// Half against half: nothing is proposed.
     TieWaits,
-    /// Only readers count; the sender's word for its own packet does not.
+    /// Only readers vote; the sender's vote on its own packet does not count.
     SenderHasNoVote,
-    /// Who acted upon more than the cut is named as one that stays, and takes the state anew by itself. Allowed.
+    /// A member that acted upon more than the cut is named as staying, and takes the state anew by itself. Allowed.
     PastTheCutGoesByItself,
-    /// Half against half stops the group, also when the sender leaves anyway. Allowed.
+    /// Half against half stops the group, even if the sender leaves anyway. Allowed.
     TieStopsWithoutSender,
 }
 
 impl Mutant {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 30] = [
         Self::AckAfterReport,
         Self::DeliverBeforeDecision,
@@ -108,7 +108,7 @@ impl Mutant {
         Self::TieStopsWithoutSender,
     ];
 
-    /// Its name, as the mutants of the code are named.
+    /// Its name, which is also that of the mutant of the code.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -153,32 +153,33 @@ impl Rules {
         self.without == Some(mutant)
     }
 
-    /// A majority, or half with rank 0. (`member::is_quorum`)
+    /// Quorum: a majority, or half with rank 0. (`member::is_quorum`)
     #[must_use]
     pub fn is_quorum(self, present: usize, of: usize, with_rank_0: bool) -> bool {
         let half = present * 2 == of && of > 0;
         present * 2 > of || (half && (with_rank_0 || self.lacks(Mutant::HalfWithoutRank0)))
     }
 
-    /// An acceptor promises a ballot unless it promised a later one. (`Acceptor::promise`)
+    /// Whether an acceptor promises a ballot: unless it promised a later one. (`Acceptor::promise`)
     #[must_use]
     pub fn promises<B: Ord>(self, promised: B, ballot: B) -> bool {
         promised <= ballot
     }
 
-    /// It accepts under the same condition. (`Acceptor::accept`)
+    /// Whether it accepts: under the same condition. (`Acceptor::accept`)
     #[must_use]
     pub fn accepts<B: Ord>(self, promised: B, ballot: B) -> bool {
         self.promises(promised, ballot) || self.lacks(Mutant::AcceptBelowPromise)
     }
 
-    /// A coordinator goes on when all that it asked have reported, and they are a quorum. (`Process::handle_report`)
+    /// Whether a coordinator may propose: all that it asked have reported, and they are a quorum.
+    /// (`Process::handle_report`)
     #[must_use]
     pub fn has_gathered(self, all_reported: bool, quorum_reported: bool) -> bool {
         quorum_reported && (all_reported || self.lacks(Mutant::SurvivorsBeyondReporters))
     }
 
-    /// The accepted proposal that must be proposed again, unchanged: that of the highest ballot reported.
+    /// The accepted proposal that must be proposed again unchanged: that of the highest ballot reported.
     /// (`Coordinator::proposal`)
     pub fn adopted<B: Ord, P>(self, reported: impl Iterator<Item = (B, P)>) -> Option<P> {
         if self.lacks(Mutant::IgnoreAccepted) {
@@ -190,54 +191,55 @@ impl Rules {
         found.map(|(_, proposal)| proposal)
     }
 
-    /// Survivors are those that reported and do not want to leave. (`build_proposal`)
+    /// Whether a member survives: it reported and does not request to leave. (`build_proposal`)
     #[must_use]
     pub fn survives(self, asked: bool, reported: bool, leaves: bool) -> bool {
         let counts = reported || (asked && self.lacks(Mutant::SurvivorsBeyondReporters));
         counts && !leaves
     }
 
-    /// Whether a member goes on with a group's state. Where groups wait, it must have reported that it has the state.
+    /// Whether a member continues with a group's state. Where groups wait, it must have reported to have the state.
     /// (`change_group`)
     #[must_use]
     pub fn goes_on(self, groups_wait: bool, stays: bool, complete: bool) -> bool {
         stays && (complete || !groups_wait)
     }
 
-    /// Whether a leaver must not be let go: it gives a group's state, those that stay would be no quorum of the view without
-    /// its leavers, or a group would be left to those that have not its state. (`held_leavers`)
+    /// Whether a leaver must be kept. There are three reasons: it gives a group's state, the remaining members would be
+    /// no quorum of the view without its leavers, or a group would be left to members without its state.
+    /// (`held_leavers`)
     #[must_use]
     pub fn must_stay(self, gives: bool, no_quorum: bool, leaves_without: bool) -> bool {
         gives || no_quorum || leaves_without
     }
 
-    /// Whether a group that loses its last members waits for one of them: it may live and keep the state, and did not ask to
-    /// leave. (`Directory::after`)
+    /// Whether a group that loses its last members waits for one of them: it may live and keep the state, and did not
+    /// request to leave. (`Directory::after`)
     #[must_use]
     pub fn is_waited_for(self, lives_and_keeps: bool, asked: bool) -> bool {
         lives_and_keeps && !asked
     }
 
-    /// Whether an orphan comes back with a member: it kept the state of a holder that is listed, and is in the next view.
-    /// (`change_orphan`)
+    /// Whether an orphan may return with a member: the member kept the state of a listed holder, and is in the next
+    /// view. (`change_orphan`)
     #[must_use]
     pub fn may_revive(self, listed: bool, keeps: bool, in_next_view: bool) -> bool {
         listed && keeps && in_next_view
     }
 
-    /// Where a stream ends: the longest prefix that was reported. (`change_group`)
+    /// The cut of a stream: the longest reported prefix. (`change_group`)
     pub fn cut<P: Ord + Default>(self, reported: impl Iterator<Item = P>) -> P {
         reported.max().unwrap_or_default()
     }
 
-    /// Whether a cut is still out of reach of a reporter, and must be filled before it is proposed.
+    /// Whether a reporter lacks a part of the cut, which must be recovered before the cut is proposed.
     /// (`Coordinator::lacking`)
     #[must_use]
     pub fn must_fill<P: Ord>(self, held: P, cut: P) -> bool {
         held < cut && !self.lacks(Mutant::ProposeWithoutFilling)
     }
 
-    /// The round of a new ballot: above all that its coordinator has seen. (`Process::start_ballot`)
+    /// The round of a new ballot: above all rounds that its coordinator has seen. (`Process::start_ballot`)
     #[must_use]
     pub fn next_round<R: Ord + Copy + std::ops::Add<Output = R> + From<u8>>(self, seen: R, promised: R) -> R {
         seen.max(promised) + R::from(1)
@@ -250,13 +252,13 @@ impl Rules {
         installed && !wedged
     }
 
-    /// Whether a member stops in a stream before what makes no sense to it.
+    /// Whether a member stops reading a stream before a packet that makes no sense to it.
     #[must_use]
     pub fn stops_at_nonsense(self) -> bool {
         !self.lacks(Mutant::SkipNonsense)
     }
 
-    /// Whether a wedged member looks at what it fetches for a cut, before it says that it holds it.
+    /// Whether a wedged member parses packets that it fetched for a cut before it reports to hold them.
     #[must_use]
     pub fn looks_at_fetched(self) -> bool {
         !self.lacks(Mutant::FillUnread) && !self.lacks(Mutant::AnewAtTheEnd)
@@ -268,26 +270,27 @@ impl Rules {
         !self.lacks(Mutant::UnwedgeAfterPromise)
     }
 
-    /// Whether a member that accepted may deliver to the cut already; it may when that is decided.
-    /// (`Process::handle_propose`, `Process::try_install`)
+    /// Whether a member that accepted may deliver to the cut: only once that is decided. (`Process::handle_propose`,
+    /// `Process::try_install`)
     #[must_use]
     pub fn may_finish(self, decided: bool) -> bool {
         decided || self.lacks(Mutant::DeliverBeforeDecision)
     }
 
-    /// A view is installed when its proposal is decided and its cut is held. (`Process::try_install`)
+    /// Whether a view may be installed: its proposal is decided and its cut is held. (`Process::try_install`)
     #[must_use]
     pub fn may_install(self, decided: bool, holds_cut: bool) -> bool {
         (decided || self.lacks(Mutant::InstallBeforeDecision)) && holds_cut
     }
 
-    /// What an ack counts for: the contiguous prefix. (`Sending::handle_ack`)
+    /// The packets that an ack counts for: the contiguous prefix. (`Sending::handle_ack`)
     #[must_use]
     pub fn acknowledged<P>(self, prefix: P, highest: P) -> P {
         if self.lacks(Mutant::AckedRangesCount) { highest } else { prefix }
     }
 
-    /// Whether a uniform message may be delivered: every member has it, and its causal past. (`ViewStreams::is_stable`)
+    /// Whether a uniform message may be delivered: every member has received it and its causal past.
+    /// (`ViewStreams::is_stable`)
     #[must_use]
     pub fn may_deliver_uniform(self, stable: bool, past_stable: bool) -> bool {
         let past = past_stable || self.lacks(Mutant::UniformWithoutItsPast);

@@ -1,40 +1,40 @@
-//! What becomes of a stream with a packet that makes no sense to some of its readers.
+//! The outcome for a stream with a packet that makes no sense to some of its readers.
 //!
-//! Everybody that takes part in the view change has said by then how far it can read: up to the longest prefix that
-//! anybody holds, or up to what makes no sense to it. The sender is one of those that can read.
+//! By then every member that takes part in the view change has reported how far it can read: up to the longest prefix
+//! that any member holds, or up to the first nonsense. The sender counts as able to read.
 
 use crate::rules::{Mutant, Rules};
 
-/// What one member said of a stream in the ballot.
+/// One member's report on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Said {
-    /// The prefix that it holds and that makes sense to it.
+    /// The held prefix that makes sense to it.
     pub prefix: u8,
     /// The prefix that it acted upon: parsed while its gate was open. It may deliver that at any time.
     pub read: u8,
-    /// The next packet is here and makes no sense.
+    /// It holds the next packet, which makes no sense to it.
     pub nonsense: bool,
 }
 
-/// What is decided of one stream.
+/// The decision on one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Verdict {
-    /// Where the stream ends, for those that stay.
+    /// The cut of the stream, for members that stay.
     pub cut: u8,
     /// The sender leaves the group.
     pub sender_goes: bool,
-    /// Who takes the state anew, a bit each.
+    /// Members that take the state anew, a bit each.
     pub anew: u8,
-    /// Nobody can say who is at fault: the group stops.
+    /// It cannot be known which side is at fault: the group stops.
     pub stops: bool,
 }
 
-/// Judges a stream by what those that take part said, by rank.
+/// Decides on a stream, by the reports of the members that take part, indexed by rank.
 ///
-/// A packet that the fewer cannot read is in the cut, and they take the state anew. What the more cannot read is outside
-/// of the cut: the sender goes, and whoever acted upon it takes the state anew. Of those that remain the same is asked
-/// again, as they may not have stopped at the same packet. Half against half stops the group, unless the sender is gone
-/// anyway: then the longer prefix counts.
+/// If a minority cannot read a packet, the packet is in the cut and the minority takes the state anew. If a majority
+/// cannot read it, it is outside the cut: the sender goes, and the members that acted upon it take the state anew. The
+/// same question is then put to the remaining members, because they may have stopped at different packets. Half against
+/// half stops the group, unless the sender is gone anyway: then the longer prefix counts.
 #[must_use]
 pub fn judge(rules: Rules, sender: usize, said: &[Option<Said>]) -> Verdict {
     let present = ranks(said, |_, _| true);
@@ -73,18 +73,18 @@ pub fn judge(rules: Rules, sender: usize, said: &[Option<Said>]) -> Verdict {
     verdict
 }
 
-/// What is decided of a group, its streams taken together.
+/// The decision on a group, over all its streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Outcome {
     /// Senders that leave the group, a bit each.
     pub gone: u8,
-    /// Who takes the state anew, a bit each.
+    /// Members that take the state anew, a bit each.
     pub anew: u8,
-    /// The group stops: nobody leaves, and nobody goes on.
+    /// The group stops: no member leaves, and none continues.
     pub stops: bool,
 }
 
-/// Takes the verdicts of all streams together. The group goes on only with somebody that keeps its state.
+/// Combines the verdicts on all streams. The group continues only with a member that keeps its state.
 #[must_use]
 pub fn together(verdicts: impl Iterator<Item = (usize, Verdict)>, members: u8) -> Outcome {
     let mut all = Outcome::default();
@@ -98,13 +98,13 @@ pub fn together(verdicts: impl Iterator<Item = (usize, Verdict)>, members: u8) -
     if all.stops || !keeps_state { Outcome { stops: true, ..Outcome::default() } } else { all }
 }
 
-/// Those of whom `which` holds, a bit each.
+/// The set of ranks whose report satisfies `which`.
 fn ranks(said: &[Option<Said>], which: impl Fn(usize, Said) -> bool) -> u8 {
     let taken = said.iter().enumerate().filter(|(r, s)| s.is_some_and(|s| which(*r, s)));
     taken.fold(0, |set, (r, _)| set | 1 << r)
 }
 
-/// The longest prefix of those.
+/// The longest prefix among the ranks that satisfy `which`.
 fn ranks_prefix(said: &[Option<Said>], which: impl Fn(usize) -> bool) -> u8 {
     let prefixes = said.iter().enumerate().filter(|(r, _)| which(*r)).filter_map(|(_, s)| s.map(|s| s.prefix));
     prefixes.max().unwrap_or(0)
@@ -116,7 +116,8 @@ mod tests {
 
     const RULES: Rules = Rules { without: None };
 
-    /// A packet of rank 0 that makes no sense to `blind`, in a view of which `present` take part; who can read acted upon it.
+    /// A packet of rank 0 that makes no sense to `blind`, in a view of which `present` take part. All other present
+    /// members acted upon it.
     fn one_packet(rules: Rules, present: u8, blind: u8, of: usize) -> Verdict {
         let said: Vec<Option<Said>> = (0..of)
             .map(|r| {
@@ -155,13 +156,13 @@ mod tests {
     #[test]
     fn readers_that_stop_at_different_packets_are_asked_again() {
         let at = |prefix, nonsense| Some(Said { prefix, read: prefix, nonsense });
-        // The sender wrote two; one reader stops at the first, three at the second.
+        // The sender wrote two packets; one reader stops at the first, three at the second.
         let said = [at(2, false), at(0, true), at(1, true), at(1, true), at(1, true)];
         let expected = Verdict { cut: 1, sender_goes: true, anew: 0b00010, stops: false };
         assert_eq!(judge(RULES, 0, &said), expected);
     }
 
-    /// Who only fetched it, and did not act upon it, stays.
+    /// A member that only fetched a packet, and did not act upon it, stays.
     #[test]
     fn who_holds_more_than_the_cut_without_acting_upon_it_stays() {
         let fetched = Some(Said { prefix: 1, read: 0, nonsense: false });
@@ -170,8 +171,9 @@ mod tests {
         assert_eq!(judge(RULES, 0, &said), Verdict { sender_goes: true, ..Verdict::default() });
     }
 
-    /// Of up to five members and three packets, whatever each can read and acted upon: who keeps the state can reach the
-    /// cut and did not act upon more, somebody keeps it, and nothing that all acted upon is lost.
+    /// For up to five members and three packets, and every pattern of reading and acting: members that keep the state
+    /// can reach the cut and did not act upon more, at least one member keeps it, and nothing that all acted upon is
+    /// lost.
     #[test]
     fn who_keeps_the_state_is_at_the_cut_in_every_pattern() {
         let stopped = |prefix| Said { prefix, read: prefix, nonsense: true };
@@ -201,7 +203,8 @@ mod tests {
         assert_eq!(judged, 5_489);
     }
 
-    /// Three senders, each of which cannot read the one before: all would take the state anew, and there would be none.
+    /// Three senders, each of which cannot read the one before: all would take the state anew, and no donor would be
+    /// left.
     #[test]
     fn a_group_of_which_nobody_keeps_the_state_stops() {
         let verdicts = [0, 1, 2].map(|s| (s, Verdict { cut: 1, anew: 1 << ((s + 1) % 3), ..Verdict::default() }));
@@ -210,8 +213,8 @@ mod tests {
         assert_eq!(outcome(2), Outcome { anew: 0b110, ..Outcome::default() });
     }
 
-    /// One member is at fault, and any that are not needed for a majority of the view may be silent. How often a
-    /// healthy one has to go, and how often the group stops, of so many patterns.
+    /// One member is at fault, and any members not needed for a majority of the view may be silent. Counts how often a
+    /// healthy member has to go and how often the group stops, over all patterns.
     fn single_faults(rules: Rules) -> (u32, u32, u32) {
         let (mut wrong, mut stops, mut all) = (0, 0, 0);
         for of in 2..=7_u8 {
@@ -230,7 +233,7 @@ mod tests {
         (wrong, stops, all)
     }
 
-    /// The group stops only where two are left, and there nobody can know.
+    /// The group stops only where two members are left, and there the faulty one cannot be known.
     #[test]
     fn one_fault_costs_no_healthy_member_its_place() {
         let (wrong, stops, all) = single_faults(RULES);

@@ -1,4 +1,4 @@
-//! The models hold what they must, reach what they must, and notice each missing rule.
+//! The models hold their invariants, reach the required states, and detect each missing rule.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -15,7 +15,7 @@ use phalanx_model::view_change::property::TAKE_OVER;
 use phalanx_model::view_change::{Config, ViewChange};
 use stateright::Model;
 
-/// A model holds what it must and reaches what it must; how many states it has.
+/// Asserts that a model holds its invariants and reaches the required states. Returns its number of states.
 fn holds<M>(text: &str, model: M) -> usize
 where
     M: Model + Send + Sync + 'static,
@@ -30,7 +30,7 @@ where
     outcome.unique
 }
 
-/// A model without a rule breaks a property, or, where the rule is a choice, none.
+/// Asserts that a model without a rule breaks a property, or none where the rule is a choice.
 fn breaks<M>(missing: &str, model: M, property: Option<&'static str>)
 where
     M: Model + Send + Sync + 'static,
@@ -45,7 +45,7 @@ where
     }
 }
 
-/// Over seven hundred thousand states, with crashes, loss, rivals and take-over.
+/// Over seven hundred thousand states, with crashes, loss, rivals and take-overs.
 #[test]
 fn the_view_change_holds() {
     let mut unique = 0;
@@ -55,7 +55,7 @@ fn the_view_change_holds() {
     assert!(unique > 700_000, "{unique} states are fewer than they were");
 }
 
-/// What must be reached is missed where it cannot be: one ballot allows no take-over.
+/// A required state is reported as missed where it cannot be reached: one ballot allows no take-over.
 #[test]
 fn what_is_not_reached_is_told() {
     let mut config = Config::bare(3).bounds(2, 2, 0);

@@ -1,4 +1,4 @@
-//! Who is removed when a member or a path is broken in part, and what breaks without each rule.
+//! The members that are removed when a member or a path is partly broken, and what breaks without each rule.
 
 use phalanx_model::explore::explore;
 use phalanx_model::progress::rule::{Variant, budget};

@@ -1,7 +1,8 @@
-//! Orphans: groups of which nobody that has the state is left in the primary, and how they come back.
+//! Orphans: groups whose state no member in the primary has, and their return.
 //!
-//! The cell's decrees are a log: consensus is modelled elsewhere ([`crate::view_change`]). A decree wedges, reports, fills
-//! and decides in one step, and each process learns it later, or never. Whoever decides is not among the processes.
+//! The cell's decrees are a log; [`crate::view_change`] models consensus. A decree wedges, collects reports, recovers
+//! cuts and decides in one step. Each process learns of it later, or never. The deciding members are not among the
+//! modelled processes.
 
 mod property;
 mod state;
@@ -12,66 +13,66 @@ use stateright::{Model, Property};
 pub use property::{FORGET, FREE, HISTORY, LIVE, RESOLVED, SAME, UNIFORM};
 pub use state::{Action, Entry, Message, Process, State, View};
 
-/// The most processes.
+/// Most processes.
 pub const PROCESSES: usize = 4;
-/// The most views of the group.
+/// Most views of the group.
 pub const VIEWS: usize = 5;
-/// The most messages.
+/// Most messages.
 pub const MESSAGES: usize = 3;
 
-/// A rule of orphans that is missing or replaced by a wrong one.
+/// A rule of orphans that is missing or replaced by a wrong one. Each variant states the wrong behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// The group ends when no member that has the state stays, whoever lives.
+    /// The group ends when no member that has the state stays, even if members that are cut off live.
     EndsWhenDropped,
-    /// A group is founded though the name belongs to an orphan.
+    /// A group is founded although its name belongs to an orphan.
     NameIsFree,
-    /// Who was incomplete at the decree before is taken for incomplete.
+    /// A member that was incomplete at the previous decree counts as incomplete.
     IncompleteByLastDecree,
-    /// The coordinator takes all members for complete.
+    /// The coordinator counts all members as complete.
     BelievedComplete,
-    /// Holders are only those leavers that were complete at the decree before.
+    /// Holders are only those leaving members that were complete at the previous decree.
     HoldersKnownComplete,
-    /// A member becomes complete after it reported that it is not, before it learns the decree.
+    /// A member that reported to be incomplete becomes complete before it learns the decree.
     CompletesAfterReport,
-    /// The donor is whoever is back with most messages, of any view.
+    /// The donor is the returned member with the most messages, of any view.
     LongestPrefix,
-    /// The donor may be of the view before, without having been in the orphaned one.
+    /// The donor may be of the view before, without having been a member of the orphaned one.
     OlderView,
     /// The donor need not be complete.
     IncompleteDonor,
-    /// The donor does not deliver what it holds.
+    /// The donor does not deliver the messages that it holds.
     HeldIsDropped,
-    /// A holder delivers what it holds when it is back, before it is the donor by decree.
+    /// A returned holder delivers the messages it holds before a decree makes it the donor.
     DeliversBeforeDecree,
-    /// A donor of the view before delivers all it holds, not only to the cut.
+    /// A donor of the view before delivers everything it holds, not only to the cut.
     PastTheCut,
-    /// The entry does not keep the cut: a donor of the view before goes on from what it had delivered.
+    /// The entry does not keep the cut: a donor of the view before continues from its own deliveries.
     CutNotKept,
     /// A donor of the view before makes the next view without installing the orphaned one.
     SkipsOrphanedView,
-    /// Only who installed the orphaned view may be donor.
+    /// Only a member that installed the orphaned view may be donor.
     OnlyInstalled,
-    /// Who is out goes on acknowledging.
+    /// A process that knows that it is out keeps acknowledging.
     FrozenAcknowledges,
     /// The same, until it is the donor. Allowed.
     FreezesAsDonor,
-    /// Each holder that is back makes the next view by itself.
+    /// Each returned holder makes the next view by itself.
     ManyDonors,
-    /// A holder is struck off when it is back, whatever it has.
+    /// A holder is struck off when it returns, whatever it has.
     StruckWhenBack,
     /// A holder is struck off because it is not heard.
     StruckWhenSilent,
-    /// A holder that cannot be donor does not say so.
+    /// A holder that cannot be donor does not decline.
     NeverDeclines,
-    /// What is listed is the incarnation that was left out, not the process that kept its state.
+    /// The list holds the excluded incarnation, not the process that kept its state.
     ListsOneIncarnation,
-    /// A state becomes complete though its holder knows that it is out.
+    /// A state becomes complete although its owner knows that it is out.
     CompletesWhenOut,
 }
 
 impl Missing {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 23] = [
         Self::EndsWhenDropped,
         Self::NameIsFree,
@@ -98,7 +99,7 @@ impl Missing {
         Self::CompletesWhenOut,
     ];
 
-    /// Its name.
+    /// The variant's name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -132,30 +133,30 @@ impl Missing {
 /// One bounded model.
 #[derive(Clone, Debug)]
 pub struct Orphans {
-    /// Processes, besides those that decide.
+    /// Number of processes, besides those that decide.
     pub processes: usize,
     /// Members of view 1, a bit each.
     pub members: u8,
-    /// Those of them whose state is under way, from member 0.
+    /// Members of view 1 whose state transfer has not finished, a bit each; their donor is member 0.
     pub incomplete: u8,
-    /// Messages: the sender of each, and whether it is uniform. Who sends several sends them in this order.
+    /// Messages: each with its sender and whether it is uniform. A sender sends its messages in this order.
     pub messages: Vec<(usize, bool)>,
-    /// Views of the group, the first included.
+    /// Views of the group, including the first.
     pub views: u8,
     /// Crashes in all.
     pub crashes: u8,
-    /// Returns of processes to the cell in all.
+    /// Returns of processes to the cell, in all.
     pub returns: u8,
-    /// New starts without the state in all.
+    /// Starts without the state, in all.
     pub starts: u8,
-    /// Leaves at wish in all.
+    /// Requested leaves, in all.
     pub leaves: u8,
     /// The rule that is missing, if any.
     pub missing: Option<Missing>,
 }
 
 impl Orphans {
-    /// So many processes, of which the first `members` are in view 1.
+    /// A model of `processes`, of which the first `members` are in view 1.
     #[must_use]
     pub fn new(processes: usize, members: usize, messages: &[(usize, bool)]) -> Self {
         let members = (1 << members) - 1;
@@ -174,13 +175,13 @@ impl Orphans {
         }
     }
 
-    /// The same with so many views, crashes and returns.
+    /// The same model with this many views, crashes and returns.
     #[must_use]
     pub fn bounds(self, views: u8, crashes: u8, returns: u8) -> Self {
         Self { views, crashes, returns, ..self }
     }
 
-    /// What a run of it is called.
+    /// A description of the model for reports.
     #[must_use]
     pub fn describe(&self) -> String {
         let messages: Vec<String> =
@@ -202,7 +203,7 @@ impl Orphans {
         self.missing == Some(missing)
     }
 
-    /// The uniform messages.
+    /// The set of uniform messages.
     fn uniform(&self) -> u8 {
         self.messages.iter().enumerate().filter(|(_, (_, uniform))| *uniform).fold(0, |set, (m, _)| set | 1 << m)
     }

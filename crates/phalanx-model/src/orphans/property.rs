@@ -1,4 +1,4 @@
-//! What must hold of orphans, and what must be reached.
+//! Properties of orphans: invariants, and states that must be reached.
 
 use stateright::{Model, Property};
 
@@ -21,7 +21,7 @@ pub const LIVE: &str = "a group that is no orphan has a member that is complete"
 pub const RESOLVED: &str =
     "an orphan lists all who live and have its state, and whoever is back can revive it or say no";
 
-/// All properties of a model. What its bounds cannot reach is not asked for.
+/// All properties of a model. States that its bounds cannot reach are not required.
 pub(super) fn all(model: &Orphans) -> Vec<Property<Orphans>> {
     let mut all = vec![
         Property::always(UNIFORM, uniform_kept),
@@ -125,7 +125,7 @@ fn is_back(s: &State, p: usize) -> bool {
     s.processes[p].lives && s.processes[p].in_cell
 }
 
-/// Messages that were sent in these views.
+/// The messages that were sent in these views.
 fn sent_in(model: &Orphans, s: &State, views: impl Fn(u8) -> bool) -> u8 {
     let sent = (0..model.messages.len()).filter(|&m| s.messages[m].view != 0 && views(s.messages[m].view));
     sent.fold(0, |set, m| set | 1 << m)
@@ -143,7 +143,7 @@ fn resolved(m: &Orphans, s: &State) -> bool {
     let Entry::Orphan(holders) = s.entry else { return true };
     let has = (0..m.processes).filter(|&p| s.has_state(p));
     let listed = has.into_iter().all(|p| holders & 1 << p != 0);
-    // The bound on views is none of the rules.
+    // Reaching the bound on views is no violation.
     let open = s.decided >= m.views;
     let can = |p: usize| {
         let mut steps = [Action::Revive(p), Action::CatchUp(p), Action::Decline(p)].into_iter();

@@ -2,34 +2,34 @@
 
 use super::{MESSAGES, Orphans, PROCESSES, VIEWS};
 
-/// A view of the group, as decided. Sets of processes and of messages have a bit each.
+/// A decided view of the group. Sets of processes and of messages are bit sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct View {
-    /// Which group of the name it is a view of, from 1: one more whenever the name was free and is taken again.
+    /// The number of the group among those of its name, from 1: one more each time the free name is taken again.
     pub life: u8,
     /// Members.
     pub members: u8,
-    /// Those of them that joined with it; the others were in the view before, or founded the group.
+    /// Members that joined with it; the others were in the view before, or founded the group.
     pub joined: u8,
-    /// Those of them that said that they were incomplete, or joined.
+    /// Members that reported to be incomplete, or joined.
     pub incomplete: u8,
-    /// What ended it: the messages that all who go on from it deliver.
+    /// The cut that ended it: the messages that all continuing members deliver.
     pub cut: u8,
-    /// What the group's state holds at its start.
+    /// The messages in the group's state at its start.
     pub start: u8,
-    /// It was made by a donor that returned: the holders there were. 0: it was not.
+    /// If a returned donor made it: the holders at that time. Otherwise 0.
     pub holders: u8,
     /// That donor had not installed the orphaned view.
     pub late: bool,
 }
 
-/// The name's entry in the directory.
+/// The entry of the group's name in the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Entry {
     /// The last view is in force.
     #[default]
     Live,
-    /// Nobody in the cell has the state; these may.
+    /// No member of the cell has the state; the processes in this set may.
     Orphan(u8),
     /// There is no group, and the name is free.
     Free,
@@ -44,29 +44,29 @@ pub struct Process {
     pub proved: bool,
     /// By the last decree, its incarnation is in the cell.
     pub in_cell: bool,
-    /// It left the group at its own wish.
+    /// It left the group at its own request.
     pub left: bool,
-    /// It takes no part in the view it installed last: it knows that it is out, or it came back.
+    /// It takes no part in the view it installed last, because it knows that it is out or has returned.
     pub frozen: bool,
-    /// It reported for a decree that it has not learned.
+    /// It reported for a decree that it has not learned yet.
     pub wedged: bool,
-    /// The view it installed last; 0: none, or the state was thrown away.
+    /// The view it installed last; 0: none, or the state was discarded.
     pub view: u8,
     /// The view it joined and has not installed; 0: none.
     pub joins: u8,
     /// Its state is complete.
     pub complete: bool,
-    /// Its state comes from that member.
+    /// The member from which its state comes.
     pub donor: u8,
-    /// It was left out of the cell again since it has been back. Told apart only where a rule is missing.
+    /// It was excluded from the cell again since its return. Distinguished only where a rule is missing.
     pub again: bool,
-    /// It installed its view when it was back.
+    /// It installed its view after its return.
     pub late: bool,
-    /// What its state held when its view began.
+    /// The messages in its state when its view began.
     pub base: u8,
-    /// Messages of its view: received.
+    /// Messages of its view that it received.
     pub received: u8,
-    /// Delivered; while the state is incomplete, waiting behind it.
+    /// Messages that it delivered, or, while the state is incomplete, that wait for it.
     pub delivered: u8,
 }
 
@@ -75,32 +75,32 @@ pub struct Process {
 pub struct Message {
     /// The view it was sent in; 0: not yet.
     pub view: u8,
-    /// The causal past: what of that view its sender had delivered or sent before.
+    /// The causal past: the messages of that view that its sender had delivered or sent before.
     pub past: u8,
-    /// Who acknowledged it.
+    /// The processes that acknowledged it.
     pub acked: u8,
 }
 
-/// Everything there is.
+/// A state of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     /// The processes.
     pub processes: [Process; PROCESSES],
     /// Decided views, by number less one.
     pub views: [View; VIEWS],
-    /// How many are decided.
+    /// The number of decided views.
     pub decided: u8,
-    /// The entry.
+    /// The entry of the group's name.
     pub entry: Entry,
     /// The messages.
     pub messages: [Message; MESSAGES],
-    /// Uniform messages that anybody delivered to its application.
+    /// Uniform messages that some process delivered to its application.
     pub uniform: u8,
-    /// Messages that somebody was told to forget, of a group that goes on.
+    /// Messages of a continuing group that some process was told to forget.
     pub forgotten: u8,
-    /// A group was founded while the name was not free.
+    /// A group was founded while its name was not free.
     pub usurped: bool,
-    /// Crashes, new starts, returns, and leaves at wish.
+    /// Crashes, starts, returns and requested leaves so far.
     pub crashes: u8,
     /// See above.
     pub starts: u8,
@@ -115,44 +115,45 @@ pub struct State {
 pub enum Action {
     /// The sender of that message sends it, in the view it has installed.
     Send(usize),
-    /// A member receives a message, and acknowledges it if its gate is open. What is plain is delivered at once.
+    /// A member receives a message, and acknowledges it if its gate is open. A plain message is delivered at once.
     Receive(usize, usize),
-    /// A member knows that a uniform message is stable, and delivers it.
+    /// A member learns that a uniform message is stable, and delivers it.
     Deliver(usize, usize),
-    /// A decree: of the members these stay, that one leaves at its wish (or none), and that one joins (or none).
+    /// A decree: these members stay, one leaves at its request (or none), and one joins (or none).
     Decree {
-        /// Who stays. They reported.
+        /// The members that stay. They reported.
         stay: u8,
-        /// Who leaves at its wish.
+        /// The members that leave at their request.
         leaves: u8,
-        /// Who joins, with its donor.
+        /// The joiner, with its donor.
         joins: Option<(usize, usize)>,
     },
-    /// A process learns the decree after its view, which it is in.
+    /// A process learns the decree after its own view.
     Learn(usize),
-    /// A process learns that it is out: excluded from the cell, or no more in the group.
+    /// A process learns that it is out: excluded from the cell, or no longer in the group.
     LearnOut(usize),
-    /// The rest of a joiner's state arrives.
+    /// The remaining state of a joiner arrives.
     Complete(usize),
     /// A process stops.
     Crash(usize),
     /// The death of a process is proved.
     Prove(usize),
-    /// A process that stopped starts anew, without its state.
+    /// A stopped process starts again without its state.
     Start(usize),
     /// A process is admitted to the cell, as a new incarnation.
     Return(usize),
-    /// A decree leaves a process out of the cell that is in no view of the group.
+    /// A decree excludes a process from the cell that is in no view of the group.
     Drop(usize),
-    /// A holder that is back delivers to the cut before the orphaned view, which it is in, and has then installed it.
+    /// A returned holder that is in the view before the orphaned one delivers to the cut, and so has installed the
+    /// orphaned one.
     CatchUp(usize),
-    /// A decree: a holder that is back is the only member of the next view.
+    /// A decree makes a returned holder the only member of the next view.
     Revive(usize),
-    /// A holder that is back says that it cannot be the donor, and is struck off.
+    /// A returned holder declines to be the donor, and is struck off.
     Decline(usize),
     /// A group is founded.
     Found(usize),
-    /// What a missing rule allows.
+    /// A step that only a missing rule allows.
     Wrong(usize),
 }
 
@@ -187,26 +188,26 @@ impl State {
         }
     }
 
-    /// A decided view.
+    /// The view of that number, if it is decided.
     #[must_use]
     pub fn view(&self, number: u8) -> Option<&View> {
         (1..=self.decided).contains(&number).then(|| &self.views[usize::from(number) - 1])
     }
 
-    /// The last view that was decided.
+    /// The last decided view.
     #[must_use]
     pub fn last(&self) -> &View {
         &self.views[usize::from(self.decided) - 1]
     }
 
-    /// A member of the view in force, by the last decree.
+    /// Whether it is a member of the view in force, by the last decree.
     #[must_use]
     pub fn is_member(&self, p: usize) -> bool {
         self.entry == Entry::Live && self.last().members & 1 << p != 0
     }
 
-    /// Whether a process has what it takes to bring the group back, whatever anybody knows of it: it lives, was in the
-    /// last view, and its state is the group's at the start of that view, or becomes it with what it holds.
+    /// Whether a process could bring the group back, whether any other knows that or not. It lives and was in the last
+    /// view, and its state is the group's at the start of that view, or becomes that with the messages it holds.
     #[must_use]
     pub fn has_state(&self, p: usize) -> bool {
         let process = &self.processes[p];

@@ -1,9 +1,9 @@
-//! What may happen next in the model of orphans, and what it does.
+//! The steps of the model of orphans.
 
 use super::state::{Entry, Process, View};
 use super::{Action, Missing, Orphans, State};
 
-/// All actions that may be possible in a state; [`next`] tells which are.
+/// Lists all actions that may be possible in a state; [`next`] decides which are.
 pub(super) fn list(model: &Orphans, s: &State, actions: &mut Vec<Action>) {
     for m in 0..model.messages.len() {
         actions.push(Action::Send(m));
@@ -68,7 +68,7 @@ pub(super) fn next(model: &Orphans, state: &State, action: Action) -> Option<Sta
     (done && next != *state).then_some(next)
 }
 
-/// The messages of `of` that can be delivered after those of `done`: all whose causal past can be, too.
+/// The messages of `of` that can be delivered after `done`: those whose causal past can be delivered too.
 fn with_past(s: &State, done: u8, of: u8) -> u8 {
     let mut all = done;
     loop {
@@ -84,7 +84,8 @@ fn with_past(s: &State, done: u8, of: u8) -> u8 {
     }
 }
 
-/// Delivers what is plain and waits for nothing. Of what came after a report nothing is, until the decree is learned.
+/// Delivers plain messages whose past is delivered. A message that arrived after a report waits until the decree is
+/// learned.
 fn deliver_plain(model: &Orphans, s: &mut State, p: usize) {
     let process = s.processes[p];
     let mut plain = process.received & !model.uniform();
@@ -95,7 +96,7 @@ fn deliver_plain(model: &Orphans, s: &mut State, p: usize) {
     record(model, s, p);
 }
 
-/// Records which uniform messages were delivered to the application.
+/// Records the uniform messages that were delivered to the application.
 fn record(model: &Orphans, s: &mut State, p: usize) {
     let process = &s.processes[p];
     if process.complete {
@@ -128,7 +129,7 @@ fn send(model: &Orphans, s: &mut State, m: usize) -> bool {
     true
 }
 
-/// Whether a process that is out goes on in its view all the same.
+/// Whether a process that is out stays active in its view all the same.
 fn goes_on(model: &Orphans, s: &State, p: usize) -> bool {
     let donor = s.last().holders != 0 && s.last().members & 1 << p != 0;
     model.lacks(Missing::FrozenAcknowledges) || (model.lacks(Missing::FreezesAsDonor) && !donor)
@@ -153,7 +154,7 @@ fn receive(model: &Orphans, s: &mut State, at: usize, m: usize) -> bool {
     true
 }
 
-/// Acknowledged by all members of the view it was sent in, its past as well.
+/// Whether all members of its view acknowledged a message and its past.
 fn is_stable(s: &State, m: usize) -> bool {
     let Some(view) = s.view(s.messages[m].view) else { return false };
     let needed = s.messages[m].past | 1 << m;
@@ -172,7 +173,7 @@ fn deliver(model: &Orphans, s: &mut State, at: usize, m: usize) -> bool {
     true
 }
 
-/// What reports say, or what is taken for it.
+/// Whether a member counts as complete, by its report or by what a missing rule puts in its place.
 fn counts_as_complete(model: &Orphans, s: &State, p: usize) -> bool {
     match model.missing {
         Some(Missing::BelievedComplete) => true,
@@ -206,7 +207,7 @@ fn decree(model: &Orphans, s: &mut State, stay: u8, leaves: u8, joins: Option<(u
             return false;
         }
     }
-    // All that stay or are thrown out reported: they are wedged until they learn.
+    // All members that stay or are excluded reported: they are wedged until they learn the decree.
     let cut = of(stay).fold(0, |set, p| set | s.processes[p].received);
     if complete != 0 && s.decided >= model.views {
         return false;
@@ -244,7 +245,7 @@ fn decree(model: &Orphans, s: &mut State, stay: u8, leaves: u8, joins: Option<(u
     true
 }
 
-/// A process begins a view with that state.
+/// Makes a process begin a view with the given state.
 fn install(model: &Orphans, s: &mut State, at: usize, view: u8, base: u8) {
     let p = &mut s.processes[at];
     (p.view, p.base, p.joins) = (view, base, 0);
@@ -259,7 +260,7 @@ fn learn(model: &Orphans, s: &mut State, at: usize) -> bool {
         return false;
     }
     if p.joins != 0 {
-        // What it had of the group is thrown away.
+        // It discards its earlier state of the group.
         let joined = s.views[usize::from(p.joins) - 1];
         if p.view != 0 && p.complete && s.views[usize::from(p.view) - 1].life == joined.life {
             s.forgotten |= (p.base | p.delivered) & !joined.start;
@@ -284,7 +285,7 @@ fn learn(model: &Orphans, s: &mut State, at: usize) -> bool {
     true
 }
 
-/// A member of the view before goes on to the next one.
+/// Moves a member of the view before to the next one.
 fn deliver_to_cut(model: &Orphans, s: &mut State, at: usize, view: u8) {
     let p = s.processes[at];
     let mut upto = s.views[usize::from(view) - 1].cut;
@@ -306,7 +307,7 @@ fn learn_out(s: &mut State, at: usize) -> bool {
     let p = &mut s.processes[at];
     p.frozen = true;
     if p.in_cell {
-        // It left, or has to: what it has of the state is thrown away.
+        // It left, or has to: it discards its state.
         p.wedged = false;
         (p.view, p.complete, p.base, p.received, p.delivered) = (0, false, 0, 0, 0);
     }
@@ -391,7 +392,7 @@ fn is_holder(s: &State, at: usize) -> bool {
     matches!(s.entry, Entry::Orphan(holders) if holders & 1 << at != 0)
 }
 
-/// It was in the orphaned view, had installed the one before, and holds the cut between them.
+/// Whether it was in the orphaned view, had installed the one before, and holds the cut between them.
 fn can_catch_up(s: &State, at: usize) -> bool {
     let (p, last) = (&s.processes[at], s.last());
     let before = p.view != 0 && p.view + 1 == s.decided;
@@ -410,7 +411,7 @@ fn catch_up(model: &Orphans, s: &mut State, at: usize) -> bool {
     true
 }
 
-/// Whether a process that is back may make the next view.
+/// Whether a returned process may make the next view.
 fn may_revive(model: &Orphans, s: &State, at: usize) -> bool {
     let p = &s.processes[at];
     let orphan = matches!(s.entry, Entry::Orphan(_));
@@ -456,7 +457,7 @@ fn revive(model: &Orphans, s: &mut State, at: usize) -> bool {
     true
 }
 
-/// A holder that is back says no: it has not what it takes.
+/// A returned holder that lacks a part of the state declines.
 fn decline(model: &Orphans, s: &mut State, at: usize) -> bool {
     let late = can_catch_up(s, at) && !model.lacks(Missing::OnlyInstalled);
     if !is_back(s, at) || !is_holder(s, at) || may_revive(model, s, at) || late || model.lacks(Missing::NeverDeclines) {
@@ -482,7 +483,7 @@ fn found(model: &Orphans, s: &mut State, at: usize) -> bool {
     true
 }
 
-/// What only happens where a rule is missing.
+/// Steps that only a missing rule allows.
 fn wrong(model: &Orphans, s: &mut State, at: usize) -> bool {
     let p = s.processes[at];
     match model.missing {

@@ -1,5 +1,5 @@
-//! What a coordinator may propose when nobody accepted anything before: by the directory in force, what was reported, and
-//! what it was asked for.
+//! The proposals that a coordinator may make when none was accepted before, given the directory in force, the reports
+//! and the membership requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,26 +15,27 @@ use crate::rules::Rules;
 pub(super) struct Draft<'a> {
     pub(super) rules: Rules,
     pub(super) directory: &'a Directory,
-    /// What its coordinator was asked for, if that was seen.
+    /// The requests that its coordinator knew, if they were observed.
     pub(super) requests: Option<&'a MembershipRequests>,
     pub(super) proposal: &'a Proposal,
 }
 
-/// What is seen of its reports. Those of a ballot that begins and ends in one turn are not, nor the last one of a ballot that
-/// ends in the turn in which it comes: then whatever may be is allowed.
+/// The observed part of its reports. Two kinds are not observed: reports of a ballot that begins and ends within one
+/// poll, and the last report of a ballot that ends in the poll in which it arrives. Where reports are missing,
+/// everything that they may allow is allowed.
 pub(super) struct Told<'a> {
-    /// If it still goes on with it.
+    /// The coordinator, if it still drives the ballot.
     pub(super) coordinator: Option<&'a Coordinator>,
-    /// Who reported, by rank.
+    /// The members that reported, by rank.
     pub(super) asked: &'a BTreeSet<usize>,
-    /// In which groups they stopped, if that was seen.
+    /// The groups in which they stopped, if that was observed.
     pub(super) groups: Option<&'a BTreeSet<GroupId>>,
-    /// By rank, as they were when the proposal was fixed, as far as they were seen.
+    /// By rank, the observed reports as of the time when the proposal was fixed.
     pub(super) reports: BTreeMap<usize, &'a Report>,
 }
 
 impl Told<'_> {
-    /// Whether all that was reported is seen.
+    /// Whether every report was observed.
     pub(super) fn is_all(&self) -> bool {
         self.asked.iter().all(|rank| self.reports.contains_key(rank))
     }
@@ -51,7 +52,7 @@ fn reason(left: &[(Incarnation, LeaveReason)], who: Incarnation) -> Option<Leave
 }
 
 impl Draft<'_> {
-    /// Whether each change of a group is one that the directory, and what was asked for, allow.
+    /// Checks that the directory and the requests allow each change of a group.
     pub(super) fn check_shapes(&self) -> Checked {
         for change in &self.proposal.groups {
             let group = change.group;
@@ -67,7 +68,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Who reports decides with what is asked for who stays, and what becomes of groups.
+    /// Checks who stays and what becomes of groups, which reports and requests decide.
     pub(super) fn check_by_reports(&self, told: &Told<'_>) -> Checked {
         self.check_leavers(told)?;
         for change in &self.proposal.groups {
@@ -84,7 +85,7 @@ impl Draft<'_> {
         self.check_held(told, requests)
     }
 
-    /// Who asked to leave, reported, and is kept by this proposal: in the cell, or in a group of the cell.
+    /// The members that asked to leave and reported, and that this proposal keeps in the cell or in a group.
     pub(super) fn held(&self, told: &Told<'_>) -> BTreeSet<Incarnation> {
         let Some(requests) = self.requests else { return BTreeSet::new() };
         let of_cell = requests.leavers.iter().filter(|who| reason(&self.proposal.left, **who).is_none());
@@ -108,12 +109,12 @@ impl Draft<'_> {
         told.reports.get(&self.directory.rank(who)?).copied()
     }
 
-    /// It reported that it has the whole state of a group that it is a member of.
+    /// Whether it reported to have the complete state of a group that it is a member of.
     fn is_complete(&self, told: &Told<'_>, group: GroupId, who: Incarnation) -> bool {
         self.report(told, who).is_some_and(|report| !report.incomplete.contains(&group))
     }
 
-    /// The same, or what it reported is not seen.
+    /// The same, or its report was not observed.
     fn may_be_complete(&self, told: &Told<'_>, group: GroupId, who: Incarnation) -> bool {
         self.reported(told, who) && self.report(told, who).is_none_or(|report| !report.incomplete.contains(&group))
     }
@@ -122,7 +123,7 @@ impl Draft<'_> {
         self.report(told, who).is_some_and(|report| report.giving.contains(&group))
     }
 
-    /// Why it leaves a group by this proposal, if it does.
+    /// The reason for which it leaves a group by this proposal, if it does.
     fn leaves(&self, group: GroupId, who: Incarnation) -> Option<LeaveReason> {
         let of_group = self.proposal.groups.iter().find(|change| change.group == group);
         of_group.and_then(|change| reason(&change.left, who)).or_else(|| reason(&self.proposal.left, who))
@@ -156,7 +157,7 @@ impl Draft<'_> {
         self.check_joined(change)
     }
 
-    /// Who comes into a group is in the next view of the cell, and asked for it.
+    /// Checks that each joiner of a group is in the next view of the cell and requested to join.
     fn check_joined(&self, change: &GroupChange) -> Checked {
         for who in &change.joined {
             ensure(self.is_in_next(*who), || format!("{who:?} comes, and is not in the cell"))?;
@@ -169,7 +170,8 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// An orphan comes back with one that kept its state, from where that one stands, or waits for fewer.
+    /// Checks that an orphan returns with a process that kept its state, from that process's position, or waits for
+    /// fewer holders.
     fn check_orphan(&self, change: &GroupChange, entry: &GroupEntry, orphan: &Orphan) -> Checked {
         ensure(self.waits(), || "it waits, below level 3".into())?;
         ensure(change.name == entry.name && Some(change.view) == entry.next_view(), || {
@@ -209,7 +211,7 @@ impl Draft<'_> {
         ensure(same, || format!("it comes back from {:?}, and its donor told {from:?}", cut.prefixes))
     }
 
-    /// Who leaves the cell, and that it leaves its groups with it.
+    /// Checks the leavers of the cell, and that they leave their groups too.
     fn check_leavers(&self, told: &Told<'_>) -> Checked {
         for &(who, why) in &self.proposal.left {
             let Some(rank) = self.directory.rank(who) else { return Err(format!("{who:?} leaves, and is no member")) };
@@ -233,7 +235,8 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Who leaves a group and stays in the cell, and whether those that stay in the group go on with its state.
+    /// Checks who leaves a group and stays in the cell, and whether the remaining members continue with the group's
+    /// state.
     fn check_members(&self, told: &Told<'_>, change: &GroupChange, entry: &GroupEntry) -> Checked {
         let group = change.group;
         let is_stopped = told.groups.is_none_or(|groups| groups.contains(&group));
@@ -271,7 +274,7 @@ impl Draft<'_> {
         ensure(changes || is_unreadable, || "its view ends for nothing".into())
     }
 
-    /// Whether it was decided of a group what makes no sense to somebody, in the turn in which the ballot ended.
+    /// Whether a group's nonsense was resolved in the poll in which the ballot ended.
     fn is_judged(&self, told: &Told<'_>, change: &GroupChange) -> bool {
         let has_next =
             change.left.len() < self.directory.groups.get(&change.group).map_or(0, |entry| entry.members.len());
@@ -283,7 +286,7 @@ impl Draft<'_> {
         told.coordinator.is_none() && change.left.iter().any(|(_, why)| by_nonsense(why))
     }
 
-    /// Each stream is cut at the longest prefix reported, and who reported it holds it.
+    /// Checks that each stream is cut at the longest reported prefix, and that the named holder holds it.
     fn check_cut(&self, told: &Told<'_>, change: &GroupChange) -> Checked {
         let Some(GroupCut { prefixes, holders }) = &change.cut else { return Ok(()) };
         let of_group = |report: &&Report| report.prefixes.iter().find(|(group, _)| *group == change.group).cloned();
@@ -301,7 +304,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// No leaver is let go that is needed.
+    /// Checks that no leaver is let go that is needed.
     fn check_let_go(&self, told: &Told<'_>, requests: &MembershipRequests) -> Checked {
         let quorum_stays = self.quorum_stays(told, requests);
         let goes = self.proposal.left.iter().any(|(_, why)| *why == LeaveReason::Left);
@@ -327,7 +330,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// A leaver stays for a reason only.
+    /// Checks that a leaver is kept for a reason only.
     fn check_held(&self, told: &Told<'_>, requests: &MembershipRequests) -> Checked {
         let quorum_stays = self.quorum_stays(told, requests);
         for who in self.held(told).into_iter().filter(|who| self.report(told, *who).is_some()) {
@@ -345,7 +348,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Without those that asked to leave it, a group would be left to those that have not its state.
+    /// Whether a group would be left to members without its state, if those that asked to leave it went.
     fn is_needed(&self, told: &Told<'_>, requests: &MembershipRequests, group: GroupId, entry: &GroupEntry) -> bool {
         let stays = |who: Incarnation| self.reported(told, who) && !self.is_let_go(group, who);
         let has_state = |who: Incarnation| self.is_complete(told, group, who);
@@ -359,15 +362,15 @@ impl Draft<'_> {
         !kept && waits
     }
 
-    /// A member of a group is cut off by this proposal, and may bring the group back.
+    /// Whether a member of a group is cut off by this proposal and may bring the group back.
     fn comes_back(&self, entry: &GroupEntry, who: Incarnation) -> bool {
         let why = reason(&self.proposal.left, who);
         !GroupTerms::of(&entry.tail).ends_alone
             && why.is_some_and(|why| !matches!(why, LeaveReason::Died | LeaveReason::Left))
     }
 
-    /// Whether those that reported and did not ask to leave are a quorum of the view without its leavers, if that is
-    /// somebody.
+    /// Whether the members that reported and did not ask to leave are a quorum of the view without its leavers. True if
+    /// that view would be empty.
     fn quorum_stays(&self, told: &Told<'_>, requests: &MembershipRequests) -> bool {
         let all = self.directory.members.iter().map(|info| info.incarnation);
         let rest: Vec<Incarnation> = all.filter(|who| !requests.leavers.contains(who)).collect();
@@ -377,18 +380,18 @@ impl Draft<'_> {
     }
 }
 
-/// A member asked to leave a group, or the cell.
+/// Whether a member asked to leave a group, or the cell.
 fn asked(requests: &MembershipRequests, entry: &GroupEntry, who: Incarnation) -> bool {
     let of_group = requests.group_leaves.iter().any(|(name, other)| *name == entry.name && *other == who);
     of_group || requests.leavers.contains(&who)
 }
 
-/// Somebody in the cell takes a group's state, or looks for it.
+/// Whether some process in the cell takes a group's state, or looks for a donor.
 fn is_taken(told: &Told<'_>, group: GroupId) -> bool {
     told.reports.values().any(|report| report.taking.contains(&group))
 }
 
-/// Whether a group that was judged goes on with somebody that reported its state, or not at all.
+/// Whether a group with resolved nonsense continues with a member that reported its state, or not at all.
 pub(super) fn keeps_state(rules: Rules, directory: &Directory, c: &Coordinator, change: &GroupChange) -> bool {
     let Some(entry) = directory.groups.get(&change.group).filter(|entry| !entry.members.is_empty()) else {
         return true;

@@ -1,8 +1,9 @@
-//! Simulated runs of the shipped code, judged by the rules of the model.
+//! Checks simulated runs of the shipped code by the rules of the model.
 //!
-//! After each turn of each process its acceptor, its ballot and its gates are compared with those after its turn
-//! before. Each difference must be a step, or a short sequence of steps, that the rules allow, given what the other
-//! processes have done so far. The checker of traces judges what applications see; this judges how it came about.
+//! After each poll of each process its acceptor, its ballot and its gates are compared with those after the previous
+//! poll. Each difference must be a step, or a short sequence of steps, that the rules allow, given everything that the
+//! other processes have done so far. The trace checker evaluates what applications see; this validator evaluates how it
+//! came about.
 
 mod draft;
 mod record;
@@ -23,23 +24,23 @@ use crate::rules::Rules;
 use record::{Cell, Decree, Fixed, Try, is_filled, is_judged};
 pub use steps::Steps;
 
-/// Judges one run.
+/// Checks one run.
 #[derive(Default)]
 pub struct Validator {
     rules: Rules,
     cells: BTreeMap<u64, Cell>,
     seen: BTreeMap<Incarnation, Seen>,
-    /// What each process had taken of the streams of a packet space, at the last look.
+    /// The prefixes that each process had parsed of a packet space's streams, when last observed.
     taken: BTreeMap<(Incarnation, u32), Vec<u64>>,
-    /// Who left a view because it is dead, for all that was decided.
+    /// Processes that left a view as dead, by any decision.
     dead: BTreeSet<Incarnation>,
-    /// What was explained.
+    /// Counts of the explained steps.
     pub steps: Steps,
-    /// What was not: slot, time in nanoseconds, text.
+    /// Steps that no rule explains: slot, time in nanoseconds, text.
     pub faults: Vec<(usize, u64, String)>,
 }
 
-/// A process after its turn before.
+/// A process after its previous poll.
 #[derive(Clone, Default)]
 struct Seen {
     instance: u64,
@@ -50,7 +51,7 @@ struct Seen {
     gates: Vec<WedgeState>,
 }
 
-/// How far its ballot was.
+/// The progress of its ballot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Gathering,
@@ -66,14 +67,14 @@ fn step_of(c: &Coordinator) -> Step {
     }
 }
 
-/// A process that is not wedged is looked at in one turn of this many.
+/// A process that is not wedged is observed in one poll of this many.
 const LOOK_EVERY: u64 = 8;
 
-/// Of one run.
+/// Most faults recorded of one run.
 const FAULTS_MAX: usize = 20;
 
 impl Validator {
-    /// Looks at a process after a turn.
+    /// Observes a process after a poll.
     pub fn observe(&mut self, slot: usize, now_ns: u64, process: &Process) {
         self.steps.turns += 1;
         let state = process.decree_state();
@@ -146,7 +147,8 @@ impl Validator {
         self.explain_gates(before, now, out);
     }
 
-    /// A wedged member takes and acknowledges nothing in the view it is about to leave; who promised is wedged.
+    /// Checks that a wedged member parses and acknowledges nothing in the view it is about to leave, and that a member
+    /// that promised is wedged.
     fn explain_gates(&mut self, before: &Seen, now: &Seen, out: &mut Vec<String>) {
         for gate in &now.gates {
             let earlier = before.gates.iter().find(|g| g.space == gate.space && g.wedged);
@@ -198,7 +200,7 @@ impl Validator {
         }
     }
 
-    /// Whether a proposal may be taken for decided.
+    /// Checks whether a proposal may count as decided.
     fn explain_decision(
         &mut self,
         me: Incarnation,
@@ -220,7 +222,7 @@ impl Validator {
             let decree = cell.decrees.entry(number).or_default();
             let skipped = before.instance == instance && before.decree + 1 < number;
             let by_quorum = decree.accepted_by_quorum(self.rules, proposal);
-            // A coordinator that is a quorum by itself decides in the turn in which it proposes.
+            // A coordinator that is a quorum by itself decides in the poll in which it proposes.
             let mine = decree.rank(me).filter(|_| before.instance == instance && before.decree + 1 == number);
             let alone = mine.filter(|&mine| decree.is_quorum(self.rules, |r| r == mine));
             match (by_quorum, alone) {
@@ -229,8 +231,8 @@ impl Validator {
                     Ok(fixed) => self.steps.fix(fixed),
                     Err(problem) => out.push(format!("decided decree {number} alone: {problem}")),
                 },
-                // Somebody went through this decree within one turn: nobody was seen in the view before it, a later
-                // one is known already, or this process came to it from further back than the one before.
+                // The decree passed within one poll: no process was observed in the view before it, a later decree is
+                // known already, or this process came to it from further back than the view before.
                 (None, None) if decree.acceptors.is_empty() || later || skipped => self.steps.unseen += 1,
                 (None, None) => {
                     out.push(format!("takes decree {number} for decided, and no quorum has accepted it"));
@@ -261,7 +263,7 @@ impl Validator {
     }
 }
 
-/// A decision in the turn of the proposal: in the ballot under way, or in a new one that asked nobody else.
+/// Explains a decision in the poll of its proposal: in the current ballot, or in a new one that asked no other member.
 fn explain_alone(
     rules: Rules,
     decree: &mut Decree,
@@ -355,7 +357,8 @@ fn explain_phase(
     let fixed = decree.ballots.get(&c.ballot).and_then(|this| this.proposal.clone());
     if let Some(fixed) = fixed {
         if *fixed != **proposal {
-            // What is decided of groups with a packet that makes no sense is known only when all have filled the cuts.
+            // Which packets make no sense to whom, and so the outcome for their groups, is known only when all have
+            // recovered the cuts.
             let judged = |directory| is_judged(rules, directory, c, &fixed, proposal);
             if step != Step::Proposing || !decree.directory.as_ref().is_some_and(judged) {
                 out.push(format!("{:?} proposes something else than what it had filled", c.ballot));
@@ -400,7 +403,7 @@ fn explain_accept(
     match known {
         Some(known) if *known == **proposal => {}
         Some(_) => out.push(format!("accepted in {ballot:?} what was not proposed there")),
-        // Its coordinator proposed, and gave way to a later ballot in the same turn.
+        // Its coordinator proposed, and yielded to a later ballot in the same poll.
         None if is_mine => match decree.may_propose(rules, ballot, proposal, None) {
             Ok(fixed) => {
                 steps.proposed += 1;
@@ -416,17 +419,17 @@ fn explain_accept(
     decree.accepted.entry(me).or_default().push((ballot, proposal.clone()));
 }
 
-/// What came of one seed.
+/// The result of one seed.
 pub struct Judged {
     /// The seed.
     pub seed: u64,
-    /// What was explained.
+    /// Counts of the explained steps.
     pub steps: Steps,
-    /// What was not: slot, time in nanoseconds, text.
+    /// Steps that no rule explains: slot, time in nanoseconds, text.
     pub faults: Vec<(usize, u64, String)>,
 }
 
-/// Runs a seed of the simulator and judges each turn of each process.
+/// Runs a seed of the simulator and checks each poll of each process.
 #[must_use]
 pub fn validate_seed(seed: u64, options: &Options) -> Judged {
     let validator = Rc::new(RefCell::new(Validator::default()));

@@ -1,4 +1,4 @@
-//! What was seen of one cell so far: ballots, acceptances, decisions.
+//! The observed history of one cell: ballots, acceptances, decisions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use crate::rules::Rules;
 /// One cell instance.
 #[derive(Default)]
 pub(super) struct Cell {
-    /// By number.
+    /// By decree number.
     pub(super) decisions: BTreeMap<u64, Arc<Proposal>>,
-    /// By the number that they are to decide.
+    /// By the decree number that they are to decide.
     pub(super) decrees: BTreeMap<u64, Decree>,
 }
 
 /// One decree under way, or decided.
 #[derive(Default)]
 pub(super) struct Decree {
-    /// Acceptors, by rank.
+    /// The acceptors, by rank.
     pub(super) acceptors: Vec<Incarnation>,
-    /// What is in force until then.
+    /// The directory in force until then.
     pub(super) directory: Option<Directory>,
     pub(super) ballots: BTreeMap<Ballot, Try>,
-    /// What each acceptor accepted, in the order of its turns.
+    /// Each acceptor's acceptances, in the order of its polls.
     pub(super) accepted: BTreeMap<Incarnation, Vec<(Ballot, Arc<Proposal>)>>,
-    /// The first ballot in which the member of a rank reported that it has not the state of a group.
+    /// The first ballot in which the member of a rank reported to lack the state of a group.
     pub(super) incomplete: BTreeMap<(usize, GroupId), Ballot>,
 }
 
@@ -38,24 +38,24 @@ pub(super) struct Decree {
 pub(super) struct Try {
     pub(super) asked: BTreeSet<usize>,
     pub(super) groups: BTreeSet<GroupId>,
-    /// What it proposes, once that is known.
+    /// Its proposal, once that is known.
     pub(super) proposal: Option<Arc<Proposal>>,
-    /// It proposes what another ballot proposed before.
+    /// Whether it proposes an earlier ballot's proposal.
     pub(super) adopted: bool,
-    /// What was reported until the turn before the proposal was fixed, by rank.
+    /// By rank, the reports until the poll before the proposal was fixed.
     pub(super) reports: BTreeMap<usize, Report>,
-    /// What its coordinator was asked for, if that was seen.
+    /// The requests that its coordinator knew, if they were observed.
     pub(super) requests: Option<MembershipRequests>,
 }
 
-/// Whether a ballot may propose something, and how.
+/// How a ballot may propose something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fixed {
-    /// It is what another ballot proposed before.
+    /// It is an earlier ballot's proposal.
     pub(super) adopted: bool,
-    /// Members that asked to leave and are not let go.
+    /// Members that asked to leave and are kept.
     pub(super) held: usize,
-    /// Not all of its reports were seen.
+    /// Not all of its reports were observed.
     pub(super) blind: bool,
 }
 
@@ -77,7 +77,7 @@ impl Decree {
         rules.is_quorum(count, self.acceptors.len(), has(0))
     }
 
-    /// What an acceptor has to report in a ballot: what it accepted last in an earlier one.
+    /// The acceptance that an acceptor has to report in a ballot: its last one in an earlier ballot.
     fn had_accepted(&self, rank: usize, ballot: Ballot) -> Option<&(Ballot, Arc<Proposal>)> {
         let history = self.accepted.get(self.acceptors.get(rank)?)?;
         history.iter().filter(|(b, _)| *b < ballot).max_by_key(|(b, _)| *b)
@@ -92,8 +92,8 @@ impl Decree {
         self.ballots.keys().copied().find(|&ballot| self.is_quorum(rules, |r| accepts(r, ballot)))
     }
 
-    /// Whether a ballot may propose this, by what its acceptors have to report. `coordinator`: if it still goes on with it, and
-    /// shows its reports.
+    /// Whether a ballot may propose this, given what its acceptors have to report. `coordinator`: present if it still
+    /// drives the ballot, and so shows its reports.
     pub(super) fn may_propose(
         &self,
         rules: Rules,
@@ -138,7 +138,8 @@ impl Decree {
         let Some(directory) = &self.directory else { return Err("nobody was seen in the view before".into()) };
         let draft = Draft { rules, directory, requests: this.requests.as_ref(), proposal };
         draft.check_shapes()?;
-        // Its coordinator may report again, with more, in the turn in which the last of the others' reports comes.
+        // Its coordinator may report again, with longer prefixes, in the poll in which the last report of the others
+        // arrives.
         let mut known: BTreeMap<usize, &Report> =
             coordinator.iter().flat_map(|c| &c.reports).map(|(r, of)| (*r, of)).collect();
         known.extend(this.reports.iter().map(|(rank, report)| (*rank, report)));
@@ -148,7 +149,7 @@ impl Decree {
         Ok(Fixed { adopted: false, held: draft.held(&told).len(), blind: !told.is_all() })
     }
 
-    /// Who reported that it has not a group's state says so until the decision.
+    /// Checks that a member that reported to lack a group's state reports so until the decision.
     pub(super) fn check_incomplete(&mut self, c: &Coordinator) -> Result<(), String> {
         for (&rank, report) in &c.reports {
             for (group, _) in &report.prefixes {
@@ -168,8 +169,8 @@ impl Decree {
     }
 }
 
-/// Whether all that reported hold the cuts of a proposal, but for those that lose the state of the group and do not deliver
-/// to its cut.
+/// Whether all reporters hold the cuts of a proposal. Reporters that lose the state of a group do not count, because
+/// they do not deliver to its cut.
 pub(super) fn is_filled(rules: Rules, c: &Coordinator, acceptors: &[Incarnation], proposal: &Proposal) -> bool {
     proposal.groups.iter().filter_map(|change| Some((change, change.cut.as_ref()?))).all(|(change, cut)| {
         let loses = |rank: &usize| acceptors.get(*rank).is_some_and(|who| change.is_lost_to(*who));
@@ -179,8 +180,8 @@ pub(super) fn is_filled(rules: Rules, c: &Coordinator, acceptors: &[Incarnation]
     })
 }
 
-/// Whether a proposal is what was filled, and what was judged of groups with a packet that makes no sense: there the cut may end
-/// sooner, and more may leave. A group that goes on keeps a member with its state.
+/// Whether a proposal is the one whose cuts were recovered, changed only by the resolution of nonsense. There the cut
+/// may end sooner, and more members may leave. A group that continues keeps a member with its state.
 pub(super) fn is_judged(
     rules: Rules,
     directory: &Directory,

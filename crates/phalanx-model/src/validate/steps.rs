@@ -1,50 +1,51 @@
-//! What was explained, counted.
+//! Counts of the explained steps.
 
 use super::record::Fixed;
 
-/// How many steps of which kind were explained.
+/// The number of explained steps of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Steps {
-    /// Turns looked at.
+    /// Polls observed.
     pub turns: u64,
     /// Ballots begun.
     pub started: u64,
-    /// Of them, begun while another's was under way: take-overs.
+    /// Take-overs: ballots begun while another process's was under way.
     pub take_overs: u64,
     /// Promises of acceptors.
     pub promised: u64,
-    /// Proposals that wait for their cuts.
+    /// Proposals that wait until their cuts are recovered.
     pub filling: u64,
     /// Proposals made.
     pub proposed: u64,
-    /// Of them, with more than was filled: what was judged of groups with a packet that makes no sense.
+    /// Proposals changed after recovery, by the resolution of nonsense.
     pub judged: u64,
-    /// Of them, what another ballot had proposed.
+    /// Proposals adopted from another ballot.
     pub adopted: u64,
-    /// Of the proposals, made and gone within one turn: not all that was reported is seen, and what hangs on that not judged.
+    /// Proposals made and replaced within one poll. Not all of their reports are observed, and what depends on those is
+    /// not checked.
     pub blind: u64,
-    /// Members that asked to leave and were not let go.
+    /// Members that asked to leave and were kept.
     pub held: u64,
     /// Acceptances.
     pub accepted: u64,
     /// Decrees decided.
     pub decided: u64,
-    /// Of them, within a turn that went through several decrees: not judged.
+    /// Decrees within a poll that went through several; these are not checked.
     pub unseen: u64,
     /// Groups that began to wait for members that are cut off.
     pub orphaned: u64,
-    /// Of them, back with one of these.
+    /// Orphans that returned with one of these members.
     pub revived: u64,
-    /// Changes by which a group waits for fewer.
+    /// Changes by which a group waits for fewer members.
     pub struck: u64,
-    /// Decisions learned, one for each process.
+    /// Decisions learned, counted for each process.
     pub installed: u64,
-    /// Turns of a wedged process in which its gate stayed shut.
+    /// Polls of a wedged process in which its gate stayed shut.
     pub gates: u64,
 }
 
 impl Steps {
-    /// Each count, with its name.
+    /// Each count with its name.
     #[must_use]
     pub fn each(&self) -> [(&'static str, u64); 18] {
         [
@@ -69,7 +70,7 @@ impl Steps {
         ]
     }
 
-    /// Differences that were explained.
+    /// The number of explained differences.
     #[must_use]
     pub fn explained(&self) -> u64 {
         self.started + self.promised + self.filling + self.proposed + self.accepted + self.installed + self.gates
@@ -82,7 +83,7 @@ impl Steps {
         self.held += fixed.held as u64;
     }
 
-    /// Adds those of another run.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: &Self) {
         self.turns += other.turns;
         self.started += other.started;

@@ -1,4 +1,4 @@
-//! Which groups wait for members that are out of the cell, after a decree.
+//! The groups that wait, after a decree, for members that are out of the cell.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,20 +7,20 @@ use phalanx_core::{GroupId, GroupTerms, Incarnation, LeaveReason, MemberInfo};
 
 use crate::rules::Rules;
 
-/// Groups, and for whom each of them waits.
+/// Groups, each with the processes that it waits for.
 pub(super) type Waiting = BTreeMap<GroupId, BTreeSet<Incarnation>>;
 
-/// Whether groups wait where they would end.
+/// Whether groups wait where they would otherwise end.
 pub(super) fn groups_wait(directory: &Directory) -> bool {
     directory.level >= ORPHANS_LEVEL
 }
 
-/// As a directory tells it.
+/// The waiting groups according to a directory.
 pub(super) fn told(directory: &Directory) -> Waiting {
     directory.orphans().map(|(id, _, orphan)| (id, orphan.holders.iter().map(|holder| holder.who).collect())).collect()
 }
 
-/// As it must be after `proposal`.
+/// The waiting groups that must result from `proposal`.
 pub(super) fn after(rules: Rules, directory: &Directory, proposal: &Proposal) -> Waiting {
     let mut waiting = Waiting::new();
     if !groups_wait(directory) {
@@ -28,7 +28,7 @@ pub(super) fn after(rules: Rules, directory: &Directory, proposal: &Proposal) ->
     }
     for (&id, entry) in &directory.groups {
         let change = proposal.groups.iter().find(|change| change.group == id);
-        // Each with the place that it was started in.
+        // Each with the seat where it was started.
         let holders: Vec<(Incarnation, u64)> = match (entry.orphan(), change) {
             (Some(_), Some(change)) if !change.joined.is_empty() => continue,
             (Some(orphan), change) => {
@@ -57,7 +57,8 @@ pub(super) fn after(rules: Rules, directory: &Directory, proposal: &Proposal) ->
     waiting
 }
 
-/// A decree proves that a life is over whose state nobody keeps: its process ended, or started in the same place without it.
+/// Whether a decree proves that an incarnation and every keeper of its state are gone: the process ended, or a process
+/// started at the same seat without the state.
 fn is_no_more(directory: &Directory, proposal: &Proposal, who: Incarnation, seat: u64) -> bool {
     let ended = |why: LeaveReason| matches!(why, LeaveReason::Died | LeaveReason::Left);
     let ended = proposal.left.iter().filter(|(_, why)| ended(*why)).filter_map(|(left, _)| directory.rank(*left));

@@ -1,9 +1,9 @@
-//! What may happen next.
+//! The actions of the model of a view change.
 
 use super::config::Config;
 use super::state::{Phase, State};
 
-/// One atomic step. Each names the code that does it in `crates/phalanx-core/src`.
+/// One atomic step. Each names the code that performs it in `crates/phalanx-core/src`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// A member multicasts its next message. (`ViewStreams::multicast`, `ViewStreams::close_packet`)
@@ -28,7 +28,8 @@ pub enum Action {
         /// The stream.
         stream: usize,
     },
-    /// A sender tells a member how far its stream is stable. (`ViewStreams::announce_stability`, `ViewStreams::handle_status`)
+    /// A sender announces to a member how far its stream is stable. (`ViewStreams::announce_stability`,
+    /// `ViewStreams::handle_status`)
     TellStable {
         /// The receiver of the stream.
         at: usize,
@@ -37,33 +38,33 @@ pub enum Action {
     },
     /// A member begins a ballot. (`Process::start_ballot`, also from `Process::drive_ballot`)
     Start {
-        /// Who.
+        /// The coordinator.
         by: usize,
-        /// Whom it asks; all others are candidates for leaving.
+        /// The members it asks; all others are candidates for leaving.
         asked: u8,
     },
     /// A member promises, stops and reports. (`Process::handle_wedge`)
     Report {
         /// The ballot.
         ballot: u8,
-        /// Who.
+        /// The member.
         at: usize,
     },
-    /// A member that lacked a part of the cut holds it, or finds that it cannot read it, and reports again.
+    /// A member that lacked a part of the cut now holds it, or finds that it cannot read it, and reports again.
     /// (`Process::handle_wedge`, with cuts)
     ReportFilled {
         /// The ballot.
         ballot: u8,
-        /// Who.
+        /// The member.
         at: usize,
     },
-    /// A coordinator that has all reports fixes the proposal; it proposes it, or has its cut filled first.
+    /// A coordinator with all reports fixes the proposal. It proposes it, or has its cut recovered first.
     /// (`Process::handle_report`, `Coordinator::proposal`, `build_proposal`, `Process::propose`)
     Fix {
         /// The ballot.
         ballot: u8,
     },
-    /// The cut is held by all who reported: it is proposed. (`Process::handle_report`, `Process::propose`)
+    /// All reporters hold the cut, and the coordinator proposes. (`Process::handle_report`, `Process::propose`)
     Propose {
         /// The ballot.
         ballot: u8,
@@ -72,14 +73,14 @@ pub enum Action {
     Accept {
         /// The ballot.
         ballot: u8,
-        /// Who.
+        /// The member.
         at: usize,
     },
     /// A coordinator learns that a later ballot was promised, and gives up. (`Process::handle_refuse`)
     Refuse {
         /// The ballot.
         ballot: u8,
-        /// Who refuses.
+        /// The member that refuses.
         at: usize,
     },
     /// A coordinator counts a quorum of acceptances. (`Process::handle_accepted`)
@@ -87,22 +88,22 @@ pub enum Action {
         /// The ballot.
         ballot: u8,
     },
-    /// A member learns a decision; it installs it when it holds the cut. (`Process::handle_decide`,
+    /// A member learns a decision, and installs it when it holds the cut. (`Process::handle_decide`,
     /// `Process::send_decision`, `Process::try_install`)
     Learn {
         /// The ballot.
         ballot: u8,
-        /// Who.
+        /// The member.
         at: usize,
     },
     /// A process stops for good.
     Crash {
-        /// Who.
+        /// The process.
         at: usize,
     },
 }
 
-/// All actions that may be possible in a state; [`super::step::next`] tells which are.
+/// Lists all actions that may be possible in a state; [`super::step::next`] decides which are.
 pub(super) fn list(config: &Config, state: &State, actions: &mut Vec<Action>) {
     let living = || (0..config.processes).filter(|&r| state.members[r].lives);
     for stream in 0..config.senders.len() {

@@ -1,24 +1,24 @@
-//! What is explored: how many processes, messages, ballots and crashes.
+//! The bounds of an exploration: processes, messages, ballots and crashes.
 
 use crate::rules::{Mutant, Rules};
 
-/// The most processes.
+/// Most processes.
 pub const PROCESSES: usize = 4;
-/// The most streams that carry messages.
+/// Most streams that carry messages.
 pub const STREAMS: usize = 2;
-/// The most packets of a stream, one message each.
+/// Most packets of a stream, one message each.
 pub const PACKETS: usize = 2;
-/// The most ballots that can be numbered: rounds times processes.
+/// Most ballot numbers: rounds times processes.
 pub const BALLOTS: usize = 9;
 
-/// A change that coordinators want besides leaving out whom they do not hear.
+/// A change that coordinators want, besides excluding members that they do not hear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// None: without a candidate or a promise there is no ballot.
     Nothing,
-    /// A process wants into the cell: members change, the group does not.
+    /// A process requests to join the cell: the members change, the group does not.
     Cell,
-    /// A process wants into the group.
+    /// A process requests to join the group.
     Group,
 }
 
@@ -29,32 +29,32 @@ pub struct Poison {
     pub stream: usize,
     /// The packet, from 0.
     pub packet: usize,
-    /// To whom, a bit each; `None`: to any set of readers, each in turn.
+    /// The readers to whom it makes no sense, a bit each; `None`: every set of readers in turn.
     pub readers: Option<u8>,
 }
 
 /// One bounded model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Members of the cell view in force.
+    /// Number of members of the cell view in force.
     pub processes: usize,
-    /// Those that are members of the group, a bit each.
+    /// Members of the group, a bit each.
     pub group: u8,
     /// The ranks whose streams carry messages.
     pub senders: Vec<usize>,
-    /// Per sender, one message after the other: whether it is uniform.
+    /// For each sender and message: whether it is uniform.
     pub uniform: Vec<Vec<bool>>,
     /// Packets that may make no sense to some of their readers.
     pub poisoned: Vec<Poison>,
-    /// What every coordinator wants.
+    /// The change that every coordinator wants.
     pub wish: Wish,
-    /// A member that asked to leave.
+    /// A member that requested to leave.
     pub leaver: Option<usize>,
-    /// Rounds of ballots.
+    /// Rounds by which ballots are numbered.
     pub rounds: usize,
-    /// Ballots in all.
+    /// Ballots, in all.
     pub ballots: usize,
-    /// Crashes in all.
+    /// Crashes, in all.
     pub crashes: u8,
     /// The rules.
     pub rules: Rules,
@@ -79,7 +79,7 @@ impl Config {
         }
     }
 
-    /// The same with a stream: one entry per message, true if it is uniform.
+    /// The same model with another stream: one entry per message, true if it is uniform.
     #[must_use]
     pub fn stream(mut self, sender: usize, uniform: &[bool]) -> Self {
         self.senders.push(sender);
@@ -87,42 +87,42 @@ impl Config {
         self
     }
 
-    /// The same with a packet of that stream, numbered from 1, that makes no sense to any set of its readers.
+    /// The same model with a packet of that stream, numbered from 1, that makes no sense to any set of its readers.
     #[must_use]
     pub fn poison(mut self, stream: usize, packet: usize) -> Self {
         self.poisoned.push(Poison { stream, packet: packet - 1, readers: None });
         self
     }
 
-    /// The same with a packet that makes no sense to these.
+    /// The same model with a packet that makes no sense to these readers.
     #[must_use]
     pub fn poison_for(mut self, stream: usize, packet: usize, readers: u8) -> Self {
         self.poisoned.push(Poison { stream, packet: packet - 1, readers: Some(readers) });
         self
     }
 
-    /// The same with other bounds.
+    /// The same model with other bounds.
     #[must_use]
     pub fn bounds(self, rounds: usize, ballots: usize, crashes: u8) -> Self {
         Self { rounds, ballots, crashes, ..self }
     }
 
-    /// The same with another wish.
+    /// The same model with another wanted change.
     #[must_use]
     pub fn wish(self, wish: Wish) -> Self {
         Self { wish, ..self }
     }
 
-    /// The same with a rule missing.
+    /// The same model with a rule missing.
     #[must_use]
     pub fn without(self, mutant: Mutant) -> Self {
         Self { rules: Rules { without: Some(mutant) }, ..self }
     }
 
-    /// Checks that the state can hold it.
+    /// Checks that the fixed-size state can hold the model.
     ///
     /// # Panics
-    /// When it cannot: an error of whoever wrote the configuration.
+    /// If it cannot, which is an error in the configuration.
     pub fn check(&self) {
         assert!((1..=PROCESSES).contains(&self.processes), "1 to {PROCESSES} processes");
         assert!(self.senders.len() <= STREAMS, "at most {STREAMS} streams");
@@ -135,7 +135,7 @@ impl Config {
         assert!(self.poisoned.iter().all(exists), "what makes no sense is sent");
     }
 
-    /// Everything that may make no sense to somebody: per stream and packet, to whom.
+    /// Every combination of readers to whom the poisoned packets make no sense, by stream and packet.
     pub(super) fn draws(&self) -> Vec<[[u8; PACKETS]; STREAMS]> {
         let mut draws = vec![[[0; PACKETS]; STREAMS]];
         for &Poison { stream, packet, readers } in &self.poisoned {
@@ -163,25 +163,25 @@ impl Config {
         self.rules.is_quorum(ranks.count_ones() as usize, self.processes, ranks & 1 == 1)
     }
 
-    /// The round of a ballot (1..), by its number (1..).
+    /// The round (from 1) of a ballot number (from 1).
     #[must_use]
     pub fn round_of(&self, ballot: u8) -> u8 {
         if ballot == 0 { 0 } else { (ballot - 1) / self.processes as u8 + 1 }
     }
 
-    /// Who coordinates a ballot.
+    /// The coordinator of a ballot.
     #[must_use]
     pub fn coordinator_of(&self, ballot: u8) -> usize {
         (usize::from(ballot) - 1) % self.processes
     }
 
-    /// The number of a ballot: later rounds beat earlier ones, ties go to the higher rank.
+    /// The number of a ballot: a later round has a higher number, and within a round the higher rank.
     #[must_use]
     pub fn ballot(&self, round: u8, rank: usize) -> u8 {
         (round - 1) * self.processes as u8 + rank as u8 + 1
     }
 
-    /// What a run of it is called.
+    /// A description of the model for reports.
     #[must_use]
     pub fn describe(&self) -> String {
         let streams: Vec<String> = self

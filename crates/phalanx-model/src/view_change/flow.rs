@@ -1,22 +1,22 @@
-//! The streams of the group's view at its members: the gate, stability, delivery, the cut.
+//! The streams of the group's view at its members: gate, stability, delivery, cut.
 
 use super::config::Config;
 use super::state::{BROKE_GATE, State};
 use crate::rules::Mutant;
 
-/// Whether a member is in the view whose streams are modelled, with its gate open.
+/// Whether a member is in the modelled view with its gate open.
 fn is_open(config: &Config, s: &State, at: usize) -> bool {
     let m = &s.members[at];
     m.lives && config.rules.gate_is_open(!left(s, at), m.wedged)
 }
 
-/// Whether a member has left the group's view: it installed one that ends it.
+/// Whether a member has left the group's view, by installing one that ends it.
 fn left(s: &State, at: usize) -> bool {
     let m = &s.members[at];
     m.installed && m.decided != 0 && s.ballot(m.decided).proposal.ends
 }
 
-/// `ViewStreams::close_packet`: the packet is the sender's own at once.
+/// `ViewStreams::close_packet`: the sender holds its own packet at once.
 pub(super) fn send(config: &Config, s: &mut State, stream: usize) -> bool {
     let at = config.senders[stream];
     if !is_open(config, s, at) {
@@ -34,7 +34,8 @@ pub(super) fn send(config: &Config, s: &mut State, stream: usize) -> bool {
     true
 }
 
-/// `ViewStreams::handle_packet`, `ViewStreams::handle_recovered`: kept; parsed while the gate is open.
+/// `ViewStreams::handle_packet`, `ViewStreams::handle_recovered`: the packet is kept, and parsed while the gate is
+/// open.
 pub(super) fn arrive(config: &Config, s: &mut State, at: usize, stream: usize, packet: u8) -> bool {
     if left(s, at) {
         return false;
@@ -64,8 +65,8 @@ pub(super) fn arrive(config: &Config, s: &mut State, at: usize, stream: usize, p
     true
 }
 
-/// `ViewStreams::send_acks` at the receiver and `ViewStreams::handle_ack` at the sender, in one: the sender may use what it
-/// was told at any later time.
+/// `ViewStreams::send_acks` at the receiver and `ViewStreams::handle_ack` at the sender, in one step. That is sound,
+/// because the sender may use the ack at any later time.
 pub(super) fn acknowledge(config: &Config, s: &mut State, at: usize, stream: usize) -> bool {
     let open = is_open(config, s, at);
     let forced = config.rules.lacks(Mutant::AckAfterReport);
@@ -90,7 +91,7 @@ pub(super) fn acknowledge(config: &Config, s: &mut State, at: usize, stream: usi
     true
 }
 
-/// `Sending::stable`: every member of the view has acknowledged it.
+/// `Sending::stable`: the prefix that every member of the view has acknowledged.
 fn stable(config: &Config, s: &State, stream: usize) -> u8 {
     (0..config.processes).filter(|&r| config.is_member(r)).map(|r| s.members[r].acked[stream]).min().unwrap_or(0)
 }
@@ -110,7 +111,7 @@ pub(super) fn tell_stable(config: &Config, s: &mut State, at: usize, stream: usi
     true
 }
 
-/// Notes where nonsense is held next.
+/// Records the streams in which the next held packet makes no sense.
 fn look(s: &mut State, at: usize) {
     for stream in 0..super::config::STREAMS {
         if s.readable(at, stream) < s.members[at].prefix(stream) {
@@ -119,7 +120,8 @@ fn look(s: &mut State, at: usize) {
     }
 }
 
-/// The prefix that a member takes for held: what makes sense to it, or, where it did not look, all that it holds.
+/// The prefix that a member reports as held: the part that makes sense to it, or all that it holds where it did not
+/// look.
 pub(super) fn held(config: &Config, s: &State, at: usize, stream: usize) -> u8 {
     let m = &s.members[at];
     let looked = config.rules.looks_at_fetched() || m.found & 1 << stream != 0;
@@ -132,7 +134,7 @@ pub(super) fn holds(config: &Config, s: &State, at: usize, cut: [u8; super::conf
     (0..super::config::STREAMS).all(|stream| held(config, s, at, stream) >= cut[stream])
 }
 
-/// `ViewStreams::wedge`: stops, and gives the prefixes held.
+/// `ViewStreams::wedge`: stops the member and returns its held prefixes.
 pub(super) fn wedge(config: &Config, s: &mut State, at: usize) -> [u8; super::config::STREAMS] {
     let held = [held(config, s, at, 0), held(config, s, at, 1)];
     let m = &mut s.members[at];
@@ -143,7 +145,8 @@ pub(super) fn wedge(config: &Config, s: &mut State, at: usize) -> [u8; super::co
     held
 }
 
-/// `ViewStreams::parse` and `ViewStreams::deliver_ready`: parses what the gate lets in, delivers what may be delivered.
+/// `ViewStreams::parse` and `ViewStreams::deliver_ready`: parses as far as the gate allows, and delivers as far as the
+/// rules allow.
 pub(super) fn settle(config: &Config, s: &mut State, at: usize) {
     if !s.members[at].lives || left(s, at) {
         return;
@@ -169,7 +172,7 @@ pub(super) fn settle(config: &Config, s: &mut State, at: usize) {
     while (0..config.senders.len()).any(|stream| deliver(config, s, at, stream, up_to(s, stream), false)) {}
 }
 
-/// Delivers the next message of a stream, if it may be; once the cut is decided, stability is not waited for.
+/// Delivers the next message of a stream, if allowed. Once the cut is decided, it does not wait for stability.
 fn deliver(config: &Config, s: &mut State, at: usize, stream: usize, up_to: u8, decided: bool) -> bool {
     let m = &s.members[at];
     let message = usize::from(m.delivered[stream]);
@@ -190,7 +193,8 @@ fn deliver(config: &Config, s: &mut State, at: usize, stream: usize, up_to: u8, 
     true
 }
 
-/// `ViewStreams::finish`: delivers to the cut. What has a predecessor outside it is discarded, by all.
+/// `ViewStreams::finish`: delivers to the cut. A message with a causal predecessor outside the cut is discarded, by all
+/// members.
 pub(super) fn finish(config: &Config, s: &mut State, at: usize, cut: [u8; super::config::STREAMS]) {
     let up_to = |s: &State, stream: usize| match config.rules.stops_at_nonsense() {
         true => cut[stream].min(s.readable(at, stream)),
@@ -208,7 +212,7 @@ pub(super) fn finish(config: &Config, s: &mut State, at: usize, cut: [u8; super:
     }
 }
 
-/// The view is over here: what else was known of it has no further use.
+/// Ends the view at a member; other knowledge of it has no further use.
 pub(super) fn leave(s: &mut State, at: usize) {
     let m = &mut s.members[at];
     (m.held, m.parsed, m.stable, m.told, m.found) = Default::default();

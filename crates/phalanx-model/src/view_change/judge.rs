@@ -1,11 +1,11 @@
-//! A coordinator judges the streams in which somebody found nonsense.
+//! The outcome for streams in which some member found nonsense, as the coordinator decides it.
 
 use super::config::{Config, STREAMS};
 use super::state::State;
 use crate::rules::Mutant;
 use crate::verdict::{self, Said, Verdict};
 
-/// What becomes of streams in which somebody found nonsense; false: nothing is proposed.
+/// Decides the outcome for streams with nonsense; false: nothing can be proposed.
 pub(super) fn judge(config: &Config, s: &mut State, ballot: u8) -> bool {
     let b = s.ballot_mut(ballot);
     if config.poisoned.is_empty() || b.found == [0; STREAMS] || b.proposal.judged() {

@@ -1,4 +1,4 @@
-//! View change, acknowledgement gate and flush of one group view, explored by [`stateright`].
+//! View change, acknowledgement gate and flush of one group view, explored with [`stateright`].
 
 mod action;
 mod config;

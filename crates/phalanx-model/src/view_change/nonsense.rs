@@ -1,4 +1,4 @@
-//! What must hold, and what must be reached, where a packet makes no sense to some of its readers.
+//! Properties of runs in which a packet makes no sense to some readers: invariants, and states that must be reached.
 
 use stateright::Property;
 
@@ -8,7 +8,7 @@ use super::property::{BLAME, CAN_FINISH, FEWER, KEEPERS, SKIPPED};
 use super::state::{Phase, Proposal, State};
 use super::{ViewChange, step};
 
-/// All of it.
+/// All of these properties.
 pub(super) fn all(config: &Config) -> Vec<Property<ViewChange>> {
     let mut all = vec![
         Property::always(SKIPPED, not_skipped),
@@ -60,12 +60,12 @@ pub(super) fn all(config: &Config) -> Vec<Property<ViewChange>> {
     all
 }
 
-/// Decisions by which somebody goes, takes the state anew, or the group stops.
+/// Decisions by which a sender goes, a member takes the state anew, or the group stops.
 fn judged(s: &State) -> impl Iterator<Item = &Proposal> {
     s.decisions().filter(|p| p.judged())
 }
 
-/// How far a member can read of what it holds. Without the rule that it stops, it reads everything.
+/// The prefix that a member can read of what it holds. Without the rule that it stops at nonsense, that is everything.
 pub(super) fn could_read(m: &ViewChange, s: &State, at: usize, stream: usize) -> u8 {
     if m.config.rules.stops_at_nonsense() { s.readable(at, stream) } else { s.members[at].prefix(stream) }
 }
@@ -81,7 +81,7 @@ fn not_skipped(m: &ViewChange, s: &State) -> bool {
     })
 }
 
-/// Whoever keeps the state is at least half: one fault does not send the greater part for a state.
+/// At least half of the members keep the state: one fault does not send the larger part for a state transfer.
 fn fewer(m: &ViewChange, s: &State) -> bool {
     let own = (0..).zip(&s.members).filter(|(_, me)| me.anew).fold(0_u8, |set, (r, _)| set | 1 << r);
     s.decisions().filter(|p| p.ends && !p.stops).all(|p| {
@@ -90,8 +90,8 @@ fn fewer(m: &ViewChange, s: &State) -> bool {
     })
 }
 
-/// Where all take part: of one reader that cannot read a packet, and of one sender whose packet nobody else can read,
-/// no other has to go.
+/// If all members take part: when one reader cannot read a packet, or no reader can read one sender's packet, no other
+/// member has to go.
 fn blame(m: &ViewChange, s: &State) -> bool {
     let Poison { stream, packet, .. } = m.config.poisoned[0];
     let (sender, cannot) = (1 << m.config.senders[stream], s.nonsense[stream][packet]);
@@ -113,8 +113,8 @@ fn found_while_filling(_: &ViewChange, s: &State) -> bool {
     s.ballots.iter().any(|b| (0..s.members.len()).any(|r| fetched(b, r)))
 }
 
-/// A ballot that is driven, later than all that its members promised, and that all of them live to see, is decided if
-/// no other begins and nobody crashes.
+/// A driven ballot that is later than all promises of its members, and whose members all live, is decided if no other
+/// begins and no member crashes.
 fn can_finish(m: &ViewChange, s: &State) -> bool {
     let config = &m.config;
     (1..).zip(&s.ballots).all(|(number, b)| {
@@ -129,7 +129,7 @@ fn can_finish(m: &ViewChange, s: &State) -> bool {
     })
 }
 
-/// Takes every step that serves a ballot, until it is decided or none is left.
+/// Takes every step that serves a ballot, until it is decided or no step is left.
 fn drive(config: &Config, s: &State, ballot: u8) -> bool {
     let asked: Vec<usize> = (0..config.processes).filter(|r| s.ballot(ballot).asked & 1 << r != 0).collect();
     let mut s = s.clone();

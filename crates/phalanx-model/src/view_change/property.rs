@@ -1,4 +1,4 @@
-//! What must hold in every state, and what must be reached in some.
+//! Properties of a view change: invariants, and states that must be reached.
 
 use stateright::Property;
 
@@ -36,7 +36,7 @@ pub const BLAME: &str = "who is alone with it is at fault: one reader, or the se
 /// See the property.
 pub const TAKE_OVER: &str = "a take-over decides what an earlier coordinator proposed";
 
-/// All properties of a model. What its bounds cannot reach is not asked for.
+/// All properties of a model. States that its bounds cannot reach are not required.
 pub(super) fn all(config: &Config) -> Vec<Property<ViewChange>> {
     let mut all = vec![
         Property::always(ONE_DECISION, one_decision),
@@ -89,7 +89,7 @@ pub(super) fn all(config: &Config) -> Vec<Property<ViewChange>> {
     all
 }
 
-/// Members of the group that installed a view which ends it, and keep its state, alive or not.
+/// Members of the group that installed a view which ends it and keep its state, alive or not.
 fn installed<'a>(config: &'a Config, s: &'a State) -> impl Iterator<Item = usize> + 'a {
     let keeps = |r: usize| {
         let m = &s.members[r];
@@ -112,7 +112,7 @@ fn same_deliveries(m: &ViewChange, s: &State) -> bool {
     !ends || delivered.all(|d| Some(d) == first)
 }
 
-/// Per stream: the last uniform message that anybody delivered.
+/// For each stream, the last uniform message that some member delivered.
 fn most_uniform(config: &Config, s: &State) -> [u8; STREAMS] {
     let mut most = [0; STREAMS];
     for (stream, kinds) in config.uniform.iter().enumerate() {
@@ -131,7 +131,7 @@ fn uniform(m: &ViewChange, s: &State) -> bool {
         return true;
     }
     let most = most_uniform(&m.config, s);
-    // Where nobody of the group stays, nobody is owed anything.
+    // Where no member of the group stays, no delivery is required.
     let goes_on = |p: &&Proposal| p.keep(m.config.group) != 0;
     let in_cut = s.decisions().filter(goes_on).all(|p| p.cut.iter().zip(most).all(|(&cut, most)| cut >= most));
     in_cut && installed(&m.config, s).all(|r| s.members[r].delivered.iter().zip(most).all(|(&d, most)| d >= most))
@@ -163,7 +163,7 @@ fn all_installed(_: &ViewChange, s: &State) -> bool {
     s.decisions().any(done)
 }
 
-/// Decided ballots with the coordinator of the proposal they decide, where that is another one.
+/// Whether a decided ballot's proposal was built by another coordinator.
 fn take_over(m: &ViewChange, s: &State) -> bool {
     decided_by(m, s).any(|(by, built_by, _)| by != built_by)
 }
@@ -172,7 +172,8 @@ fn own_take_over(m: &ViewChange, s: &State) -> bool {
     decided_by(m, s).any(|(by, built_by, others)| by == built_by && others)
 }
 
-/// Per decided ballot: its coordinator, who built its proposal, and whether an earlier ballot was another's.
+/// For each decided ballot: its coordinator, the builder of its proposal, and whether an earlier ballot had another
+/// coordinator.
 fn decided_by<'a>(m: &'a ViewChange, s: &'a State) -> impl Iterator<Item = (usize, usize, bool)> + 'a {
     (1..).zip(&s.ballots).filter(|(_, b)| b.phase == Phase::Decided).map(|(number, b)| {
         let by = m.config.coordinator_of(number);

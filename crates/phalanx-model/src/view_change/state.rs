@@ -1,45 +1,45 @@
-//! A state of the model, in a few bytes.
+//! A state of the model, packed into a few bytes.
 
 use std::hash::{Hash, Hasher};
 
 use super::config::{BALLOTS, PACKETS, PROCESSES, STREAMS};
 
-/// Everything there is.
+/// A state of the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     /// By rank.
     pub members: [Member; PROCESSES],
     /// By ballot number, less one.
     pub ballots: [Try; BALLOTS],
-    /// Per stream: packets sent.
+    /// For each stream: packets sent.
     pub sent: [u8; STREAMS],
-    /// Per stream and packet: messages of the other stream that its message depends on.
+    /// For each stream and packet: the messages of the other stream that its message depends on.
     pub past: [[u8; PACKETS]; STREAMS],
-    /// Per stream and packet: to whom it makes no sense, a bit each.
+    /// For each stream and packet: the readers to whom it makes no sense, a bit each.
     pub nonsense: [[u8; PACKETS]; STREAMS],
-    /// How many crashed.
+    /// Crashes so far.
     pub crashes: u8,
-    /// What went wrong in a step, a bit each: `BROKE_GATE`, `BROKE_SURVIVORS`.
+    /// Violations found in a step, a bit each: `BROKE_GATE`, `BROKE_SURVIVORS`.
     pub broken: u8,
 }
 
-/// Something was acknowledged outside of an installed view that is not wedged.
+/// A packet was acknowledged outside an installed view that is not wedged.
 pub(super) const BROKE_GATE: u8 = 1;
-/// Somebody was kept that had not reported.
+/// A member was kept that had not reported.
 pub(super) const BROKE_SURVIVORS: u8 = 2;
 
 /// One process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Member {
-    /// It runs, and was not told that it is excluded.
+    /// It runs, and has not learned that it is excluded.
     pub lives: bool,
     /// It stopped in the group's view.
     pub wedged: bool,
-    /// The next view is installed.
+    /// It has installed the next view.
     pub installed: bool,
     /// `Acceptor`: the ballot promised; 0: none.
     pub promised: u8,
-    /// `Acceptor`: the ballot accepted in; 0: none.
+    /// `Acceptor`: the ballot in which it accepted; 0: none.
     pub accepted: u8,
     /// The ballot that it coordinates; 0: none.
     pub current: u8,
@@ -47,35 +47,35 @@ pub struct Member {
     pub round: u8,
     /// The ballot whose proposal it knows to be decided; 0: none.
     pub decided: u8,
-    /// Per stream: packets held, a bit each.
+    /// For each stream: packets held, a bit each.
     pub held: [u8; STREAMS],
-    /// Per stream: the prefix parsed.
+    /// For each stream: the parsed prefix.
     pub parsed: [u8; STREAMS],
-    /// Per stream: messages delivered.
+    /// For each stream: messages delivered.
     pub delivered: [u8; STREAMS],
-    /// Per stream: the prefix acknowledged to its sender.
+    /// For each stream: the prefix acknowledged to its sender.
     pub acked: [u8; STREAMS],
-    /// Per stream: the prefix that its sender said is stable.
+    /// For each stream: the prefix that its sender announced as stable.
     pub stable: [u8; STREAMS],
-    /// Per stream: the prefix that was reported first.
+    /// For each stream: the prefix in its first report.
     pub told: [u8; STREAMS],
     /// The streams in which it found nonsense, a bit each.
     pub found: u8,
-    /// It takes the state anew, without being told to.
+    /// It takes the state anew by its own decision.
     pub anew: bool,
 }
 
-/// How far a ballot is.
+/// The progress of a ballot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, PartialOrd, Ord)]
 pub enum Phase {
     /// Not begun.
     #[default]
     None,
-    /// Given up before anything was proposed.
+    /// Given up before it proposed.
     GivenUp,
     /// Waiting for reports.
     Gathering,
-    /// Waiting until the cut is held.
+    /// Waiting until all reporters hold the cut.
     Filling,
     /// Proposed.
     Proposing,
@@ -83,49 +83,49 @@ pub enum Phase {
     Decided,
 }
 
-/// One ballot: its coordinator's memory, and all messages about it.
+/// One ballot: its coordinator's memory, and all messages of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Try {
-    /// How far it is.
+    /// Its progress.
     pub phase: Phase,
-    /// Who was asked.
+    /// Members that were asked.
     pub asked: u8,
-    /// Who reported.
+    /// Members that reported.
     pub reported: u8,
-    /// Who ever accepted in it.
+    /// Members that ever accepted in it.
     pub accepters: u8,
-    /// By rank: the ballot in which the reporter had accepted a proposal.
+    /// By rank: the ballot of the acceptance that the member reported.
     pub had_accepted: [u8; PROCESSES],
     /// By rank and stream: the prefix reported.
     pub prefixes: [[u8; STREAMS]; PROCESSES],
-    /// By rank and stream: the prefix that the reporter acted upon.
+    /// By rank and stream: the prefix that the reporter has acted upon.
     pub read: [[u8; STREAMS]; PROCESSES],
-    /// Per stream: the reporters that found nonsense in it, a bit each.
+    /// For each stream: the reporters that found nonsense in it, a bit each.
     pub found: [u8; STREAMS],
-    /// What is proposed.
+    /// The proposal.
     pub proposal: Proposal,
 }
 
-/// What a ballot proposes.
+/// The value that a ballot proposes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Proposal {
-    /// The ballot in which it was built; 0: there is none.
+    /// The ballot in which it was built; 0: no proposal.
     pub origin: u8,
     /// Members that stay.
     pub survivors: u8,
-    /// Members that asked to leave and take part to the end.
+    /// Members that requested to leave and take part to the end.
     pub leavers: u8,
-    /// Members that stay in the cell, and take the group's state anew, a bit each.
+    /// Members that stay in the cell and take the group's state anew, a bit each.
     pub anew: u8,
-    /// Senders of nonsense that leave the group, a bit each. They leave the cell with a later decree.
+    /// Senders of nonsense that leave the group, a bit each. A later decree excludes them from the cell.
     pub gone: u8,
-    /// The group stops for good.
+    /// Whether the group stops for good.
     pub stops: bool,
-    /// Coordinators whose own change is in it.
+    /// Coordinators whose own change it includes.
     pub changes: u8,
-    /// The group's view ends.
+    /// Whether the group's view ends.
     pub ends: bool,
-    /// Per stream: where.
+    /// For each stream: the cut.
     pub cut: [u8; STREAMS],
 }
 
@@ -144,12 +144,12 @@ impl Member {
 }
 
 impl Proposal {
-    /// It says what becomes of those that found nonsense.
+    /// Whether it decides the outcome for members that found nonsense.
     pub(super) fn judged(&self) -> bool {
         self.anew | self.gone != 0 || self.stops
     }
 
-    /// Those of the group that keep its state, up to the cut.
+    /// Members of the group that keep its state, up to the cut.
     #[must_use]
     pub fn keep(&self, group: u8) -> u8 {
         if self.stops { 0 } else { (self.survivors | self.leavers) & group & !self.anew & !self.gone }
@@ -165,18 +165,18 @@ impl State {
         nonsense.map_or(prefix, |packet| prefix.min(packet as u8))
     }
 
-    /// The ballot of that number (1..).
+    /// The ballot of that number (from 1).
     #[must_use]
     pub fn ballot(&self, number: u8) -> &Try {
         &self.ballots[usize::from(number) - 1]
     }
 
-    /// The same, to change it.
+    /// The ballot of that number (from 1), mutable.
     pub fn ballot_mut(&mut self, number: u8) -> &mut Try {
         &mut self.ballots[usize::from(number) - 1]
     }
 
-    /// The proposals that were decided, or taken for decided by somebody.
+    /// The proposals that were decided, or that some member takes for decided.
     pub fn decisions(&self) -> impl Iterator<Item = &Proposal> {
         let installed = self.members.iter().filter(|m| m.installed && m.decided != 0);
         let decided = self.ballots.iter().filter(|b| b.phase == Phase::Decided);
@@ -184,11 +184,11 @@ impl State {
     }
 }
 
-/// Words that a state is hashed as.
+/// The number of words that a state is hashed as.
 const WORDS: usize = PROCESSES * 2 + BALLOTS * 3 + 2;
 
 impl Hash for State {
-    /// All of it in one go: hashing field by field takes most of the time otherwise.
+    /// Hashes all of it in one call: hashing field by field would take most of the run time.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let pack = |parts: &[u8]| parts.iter().fold(0_u64, |word, &part| word << 4 | u64::from(part));
         let mut words = [0_u64; WORDS];

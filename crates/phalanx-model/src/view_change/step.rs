@@ -1,5 +1,6 @@
-//! What an action does, by the rules. Messages are not queued: whoever handles one reads what its sender put on
-//! record, at any later time or never. That covers delay, loss and reordering; what a dead process has sent may arrive.
+//! The effects of the actions, by the rules. Messages are not queued: the receiver of one reads what its sender put on
+//! record, at any later time or never. That covers delay, loss and reordering, and messages of processes that died
+//! since.
 
 use super::action::Action;
 use super::config::{Config, Wish};
@@ -64,7 +65,7 @@ fn drives(config: &Config, s: &State, ballot: u8) -> bool {
     member.lives && member.current == ballot
 }
 
-/// A member's memory goes; what it has delivered and acknowledged stays on record.
+/// Ends a member's memory. Its deliveries and acknowledgements stay on record.
 fn stop(s: &mut State, at: usize) {
     let current = s.members[at].current;
     abandon(s, current);
@@ -74,7 +75,7 @@ fn stop(s: &mut State, at: usize) {
     *m = super::state::Member { installed, decided, delivered, acked, ..Default::default() };
 }
 
-/// A ballot has no coordinator any more. What it gathered is of no use; promises made in it stand.
+/// Marks a ballot as without a coordinator. Its reports are discarded; promises made in it stand.
 fn abandon(s: &mut State, ballot: u8) {
     if ballot == 0 {
         return;
@@ -85,7 +86,7 @@ fn abandon(s: &mut State, ballot: u8) {
     }
 }
 
-/// `Process::yield_to`: a later ballot is on; an own earlier one is given up.
+/// `Process::yield_to`: a member that sees a later ballot gives up its own earlier one.
 fn yield_to(config: &Config, s: &mut State, at: usize, ballot: u8) {
     let m = &mut s.members[at];
     m.round = m.round.max(config.round_of(ballot));
@@ -116,7 +117,7 @@ fn start(config: &Config, s: &mut State, by: usize, asked: u8) -> bool {
     report(config, s, ballot, by)
 }
 
-/// Whether a ballot names the group: it holds a candidate, or somebody wants in or out.
+/// Whether a ballot concerns the group: a candidate is a member, or some process wants to join or leave it.
 fn names_group(config: &Config, ballot: &Try) -> bool {
     let leaves = config.leaver.is_some_and(|l| config.is_member(l));
     let may_fail = !config.poisoned.is_empty();
@@ -146,7 +147,7 @@ fn report(config: &Config, s: &mut State, ballot: u8, at: usize) -> bool {
         if named && !config.poisoned.is_empty() {
             b.read[at] = read;
             for (stream, found) in b.found.iter_mut().enumerate().filter(|(stream, _)| m.found & 1 << stream != 0) {
-                // Told with the prefix that ends before it.
+                // Reported together with the prefix that ends before it.
                 *found |= u8::from(prefixes[stream] < m.prefix(stream)) << at;
             }
         }
@@ -157,7 +158,7 @@ fn report(config: &Config, s: &mut State, ballot: u8, at: usize) -> bool {
     true
 }
 
-/// `Coordinator::lacking`: who reported less than the cut, and not that it cannot read it.
+/// `Coordinator::lacking`: the reporters that hold less than the cut, and did not report that they cannot read it.
 fn lacking(config: &Config, ballot: &Try) -> u8 {
     let p = &ballot.proposal;
     let lacks = |r: &usize| {
@@ -172,7 +173,7 @@ fn lacking(config: &Config, ballot: &Try) -> u8 {
     (0..config.processes).filter(|&r| config.is_member(r)).filter(lacks).fold(0, |set, r| set | 1 << r)
 }
 
-/// A member that lacked a part of the cut holds it, or finds that it cannot read it.
+/// Whether a member that lacked a part of the cut holds it, or finds that it cannot read it.
 fn has_filled(config: &Config, s: &State, ballot: u8, at: usize) -> bool {
     let cut = s.ballot(ballot).proposal.cut;
     let done =
@@ -213,7 +214,7 @@ fn fix(config: &Config, s: &mut State, ballot: u8) -> bool {
     true
 }
 
-/// `build_proposal`: who stays, and where the group's view ends.
+/// `build_proposal`: the members that stay, and the cut of the group's view.
 fn build(config: &Config, b: &Try) -> Proposal {
     let has = |set: u8, r: usize| set & 1 << r != 0;
     let ranks = 0..config.processes;
@@ -237,7 +238,7 @@ fn build(config: &Config, b: &Try) -> Proposal {
 fn propose(config: &Config, s: &mut State, ballot: u8) {
     let b = s.ballot_mut(ballot);
     b.phase = Phase::Proposing;
-    // What was reported has done its work.
+    // The reports are not needed any more; cleared, so that fewer states differ.
     b.had_accepted = Default::default();
     b.prefixes = Default::default();
     (b.read, b.found) = Default::default();
@@ -256,7 +257,7 @@ fn accept(config: &Config, s: &mut State, ballot: u8, at: usize) -> bool {
     s.ballot_mut(ballot).accepters |= 1 << at;
     let proposal = s.ballot(ballot).proposal;
     if proposal.ends && config.is_member(at) {
-        // The group's view stops here too, whoever asked before.
+        // The group's view stops here too, whichever ballot asked before.
         flow::wedge(config, s, at);
         s.members[at].wedged = config.rules.wedges();
         if config.rules.may_finish(false) && flow::holds(config, s, at, proposal.cut) {
@@ -316,7 +317,7 @@ fn try_install(config: &Config, s: &mut State, at: usize) {
     }
     let m = &mut s.members[at];
     m.installed = true;
-    // `Acceptor::default`: the next decree's acceptor has promised nothing.
+    // `Acceptor::default`: the acceptor of the next decree has promised nothing.
     (m.promised, m.accepted, m.current, m.round) = (0, 0, 0, 0);
     if !proposal.ends && std::mem::take(&mut m.wedged) {
         flow::settle(config, s, at); // `Process::go_on`: the group goes on in its view
