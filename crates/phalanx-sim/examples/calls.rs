@@ -1,8 +1,7 @@
 //! Runs calls under faults: `cargo run -p phalanx-sim --release --example calls -- A..B`.
 //!
-//! Prints the failed seeds and the totals. With `STORY=` in the environment it tells what happened in each failed seed, with
-//! `HASHES=` the trace hash of each seed.
-//! Exit code 0: all seeds passed. 1: some failed. 2: wrong usage.
+//! Prints the failed seeds and the totals. With `STORY=` in the environment it prints the events of each failed seed,
+//! with `HASHES=` the trace hash of each seed. Exit code 0: all seeds passed. 1: some failed. 2: wrong usage.
 #![allow(clippy::print_stdout)]
 
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
 //! Runs simulated cells: `cargo run -p phalanx-sim --release --example campaign -- A..B [MEMBERS]`.
 //!
-//! With `HASHES=` in the environment it prints the trace hash of each seed, to compare two builds by.
-//! With `STOP_AT=` in the environment it stops at the first failed seed, with `STOP_AT="S3 U1"` at one of these codes.
-//! Exit code 0: all seeds passed. 1: some failed. 2: wrong usage.
+//! With `HASHES=` in the environment it prints the trace hash of each seed, by which two builds can be compared. With
+//! `STOP_AT=` in the environment it stops at the first failed seed, with `STOP_AT="S3 U1"` at one of these codes. Exit
+//! code 0: all seeds passed. 1: some failed. 2: wrong usage.
 #![allow(clippy::print_stdout)]
 
 use std::process::ExitCode;

@@ -1,8 +1,9 @@
-//! Sweeps calls over links of given rates: `cargo run -p phalanx-sim --release --example links -- WORKLOAD [--NAME VALUES]...`.
+//! Sweeps calls over links of given rates: `cargo run -p phalanx-sim --release --example links -- WORKLOAD [--NAME
+//! VALUES]...`.
 //!
-//! WORKLOAD is `closed`, `incast` or `mixed`. Each parameter takes one value or several, with commas between them; there is a
-//! row for each combination. Values may end with k, M, G (thousands) or Ki, Mi, Gi. `--json`: a line of JSON for each row.
-//! Exit code 0: no call failed. 1: some did. 2: wrong usage.
+//! WORKLOAD is `closed`, `incast` or `mixed`. Each parameter takes one value or several, with commas between them; each
+//! combination has a row. Values may end with k, M, G (thousands) or Ki, Mi, Gi. With `--json` each row is a line of
+//! JSON. Exit code 0: no call failed. 1: some did. 2: wrong usage.
 #![allow(clippy::print_stdout)]
 
 use std::process::ExitCode;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use phalanx_core::rpc::EndpointLimits;
 use phalanx_sim::calls::links::{Long, Measured, Setup, Workload, measure};
 
-/// What can be swept: name, default, what it is.
+/// The parameters: name, default, description.
 const PARAMETERS: [(&str, u64, &str); 26] = [
     ("rate", 10_000_000_000, "of links, bits per second"),
     ("peers", 1, "closed: clients, incast: servers, mixed: clients"),
@@ -171,7 +172,7 @@ fn workload(kind: &str, chosen: &Chosen) -> Workload {
     }
 }
 
-/// What is told of a run: names and values.
+/// Cells of a row: names and values.
 fn cells(measured: &Measured) -> Vec<(String, String)> {
     let us = |ns: u64| format!("{:.1}", ns as f64 / 1_000.0);
     let Measured { took, .. } = measured;

@@ -1,5 +1,5 @@
-//! Addresses of simulated processes. An address says which process slot it belongs to and which of the slot's
-//! moves it dates from, so that finding the receiver of a packet needs no table.
+//! Addresses of simulated processes. An address encodes its process slot and the number of address changes of the slot
+//! before it, so the receiver of a packet is found without a table.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -12,7 +12,7 @@ const CONTROL_PORT: u16 = 7001;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     pub(crate) slot: u16,
-    /// How often the slot had changed its address when this one was in force.
+    /// Number of address changes of the slot before this address.
     pub(crate) moves: u8,
     pub(crate) class: TrafficClass,
 }

@@ -1,5 +1,5 @@
-//! An attacker on the network: keeps sealed packets it saw and sends them again later, also after their sender's
-//! death, and sends noise. It has no key.
+//! An attacker on the network. It keeps sealed packets that it saw and sends them again later, also after their
+//! sender's death, and sends noise. It has no key.
 
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use phalanx_core::wire::{Header, Kind};
 
 use crate::address::Endpoint;
 
-/// How many recent packets it remembers, and how many old ones.
+/// Numbers of recent and of old packets that it remembers.
 const RECENT: usize = 128;
 const OLD: usize = 128;
 
@@ -20,22 +20,23 @@ pub(crate) struct Seen {
     pub(crate) bytes: Rc<[u8]>,
 }
 
-/// What the attacker has and how hard it works.
+/// The attacker's packets, and the rates at which it sends.
 #[derive(Debug)]
 pub(crate) struct Attacker {
     recent: Vec<Seen>,
     next: usize,
-    /// A random sample of everything that dropped out of `recent`: packets of incarnations long dead among them.
+    /// A random sample of the packets that were dropped from `recent`, including packets of incarnations that died long
+    /// ago.
     old: Vec<Seen>,
     dropped: u64,
     /// The square root of `dropped`, rounded down.
     dropped_root: u64,
     rng: Rng,
-    /// Packets a second sent again; 0: only listens.
+    /// Packets replayed per second; 0: it only listens.
     pub(crate) replay_rate: u64,
-    /// Noise packets a second.
+    /// Noise packets per second.
     pub(crate) noise_rate: u64,
-    /// Forged packets a second.
+    /// Forged packets per second.
     pub(crate) forge_rate: u64,
 }
 
@@ -54,7 +55,7 @@ impl Attacker {
         }
     }
 
-    /// Packets a second, of all sorts.
+    /// Packets per second, of all kinds.
     pub(crate) fn rate(&self) -> u64 {
         self.replay_rate + self.noise_rate + self.forge_rate
     }
@@ -73,8 +74,8 @@ impl Attacker {
         if self.old.len() < OLD {
             self.old.push(gone);
         } else {
-            // Reservoir sampling keeps every packet of the past equally likely; the square root of the past keeps
-            // enough of the newer ones to be worth replaying.
+            // Reservoir sampling replaces with probability 1/n, so that every packet of the past is equally likely. Here
+            // it is 1/sqrt(n), which keeps more of the newer packets: those are worth replaying.
             let spot = self.rng.below(self.dropped_root * OLD as u64);
             if let Some(slot) = usize::try_from(spot).ok().and_then(|i| self.old.get_mut(i)) {
                 *slot = gone;
@@ -82,7 +83,7 @@ impl Attacker {
         }
     }
 
-    /// A packet to send again, to where it went or to another process's socket `elsewhere`.
+    /// A packet to replay: to its original receiver, or to another process's socket `elsewhere`.
     pub(crate) fn replay(&mut self, elsewhere: Endpoint) -> Option<Seen> {
         let total = (self.recent.len() + self.old.len()) as u64;
         let spot = usize::try_from(self.rng.below(total)).ok()?;
@@ -93,7 +94,7 @@ impl Attacker {
         Some(seen)
     }
 
-    /// All it remembers that was sent from `from`, oldest first: for a scripted replay of one process's packets.
+    /// All remembered packets from `from`, oldest first, for a scripted replay of one process's packets.
     pub(crate) fn packets_from(&self, is_sender: impl Fn(Endpoint) -> bool) -> Vec<Seen> {
         let newer = self.recent[..self.next].iter();
         self.old
@@ -105,7 +106,7 @@ impl Attacker {
             .collect()
     }
 
-    /// A packet with a true header, or one of the attacker's own making, and a body it cannot have sealed.
+    /// A packet with a true or an invented header, and a body that the attacker cannot have sealed.
     pub(crate) fn forge(&mut self, from: Endpoint, to: Endpoint) -> Option<Seen> {
         let mut pick = || self.recent.get(index(&mut self.rng, self.recent.len()));
         let (seen, other) = (pick()?, pick()?);
@@ -121,7 +122,7 @@ impl Attacker {
         let mut bytes = Vec::with_capacity(seen.bytes.len());
         header.write(&mut bytes);
         if header != genuine && self.rng.chance_ppm(700_000) {
-            // A true body, sealed under another header.
+            // A true body under another packet's header.
             bytes.extend_from_slice(seen.bytes.get(Header::LEN..)?);
             return Some(Seen { from: other.from, to: seen.to, bytes: bytes.into() });
         }
@@ -129,7 +130,7 @@ impl Attacker {
         Some(Seen { from, to, bytes: bytes.into() })
     }
 
-    /// Bytes that are no packet: random, or a real packet cut short or grown, to `to`.
+    /// Bytes that are no packet: random, or a real packet truncated or extended, to `to`.
     pub(crate) fn noise(&mut self, from: Endpoint, to: Endpoint) -> Seen {
         let mut bytes = match self.recent.get(index(&mut self.rng, self.recent.len())) {
             Some(seen) if self.rng.chance_ppm(700_000) => seen.bytes.to_vec(),
@@ -141,7 +142,7 @@ impl Attacker {
     }
 }
 
-/// Changes one to four bits of `packet`.
+/// Flips one to four bits of `packet`.
 pub(crate) fn corrupt(packet: &mut [u8], rng: &mut Rng) {
     if packet.is_empty() {
         return;
@@ -210,7 +211,7 @@ mod tests {
             corrupt(&mut packet, &mut rng);
             packet != [0; 100]
         });
-        // Two flips of one bit may undo each other; that is rare.
+        // Two flips of one bit may cancel out; that is rare.
         assert!(changed.count() >= 98);
         corrupt(&mut [], &mut rng);
     }

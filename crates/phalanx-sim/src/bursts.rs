@@ -1,4 +1,4 @@
-//! Abcasts in bursts, by one member for a while and then by another: what makes the token of the total order move.
+//! Abcasts in bursts, by one member for a while and then by another, which makes the token of the total order move.
 
 use phalanx_core::rng::Rng;
 use phalanx_core::{Limits, Order};
@@ -11,35 +11,35 @@ use crate::world::{Event, World};
 /// Bursts of abcasts in group "a", in spells with silence between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bursts {
-    /// So many members take turns in a spell; each spell has others.
+    /// Members that alternate in a spell; each spell has others.
     pub senders: usize,
-    /// Bursts of one before the next has its turn.
+    /// Bursts of one member before the next one sends.
     pub turns: u64,
     /// Abcasts in one burst.
     pub messages: u64,
-    /// From one burst to the next, in nanoseconds.
+    /// Time between two bursts, in nanoseconds.
     pub gap_ns: u64,
-    /// How long a spell lasts.
+    /// Duration of a spell.
     pub spell_ns: u64,
-    /// How long the silence after it lasts, unless a fault strikes in it: then a spell begins at once.
+    /// Duration of the silence after it. If a fault strikes during the silence, a spell begins at once.
     pub rest_ns: u64,
-    /// Asked for as uniform, in a million.
+    /// Uniform messages in a million.
     pub uniform_ppm: u32,
 }
 
-/// Where the bursts of a run stand.
+/// Progress of the bursts of a run.
 #[derive(Debug)]
 pub(crate) struct Bursting {
     pub(crate) rng: Rng,
-    /// When the spell under way ends.
+    /// End of the current spell.
     until_ns: u64,
-    /// The first of its senders, by slot.
+    /// Slot of the first of its senders.
     first: usize,
-    /// Bursts so far in it.
+    /// Bursts so far in the spell.
     count: u64,
     /// Abcasts so far, in all spells.
     total: u64,
-    /// The event that goes on with it; others are of spells that were overtaken.
+    /// The event that continues the current spell. Others belong to spells that were replaced.
     epoch: u32,
 }
 
@@ -49,17 +49,17 @@ impl Bursting {
     }
 }
 
-/// The tally of a seed: in most so small that the token passes with every few messages.
+/// Draws the tally of a seed. In most seeds it is so small that the token passes with every few messages.
 pub(crate) fn draw_tally(rng: &mut Rng) -> u64 {
     if rng.chance_ppm(700_000) { 4 + rng.below(61) } else { Limits::default().token_tally }
 }
 
-/// The bursts of a seed, if it has any, for a holder that looks who sends most once in `tally` abcasts.
+/// Draws the bursts of a seed, if it has any. The token holder checks once in `tally` abcasts which member sends most.
 fn draw_bursts(rng: &mut Rng, tally: u64) -> Option<Bursts> {
     if !rng.chance_ppm(400_000) {
         return None;
     }
-    // A small tally is met by one burst or two, the shipped one by a row of longer ones.
+    // One or two bursts reach a small tally; the shipped one takes a row of longer bursts.
     let messages = [tally / 2 + 1, tally, tally + 4, 2 * tally][index(rng, 4)].min(100);
     let gap_ns = [MS, 2 * MS, 5 * MS, 20 * MS][index(rng, 4)];
     let to_pass = (tally + tally / 4) / messages + 1;
@@ -76,8 +76,8 @@ fn draw_bursts(rng: &mut Rng, tally: u64) -> Option<Bursts> {
     Some(Bursts { rest_ns: (RUN_NS / spells).saturating_sub(bursts.spell_ns).max(100 * MS), ..bursts })
 }
 
-/// Gives `plan` bursts, in some seeds, and links that lose everything one way for part of a second: what one holder of
-/// the token says is late at one member, and what the next says is not.
+/// Adds bursts to `plan`, in some seeds, and one-way links that lose everything for part of a second. Announcements of
+/// one token holder are then late at one member, and those of the next holder are not.
 pub(crate) fn add_bursts(rng: &mut Rng, plan: &mut Plan) {
     plan.bursts = draw_bursts(rng, plan.token_tally);
     if plan.bursts.is_none() || plan.mild {
@@ -92,7 +92,7 @@ pub(crate) fn add_bursts(rng: &mut Rng, plan: &mut Plan) {
 }
 
 impl World {
-    /// A fault strikes: if all are silent, a spell begins.
+    /// Begins a spell if a fault strikes while all are silent.
     pub(crate) fn burst_in_fault(&mut self) {
         if self.settings.bursts.is_some() && self.now_ns >= BURSTS_FROM_NS.max(self.bursting.until_ns) {
             self.bursting.epoch += 1;
@@ -100,7 +100,7 @@ impl World {
         }
     }
 
-    /// The next burst is due.
+    /// Sends the next burst.
     pub(crate) fn burst(&mut self, epoch: u32) {
         let (Some(bursts), true) = (self.settings.bursts, self.sending) else { return };
         let (now_ns, members) = (self.now_ns, self.slots.len());
@@ -136,9 +136,9 @@ impl World {
     }
 }
 
-/// About so many messages come in bursts in one run, and at most twice as many.
+/// Approximate number of burst messages in one run; at most twice as many.
 const MESSAGES_MAX: u64 = 6_000;
-/// About as long as a run multicasts.
+/// Approximate time for which a run multicasts.
 const RUN_NS: u64 = 28 * SECOND;
-/// Until then the cell is founded.
+/// Time by which the cell is founded.
 pub(crate) const BURSTS_FROM_NS: u64 = 2 * SECOND;

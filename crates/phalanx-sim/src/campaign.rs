@@ -1,4 +1,4 @@
-//! Many seeds on all cores, with the results in the order of the seeds.
+//! Runs many seeds on all cores, and reports the results in the order of the seeds.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,49 +15,49 @@ use crate::reduce::Reduction;
 use crate::result::{SeedResult, Summary, Violation};
 use crate::run::run_seed;
 
-/// How a campaign runs.
+/// Options of a campaign.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Processes of each cell; 0: three to sixteen, as the seed says.
+    /// Processes of each cell; 0: three to sixteen, as the seed decides.
     pub members: usize,
-    /// From what a seed draws its plan.
+    /// The kind of plan that a seed draws.
     pub draw: Draw,
-    /// Of the faults a seed draws, only those with these numbers; `None`: all.
+    /// Of the faults that a seed draws, only those with these numbers; `None`: all.
     pub faults: Option<Vec<usize>>,
-    /// What is done less of than the seed draws.
+    /// Reduction of the plan that the seed draws.
     pub reduced: Reduction,
-    /// Up to so many members, everybody watches everybody; `None`: as shipped. Small cells take the way of large ones
-    /// when it is less than their size.
+    /// Up to this many members, everybody watches everybody; `None`: as shipped. With fewer than the members, small
+    /// cells use the watch graph of large ones.
     pub watchers: Option<usize>,
     /// Threads; 0: one for each core.
     pub threads: usize,
-    /// Only every so many-th seed, from the first on.
+    /// Runs only every Nth seed, counted from the first.
     pub step: u64,
     /// Each seed that is a multiple of this runs twice, and both runs must be equal; 0: none does.
     pub repeat_every: u64,
-    /// How many turns pass between two checks of the processes' invariants.
+    /// Event-loop iterations between two checks of the processes' invariants.
     pub check_every: u32,
-    /// When to stop before the last seed. Seeds before the one that decides are always done.
+    /// When to stop before the last seed. Seeds before the one that decides are always completed.
     pub stop: Stop,
-    /// How many lines the story of a failed seed has at most.
+    /// Bound on the lines in the story of a failed seed.
     pub story_rows: usize,
     /// The command that runs seeds A..B with N members: `{seeds}` and `{members}` are filled in.
     pub command: String,
-    /// Results hold the operations on registers, locks and bank: [`SeedResult::history`].
+    /// Whether results hold the operations on registers, locks and bank: [`SeedResult::history`].
     pub histories: bool,
 }
 
-/// The kinds of plans there are; each draws its own from the same seed.
+/// The kinds of plans. Each draws its own plan from the same seed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Draw {
     /// A random part of all kinds of faults, then a heal: [`Plan::draw`].
     #[default]
     Swarm,
-    /// Mild weather for so many seconds: [`Plan::draw_mild`].
+    /// Mild weather for this many seconds: [`Plan::draw_mild`].
     Mild(u64),
     /// After a short faulty phase and a heal, paths that break in part and stay so: [`Plan::draw_partial`].
     Partial,
-    /// The same as the swarm, and one class of faults that today's core does not stand: [`Plan::draw_frontier`].
+    /// Like the swarm, with one class of faults that today's core does not survive: [`Plan::draw_frontier`].
     Frontier,
 }
 
@@ -88,13 +88,13 @@ impl FromStr for Draw {
     }
 }
 
-/// No kind of plan has this name.
+/// Error: no kind of plan has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no kind of campaign is called {0:?}")]
 pub struct UnknownDraw(pub String);
 
 impl Draw {
-    /// The words of the command line that ask for it; empty for what is drawn unasked.
+    /// The words of the command line that select it; empty for the default.
     fn words(self) -> String {
         match self {
             Self::Swarm => String::new(),
@@ -147,7 +147,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// How many threads a campaign runs on.
+    /// Number of threads of a campaign.
     #[must_use]
     pub fn threads_used(&self) -> usize {
         match self.threads {
@@ -156,10 +156,10 @@ impl Options {
         }
     }
 
-    /// What `seed` does under these options.
+    /// The plan of `seed` under these options.
     ///
     /// # Panics
-    /// When [`Self::faults`] names a fault the seed does not draw, or is not in rising order.
+    /// When [`Self::faults`] names a fault that the seed does not draw, or is not in ascending order.
     #[must_use]
     pub fn plan(&self, seed: u64) -> Plan {
         let mut plan = match self.draw {
@@ -176,8 +176,8 @@ impl Options {
         plan
     }
 
-    /// The one command that runs `seed` again. The members asked for are part of what a seed draws, so the seed
-    /// alone would not do.
+    /// The command that runs `seed` again. The plan depends on the number of members as well, so the seed alone would
+    /// not suffice.
     #[must_use]
     pub fn replay_command(&self, seed: u64) -> String {
         let seeds = format!("{seed}..{}", seed.wrapping_add(1));
@@ -211,8 +211,9 @@ pub fn campaign(seeds: Range<u64>, options: &Options, mut progress: impl FnMut(&
     })
 }
 
-/// Like [`campaign`], for a campaign of which `summary` tells the first seeds, which are not run again. `progress` sees
-/// the summary that includes the seed, and ends the campaign early with `Break`; seeds under way then are still counted.
+/// Like [`campaign`], continuing one whose first seeds `summary` covers; these are not run again. `progress` receives
+/// the summary that includes the seed, and ends the campaign early with `Break`. Seeds under way then are still
+/// counted.
 ///
 /// # Panics
 /// When a thread cannot be started.
@@ -228,7 +229,7 @@ pub fn resume(
     let next = AtomicU64::new(seeds.start);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        // Bounded, so that a slow receiver holds the workers back instead of gathering results.
+        // Bounded, so that a slow receiver blocks the workers instead of collecting results without limit.
         let (results, inbox) = mpsc::sync_channel(4 * threads);
         for _ in 0..threads {
             let results = results.clone();
@@ -271,7 +272,7 @@ pub fn resume(
     summary
 }
 
-/// Runs a seed, and some seeds once more: whatever differs came in by a side door.
+/// Runs a seed, and some seeds twice. A difference shows that time, chance or order came in from outside.
 fn run_and_repeat(seed: u64, options: &Options) -> (bool, SeedResult) {
     let mut result = run_seed(seed, options);
     let repeats = options.repeat_every > 0 && seed.is_multiple_of(options.repeat_every);
@@ -288,5 +289,5 @@ fn run_and_repeat(seed: u64, options: &Options) -> (bool, SeedResult) {
     (repeats, result)
 }
 
-/// More failed seeds are counted, not kept.
+/// Bound on the failed seeds that are kept. All are counted.
 const FAILED_MAX: usize = 100;

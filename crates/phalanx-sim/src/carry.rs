@@ -1,4 +1,4 @@
-//! From a process's driver through the network to another's socket.
+//! Carries packets from a process's driver through the network to another process's socket.
 
 use std::rc::Rc;
 
@@ -13,18 +13,18 @@ use crate::network::Lost;
 use crate::slot::Doom;
 use crate::world::{Event, World};
 
-/// A packet on the network, as much of it as anybody can see.
+/// The part of a packet on the network that is visible without the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// The slot it comes from.
+    /// Slot of the sender.
     pub from: usize,
-    /// The slot it goes to.
+    /// Slot of the receiver.
     pub to: usize,
-    /// Which socket it goes to.
+    /// Socket of the receiver.
     pub class: TrafficClass,
-    /// What it is for.
+    /// Its purpose.
     pub kind: Kind,
-    /// Its number in its space.
+    /// Its number in its packet-number space.
     pub number: u64,
     /// Its length.
     pub len_bytes: usize,
@@ -34,12 +34,12 @@ pub struct Packet {
 pub(crate) type Filter = Box<dyn FnMut(&Packet) -> bool>;
 
 impl World {
-    /// Where a slot's process receives now.
+    /// The current endpoint of a slot's process.
     pub(crate) fn endpoint(&self, slot: usize, class: TrafficClass) -> Endpoint {
         Endpoint::new(slot, self.slots[slot].moves, class)
     }
 
-    /// Takes what a process sent and gives it to the network.
+    /// Gives the packets that a process sent to the network.
     pub(crate) fn carry(&mut self, index: usize) {
         let slot = &mut self.slots[index];
         let moves = slot.moves;
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    /// The clear oracle's look at a packet in memory; gives its header.
+    /// Passes a packet in memory to the oracle for clear packets; returns its header.
     fn examine_clear(&mut self, index: usize, packet: &[u8]) -> Option<Header> {
         let header = Header::parse(packet).ok();
         let same = header.is_some_and(|h| self.clear.check((h.sender.0, h.space, h.number), packet));
@@ -128,7 +128,7 @@ impl World {
         header
     }
 
-    /// The nonce oracle's look at a packet; gives its header.
+    /// Passes a packet to the nonce oracle; returns its header.
     fn examine(&mut self, index: usize, packet: &[u8]) -> Option<Header> {
         let Ok(header) = Header::parse(packet) else {
             let text = format!("{} sent a packet that has no header", self.slots[index].name);
@@ -144,7 +144,7 @@ impl World {
         Some(header)
     }
 
-    /// Counts down the packets a doomed process still sends. False: it has crashed.
+    /// Counts down the packets that a doomed process still sends. False: it has crashed.
     fn may_send(&mut self, index: usize) -> bool {
         let Some(doom) = &mut self.slots[index].doom else { return true };
         if doom.left > 0 {
@@ -191,7 +191,7 @@ impl World {
         }
     }
 
-    /// Whether a script wants the packet lost.
+    /// Whether a script loses the packet.
     fn is_filtered(
         &mut self,
         from: usize,
@@ -208,7 +208,7 @@ impl World {
         self.lost[reason as usize] += 1;
     }
 
-    /// A packet reaches the socket it was sent to, if anybody still has it open.
+    /// Handles the arrival of a packet at its socket, if a process has that open.
     pub(crate) fn arrive(&mut self, from: Endpoint, to: Endpoint, bytes: Rc<[u8]>) {
         let here = self.slots.get_mut(to.index()).filter(|slot| slot.moves == to.moves);
         let Some((node, traffic)) = here.and_then(|slot| Some((slot.node.as_mut()?, &mut slot.traffic))) else {

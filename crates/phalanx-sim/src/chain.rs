@@ -1,10 +1,11 @@
-//! The cell's views, and who installed them, as nobody inside can know: what is left of the cell follows from them.
+//! The cell's views, and the processes that installed them. No process can know this. It determines whether the
+//! remaining processes can continue the cell.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use phalanx_core::{CellView, Incarnation};
 
-/// The views of the cell instance that was seen last.
+/// The views of the latest cell instance.
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
     instance: u64,
@@ -18,7 +19,7 @@ struct Installed {
 }
 
 impl Chain {
-    /// A process is in this view.
+    /// Notes that a process is in this view.
     pub(crate) fn note(&mut self, who: Incarnation, view: &CellView) {
         if view.instance != self.instance {
             *self = Self { instance: view.instance, views: BTreeMap::new() };
@@ -32,7 +33,7 @@ impl Chain {
         view.instance == self.instance && self.views.get(&view.view).is_none_or(|installed| installed.by.len() < 2)
     }
 
-    /// The instance that was seen last.
+    /// The latest instance.
     pub(crate) fn instance(&self) -> u64 {
         self.instance
     }
@@ -41,8 +42,9 @@ impl Chain {
         self.views.is_empty()
     }
 
-    /// Whether the cell can go on with the `spared`: of the last view that a quorum of its members installed, and of each
-    /// view after it, they are a quorum. A view that only the dead know is found again by a quorum of the one before.
+    /// Whether the cell can continue with the `spared` processes: they are a quorum of the last view that a quorum of
+    /// its members installed, and of each view after it. A view that only dead processes know is decided anew by a
+    /// quorum of the one before.
     pub(crate) fn can_go_on(&self, spared: impl Fn(Incarnation) -> bool) -> bool {
         for view in self.views.values().rev() {
             if !is_quorum(&view.members, &spared) {
@@ -52,12 +54,12 @@ impl Chain {
                 return true;
             }
         }
-        // No view is held yet: whoever knows the first tells the others.
+        // No view is held yet. A process that knows the first one announces it to the others.
         self.views.values().next().is_some_and(|first| first.by.iter().any(|who| spared(*who)))
     }
 }
 
-/// Whether those that count are most of `members`, or half with the oldest.
+/// Whether the processes that count are most of `members`, or half with the oldest.
 fn is_quorum(members: &[Incarnation], counts: impl Fn(Incarnation) -> bool) -> bool {
     let count = members.iter().filter(|who| counts(**who)).count();
     2 * count > members.len() || (2 * count == members.len() && members.first().is_some_and(|first| counts(*first)))

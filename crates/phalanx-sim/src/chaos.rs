@@ -1,4 +1,4 @@
-//! Lets the faults of a plan strike, and undoes them.
+//! Applies the faults of a plan, and undoes them.
 
 use phalanx_core::rng::Rng;
 
@@ -20,13 +20,13 @@ pub(crate) struct Chaos {
     /// The weather outside of faults.
     calm: Weather,
     lethal: bool,
-    /// Aimed faults whose time has come and whose moment has not, by index.
+    /// Aimed faults that are armed and wait for their moment, by index.
     armed: Vec<usize>,
-    /// What struck and is not undone yet, oldest first.
+    /// Faults in force, oldest first.
     active: Vec<Active>,
-    /// Once healing began nothing strikes any more.
+    /// Set when healing begins: no fault strikes any more.
     over: bool,
-    /// Who stays broken after the heal.
+    /// Processes that stay broken after the heal.
     pub(crate) ruins: Ruins,
     rng: Rng,
 }
@@ -50,7 +50,7 @@ enum Undo {
         period_ns: u64,
         cut: bool,
     },
-    /// The links that are cut now, the one who gathered reports, and whether another has proposed since.
+    /// The links that are cut now, the process that gathered reports, and whether another has proposed since.
     Rivals {
         links: Vec<(usize, usize)>,
         first: usize,
@@ -77,7 +77,7 @@ enum Undo {
     Attack,
 }
 
-/// What a timer of a fault is for: the fault's index and one of these, in one number.
+/// Purposes of a fault's timer. A timer's number combines the fault's index and one of these.
 const STRIKE: u32 = 0;
 const UNDO: u32 = 1;
 const FLAP: u32 = 2;
@@ -107,7 +107,7 @@ impl Chaos {
         chaos
     }
 
-    /// A timer of this plan's is due.
+    /// Handles a timer of this plan.
     pub(crate) fn on_timer(&mut self, id: u32, world: &mut World) {
         let index = (id / 4) as usize;
         match id % 4 {
@@ -128,7 +128,7 @@ impl Chaos {
         }
     }
 
-    /// Somebody may have become busy: aimed faults strike now or a little later.
+    /// Checks whether some process has become busy; aimed faults strike now or a little later.
     pub(crate) fn look(&mut self, world: &mut World) {
         self.meet_rivals(world);
         if self.armed.is_empty() || self.over {
@@ -142,7 +142,7 @@ impl Chaos {
                     self.armed.retain(|armed| *armed != index);
                     self.strike(index, world);
                 } else {
-                    // The timer finds the fault with a plain aim and lets it strike.
+                    // The timer finds the fault with a plain aim and applies it.
                     self.faults[index].aim = Aim::At(world.now_ns + after_ns);
                     world.queue.push(world.now_ns + after_ns, timer(index, STRIKE));
                 }
@@ -150,14 +150,14 @@ impl Chaos {
         }
     }
 
-    /// Lets go of a coordinator that was silenced, and deafens the one that proposes in its stead.
+    /// Unmutes a coordinator once another one proposes in its place, and makes that one deaf.
     fn meet_rivals(&mut self, world: &mut World) {
         for active in &mut self.active {
             let Undo::Rivals { links, first, met: met @ false } = &mut active.undo else { continue };
             let proposes = |slot: &usize| *slot != *first && world.slots[*slot].activity.proposing;
             let Some(second) = (0..world.slots.len()).find(proposes) else { continue };
             let Some(mut deaf) = world.links_of(Shape::Deaf(Role::Slot(second))) else { continue };
-            // It answers the first: else it would be gone before the two proposals meet.
+            // First it answers the first coordinator. Otherwise the fault would be over before the two proposals meet.
             deaf.retain(|(from, _)| from != first);
             world.mend_links(links);
             world.note(None, format!("mended: {}; cut: {}", describe(links), describe(&deaf)));
@@ -166,7 +166,7 @@ impl Chaos {
         }
     }
 
-    /// A process had a turn: counts the token passes that nobody had heard of before it.
+    /// Counts the token passes of which no process had heard before this iteration.
     pub(crate) fn count_passes(&self, slot: usize, world: &mut World) {
         let Some(node) = world.slots[slot].node.as_ref() else { return };
         let mut passes = 0;
@@ -208,7 +208,8 @@ impl Chaos {
         }
     }
 
-    /// `None`: it meets nobody, or would take the last quorum. Else how to undo it, if that is to be done.
+    /// Applies a fault. `None`: it affects no process, or would take the last quorum. Otherwise the action that undoes
+    /// it, if there is one.
     #[expect(clippy::option_option, reason = "whether it strikes and whether it is undone are two answers")]
     fn apply(&mut self, index: usize, world: &mut World) -> Option<Option<Undo>> {
         let fault = self.faults[index];
@@ -474,8 +475,8 @@ impl Chaos {
         }
     }
 
-    /// Undoes everything: the heal phase begins. Processes that do not run are started again or, if the cell goes
-    /// on without them, sometimes left dead.
+    /// Undoes everything; the heal phase begins. Processes that do not run are restarted or, if the cell can do without
+    /// them, sometimes left dead.
     pub(crate) fn heal(&mut self, world: &mut World) {
         self.over = true;
         self.armed.clear();
@@ -511,7 +512,7 @@ impl Chaos {
         world.set_weather(&links, self.calm);
     }
 
-    /// Storms that go on after another one ended blow again where that one hid them.
+    /// When a storm ends, restores the weather of storms that it had hidden.
     fn renew_weather(&self, world: &mut World) {
         for active in &self.active {
             if let Undo::Weather { links, weather } = &active.undo {
@@ -537,7 +538,7 @@ fn set_memory(world: &mut World, slot: usize, change: impl FnOnce(&mut Memory)) 
     }
 }
 
-/// When links of the ruins change again.
+/// The timer with which links of the ruins change again.
 pub(crate) fn ruin_timer() -> crate::world::Event {
     timer(0, RUIN)
 }

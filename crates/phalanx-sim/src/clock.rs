@@ -1,27 +1,27 @@
-//! A process's clock: some way ahead of virtual time, and perhaps fast or slow.
+//! A process's clock. It is ahead of virtual time by some offset, and may be fast or slow.
 
 use phalanx_core::Instant;
 
 /// A million parts: the rate of a clock that keeps virtual time.
 const TRUE_RATE: u64 = 1_000_000;
 
-/// The clock of one process. It never goes back, as `CLOCK_MONOTONIC` does not.
+/// The clock of one process. Like `CLOCK_MONOTONIC` it never goes back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     /// Virtual time and the clock's time when its rate last changed.
     since_ns: u64,
     showed_ns: u64,
-    /// How much it gains in a million of virtual time.
+    /// Its gain during a million units of virtual time.
     rate: u64,
 }
 
 impl Clock {
-    /// Shows `ahead_ns` at the beginning of virtual time.
+    /// A clock that shows `ahead_ns` at the beginning of virtual time.
     pub(crate) fn new(ahead_ns: u64) -> Self {
         Self { since_ns: 0, showed_ns: ahead_ns, rate: TRUE_RATE }
     }
 
-    /// What it shows at `now_ns` of virtual time.
+    /// The time it shows at `now_ns` of virtual time.
     pub(crate) fn local(&self, now_ns: u64) -> Instant {
         let passed_ns = now_ns.saturating_sub(self.since_ns);
         if self.rate == TRUE_RATE {
@@ -44,12 +44,12 @@ impl Clock {
         self.rate != TRUE_RATE
     }
 
-    /// Jumps ahead.
+    /// Jumps ahead by `by_ns`.
     pub(crate) fn jump(&mut self, by_ns: u64) {
         self.showed_ns += by_ns;
     }
 
-    /// Runs fast (or, if negative, slow) by `ppm` parts in a million from `now_ns` on.
+    /// Makes it fast (or, if negative, slow) by `ppm` parts in a million from `now_ns` on.
     pub(crate) fn drift(&mut self, now_ns: u64, ppm: i32) {
         *self = Self {
             since_ns: now_ns,

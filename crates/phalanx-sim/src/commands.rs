@@ -1,4 +1,4 @@
-//! What a plan or a script does to the world: starts, crashes, stops and commands.
+//! Actions of a plan or a script on the world: starts, crashes, stops and commands.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -21,11 +21,12 @@ use crate::minima::Minima;
 use crate::neighbours::Neighbours;
 use crate::world::{Event, World};
 
-/// Simulated processes suspect sooner than by default: a run of half a minute sees more view changes.
+/// Silence after which simulated processes suspect. It is shorter than the default, so that a run of half a minute has
+/// more view changes.
 pub const SUSPECT_AFTER: Duration = Duration::from_millis(900);
 
 impl World {
-    /// Starts the process of a slot: its first life as a founder, each later one only joining.
+    /// Starts the process of a slot. Its first incarnation is a founder, each later one only joins.
     pub(crate) fn start(&mut self, index: usize) {
         assert!(self.slots[index].node.is_none(), "a process runs there already");
         let settings = self.node_settings(index);
@@ -120,31 +121,31 @@ impl World {
                 self.endpoint(index, TrafficClass::Control).address(),
             )
         };
-        // Each slot has a directory of its own.
+        // Each slot has a state directory of its own.
         me.sit(index as u64 + 1 + (u64::from(slot.directory) << 32));
         let seeds: Vec<SocketAddr> =
             others.map(|other| self.endpoint(other, TrafficClass::Control).address()).collect();
         Settings { cell: CELL.into(), me, founding, record: slot.app.record.clone(), seeds, timing, limits }
     }
 
-    /// Whether a process bears a founder's name by mistake.
+    /// Whether a process has a founder's name by mistake.
     fn is_founders_twin(&self, index: usize) -> bool {
         self.settings.twins.iter().any(|(who, whose)| *who == index && *whose < self.settings.founders)
     }
 
-    /// What a turn of a process costs outside of faults.
+    /// Duration of a process's event-loop iteration outside of faults.
     pub(crate) fn usual_turn_ns(&self, index: usize) -> u64 {
         let late = self.settings.late.iter().find(|(slot, _)| *slot == index);
         late.map_or(self.settings.turn_ns, |(_, turn_ns)| *turn_ns)
     }
 
-    /// How many of the longest packets a socket takes.
+    /// Number of the longest packets that a socket takes.
     fn receive_packets(&self, packet_bytes: u32) -> u32 {
         let charge = packet_bytes as usize + PACKET_OVERHEAD_BYTES;
         u32::try_from(self.settings.buffer_bytes / charge).unwrap_or(u32::MAX).max(1)
     }
 
-    /// Starts a crashed or departed process again after `after_ns`, at a new address if it `moved`.
+    /// Restarts a crashed or departed process after `after_ns`, at a new address if it `moved`.
     pub(crate) fn start_later(&mut self, index: usize, after_ns: u64, moved: bool) {
         self.slots[index].awaited = true;
         self.queue.push(self.now_ns + after_ns, Event::Start { slot: index, moved });
@@ -163,7 +164,7 @@ impl World {
         self.start(index);
     }
 
-    /// Ends a process without a word. Its trace just stops.
+    /// Crashes a process. Its trace just stops.
     pub(crate) fn crash(&mut self, index: usize) {
         let Some(dead) = self.slots[index].incarnation() else { return };
         self.keep_core_counters(index);
@@ -188,7 +189,7 @@ impl World {
 
     pub(crate) fn tell_death(&mut self, index: usize, dead: Incarnation) {
         let slot = &mut self.slots[index];
-        // A stopped process reads of it when it runs again; for that its supervisor would have to wait too.
+        // A stopped process receives the notice when it runs again. Its supervisor would have to wait as well.
         if slot.paused {
             self.queue.push(self.now_ns + 1_000_000, Event::Death { told: index, dead });
             return;
@@ -201,7 +202,7 @@ impl World {
         }
     }
 
-    /// Stops a process as SIGSTOP does. Its sockets go on filling.
+    /// Stops a process as SIGSTOP does. Its sockets continue to fill.
     pub(crate) fn pause(&mut self, index: usize) {
         let slot = &mut self.slots[index];
         let Some(incarnation) = slot.incarnation() else { return };
@@ -243,13 +244,13 @@ impl World {
         self.wake(index, self.now_ns);
     }
 
-    /// Whether a process's application takes deliveries.
+    /// Sets whether a process's application takes deliveries.
     pub(crate) fn set_takes(&mut self, index: usize, takes: bool) {
         self.slots[index].app.takes = takes;
         self.wake(index, self.now_ns);
     }
 
-    /// A process's clock jumps ahead.
+    /// Makes a process's clock jump ahead.
     pub(crate) fn jump_clock(&mut self, index: usize, by_ns: u64) {
         self.slots[index].clock.jump(by_ns);
         if let Some(whose) = self.slots[index].incarnation() {
@@ -259,7 +260,7 @@ impl World {
         self.wake(index, self.now_ns);
     }
 
-    /// A process's clock runs fast or slow from now on; 0: as it should.
+    /// Makes a process's clock fast or slow from now on; 0: exact.
     pub(crate) fn drift_clock(&mut self, index: usize, ppm: i32) {
         let now_ns = self.now_ns;
         self.slots[index].clock.drift(now_ns, ppm);
@@ -315,7 +316,7 @@ impl World {
         let slot = &mut self.slots[index];
         let now = slot.local(self.now_ns);
         slot.app.now_ns = self.now_ns;
-        // Asked for by name only where the group's default is another.
+        // The stability is requested explicitly only if the group's default differs, so that both ways are tested.
         let stability =
             if slot.app.default_of(group) == Some(uniform) { Stability::GroupDefault } else { uniform.into() };
         let was_outside = slot.begin_watch();
@@ -343,7 +344,7 @@ impl World {
         Ok(())
     }
 
-    /// The attacker sends old packets again, noise, and forged packets, this many times a second.
+    /// Sets the attacker's packets per second: replays, noise, and forged packets.
     pub(crate) fn set_attack(&mut self, replay_rate: u64, noise_rate: u64, forge_rate: u64) {
         self.attacker.replay_rate = replay_rate;
         self.attacker.noise_rate = noise_rate;
@@ -380,7 +381,7 @@ impl World {
         self.schedule_attack();
     }
 
-    /// A socket of one of the first `slots` slots; the one beyond the last is nobody's.
+    /// A socket of one of the first `slots` slots; the number after the last is an unused address.
     fn random_endpoint(&mut self, slots: u64) -> Endpoint {
         let slot = usize::try_from(self.rng.below(slots)).unwrap_or(0);
         let class = if self.rng.chance_ppm(500_000) { TrafficClass::Data } else { TrafficClass::Control };

@@ -1,40 +1,39 @@
-//! What a campaign must have reached, not only avoided: counts of the moments that break group communication, each
-//! with the least that so many seeds must show. A change of the generator, or of the protocol, that makes one of them
-//! rare is seen at once.
+//! Coverage that a campaign must reach: counts of the moments that break group communication, each with a floor. If a
+//! change of the generator, or of the protocol, makes one of them rare, that shows at once.
 
 use std::fmt::Write;
 
 use crate::campaign::Draw;
 use crate::result::{Counters, Summary};
 
-/// One moment, and how often a campaign met it.
+/// A moment, and how often a campaign met it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Coverage {
-    /// What was counted.
+    /// Name of the moment.
     pub name: &'static str,
-    /// How often.
+    /// Number of times it was met.
     pub count: u64,
-    /// The least for as many seeds; 0: nothing is asked.
+    /// The least for this many seeds; 0: no floor.
     pub floor: u64,
 }
 
 impl Coverage {
-    /// Whether it happened often enough.
+    /// Whether it was met often enough.
     #[must_use]
     pub fn is_reached(&self) -> bool {
         self.count >= self.floor
     }
 }
 
-/// Below this many seeds chance alone decides, and no floor is asked for.
+/// Number of seeds below which no floor applies, because chance alone would decide.
 const SEEDS_MIN: u64 = 200;
-/// A floor that comes to less for as many seeds is not asked for: chance decides there, too.
+/// Floors below this do not apply either, because chance would decide.
 const FLOOR_MIN: u64 = 5;
-/// Floors are told for so many seeds.
+/// Number of seeds to which the listed floors refer.
 pub const FLOOR_SEEDS: u64 = 10_000;
 
-/// What is counted, and the least in [`FLOOR_SEEDS`] seeds: a third of the usual count, and 30 at least. What is usual
-/// stands in `docs/simulator.md`; a test compares the floors.
+/// A moment, its count, and its floor in [`FLOOR_SEEDS`] seeds: a third of the usual count, and at least 30. The usual
+/// counts are in `docs/simulator.md`; a test compares the floors.
 type Moment = (&'static str, fn(&Counters) -> u64, u64);
 
 const MOMENTS: &[Moment] = &[
@@ -145,22 +144,23 @@ const MOMENTS: &[Moment] = &[
     ),
 ];
 
-/// The same for the plans beyond what the core stands.
+/// The same for the frontier plans.
 const FRONTIER: &[Moment] = &[
     ("members with agreed settings of their own", |c| moment(c, "members with agreed settings of their own"), 1_500),
     ("members late for the whole run", |c| moment(c, "members late for the whole run"), 2_400),
     ("cells late as a whole", |c| moment(c, "cells late as a whole"), 350),
 ];
 
-/// At least this share of all faults strikes inside a flush, a join or a transfer.
+/// Percentage of all faults that must strike inside a flush, a join or a transfer.
 const INSIDE_PERCENT: u64 = 25;
 
-/// What is counted, and its floor for [`FLOOR_SEEDS`] seeds.
+/// Names of the moments, with their floors for [`FLOOR_SEEDS`] seeds.
 pub fn floors() -> impl Iterator<Item = (&'static str, u64)> {
     MOMENTS.iter().map(|&(name, _, floor)| (name, floor))
 }
 
-/// What `summary` covered. `members` are those asked for: floors hold for cells of five and more (0: as seeds draw them).
+/// Coverage of `summary`. `members` is the requested number: floors hold for cells of five and more (0: as seeds draw
+/// them).
 #[must_use]
 pub fn coverage(summary: &Summary, members: usize, draw: Draw) -> Vec<Coverage> {
     let totals = &summary.totals;
@@ -185,7 +185,7 @@ fn moment(counters: &Counters, name: &str) -> u64 {
     counters.moments.get(name).copied().unwrap_or(0)
 }
 
-/// The table of `docs/simulator.md`: what `summary` met, as in [`FLOOR_SEEDS`] seeds, and the floors for as many.
+/// The table of `docs/simulator.md`: the counts of `summary`, scaled to [`FLOOR_SEEDS`] seeds, and the floors.
 #[must_use]
 pub fn coverage_table(summary: &Summary) -> String {
     let mut text = format!("{TABLE_HEAD}\n|---|---|---|\n");
@@ -199,7 +199,7 @@ pub fn coverage_table(summary: &Summary) -> String {
 /// The first line of [`coverage_table`].
 const TABLE_HEAD: &str = "| condition | times met in 10,000 seeds | floor |";
 
-/// With commas between thousands.
+/// Formats a number with commas between thousands.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -270,8 +270,8 @@ mod tests {
         );
     }
 
-    /// The table in the documents was printed by `phalanx sim --coverage`; its floors are those asked for, and a third
-    /// of what it says is usual, or 30.
+    /// The table in the documents was printed by `phalanx sim --coverage`. Its floors equal those in the code, and a
+    /// third of its usual counts, or 30.
     #[test]
     fn the_documents_tell_the_floors() {
         let docs = include_str!("../../../docs/simulator.md");

@@ -1,5 +1,5 @@
-//! The simulated driver: two bounded socket buffers in, a list of packets out, and memory that others read, where the
-//! world has hosts. The world moves packets between the drivers; nothing here knows time or chance.
+//! The simulated driver: two bounded socket buffers for input, a list of packets for output, and shared memory if the
+//! world has hosts. The world moves packets between drivers. The driver itself uses neither time nor chance.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use phalanx_driver::{Driver, LossReport, Received, Transmit};
 use crate::memory::Memory;
 use crate::plan::MS;
 
-/// What the kernel charges a socket for a packet beyond its bytes.
+/// The kernel's charge for a packet in a socket buffer, beyond its bytes.
 pub(crate) const PACKET_OVERHEAD_BYTES: usize = 512;
 
 /// One process's sockets.
@@ -21,13 +21,13 @@ pub(crate) struct SimDriver {
     control: Socket,
     data: Socket,
     packet_bytes_max: u32,
-    /// Where a packet is opened in place; its bytes may be shared with other receivers.
+    /// Buffer in which a packet is opened in place, because its bytes may be shared with other receivers.
     scratch: Vec<u8>,
-    /// The last look found the sockets empty.
+    /// Whether the last poll found the sockets empty.
     silent: bool,
     /// Packets that found no room, or were too long, since the owner last asked.
     lost: u64,
-    /// The world's time: what was written to memory can be seen from some moment on.
+    /// The world's time, at which records in memory become visible.
     now_ns: u64,
 }
 
@@ -35,11 +35,11 @@ pub(crate) struct SimDriver {
 #[derive(Debug, Default)]
 pub(crate) struct SimOutbox {
     pub(crate) sent: Vec<Outgoing>,
-    /// Receivers of all of `sent`, one after the other.
+    /// Receivers of all packets in `sent`, one after the other.
     pub(crate) receivers: Vec<SocketAddr>,
-    /// What this process shares with those of its host.
+    /// Memory that this process shares with others of its host.
     memory: Option<Memory>,
-    /// What the data socket may hand on, if that is bounded.
+    /// Capacity of the data socket's interface, if bounded.
     egress: Option<Egress>,
     /// Packets that the full send buffer did not take, one for each receiver, since the owner last asked.
     pub(crate) refused: u64,
@@ -47,14 +47,14 @@ pub(crate) struct SimOutbox {
     pub(crate) unreadable: Vec<(Incarnation, u32, u64)>,
 }
 
-/// A packet on its way out.
+/// An outgoing packet.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) class: TrafficClass,
     pub(crate) bytes: Rc<[u8]>,
-    /// How many of the outbox's receivers are this packet's.
+    /// Number of the outbox's receivers that belong to this packet.
     pub(crate) receivers: usize,
-    /// In clear, through memory, to those at the places whose bits are set; 0: over the network.
+    /// Bit set of the places in memory that receive it in clear; 0: it goes over the network.
     pub(crate) readers: u64,
 }
 
@@ -66,8 +66,8 @@ struct Socket {
     capacity_bytes: usize,
 }
 
-/// An interface that is slower than the process: what it has not taken yet waits in the socket's send buffer. The packets
-/// themselves are on their way at once; only the process is told.
+/// An interface that is slower than the process. Packets that it has not taken wait in the socket's send buffer. In the
+/// simulation the packets themselves leave at once; only the process observes the full buffer.
 #[derive(Debug)]
 struct Egress {
     bytes_per_ms: u64,
@@ -94,9 +94,9 @@ impl Egress {
     }
 }
 
-/// What waits for an interface before it counts as full.
+/// Bytes waiting for an interface at which it counts as full.
 const EGRESS_ROOM_BYTES: u64 = 16 << 10;
-/// What waits for it at most, as in the kernel's send buffer and the driver's queue behind it; more is dropped.
+/// Bound on the bytes waiting for it, as in the kernel's send buffer and the driver's queue behind it. More is dropped.
 const EGRESS_MAX_BYTES: u64 = 1 << 20;
 
 impl SimDriver {
@@ -113,12 +113,12 @@ impl SimDriver {
         }
     }
 
-    /// The same, with memory that others may read.
+    /// The same driver with memory that others may read.
     pub(crate) fn sharing(self, memory: Option<Memory>) -> Self {
         Self { outbox: SimOutbox { memory, ..self.outbox }, ..self }
     }
 
-    /// What it shares with those of its host.
+    /// Its shared memory.
     pub(crate) fn memory(&self) -> Option<&Memory> {
         self.outbox.memory.as_ref()
     }
@@ -127,13 +127,13 @@ impl SimDriver {
         self.outbox.memory.as_mut()
     }
 
-    /// The same, behind an interface that takes so many bytes in a millisecond.
+    /// The same driver behind an interface of this many bytes per millisecond.
     pub(crate) fn behind(self, bytes_per_ms: Option<u64>) -> Self {
         let egress = bytes_per_ms.map(|bytes_per_ms| Egress { bytes_per_ms, waiting: 0, at_ns: 0 });
         Self { outbox: SimOutbox { egress, ..self.outbox }, ..self }
     }
 
-    /// A turn begins.
+    /// Begins an event-loop iteration.
     pub(crate) fn at(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
         if let Some(egress) = &mut self.outbox.egress {
@@ -141,7 +141,7 @@ impl SimDriver {
         }
     }
 
-    /// A packet arrives. False: the socket's buffer is full, or the packet is longer than the receiver takes.
+    /// Receives a packet. False: the socket's buffer is full, or the packet is longer than the receiver takes.
     pub(crate) fn arrive(&mut self, class: TrafficClass, from: SocketAddr, bytes: Rc<[u8]>) -> bool {
         let fits = bytes.len() <= self.packet_bytes_max as usize;
         let taken = match class {
@@ -152,17 +152,17 @@ impl SimDriver {
         taken
     }
 
-    /// Packets wait to be received.
+    /// Whether packets wait to be received.
     pub(crate) fn has_input(&self) -> bool {
         !self.control.queue.is_empty() || !self.data.queue.is_empty()
     }
 
-    /// How much each socket holds.
+    /// Capacity of each socket buffer.
     pub(crate) fn buffer_bytes(&self) -> usize {
         self.data.capacity_bytes
     }
 
-    /// Changes how much each socket holds; what already waits stays.
+    /// Changes the capacity of each socket buffer; waiting packets stay.
     pub(crate) fn set_buffer(&mut self, bytes: usize) {
         self.control.capacity_bytes = bytes;
         self.data.capacity_bytes = bytes;
@@ -180,7 +180,7 @@ impl Socket {
 
     fn arrive(&mut self, from: SocketAddr, bytes: Rc<[u8]>) -> bool {
         let charge = bytes.len() + PACKET_OVERHEAD_BYTES;
-        // As the kernel does: a socket with room takes a packet whole, even over its limit.
+        // As in the kernel, a socket with some room takes a whole packet, even beyond its limit.
         if self.charged_bytes >= self.capacity_bytes {
             return false;
         }
@@ -239,7 +239,7 @@ impl Transmit for SimOutbox {
 }
 
 impl SimDriver {
-    /// Takes up to `max` packets out of memory: control first, though it cannot stop data for good.
+    /// Takes up to `max` packets out of memory. Control packets come first, and cannot starve data.
     fn receive_memory(
         &mut self,
         max: usize,
@@ -272,7 +272,7 @@ impl Driver for SimDriver {
         max: usize,
         each: &mut impl FnMut(&mut SimOutbox, TrafficClass, Origin, Packet<'_>),
     ) -> Received {
-        // A flood in memory leaves room for the packets of others.
+        // A flood in memory leaves room for packets from sockets.
         let room = if self.has_input() { max - max / 4 } else { max };
         let from_memory = if self.outbox.memory.is_some() { self.receive_memory(room, each) } else { 0 };
         let more = from_memory == room;
@@ -291,7 +291,7 @@ impl Driver for SimDriver {
             self.scratch.clear();
             self.scratch.extend_from_slice(&bytes);
             each(&mut self.outbox, class, Origin::Network(from), Packet::Lent(&mut self.scratch));
-            // As over sockets: what ends a silence comes alone, whatever waits behind it.
+            // As with sockets, the packet that ends a silence comes alone, whatever waits behind it.
             if std::mem::take(&mut self.silent) {
                 return Received { packets: taken + 1, more: true };
             }
@@ -303,14 +303,14 @@ impl Driver for SimDriver {
         &mut self.outbox
     }
 
-    /// Looks who reads this process's memory. The world takes what was sent after each turn.
+    /// Checks which processes read this one's memory. The world takes sent packets after each iteration.
     fn flush(&mut self) {
         if let Some(memory) = self.outbox.memory.as_mut() {
             memory.settle();
         }
     }
 
-    /// As a socket: what found no room is known at the next look.
+    /// Like a socket, it reports packets without room at the next call.
     fn loss_report(&mut self) -> LossReport {
         LossReport { lost: std::mem::take(&mut self.lost), ..LossReport::default() }
     }
@@ -326,7 +326,7 @@ impl Driver for SimDriver {
         self.packet_bytes_max
     }
 
-    /// A simulated driver counts nothing itself; the world counts what is lost and why.
+    /// Empty: the world itself counts losses and their reasons.
     fn counters(&self, _each: &mut dyn FnMut(&'static str, u64)) {}
 }
 

@@ -1,36 +1,36 @@
-//! The faults the simulator knows, at whom they are aimed, and when they strike.
+//! The faults of the simulator, their targets, and their times.
 
 use phalanx_core::wire;
 
 use crate::network::{Toll, Weather};
 
-/// What a process is in the middle of when an aimed fault strikes.
+/// The activity during which an aimed fault strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Busy {
-    /// A view change: somebody has promised or coordinates a ballot.
+    /// A view change: a process has promised or coordinates a ballot.
     Flush,
-    /// The first half of one: a coordinator gathers reports.
+    /// The first half of a view change: a coordinator gathers reports.
     Gathering,
-    /// The second half of one: a coordinator proposes.
+    /// The second half of a view change: a coordinator proposes.
     Proposal,
-    /// Somebody looks for, or is coming into, the cell.
+    /// A process looks for, or is joining, the cell.
     Join,
-    /// Somebody takes or gives a group's state.
+    /// A process takes or gives a group's state.
     Transfer,
 }
 
-/// Whom a fault meets. Roles are resolved at the moment the fault strikes.
+/// The target of a fault. Roles are resolved at the moment the fault strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Who coordinates a view change now; else rank 0.
+    /// The coordinator of the current view change; otherwise rank 0.
     Coordinator,
-    /// Who is joining or receiving state now; else the youngest.
+    /// A process that is joining or receiving state; otherwise the youngest.
     Joiner,
     /// A running process that is neither of the two.
     Bystander,
-    /// Who gives a state now; else nobody.
+    /// A process that gives a state; otherwise none.
     Donor,
-    /// This process slot.
+    /// The process of this slot.
     Slot(usize),
 }
 
@@ -39,39 +39,39 @@ pub enum Role {
 pub enum Aim {
     /// At this time, in nanoseconds from the start.
     At(u64),
-    /// From `from_ns` on, `after_ns` after the first moment somebody is seen `busy`.
+    /// After the first moment from `from_ns` on at which a process is `busy`.
     Inside {
-        /// What must be going on.
+        /// The activity.
         busy: Busy,
-        /// Armed from here on.
+        /// Time from which the fault is armed.
         from_ns: u64,
-        /// How long after the moment it is seen.
+        /// Delay after the activity was seen.
         after_ns: u64,
     },
 }
 
-/// Which directed links a cut takes.
+/// Which directed links a cut affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// From the first to the second only.
     OneWay(Role, Role),
-    /// Both ways between two: with a third process, "hears" is no longer transitive.
+    /// Both ways between two processes. With a third process, "hears" is no longer transitive.
     Pair(Role, Role),
     /// Everything to and from one process.
     Isolate(Role),
-    /// Everything to one process: it hears nobody, all hear it.
+    /// Everything to one process: it hears no other, and all hear it.
     Deaf(Role),
-    /// Everything from one process: nobody hears it.
+    /// Everything from one process: no other hears it.
     Mute(Role),
     /// Between the slots whose bit is set and the others.
     Halves(u64),
-    /// Between processes whose slots are not neighbours on a ring: majorities overlap, none is connected.
+    /// Between processes whose slots are not neighbours on a ring: majorities overlap, and none is fully connected.
     Ring,
-    /// Every link: a switch restarts.
+    /// Every link, as when a switch restarts.
     Blackout,
 }
 
-/// Which links a change of weather reaches.
+/// Which links a change of weather affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// All links.
@@ -82,22 +82,24 @@ pub enum Reach {
     Towards(Role),
 }
 
-/// What only a few hold who then crash.
+/// The messages that only a few processes hold which then crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holding {
     /// Uniform messages.
     Own,
-    /// Plain messages that another one's uniform messages depend on; these reach all.
+    /// Plain messages on which another process's uniform messages depend; the uniform ones reach all.
     Past,
-    /// Plain messages before the sender's own uniform ones; these reach all.
+    /// Plain messages before the sender's own uniform ones; the uniform ones reach all.
     OwnPast,
-    /// The order of uniform abcasts that all have.
+    /// The announced order of uniform abcasts that all have.
     Orders,
-    /// The same, where another of the few sends a burst of abcasts, which would bring it the token; its orders reach all.
+    /// The same, while another of the few sends a burst of abcasts that would bring it the token; its announcements
+    /// reach all.
     EarlierOrders,
-    /// One plain message that another one's uniform messages depend on, the first packet that is lost after many that were not.
+    /// One plain message on which another process's uniform messages depend. It is the first packet that is lost after
+    /// many that were not.
     FirstOfPast,
-    /// A token pass, alone: all that was ordered before it reaches all, and so do the orders of the next holder.
+    /// Only a token pass. All that was ordered before it reaches all, and so do the announcements of the next holder.
     Pass,
 }
 
@@ -117,12 +119,12 @@ impl Holding {
     }
 }
 
-/// One thing that goes wrong.
+/// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     /// The weather of some links becomes `weather`.
     Storm {
-        /// Its name in the counters: what was made worse.
+        /// Its name in the counters: the property of the weather that became worse.
         what: &'static str,
         /// Which links.
         reach: Reach,
@@ -138,154 +140,154 @@ pub enum Kind {
         /// Half a cycle.
         period_ns: u64,
     },
-    /// Two coordinators propose different things, and nobody learns what came of either. Whoever gathers reports is heard
-    /// by nobody from then on, so that it alone accepts its proposal; when another proposes, that one hears the first
-    /// alone, so that others accept and it does not know, and the first is heard again.
+    /// Two coordinators make different proposals, and no process learns the outcome of either. From its gathering on,
+    /// no process hears the first coordinator, so it alone accepts its proposal. When another one proposes, that one
+    /// hears only the first. So others accept and it does not know, and the first is heard again.
     Rivals,
-    /// Packets longer than `bytes` vanish at one process.
+    /// Packets longer than `bytes` are lost at one process.
     Mtu {
-        /// Whose path.
+        /// Target of the fault.
         role: Role,
         /// The longest packet that passes.
         bytes: usize,
     },
     /// A process's socket buffers shrink.
     Buffer {
-        /// Whose.
+        /// Target of the fault.
         role: Role,
-        /// Bytes each of its sockets holds.
+        /// Capacity of each of its sockets in bytes.
         bytes: usize,
     },
-    /// A process ends without a word.
+    /// A process crashes.
     Crash {
-        /// Which.
+        /// Target of the fault.
         role: Role,
-        /// Started again, as a new incarnation, after this long; never: it stays dead (until the heal phase decides).
+        /// Time until a restart as a new incarnation. `None`: it stays dead until the heal phase decides.
         back_ns: Option<u64>,
-        /// Comes back at a new address.
+        /// Whether it comes back at a new address.
         moved: bool,
     },
-    /// A process ends in the middle of what it sends: so many more packets go out, to one receiver after the other.
+    /// A process crashes in the middle of its sends: it still sends this many packets, to one receiver after the other.
     CrashSending {
-        /// Which.
+        /// Target of the fault.
         role: Role,
         /// Packets it still sends.
         packets: u32,
-        /// Started again after this long; never: it stays dead.
+        /// Time until a restart. `None`: it stays dead.
         back_ns: Option<u64>,
     },
-    /// A process is stopped; its input queues up to the socket buffer, and its clock runs on.
+    /// A process is stopped. Its input queues up to the socket buffer, and its clock runs on.
     Pause(Role),
-    /// Every turn of a process takes this long.
+    /// Every event-loop iteration of a process takes this long.
     Slow {
-        /// Which.
+        /// Target of the fault.
         role: Role,
-        /// One turn, in nanoseconds.
+        /// Duration of one iteration, in nanoseconds.
         turn_ns: u64,
     },
-    /// A process's application takes no delivery.
+    /// A process's application takes no deliveries.
     SlowReader(Role),
     /// A process leaves the cell gracefully, and comes back after a while or not at all.
     Leave {
-        /// Which.
+        /// Target of the fault.
         role: Role,
-        /// Comes back after this long.
+        /// Time until it comes back. `None`: it does not.
         back_ns: Option<u64>,
     },
     /// A process's clock jumps ahead.
     ClockJump {
-        /// Whose.
+        /// Target of the fault.
         role: Role,
-        /// By how much.
+        /// Size of the jump.
         by_ns: u64,
     },
     /// A process's clock runs fast or slow, by this many parts in a million.
     Drift {
-        /// Whose.
+        /// Target of the fault.
         role: Role,
         /// Parts in a million; negative: slow.
         ppm: i32,
     },
-    /// Somebody on the way holds back, or takes, the packets of one kind.
+    /// Something on the path delays or drops the packets of one kind.
     ByKind {
-        /// On which links.
+        /// Affected links.
         reach: Reach,
-        /// Which packets: what a packet is for stands in its clear header.
+        /// Kind of the affected packets; it is visible in their clear headers.
         kind: wire::Kind,
-        /// What happens to them.
+        /// Effect on them.
         toll: Toll,
     },
-    /// A process is overtaken in the memory it reads: at so many records in a million it loses all it has not read.
+    /// A process is overtaken in the memory it reads. At this many records in a million it loses all it has not read.
     Lapped {
-        /// Which.
+        /// Target of the fault.
         role: Role,
         /// Per million records.
         ppm: u32,
     },
-    /// What a process writes to memory is seen late: what it sends elsewhere overtakes it.
+    /// Records that a process writes to memory become visible late: packets that it sends elsewhere overtake them.
     LateMemory {
-        /// Whose.
+        /// Target of the fault.
         role: Role,
-        /// By up to so much.
+        /// The longest delay.
         lag_ns: u64,
     },
-    /// The multicasts of one process reach a few others alone, for as long as the fault lasts; then exactly these few crash, and
-    /// it with them.
+    /// The multicasts of one process reach only a few others while the fault lasts. Then exactly these few crash, and
+    /// the sender with them.
     Holders {
-        /// Whose; where it is about the order: the oldest of its group, or the holder of its token.
+        /// The sender. If orders are held, it is the oldest member of its group, or the token holder.
         role: Role,
-        /// How many others have them, at most.
+        /// Bound on the number of others that have them.
         others: usize,
-        /// What it is that they hold.
+        /// The messages that they hold.
         what: Holding,
-        /// Started again after this long; never: they stay dead.
+        /// Time until a restart. `None`: they stay dead.
         back_ns: Option<u64>,
     },
-    /// A process is cut off until a view leaves it out; who knows that view first is heard by nobody else from then on, and
-    /// crashes when the fault ends.
+    /// A process is cut off until a view excludes it. From then on, no process but the excluded one hears the first
+    /// process that knows the view, which crashes when the fault ends.
     LostView {
-        /// Who is left out.
+        /// The process that is cut off.
         role: Role,
-        /// Who knew the view is started again after this long; never: it stays dead.
+        /// Time until a restart of the process that knew the view. `None`: it stays dead.
         back_ns: Option<u64>,
     },
     /// The stream of a process makes no sense to some of its readers from one of its next packets on.
     Nonsense {
-        /// Whose.
+        /// Target of the fault.
         role: Role,
-        /// To how many of its group.
+        /// Number of affected group members.
         readers: Readers,
-        /// Which of its next packets, from 1.
+        /// Index of the packet among its next ones, from 1.
         ahead: u64,
     },
     /// A process detaches from the memory of all others, and attaches again.
     Detach(Role),
     /// A process leaves one of its groups and joins it again.
     Regroup(Role),
-    /// All members of the group of a minority are cut off from the others, or stopped.
+    /// All members of the minority group are cut off from the others, or stopped.
     Strand {
-        /// Stopped.
+        /// Whether they are stopped.
         stops: bool,
     },
-    /// A process that is not in the group of a minority joins it.
+    /// A process that is not in the minority group joins it.
     FoundAgain,
     /// The state directory of a founder is emptied.
     Empty(Role),
     /// All processes crash at once, and are started again after this long.
     Perish {
-        /// In nanoseconds.
+        /// Time until the restart, in nanoseconds.
         back_ns: u64,
     },
-    /// A quorum of the members crash at once. They are started again once a survivor has reformed the cell.
+    /// A quorum of the members crashes at once. They are restarted once a survivor has reformed the cell.
     Behead,
-    /// All processes leave, one after the other or at once. They are started again when all are gone.
+    /// All processes leave, one after the other or at once. They are restarted when all are gone.
     Disband,
-    /// An attacker sends old sealed packets again, this many a second.
+    /// An attacker replays this many old sealed packets per second.
     Replay(u64),
-    /// An attacker sends noise to the sockets, this many packets a second.
+    /// An attacker sends this many noise packets per second to the sockets.
     Noise(u64),
-    /// An attacker sends packets with true headers, or headers of its own making, and bodies it cannot seal, this
-    /// many a second.
+    /// An attacker sends this many forged packets per second: with true or invented headers, and bodies that it cannot
+    /// seal.
     Forge(u64),
 }
 
@@ -339,10 +341,10 @@ impl Kind {
     }
 }
 
-/// How many members of a group cannot read what one of them sends.
+/// Number of members of a group that cannot read a member's packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readers {
-    /// One, of three and more.
+    /// One, in a group of at least three.
     One,
     /// Nearly half.
     Fewer,
@@ -355,10 +357,10 @@ pub enum Readers {
 /// A fault of a plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fault {
-    /// When.
+    /// Its time.
     pub aim: Aim,
-    /// What.
+    /// Its kind.
     pub kind: Kind,
-    /// For how long, in nanoseconds; faults that have no length ignore it.
+    /// Its duration in nanoseconds; kinds without a duration ignore it.
     pub lasts_ns: u64,
 }

@@ -1,5 +1,5 @@
-//! Foundings that go wrong: a second process under a founder's name, directories that are emptied, a cell that dies as a whole, or is
-//! left by all.
+//! Faults of foundings: a second process with a founder's name, emptied directories, a cell that dies as a whole, or
+//! that all members leave.
 
 use phalanx_core::member::FounderRecord;
 use phalanx_core::rng::Rng;
@@ -12,35 +12,37 @@ use crate::slot::Slot;
 use crate::swarm::index;
 use crate::world::{Event, World};
 
-/// A living process writes again what its directory must hold after this long at most.
+/// Time within which a live process restores the content of its directory.
 const RESTORE_NS: u64 = SECOND;
-/// An operator looks this often whether a cell that died was founded again, and gives a command no sooner than this after the last.
+/// Interval at which an operator checks whether a dead cell was founded again. It is also the least time between two
+/// commands.
 const OPERATE_NS: u64 = 500 * MS;
 const COMMAND_NS: u64 = 4 * SECOND;
-/// Who has not left so long after all were told to is ended; and if the cell is not founded again so long after, there is a command.
+/// Time after an order to leave at which remaining processes are killed. If the cell is not founded again within the
+/// same time, there is a command.
 const LEAVE_NS: u64 = 4 * SECOND;
 const AGAIN_NS: u64 = 4 * SECOND;
 
-/// What became of a cell that cannot go on by itself.
+/// State of a cell that cannot continue by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Doomed {
-    /// It goes on.
+    /// The cell continues.
     #[default]
     No,
     /// All of it died.
     Whole,
-    /// A quorum of it died, and stays dead until one of the others has founded it again.
+    /// A quorum of it died, and stays dead until another member has founded it again.
     Quorum,
-    /// All were told to leave.
+    /// All were ordered to leave.
     Left {
-        /// When, or when all were gone.
+        /// Time of the order, or time at which all were gone.
         at_ns: u64,
-        /// They are gone.
+        /// Whether all are gone.
         gone: bool,
     },
 }
 
-/// What an operator has a process do for a cell that cannot go on by itself.
+/// An operator's command for a cell that cannot continue by itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Order {
     /// All of the cell died.
@@ -49,7 +51,7 @@ pub(crate) enum Order {
     Reform,
 }
 
-/// Adds them to some seeds.
+/// Adds these faults to some seeds.
 pub(crate) fn add_founding(rng: &mut Rng, plan: &mut Plan) {
     if !rng.chance_ppm(200_000) || plan.mild || plan.members < 3 {
         return;
@@ -60,7 +62,7 @@ pub(crate) fn add_founding(rng: &mut Rng, plan: &mut Plan) {
         plan.hosts = (1..=plan.members as u64).collect();
         plan.memory = None;
         plan.sealed = true;
-        // Of a process that stays broken the judge knows the name alone.
+        // The judge knows a process that stays broken only by its name.
         plan.ruin = false;
     } else {
         add_emptied(rng, plan);
@@ -85,7 +87,7 @@ fn add_disbanded(rng: &mut Rng, plan: &mut Plan) {
     }
 }
 
-/// Directories of founders are emptied, while their processes run or just before these crash.
+/// Directories of founders are emptied while their processes run, or just before these crash.
 fn add_emptied(rng: &mut Rng, plan: &mut Plan) {
     for _ in 0..1 + rng.below(3) {
         let at_ns = rng.below(plan.heal_ns - 2 * SECOND);
@@ -101,7 +103,8 @@ fn add_emptied(rng: &mut Rng, plan: &mut Plan) {
 }
 
 impl World {
-    /// A founder's directory is emptied, unless too many founders lost theirs: nobody could tell then what was. Gives whether it was.
+    /// Empties a founder's directory, unless too many founders lost theirs: then no process could know whether the cell
+    /// existed. Returns whether it was emptied.
     pub(crate) fn empty_directory(&mut self, slot: usize) -> bool {
         let damaged = |slot: &&Slot| slot.damaged;
         let names = self.settings.founders;
@@ -114,7 +117,7 @@ impl World {
         true
     }
 
-    /// Its directory is emptied, however many others are.
+    /// Empties a directory, however many others are empty.
     pub(crate) fn lose_directory(&mut self, slot: usize) {
         let life = self.slots[slot].life;
         let place = &mut self.slots[slot];
@@ -127,7 +130,7 @@ impl World {
         self.queue.push(self.now_ns + after_ns, Event::Restore { slot, life });
     }
 
-    /// The process that ran when its directory was emptied finds it out, and writes again what must be there.
+    /// The process that ran when its directory was emptied notices that, and restores the content.
     pub(crate) fn restore_directory(&mut self, slot: usize, life: u32) {
         let place = &mut self.slots[slot];
         let Some(node) = place.node.as_ref().filter(|_| place.life == life) else { return };
@@ -140,7 +143,7 @@ impl World {
         self.note(Some(slot), "writes its directory again");
     }
 
-    /// All processes crash at once, and are started again.
+    /// Crashes all processes at once, and restarts them.
     pub(crate) fn perish(&mut self, back_ns: u64) -> bool {
         if self.chain.is_empty() || self.settings.founders == 0 || self.doomed != Doomed::No {
             return false;
@@ -155,14 +158,14 @@ impl World {
         true
     }
 
-    /// A quorum of the members of the last view crash at once.
+    /// Crashes a quorum of the last view's members at once.
     pub(crate) fn behead(&mut self) -> bool {
         let Some(view) = self.last_view().filter(|_| self.doomed == Doomed::No && self.settings.founders > 0) else {
             return false;
         };
         let members: Vec<Option<usize>> = view.members.iter().map(|member| self.slot_of(member.incarnation)).collect();
         let last = members.last().copied().flatten();
-        // The youngest members stay: less than half of the view.
+        // The youngest members survive: less than half of the view.
         let stay = 1 + usize::try_from(self.rng.below(members.len().div_ceil(2) as u64)).unwrap_or(0);
         let stay = stay.min(members.len().div_ceil(2).saturating_sub(1));
         let survives =
@@ -181,7 +184,7 @@ impl World {
         true
     }
 
-    /// All processes are told to leave. None is started before all are gone.
+    /// Orders all processes to leave. None is started before all are gone.
     pub(crate) fn disband(&mut self) -> bool {
         if self.chain.is_empty() || self.settings.founders == 0 || self.doomed != Doomed::No {
             return false;
@@ -197,7 +200,7 @@ impl World {
         true
     }
 
-    /// Some leave now, the others with the next look. Who does not get out in time is ended.
+    /// Makes some leave now, the others at the next check. A process that does not get out in time is killed.
     fn send_away(&mut self, since_ns: u64) {
         let is_late = self.now_ns > since_ns + LEAVE_NS;
         for slot in 0..self.slots.len() {
@@ -229,7 +232,7 @@ impl World {
         }
     }
 
-    /// An operator that knows what became of the cell has it founded again.
+    /// Acts as an operator that knows the state of the cell and has it founded again.
     pub(crate) fn look_for_cell(&mut self) {
         if self.doomed == Doomed::No {
             return;
@@ -240,8 +243,9 @@ impl World {
         }
         let is_in = |slot: &Slot| slot.node.as_ref().is_some_and(|node| node.process().cell_view().is_some());
         if self.doomed == Doomed::Quorum && !self.slots.iter().any(|slot| is_in(slot) && !slot.leaving) {
-            // The survivors have left, or wait for a quorum to let them go, or do not know the view that they are in,
-            // or stopped while they reformed the cell: they would go on with that beside the one founded again.
+            // The survivors have left, wait for a quorum that lets them go, do not know the view they are in, or
+            // stopped while they reformed the cell. They would continue with that beside the cell that is founded
+            // again.
             for slot in (0..self.slots.len()).filter(|slot| self.slots[*slot].node.is_some()).collect::<Vec<_>>() {
                 self.crash(slot);
             }
@@ -258,7 +262,7 @@ impl World {
         }
     }
 
-    /// Once enough of its founders look for it.
+    /// Gives the command once enough founders look for the cell.
     fn have_it_founded(&mut self) {
         let names = self.settings.founders;
         let searching = self.with_membership(Membership::Searching);
@@ -271,7 +275,8 @@ impl World {
         }
     }
 
-    /// Once a survivor hears no quorum. Of several, the one with the latest view does, as far as it was the last that counts.
+    /// Gives the command once a survivor hears no quorum. Of several it chooses the one with the latest view, provided
+    /// that this was the last that counts.
     fn have_it_reformed(&mut self) {
         let survivors = self.with_membership(Membership::NonPrimary);
         let view = |slot: usize| self.slots[slot].node.as_ref().and_then(|node| Some(node.process().cell_view()?.view));
@@ -308,10 +313,10 @@ impl World {
         (0..self.slots.len()).filter(|slot| is(&self.slots[*slot]) && !self.ruined.contains(slot)).collect()
     }
 
-    /// A process is in a view: what its directory lost does not matter any more, and a cell that died was founded again.
+    /// Handles a process's view. Its directory's loss does not matter any more, and a dead cell is founded again.
     pub(crate) fn note_founding(&mut self, slot: usize, instance: u64) {
         let twin_of = self.settings.twins.iter().find(|(who, _)| *who == slot);
-        // A process whose directory was emptied a moment ago has not written it again yet.
+        // A process whose directory was just emptied has not restored it yet.
         let is_written = slot >= self.settings.founders || self.slots[slot].app.record.instance() == instance;
         if twin_of.is_none() && is_written {
             self.slots[slot].damaged = false;

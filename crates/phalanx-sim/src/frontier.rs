@@ -1,5 +1,5 @@
-//! Plans beyond what the core stands today: ordinary plans, each with one class of faults that is known to break a promise.
-//! Every property is judged as ever.
+//! Frontier plans: ordinary plans with one class of faults that is known to break a promise today. Every property is
+//! evaluated as usual.
 
 use phalanx_core::rng::Rng;
 
@@ -8,17 +8,17 @@ use crate::plan::Plan;
 use crate::swarm::index;
 use crate::unequal::{break_rules, draw_all};
 
-/// A class of faults that today's core does not stand.
+/// A class of faults that today's core does not survive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// What must be the same at all members is not.
+    /// Settings that must be equal at all members are not.
     Unequal,
-    /// A minority of the processes, or all of them, are late with every turn.
+    /// A minority of the processes, or all of them, are late in every event-loop iteration.
     Late,
 }
 
 impl Class {
-    /// All of them.
+    /// All classes.
     pub const ALL: [Self; 2] = [Self::Unequal, Self::Late];
 
     /// Its name in the counters.

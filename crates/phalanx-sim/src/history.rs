@@ -1,41 +1,41 @@
-//! The operations of a run as histories, for checkers that know nothing of traces.
+//! The operations of a run as histories, for checkers that do not read traces.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use phalanx_trace::{Action, Event, Outcome, Trace};
 use serde::Serialize;
 
-/// One operation on one object, by one process, from question to answer.
+/// An operation of one process on one object, from its invocation to its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Operation {
-    /// The group. Its number is never used again, so its objects begin and end with it.
+    /// The group. Its number is never reused, so its objects begin and end with it.
     pub group: u32,
     /// "register", "lock" or "bank".
     pub object: &'static str,
     /// Which register or lock.
     pub number: u32,
-    /// The incarnation of the process that asked.
+    /// The incarnation of the invoking process.
     pub process: u64,
-    /// "read", "write", "cas"; "acquire", "release"; "transfer". And "leave": from then on, or earlier, the process is
-    /// in a view of the group no more, so that it loses the lock.
+    /// "read", "write", "cas"; "acquire", "release"; "transfer"; and "leave": from then on, or earlier, the process is
+    /// no longer in a view of the group, so it loses the lock.
     pub action: &'static str,
-    /// What was written; the token that was given back; how much was moved.
+    /// The written value, the returned token, or the moved amount.
     pub value: u64,
-    /// What a compare-and-swap expected.
+    /// The expected value of a compare-and-swap.
     pub expected: u64,
-    /// When it was asked, in virtual nanoseconds.
+    /// Time of the invocation, in virtual nanoseconds.
     pub call_ns: u64,
-    /// When it was answered. `None`: it may have happened, or not.
+    /// Time of the answer. `None`: the operation may have happened, or not.
     pub return_ns: Option<u64>,
     /// "value", "done", "granted", "held", "nothing".
     pub outcome: Option<&'static str>,
     /// The value read, or the token of a lock.
     pub told: u64,
-    /// Who holds a lock that was refused.
+    /// The holder of a lock that was refused.
     pub holder: u64,
 }
 
-/// All operations of a run that happened or may have happened, in the order in which they were asked.
+/// All operations of a run that happened or may have happened, in the order of their invocations.
 pub(crate) fn operations<'a>(traces: impl Iterator<Item = &'a Trace> + Clone) -> Vec<Operation> {
     let mut operations: Vec<Operation> = traces.clone().flat_map(of_process).collect();
     let leaves = leaves(traces, &operations);
@@ -71,7 +71,7 @@ fn of_process(trace: &Trace) -> Vec<Operation> {
     kept.map(|(_, one)| one).collect()
 }
 
-/// The generation of the instance in which the groups of a cell view were made, if the record tells of one.
+/// The generation of the instance in which the groups of a cell view were founded, if the record has it.
 fn first_generation(event: &Event) -> Option<u32> {
     let instance = match event {
         Event::CellView { instance, .. } => instance,
@@ -81,7 +81,8 @@ fn first_generation(event: &Event) -> Option<u32> {
     u32::try_from(instance >> 48).ok()
 }
 
-/// A number of its own for each group of a cell that was founded again: that begins to number its groups anew.
+/// A number of its own for each group of a cell that was founded again, because such a cell numbers its groups from the
+/// beginning.
 fn numbered(group: u32, generation: u32) -> u32 {
     group + generation.saturating_sub(1) * 1_000_000
 }
@@ -110,10 +111,11 @@ fn answer(one: &mut Operation, outcome: Outcome, at_ns: u64) {
     (one.return_ns, one.outcome, one.told, one.holder) = (Some(at_ns), Some(text), told, holder);
 }
 
-/// When each process that ever asked for a lock was first known to have gone with a view, once for each such view.
+/// For each process that ever requested a lock: the first evidence that it was out of the view, once for each such
+/// view.
 fn leaves<'a>(traces: impl Iterator<Item = &'a Trace>, operations: &[Operation]) -> Vec<Operation> {
     let mut gone: BTreeMap<(u32, u64, u64), u64> = BTreeMap::new();
-    // By group and view: its members, and when it was installed first.
+    // Members and first installation, by group and view.
     let mut views: BTreeMap<(u32, u64), (&[u64], u64)> = BTreeMap::new();
     for trace in traces {
         let mut first = 0;
@@ -128,7 +130,8 @@ fn leaves<'a>(traces: impl Iterator<Item = &'a Trace>, operations: &[Operation])
             }
         }
     }
-    // Who was cut off with the whole group is in no list of those that left, where the group goes on through another one.
+    // A process that was cut off with the whole group is in no list of leavers, if the group continues through another
+    // one.
     for ((before, after), (members, at_ns)) in views.iter().zip(views.iter().skip(1)).map(|(u, w)| ((u, w.0), *w.1)) {
         if before.0.0 == after.0 {
             for who in before.1.0.iter().filter(|who| !members.contains(who)) {

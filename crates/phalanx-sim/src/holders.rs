@@ -1,6 +1,7 @@
-//! Messages whose only holders die: packets of one member are lost towards all but a few, those few make uniform messages of
-//! them or on them, and then exactly these few crash. What any of them delivered as uniform, those who have never seen it must
-//! deliver, so nobody may have. The members left are a quorum.
+//! Messages whose only holders die. Packets of one member are lost at all but a few others. These few make them
+//! uniform, or send uniform messages that depend on them, and then exactly these few crash. If any of them delivered
+//! such a message as uniform, the others, which have never seen it, would have to deliver it. So none may have. The
+//! remaining members are a quorum.
 
 use std::collections::BTreeSet;
 
@@ -17,32 +18,32 @@ use crate::result::add_to;
 use crate::swarm::index;
 use crate::world::World;
 
-/// How often the messages of a fault go out while it lasts.
+/// Number of times that messages of a fault are sent while it lasts.
 const TICKS: u64 = 6;
-/// The same, where a token is to pass first: that may need a second try.
+/// The same if a token must pass first, which may need a second try.
 const PASS_TICKS: u64 = 12;
-/// Further ones in a plan with a narrower one.
+/// Additional faults in a plan with a narrower one.
 const MORE: u64 = 4;
-/// Abcasts at once of who is to be given the token.
+/// Abcasts sent at once by the member that is to receive the token.
 const BURST: usize = 12;
 
-/// One of these faults in force.
+/// A fault of this kind in force.
 #[derive(Clone, Debug)]
 pub(crate) struct Holders {
     what: Holding,
     group: GroupId,
-    /// Whose packets are lost, and then the others that have them.
+    /// The member whose packets are lost, then the others that have them.
     slots: Vec<usize>,
-    /// Group members that have not.
+    /// Group members that do not have them.
     lacking: Vec<usize>,
-    /// The packet space of the group view, and how often its token had passed.
+    /// The packet space of the group view, and the number of passes of its token.
     tenure: Option<(u32, u32)>,
     since_ns: u64,
     ticks: u64,
 }
 
 impl Holders {
-    /// From one of its ticks to the next, if it lasts so long.
+    /// Time between two ticks of a fault of this duration.
     pub(crate) fn gap_ns(&self, lasts_ns: u64) -> u64 {
         lasts_ns / (1 + if self.what == Holding::Pass { PASS_TICKS } else { TICKS })
     }
@@ -63,7 +64,7 @@ pub(crate) fn add_holders(rng: &mut Rng, plan: &mut Plan) {
             back_ns: rng.chance_ppm(800_000).then(|| 10 * MS + rng.below(2 * SECOND)),
         };
         let from_ns = 3 * SECOND + rng.below(plan.heal_ns - 5 * SECOND);
-        // Right after a view change streams and orders begin anew.
+        // Right after a view change, streams and orders begin anew.
         let inside = rng.chance_ppm(200_000);
         let aim = if inside { Aim::Inside { busy: Busy::Flush, from_ns, after_ns: 50 * MS } } else { Aim::At(from_ns) };
         let trips = 6 * (plan.weather.base_ns + plan.weather.jitter_ns);
@@ -71,8 +72,8 @@ pub(crate) fn add_holders(rng: &mut Rng, plan: &mut Plan) {
     }
 }
 
-/// Makes some of these faults narrower, from a generator of their own: the loss begins with one packet that matters. Few of
-/// them find who can be done without, so such a plan has more of them.
+/// Makes some of these faults narrower, from a generator of their own: the loss begins with one specific packet. Few of
+/// them find a process that the cell can do without, so such a plan has more of them.
 pub(crate) fn sharpen_holders(rng: &mut Rng, plan: &mut Plan) {
     let mut more = Vec::new();
     for fault in &mut plan.faults {
@@ -82,7 +83,7 @@ pub(crate) fn sharpen_holders(rng: &mut Rng, plan: &mut Plan) {
             Holding::EarlierOrders if rng.chance_ppm(500_000) => {
                 *what = Holding::Pass;
                 fault.lasts_ns *= 2;
-                // A fifth of these abcasts may be the holder's own, and the pass comes with the last of them.
+                // Up to a fifth of these abcasts may be the holder's own, and the pass comes with the last of them.
                 plan.token_tally = 5 * (1 + rng.below(3));
             }
             _ => continue,
@@ -99,7 +100,7 @@ pub(crate) fn sharpen_holders(rng: &mut Rng, plan: &mut Plan) {
 }
 
 impl World {
-    /// Loses a member's packets towards all but some; `None`: it meets nobody, or too few would be left.
+    /// Loses a member's packets at all but some others; `None`: it affects no process, or too few would remain.
     pub(crate) fn begin_holders(
         &mut self,
         fault: usize,
@@ -120,7 +121,7 @@ impl World {
                 slots.push(other);
             }
         }
-        // Where others build on what is lost there must be one.
+        // If other processes build on the lost messages, there must be one.
         let alone = slots.len() == 1 && !matches!(what, Holding::Own | Holding::OwnPast | Holding::Orders);
         if alone || !self.can_do_without(&slots[1..], slots[0]) {
             return None;
@@ -143,7 +144,7 @@ impl World {
         Some(Holders { what, group, slots, lacking, tenure, since_ns: self.now_ns, ticks: 0 })
     }
 
-    /// Messages go out on which, or in which, what is lost is needed.
+    /// Sends messages that depend on the lost ones, or that are lost.
     pub(crate) fn tick_holders(&mut self, fault: usize, holders: &mut Holders) {
         holders.ticks += 1;
         let (source, group) = (holders.slots[0], holders.group);
@@ -171,7 +172,7 @@ impl World {
                 if holders.ticks <= TICKS / 2 {
                     self.multicast_bytes(source, group, lost, false, 0, length);
                 } else {
-                    // What was lost stays so; what is new arrives.
+                    // Lost packets stay lost; new ones arrive.
                     self.net.end_learning(fault);
                     self.multicast_bytes(source, group, order, true, 0, length);
                 }
@@ -182,7 +183,7 @@ impl World {
                 }
             }
             Holding::EarlierOrders => {
-                // What the first holder orders is lost; then another one of the few becomes the holder.
+                // Announcements of the first holder are lost; then another one of the few becomes the holder.
                 let first = holders.lacking[0];
                 self.multicast_bytes(first, group, Order::Total, true, 0, length);
                 for _ in 0..BURST {
@@ -194,7 +195,8 @@ impl World {
             }
             Holding::FirstOfPast => {
                 if holders.ticks == 1 {
-                    // Too long for one packet together: one reaches all and is soon known to be stable, the next does not.
+                    // The two do not fit into one packet. One reaches all and is soon known to be stable; the other
+                    // does not.
                     let (spared, lost, long) = (order(&mut self.rng), order(&mut self.rng), self.most_of_a_packet());
                     self.multicast_bytes(source, group, spared, true, 0, long);
                     self.multicast_bytes(source, group, lost, false, 0, long);
@@ -208,8 +210,9 @@ impl World {
                 self.multicast_bytes(builds_on, group, Order::Total, true, 0, length);
             }
             Holding::Pass => {
-                // The holder counts anew after so many of its own; then it is another one who sends most. The last that it
-                // counts is its own, which is ordered already: the pass is in a packet without orders.
+                // The holder counts anew after this many of its own abcasts, and then another member sends most. The
+                // last one it counts is its own, which is ordered already. So the pass is in a packet without
+                // announcements.
                 let (who, abcasts) = [(source, tally / 5), (source, tally), (builds_on, tally - tally / 5)]
                     [(holders.ticks % 3) as usize];
                 for _ in 0..abcasts {
@@ -225,13 +228,13 @@ impl World {
         before.zip(now).is_some_and(|(before, now)| before.0 == now.0 && before.1 < now.1)
     }
 
-    /// Bytes of a message that fits in a packet of anybody, but not twice.
+    /// Length of a message of which one fits in any packet, but not two.
     fn most_of_a_packet(&self) -> u64 {
         let own = self.settings.unequal.iter().map(|own| own.packet_bytes);
         u64::from(own.chain([self.settings.packet_bytes]).min().unwrap_or_default()) * 2 / 3
     }
 
-    /// Before the packets of a process are carried: those that tell of a pass may be the first that are lost.
+    /// Called before the packets of a process are carried: those that announce a pass may be the first that are lost.
     pub(crate) fn look_at_passes(&mut self, index: usize) {
         let Some(node) = self.slots[index].node.as_ref() else { return };
         for (space, tenure) in node.process().tenures() {
@@ -239,21 +242,21 @@ impl World {
         }
     }
 
-    /// Who holds the token of a group, as far as a process has heard.
+    /// The token holder of a group, as far as a process has heard.
     fn holder_of(&self, slot: usize, group: GroupId) -> Option<usize> {
         let streams = self.slots[slot].node.as_ref()?.process().streams();
         let holder = streams.into_iter().rfind(|stream| stream.group == group)?.orders?;
         self.slots.iter().position(|slot| slot.name == holder)
     }
 
-    /// The packet space of a process's view of a group, and how often its token passed as far as it has heard.
+    /// The packet space of a process's view of a group, and the number of passes of its token as far as it has heard.
     fn tenure_of(&self, slot: usize, group: GroupId) -> Option<(u32, u32)> {
         let process = self.slots[slot].node.as_ref()?.process();
         let views = process.streams().into_iter().zip(process.tenures());
         views.filter(|(stream, _)| stream.group == group).map(|(_, tenure)| tenure).last()
     }
 
-    /// Exactly the few crash, if the cell can still do without them; counts what died with them.
+    /// Crashes exactly the few, if the cell can still do without them; counts what was lost with them.
     pub(crate) fn end_holders(&mut self, holders: &Holders, back_ns: Option<u64>) {
         let alive: Vec<usize> = holders.slots.iter().copied().filter(|slot| self.slots[*slot].runs()).collect();
         let spare = alive.split_last().is_some_and(|(last, others)| self.can_do_without(others, *last));
@@ -269,7 +272,8 @@ impl World {
         }
     }
 
-    /// The uniform messages that only these processes can deliver: they sent, or would have ordered, them on what is lost.
+    /// Number of uniform messages that only these processes can deliver: they sent them, or would have ordered them, on
+    /// top of what is lost.
     fn lost_with(&self, holders: &Holders) -> u64 {
         let uniform = |slot: usize, ordered: bool| -> u64 {
             let Some(trace) = self.slots[slot].app.traces.last() else { return 0 };
@@ -294,7 +298,7 @@ impl World {
         }
     }
 
-    /// A group the slot is in, and the slots of its members in rank order.
+    /// A group of the slot, and the slots of its members in rank order.
     pub(crate) fn group_of(&self, slot: usize) -> Option<(GroupId, Vec<usize>)> {
         let mut groups = self.slots[slot].app.groups.iter();
         let (id, group) = groups.find(|(_, group)| group.view > 0 && group.members.len() > 1)?;

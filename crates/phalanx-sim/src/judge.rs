@@ -1,4 +1,4 @@
-//! The checker's report, as violations and counts of a seed.
+//! Converts the checker's report into violations and counts of a seed.
 
 use std::fmt::Write;
 
@@ -8,11 +8,11 @@ use crate::campaign::Draw;
 use crate::result::{Counters, Violation};
 use crate::timeline::Proofs;
 
-/// What the checker found broken, at the time of the last record that proves it.
+/// The checker's violations, at the time of the last record that proves each.
 pub(crate) fn violations(report: &Report) -> Vec<Violation> {
     let broken = report.properties.iter().filter(|property| property.violations > 0);
     let each = broken.flat_map(|property| property.first.iter().map(move |first| (property, first)));
-    // Nobody knows whether it held.
+    // A search that was given up proves nothing, so it counts as a violation.
     let given_up = report.properties.iter().filter(|property| property.given_up > 0).map(|property| Violation {
         code: property.property.code().to_owned(),
         at_ns: 0,
@@ -39,7 +39,7 @@ pub(crate) fn proofs(report: &Report, code: &str) -> Proofs {
     evidence.map(|evidence| (evidence.file.clone(), evidence.index)).collect()
 }
 
-/// Adds how often each property was put to the test.
+/// Adds the number of times each property was put to the test.
 pub(crate) fn count(report: &Report, counters: &mut Counters) {
     counters.cell_views = report.stats.cell_views as u64;
     counters.group_views = report.stats.group_views as u64;
@@ -57,14 +57,14 @@ pub(crate) fn count(report: &Report, counters: &mut Counters) {
     }
 }
 
-/// Properties that many seeds never put to the test, though plans of that kind could.
+/// Properties that a campaign never put to the test, though plans of that kind could.
 pub(crate) fn never_checked(totals: &Counters, draw: Draw) -> Vec<String> {
-    // With paths broken in part, V14 stands for the properties of a cell that is whole.
+    // With partly broken paths, V14 replaces the properties of a whole cell.
     let beyond: &[Property] = match draw {
         Draw::Partial => &[Property::V1, Property::V2, Property::V5, Property::V10, Property::V13],
         Draw::Swarm | Draw::Mild(_) | Draw::Frontier => &[Property::V14],
     };
-    // Members of simulated cells make no calls: those have a simulation of their own.
+    // Members of simulated cells make no calls; those have a simulation of their own.
     let is_of_calls = |property: &&Property| Property::OF_CALLS.contains(property);
     let within = Property::ALL.iter().filter(|property| !beyond.contains(property) && !is_of_calls(property));
     let codes = within.map(|property| property.code());
@@ -72,7 +72,7 @@ pub(crate) fn never_checked(totals: &Counters, draw: Draw) -> Vec<String> {
     never.map(str::to_owned).collect()
 }
 
-/// A record's text begins with its time in seconds.
+/// The time with which a record's text begins, in seconds.
 fn at_ns(evidence: &Evidence) -> Option<u64> {
     let (seconds, rest) = evidence.text.split_once('.')?;
     let nanos = rest.split(' ').next()?;

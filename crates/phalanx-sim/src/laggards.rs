@@ -1,4 +1,4 @@
-//! Applications that take nothing for long, in cells whose policy is to go on without them.
+//! Applications that take nothing for long, in cells whose policy is to expel slow members.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use crate::fault::{Aim, Fault, Kind, Role};
 use crate::plan::{MS, Plan, SECOND};
 use crate::swarm::index;
 
-/// How long a member may hold others back in this seed; `None`: for ever. Mild seeds take part: nobody is slow there,
-/// and so nobody may be taken for it.
+/// Draws how long a member may hold others back; `None`: for ever. Mild seeds take part: no member is slow in them, so
+/// none may be taken for slow.
 pub(crate) fn draw_expel_after(rng: &mut Rng) -> Option<Duration> {
     rng.chance_ppm(300_000).then(|| Duration::from_millis(1000 + rng.below(3000)))
 }
 
-/// Lets applications of `plan` take nothing for longer than the others bear, and makes windows small, so that they come
-/// to wait for it.
+/// Lets applications of `plan` take nothing for longer than is tolerated, and makes windows small, so that the others
+/// wait for them.
 pub(crate) fn add_laggards(rng: &mut Rng, plan: &mut Plan) {
     if plan.expel_after.is_none() || plan.mild {
         return;

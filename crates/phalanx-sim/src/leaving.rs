@@ -1,4 +1,4 @@
-//! Processes that leave gracefully at the worst moment: while states are given, and while somebody says nothing.
+//! Graceful leaves at the worst moment: during state transfers, and while another member is silent.
 
 use phalanx_core::rng::Rng;
 
@@ -6,7 +6,7 @@ use crate::fault::{Aim, Busy, Fault, Kind, Role, Shape};
 use crate::plan::{MS, Plan, SECOND};
 use crate::swarm::index;
 
-/// Adds departures to some seeds: beside transfers, and beside members that are stopped, cut off, deaf or mute.
+/// Adds leaves to some seeds: beside transfers, and beside members that are stopped, cut off, deaf or mute.
 pub(crate) fn add_leaving(rng: &mut Rng, plan: &mut Plan) {
     if !rng.chance_ppm(150_000) || plan.mild || plan.members < 3 {
         return;
@@ -23,7 +23,7 @@ pub(crate) fn add_leaving(rng: &mut Rng, plan: &mut Plan) {
     }
 }
 
-/// A member leaves a group and comes again, with state; while that is under way, `who` leaves the cell.
+/// A member leaves a group and rejoins it with state; while that is under way, `who` leaves the cell.
 pub(crate) fn leave_in_transfer(rng: &mut Rng, plan: &mut Plan, at_ns: u64, who: Role) {
     let regroup = Kind::Regroup(Role::Slot(index(rng, plan.members)));
     plan.faults.push(Fault { aim: Aim::At(at_ns), kind: regroup, lasts_ns: 0 });
@@ -31,7 +31,7 @@ pub(crate) fn leave_in_transfer(rng: &mut Rng, plan: &mut Plan, at_ns: u64, who:
     plan.faults.push(Fault { aim, kind: Kind::Leave { role: who, back_ns: back_ns(rng) }, lasts_ns: 0 });
 }
 
-/// One member says nothing for 0.3 to 3 s, and `leavers` others leave meanwhile.
+/// One member is silent for 0.3 to 3 s, and `leavers` others leave meanwhile.
 pub(crate) fn leave_beside_silence(rng: &mut Rng, plan: &mut Plan, at_ns: u64, leavers: usize) {
     let first = index(rng, plan.members);
     let silent = Role::Slot(first);

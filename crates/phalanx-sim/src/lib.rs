@@ -1,8 +1,8 @@
-//! Whole cells in one thread. One seed decides everything: network, clocks, faults, workload. The processes are
-//! the shipped ones, with the shipped turn loop, core and seal; what they deliver is judged by the checker.
+//! Whole cells in one thread. One seed decides everything: network, clocks, faults, workload. The processes are the
+//! shipped ones, with the shipped event loop, core and seal. The checker evaluates what they deliver.
 //!
-//! [`campaign`] runs many seeds on all cores; [`run_seed`] one; [`Cell`] lets a test write a story by hand.
-//! `docs/simulator.md` tells what is simulated and how to read a failed seed.
+//! [`campaign`] runs many seeds on all cores, and [`run_seed`] one. With [`Cell`] a test scripts a story by hand.
+//! `docs/simulator.md` describes what is simulated and how to read a failed seed.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

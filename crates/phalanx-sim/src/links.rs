@@ -1,11 +1,11 @@
-//! Which links a fault is about.
+//! Resolves the links of a fault.
 
 use crate::fault::{Reach, Shape};
 use crate::network::Weather;
 use crate::world::World;
 
 impl World {
-    /// The directed links a change of weather reaches; `None`: it meets nobody.
+    /// The directed links that a change of weather affects; `None`: none.
     pub(crate) fn links_reached(&mut self, reach: Reach) -> Option<Vec<(usize, usize)>> {
         let n = self.slots.len();
         Some(match reach {
@@ -21,7 +21,7 @@ impl World {
         })
     }
 
-    /// The directed links a cut takes; `None`: it meets nobody, or the two ends are one.
+    /// The directed links that a cut affects; `None`: none, or its two ends are one process.
     pub(crate) fn links_of(&mut self, shape: Shape) -> Option<Vec<(usize, usize)>> {
         let n = self.slots.len();
         let links = all_links(n).into_iter();
@@ -71,7 +71,7 @@ impl World {
         }
     }
 
-    /// Two processes of one machine have no network between them.
+    /// Sets the weather of links, except between processes of one machine, which have no network between them.
     pub(crate) fn set_weather(&mut self, links: &[(usize, usize)], weather: Weather) {
         for (from, to) in links {
             let local = self.slots[*from].host == self.slots[*to].host;
@@ -86,7 +86,7 @@ pub(crate) fn all_links(n: usize) -> Vec<(usize, usize)> {
     (0..n).flat_map(pairs).collect()
 }
 
-/// Links for people.
+/// Describes links for people.
 pub(crate) fn describe(links: &[(usize, usize)]) -> String {
     let shown: Vec<String> = links.iter().take(12).map(|(from, to)| format!("{from}>{to}")).collect();
     let more = links.len().saturating_sub(shown.len());

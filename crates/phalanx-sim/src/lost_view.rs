@@ -1,6 +1,6 @@
-//! Views that are lost with those that know them: a member is cut off until the others leave it out; whoever installs the view
-//! without it first is heard by nobody but the one that was left out, and then crashes. The others must find the view again, and
-//! for that they may need the one that was left out: it must not have been told.
+//! Views that are lost with those that know them. A member is cut off until the others exclude it. From then on, only
+//! the excluded member hears the first process that installs the view without it, and that process crashes. The others
+//! must recover the view. For that they may need the excluded member, so it must not have been notified yet.
 
 use phalanx_core::rng::Rng;
 use phalanx_core::{CellView, Incarnation};
@@ -10,12 +10,12 @@ use crate::plan::{MS, Plan, SECOND};
 use crate::swarm::index;
 use crate::world::World;
 
-/// One of these faults in force.
+/// A fault of this kind in force.
 #[derive(Clone, Debug)]
 pub(crate) struct LostView {
     left_out: usize,
     incarnation: Incarnation,
-    /// Those that know the view without it.
+    /// Processes that know the view without it.
     know: Vec<usize>,
     /// Links cut now.
     cut: Vec<(usize, usize)>,
@@ -36,7 +36,7 @@ pub(crate) fn add_lost_views(rng: &mut Rng, plan: &mut Plan) {
 }
 
 impl World {
-    /// Cuts a member off; `None`: it meets nobody, too few would be left, or another such fault is in force.
+    /// Cuts a member off. False: it affects no process, too few would remain, or another such fault is in force.
     pub(crate) fn begin_lost_view(&mut self, role: Role) -> bool {
         let Some(slot) = self.resolve(role).filter(|_| self.lost_view.is_none()) else { return false };
         let member = self.last_view().is_some_and(|view| {
@@ -57,7 +57,7 @@ impl World {
         true
     }
 
-    /// A process installed a view. What it says of it has not left it yet.
+    /// Handles a process's installation of a view, before its announcements leave it.
     pub(crate) fn look_at_lost_view(&mut self, slot: usize, view: &CellView) {
         let Some(mut lost) = self.lost_view.take() else { return };
         let leaves_out = view.members.iter().all(|m| m.incarnation != lost.incarnation);
@@ -72,7 +72,7 @@ impl World {
         self.lost_view = Some(lost);
     }
 
-    /// Whoever alone knows the view crashes, if the others can do without it.
+    /// Crashes the only process that knows the view, if the others can do without it.
     pub(crate) fn end_lost_view(&mut self, back_ns: Option<u64>) {
         let Some(lost) = self.lost_view.take() else { return };
         if let [slot] = *lost.know.as_slice()
@@ -86,7 +86,7 @@ impl World {
         self.mend_links(&lost.cut);
     }
 
-    /// The fault ends without a crash.
+    /// Ends the fault without a crash.
     pub(crate) fn forget_lost_view(&mut self) {
         if let Some(lost) = self.lost_view.take() {
             self.mend_links(&lost.cut);

@@ -1,7 +1,7 @@
-//! Memory that processes of one host share, as `phalanx_driver::shm` promises it: each process owns a segment with a
-//! ring for each class, writes there once for all who read it and waits for nobody; a reader that is overtaken loses
-//! what it had not read. Attaching, tokens, places and what ends them follow the driver step by step; memory itself is
-//! a list, and time and chance come from outside.
+//! Memory that processes of one host share, with the promises of `phalanx_driver::shm`. Each process owns a segment
+//! with a ring for each class. It writes once for all readers and waits for none; a reader that is overtaken loses what
+//! it had not read. Attaching, tokens, places and their ends follow the driver step by step. The memory itself is a
+//! list, and time and chance come from outside.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -16,46 +16,47 @@ use crate::result::add_to;
 /// How the processes of a host share memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemorySettings {
-    /// The ring of each class, in bytes.
+    /// Size of the ring of each class, in bytes.
     pub ring_bytes: usize,
-    /// Until a record is seen, at most, in nanoseconds; drawn for each record and for each reader.
+    /// The longest time until a record is visible, in nanoseconds; drawn for each record and reader.
     pub latency_ns: u64,
-    /// A process attaches a new neighbour later than with the view, per million: up to seconds, or never.
+    /// Probability in a million that a process attaches a new neighbour later than with the view: up to seconds, or
+    /// never.
     pub late_ppm: u32,
-    /// A newly attached reader begins too early, per million: what was written for others, and for earlier lives of its
-    /// process, reaches it.
+    /// Probability in a million that a newly attached reader begins too early. It then reads records for others, and
+    /// for earlier incarnations of its process.
     pub stale_ppm: u32,
-    /// Memory passes where the network is cut.
+    /// Whether memory carries packets where the network is cut.
     pub bridges: bool,
 }
 
 impl MemorySettings {
-    /// Quick, large and without faults.
+    /// Fast, large and without faults.
     pub const FINE: Self = Self { ring_bytes: 1 << 20, latency_ns: 2_000, late_ppm: 0, stale_ppm: 0, bridges: false };
 }
 
-/// What one process writes for its neighbours. Readers keep it after its owner's death.
+/// The segment of one process, written for its neighbours. Readers keep it after its owner's death.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    /// The life it speaks for.
+    /// The incarnation of its owner.
     token: u64,
-    /// Whom its owner wants to reach, by place.
+    /// Processes that its owner wants to reach, by place.
     readers: [u64; LINKS_MAX],
-    /// Whom its owner reads, at the same places.
+    /// Processes that its owner reads, at the same places.
     reads: [u64; LINKS_MAX],
     rings: [Ring; 2],
-    /// Its owner has ended.
+    /// Whether its owner has ended.
     orphaned: bool,
 }
 
 #[derive(Debug)]
 struct Ring {
     capacity_bytes: u64,
-    /// What is not overwritten, oldest first.
+    /// Records not overwritten, oldest first.
     records: VecDeque<Record>,
-    /// The number of the oldest, counted from the first ever.
+    /// Number of the oldest record, counted from the first ever.
     first: u64,
-    /// Where the next record begins, in bytes since the first ever.
+    /// Position of the next record, in bytes since the first ever.
     tail_bytes: u64,
     visible_ns: u64,
 }
@@ -68,22 +69,22 @@ struct Record {
     bytes: Rc<[u8]>,
 }
 
-/// One process's side of it: its segment, and its links to those of others.
+/// One process's part of the shared memory: its segment, and its links to those of others.
 #[derive(Debug)]
 pub(crate) struct Memory {
     own: Rc<RefCell<Segment>>,
     token: u64,
     links: Vec<Option<Link>>,
     next_place: usize,
-    /// Who is read first.
+    /// Index of the link that is read first.
     turn: usize,
-    /// Where those receive that read this process's segment, and their places.
+    /// Addresses of the processes that read this segment, and their places.
     reached: [BTreeMap<SocketAddr, usize>; 2],
-    /// Grows when somebody is reached that was not, or no more.
+    /// Grows when a process becomes reachable, or no longer is.
     version: u64,
-    /// Overtaken, per million records looked at.
+    /// Probability of being overtaken, in a million records read.
     pub(crate) lapped_ppm: u32,
-    /// What this process writes is seen later by up to so much.
+    /// Bound on the additional delay of this process's records.
     pub(crate) lag_ns: u64,
     counts: BTreeMap<String, u64>,
     rng: Rng,
@@ -91,17 +92,17 @@ pub(crate) struct Memory {
 
 #[derive(Debug)]
 struct Link {
-    /// The life that is meant.
+    /// The expected incarnation.
     token: u64,
     addresses: [SocketAddr; 2],
     foreign: Rc<RefCell<Segment>>,
-    /// The place it gave this process.
+    /// The place that it gave this process.
     place: Option<usize>,
     /// Numbers of the next records.
     cursors: [u64; 2],
-    /// Records before these numbers are taken whoever they were for.
+    /// Records before these numbers are taken even if they were for others.
     stale_until: [u64; 2],
-    /// So many records too early the reading begins.
+    /// Number of records by which the reading begins too early.
     stale: u64,
     reads: bool,
     latency_ns: u64,
@@ -135,7 +136,7 @@ impl Ring {
 }
 
 impl Segment {
-    /// Names the process at a place, and takes back what was said there about whom the owner reads.
+    /// Assigns a place to a process, and clears the earlier entry about whom the owner reads there.
     fn set_reader(&mut self, place: usize, token: u64) {
         self.readers[place] = token;
         self.reads[place] = 0;
@@ -167,7 +168,7 @@ impl Memory {
         }
     }
 
-    /// A life of this process begins: nobody is attached any more.
+    /// Begins an incarnation of this process: no neighbour is attached.
     pub(crate) fn begin_incarnation(&mut self, token: u64) {
         let mut own = self.own.borrow_mut();
         for (place, _) in self.links.iter().enumerate().filter(|(_, link)| link.is_some()) {
@@ -180,12 +181,13 @@ impl Memory {
         self.reach();
     }
 
-    /// What others must hold to read it.
+    /// The segment, for readers.
     pub(crate) fn segment(&self) -> Rc<RefCell<Segment>> {
         Rc::clone(&self.own)
     }
 
-    /// Tries to reach a process through its segment. False: it speaks for another life, or there is no place left.
+    /// Tries to reach a process through its segment. False: the segment belongs to another incarnation, or no place is
+    /// left.
     pub(crate) fn attach(
         &mut self,
         peer: &MemberInfo,
@@ -225,7 +227,7 @@ impl Memory {
         true
     }
 
-    /// Has the reading of a process that is not read yet begin with what it writes then.
+    /// Makes the reading of a process that is not read yet begin with its next record.
     pub(crate) fn begin_at_the_end(&mut self, token: u64) {
         for link in self.links.iter_mut().flatten().filter(|link| link.token == token) {
             link.stale = 0;
@@ -244,7 +246,7 @@ impl Memory {
         self.reach();
     }
 
-    /// Looks what the others did since the last time.
+    /// Processes what the others did since the last call.
     pub(crate) fn settle(&mut self) {
         let mut changed = false;
         for (place, link) in self.links.iter_mut().enumerate() {
@@ -268,22 +270,22 @@ impl Memory {
         }
     }
 
-    /// The place of whoever is reached at this address, if anybody is.
+    /// The place of the process that is reached at this address, if any.
     pub(crate) fn place_at(&self, class: TrafficClass, address: &SocketAddr) -> Option<usize> {
         self.reached[class as usize].get(address).copied()
     }
 
-    /// Nobody is reached through it.
+    /// Whether no process is reached through it.
     pub(crate) fn is_idle(&self) -> bool {
         self.reached[0].is_empty()
     }
 
-    /// Where whoever is at this place receives data.
+    /// The address at which the process of this place receives data.
     pub(crate) fn address_of(&self, place: usize) -> Option<SocketAddr> {
         Some(self.links.get(place)?.as_ref()?.addresses[TrafficClass::Data as usize])
     }
 
-    /// Whether what this process writes now reaches the life `token`.
+    /// Whether records written now reach the incarnation `token`.
     pub(crate) fn reaches(&self, token: u64) -> bool {
         self.links.iter().flatten().any(|link| link.reads && link.token == token)
     }
@@ -299,17 +301,17 @@ impl Memory {
         self.count("records", 1);
     }
 
-    /// When the first unread record can be seen.
+    /// Time at which the first unread record becomes visible.
     pub(crate) fn next_ns(&self) -> Option<u64> {
         self.links.iter().flatten().filter_map(Link::next_ns).min()
     }
 
-    /// Another one is read first from now on.
+    /// Changes which link is read first.
     pub(crate) fn rotate(&mut self) {
         self.turn = (self.turn + 1) % self.links.len().max(1);
     }
 
-    /// Takes the next record of `class` that can be seen at `now_ns`.
+    /// Takes the next record of `class` that is visible at `now_ns`.
     pub(crate) fn take(&mut self, now_ns: u64, class: TrafficClass) -> Option<Rc<[u8]>> {
         let first = self.turn.min(self.links.len());
         for index in (first..self.links.len()).chain(0..first) {
@@ -364,7 +366,7 @@ impl Memory {
         None
     }
 
-    /// Its owner has ended: others may go on reading.
+    /// Marks that its owner has ended; others may go on reading.
     pub(crate) fn orphan(&self) {
         self.own.borrow_mut().orphaned = true;
     }
@@ -379,14 +381,14 @@ impl Memory {
 }
 
 impl Link {
-    /// True: whether it reads this process's segment changed.
+    /// Returns whether the reading of this process's segment changed.
     fn settle(&mut self, index: usize, token: u64, own: &RefCell<Segment>) -> bool {
         let foreign = self.foreign.borrow();
         let lives = foreign.token == self.token;
         let place = foreign.readers.iter().position(|reader| *reader == token).filter(|_| lives);
         if place != self.place || !lives {
             self.place = place;
-            // Where reading begins is settled before the other is told that it may write.
+            // The start of the reading is fixed before the other process learns that it may write.
             self.stale_until = [0, 1].map(|class: usize| foreign.rings[class].end());
             self.cursors = [0, 1].map(|class: usize| {
                 let ring = &foreign.rings[class];
@@ -414,13 +416,13 @@ impl Link {
     }
 }
 
-/// Places in a segment: a bit each.
+/// Places in a segment: one bit each.
 pub(crate) const LINKS_MAX: usize = 64;
 
 /// Length and readers of a record.
 const RECORD_BYTES: u64 = 16;
 
-/// From one core's write to another one's read, at least.
+/// The least time from one core's write to another one's read.
 const LATENCY_MIN_NS: u64 = 200;
 
 #[cfg(test)]

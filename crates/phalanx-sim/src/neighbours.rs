@@ -1,5 +1,5 @@
-//! What the runtime does about the processes of a host, in the world's hands: it attaches the members of the view in
-//! force and detaches those that left or are proved dead. Here it may also be late, or begin to read too early.
+//! The runtime's handling of neighbours on a host: it attaches the members of the view in force and detaches those that
+//! left or are proved dead. The simulated one may also be late, or begin to read too early.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use crate::world::World;
 /// The members on a process's host.
 #[derive(Debug, Default)]
 pub(crate) struct Neighbours {
-    /// The life of the process that its memory speaks for.
+    /// The incarnation of the process's segment.
     life: Option<Incarnation>,
-    /// The latest view looked at.
+    /// The last view processed.
     view: Option<Arc<CellView>>,
     members: BTreeMap<Incarnation, Neighbour>,
-    /// A fault keeps them all detached.
+    /// Whether a fault keeps all of them detached.
     held: bool,
 }
 
@@ -30,18 +30,18 @@ struct Neighbour {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// To be attached then, after so many vain tries.
+    /// To be attached at that time, after this many failed tries.
     Sought {
         at_ns: u64,
         tries: u32,
     },
     Attached,
-    /// It is reached over the network for as long as it is a member.
+    /// Reached over the network for as long as it is a member.
     Given,
 }
 
 impl World {
-    /// After each turn of a process: follows its life and its view.
+    /// Called after each iteration of a process: follows its incarnation and its view.
     pub(crate) fn tend_neighbours(&mut self, index: usize) {
         let Some(settings) = self.settings.memory else { return };
         let Some(life) = self.slots[index].incarnation() else { return };
@@ -81,7 +81,7 @@ impl World {
         }
     }
 
-    /// At once, seconds later, or never.
+    /// The time of the first try: at once, seconds later, or never.
     fn first_try(&mut self, settings: &MemorySettings) -> State {
         if !self.memory_rng.chance_ppm(settings.late_ppm) {
             return State::Sought { at_ns: self.now_ns, tries: 0 };
@@ -124,7 +124,7 @@ impl World {
         }
     }
 
-    /// A neighbour is proved dead: nothing is written for it any more.
+    /// Detaches a neighbour that is proved dead: nothing is written for it any more.
     pub(crate) fn forget_neighbour(&mut self, index: usize, dead: Incarnation) {
         let slot = &mut self.slots[index];
         if slot.neighbours.members.remove(&dead).is_some()
@@ -134,7 +134,7 @@ impl World {
         }
     }
 
-    /// Detaches a process from all its neighbours, and keeps it so; or lets it attach them again.
+    /// Detaches a process from all its neighbours and keeps it detached; or lets it attach them again.
     pub(crate) fn hold_memory(&mut self, index: usize, held: bool) {
         let now_ns = self.now_ns;
         let slot = &mut self.slots[index];
@@ -150,15 +150,15 @@ impl World {
         self.wake(index, now_ns);
     }
 
-    /// Whether what one process writes now reaches the other through memory, though the network be cut.
+    /// Whether records of one process reach the other through memory although the network is cut.
     pub(crate) fn is_bridged(&self, from: usize, to: usize) -> bool {
         let bridges = self.settings.memory.is_some_and(|memory| memory.bridges);
         bridges
             && self.slots[to].incarnation().is_some_and(|to| self.slots[from].memory().is_some_and(|m| m.reaches(to.0)))
     }
 
-    /// What one process writes does not reach the other any more, through memory either: when that one begins to read, it is not
-    /// shown what was written meanwhile.
+    /// Cuts one process's records from the other, through memory as well. When the other begins to read, it does not
+    /// see the records written meanwhile.
     pub(crate) fn cut_memory(&mut self, from: usize, to: usize) {
         let whose = self.slots[from].incarnation();
         if let (Some(whose), Some(memory)) = (whose, self.slots[to].memory_mut()) {
@@ -166,7 +166,7 @@ impl World {
         }
     }
 
-    /// Changes whenever somebody is bridged who was not.
+    /// A version that changes when a process becomes bridged.
     pub(crate) fn bridges_version(&self) -> u64 {
         if !self.settings.memory.is_some_and(|memory| memory.bridges) {
             return 0;
@@ -176,9 +176,9 @@ impl World {
     }
 }
 
-/// How many records too early a stale reader begins, at most.
+/// Bound on the records by which a stale reader begins too early.
 const STALE_MAX: u64 = 64;
-/// After so many vain tries a member is reached over the network for good.
+/// Failed tries after which a member is reached over the network for good.
 const TRIES_MAX: u32 = 5;
-/// The runtime looks so often.
+/// Interval of the runtime's rounds.
 const ROUND_NS: u64 = 100_000_000;

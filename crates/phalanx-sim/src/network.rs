@@ -9,42 +9,42 @@ use crate::partial::Gate;
 /// The weather of one directed link. Rates are per million packets, times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weather {
-    /// The least a packet takes.
+    /// The shortest delay of a packet.
     pub base_ns: u64,
-    /// Added at random, uniformly.
+    /// Bound of an additional, uniformly random delay.
     pub jitter_ns: u64,
-    /// Later packets wait for earlier ones, as on one cable; else jitter and spikes reorder them.
+    /// Whether later packets wait for earlier ones, as on one cable. Otherwise jitter and spikes reorder them.
     pub in_order: bool,
-    /// How many packets meet a spike.
+    /// Packets that meet a spike.
     pub spike_ppm: u32,
-    /// The longest spike, drawn uniformly.
+    /// The longest spike; drawn uniformly.
     pub spike_ns: u64,
-    /// Lost at random.
+    /// Packets lost at random.
     pub loss_ppm: u32,
-    /// How often a burst of losses begins. 0: never.
+    /// Begins of a burst of losses. 0: never.
     pub burst_ppm: u32,
-    /// How often a burst ends, per packet inside it.
+    /// Ends of a burst, per packet inside it.
     pub burst_end_ppm: u32,
-    /// Delivered twice.
+    /// Packets delivered twice.
     pub duplicate_ppm: u32,
-    /// Delivered with some bits changed.
+    /// Packets delivered with flipped bits.
     pub corrupt_ppm: u32,
-    /// Bytes a second; 0: no limit. What would wait longer than [`QUEUE_NS_MAX`] is dropped.
+    /// Bandwidth in bytes per second; 0: no limit. A packet that would wait longer than [`QUEUE_NS_MAX`] is dropped.
     pub rate_bytes: u64,
 }
 
-/// What somebody on the way does to the packets of one kind.
+/// Effect of something on the path on the packets of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Toll {
-    /// Taken, per million.
+    /// Packets dropped, in a million.
     pub loss_ppm: u32,
-    /// Held back at random up to this long, in nanoseconds; those that follow overtake.
+    /// Bound of a random delay, in nanoseconds; later packets overtake.
     pub delay_ns: u64,
 }
 
-/// The longest a packet waits in front of a link with a rate limit; then the queue is full.
+/// The longest wait of a packet in front of a link with a rate limit; beyond it the queue is full.
 pub const QUEUE_NS_MAX: u64 = 200_000_000;
-/// A packet under way for longer is late.
+/// Time under way after which a packet counts as late.
 const LATE_NS: u64 = 500_000_000;
 
 impl Weather {
@@ -67,7 +67,7 @@ impl Weather {
 }
 
 impl Weather {
-    /// Whether much is lost, damaged or late.
+    /// Whether many packets are lost, damaged or late.
     fn is_rough(&self) -> bool {
         let lossy = self.loss_ppm > 1_000 || self.burst_ppm > 0 || self.corrupt_ppm > 0 || self.rate_bytes > 0;
         lossy || self.spike_ppm > 0 || self.jitter_ns > 16_000_000
@@ -87,9 +87,9 @@ pub enum Lost {
     Rate,
     /// The receiver's socket buffer is full.
     Buffer,
-    /// Nobody is at that address (any more).
+    /// No process has that address, or none has it any more.
     Nobody,
-    /// Somebody on the way took it, for what it is.
+    /// Something on the path dropped it because of its kind.
     Toll,
     /// The sender's own send buffer is full.
     SendBuffer,
@@ -116,11 +116,11 @@ impl Lost {
     }
 }
 
-/// One copy of a packet on its way.
+/// One copy of a packet under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
     pub(crate) at_ns: u64,
-    /// Some of its bits change on the way.
+    /// Whether some of its bits are flipped on the way.
     pub(crate) corrupt: bool,
 }
 
@@ -129,16 +129,16 @@ pub(crate) struct Arrival {
 pub(crate) struct Network {
     n: usize,
     links: Vec<Link>,
-    /// The longest packet each process can send or receive; `usize::MAX`: any.
+    /// Length of the longest packet that each process can send or receive; `usize::MAX`: any.
     path_bytes: Vec<usize>,
     tolls: Vec<TollGate>,
-    /// Paths that are broken in part, for good or as long as a fault lasts.
+    /// Partly broken paths, for good or while a fault lasts.
     gates: Vec<Gate>,
-    /// How many faults make shared memory lose much, or show it late.
+    /// Number of faults that make shared memory lose much, or delay it.
     rough_memory: u32,
-    /// When the last of the packets arrives that are on their way for long.
+    /// Arrival of the last packet that is under way for long.
     late_until_ns: u64,
-    /// Grows with each change that is not a packet.
+    /// Version: grows with each change of a link, not with packets.
     version: u64,
     rng: Rng,
 }
@@ -146,7 +146,7 @@ pub(crate) struct Network {
 /// A toll in force.
 #[derive(Debug)]
 struct TollGate {
-    /// The fault that takes it.
+    /// The fault that causes it.
     fault: usize,
     links: Vec<(usize, usize)>,
     kind: Kind,
@@ -156,7 +156,7 @@ struct TollGate {
 #[derive(Clone, Copy, Debug)]
 struct Link {
     weather: Weather,
-    /// How many faults cut it now: overlapping cuts heal one by one.
+    /// Number of faults that cut it now: overlapping cuts heal one by one.
     cuts: u16,
     in_burst: bool,
     busy_until_ns: u64,
@@ -179,19 +179,19 @@ impl Network {
         }
     }
 
-    /// Takes a toll from the packets of `kind` on `links`, in the name of a fault.
+    /// Begins a toll on the packets of `kind` on `links`, on behalf of a fault.
     pub(crate) fn take_toll(&mut self, fault: usize, links: Vec<(usize, usize)>, kind: Kind, toll: Toll) {
         self.version += 1;
         self.tolls.push(TollGate { fault, links, kind, toll });
     }
 
-    /// A path breaks in part, and stays so.
+    /// Breaks a path in part.
     pub(crate) fn put_up(&mut self, gate: Gate) {
         self.version += 1;
         self.gates.push(gate);
     }
 
-    /// Whether a path that is broken in part does not let this packet pass.
+    /// Whether a partly broken path does not let this packet pass.
     pub(crate) fn is_stopped(
         &mut self,
         link: (usize, usize),
@@ -202,7 +202,7 @@ impl Network {
         self.gates.iter_mut().any(|gate| gate.stops(link, class, header, len_bytes))
     }
 
-    /// What a fault's gate has stopped it stops on, and nothing else.
+    /// From now on a fault's gate stops only the packets that it has stopped before.
     pub(crate) fn end_learning(&mut self, fault: usize) {
         self.gates.iter_mut().filter(|gate| gate.fault == Some(fault)).for_each(Gate::end_learning);
     }
@@ -212,18 +212,18 @@ impl Network {
         self.gates.iter().any(Gate::awaits_pass)
     }
 
-    /// How often a token passed, as a process knows whose packets are about to be carried.
+    /// Notes the number of token passes known to a process whose packets are about to be carried.
     pub(crate) fn note_tenure(&mut self, slot: usize, space: u32, tenure: u32) {
         self.gates.iter_mut().for_each(|gate| gate.note_tenure(slot, space, tenure));
     }
 
-    /// Takes down the gates of a fault.
+    /// Removes the gates of a fault.
     pub(crate) fn take_down(&mut self, fault: usize) {
         self.version += 1;
         self.gates.retain(|gate| gate.fault != Some(fault));
     }
 
-    /// Shared memory is beset by a fault, or by one less.
+    /// Counts a fault of shared memory that begins or ends.
     pub(crate) fn roughen_memory(&mut self, begins: bool) {
         self.version += 1;
         self.rough_memory = if begins { self.rough_memory + 1 } else { self.rough_memory.saturating_sub(1) };
@@ -235,7 +235,7 @@ impl Network {
         self.tolls.retain(|gate| gate.fault != fault);
     }
 
-    /// How long a packet is held back by a toll; `None`: it is gone.
+    /// The delay of a packet by a toll; `None`: it is dropped.
     fn pay(&mut self, from: usize, to: usize, kind: Option<Kind>) -> Option<u64> {
         let mut held_ns = 0;
         for TollGate { links, kind: of, toll, .. } in &self.tolls {
@@ -254,7 +254,7 @@ impl Network {
         &mut self.links[from * self.n + to].weather
     }
 
-    /// Changes whenever a cut, the weather or a path changes.
+    /// Version: changes whenever a cut, the weather or a path changes.
     pub(crate) fn version(&self) -> u64 {
         self.version
     }
@@ -264,7 +264,7 @@ impl Network {
         self.links[from * self.n + to].cuts > 0
     }
 
-    /// Whether packets are on their way that were sent long ago: a cut does not stop them.
+    /// Whether packets are under way that were sent long ago. A cut does not stop them.
     pub(crate) fn is_late(&self, now_ns: u64) -> bool {
         now_ns < self.late_until_ns
     }
@@ -307,8 +307,8 @@ impl Network {
         self.tolls.clear();
     }
 
-    /// Hands a packet of `len_bytes` (and a `kind`, if it has a header) to the link at `now_ns`. At most two copies
-    /// come out.
+    /// Offers a packet of `len_bytes` (and a `kind`, if it has a header) to the link at `now_ns`. Returns at most two
+    /// copies.
     pub(crate) fn offer(
         &mut self,
         now_ns: u64,

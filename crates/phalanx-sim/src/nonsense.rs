@@ -9,7 +9,7 @@ use crate::plan::{MS, Plan, SECOND};
 use crate::swarm::index;
 use crate::world::World;
 
-/// Who cannot read which packet: a slot, and the packet's sender, space and number.
+/// Pairs of a reader and a packet that it cannot read: a slot, and the packet's sender, space and number.
 pub(crate) type Blind = Vec<(usize, (Incarnation, u32, u64))>;
 
 /// Adds these faults to some plans, from a generator of their own.
@@ -39,8 +39,8 @@ pub(crate) fn add_nonsense(rng: &mut Rng, plan: &mut Plan) {
 }
 
 impl World {
-    /// From one of its next packets on, a process's stream makes no sense to some of its group. `None`: there is no such
-    /// process, or its group is too small.
+    /// From one of its next packets on, makes a process's stream unreadable to some of its group. `None`: there is no
+    /// such process, or its group is too small.
     pub(crate) fn begin_nonsense(&mut self, slot: usize, readers: Readers, ahead: u64) -> Option<Blind> {
         let (group, mut others) = self.group_of(slot)?;
         others.retain(|other| *other != slot);
@@ -65,7 +65,7 @@ impl World {
         self.blind(slot, group, ahead, &blind)
     }
 
-    /// Some processes cannot read one of the next packets of another's stream.
+    /// Makes one of the next packets of a process's stream unreadable to some readers.
     pub(crate) fn blind(&mut self, slot: usize, group: GroupId, ahead: u64, readers: &[usize]) -> Option<Blind> {
         let (space, next) = self.next_packet(slot, group)?;
         let packet = (self.slots[slot].incarnation()?, space, next + ahead - 1);
@@ -78,7 +78,7 @@ impl World {
         Some(readers.iter().map(|&reader| (reader, packet)).collect())
     }
 
-    /// Whoever has not met such a packet by now can read it.
+    /// Ends the fault: a reader that has not met such a packet by now can read it.
     pub(crate) fn end_nonsense(&mut self, blind: &Blind) {
         for (reader, packet) in blind {
             self.unreadable(*reader, |packets| packets.retain(|other| other != packet));
@@ -91,7 +91,7 @@ impl World {
         }
     }
 
-    /// The packet space of a process's view of a group, and the number of the next packet that it sends there.
+    /// The packet space of a process's view of a group, and the number of its next packet there.
     fn next_packet(&self, slot: usize, group: GroupId) -> Option<(u32, u64)> {
         let process = self.slots[slot].node.as_ref()?.process();
         process.next_packets().find(|(of, ..)| *of == group).map(|(_, space, next)| (space, next))

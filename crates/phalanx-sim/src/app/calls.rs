@@ -1,4 +1,4 @@
-//! The operations one application has asked for and not yet had an answer to, and the locks it counts as its own.
+//! Operations of one application that have no answer yet, and the locks that it considers its own.
 
 use std::collections::BTreeMap;
 
@@ -8,43 +8,43 @@ use phalanx_trace::{Action, Event, Outcome};
 use super::App;
 use crate::objects::{Command, KEYS, LOCKS};
 
-/// The group whose objects are used.
+/// The group with the objects.
 pub(crate) const OBJECTS_GROUP: &str = "a";
 
-/// More operations than these do not wait for their answers at once: a cell that stands still would else give the
-/// checker's search an endless choice.
+/// Bound on the operations without an answer. If the cell stalled, more of them would give the checker's search too
+/// many orders to try.
 const WAITING_MAX: usize = 4;
 
-/// What one life of an application knows of its operations.
+/// State of the operations in one incarnation of an application.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    /// This life runs: it was announced, and has not been told that it is over.
+    /// Whether this incarnation runs: it was announced, and not notified of its end.
     open: bool,
     me: u64,
-    /// Operations so far.
+    /// Number of operations so far.
     asked: u64,
-    /// Those without an answer, and what they ask.
+    /// Operations without an answer.
     waiting: BTreeMap<u64, (GroupId, Action)>,
-    /// What each register held when this process last heard of it.
+    /// Value of each register as this process last learned it.
     pub(crate) seen: [u64; KEYS],
-    /// The token of each lock this process counts itself as the holder of; 0: not.
+    /// The token of each lock that this process considers its own; 0: none.
     pub(crate) held: [u64; LOCKS],
-    /// The last grant of each lock that is void since its holder left the view; 0: none.
+    /// The last grant of each lock that is void because its holder left the view; 0: none.
     gone: [u64; LOCKS],
 }
 
 impl Calls {
-    /// What a new life begins with.
+    /// State at the beginning of an incarnation.
     pub(super) fn begin(me: Incarnation) -> Self {
         Self { open: true, me: me.0, ..Self::default() }
     }
 
-    /// Nothing is asked any more, and no lock is held.
+    /// Ends the incarnation: nothing is invoked any more, and no lock is held.
     pub(super) fn close(&mut self) {
         *self = Self { me: self.me, ..Self::default() };
     }
 
-    /// It left the group of the objects: what was asked there stays without an answer.
+    /// Handles a leave of the group with the objects: its open operations stay without an answer.
     pub(super) fn left(&mut self, group: GroupId) {
         self.waiting.retain(|_, (asked, _)| *asked != group);
         self.held = [0; LOCKS];
@@ -64,12 +64,12 @@ impl App {
         ready.then_some(id)
     }
 
-    /// Whether it makes sense to ask for this lock now.
+    /// Whether it makes sense to request this lock now.
     pub(crate) fn may_acquire(&self, lock: u32) -> bool {
         self.calls.held.get(lock as usize) == Some(&0) && !self.calls.waits_for_lock(lock)
     }
 
-    /// Notes that an operation is asked for; gives the command to multicast.
+    /// Records an invocation; returns the command to multicast.
     pub(crate) fn invoke(&mut self, group: GroupId, action: Action) -> Command {
         self.calls.asked += 1;
         let op = self.calls.asked;
@@ -87,7 +87,7 @@ impl App {
         Command { op, action, gone }
     }
 
-    /// The operation was refused: nobody will hear of it.
+    /// Handles a refused multicast: no member will apply the operation.
     pub(crate) fn not_sent(&mut self, op: u64) {
         if let Some((_, action)) = self.calls.waiting.remove(&op) {
             if let Action::Release { lock, token } = action {
@@ -97,7 +97,7 @@ impl App {
         }
     }
 
-    /// An operation was applied here; if it is this process's own, it is answered.
+    /// Handles an operation that was applied here. If it is this process's own, it is answered.
     pub(super) fn answered(&mut self, delivery: &Delivery<'_>, op: u64, outcome: Outcome) {
         if delivery.replayed || delivery.sender.0 != self.calls.me {
             return;
@@ -115,8 +115,8 @@ impl App {
         self.record(Event::Return { op, outcome });
     }
 
-    /// The grant of a lock that this process knows to be void: its holder has left a view, or is this process itself
-    /// and does not count itself as the holder.
+    /// The grant of a lock that this process knows to be void. Either its holder has left a view, or the holder is this
+    /// process and does not consider itself the holder.
     fn void_grant(&self, group: GroupId, lock: usize) -> Option<u64> {
         let group = self.groups.get(&group)?;
         let (holder, token) = group.state.objects.locks.holder(lock)?;
@@ -125,7 +125,7 @@ impl App {
         (!here || mine_once || self.calls.gone[lock] == token).then_some(token)
     }
 
-    /// A view was installed: whoever is not in it, or was not in the one before, holds no lock of earlier views.
+    /// Handles a view: a process that is not in it, or was not in the one before, holds no lock of earlier views.
     pub(super) fn void_grants(&mut self, view: &GroupView) {
         let Some(group) = self.groups.get(&view.group).filter(|group| group.name == OBJECTS_GROUP) else { return };
         for (lock, gone) in self.calls.gone.iter_mut().enumerate() {
@@ -138,7 +138,7 @@ impl App {
         }
     }
 
-    /// Writes down what the accounts of a group hold together.
+    /// Records the sum of the accounts of a group.
     pub(super) fn record_balance(&mut self, id: GroupId) {
         if let Some(group) = self.groups.get(&id) {
             let sum = group.state.objects.bank.sum();

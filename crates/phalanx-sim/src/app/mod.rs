@@ -1,5 +1,6 @@
-//! The simulated application of one process: takes deliveries and events, keeps a state for each group, and writes
-//! the trace by which the run is judged, at the one place that matters: where the application sees things.
+//! The simulated application of one process. It takes deliveries and events, keeps a state for each group, and writes
+//! the trace that the checker evaluates. The trace is written here because properties refer to what the application
+//! sees.
 
 mod calls;
 
@@ -19,55 +20,55 @@ use crate::app::calls::Calls;
 pub(crate) use crate::app::calls::OBJECTS_GROUP;
 use crate::state::{Frozen, Incoming, State};
 
-/// The cell every simulation runs.
+/// Name of the cell of every simulation.
 pub(crate) const CELL: &str = "sim";
-/// All traces of a run share the virtual clock.
+/// The clock of all traces of a run: virtual time.
 pub(crate) const CLOCK: &str = "virtual";
 
-/// What one process's application knows; it outlives the incarnations of its process.
+/// State of one process's application. It outlives the incarnations of its process.
 #[derive(Debug)]
 pub(crate) struct App {
-    /// The name of its process.
+    /// Name of its process.
     name: String,
     /// Virtual time, set before each call into the node.
     pub(crate) now_ns: u64,
     /// Whether it takes deliveries now.
     pub(crate) takes: bool,
-    /// Nothing in this run gives a reason to exclude it.
+    /// Whether nothing in this run is a reason to exclude it.
     pub(crate) must_stay: bool,
-    /// Padding of a group's state.
+    /// Bytes of padding in a group's state.
     state_bytes: u64,
     /// The traces of this process's incarnations, oldest first.
     pub(crate) traces: Vec<Trace>,
-    /// Groups it is, or is becoming, a member of, in this life.
+    /// Groups of which it is, or is becoming, a member in this incarnation.
     pub(crate) groups: BTreeMap<GroupId, Group>,
-    /// Groups of its last life, which was excluded, with their states.
+    /// Groups of its previous, excluded incarnation, with their states.
     kept: BTreeMap<GroupId, Group>,
-    /// Groups it means to be in, and whether with their state.
+    /// Groups in which it should be, and whether with their state.
     pub(crate) wanted: BTreeMap<String, bool>,
-    /// Messages of others that may be answered: the group and the length of the chain so far.
+    /// Messages of others to which it may send an answer: the group and the length of the chain so far.
     pub(crate) answerable: Vec<(GroupId, u8)>,
-    /// What its state directory holds. It survives a crash.
+    /// Content of its state directory. It survives a crash.
     pub(crate) record: FounderRecord,
-    /// Why it is in no cell, as last told in this life.
+    /// Why it is in no cell, according to the last event of this incarnation.
     pub(crate) searching: Option<String>,
-    /// Other instances of its cell that it was told of.
+    /// Other instances of its cell of which it was notified.
     pub(crate) instances_met: Vec<u64>,
-    /// Of its cell instance.
+    /// Generation of its cell instance.
     generation: u16,
-    /// A view change asks for silence, as its trace says.
+    /// Whether a view change blocks its sends, according to its trace.
     silent: bool,
-    /// This life was told that it is over.
+    /// Whether this incarnation was notified of its end.
     over: bool,
-    /// Because a view does not hold it.
+    /// Whether that was because a view excludes it.
     was_excluded: bool,
-    /// What it sent as uniform since the last look: where it hears no quorum all the while, it may send nothing.
+    /// A uniform message that it sent since the last check. If it heard no quorum all the while, it may send none.
     pub(crate) sent_uniform: Option<(GroupId, u64)>,
-    /// The cell does not take this life, because of its build or a setting.
+    /// Whether the cell refuses this incarnation because of its build or a setting.
     pub(crate) kept_out: bool,
-    /// Lives of this process that were told of their exclusion.
+    /// Incarnations of this process that were notified of their exclusion.
     pub(crate) excluded: Vec<Incarnation>,
-    /// What it found wrong itself: property and text.
+    /// Errors that it found itself: property and text.
     pub(crate) faults: Vec<(&'static str, String)>,
     pub(crate) counts: AppCounts,
     /// Point-to-point messages so far, by peer: accepted, delivered.
@@ -76,7 +77,7 @@ pub(crate) struct App {
     pub(crate) calls: Calls,
 }
 
-/// What an application counted.
+/// Counts of an application's events.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AppCounts {
     pub(crate) deliveries: u64,
@@ -87,24 +88,24 @@ pub(crate) struct AppCounts {
     pub(crate) in_doubt: u64,
     pub(crate) non_primary: u64,
     pub(crate) transfers: u64,
-    /// How often it was told that a group waits, that a group goes on with its kept state, and that its kept state is of no use.
+    /// Notices that a group waits, that a group goes on with its kept state, and that its kept state is of no use.
     pub(crate) orphaned: u64,
     pub(crate) kept: u64,
     pub(crate) forgotten: u64,
 }
 
-/// A group as one member sees it.
+/// A group as seen by one member.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     pub(crate) name: String,
     /// The view in force; 0 before the first.
     pub(crate) view: u64,
     pub(crate) members: Vec<Incarnation>,
-    /// Another one of its name was asked for: this one is over, as will be told.
+    /// Whether another group of its name was requested. This one is over, and the notice of that is still to come.
     is_over: bool,
-    /// A multicast that asks for neither is uniform.
+    /// Whether a multicast without a requested stability is uniform.
     uniform: bool,
-    /// Delivered in this view.
+    /// Number of deliveries in this view.
     pub(crate) delivered: u64,
     state: State,
     incoming: Option<Incoming>,
@@ -140,14 +141,14 @@ impl App {
         }
     }
 
-    /// Appends to the trace of the current life.
+    /// Appends to the trace of the current incarnation.
     pub(crate) fn record(&mut self, event: trace::Event) {
         if let Some(trace) = self.traces.last_mut() {
             trace.push(self.now_ns, event);
         }
     }
 
-    /// Ends the trace of the current life cleanly.
+    /// Ends the trace of the current incarnation cleanly.
     pub(crate) fn end_trace(&mut self) {
         let open = |trace: &Trace| trace.records.last().is_some_and(|last| last.event != trace::Event::End);
         if self.traces.last().is_some_and(open) {
@@ -155,13 +156,13 @@ impl App {
         }
     }
 
-    /// The group of this name, if its first view is here.
+    /// The group of this name, if its first view was installed here.
     pub(crate) fn member_of(&self, name: &str) -> Option<(GroupId, &Group)> {
         let found = self.groups.iter().find(|(_, group)| group.name == name && group.view > 0)?;
         Some((*found.0, found.1))
     }
 
-    /// Writes down the digests of all groups as they are.
+    /// Records the current digests of all groups.
     pub(crate) fn record_digests(&mut self) {
         let digests: Vec<(GroupId, trace::Event)> = self
             .groups
@@ -200,7 +201,7 @@ impl App {
         self.record(trace::Event::CellMinimum { members: view.members_min as u64 });
     }
 
-    /// Whether a multicast to the group that asks for neither is uniform.
+    /// Whether a multicast to the group without a requested stability is uniform.
     pub(crate) fn default_of(&self, group: GroupId) -> Option<bool> {
         self.groups.get(&group).filter(|group| group.view > 0).map(|group| group.uniform)
     }
@@ -257,12 +258,12 @@ impl App {
         };
         let digest = kept.state.digest();
         self.record(trace::Event::StateKept { group: id.0, was: was.0, view, digest });
-        // Its first view in this life is to come.
+        // Its first view in this incarnation is still to come.
         let members = Vec::new();
         self.groups.insert(id, Group { view: 0, members, delivered: 0, incoming: None, ..kept });
     }
 
-    /// The snapshot is whole when the first replayed delivery or the end comes.
+    /// Takes over a transferred snapshot. It is complete when the first replayed delivery or the end comes.
     fn take_state(&mut self, id: GroupId) {
         let Some(group) = self.groups.get_mut(&id) else { return };
         let Some(incoming) = group.incoming.take() else { return };
@@ -287,7 +288,8 @@ fn digest(id: GroupId, group: &Group) -> trace::Event {
 
 impl Handler for App {
     fn begin(&mut self, me: &MemberInfo) {
-        // The trace of the life before ends with what ended it: a crash in the harness's trace, or the exclusion.
+        // The trace of the earlier incarnation ends with the reason of its end: a crash in the harness's trace, or the
+        // exclusion.
         let left = std::mem::take(&mut self.groups);
         if self.was_excluded {
             self.kept.extend(left.into_iter().filter(|(_, group)| group.view > 0));
@@ -308,7 +310,7 @@ impl Handler for App {
     fn command(&mut self, command: &Command<'_>) {
         match *command {
             Command::JoinGroup { name, with_state } => {
-                // Accepted, so that the one before is over, whether or not that was told.
+                // The request was accepted, so the earlier group is over, whether or not its end was announced.
                 self.groups.values_mut().filter(|group| group.name == name).for_each(|group| group.is_over = true);
                 let name = name.to_owned();
                 self.record(trace::Event::GroupJoinAsked { name, with_state });
@@ -324,7 +326,7 @@ impl Handler for App {
                 let hash = payload_hash(&parts.concat());
                 self.record(trace::Event::Accept { group: group.0, order: traced::order(order), uniform, hash });
             }
-            // Commands to come are recorded when the trace has a word for them.
+            // Commands without a record in the trace format.
             _ => {}
         }
     }
@@ -462,7 +464,7 @@ impl Handler for App {
             }
             Event::Searching { why, .. } => self.searching = Some(why),
             Event::OtherInstance { instance, .. } => self.instances_met.push(instance),
-            // The others are news for people and no part of what is judged.
+            // The other events are information for people and not evaluated.
             _ => {}
         }
     }

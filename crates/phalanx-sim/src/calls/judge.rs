@@ -1,6 +1,7 @@
-//! The record of what was called, run and told, and the judgement on it. It knows nothing of sessions, slots or packets.
+//! The record of calls, runs and outcomes, and its evaluation. It knows nothing of sessions, slots or packets.
 //!
-//! R1, R2, R4, R5, R6 are the properties of calls; V12 says that whoever calls is told in time, and answered once all is whole.
+//! R1, R2, R4, R5, R6 are the properties of calls. V12 says that every caller learns the outcome in time, and is
+//! answered once everything is whole.
 
 use std::collections::BTreeMap;
 
@@ -8,29 +9,29 @@ use phalanx_core::rpc::Failure;
 
 use super::payload::digest;
 
-/// What was called, by whom, and what became of it.
+/// A call, its caller, and its outcome.
 #[derive(Debug)]
 pub(super) struct Call {
-    /// The caller: its number, and which life of it.
+    /// The client: its number, and which of its lives made the call.
     pub(super) client: usize,
     pub(super) life: u32,
-    /// In this life.
+    /// Number of the call within that life.
     pub(super) number: u64,
     pub(super) server: usize,
     pub(super) idempotent: bool,
     pub(super) made_ns: u64,
-    /// The latest that its outcome may be told.
+    /// The latest time at which its outcome may be reported.
     pub(super) told_by_ns: u64,
-    /// It must be answered.
+    /// Whether it must be answered.
     pub(super) must_be_answered: bool,
     pub(super) told: Vec<(u64, Told)>,
-    /// Its client was started anew.
+    /// Whether its client was restarted.
     pub(super) abandoned: bool,
-    /// In the record of runs.
+    /// Indices of its runs.
     pub(super) runs: Vec<usize>,
 }
 
-/// What a caller was told.
+/// An outcome as reported to a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     /// The digest of an answer.
@@ -38,31 +39,31 @@ pub(super) enum Told {
     Failed(Failure),
 }
 
-/// A handler that was begun.
+/// A run of a handler.
 #[derive(Debug)]
 struct Run {
     call: Option<usize>,
     server: usize,
     life: u32,
     at_ns: u64,
-    /// The digest of what it returned first.
+    /// The digest of its first answer.
     answer: Option<u64>,
-    /// When it said that it did nothing.
+    /// Time at which it reported to have done nothing.
     refused_ns: Option<u64>,
 }
 
-/// The record.
+/// The record of a simulated run.
 #[derive(Debug, Default)]
 pub(super) struct Judge {
     calls: Vec<Call>,
     runs: Vec<Run>,
-    /// By caller and request.
+    /// Calls by caller and request.
     requests: BTreeMap<(u64, usize, u64), usize>,
     found: Vec<(u64, &'static str, String)>,
 }
 
 impl Judge {
-    /// A call was accepted. `caller`: what names this life of the client to servers.
+    /// Records an accepted call. `caller` identifies this life of the client to servers.
     pub(super) fn called(&mut self, caller: u64, request: &[u8], call: Call) -> usize {
         let known = self.requests.insert((caller, request.len(), digest(request)), self.calls.len());
         assert!(known.is_none(), "no two calls have the same request");
@@ -70,7 +71,7 @@ impl Judge {
         self.calls.len() - 1
     }
 
-    /// The life of a client is over.
+    /// Records the end of a client's life. Returns the number of its open calls.
     pub(super) fn abandon(&mut self, client: usize, life: u32) -> u64 {
         let mut count = 0;
         for call in self.calls.iter_mut().filter(|call| call.client == client && call.life == life) {
@@ -80,12 +81,12 @@ impl Judge {
         count
     }
 
-    /// The latest that the outcome of `call` may be told, if that is now later than before.
+    /// Extends the time by which the outcome of `call` may be reported.
     pub(super) fn give_time(&mut self, call: usize, told_by_ns: u64) {
         self.calls[call].told_by_ns = self.calls[call].told_by_ns.max(told_by_ns);
     }
 
-    /// A handler was begun at a server, for `caller`. Returns the number of the run.
+    /// Records the begin of a handler at a server, for `caller`. Returns the number of the run.
     pub(super) fn ran(&mut self, at_ns: u64, server: usize, life: u32, caller: u64, request: &[u8]) -> usize {
         let call = self.requests.get(&(caller, request.len(), digest(request))).copied();
         let run = self.runs.len();
@@ -99,43 +100,43 @@ impl Judge {
         run
     }
 
-    /// How the run `run` ended: with this answer, or by saying that it did nothing.
+    /// Records the end of the run `run`: its answer, or (`None`) that it did nothing.
     pub(super) fn returned(&mut self, at_ns: u64, run: usize, answer: Option<&[u8]>) {
         let run = &mut self.runs[run];
         run.answer = answer.map(digest);
         run.refused_ns = answer.is_none().then_some(at_ns);
     }
 
-    /// Whether a second answer of a handler was taken is judged here: it must not be.
+    /// Records a handler's second answer, which must not be taken.
     pub(super) fn returned_again(&mut self, at_ns: u64, run: usize, taken: bool) {
         if taken {
             self.find(at_ns, "R2", format!("a second answer of run {run} was taken"));
         }
     }
 
-    /// A caller was told how its call ended.
+    /// Records the outcome that a caller learned.
     pub(super) fn told(&mut self, at_ns: u64, call: usize, told: Told) {
         self.calls[call].told.push((at_ns, told));
     }
 
-    /// Something was found that no property of calls is about, but that must not be.
+    /// Records a defect that no property of calls covers.
     pub(super) fn find(&mut self, at_ns: u64, code: &'static str, text: String) {
         if self.found.len() < FOUND_MAX {
             self.found.push((at_ns, code, text));
         }
     }
 
-    /// Calls that ran more than once.
+    /// Number of calls that ran more than once.
     pub(super) fn ran_again(&self) -> u64 {
         self.calls.iter().filter(|call| call.runs.len() > 1).count() as u64
     }
 
-    /// Handlers that were begun.
+    /// Number of runs.
     pub(super) fn runs(&self) -> u64 {
         self.runs.len() as u64
     }
 
-    /// All that was found, in order of time.
+    /// All findings, in order of time.
     pub(super) fn verdict(mut self, now_ns: u64) -> Vec<String> {
         let mut found = std::mem::take(&mut self.found);
         for (at, call) in self.calls.iter().enumerate() {
@@ -175,7 +176,7 @@ impl Judge {
         }
     }
 
-    /// R2: an answer is what a run of that call returned; R6: not of another one.
+    /// R2: an answer is what a run of that call returned; R6: it is not that of another call.
     fn r2_and_r6_integrity(&self, at: usize, call: &Call, find: &mut impl FnMut(u64, &'static str, &str)) {
         for (at_ns, told) in &call.told {
             let Told::Answer(answer) = told else { continue };
@@ -191,11 +192,11 @@ impl Judge {
         }
     }
 
-    /// R4: what was told as not executed did not run before; R5: nor later.
+    /// R4: a call reported as not executed did not run before; R5: nor later.
     fn r4_definite_failure(&self, call: &Call, find: &mut impl FnMut(u64, &'static str, &str)) {
         let sure = call.told.iter().find(|(_, told)| matches!(told, Told::Failed(Failure::NotExecuted(_))));
         let Some((told_ns, _)) = sure else { return };
-        // A handler that said that it did nothing did nothing.
+        // A handler that reported to have done nothing did nothing.
         for run in
             call.runs.iter().map(|run| &self.runs[*run]).filter(|run| run.refused_ns.is_none_or(|at| at > *told_ns))
         {
@@ -209,7 +210,7 @@ impl Judge {
         }
     }
 
-    /// R6: it runs where it was sent to.
+    /// R6: a call runs at the server it was sent to.
     fn r6_right_server(&self, call: &Call, find: &mut impl FnMut(u64, &'static str, &str)) {
         for run in call.runs.iter().map(|run| &self.runs[*run]).filter(|run| run.server != call.server) {
             find(run.at_ns, "R6", &format!("made to server {}, ran at {}", call.server, run.server));
@@ -235,15 +236,15 @@ impl Call {
     }
 }
 
-/// R5: one outcome for each call.
+/// R5: each call has one outcome.
 fn r5_one_outcome(call: &Call, find: &mut impl FnMut(u64, &'static str, &str)) {
     if let [first, .., last] = &call.told[..] {
         find(last.0, "R5", &format!("told {:?} and then {:?}", first.1, last.1));
     }
 }
 
-/// V12: the outcome of each call is told, and not long after its deadline; no one is left to be told when a client was started
-/// anew.
+/// V12: the outcome of each call is reported, and not long after its deadline. If a client was restarted, no caller is
+/// left.
 fn v12_told_in_time(call: &Call, now_ns: u64, find: &mut impl FnMut(u64, &'static str, &str)) {
     match call.told.first() {
         Some((at_ns, _)) if *at_ns > call.told_by_ns => {
@@ -256,7 +257,7 @@ fn v12_told_in_time(call: &Call, now_ns: u64, find: &mut impl FnMut(u64, &'stati
     }
 }
 
-/// V12: what is called when everything is whole is answered.
+/// V12: a call made when everything is whole is answered.
 fn v12_answered(call: &Call, find: &mut impl FnMut(u64, &'static str, &str)) {
     if let (true, Some((at_ns, Told::Failed(failure)))) = (call.must_be_answered, call.told.first()) {
         find(*at_ns, "V12", &format!("nothing is broken any more, and it failed: {failure}"));
@@ -267,7 +268,7 @@ pub(super) fn seconds(ns: u64) -> String {
     format!("{}.{:03}", ns / 1_000_000_000, ns / 1_000_000 % 1000)
 }
 
-/// More is not told of one seed.
+/// Findings kept of one seed.
 pub(super) const FOUND_MAX: usize = 20;
 
 #[cfg(test)]
@@ -276,7 +277,7 @@ mod tests {
 
     use super::*;
 
-    /// One call, made at 0 to server 0, that has been told by 10.
+    /// One call, made at 0 to server 0, whose outcome is due by 10.
     fn record(idempotent: bool) -> (Judge, usize) {
         let mut judge = Judge::default();
         let call = judge.called(7, b"one", Call { idempotent, told_by_ns: 10, ..Call::new(1, 0, 0, 0) });

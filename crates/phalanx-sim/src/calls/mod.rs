@@ -1,12 +1,12 @@
-//! Calls under faults: endpoints of `phalanx_core::rpc` on a network in memory, and a judge that knows nothing of how calls
-//! are made.
+//! Calls under faults: endpoints of `phalanx_core::rpc` on a network in memory, and a judge that does not know how
+//! calls are made.
 //!
-//! One seed decides everything. A run has a *faulty* phase, in which packets get lost, late, repeated and out of order, buffers
-//! overflow, processes stop and are started anew; then everything is whole again, and after a while calls in every session
-//! must be answered. [`run_calls`] runs one seed. `docs/rpc.md` tells what is promised, `judge.rs` judges it, and so does the
-//! checker, from traces as real processes write them.
+//! One seed decides everything. A run has a *faulty* phase, in which packets are lost, late, repeated and out of order,
+//! buffers overflow, and processes are stopped and restarted. Then everything is whole again, and after a while calls
+//! in every session must be answered. [`run_calls`] runs one seed. `docs/rpc.md` has the promises. `judge.rs` evaluates
+//! them, and so does the checker, from traces as real processes write them.
 //!
-//! [`links`] is another simulation, for speed: there nothing breaks.
+//! [`links`] is another simulation, for speed, in which nothing breaks.
 
 mod judge;
 pub mod links;
@@ -22,29 +22,29 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::panics;
 use world::World;
 
-/// What became of one seed.
+/// Result of one seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallsResult {
     /// The seed.
     pub seed: u64,
-    /// What was broken: a code, when, and how, for example `R1 at 1.250 s: ...`. Empty: nothing.
+    /// Violations: code, time and description, for example `R1 at 1.250 s: ...`. Empty: none.
     pub violations: Vec<String>,
-    /// Over all packets and outcomes and their times: the same for the same seed.
+    /// Hash over all packets and outcomes and their times. The same seed has the same hash.
     pub trace_hash: u64,
-    /// What happened.
+    /// Counts of events.
     pub stats: CallsStats,
 }
 
 macro_rules! stats {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// How often what happened.
+        /// Counts of events in a run.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct CallsStats {
             $($(#[$doc])* pub $name: u64,)*
         }
 
         impl CallsStats {
-            /// Each count with its name, in a fixed order.
+            /// Calls `each` with each count and its name, in a fixed order.
             pub fn each(&self, mut each: impl FnMut(&'static str, u64)) {
                 $(each(stringify!($name), self.$name);)*
             }
@@ -62,7 +62,7 @@ stats! {
     calls,
     /// Of these, idempotent ones.
     idempotent,
-    /// Calls not accepted, as too many waited or the request was too long.
+    /// Calls not accepted, because too many waited or the request was too long.
     not_accepted,
     /// Outcomes: the answer.
     answers,
@@ -80,7 +80,7 @@ stats! {
     session_lost,
     /// Failures because the answer was too long.
     answer_too_long,
-    /// Calls whose client was started anew: nobody was there to be told.
+    /// Calls whose client was restarted, so that no caller was left.
     abandoned,
     /// Handlers begun.
     runs,
@@ -92,45 +92,46 @@ stats! {
     answered_never,
     /// Handlers that answered twice.
     answered_twice,
-    /// Handlers that said that there is no such service.
+    /// Handlers that reported that there is no such service.
     handlers_refused,
     /// Calls given up by the application.
     cancels,
     /// Sessions closed with calls under way.
     closes,
-    /// Servers started anew.
+    /// Servers restarted.
     server_restarts,
-    /// Clients started anew.
+    /// Clients restarted.
     client_restarts,
-    /// One way cut for a while.
+    /// Links cut in one direction for a while.
     cuts,
-    /// Times in which most is lost.
+    /// Times in which most packets are lost.
     bursts,
     /// Processes stopped for a while.
     pauses,
-    /// Clients that had another address from then on.
+    /// Clients that changed their address.
     moves,
-    /// Packets sent to an address that its client had no more.
+    /// Packets sent to an address that its client no longer had.
     strayed,
     /// Packets sent.
     packets,
-    /// Of these, lost on their way.
+    /// Packets lost on their way.
     lost,
-    /// Came twice.
+    /// Packets that arrived twice.
     duplicated,
-    /// Came again much later.
+    /// Packets that arrived again much later.
     replayed,
-    /// Overtaken by one sent later.
+    /// Packets overtaken by one sent later.
     reordered,
-    /// Packets through memory.
+    /// Packets through shared memory.
     shared,
-    /// Of these, overwritten before they were read.
+    /// Packets of these that were overwritten before they were read.
     overtaken,
-    /// Of these, written for a life that is over, or for somebody who does not read them any more or yet.
+    /// Packets of these that were written for an earlier life, or for a process that does not read them any more or
+    /// yet.
     unread,
-    /// Found no room in the receiver's buffer.
+    /// Packets dropped because the receiver's buffer was full.
     overflowed,
-    /// Calls, runs and answers that the checker judged, once for each property of calls.
+    /// Calls, runs and answers that the checker evaluated, once for each property of calls.
     checked,
     /// Calls made when everything was whole again, which had to be answered.
     calls_after,
@@ -142,7 +143,7 @@ pub fn run_calls(seed: u64) -> CallsResult {
     run(seed, false).0
 }
 
-/// Runs one seed and tells what happened, a line for each event.
+/// Runs one seed and describes its events, one line each.
 #[must_use]
 pub fn tell_calls(seed: u64) -> (CallsResult, Vec<String>) {
     run(seed, true)
@@ -150,7 +151,7 @@ pub fn tell_calls(seed: u64) -> (CallsResult, Vec<String>) {
 
 fn run(seed: u64, tells: bool) -> (CallsResult, Vec<String>) {
     let mut world = World::new(seed, tells);
-    // A panic is a result: what was seen until then is kept.
+    // A panic is a result; the events until then are kept.
     let outcome = catch_unwind(AssertUnwindSafe(|| panics::quietly(|| world.run())));
     if let Err(payload) = outcome {
         world.break_off(&panics::describe(payload.as_ref()));

@@ -1,4 +1,4 @@
-//! What becomes of a packet between two endpoints.
+//! The path of a packet between two endpoints.
 
 use phalanx_core::rng::Rng;
 
@@ -9,11 +9,11 @@ use super::plan::{MS, Weather};
 pub(super) struct Network {
     weather: Weather,
     rng: Rng,
-    /// Nothing gets from the first to the second until then.
+    /// Cut links: sender, receiver, and the end of the cut.
     cuts: Vec<(usize, usize, u64)>,
-    /// So many of a million are lost until then.
+    /// Bursts: packets lost in a million, and the end of the burst.
     bursts: Vec<(u32, u64)>,
-    /// Of each pair: when the latest packet arrives.
+    /// For each pair: the arrival of the latest packet.
     latest: Vec<u64>,
     nodes: usize,
 }
@@ -31,7 +31,7 @@ impl Network {
         self.bursts.push((loss_ppm, until_ns));
     }
 
-    /// From now on nothing is lost, repeated or late.
+    /// Ends all loss, duplication and delay.
     pub(super) fn heal(&mut self) {
         let Weather { delay_ns, .. } = self.weather;
         self.weather =
@@ -40,7 +40,7 @@ impl Network {
         self.bursts.clear();
     }
 
-    /// When a packet that is sent now arrives: never, once, or more often.
+    /// Arrival times of a packet that is sent now: none, one or several.
     pub(super) fn carry(&mut self, now_ns: u64, from: usize, to: usize, stats: &mut CallsStats) -> Vec<u64> {
         stats.packets += 1;
         self.cuts.retain(|(_, _, until_ns)| *until_ns > now_ns);
@@ -61,7 +61,7 @@ impl Network {
                 arrivals.push(self.arrival(now_ns));
             }
         }
-        // Also one that was lost may have been kept by somebody.
+        // Even a lost packet may have been recorded and be replayed.
         if self.rng.chance_ppm(self.weather.replay_ppm) {
             stats.replayed += 1;
             let later = (50 * MS) << self.rng.below(7);
@@ -70,13 +70,13 @@ impl Network {
         arrivals
     }
 
-    /// When what is written now for a process of the same host can be read; `None`: it is overwritten before.
+    /// Time at which a record written now for a process of the same host can be read; `None`: it is overwritten before.
     pub(super) fn share(&mut self, now_ns: u64, stats: &mut CallsStats) -> Option<u64> {
         stats.shared += 1;
         (!self.overtakes(stats)).then_some(now_ns + SHARED_NS)
     }
 
-    /// Whether a writer comes round before what it wrote was read.
+    /// Whether the writer overwrites the record before it is read.
     pub(super) fn overtakes(&mut self, stats: &mut CallsStats) -> bool {
         let overtakes = self.rng.chance_ppm(self.weather.overtaken_ppm);
         stats.overtaken += u64::from(overtakes);
@@ -88,8 +88,8 @@ impl Network {
     }
 }
 
-/// From one processor to another.
+/// Time from one processor to another.
 const SHARED_NS: u64 = 200;
 
-/// A receive buffer of which nothing is said.
+/// Receive buffer of an endpoint that announces none.
 pub(super) const RECEIVE_BYTES_USUAL: u64 = 212_992;

@@ -1,4 +1,4 @@
-//! One endpoint in its place: what lies in its receive buffer, its sessions and calls, the handlers that run there.
+//! An endpoint and its surroundings: its receive buffer, sessions, calls, and running handlers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -13,29 +13,29 @@ use super::plan::{EndpointPlan, Handlers, MS, SECOND};
 /// An endpoint and its surroundings, over all its lives.
 pub(super) struct Node {
     pub(super) plan: EndpointPlan,
-    /// Begins with 0.
+    /// Number of the life, from 0.
     pub(super) life: u32,
-    /// Addresses it had before.
+    /// Number of its earlier addresses.
     pub(super) moves: u8,
-    /// Its process runs.
+    /// The endpoint, if its process runs.
     pub(super) endpoint: Option<Endpoint>,
     pub(super) place: Place,
     pub(super) inbox: Vec<(Origin, Vec<u8>)>,
-    /// Of its receive buffer.
+    /// Charge of its receive buffer.
     pub(super) charged: u64,
-    /// It is to be told that packets were lost.
+    /// Whether it is still to be notified of lost packets.
     pub(super) lost: bool,
     pub(super) paused_until_ns: u64,
-    /// Turns in a row that nothing had come for, all at this time, and that wanted another one.
+    /// Time and number of the latest consecutive iterations at one time that had no input and asked for another one.
     pub(super) idle_turns: (u64, u32),
-    /// Which was found already.
+    /// Whether such spinning was already reported.
     pub(super) has_spun: bool,
     pub(super) sessions: Vec<Session>,
     pub(super) call_ids: BTreeMap<ClientCallId, Open>,
     pub(super) next_call: u64,
     /// Handlers that have not answered, by their runs.
     pub(super) waiting: BTreeMap<usize, Waiting>,
-    /// The most of them that there were in this life.
+    /// The highest number of them in this life.
     pub(super) waiting_max: usize,
 }
 
@@ -44,14 +44,14 @@ pub(super) struct Node {
 pub(super) struct Session {
     pub(super) id: SessionId,
     pub(super) server: usize,
-    /// Calls that are not over.
+    /// Number of calls under way.
     pub(super) open: usize,
 }
 
-/// A call that is not over, as its caller knows it.
+/// A call under way, as its caller knows it.
 #[derive(Clone, Copy)]
 pub(super) struct Open {
-    /// In the judge's record.
+    /// Its index in the judge's record.
     pub(super) call: usize,
     pub(super) session: SessionId,
 }
@@ -63,30 +63,30 @@ pub(super) struct Waiting {
     pub(super) answer: Vec<u8>,
 }
 
-/// How a handler answers that does not answer at once.
+/// The behaviour of a handler that does not answer at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Later {
-    /// After so long.
+    /// It answers after this time.
     After(u64),
-    /// Twice.
+    /// It answers twice.
     Twice(u64),
-    /// Not before everything is whole.
+    /// It does not answer before everything is whole.
     Never,
-    /// It says that there is no such service.
+    /// It reports that there is no such service.
     Refuse(u64),
 }
 
-/// Where effects of an endpoint go until the world takes them.
+/// Effects of an endpoint, until the world takes them.
 pub(super) struct Place {
     pub(super) sent: Vec<Sent>,
     host: Option<u8>,
-    /// Other ends of sessions that share this host's memory.
+    /// Peers that share this host's memory.
     near: BTreeMap<Incarnation, Near>,
-    /// Whom of them this one has attached has changed, which those do not know yet.
+    /// Whether this endpoint attached or detached a peer, and the peers do not know yet.
     pub(super) near_changed: bool,
-    /// Who has attached this one: nothing else is written for.
+    /// Peers that have attached this endpoint; nothing is written for others.
     readers: BTreeSet<Incarnation>,
-    /// Sessions that were told of, and not that they are over.
+    /// Sessions that were opened and not closed.
     pub(super) met: BTreeMap<Incarnation, usize>,
     pub(super) happened: Vec<Happened>,
     handlers: Handlers,
@@ -94,29 +94,29 @@ pub(super) struct Place {
     len_max: usize,
     long_ppm: u32,
     fragment_bytes: usize,
-    /// So that no two answers are equal.
+    /// Number of answers so far, so that no two are equal.
     runs: u64,
     salt: u64,
 }
 
-/// Another end of sessions that shares this host's memory.
+/// A peer that shares this host's memory.
 #[derive(Clone, Copy, Debug)]
 struct Near {
     at: SocketAddr,
     sessions: usize,
-    /// Detached is who lives no more, as another met at its address shows.
+    /// Whether it is attached. A peer that is dead, as another one at its address proves, is detached.
     attached: bool,
 }
 
-/// What an endpoint sent.
+/// A packet that an endpoint sent.
 pub(super) struct Sent {
     pub(super) to: SocketAddr,
     pub(super) bytes: Vec<u8>,
-    /// Through memory, for this life.
+    /// The receiving life, if through memory.
     pub(super) shared: Option<Incarnation>,
 }
 
-/// What an endpoint told its application, in order.
+/// Events of an endpoint for its application, in order.
 pub(super) enum Happened {
     /// A handler was begun, and did this.
     Ran { id: CallId, from: Incarnation, request: Vec<u8>, did: Did },
@@ -157,7 +157,7 @@ impl Place {
         }
     }
 
-    /// A life begins: no run of it has the number of another.
+    /// Begins a life. Run numbers differ from those of all earlier lives.
     pub(super) fn begin_incarnation(&mut self, life: u32) {
         self.near.clear();
         self.readers.clear();
@@ -165,17 +165,17 @@ impl Place {
         (self.runs, self.salt) = (0, self.salt & 0xff | u64::from(life) << 8);
     }
 
-    /// What it offers to those of its host.
+    /// The offer to peers of its host.
     pub(super) fn offer(&self) -> Vec<u8> {
         self.host.into_iter().collect()
     }
 
-    /// Whether it reads what that life of a process writes for it.
+    /// Whether it reads the memory of that life of a process.
     pub(super) fn reads(&self, writer: Incarnation) -> bool {
         self.near.get(&writer).is_some_and(|near| near.attached)
     }
 
-    /// Another one has attached this one, or not any more.
+    /// Notes that another endpoint has attached this one, or has detached it.
     pub(super) fn note_reader(&mut self, reader: Incarnation, reads: bool) {
         if reads {
             self.readers.insert(reader);
@@ -184,14 +184,14 @@ impl Place {
         }
     }
 
-    /// From now on handlers answer all at once, and with no more bytes than this.
+    /// From now on handlers answer all at once, and with at most this many bytes.
     pub(super) fn heal(&mut self, len_max: usize) {
         self.handlers = Handlers { later_ppm: 0, never_ppm: 0, twice_ppm: 0, refuse_ppm: 0 };
         self.len_max = self.len_max.min(len_max);
     }
 }
 
-/// The length of a message: short, about what fits a packet, or long.
+/// Draws the length of a message: short, about that of a packet, or long.
 pub(super) fn draw_len(rng: &mut Rng, packet_bytes: usize, long_ppm: u32, len_max: usize) -> usize {
     let len = if rng.chance_ppm(long_ppm) {
         rng.below(len_max as u64 + 1) as usize
@@ -220,7 +220,7 @@ impl CallEffects for Place {
 
     fn send_unbuffered(&mut self, class: TrafficClass, to: SocketAddr, parts: [&[u8]; 3]) -> bool {
         let packet = parts.concat();
-        // Some are not taken.
+        // Some packets are not taken.
         let takes = packet.len() % 4 != 0;
         if takes {
             self.transmit(class, &[to], &packet);
@@ -310,15 +310,15 @@ impl CallEffects for Place {
     }
 }
 
-/// In the place of messages that were taken: it must not come back.
+/// Replaces messages that were taken; it must not come back.
 const LEFT_INSTEAD: &[u8] = b"left";
 
-/// Where node `at` is, in all its lives: some are taken to be on the same host as all others.
+/// The address of node `at`, in all its lives. All nodes with such addresses count as on the same host.
 pub(super) fn address(at: usize) -> SocketAddr {
     if at % 3 == 2 { SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORTS + at as u16) } else { far_address(at) }
 }
 
-/// Where it is after so many moves.
+/// Its address after this many moves.
 pub(super) fn address_after(at: usize, moves: u8) -> SocketAddr {
     let mut address = address(at);
     if let (SocketAddr::V4(address), 1..) = (&mut address, moves) {

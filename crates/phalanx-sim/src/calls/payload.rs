@@ -1,10 +1,10 @@
-//! What calls and answers consist of: requests that no two calls of a client have in common, answers that name their run.
+//! Payloads of calls and answers: no two calls of a client have equal requests, and an answer names its run.
 
 use phalanx_core::rng::Rng;
 
 /// A request of about `len` bytes that no other call of this life of the client has.
 ///
-/// Short ones hold the call's number only; there is one without bytes in each life: that of call 0.
+/// A short request holds only the call's number. One request in each life is empty: that of call 0.
 pub(super) fn request(client: u32, life: u32, number: u64, len: usize) -> Vec<u8> {
     let short = match number {
         0 => 0,
@@ -27,7 +27,7 @@ pub(super) fn answer(request: &[u8], run: u64, len: usize) -> Vec<u8> {
     filled(&head, len, run)
 }
 
-/// `len` bytes: `head` as far as it fits, then what follows from `salt`.
+/// `len` bytes: `head` as far as it fits, then bytes derived from `salt`.
 fn filled(head: &[u8], len: usize, salt: u64) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(len + 8);
     bytes.extend_from_slice(head);
@@ -39,7 +39,7 @@ fn filled(head: &[u8], len: usize, salt: u64) -> Vec<u8> {
     bytes
 }
 
-/// A digest to compare bytes by; no enemy chooses them.
+/// A digest for comparisons; it need not resist an attacker.
 pub(super) fn digest(bytes: &[u8]) -> u64 {
     let mut state = fold(0x9e37_79b9_7f4a_7c15, bytes.len() as u64);
     let mut words = bytes.chunks_exact(8);

@@ -1,4 +1,4 @@
-//! What a seed decides before anything happens.
+//! The plan of a seed, drawn before the run begins.
 
 use std::time::Duration;
 
@@ -6,56 +6,56 @@ use phalanx_core::rng::Rng;
 use phalanx_core::rpc::EndpointLimits;
 use phalanx_core::seal::{CellKey, Security};
 
-/// A run as its seed wants it.
+/// The plan of a run.
 pub(super) struct Plan {
     pub(super) servers: usize,
     pub(super) security: Security,
-    /// Of each endpoint: servers first.
+    /// Plans of the endpoints, servers first.
     pub(super) endpoints: Vec<EndpointPlan>,
     pub(super) weather: Weather,
-    /// The faulty phase.
+    /// Duration of the faulty phase.
     pub(super) faulty_ns: u64,
     pub(super) faults: Vec<Fault>,
-    /// Between two calls of a client, on average.
+    /// Mean time between two calls of a client.
     pub(super) gap_ns: u64,
-    /// One in a million draws of a request or an answer is long.
+    /// Requests and answers in a million that are long.
     pub(super) long_ppm: u32,
-    /// The longest request and answer that is made.
+    /// Length of the longest request and answer.
     pub(super) len_max: usize,
     pub(super) cancel_ppm: u32,
     pub(super) handlers: Handlers,
 }
 
-/// One endpoint, in all its lives.
+/// The plan of one endpoint, for all its lives.
 #[derive(Clone, Debug)]
 pub(super) struct EndpointPlan {
     pub(super) packet_bytes_max: u32,
-    /// What it is told of its receive buffer; 0: nothing.
+    /// Receive buffer that it announces, in bytes; 0: none.
     pub(super) receive_bytes: u64,
     pub(super) serves: bool,
     /// The host whose memory it shares; `None`: it shares none.
     pub(super) host: Option<u8>,
     pub(super) limits: EndpointLimits,
-    /// The longest from a packet's arrival to the turn that takes it.
+    /// The longest time from a packet's arrival to the iteration that takes it.
     pub(super) wake_ns: u64,
-    /// How often it notices that its buffer overflowed.
+    /// Probability that it notices an overflow of its buffer, in a million.
     pub(super) notices_ppm: u32,
 }
 
-/// What the network does to packets.
+/// Effects of the network on packets.
 #[derive(Clone, Debug)]
 pub(super) struct Weather {
     pub(super) delay_ns: u64,
-    /// Up to so much more.
+    /// Bound of an additional random delay.
     pub(super) jitter_ns: u64,
     pub(super) loss_ppm: u32,
     pub(super) duplicate_ppm: u32,
     pub(super) replay_ppm: u32,
-    /// Of packets through memory: the reader is overtaken.
+    /// Packets through memory in a million at which the reader is overtaken.
     pub(super) overtaken_ppm: u32,
 }
 
-/// What handlers do, in a million.
+/// Behaviour of handlers, in a million.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handlers {
     pub(super) later_ppm: u32,
@@ -64,7 +64,7 @@ pub(super) struct Handlers {
     pub(super) refuse_ppm: u32,
 }
 
-/// What strikes, and when.
+/// A fault and its time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fault {
     pub(super) at_ns: u64,
@@ -74,15 +74,15 @@ pub(super) struct Fault {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum What {
-    /// The process dies, and comes back as a new one.
+    /// The process dies, and a new one starts in its place.
     Restart(usize),
-    /// It does not run.
+    /// The process is stopped.
     Pause(usize),
-    /// Nothing gets from the first to the second.
+    /// Nothing passes from the first to the second.
     Cut(usize, usize),
-    /// So many of a million are lost.
+    /// Packets in a million that are lost.
     Burst(u32),
-    /// A client has another address from now on, and what is sent to the old one is lost.
+    /// A client changes its address, and packets to the old one are lost.
     Move(usize),
 }
 
@@ -104,7 +104,7 @@ impl Plan {
             .map(|at| endpoint(&mut seed.fork(&format!("endpoint {at}")), at < servers || serving));
         let mut endpoints: Vec<EndpointPlan> = endpoints.collect();
         if seed.fork("packets").chance_ppm(150_000) {
-            // As on one host, where few packets make a message.
+            // A packet length as on one host, where a message takes few packets.
             endpoints.iter_mut().for_each(|endpoint| endpoint.packet_bytes_max = 65_507);
         }
         let faulty_ns = pick(&mut rng, &[1, 2, 3, 5]) * SECOND;
@@ -132,7 +132,7 @@ fn pick(rng: &mut Rng, from: &[u64]) -> u64 {
     from[rng.below(from.len() as u64) as usize]
 }
 
-/// `usual` most times, else one of `small`.
+/// `usual` in most seeds, otherwise one of `small`.
 fn sometimes(rng: &mut Rng, usual: usize, small: &[u64]) -> usize {
     if rng.chance_ppm(250_000) { pick(rng, small) as usize } else { usual }
 }
@@ -142,7 +142,7 @@ fn endpoint(rng: &mut Rng, serves: bool) -> EndpointPlan {
     let usual = EndpointLimits::default();
     let limits = EndpointLimits {
         slots: 1 + rng.below(8) as u8,
-        // Never less than two of each client: one that was lost is made anew before the old one is forgotten.
+        // At least two of each client: a lost session is replaced before the old one is forgotten.
         sessions: sometimes(rng, usual.sessions, &[9, 10, 12]),
         sessions_of_client: sometimes(rng, usual.sessions_of_client, &[3, 4]),
         queued_calls: sometimes(rng, usual.queued_calls, &[3, 10, 30]),
@@ -207,14 +207,14 @@ fn faults(rng: &mut Rng, servers: usize, clients: usize, faulty_ns: u64) -> Vec<
                 }
                 _ => (What::Burst(pick(rng, &[600_000, 1_000_000]) as u32), 400 * MS),
             };
-            // Short ones more often than long ones.
+            // Short durations are more likely than long ones.
             let lasts_ns = (rng.below(lasts_max) >> rng.below(8)) + 1;
             Fault { at_ns: rng.below(faulty_ns), lasts_ns, what }
         })
         .collect()
 }
 
-/// Of those that are nobody's servers: whoever has their address has it for good.
+/// Moves of endpoints that serve no others. A server keeps its address for good, because its clients know it.
 fn moves(rng: &mut Rng, endpoints: &[EndpointPlan], faulty_ns: u64) -> Vec<Fault> {
     let moving: Vec<usize> = (0..endpoints.len()).filter(|at| !endpoints[*at].serves).collect();
     if moving.is_empty() || !rng.chance_ppm(250_000) {

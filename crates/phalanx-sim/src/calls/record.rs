@@ -1,5 +1,5 @@
-//! What the application of each endpoint saw, as a trace of each life, for the checker: it judges each run a second time, and
-//! knows nothing of this simulator or of the judge here.
+//! Traces of the endpoints' applications, one for each life. The checker evaluates each run a second time from them,
+//! and knows nothing of this simulator or its judge.
 
 use phalanx_check::{Options, Property, Require, check};
 use phalanx_core::id::Incarnation;
@@ -13,9 +13,9 @@ use super::node::address;
 #[derive(Debug, Default)]
 pub(super) struct Records {
     traces: Vec<Trace>,
-    /// Calls made and runs begun, of each trace.
+    /// Numbers of calls made and runs begun, for each trace.
     counts: Vec<(u64, u64)>,
-    /// The trace of the life that each node lives.
+    /// Trace of the current life of each node.
     current: Vec<Option<usize>>,
     /// Trace and number of each call and run, by the judge's numbers.
     calls: Vec<(usize, u64)>,
@@ -23,7 +23,7 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// A life of a process begins.
+    /// Begins a life of a process.
     pub(super) fn begin(&mut self, at_ns: u64, at: usize, me: Incarnation) {
         let mut trace = Trace::new(Header::process("calls", &format!("node {at}"), me.0.max(1), "simulated"));
         trace.push(at_ns, Event::Start);
@@ -36,7 +36,7 @@ impl Records {
         self.counts.push((0, 0));
     }
 
-    /// The judge's next call was accepted.
+    /// Records the acceptance of the judge's next call.
     pub(super) fn made(&mut self, at_ns: u64, client: usize, server: usize, idempotent: bool, request: &[u8]) {
         let Some(trace) = self.current[client] else { return };
         self.counts[trace].0 += 1;
@@ -46,7 +46,7 @@ impl Records {
         self.traces[trace].push(at_ns, Event::CallMade { call, to, idempotent, hash });
     }
 
-    /// The judge's next run was begun.
+    /// Records the begin of the judge's next run.
     pub(super) fn ran(&mut self, at_ns: u64, server: usize, from: Incarnation, request: &[u8]) {
         let Some(trace) = self.current[server] else { return };
         self.counts[trace].1 += 1;
@@ -55,13 +55,13 @@ impl Records {
         self.traces[trace].push(at_ns, Event::CallRan { run, from: from.0, hash: payload_hash(request) });
     }
 
-    /// A handler answered, or said that it did nothing.
+    /// Records a handler's answer, or its report that it did nothing.
     pub(super) fn said(&mut self, at_ns: u64, run: usize, answer: Option<&[u8]>) {
         let (trace, run) = self.runs[run];
         self.traces[trace].push(at_ns, Event::CallAnswered { run, answer: answer.map(payload_hash) });
     }
 
-    /// A caller was told how its call ended.
+    /// Records the outcome that a caller learned.
     pub(super) fn told(&mut self, at_ns: u64, call: usize, outcome: &Result<Vec<u8>, Failure>) {
         let (trace, call) = self.calls[call];
         let outcome = match outcome {
@@ -72,7 +72,7 @@ impl Records {
         self.traces[trace].push(at_ns, Event::CallEnded { call, outcome });
     }
 
-    /// What the checker finds, in the words of the judge here, and how often properties of calls were put to the test.
+    /// The checker's findings in the judge's format, and how often properties of calls were put to the test.
     pub(super) fn verdict(&self, now_ns: u64) -> (Vec<String>, u64) {
         let report =
             check(&self.traces, &Options { require: Require::Nothing, clock_slack_ns: 0, ..Options::default() });

@@ -1,4 +1,4 @@
-//! The run: what happens when, and to whom.
+//! The event loop of a simulated run.
 
 mod applications;
 mod demands;
@@ -20,7 +20,7 @@ use super::record::Records;
 use super::{CallsResult, CallsStats};
 use crate::queue::{Due, Queue};
 
-/// All of a run.
+/// State of a run.
 pub(super) struct World {
     plan: Plan,
     now_ns: u64,
@@ -33,26 +33,26 @@ pub(super) struct World {
     trace_hash: u64,
     rng: Rng,
     is_whole: bool,
-    /// When the packets that are under way in each node's buffer are taken.
+    /// Time at which each node takes the packets in its buffer.
     wakes: Vec<Option<u64>>,
     story: Option<Vec<String>>,
 }
 
-/// What is due beside turns.
+/// Events other than event-loop iterations.
 enum Event {
     Packet {
         to: usize,
         from: SocketAddr,
         bytes: Vec<u8>,
     },
-    /// Through memory.
+    /// A packet through memory.
     Shared {
         to: usize,
         life: Incarnation,
         writer: Incarnation,
         bytes: Vec<u8>,
     },
-    /// A client does something.
+    /// A client's application acts.
     Act {
         client: usize,
         life: u32,
@@ -127,7 +127,7 @@ impl World {
         }
     }
 
-    /// All of it, from the first packet to the last.
+    /// Runs from the first packet to the last.
     pub(super) fn run(&mut self) {
         for at in 0..self.nodes.len() {
             self.start(at);
@@ -137,10 +137,10 @@ impl World {
         }
         self.run_until(self.plan.faulty_ns);
         self.heal();
-        // Until then servers have forgotten all sessions that nobody uses, also those that packets of long ago have opened.
+        // Long enough for servers to forget all unused sessions, including those that very late packets have opened.
         let idle_max = self.nodes.iter().map(|node| node.plan.limits.idle_max).max().unwrap_or_default();
         self.run_for(idle_max.max(Duration::from_secs(5)).as_nanos() as u64 + REPLAYS_MAX_NS + 4 * SECOND);
-        // Servers may have forgotten these sessions as well: calls that may be made again are answered nevertheless.
+        // Servers may have forgotten these sessions as well. Calls that may be repeated are answered nevertheless.
         self.tell_state();
         self.call_everywhere(true, 0);
         self.run_for(2 * SECOND);
@@ -152,10 +152,10 @@ impl World {
         self.check_quiet();
     }
 
-    /// A panic ended the run.
+    /// Ends a run that panicked.
     pub(super) fn break_off(&mut self, text: &str) {
         self.judge.find(self.now_ns, "panic", text.to_owned());
-        // Nobody will be told any more, which is no fault of its own.
+        // No outcome will be reported any more, which is not the endpoint's fault.
         for at in 0..self.nodes.len() {
             self.judge.abandon(at, self.nodes[at].life);
         }
@@ -167,10 +167,10 @@ impl World {
         let (found, checked) = self.records.verdict(self.now_ns);
         self.stats.checked = checked;
         let mut violations = self.judge.verdict(self.now_ns);
-        // What breaks a call breaks it in both records: a judge that does not see it is broken itself.
+        // A violation must show in both records. Otherwise one of the two judges is broken.
         for code in ["R1", "R4"] {
             let [here, there] = [&violations, &found].map(|found| found.iter().any(|text| text.starts_with(code)));
-            // The judge here keeps the first of many.
+            // The judge here keeps only the first findings.
             if here != there && violations.len() < FOUND_MAX {
                 let who = if here { "only the judge of the simulator" } else { "only the checker" };
                 violations.push(format!("judges at {} s: {who} finds that {code} is broken", seconds(self.now_ns)));
@@ -203,7 +203,7 @@ impl World {
     }
 
     fn handle(&mut self, event: Event) {
-        // What an application does waits while its process is stopped.
+        // Actions of an application wait while its process is stopped.
         let (Event::Act { client: of, life }
         | Event::Cancel { client: of, life, .. }
         | Event::Answer { server: of, life, .. }) = event
@@ -235,11 +235,12 @@ impl World {
     }
 }
 
-/// The longest deadline that calls have.
+/// The longest deadline of calls.
 const LONGEST_DEADLINE_NS: u64 = 10 * SECOND;
-/// So long after its deadline, or after it was given up, a call's outcome may be told: pauses, and cancels sent in vain.
+/// Time after its deadline, or after it was given up, within which a call's outcome may be reported. It covers pauses,
+/// and cancels that are lost.
 const SLACK_NS: u64 = 6 * SECOND;
-/// Packets come again so much later, at most.
+/// The longest time after which packets are replayed.
 const REPLAYS_MAX_NS: u64 = 7 * SECOND;
 /// Rounds of calls when everything is whole.
 const CALLS_AFTER: u64 = 8;

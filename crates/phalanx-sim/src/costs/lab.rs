@@ -1,4 +1,4 @@
-//! A cell with steady traffic, and the fault that meets it.
+//! A cell with steady traffic, and the fault that strikes it.
 
 use phalanx_core::member::{FaultKind, LATE_TURN};
 use phalanx_core::rng::Rng;
@@ -15,40 +15,40 @@ use crate::plan::{MS, SECOND};
 use crate::swarm::index;
 use crate::world::{Event, Step, World, WorldSettings};
 
-/// The group of all.
+/// The group of all members.
 const GROUP: &str = "a";
-/// Between two messages of the cell, all senders together, unless it is overloaded.
+/// Time between two messages of the cell, all senders together, unless it is overloaded.
 const GAP_NS: u64 = 20 * MS;
-/// One message in so many is longer than a packet.
+/// One message in this many is longer than a packet.
 const LONG_ONE_IN: u64 = 10;
-/// Under load each message is 8 times as long. The same bytes are then fewer messages, so that an hour is quick to simulate.
+/// Factor of message lengths under load. Fewer messages carry the same bytes, so that an hour is quick to simulate.
 const LOAD_LENGTHS: u64 = 8;
-/// Bytes of a message of a load at the mean, the longer ones included.
+/// Mean bytes of a message under load, long ones included.
 const LOAD_BYTES: u64 = LOAD_LENGTHS * 480;
-/// What all streams of the group may hold: so little that who takes nothing holds the others up within seconds.
+/// Window of the group. It is small, so that a member which takes nothing blocks the others within seconds.
 const WINDOW_BYTES: usize = 256 << 10;
-/// A group's state: its transfer takes some milliseconds.
+/// Bytes of a group's state. Its transfer takes some milliseconds.
 const STATE_BYTES: u64 = 300_000;
-/// A cell forms within this.
+/// Time within which a cell forms.
 const FORMS_NS: u64 = 30 * SECOND;
-/// Traffic flows for so long, and up to half as long besides, before the fault.
+/// Time for which traffic flows before the fault; a random half of it is added.
 const FLOWS_NS: u64 = 3 * SECOND;
-/// Half a period of what flaps.
+/// Half a period of a flapping fault.
 const FLAP_NS: u64 = 5 * SECOND;
-/// A joiner hangs so long after its transfer was first seen, at most.
+/// The latest time after the begin of its transfer at which a joiner hangs.
 const HANGS_WITHIN_NS: u64 = 10 * MS;
-/// How many turns pass between two checks of a process's invariants.
+/// Event-loop iterations between two checks of a process's invariants.
 const CHECK_EVERY: u32 = 64;
 
-/// So many cells in a million have this weather, which is no fault: packets are lost, late and overtaken.
+/// Cells in a million with rough weather: packets are lost, late and overtaken. That is no fault.
 const ROUGH_PPM: u32 = 250_000;
 const ROUGH: Weather = Weather { jitter_ns: 20 * MS, in_order: false, loss_ppm: 10_000, ..Weather::FINE };
 
-/// Timers: a slot's next message; what flaps; a joiner that hangs.
+/// Timers: a slot's next message; a flap; a joiner that hangs.
 const FLAP: u32 = 1_000;
 const HANG: u32 = 1_001;
 
-/// What a cell meets.
+/// What strikes a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
     #[cfg(test)]
@@ -67,12 +67,12 @@ impl Trouble {
     }
 }
 
-/// Whom a fault meets.
+/// Processes affected by a fault.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hit {
-    /// Slots with an end at a faulty path, the first of a one-way link first.
+    /// Slots at an end of a faulty path. With a one-way link its sender comes first.
     pub(super) ends: Vec<usize>,
-    /// The one of them that may be left out.
+    /// The one of them that may be excluded.
     pub(super) may_go: Option<usize>,
     /// Their names and ranks.
     names: String,
@@ -83,21 +83,21 @@ pub(super) struct Lab {
     pub(super) world: World,
     pub(super) members: usize,
     pub(super) hit: Hit,
-    /// When the fault began, or the load.
+    /// Begin of the fault, or of the load.
     pub(super) begun_ns: u64,
-    /// Bytes of the multicasts that were asked for since then, and of those of them that were refused.
+    /// Bytes of the multicasts requested since then, and bytes of those that were refused.
     pub(super) asked_bytes: u64,
     pub(super) refused_bytes: u64,
-    /// Multicasts that were accepted since the start.
+    /// Multicasts accepted since the start.
     accepted: u64,
-    /// Nobody sends any more.
+    /// Set when no process sends any more.
     is_over: bool,
     weather: Weather,
     trouble: Trouble,
     rng: Rng,
-    /// The application at the fault goes on sending, if it can.
+    /// Whether the application at the fault continues to send.
     faulty_sends: bool,
-    /// A joiner that hangs is stopped; else its application takes nothing.
+    /// Whether a joiner that hangs is stopped; otherwise its application takes nothing.
     stops: bool,
     hanging: bool,
     cut: bool,
@@ -106,7 +106,7 @@ pub(super) struct Lab {
 
 impl Lab {
     pub(super) fn new(trouble: Trouble, seed: u64, members: usize) -> Self {
-        // Every kind meets the same cells.
+        // Every kind of fault strikes the same cells.
         let mut rng = Rng::new(seed).fork("costs");
         let members = if members == 0 { 3 + index(&mut rng, 5) } else { members };
         let joiners = usize::from(trouble.fault() == Some(FaultKind::HangingJoiner));
@@ -150,7 +150,7 @@ impl Lab {
         }
     }
 
-    /// Forms the cell, lets traffic flow, lets the fault begin, and goes on for so long.
+    /// Forms the cell, lets traffic flow, begins the fault, and continues for `stays_ns`.
     pub(super) fn run(&mut self, stays_ns: u64) -> Result<(), String> {
         for slot in 0..self.members {
             self.start(slot);
@@ -175,7 +175,7 @@ impl Lab {
         Ok(())
     }
 
-    /// The load is over, and all that was accepted has to be delivered within so long.
+    /// Ends the load, and checks that everything accepted is delivered within `within_ns`.
     pub(super) fn clear(&mut self, within_ns: u64) -> Result<(), String> {
         self.is_over = true;
         let until_ns = self.world.now_ns + within_ns;
@@ -189,7 +189,7 @@ impl Lab {
         Ok(())
     }
 
-    /// What is overloaded now.
+    /// The bottleneck, if the cell is overloaded now.
     fn loaded(&self) -> Option<Bottleneck> {
         self.trouble.bottleneck().filter(|_| self.begun_ns > 0)
     }
@@ -210,7 +210,7 @@ impl Lab {
         }
     }
 
-    /// Whom the fault meets, in words.
+    /// Describes the processes that the fault affects.
     pub(super) fn place(&self) -> String {
         let shape = match self.hit.shape {
             None => "",
@@ -224,7 +224,7 @@ impl Lab {
         format!("{}{shape}{weather}", self.hit.names)
     }
 
-    /// Slots with no end at a faulty path. In a cell of two with a dead link it is the older one, which goes on alone.
+    /// Slots at no end of a faulty path. In a cell of two with a dead link it is the older one, which goes on alone.
     pub(super) fn whole(&self) -> Vec<usize> {
         let whole: Vec<usize> = (0..self.members).filter(|slot| !self.hit.ends.contains(slot)).collect();
         if whole.is_empty() { (0..self.members).filter(|slot| Some(*slot) != self.hit.may_go).collect() } else { whole }
@@ -302,7 +302,7 @@ impl Lab {
             }
             FaultKind::HangingApplication => self.world.set_takes(slot, false),
             FaultKind::HangingJoiner => self.start(slot),
-            // Nothing of the kind is simulated.
+            // These kinds are not simulated.
             FaultKind::FullDisk | FaultKind::Descriptors => {}
         }
     }
@@ -310,7 +310,8 @@ impl Lab {
     /// The links of the fault, if it is one of links.
     fn draw_shape(&mut self, kind: FaultKind) -> Option<Shape> {
         let mut ranks = self.by_rank();
-        // The oldest, who coordinates and orders, is met more often than others. In a cell of two only the younger's faults are borne.
+        // The oldest member, which coordinates and orders, is affected more often than others. In a cell of two only
+        // the younger member's faults can be survived.
         let spot = match ranks.len() {
             2 => 1,
             _ if self.rng.chance_ppm(400_000) => 0,
@@ -360,7 +361,7 @@ impl Lab {
                 let one = slot(one);
                 Hit { ends: vec![one], may_go: Some(one), shape: shape.filter(|_| !is_of_process), ..Hit::default() }
             }
-            // The process that joins is none of the members.
+            // The joining process is none of the members.
             _ if kind == FaultKind::HangingJoiner => {
                 Hit { ends: vec![self.members], may_go: Some(self.members), ..Hit::default() }
             }
@@ -396,7 +397,7 @@ impl Lab {
         self.world.queue.push(self.world.now_ns + FLAP_NS, Event::Timer(FLAP));
     }
 
-    /// A joiner that takes the state is about to hang.
+    /// Checks whether a joiner that is to hang has begun to take the state.
     fn look_at_joiner(&mut self, slot: usize) {
         let is_joiner = self.trouble.fault() == Some(FaultKind::HangingJoiner) && slot == self.members;
         if is_joiner && !self.hanging && self.world.slots[slot].activity.transferring {

@@ -1,4 +1,4 @@
-//! What a run shows, read off the traces of its processes.
+//! Measurements of a run, taken from the traces of its processes.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use crate::plan::SECOND;
 pub(super) struct Wait {
     pub(super) for_ns: u64,
     pub(super) since_ns: u64,
-    /// Whose.
+    /// The slot that waited.
     pub(super) slot: usize,
 }
 
-/// The longest that a member on no faulty path was without a message of another such one, since the fault began. Who is the only one
-/// hears itself.
+/// The longest time since the fault began for which a member on no faulty path was without a message of another such
+/// one. If there is only one, its own messages count.
 pub(super) fn longest_wait(lab: &Lab) -> Wait {
     let whole = lab.whole();
     let senders: BTreeMap<u64, usize> =
@@ -45,7 +45,7 @@ pub(super) fn longest_wait(lab: &Lab) -> Wait {
     longest
 }
 
-/// Members that views left out though the fault gives no reason to, a name for each time.
+/// Members that views excluded without a reason in the fault, one name for each time.
 pub(super) fn left_out(lab: &Lab) -> Vec<String> {
     let stay = (0..lab.members).filter(|slot| Some(*slot) != lab.hit.may_go);
     let lives: BTreeMap<u64, usize> = stay.flat_map(|slot| lives(lab, slot).map(move |life| (life, slot))).collect();
@@ -53,7 +53,7 @@ pub(super) fn left_out(lab: &Lab) -> Vec<String> {
     out.map(|slot| lab.world.slots[slot].name.clone()).collect()
 }
 
-/// What changed in each whole minute since the fault began.
+/// Changes in each whole minute since the fault began.
 pub(super) fn changes(lab: &Lab) -> Vec<Changes> {
     let minutes = lab.world.now_ns.saturating_sub(lab.begun_ns) / MINUTE_NS;
     let mut changes = vec![Changes::default(); usize::try_from(minutes).unwrap_or(0)];
@@ -74,7 +74,7 @@ pub(super) fn changes(lab: &Lab) -> Vec<Changes> {
     changes
 }
 
-/// The exclusions since the load began: name, reason, and the seconds after that.
+/// Exclusions since the load began: name, reason, and the seconds after that.
 pub(super) fn excluded(lab: &Lab) -> Vec<String> {
     let names: BTreeMap<u64, usize> =
         (0..lab.members).flat_map(|slot| lives(lab, slot).map(move |life| (life, slot))).collect();
@@ -88,7 +88,8 @@ pub(super) fn excluded(lab: &Lab) -> Vec<String> {
     described.collect()
 }
 
-/// By view and incarnation: when a view that left somebody out was installed first, since the fault began, and why it did.
+/// By view and incarnation: the first installation of a view that excluded a process, since the fault began, and the
+/// reason.
 fn exclusions(lab: &Lab) -> BTreeMap<(u64, u64), (u64, LeaveReason)> {
     let mut out = BTreeMap::new();
     for (at_ns, event) in events(lab).filter(|(at_ns, _)| *at_ns >= lab.begun_ns) {
@@ -100,7 +101,7 @@ fn exclusions(lab: &Lab) -> BTreeMap<(u64, u64), (u64, LeaveReason)> {
     out
 }
 
-/// Keeps the earliest for each key.
+/// Keeps the earliest entry for each key.
 fn first<T: Copy + Ord>(earliest: &mut BTreeMap<(u64, u64), T>, key: (u64, u64), of: T) {
     let kept = earliest.entry(key).or_insert(of);
     *kept = of.min(*kept);
@@ -111,7 +112,7 @@ fn events(lab: &Lab) -> impl Iterator<Item = (u64, &Event)> {
     traces.flat_map(|trace| &trace.records).map(|record| (record.at_ns, &record.event))
 }
 
-/// The incarnations that a slot had.
+/// The incarnations of a slot.
 fn lives(lab: &Lab, slot: usize) -> impl Iterator<Item = u64> {
     lab.world.slots[slot].app.traces.iter().map(|trace| trace.header.incarnation)
 }

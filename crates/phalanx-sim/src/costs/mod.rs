@@ -1,6 +1,7 @@
-//! What one fault costs the others: a cell with steady traffic, one fault that stays, and how long those on no faulty path were without
-//! new messages, against the bound that the settings promise ([`FaultKind::costs_at_most`]). With a fault that stays for minutes
-//! also how often the cell changes its view for it. And what an overload does to a cell in which nobody is faulty.
+//! The cost of one fault to the other members. A cell with steady traffic suffers one fault that stays. The run
+//! measures how long members on no faulty path were without new messages, against the bound that the settings promise
+//! ([`FaultKind::costs_at_most`]). If the fault stays for minutes, it also counts view changes. Another run overloads a
+//! cell in which no process is faulty.
 
 mod lab;
 mod measure;
@@ -22,7 +23,7 @@ use crate::plan::{MS, SECOND};
 use crate::result::{SeedResult, Violation};
 use crate::run::{conclude, finish};
 
-/// The kinds that are simulated: disks and descriptors are not.
+/// The kinds that are simulated. Disks and descriptors are not.
 pub const SIMULATED: [FaultKind; 14] = [
     FaultKind::Dead,
     FaultKind::Stopped,
@@ -40,64 +41,64 @@ pub const SIMULATED: [FaultKind; 14] = [
     FaultKind::FlappingHost,
 ];
 
-/// Those of which it is asked how often the view changes.
+/// The kinds for which view changes are counted.
 pub const CHURNING: [FaultKind; 3] = [FaultKind::Link, FaultKind::FlappingLink, FaultKind::FlappingHost];
 
-/// One run of one kind.
+/// Result of one run of one kind.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cost {
     /// The seed.
     pub seed: u64,
     /// The fault's name; see [`FaultKind::name`].
     pub kind: &'static str,
-    /// Members of the cell when it began.
+    /// Members of the cell when the fault began.
     pub members: usize,
-    /// Whom it met, for people.
+    /// The affected processes, for people.
     pub place: String,
-    /// What is promised, in milliseconds.
+    /// The promised bound, in milliseconds.
     pub bound_ms: Option<u64>,
-    /// The longest that a member on no faulty path was without a new message of another one, in milliseconds.
+    /// The longest time for which a member on no faulty path was without a new message of another one, in milliseconds.
     pub waited_ms: u64,
-    /// Who that was.
+    /// The member that waited.
     pub who: String,
-    /// When that wait began, in milliseconds after the fault.
+    /// Begin of that wait, in milliseconds after the fault.
     pub since_ms: u64,
-    /// Members that views left out though the fault gives no reason to: a name for each time.
+    /// Members that views excluded without a reason in the fault, one name for each time.
     pub left_out: Vec<String>,
-    /// By whole minute since the fault: what changed.
+    /// Changes, by whole minute since the fault.
     pub minutes: Vec<Changes>,
-    /// What the checker found, or the run itself.
+    /// Findings of the checker, or of the run itself.
     pub violations: Vec<Violation>,
-    /// Of a run with violations.
+    /// The story of a run with violations.
     #[serde(skip)]
     pub story: Option<String>,
 }
 
-/// What changed in a minute.
+/// Changes in a minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Changes {
-    /// Cell views.
+    /// Number of cell views.
     pub views: u64,
-    /// Members that views left out against their will.
+    /// Members excluded against their will.
     pub exclusions: u64,
-    /// States that joiners took to the end.
+    /// State transfers completed.
     pub transfers: u64,
 }
 
 impl Cost {
-    /// Whether somebody waited for longer than is promised.
+    /// Whether a member waited for longer than promised.
     #[must_use]
     pub fn is_exceeded(&self) -> bool {
         self.bound_ms.is_some_and(|bound_ms| self.waited_ms > bound_ms)
     }
 
-    /// Whether all that is promised was kept.
+    /// Whether all promises were kept.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         !self.is_exceeded() && self.left_out.is_empty() && self.violations.is_empty()
     }
 
-    /// The most that changed in any minute but the first.
+    /// The highest counts in any minute but the first.
     #[must_use]
     pub fn worst_minute(&self) -> Changes {
         let later = self.minutes.iter().skip(1);
@@ -109,13 +110,14 @@ impl Cost {
     }
 }
 
-/// Runs `seed` with a fault of this kind, which stays for so long. `members`: 0, three to seven, as the seed says.
+/// Runs `seed` with a fault of this kind, which stays for `stays_s` seconds. With `members` 0 the seed decides on three
+/// to seven.
 #[must_use]
 pub fn cost(kind: FaultKind, seed: u64, members: usize, stays_s: u64) -> Cost {
     run(Trouble::Fault(kind), kind.name(), seed, members, stays_s)
 }
 
-/// Runs the lab. A panic ends the run and not the others.
+/// Runs the lab. A panic ends this run only.
 fn guarded(lab: &mut Lab, run: impl FnOnce(&mut Lab) -> Result<(), String>) {
     let outcome = catch_unwind(AssertUnwindSafe(|| panics::quietly(|| run(lab))));
     match outcome {
@@ -125,7 +127,7 @@ fn guarded(lab: &mut Lab, run: impl FnOnce(&mut Lab) -> Result<(), String>) {
     }
 }
 
-/// What the checker finds in a run that is over; `mode`: what the command says besides seed and members.
+/// The checker's findings in a completed run. `mode`: the words of the command besides seed and members.
 fn judged(lab: Lab, seed: u64, members: usize, mode: &str) -> SeedResult {
     let mut world = lab.world;
     finish(&mut world);

@@ -17,10 +17,10 @@ fn without_a_fault_nobody_waits_for_long_and_nothing_changes() {
 
 #[test]
 fn a_cell_that_stands_still_is_seen() {
-    // Nobody is suspected within two seconds, and uniform messages wait for everybody.
+    // No member is suspected within two seconds, and uniform messages wait for all members.
     let cost = cost(FaultKind::Stopped, 5, 4, 2);
     assert!(cost.waited_ms > 1_500, "{} ms", cost.waited_ms);
-    // Without a bound nothing is exceeded, with a small one it is.
+    // Without a bound nothing exceeds it; with a small one something does.
     assert!(Cost { bound_ms: Some(1_500), ..cost.clone() }.is_exceeded());
     assert!(!Cost { bound_ms: None, ..cost }.is_exceeded());
 }
@@ -83,7 +83,7 @@ fn a_cell_that_does_all_it_is_asked_for_is_not_overloaded() {
     assert!(Overload { refused_bytes: 51, ..run }.is_met());
 }
 
-/// Links that drop what would wait for long: their queues grow to 200 ms, and what is sent again must not keep them full.
+/// Links drop packets that would wait long. Their queues grow to 200 ms, and retransmissions must not keep them full.
 #[test]
 fn overloaded_links_hold_nobody_up_for_seconds() {
     for seed in [2, 3] {

@@ -4,11 +4,12 @@ use phalanx_core::rng::Rng;
 
 use super::setup::Setup;
 
-/// What sends packets one after the other at its rate: a card, or a port of the switch.
+/// A device that sends packets one after the other at a given rate: a card, or a port of the switch.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     bps: u64,
-    /// When the last bit of all that was given to it has left, in picoseconds: a byte takes 80 of them at 100 Gb/s.
+    /// Time at which the last bit of all its packets has left, in picoseconds. At 100 Gb/s a byte takes 80 ps, so
+    /// nanoseconds would be too coarse.
     free_ps: u64,
 }
 
@@ -17,13 +18,13 @@ impl Line {
         Self { bps: bps.max(1), free_ps: 0 }
     }
 
-    /// Takes a packet of so many bytes at `now_ns`. When its last bit has left.
+    /// Sends a packet of `wire_bytes` that arrives at `now_ns`. Returns the time at which its last bit has left.
     pub(super) fn send(&mut self, now_ns: u64, wire_bytes: u64) -> u64 {
         self.free_ps = self.free_ps.max(now_ns * PS) + takes_ps(self.bps, wire_bytes);
         self.free_ps.div_ceil(PS)
     }
 
-    /// Bytes that have not left.
+    /// Bytes still in the queue.
     pub(super) fn waiting_bytes(&self, now_ns: u64) -> u64 {
         let left_ps = u128::from(self.free_ps.saturating_sub(now_ns * PS));
         (left_ps * u128::from(self.bps) / BITS_PS) as u64
@@ -34,12 +35,12 @@ fn takes_ps(bps: u64, wire_bytes: u64) -> u64 {
     (u128::from(wire_bytes) * BITS_PS / u128::from(bps)) as u64
 }
 
-/// How long so many bytes are on a link of this rate.
+/// Time that this many bytes take on a link of this rate.
 pub(super) fn takes_ns(bps: u64, wire_bytes: u64) -> u64 {
     takes_ps(bps.max(1), wire_bytes).div_ceil(PS)
 }
 
-/// What a packet of so many bytes takes of a link, with all that stands around it.
+/// Bytes that a packet takes on a link, with all headers and gaps.
 pub(super) fn wire_bytes(packet_bytes: usize) -> u64 {
     (packet_bytes as u64 + AROUND_BYTES).max(WIRE_BYTES_MIN)
 }
@@ -55,15 +56,15 @@ pub(super) struct Fabric {
     pub(super) counts: Counts,
 }
 
-/// What the network did.
+/// Counts of the network's events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) packets: u64,
-    /// Found no room at a port.
+    /// Packets dropped because a port's queue was full.
     pub(super) dropped: u64,
-    /// Lost by chance.
+    /// Packets lost by chance.
     pub(super) lost: u64,
-    /// The most that waited at a port, in bytes.
+    /// The longest queue of a port, in bytes.
     pub(super) waiting_max: u64,
 }
 
@@ -81,13 +82,13 @@ impl Fabric {
         }
     }
 
-    /// A host gives a packet to its card. When the switch has it.
+    /// Sends a packet from a host's card. Returns the time at which the switch has it.
     pub(super) fn send(&mut self, now_ns: u64, from: usize, packet_bytes: usize) -> u64 {
         self.counts.packets += 1;
         self.cards[from].send(now_ns, wire_bytes(packet_bytes)) + self.hop_ns
     }
 
-    /// The switch has a packet. When the host `to` has it; `None`: it is lost.
+    /// Forwards a packet from the switch. Returns the time at which the host `to` has it; `None`: it is lost.
     pub(super) fn forward(&mut self, now_ns: u64, to: usize, packet_bytes: usize) -> Option<u64> {
         if self.rng.chance_ppm(self.loss_ppm) {
             self.counts.lost += 1;
@@ -108,9 +109,9 @@ impl Fabric {
 const PS: u64 = 1_000;
 /// Bits in a byte times picoseconds in a second.
 const BITS_PS: u128 = 8_000_000_000_000;
-/// Around a packet: UDP 8 bytes, IPv4 20, Ethernet 18, preamble 8, gap 12.
+/// Bytes around a packet: UDP 8, IPv4 20, Ethernet 18, preamble 8, gap 12.
 const AROUND_BYTES: u64 = 66;
-/// The shortest frame of Ethernet, with preamble and gap.
+/// Length of the shortest Ethernet frame, with preamble and gap.
 const WIRE_BYTES_MIN: u64 = 84;
 
 #[cfg(test)]
@@ -127,7 +128,7 @@ mod tests {
             assert!(ends.is_sorted());
             assert_eq!(line.waiting_bytes(5_000), packets * each);
             assert_eq!((line.waiting_bytes(505_000), line.waiting_bytes(1_005_000)), (packets * each / 2, 0));
-            // A pause is not made up for.
+            // An idle time does not count as credit.
             assert_eq!(line.send(2_000_000, 12_500), 2_000_000 + takes_ps(bps, 12_500) / PS);
         }
     }
@@ -140,13 +141,13 @@ mod tests {
     fn a_port_is_bounded_first_in_first_out_and_drops_are_counted() {
         let each = wire_bytes(1_472);
         let mut fabric = fabric(10 * each, 0);
-        // All at one instant: ten fit.
+        // All arrive at one instant; ten fit.
         let there: Vec<Option<u64>> = (0..25).map(|_| fabric.forward(1_000, 2, 1_472)).collect();
         let taken: Vec<u64> = there.iter().copied().flatten().collect();
         assert_eq!((taken.len(), fabric.counts.dropped), (10, 15));
         assert!(taken.is_sorted() && there[..10].iter().all(Option::is_some));
         assert_eq!(fabric.counts.waiting_max, 10 * each);
-        // Others' ports are not full, and this one has room for one when one has gone.
+        // Other ports' queues are not full, and this one has room for one packet when one has left.
         assert!(fabric.forward(1_000, 1, 1_472).is_some());
         let gone_ns = 1_000 + takes_ns(10_000_000_000, each);
         let later: Vec<bool> = (0..3).map(|_| fabric.forward(gone_ns, 2, 1_472).is_some()).collect();

@@ -1,4 +1,5 @@
-//! A host: one core, which takes packets from a receive buffer, in turns as `phalanx::rpc` has them, and runs an endpoint.
+//! A host: one core, which takes packets from a receive buffer in the same event loop as `phalanx::rpc`, and runs an
+//! endpoint.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -22,42 +23,42 @@ pub(super) struct Host {
     pub(super) endpoint: Endpoint,
     pub(super) out: Out,
     inbox: VecDeque<(usize, Vec<u8>)>,
-    /// Between two looks of one that has no work.
+    /// Interval at which an idle host polls.
     look_ns: u64,
     charged: u64,
     receive_bytes: u64,
-    /// When what is in the buffer is looked at.
+    /// Time of the next poll, if packets wait.
     wake_ns: Option<u64>,
-    /// When it looked last, and when it had done what that found.
+    /// Time of the last poll, and the time at which its work was done.
     looked_ns: u64,
     done_ns: u64,
-    /// It is to be told that packets were lost.
+    /// Whether it is still to be notified of lost packets.
     lost: bool,
     sessions: BTreeMap<usize, SessionId>,
     pub(super) calls: BTreeMap<ClientCallId, Call>,
-    /// Packets that found no room in the buffer.
+    /// Packets dropped because the buffer was full.
     pub(super) dropped: u64,
-    /// The most that the buffer was charged.
+    /// The highest charge of the buffer.
     pub(super) charged_max: u64,
 }
 
-/// A call that is not over.
+/// A call under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
     pub(super) what: Exchange,
     pub(super) begun_ns: u64,
 }
 
-/// What an endpoint does, and when: the core is busy with it.
+/// Effects of an endpoint while the core is busy with it.
 pub(super) struct Out {
-    /// So long the core is busy.
+    /// Time until which the core is busy.
     pub(super) cpu_ns: u64,
     packet_ns: u64,
-    /// Packets for the card: when, to whom.
+    /// Packets for the card: time and receiver.
     pub(super) sent: Vec<(u64, usize, Vec<u8>)>,
-    /// Calls that ended: when, and the length of the answer if there is one.
+    /// Calls that ended: time, and the length of the answer if there is one.
     pub(super) told: Vec<(u64, ClientCallId, Option<usize>)>,
-    /// Memory of packets that are over.
+    /// Buffers of processed packets, for reuse.
     pub(super) spare: Vec<Vec<u8>>,
 }
 
@@ -78,7 +79,7 @@ impl CallEffects for Out {
         }
     }
 
-    /// A request begins with the length that its answer shall have.
+    /// A request begins with the length of the requested answer.
     fn request(&mut self, _call: CallId, _from: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> HandlerResult {
         let Some(len) = request.first_chunk::<8>() else { return HandlerResult::Refused };
         answer.resize(usize::try_from(u64::from_le_bytes(*len)).unwrap_or(usize::MAX), 7);
@@ -129,7 +130,7 @@ impl Host {
         }
     }
 
-    /// A packet is there; a host without work looks for it after `gap_ns`.
+    /// A packet arrives. An idle host polls for it after `gap_ns`.
     pub(super) fn arrive(&mut self, now_ns: u64, from: usize, bytes: Vec<u8>, gap_ns: u64) {
         let charged = truesize(bytes.len() as u64);
         if !self.inbox.is_empty() && self.charged + charged > self.receive_bytes {
@@ -140,12 +141,12 @@ impl Host {
         self.charged += charged;
         self.charged_max = self.charged_max.max(self.charged);
         self.inbox.push_back((from, bytes));
-        // Who is at work looks when that is done.
+        // A busy host polls when its work is done.
         let wake_ns = if self.out.cpu_ns > now_ns { self.out.cpu_ns } else { now_ns + gap_ns };
         self.wake_ns = Some(self.wake_ns.map_or(wake_ns, |at_ns| at_ns.min(wake_ns)));
     }
 
-    /// When it wants to be turned next.
+    /// Time of its next event-loop iteration.
     pub(super) fn due_ns(&self) -> Option<u64> {
         let timer_ns = self.endpoint.deadline().map(Instant::nanos);
         let due_ns = timer_ns.into_iter().chain(self.wake_ns).min();
@@ -155,9 +156,9 @@ impl Host {
     /// Takes a batch of packets, then does what is due.
     pub(super) fn poll(&mut self, now_ns: u64) {
         self.out.cpu_ns = self.out.cpu_ns.max(now_ns);
-        // The clock is read once for each turn, however long that gets.
+        // One clock read for each iteration, however long the iteration takes, as in the runtime.
         let now = Instant(now_ns);
-        // Since it had nothing to do, it has looked in vain.
+        // It has polled without effect since its work was done.
         let gap_ns = now_ns.min(self.done_ns + self.look_ns) - self.looked_ns;
         self.endpoint.note_gap(now, Duration::from_nanos(gap_ns));
         self.looked_ns = now_ns;
@@ -177,14 +178,14 @@ impl Host {
         self.wake_ns = (!self.inbox.is_empty()).then_some(self.done_ns);
     }
 
-    /// Begins a session with `server`, unless there is one.
+    /// Opens a session with `server`, unless there is one.
     pub(super) fn connect(&mut self, now_ns: u64, server: usize) {
         self.out.cpu_ns = self.out.cpu_ns.max(now_ns);
         let (now, out) = (Instant(self.out.cpu_ns), &mut self.out);
         self.sessions.entry(server).or_insert_with(|| self.endpoint.connect(now, far_address(server), out));
     }
 
-    /// Its application makes a call as soon as the core is free. Whether the call was accepted.
+    /// Makes a call as soon as the core is free. Returns whether the call was accepted.
     pub(super) fn call(&mut self, now_ns: u64, what: Exchange) -> bool {
         let Some(session) = self.sessions.get(&what.server) else { return false };
         self.out.cpu_ns = self.out.cpu_ns.max(now_ns);
@@ -199,7 +200,7 @@ impl Host {
     }
 }
 
-/// Packets asked of the driver at once, as in `phalanx::rpc`.
+/// Packets requested from the driver at once, as in `phalanx::rpc`.
 const BATCH: usize = 64;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a run gives.
+//! Results of a run.
 
 use std::collections::BTreeMap;
 
@@ -6,85 +6,85 @@ use super::setup::{Long, Setup};
 use super::work::CLASS_BYTES;
 use super::world::{Ended, Totals};
 
-/// What was measured. Times are those of the simulation.
+/// Results of a run. Times are those of the simulation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
     /// Calls that ended.
     pub calls: u64,
-    /// Of these, without the right answer.
+    /// Calls of these that ended without the right answer.
     pub failed: u64,
-    /// From the first call to the end of the last.
+    /// Time from the first call to the end of the last.
     pub span_ns: u64,
-    /// Bytes of the requests and answers of all calls that were answered.
+    /// Bytes of the requests and answers of all answered calls.
     pub message_bytes: u64,
-    /// These, as part of what all of the time one link would have carried.
+    /// These bytes as a share of what one link could have carried in that time.
     pub link_share: f64,
-    /// How long calls took; in an incast, rounds.
+    /// Duration of calls; in an incast, of rounds.
     pub took: Spread,
-    /// How long that would take if nothing waited for anything else; 0 where lengths differ.
+    /// Duration that [`Self::took`] would have if nothing were delayed; 0 if lengths differ.
     pub ideal_ns: u64,
-    /// By length, where lengths differ.
+    /// Results by length, if lengths differ.
     pub classes: Vec<SizeClass>,
-    /// Bytes of messages of the client that had fewest, and of the one that had most.
+    /// Message bytes of the client with the fewest, and of the one with the most.
     pub client_bytes: (u64, u64),
-    /// Mean time of a call to the server for which that is shortest, and to the one for which it is longest, in nanoseconds.
+    /// Mean duration of a call to the fastest server, and to the slowest, in nanoseconds.
     pub server_ns: (u64, u64),
     /// Packets sent.
     pub packets: u64,
-    /// Found no room at a port of the switch.
+    /// Packets dropped because a port of the switch was full.
     pub switch_drops: u64,
-    /// Found no room in a host's receive buffer.
+    /// Packets dropped because a host's receive buffer was full.
     pub host_drops: u64,
-    /// Lost by chance.
+    /// Packets lost by chance.
     pub lost: u64,
-    /// The most bytes that waited at a port of the switch.
+    /// The longest queue of a switch port, in bytes.
     pub port_bytes_max: u64,
-    /// The most that a receive buffer was charged, in bytes.
+    /// The highest charge of a receive buffer, in bytes.
     pub charged_bytes_max: u64,
-    /// Questions asked where something was silent for too long.
+    /// Probes sent after too long a silence.
     pub probes: u64,
-    /// Fragments known to be lost, and sent again.
+    /// Fragments known to be lost, and retransmitted.
     pub fragments_again: u64,
-    /// Requests and fragments that came again.
+    /// Requests and fragments received more than once.
     pub duplicates: u64,
 }
 
-/// How times are spread, in nanoseconds.
+/// Distribution of times, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spread {
-    /// The first one.
+    /// The first time.
     pub first_ns: u64,
     /// The mean.
     pub mean_ns: u64,
-    /// Half are no longer.
+    /// The 50th percentile.
     pub p50_ns: u64,
-    /// 99 of 100 are no longer.
+    /// The 99th percentile.
     pub p99_ns: u64,
     /// The longest.
     pub max_ns: u64,
 }
 
-/// Calls of about one length.
+/// Calls of similar length.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SizeClass {
-    /// Their long messages are shorter than this, and not in the class before.
+    /// Upper bound of the length of their long messages; shorter ones belong to the class before.
     pub bytes: usize,
-    /// How many.
+    /// Number of calls.
     pub calls: u64,
-    /// How many times as long as alone half of them took at most.
+    /// The 50th percentile of the duration, divided by the ideal one.
     pub p50_slowdown: f64,
-    /// And 99 of 100.
+    /// The 99th percentile likewise.
     pub p99_slowdown: f64,
 }
 
-/// What a run leaves to be judged.
+/// Raw data of a run.
 #[derive(Default)]
 pub(super) struct Record {
     pub(super) before: Totals,
     pub(super) after: Totals,
     pub(super) began_ns: u64,
     pub(super) done: Vec<Ended>,
-    /// What is measured, if not the calls.
+    /// The measured times, if not those of the calls.
     pub(super) spans_ns: Vec<u64>,
     pub(super) ideal_ns: u64,
     pub(super) charged_max: u64,
@@ -135,7 +135,7 @@ impl Ended {
 }
 
 impl Spread {
-    /// Of these times, the first of which came first.
+    /// The distribution of these times, which are in order of arrival.
     fn of(mut times_ns: Vec<u64>) -> Self {
         let Some(&first_ns) = times_ns.first() else { return Self::default() };
         let mean_ns = times_ns.iter().sum::<u64>() / times_ns.len() as u64;

@@ -1,9 +1,10 @@
-//! Calls for speed: endpoints of `phalanx_core::rpc` on links of a given rate, joined by a switch with bounded queues.
+//! A simulation of calls for speed: endpoints of `phalanx_core::rpc` on links of a given rate, joined by a switch with
+//! bounded queues.
 //!
-//! Nothing breaks here; packets are lost where a queue is full, or by chance if that is wanted. One seed decides everything.
-//! [`measure`] runs a [`Workload`] on a [`Setup`] and tells how long calls took, what was lost and where. It answers what no
-//! single machine can: what windows and timers do with hundreds of peers on links of 10 and 100 Gb/s. `docs/simulator.md` has
-//! the model; `crates/phalanx-sim/examples/links.rs` sweeps parameters.
+//! Nothing breaks here. Packets are lost where a queue is full, or by chance if that is requested. One seed decides
+//! everything. [`measure`] runs a [`Workload`] on a [`Setup`] and reports how long calls took, what was lost and where.
+//! It answers questions that no single machine can: the effect of windows and timers with hundreds of peers on links of
+//! 10 and 100 Gb/s. `docs/simulator.md` describes the model; `crates/phalanx-sim/examples/links.rs` sweeps parameters.
 
 mod fabric;
 mod host;
@@ -25,7 +26,7 @@ use world::{Work, World};
 /// Runs a workload, on sessions that are open and have been used once.
 ///
 /// # Panics
-/// If an endpoint contradicts itself.
+/// If an endpoint violates its invariants.
 #[must_use]
 pub fn measure(setup: &Setup, workload: &Workload, seed: u64) -> Measured {
     let mut world = World::new(setup, workload, seed);
@@ -78,7 +79,7 @@ pub fn measure(setup: &Setup, workload: &Workload, seed: u64) -> Measured {
     record.judge(setup)
 }
 
-/// Has the work done; what was counted meanwhile.
+/// Runs the work; returns the counts of that time.
 fn run(world: &mut World, work: &mut dyn Work) -> Record {
     let (before, began_ns) = (world.totals(), world.now_ns);
     world.work(work);

@@ -1,27 +1,28 @@
-//! What is simulated: links, switch, hosts, the endpoints on them, and what they are asked to do.
+//! Parameters of a run: links, switch, hosts, their endpoints, and the workload.
 
 use phalanx_core::rpc::EndpointLimits;
 
 /// Links, a switch that joins them, hosts at their ends.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Of each link, in each direction, in bits per second.
+    /// Rate of each link, in each direction, in bits per second.
     pub link_bps: u64,
-    /// From the last bit sent to the last bit there: of a host's link to the switch, and of the switch's to a host.
+    /// Propagation delay between a host and the switch, in each direction.
     pub hop_ns: u64,
-    /// What may wait at an output port of the switch, in bytes with all headers. What comes beyond is dropped.
+    /// Bytes that may wait at an output port of the switch, with all headers. Packets beyond are dropped.
     pub port_bytes: u64,
-    /// One in so many of a million packets is lost at the switch, whatever waits there.
+    /// Packets lost at the switch by chance, in parts per million.
     pub loss_ppm: u32,
     /// The longest packet of all endpoints, in bytes.
     pub packet_bytes: u32,
-    /// What a host's only core needs for each packet it takes or sends.
+    /// Time that a host's only core needs for each packet it takes or sends.
     pub packet_ns: u64,
-    /// A host without work looks for packets this often, at most: one that comes is taken between 0 and so much later.
+    /// Interval at which an idle host polls. A packet is taken between 0 and this long after its arrival.
     pub wake_ns: u64,
-    /// What a host's receive buffer may be charged. What comes beyond is dropped, and its endpoint is told of a loss.
+    /// The most that a host's receive buffer may be charged. Packets beyond are dropped, and the endpoint is notified
+    /// of a loss.
     pub receive_bytes: u64,
-    /// Of all endpoints.
+    /// Limits of all endpoints.
     pub limits: EndpointLimits,
 }
 
@@ -42,48 +43,48 @@ impl Default for Setup {
     }
 }
 
-/// What is asked of the endpoints. A message has 8 bytes at least.
+/// What the endpoints do. A message has at least 8 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Workload {
-    /// Each client has so many calls under way and makes the next when one has ended.
+    /// Each client keeps a number of calls under way and makes the next when one has ended.
     Closed {
-        /// Hosts that call.
+        /// Number of hosts that call.
         clients: usize,
-        /// Hosts that answer: client `i` calls server `i` modulo their number.
+        /// Number of hosts that answer: client `i` calls server `i` modulo this number.
         servers: usize,
         /// Calls of a client under way.
         at_once: usize,
-        /// Length of a request.
+        /// Length of a request in bytes.
         request_bytes: usize,
-        /// Length of an answer.
+        /// Length of an answer in bytes.
         answer_bytes: usize,
-        /// Between the end of a call and the next one.
+        /// Time between the end of a call and the next one.
         think_ns: u64,
-        /// No call begins later than this.
+        /// Time after which no call begins.
         for_ns: u64,
-        /// Calls of each client, at most.
+        /// Bound on the calls of each client.
         calls: u64,
     },
     /// One client calls all servers at once; when all have answered, the next round begins.
     Incast {
-        /// Hosts that answer.
+        /// Number of hosts that answer.
         servers: usize,
-        /// Length of an answer.
+        /// Length of an answer in bytes.
         answer_bytes: usize,
-        /// So often.
+        /// Number of rounds.
         rounds: u64,
     },
-    /// Calls of very different lengths, at times that do not depend on how earlier ones fare.
+    /// Calls of very different lengths, at times that do not depend on earlier ones.
     Mixed {
-        /// Hosts that call, each any server.
+        /// Number of hosts that call; each calls any server.
         clients: usize,
-        /// Hosts that answer.
+        /// Number of hosts that answer.
         servers: usize,
-        /// What the long messages are.
+        /// Which messages are long.
         long: Long,
-        /// How much of the links of all servers is used on average, in thousandths.
+        /// Mean utilisation of the links of all servers, in thousandths.
         load_permille: u64,
-        /// Calls of all clients.
+        /// Number of calls of all clients.
         calls: u64,
     },
 }
@@ -98,7 +99,7 @@ pub enum Long {
 }
 
 impl Workload {
-    /// Hosts that call; they come before those that answer.
+    /// Number of hosts that call. Their indices precede those that answer.
     pub(super) fn clients(&self) -> usize {
         match self {
             Self::Closed { clients, .. } | Self::Mixed { clients, .. } => *clients,
@@ -106,7 +107,7 @@ impl Workload {
         }
     }
 
-    /// Hosts that answer.
+    /// Number of hosts that answer.
     pub(super) fn servers(&self) -> usize {
         match self {
             Self::Closed { servers, .. } | Self::Mixed { servers, .. } | Self::Incast { servers, .. } => *servers,
@@ -114,5 +115,5 @@ impl Workload {
     }
 }
 
-/// Messages that only say something.
+/// Length of short messages, in bytes.
 pub(super) const SMALL_BYTES: usize = 64;

@@ -1,4 +1,4 @@
-//! The model as a whole, and calls on it.
+//! Tests of the model as a whole, and of calls on it.
 
 use phalanx_core::rpc::EndpointLimits;
 
@@ -9,14 +9,14 @@ fn closed(clients: usize, request_bytes: usize, answer_bytes: usize, calls: u64)
     Workload::Closed { clients, servers: 1, at_once: 1, request_bytes, answer_bytes, think_ns: 0, for_ns, calls }
 }
 
-/// To a host that is slower than its link; the switch holds all.
+/// An incast to a host that is slower than its link. The switch never drops.
 fn incast(bounds_answers: bool) -> Measured {
     let limits = EndpointLimits { bounds_answers, ..EndpointLimits::default() };
     let setup = Setup { port_bytes: 1 << 30, packet_ns: 2_500, receive_bytes: 1 << 20, limits, ..Setup::default() };
     measure(&setup, &Workload::Incast { servers: 40, answer_bytes: 64 << 10, rounds: 4 }, 1)
 }
 
-/// Hosts that look for packets all the time.
+/// Hosts that poll all the time.
 fn attentive() -> Setup {
     Setup { wake_ns: 0, ..Setup::default() }
 }
@@ -38,7 +38,7 @@ fn the_slower_of_host_and_link_says_how_many_calls_there_are() {
     let measured = measure(&attentive(), &closed(16, 64, 64, 500), 1);
     let least_ns = measured.calls * 2 * attentive().packet_ns;
     assert!((least_ns..least_ns * 103 / 100).contains(&measured.span_ns), "{} of {least_ns}", measured.span_ns);
-    // With an answer of a packet each, the link of the server.
+    // With an answer of one packet, the server's link is the bottleneck.
     let slow = Setup { link_bps: 1_000_000_000, ..attentive() };
     let measured = measure(&slow, &closed(16, 64, 1_400, 200), 1);
     let least_ns = slow.calls_ns(measured.calls as usize, 64, 1_400);

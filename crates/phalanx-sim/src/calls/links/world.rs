@@ -1,4 +1,4 @@
-//! The run: hosts on the network, and a workload that keeps them busy.
+//! A run: the hosts on the network, and their workload.
 
 use phalanx_core::rng::Rng;
 use phalanx_core::rpc::Counters;
@@ -8,7 +8,7 @@ use super::host::{Call, Host};
 use super::setup::{SMALL_BYTES, Setup, Workload};
 use crate::queue::{Due, Queue};
 
-/// All of a run.
+/// State of a run.
 pub(super) struct World {
     pub(super) setup: Setup,
     pub(super) now_ns: u64,
@@ -16,22 +16,22 @@ pub(super) struct World {
     hosts: Vec<Host>,
     fabric: Fabric,
     rng: Rng,
-    /// Memory of packets that are over.
+    /// Buffers of processed packets, for reuse.
     spare: Vec<Vec<u8>>,
     ended: Vec<Ended>,
 }
 
-/// What is due beside turns.
+/// Events other than event-loop iterations.
 enum Event {
-    /// A packet is at the switch.
+    /// A packet arrives at the switch.
     Switch { from: usize, to: usize, bytes: Vec<u8> },
-    /// A packet is at a host.
+    /// A packet arrives at a host.
     Arrive { from: usize, to: usize, bytes: Vec<u8> },
-    /// A client calls.
+    /// A client makes a call.
     Call(Exchange),
 }
 
-/// Who calls whom, and how long it is.
+/// A call to make: client, server and lengths.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exchange {
     pub(super) client: usize,
@@ -40,34 +40,34 @@ pub(super) struct Exchange {
     pub(super) answer_bytes: usize,
 }
 
-/// A call that is over.
+/// A call that has ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ended {
     pub(super) what: Exchange,
     pub(super) begun_ns: u64,
     pub(super) ended_ns: u64,
-    /// It was answered.
+    /// Whether it was answered.
     pub(super) answered: bool,
 }
 
-/// What keeps the hosts busy.
+/// A workload.
 pub(super) trait Work {
     /// Makes the first calls.
     fn begin(&mut self, world: &mut World);
-    /// A call is over: makes the next ones.
+    /// Handles the end of a call, and makes the next ones.
     fn ended(&mut self, world: &mut World, ended: &Ended);
-    /// No call is under way and none will be made.
+    /// Whether no call is under way and none will be made.
     fn is_over(&self) -> bool;
 }
 
-/// What was counted up to some moment.
+/// Counts up to some moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {
     pub(super) fabric: Counts,
-    /// Packets that found no room in a host's buffer.
+    /// Packets dropped because a host's buffer was full.
     pub(super) dropped: u64,
     pub(super) probes: u64,
-    /// Fragments known to be lost, and sent again.
+    /// Fragments known to be lost, and retransmitted.
     pub(super) again: u64,
     pub(super) duplicates: u64,
 }
@@ -90,7 +90,7 @@ impl World {
         }
     }
 
-    /// Opens all sessions; in each a small call is made, so that the round trip is known.
+    /// Opens all sessions. A small call in each makes the round trip known.
     pub(super) fn open(&mut self, pairs: impl Iterator<Item = (usize, usize)>) {
         for (at, (client, server)) in (0..).zip(pairs) {
             self.run_until(BEGIN_NS + at * OPEN_EVERY_NS, &mut Nothing);
@@ -98,11 +98,11 @@ impl World {
             let what = Exchange { client, server, request_bytes: SMALL_BYTES, answer_bytes: SMALL_BYTES };
             self.call(self.now_ns, what);
         }
-        // Longer than anything that sessions still have to say.
+        // Longer than any packet that the sessions still have to send.
         self.run_until(self.now_ns + QUIET_NS, &mut Nothing);
     }
 
-    /// Has `work` done.
+    /// Runs `work`.
     pub(super) fn work(&mut self, work: &mut dyn Work) {
         work.begin(self);
         self.tell(work);
@@ -147,12 +147,12 @@ impl World {
         }
     }
 
-    /// A call at `at_ns`, which may lie ahead.
+    /// Schedules a call at `at_ns`.
     pub(super) fn call_at(&mut self, at_ns: u64, what: Exchange) {
         self.queue.push(at_ns, Event::Call(what));
     }
 
-    /// A call that its client's endpoint does not accept has failed.
+    /// Makes a call. One that its client's endpoint does not accept counts as failed.
     pub(super) fn call(&mut self, now_ns: u64, what: Exchange) {
         if self.hosts[what.client].call(now_ns, what) {
             self.settle(what.client);
@@ -161,7 +161,7 @@ impl World {
         }
     }
 
-    /// Takes what an endpoint wants done, and sees when its host is to be turned next.
+    /// Carries out the effects of an endpoint, and schedules its host's next iteration.
     fn settle(&mut self, at: usize) {
         let host = &mut self.hosts[at];
         for (at_ns, to, bytes) in host.out.sent.drain(..) {
@@ -174,7 +174,8 @@ impl World {
                 self.ended.push(Ended { what, begun_ns, ended_ns: at_ns, answered });
             }
         }
-        // Hosts take as many packets as they send, all together and but for losses.
+        // In total, hosts take as many packets as they send, except losses. So spare buffers circulate through one
+        // pool.
         self.spare.append(&mut host.out.spare);
         let keep = self.spare.len().saturating_sub(SPARE_OF_HOST);
         host.out.spare.extend(self.spare.drain(keep..));
@@ -200,12 +201,12 @@ impl World {
         totals
     }
 
-    /// The most that any receive buffer was charged.
+    /// The highest charge of any receive buffer.
     pub(super) fn charged_max(&self) -> u64 {
         self.hosts.iter().map(|host| host.charged_max).max().unwrap_or_default()
     }
 
-    /// Panics where an endpoint contradicts itself.
+    /// Checks the endpoints' invariants, and panics if one is violated.
     pub(super) fn check(&self) {
         for host in &self.hosts {
             host.endpoint.check_invariants();
@@ -213,7 +214,7 @@ impl World {
     }
 }
 
-/// No work: time passes.
+/// The empty workload: only time passes.
 struct Nothing;
 
 impl Work for Nothing {
@@ -224,13 +225,13 @@ impl Work for Nothing {
     }
 }
 
-/// Not at zero, which means "at once" to an endpoint.
+/// The run does not begin at zero, which means "at once" to an endpoint.
 const BEGIN_NS: u64 = 1_000;
-/// Between two sessions that open.
+/// Time between two sessions that open.
 const OPEN_EVERY_NS: u64 = 5_000;
-/// Before the work begins.
+/// Time before the work begins.
 const QUIET_NS: u64 = 50_000_000;
-/// Work that is not over by then never is: calls have deadlines.
+/// Bound on a run. A workload that has not ended by then never does, because calls have deadlines.
 const LONGEST_NS: u64 = 300_000_000_000;
-/// Packets' memory that a host is left with.
+/// Spare buffers that a host keeps.
 const SPARE_OF_HOST: usize = 64;

@@ -1,4 +1,4 @@
-//! What applications do: handlers that answer, callers that connect, call, give up and close.
+//! Behaviour of applications: handlers that answer, callers that connect, call, give up and close.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -45,7 +45,7 @@ impl World {
             let answer = (!matches!(waiting.plan, Later::Refuse(_))).then_some(&waiting.answer[..]);
             self.records.said(now_ns, run, answer);
             self.judge.returned(now_ns, run, answer);
-            // Whether anybody still wants it is not for a handler to say.
+            // A handler cannot know whether its caller still waits.
             let answer = answer.map(|answer| given_or_lent(run as u64, answer));
             let _wanted = endpoint.answer(now, waiting.id, answer, &mut node.place);
             match waiting.plan {
@@ -144,7 +144,7 @@ impl World {
         }
     }
 
-    /// Makes a call; `None`: it was not accepted.
+    /// Makes a call. `None`: it was not accepted.
     pub(super) fn call(
         &mut self,
         client: usize,
@@ -259,7 +259,7 @@ impl World {
     }
 }
 
-/// Both ways in which messages are handed over, in turn.
+/// Alternates between the two ways in which messages are handed over: owned and borrowed.
 fn given_or_lent(number: u64, message: &[u8]) -> Cow<'_, [u8]> {
     if number.is_multiple_of(2) { message.to_vec().into() } else { message.into() }
 }

@@ -1,4 +1,4 @@
-//! What is demanded: bounds all through the run; in the end, when everything is whole, answers, and then silence.
+//! Demands on a run: bounds all through the run; in the end, when everything is whole, answers, and then silence.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::calls::node::{Later, Session, draw_len};
 use crate::calls::plan::{MS, SECOND};
 
 impl World {
-    /// Everything is whole from now on.
+    /// Makes everything whole from now on.
     pub(super) fn heal(&mut self) {
         tell!(self, "everything is whole");
         self.tell_state();
@@ -43,7 +43,7 @@ impl World {
         }
     }
 
-    /// Exactly one session with each server.
+    /// Ensures exactly one session with each server.
     fn one_session_each(&mut self, client: usize) {
         for server in (0..self.nodes.len()).filter(|&server| server != client) {
             let serves = self.nodes[server].plan.serves;
@@ -71,7 +71,7 @@ impl World {
                     draw_len(&mut self.rng, packet, 0, 9_000)
                 };
                 let options = CallOptions { deadline: Duration::from_nanos(LONGEST_DEADLINE_NS), idempotent };
-                // Answers that nobody took may fill a server that keeps few: it refuses then.
+                // A server that keeps few answers may be full of untaken ones, and then refuses calls.
                 let must = self.nodes[session.server].plan.limits.answers_bytes >= 1 << 20;
                 self.call(client, session, len.min(message_max), &options, must);
             }
@@ -79,7 +79,7 @@ impl World {
         }
     }
 
-    /// Nobody calls any more: next to nothing is sent, and next to nothing is kept.
+    /// Checks that, with no more calls, next to nothing is sent and next to nothing is kept.
     pub(super) fn check_quiet(&mut self) {
         self.tell_state();
         let before = self.stats.packets;

@@ -1,4 +1,4 @@
-//! Processes: their lives and faults, what comes for them, their turns.
+//! Processes: their lives and faults, their packets, their event-loop iterations.
 
 use std::net::SocketAddr;
 
@@ -101,7 +101,7 @@ impl World {
         }
     }
 
-    /// A packet is there: it waits in the receive buffer for the next turn.
+    /// Handles the arrival of a packet: it waits in the receive buffer for the next iteration.
     pub(super) fn arrive(&mut self, to: usize, from: SocketAddr, bytes: Vec<u8>) {
         let node = &mut self.nodes[to];
         if node.endpoint.is_none() {
@@ -120,7 +120,7 @@ impl World {
         self.wake(to);
     }
 
-    /// A packet lies in memory, for one life of a process.
+    /// Handles a packet in memory, for one life of a process.
     pub(super) fn read(&mut self, to: usize, life: Incarnation, writer: Incarnation, bytes: Vec<u8>) {
         let node = &mut self.nodes[to];
         let lives = node.endpoint.as_ref().is_some_and(|endpoint| endpoint.incarnation() == life);
@@ -132,11 +132,11 @@ impl World {
         self.wake(to);
     }
 
-    /// Something waits for a process: it is turned, sooner or later.
+    /// Schedules an iteration of a process that has input.
     fn wake(&mut self, to: usize) {
         let node = &self.nodes[to];
         let wake_ns = self.now_ns + self.rng.below(node.plan.wake_ns);
-        // A stopped process has slept through an earlier one, which is no reason to go back in time.
+        // A stopped process may have missed an earlier time, but must not run in the past.
         let wake = self.wakes[to].map_or(wake_ns, |at_ns| at_ns.clamp(self.now_ns, wake_ns));
         self.wakes[to] = Some(wake);
         if self.queue.turn_ns(to).is_none_or(|at_ns| at_ns > wake) {
@@ -195,7 +195,7 @@ impl World {
         self.check_bounds(at);
     }
 
-    /// Has the others see whom of them a process has attached.
+    /// Notifies the peers of whom this process has attached.
     fn tell_attached(&mut self, at: usize, me: Incarnation) {
         if !std::mem::take(&mut self.nodes[at].place.near_changed) {
             return;
@@ -207,7 +207,7 @@ impl World {
         }
     }
 
-    /// Takes what an endpoint wants done, and sees when it is to be turned next.
+    /// Carries out the effects of an endpoint, and schedules its next iteration.
     pub(super) fn settle(&mut self, at: usize) {
         let life = self.nodes[at].life;
         let me = self.nodes[at].endpoint.as_ref().map(Endpoint::incarnation);
@@ -265,10 +265,10 @@ impl World {
     }
 }
 
-/// The rest of a packet, where it came.
+/// The remaining payload of a packet, at the place where it arrived.
 struct Lying<'a> {
     rest: &'a [u8],
-    /// While it is copied.
+    /// Whether it is overwritten while it is copied.
     is_overwritten: bool,
 }
 
@@ -284,5 +284,5 @@ impl RemainingPayload for Lying<'_> {
     }
 }
 
-/// So much of a packet is its beginning.
+/// Length of the part of a packet that is received first.
 const HEAD_BYTES: usize = 128;

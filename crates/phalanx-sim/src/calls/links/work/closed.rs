@@ -1,4 +1,4 @@
-//! Each client has so many calls under way, and makes the next when one has ended.
+//! The closed workload: each client keeps a number of calls under way, and makes the next when one has ended.
 
 use super::Rng;
 use crate::calls::links::setup::Setup;
@@ -32,7 +32,7 @@ impl Closed {
         world.call_at(at_ns.max(world.now_ns), Exchange { client, server, request_bytes, answer_bytes });
     }
 
-    /// So that clients do not walk in step.
+    /// Clients start at different times within this span, so that they do not run in step.
     fn begins_within_ns(&self, setup: &Setup) -> u64 {
         setup.call_ns(self.request_bytes.min(STEP_BYTES), self.answer_bytes.min(STEP_BYTES))
     }
@@ -61,5 +61,5 @@ impl Work for Closed {
     }
 }
 
-/// Clients begin within the time of a call of this length.
+/// Clients start within the time of a call of this length.
 const STEP_BYTES: usize = 10_000;

@@ -1,4 +1,4 @@
-//! One client calls all servers at once, round after round.
+//! The incast workload: one client calls all servers at once, round after round.
 
 use crate::calls::links::setup::SMALL_BYTES;
 use crate::calls::links::world::{Ended, Exchange, Work, World};
@@ -10,7 +10,7 @@ pub(crate) struct Incast {
     pub(crate) left: u64,
     pub(crate) open: usize,
     pub(crate) round_began_ns: u64,
-    /// How long rounds took.
+    /// Duration of each round.
     pub(crate) rounds_ns: Vec<u64>,
     pub(crate) done: Vec<Ended>,
 }

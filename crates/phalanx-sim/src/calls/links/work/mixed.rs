@@ -1,4 +1,4 @@
-//! Calls at times and of lengths that are drawn beforehand, whatever becomes of them.
+//! The mixed workload: times and lengths of calls are drawn beforehand and do not depend on earlier calls.
 
 use super::Rng;
 use super::sizes::{draw_gap_ns, draw_len};
@@ -7,7 +7,7 @@ use crate::calls::links::world::{Ended, Exchange, Work, World};
 
 /// See [`crate::calls::links::Workload::Mixed`].
 pub(crate) struct Mixed {
-    /// When after the begin, and what.
+    /// Time of each call after the begin, and the call.
     plan: Vec<(u64, Exchange)>,
     open: usize,
     pub(crate) done: Vec<Ended>,
@@ -24,7 +24,7 @@ impl Mixed {
     ) -> Self {
         let lens: Vec<usize> = (0..calls).map(|_| draw_len(rng)).collect();
         let wire_bytes: u64 = lens.iter().map(|len| setup.message_wire_bytes(*len)).sum();
-        // All of it takes so long at the load that is wanted.
+        // Time that all calls take at the requested load.
         let bps = u128::from(setup.link_bps) * servers as u128 * u128::from(load_permille.max(1)) / 1_000;
         let all_ns = u128::from(wire_bytes) * 8_000_000_000 / bps.max(1);
         let mean_ns = (all_ns / u128::from(calls.max(1))) as u64;

@@ -1,4 +1,4 @@
-//! What hosts are asked to do, one file for each workload.
+//! Workloads of hosts, one file each.
 
 mod closed;
 mod incast;

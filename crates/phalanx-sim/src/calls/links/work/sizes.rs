@@ -1,25 +1,25 @@
-//! Lengths with a heavy tail, and times without memory, drawn with integers only: the same on any machine.
+//! Heavy-tailed lengths and memoryless (exponential) gaps. Both use integers only, so they are the same on any machine.
 
 use super::Rng;
 
-/// The length of a message: six of ten are shorter than 1 KiB, one of two hundred is of 1 to 8 MiB, and more than half of the
-/// bytes are in messages of more than 64 KiB (like the Hadoop cluster's workload W4 of Homa, SIGCOMM 2018).
+/// Draws the length of a message. Six of ten are shorter than 1 KiB, one of two hundred has 1 to 8 MiB, and more than
+/// half of the bytes are in messages of more than 64 KiB (like the Hadoop cluster's workload W4 of Homa, SIGCOMM 2018).
 pub(crate) fn draw_len(rng: &mut Rng) -> usize {
     let at = rng.below(1_000);
     let (_, from, to) = *CLASSES.iter().find(|(below, _, _)| at < *below).unwrap_or(&CLASSES[0]);
-    // In each octave as many, and within it all alike.
+    // Each octave is equally likely, and each length within it.
     let octave = 1_usize << (from + rng.below(u64::from(to - from)) as u32);
     octave + rng.below(octave as u64) as usize
 }
 
-/// So many of a thousand, those of the lines before included, are from two to the first power to two to the second.
+/// Cumulative shares in thousandths, and the exponents of two between which the lengths of that class lie.
 const CLASSES: [(u64, u32, u32); 5] = [(600, 6, 10), (820, 10, 13), (950, 13, 16), (995, 16, 20), (1_000, 20, 23)];
 
-/// By length: below these, results are told apart.
+/// Upper bounds of the length classes in results.
 pub(crate) const CLASS_BYTES: [usize; 5] = [1 << 10, 8 << 10, 64 << 10, 1 << 20, 8 << 20];
 
-/// The time to the next of events that come at random, `mean_ns` on average: von Neumann's way ("Various techniques used in
-/// connection with random digits", 1951), which compares and never takes a logarithm.
+/// Draws the time to the next event of a Poisson process, `mean_ns` on average. The method is von Neumann's ("Various
+/// techniques used in connection with random digits", 1951), which compares numbers and needs no logarithm.
 pub(crate) fn draw_gap_ns(rng: &mut Rng, mean_ns: u64) -> u64 {
     let mut whole = 0;
     loop {
@@ -50,7 +50,7 @@ mod tests {
         let gaps: Vec<u64> = (0..100_000).map(|_| draw_gap_ns(&mut rng, 1_000)).collect();
         let mean = gaps.iter().sum::<u64>() / 100_000;
         assert!((985..1_015).contains(&mean), "{mean}");
-        // Beyond one, two and three means: 1/e, 1/e^2, 1/e^3 of a hundred thousand.
+        // Beyond one, two and three means there are 1/e, 1/e^2, 1/e^3 of a hundred thousand.
         for (beyond, expected) in [(1_000, 36_788_u64), (2_000, 13_534), (3_000, 4_979)] {
             let count = gaps.iter().filter(|gap| **gap > beyond).count() as u64;
             assert!(count.abs_diff(expected) < 600, "{count} of {expected}");
