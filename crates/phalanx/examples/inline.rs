@@ -1,7 +1,7 @@
-//! Three members in one thread, turned by the application: no task switch between a packet and its handler.
+//! Three members in one thread, polled by the application: no thread switch between a packet and its handler.
 //!
-//! Each member multicasts ten numbers in total order; all must see the same thirty, in the same order.
-//! Run it with `cargo run --example inline`.
+//! Each member multicasts ten numbers in total order; all must deliver the same thirty, in the same order. Run it with
+//! `cargo run --example inline`.
 
 use std::error::Error;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use phalanx::config::Config;
 use phalanx::core::{Delivery, Event, GroupId, GroupTerms, Order, Stability};
 use phalanx::{Handler, Inline, Options};
 
-/// What one member saw.
+/// The deliveries of one member.
 #[derive(Default)]
 struct App {
     group: Option<GroupId>,
@@ -32,7 +32,7 @@ impl Handler for App {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // A directory of its own keeps the example apart from whatever else runs on this host.
+    // A directory of its own keeps the example apart from other cells of this host.
     let directory = tempfile::tempdir()?;
     let options = |name: &str| {
         let (runtime_dir, state_dir) = (Some(directory.path().join("run")), Some(directory.path().join("state")));
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         members.push((app, member));
     }
 
-    // The first founds the cell, the others join it; all come into the group.
+    // The first member founds the cell, the others join it; all come into the group.
     poll_until(&mut members, |app| app.members == 3)?;
 
     for (rank, (app, member)) in members.iter_mut().enumerate() {
@@ -83,7 +83,7 @@ fn poll_until(members: &mut [(App, Inline)], done: impl Fn(&App) -> bool) -> Res
 fn poll_all(members: &mut [(App, Inline)]) -> Result<(), Box<dyn Error>> {
     for (app, member) in members {
         if !member.poll(app).more {
-            // Alone in its thread a member would wait without a limit.
+            // With a thread of its own, a member would wait without a limit.
             member.wait(Some(Duration::from_micros(200)))?;
         }
     }

@@ -1,7 +1,7 @@
-//! Three members with a thread each; the application calls from its own threads and takes what comes from queues.
+//! Three members with a thread each. The application calls from its own threads and takes items from queues.
 //!
-//! Each member adds to a shared account; a fourth that comes later takes the account's state and sees the same sum.
-//! Run it with `cargo run --example queue`.
+//! Each member adds to a shared account. A fourth that joins later takes the account's state and has the same sum. Run
+//! it with `cargo run --example queue`.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl Member {
         }
     }
 
-    /// Takes items until that many messages came.
+    /// Takes items until that many messages have arrived.
     fn await_messages(&self, mut count: usize) -> Result<(), Box<dyn Error>> {
         while count > 0 {
             if let Item::Message(_) = self.cell.recv()? {

@@ -1,4 +1,4 @@
-//! Two members in an asynchronous program; deliveries are a stream, whatever the executor.
+//! Two members in an asynchronous program; deliveries are a stream, for any executor.
 //!
 //! Run it with `cargo run --example stream`.
 
@@ -12,7 +12,7 @@ use phalanx::config::Config;
 use phalanx::core::{Event, Order, Stability};
 use phalanx::{Cell, CellStream, Item, JoinOptions, Options};
 
-/// What a combinator library calls `next`.
+/// The operation that combinator libraries call `next`.
 async fn next(stream: &mut CellStream) -> Result<Item, Box<dyn Error>> {
     let item = poll_fn(|context| Pin::new(&mut *stream).poll_next(context)).await;
     Ok(item.ok_or("the stream ended")??)

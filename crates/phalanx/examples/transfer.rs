@@ -1,9 +1,9 @@
-//! A joiner takes a large state while two members go on multicasting: how long it takes, and the longest pause that
-//! the senders see.
+//! A joiner takes a large state while two members keep multicasting: measures the time it takes, and the longest pause
+//! that the senders see.
 //!
-//! `cargo run --release --example transfer [MIB]` (1,024 MiB if not given). The state is a pattern that is computed
-//! as it is sent and checked as it arrives, behind eight live bytes, the sum of all messages so far: the joiner must
-//! hold exactly the messages before its first view.
+//! `cargo run --release --example transfer [MIB]` (1,024 MiB if not given). The state consists of eight live bytes, the
+//! sum of all messages so far, and a pattern. The pattern is computed while it is sent and checked while it arrives.
+//! The joiner must hold exactly the messages before its first view.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl Snapshot for Frozen {
     }
 }
 
-/// What the example looks at from outside.
+/// What the example observes from outside.
 #[derive(Default)]
 struct Shown {
     sum: AtomicU64,
@@ -92,13 +92,13 @@ fn start(name: &str, directory: &std::path::Path, len: u64) -> Result<(Cell, Gro
     Ok((cell, group, shown))
 }
 
-/// Takes what comes until the first view of the group.
+/// Takes items until the first view of the group.
 fn await_view(cell: &Cell) -> Result<(), Box<dyn Error>> {
     while !matches!(cell.recv_timeout(Duration::from_secs(120))?, Item::Event(Event::GroupView(_))) {}
     Ok(())
 }
 
-/// Multicasts every millisecond and notes the longest wait for an own message, until told to stop.
+/// Multicasts every millisecond until stopped, and records the longest wait for one of its own messages.
 fn send(cell: &Cell, group: &Group, stop: &AtomicBool, longest_ns: &AtomicU64, sent: &AtomicU64) {
     let me = cell.me().incarnation;
     while !stop.load(Ordering::SeqCst) {
@@ -148,7 +148,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let during = sent.load(Ordering::SeqCst) - sent_before;
         let pause = longest.load(Ordering::SeqCst);
         stop.store(true, Ordering::SeqCst);
-        // The last messages reach everybody.
+        // The last messages reach all members.
         let wanted = || members[0].2.sum.load(Ordering::SeqCst);
         let patience = Instant::now() + Duration::from_secs(10);
         while shown.sum.load(Ordering::SeqCst) != wanted() && Instant::now() < patience {

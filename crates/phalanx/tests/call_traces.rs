@@ -1,4 +1,4 @@
-//! The traces of real calls, judged; and changed, one thing at a time.
+//! The traces of real calls, checked; and changed in one place at a time.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use phalanx::rpc::{
 use phalanx_check::{Options, Property, Report, Require, check};
 use phalanx_trace::{CallOutcome, Event, Record, Trace};
 
-/// Echoes; `!`: refuses, `?`: answers later, `-`: never.
+/// Echoes the request; `!` is refused, `?` is answered later, `-` never.
 #[derive(Default)]
 struct Server {
     later: Vec<(CallId, Vec<u8>)>,
@@ -60,7 +60,7 @@ fn quick() -> CallOptions {
     CallOptions { deadline: Duration::from_millis(100), idempotent: false }
 }
 
-/// Calls of all kinds by all kinds of callers; the traces that they leave.
+/// Makes calls of all kinds by all kinds of callers, and returns their traces.
 fn calls() -> Vec<Trace> {
     let dir = tempfile::tempdir().expect("a directory");
     let end = Arc::new(AtomicBool::new(false));

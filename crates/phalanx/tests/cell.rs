@@ -65,7 +65,7 @@ fn a_slow_application_holds_senders_back_and_loses_nothing() {
     let ((slow, _group), (fast, group)) = (member(slow), member(fast));
     await_members(&slow, 2);
     await_members(&fast, 2);
-    // Nobody takes anything at `slow`: sooner or later no more is accepted, and not only until the next turn.
+    // No items are taken at `slow`: sooner or later no more messages are accepted, and not only until the next poll.
     let mut accepted = 0_u32;
     let mut since: Option<Instant> = None;
     let payload = |i: u32| [&i.to_le_bytes()[..], &[7; 2_000]].concat();
@@ -81,7 +81,7 @@ fn a_slow_application_holds_senders_back_and_loses_nothing() {
         assert!(accepted < 1_000_000, "a bound was set");
         while fast.try_recv().expect("here").is_some() {}
     }
-    // Once taken, all is there.
+    // Once items are taken, all messages arrive.
     for i in 0..accepted {
         let message = messages(&slow, 1).remove(0);
         assert_eq!(message.payload[..4], i.to_le_bytes(), "in order, without a gap");
@@ -100,7 +100,7 @@ fn what_is_cast_together_arrives_one_by_one_in_its_order() {
     for cell in [&a, &b] {
         await_members(cell, 2);
     }
-    // Far more than goes out at once, empty messages among them.
+    // Far more than is sent at once, with empty messages among them.
     let payloads: Vec<Vec<u8>> = (0..3_000_u32).map(|i| i.to_le_bytes().repeat(i as usize % 40)).collect();
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -160,7 +160,7 @@ fn a_member_whose_application_takes_nothing_is_expelled_and_the_others_go_on() {
         assert!(begun.elapsed() < PATIENCE, "it is waited for");
     };
     assert_eq!(left, [(gone, LeaveReason::TooSlow)]);
-    // Its queue is full and nobody reads it; who asks beside it knows at once.
+    // Its queue is full and unread; a thread that asks its belief learns it at once.
     let belief = slow.belief();
     let mut seen = belief.look();
     while seen.membership != Membership::Excluded {
@@ -168,10 +168,10 @@ fn a_member_whose_application_takes_nothing_is_expelled_and_the_others_go_on() {
         seen = belief.wait(&seen, Some(PATIENCE)).expect("it is told");
     }
     assert_eq!(seen.incarnation, gone);
-    // What is sent from here on is for the two that are left.
+    // Messages from here on are for the two remaining members.
     group.cast(Order::Causal, Stability::Uniform, b"on").expect("accepted");
     while messages(&peer, 1)[0].payload[..] != b"on"[..] {}
-    // It learns of it behind all that it had not taken, and comes back.
+    // It learns of the exclusion behind all unread items, and comes back.
     await_event(&slow, |event| matches!(event, Event::Excluded { .. }).then_some(()));
     await_event(&slow, |event| match event {
         Event::CellView(view) => (view.members.len() == 3).then_some(()),
@@ -181,8 +181,8 @@ fn a_member_whose_application_takes_nothing_is_expelled_and_the_others_go_on() {
     assert!(back.incarnation != gone && back.changes > seen.changes, "{back:?}");
 }
 
-/// The younger of two, whose elder dies, hears no quorum. Its application reads nothing; threads and tasks that ask beside the queue
-/// learn of it, and then of the end. The queue keeps all in its order.
+/// The younger of two members, whose elder dies, hears no quorum. Its application reads nothing. Threads and tasks that
+/// watch its belief learn of that, and then of the end. The queue keeps all items in order.
 #[test]
 fn a_lost_quorum_is_told_beside_a_queue_that_nobody_reads() {
     let dir = directory();
@@ -212,7 +212,7 @@ fn a_lost_quorum_is_told_beside_a_queue_that_nobody_reads() {
         drop((group, elder.leave(Duration::ZERO)));
         let told = belief.wait(&seen, Some(PATIENCE)).expect("it is told");
         assert_eq!(task.join().expect("no panic").map(|now| now.changes), Ok(told.changes));
-        // It still turns, so the belief is renewed although the queue is full.
+        // It still polls, so the belief is renewed although the queue is full.
         let old = belief.look();
         thread::sleep(old.age.max(Duration::from_millis(20)));
         let begun = Instant::now();
@@ -220,7 +220,7 @@ fn a_lost_quorum_is_told_beside_a_queue_that_nobody_reads() {
             assert!(begun.elapsed() < PATIENCE, "it turns");
         }
         let task = waits(told);
-        // The same messages, and behind them the event, as before.
+        // The same messages, followed by the event, as before.
         let come = payloads(&messages(&younger, 20));
         assert!(come.iter().enumerate().all(|(i, payload)| payload[..] == [i as u8]), "{come:?}");
         await_event(&younger, |event| matches!(event, Event::NonPrimary { .. }).then_some(()));
@@ -233,7 +233,7 @@ fn a_lost_quorum_is_told_beside_a_queue_that_nobody_reads() {
     assert_eq!(belief.wait(&belief.look(), None), Err(CallError::Over));
 }
 
-/// A process that its application does not turn grows old in the eyes of other threads; its membership is as it was.
+/// The belief of a process that its application does not poll ages; its membership stays.
 #[test]
 fn the_age_of_a_belief_grows_while_nobody_turns_the_process() {
     struct App;
@@ -263,7 +263,7 @@ fn the_age_of_a_belief_grows_while_nobody_turns_the_process() {
     assert_eq!(belief.look().membership, Membership::Over);
 }
 
-/// Two members, the elder of which dies; the younger accepts multicasts until no more fit.
+/// Of two members the elder dies; the younger accepts multicasts until no more fit.
 fn without_a_quorum(dir: &Path, mut options: Options) -> Options {
     let limits = &mut options.config.limits;
     (limits.group_window_bytes, limits.outbox_bytes) = (64 << 10, 16 << 10);
@@ -317,7 +317,7 @@ fn what_was_accepted_and_is_not_sent_is_told_before_the_end() {
     };
     assert!(matches!(ended, Err(CallError::Over)), "{ended:?}");
     assert_eq!(next, Some(accepted + 1), "all to the last one");
-    // The core had accepted some; what was still on its way to it is told, too.
+    // The core had accepted some; those that had not reached it are reported too.
     let records = records(dir.path(), me);
     let sent = count(&records, |record| u64::from(matches!(record, Record::Send { .. })));
     let taken = count(&records, |record| u64::from(matches!(record, Record::Accept { .. })));
@@ -462,7 +462,7 @@ fn a_joiner_takes_the_state_of_each_group() {
     messages(&first, 400);
     let second = Cell::start(options(dir.path(), "second")).expect("starts");
     let ((red_too, red_copy), (blue_too, blue_copy)) = (join(&second, "red"), join(&second, "blue"));
-    // Casts go on while the state moves.
+    // Casts continue while the state is transferred.
     for i in 200..=255_u8 {
         red.cast(Order::Total, Stability::Plain, &[i; 700]).expect("accepted");
         red_too.cast(Order::Total, Stability::Plain, &[1]).expect("accepted");
@@ -541,7 +541,7 @@ fn leaving_by_steps_ends_the_items() {
     group.leave().expect("accepted");
     await_event(&cell, |event| matches!(event, Event::GroupLeft { .. }).then_some(()));
     assert_eq!(group.try_cast(Order::Fifo, Stability::Plain, b"x"), Err(CallError::Refused(CommandError::NotMember)));
-    // The name is free again, and the next membership is another.
+    // The name is free again, and the next membership is a new one.
     let again = cell.join_group("g", JoinOptions::default()).expect("free");
     await_members(&cell, 1);
     again.cast(Order::Fifo, Stability::Plain, b"y").expect("accepted");
@@ -570,7 +570,7 @@ fn a_member_that_stops_without_a_leave_is_proved_dead() {
     await_members(&stays, 2);
     await_members(&stops, 2);
     let gone = stops.me().incarnation;
-    // No patience at all: the thread ends as it is, and the lock on its liveness lock with it.
+    // Zero patience: the thread ends at once, and releases the liveness lock.
     assert_eq!(stops.leave(Duration::ZERO), Err(CallError::Timeout));
     let left = await_event(&stays, |event| match event {
         Event::CellView(view) if view.members.len() == 1 => Some(view.left.clone()),
@@ -614,7 +614,7 @@ fn many_who_start_at_once_come_into_one_cell() {
     };
     let first = instance(&cells[0]);
     assert!(cells[1..].iter().all(|cell| instance(cell) == first), "one instance, one view");
-    // Each leave takes a while: all at once.
+    // Each leave takes a while, so all leave at once.
     thread::scope(|scope| cells.into_iter().for_each(|cell| drop(scope.spawn(move || drop(cell)))));
 }
 
@@ -649,7 +649,7 @@ fn how_a_process_stands_can_be_read_from_its_counters() {
     assert!(!living[0].counters.exists(), "a process that ends cleans up");
 }
 
-/// The records between a view change's question and its end: the checker judges from them that every silence ends (V2).
+/// The records from the start of a view change to its end, by which the checker evaluates that every silence ends (V2).
 #[test]
 fn the_silences_of_a_real_process_are_traced() {
     let dir = directory();
@@ -659,7 +659,8 @@ fn the_silences_of_a_real_process_are_traced() {
     await_members(&cell, 1);
     let (other, _) = member(options(dir.path(), "b"));
     await_members(&cell, 2);
-    // Who leaves before it knows that it was taken in just goes, and the view without it needs nobody else's silence.
+    // A process that leaves before it knows that it was taken in just stops. The view without it needs no silence of
+    // the others.
     await_members(&other, 2);
     other.leave(PATIENCE).expect("leaves");
     await_members(&cell, 1);
@@ -752,7 +753,7 @@ fn fixed_founders_found_together_and_only_once() {
         assert_eq!(view, 2, "view 1 lists them both");
     }
     drop(cells);
-    // Both took part in a founding: until an operator says that the cell is no more, they only join.
+    // Both took part in a founding: until an operator states that the cell is dead, they only join.
     let cells = founders();
     let notice = (0..PATIENCE.as_secs())
         .find_map(|_| match next(&cells[0]) {

@@ -1,4 +1,4 @@
-//! Directories that are emptied under living members, as by programs that clean up.
+//! Directories that are emptied under living members, as clean-up programs do.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn await_notice(cell: &Cell, wanted: &str) -> std::sync::Arc<str> {
     }
 }
 
-/// Members may write files again in the midst of it.
+/// Members may restore files while this runs.
 fn empty(path: &Path) {
     while fs::remove_dir_all(path).is_err() {}
 }
@@ -50,7 +50,7 @@ fn who_starts_after_the_runtime_directory_was_emptied_joins_the_living() {
         drop(late);
         await_members(&a, 2);
     }
-    // It may look in the midst of it, and find only some of its files gone.
+    // A check may come in the middle, and find only some files missing.
     let notice = await_notice(&b, "the liveness lock");
     assert!(notice.contains("was emptied") && notice.contains("written again"), "{notice}");
     let started = Instant::now();

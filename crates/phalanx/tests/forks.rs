@@ -1,4 +1,5 @@
-//! In a forked child every handle that it inherited is dead: nothing is sent, nothing of its parent's is changed, each call says so.
+//! In a forked child every inherited handle is dead: nothing is sent, nothing of the parent's changes, and each call
+//! says so.
 
 mod common;
 
@@ -30,13 +31,13 @@ use phalanx::traced::to_directory;
 use phalanx::{CallError, Cell, Handler, Inline, JoinOptions, Node, NodeOptions, Options, clock};
 use phalanx_trace::{Event as Record, Trace};
 
-/// An application that keeps what it is given.
+/// An application that keeps what it receives.
 #[derive(Default)]
 struct App {
     group: Option<GroupId>,
     members: Vec<Incarnation>,
     got: Vec<Vec<u8>>,
-    /// Whatever it was told, counted.
+    /// The number of calls that it received.
     told: usize,
 }
 
@@ -59,7 +60,7 @@ impl Handler for App {
     }
 }
 
-/// A member on a thread of its own, that listens to what comes over the network.
+/// A member on its own thread that records what arrives over the network.
 struct Peer {
     got: Arc<Mutex<Vec<Vec<u8>>>>,
     heard: Heard,
@@ -89,12 +90,12 @@ impl Peer {
         Self { got, heard, end, thread: Some(thread) }
     }
 
-    /// Whether so many messages have come.
+    /// Whether that many messages have arrived.
     fn has(&self, count: usize) -> bool {
         self.got.lock().expect("no panic").len() >= count
     }
 
-    /// Ends. Returns what came beside `expected`, and what shows that two processes spoke under one name.
+    /// Ends it. Returns what arrived beside `expected`, and evidence that two processes sent under one name.
     fn end(mut self, expected: &[&[u8]]) -> Vec<String> {
         self.end.store(true, Ordering::Relaxed);
         let replays = self.thread.take().expect("once").join().expect("it did not panic");
@@ -108,14 +109,14 @@ impl Drop for Peer {
     }
 }
 
-/// What is wrong with what a receiver got.
+/// The errors in what a receiver got.
 fn judge(got: &[Vec<u8>], expected: &[&[u8]], heard: &Heard, replays: u64) -> Vec<String> {
     let mut wrong = heard.faults();
     if !got.iter().eq(expected) {
         let texts = got.iter().map(|got| String::from_utf8_lossy(&got[..got.len().min(20)]).into_owned());
         wrong.push(format!("{:?} came", texts.collect::<Vec<_>>()));
     }
-    // What is sent again in vain is not counted: a busy machine does that.
+    // Vain retransmissions are not counted: a busy machine causes them.
     let vain = heard.again();
     if replays > vain {
         wrong.push(format!("{replays} packets dropped as replays, {vain} of them came again as they were"));
@@ -123,7 +124,7 @@ fn judge(got: &[Vec<u8>], expected: &[&[u8]], heard: &Heard, replays: u64) -> Ve
     wrong
 }
 
-/// Whatever is kept on disk there, but the counters of others than `own`, which change all the time.
+/// All files in that directory, except counters of processes other than `own`, which change all the time.
 fn files(places: &[&Path], own: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut places: Vec<PathBuf> = places.iter().map(|place| place.to_path_buf()).collect();
@@ -142,7 +143,7 @@ fn files(places: &[&Path], own: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     files
 }
 
-/// Files that are not as they were, or are new.
+/// Files that changed or are new.
 fn changes(before: &BTreeMap<PathBuf, Vec<u8>>, after: &BTreeMap<PathBuf, Vec<u8>>) -> Vec<String> {
     let paths: BTreeSet<&PathBuf> = before.keys().chain(after.keys()).collect();
     let changed = paths.into_iter().filter(|path| before.get(*path) != after.get(*path));
@@ -155,7 +156,7 @@ fn with_driver(dir: &Path, name: &str, driver: DriverMode) -> Options {
     options
 }
 
-/// Turns until it is so; only a hang takes so long that the test fails.
+/// Polls until the condition holds. Only a hang takes so long that the test fails.
 fn poll_until<D: Wait, H: Handler>(process: &mut Inline<D>, app: &mut H, what: &str, is_so: impl Fn(&H) -> bool) {
     let began = Instant::now();
     while !is_so(app) {
@@ -165,7 +166,7 @@ fn poll_until<D: Wait, H: Handler>(process: &mut Inline<D>, app: &mut H, what: &
     }
 }
 
-/// Turns for so long.
+/// Polls for that long.
 fn poll_for<D: Wait>(process: &mut Inline<D>, app: &mut impl Handler, time: Duration) {
     let began = Instant::now();
     while began.elapsed() < time {
@@ -174,7 +175,7 @@ fn poll_for<D: Wait>(process: &mut Inline<D>, app: &mut impl Handler, time: Dura
     }
 }
 
-/// So long that it goes in many packets.
+/// Long enough to need many packets.
 fn long() -> Vec<u8> {
     MARK.repeat(100_000)
 }
@@ -198,7 +199,7 @@ fn an_inherited_process_is_dead_in_a_forked_child() {
         parent.multicast(group, Order::Total, Stability::Plain, b"before", shared).expect("accepted");
         poll_until(parent, shared, "the peer has it", |_| peer.has(1));
         poll_for(parent, shared, Duration::from_millis(300));
-        // Accepted, and not on its way: it goes out once.
+        // Accepted and not yet sent: it is sent exactly once.
         parent.multicast(group, Order::Total, Stability::Plain, b"queued", shared).expect("accepted");
         let local = common::local(dir.path());
         let me = parent.node().incarnation();
@@ -252,7 +253,7 @@ fn an_inherited_process_is_dead_in_a_forked_child() {
             });
         });
 
-        // Before anything else: it was not touched.
+        // Checked first: nothing was touched.
         let after = files(&[&run, &traces], &own.counters);
         let (parent, shared) = (process.as_mut().expect("there"), app.as_mut().expect("there"));
         parent.multicast(group, Order::Total, Stability::Uniform, b"after", shared).expect("accepted");
@@ -268,7 +269,7 @@ fn an_inherited_process_is_dead_in_a_forked_child() {
     }
 }
 
-/// Gathers packets, to send them past the node.
+/// Collects packets, to send them past the node.
 struct Gather(Vec<(TrafficClass, Vec<SocketAddr>, Vec<u8>)>);
 
 impl Effects for Gather {
@@ -398,11 +399,11 @@ fn an_inherited_node_is_dead_in_a_forked_child() {
     assert_eq!(app.got, [&b"before"[..], b"queued", b"after"]);
 }
 
-/// Forks in the midst of a turn.
+/// Forks in the middle of a poll.
 #[derive(Default)]
 struct Forks {
     app: App,
-    /// How the child ended.
+    /// The child's exit status.
     ended: Option<i32>,
     is_child: bool,
 }
@@ -520,7 +521,7 @@ fn a_turn_of_calls_ends_in_a_child_that_a_handler_forked() {
     }
 }
 
-/// Answers later, by whoever runs it.
+/// Answers later, from whichever process runs it.
 #[derive(Default)]
 struct Desk {
     asked: Vec<(CallId, Vec<u8>)>,
@@ -538,7 +539,7 @@ impl Service for Desk {
     }
 }
 
-/// Echoes what it is asked, `slow` only when it is told to.
+/// Echoes the request; `slow` only on demand.
 struct Server {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<Vec<u8>>>>,
@@ -586,14 +587,14 @@ impl Server {
         Self { address, asked, heard, release, end, thread: Some(thread) }
     }
 
-    /// As of a [`Peer`].
+    /// Like that of a [`Peer`].
     fn end(mut self, expected: &[&[u8]]) -> Vec<String> {
-        // What is on its way arrives.
+        // Packets in flight arrive.
         std::thread::sleep(Duration::from_millis(200));
         self.end.store(true, Ordering::Relaxed);
         let counters = self.thread.take().expect("once").join().expect("it did not panic");
         let replays = counters.drops[DropReason::Replayed.index()];
-        // Calls of two callers meet in any order.
+        // Calls of two callers arrive in any order.
         let mut asked = self.asked.lock().expect("no panic").clone();
         let mut expected = expected.to_vec();
         asked.sort();
@@ -643,7 +644,7 @@ fn an_inherited_port_is_dead_in_a_forked_child() {
         parent.call(session, b"before", &calls, &mut desk).expect("accepted");
         until(parent, &mut desk, "both calls ran", &|desk| desk.outcomes.len() == 1 && desk.asked.len() == 1);
         let asked = desk.asked[0].0;
-        // Acks are on their way.
+        // Acks are in flight.
         let settled = Instant::now();
         until(parent, &mut desk, "it settles", &|_| settled.elapsed() > Duration::from_millis(100));
         let queued = parent.call(session, b"queued", &calls, &mut desk).expect("accepted");

@@ -1,4 +1,4 @@
-//! Real processes that are killed and stopped; of those that fork tells `forks.rs`.
+//! Real processes that are killed and stopped. `forks.rs` covers forked ones.
 
 mod common;
 
@@ -14,7 +14,7 @@ use phalanx::core::{Delivery, Event, Incarnation, LeaveReason, Order, Snapshot, 
 use phalanx::counters::{CountersFile, OrphanStatus, Reading, Status};
 use phalanx::{Cell, Frozen, Group, Item, JoinOptions, Options, State};
 
-/// A member in a process of its own. It prints what it sees, and is killed when dropped.
+/// A member in a process of its own. It prints what it observes, and is killed on drop.
 struct Child {
     process: std::process::Child,
     output: BufReader<ChildStdout>,
@@ -53,7 +53,7 @@ impl Child {
         Self { process, output, _input: input }
     }
 
-    /// Reads what it prints up to a line that begins so, and returns the rest of that line.
+    /// Reads its output up to a line that begins so, and returns the rest of that line.
     fn await_line(&mut self, begins: &str) -> String {
         let mut line = String::new();
         while self.output.read_line(&mut line).expect("readable") > 0 {
@@ -70,8 +70,8 @@ impl Child {
         rustix::process::kill_process(pid, signal).expect("it lives");
     }
 
-    /// Stops it, and waits until all its threads stand: the first to see the signal stops the others, and may have
-    /// to wait for a processor while they run on.
+    /// Stops it, and waits until all its threads are stopped. The first thread to see the signal stops the others, and
+    /// may have to wait for a processor while they run on.
     fn stop(&self) {
         self.signal(rustix::process::Signal::STOP);
         let pid = rustix::process::Pid::from_child(&self.process);
@@ -94,7 +94,7 @@ impl Drop for Child {
     }
 }
 
-/// The child's side. In the parent's own run there is nothing to do.
+/// The child's side. In the parent's own test run there is nothing to do.
 #[test]
 fn a_member_of_its_own() {
     let (Ok(dir), Ok(name)) = (std::env::var("PHALANX_TEST_DIR"), std::env::var("PHALANX_TEST_NAME")) else { return };
@@ -162,7 +162,7 @@ impl State for Text {
     }
 }
 
-/// Suspects soon: for tests in which a process is stopped.
+/// Short suspicion times, for tests in which a process is stopped.
 fn impatient(dir: &Path, name: &str) -> Options {
     let mut options = options(dir, name);
     options.config.timing = Timing::default();
@@ -179,7 +179,7 @@ fn instance(cell: &Cell) -> String {
 #[test]
 fn a_killed_member_is_proved_dead_at_once() {
     let dir = directory();
-    // With this much patience silence alone would not do within the test.
+    // With this much patience, silence alone would not be noticed within the test.
     let mut patient = options(dir.path(), "stays");
     patient.config.timing.suspect_after = Duration::from_secs(3_600);
     let (cell, _group) = member(patient);
@@ -199,7 +199,7 @@ fn a_founder_killed_before_anybody_joined_wedges_nobody() {
     let mut founder = Child::start(dir.path(), "founder");
     founder.await_line("cell ");
     founder.stop();
-    // It lives, so nobody else founds; it is stopped, so nobody gets in.
+    // It lives, so no other process founds; it is stopped, so none can join.
     let (waits, _group) = member(options(dir.path(), "waits"));
     await_event(&waits, |event| matches!(event, Event::Searching { .. }).then_some(()));
     let mut later = Child::start(dir.path(), "later");
@@ -285,7 +285,7 @@ fn after_an_exclusion_each_group_gets_its_own_state_again() {
             _ => None,
         });
     };
-    // Both are there, in either order.
+    // Both arrive, in either order.
     let mut both = 0;
     await_event(&a, |event| match event {
         Event::GroupView(view) if *view.name != *"g" && view.members.len() == 2 => {
@@ -309,7 +309,7 @@ fn after_an_exclusion_each_group_gets_its_own_state_again() {
     drop(b);
 }
 
-/// Waits until a process of that cell is told that group `red` waits, and returns for whom.
+/// Waits until a process of that cell reports that group `red` waits, and returns for whom.
 fn await_orphaned(cell: &Cell) -> Vec<String> {
     let mut names = await_event(cell, |event| match event {
         Event::GroupOrphaned { name, waits_for, .. } if **name == *"red" => Some(waits_for.clone()),
@@ -342,7 +342,7 @@ fn a_group_whose_members_are_all_stopped_waits_for_them_and_goes_on_with_its_sta
     await_event(&a, |event| matches!(event, Event::CellView(view) if view.members.len() == 3).then_some(()));
     let (again, text) = Text::join(&a, "red");
     assert_eq!(await_orphaned(&a), ["x", "y"]);
-    // Everybody tells in its counters file, whether it wants the group or not.
+    // Every process reports it in its counters file, whether it requested the group or not.
     let orphans = await_status(dir.path(), "b", |status| (!status.orphans.is_empty()).then_some(status.orphans));
     let waits = |orphan: &OrphanStatus| {
         let mut names: Vec<String> = orphan.waits_for.iter().map(|holder| holder.name.clone()).collect();
@@ -374,7 +374,7 @@ fn a_group_whose_only_member_is_started_again_without_its_state_is_made_anew_by_
     let (red, text) = Text::join(&a, "red");
     assert_eq!(await_orphaned(&a), ["x"]);
     holder.kill();
-    // Nobody watches a process that is out of the cell: that it has ended proves its next start.
+    // No member watches a process that is out of the cell, so its next start proves that it ended.
     std::thread::sleep(Duration::from_secs(1));
     assert!(red.view().is_none(), "it waits");
     let _again = Child::start(dir.path(), "x");
@@ -410,7 +410,7 @@ fn a_child_that_is_killed_in_the_midst_of_sending_harms_nobody() {
     }
 }
 
-/// What the file of the process of that name says.
+/// The status in the counters file of the process of that name.
 fn reading(dir: &Path, name: &str) -> Reading {
     let living = common::local(dir).living().expect("readable");
     let named = living.iter().find(|live| live.advert.as_ref().is_some_and(|advert| advert.name == name));
@@ -430,14 +430,14 @@ fn await_status<T>(dir: &Path, name: &str, wanted: impl Fn(Status) -> Option<T>)
     }
 }
 
-/// A counter of the process of that name, as its file says.
+/// A counter of the process of that name, from its file.
 fn counter(dir: &Path, name: &str, counter: &str) -> u64 {
     let reading = reading(dir, name);
     let value = reading.counters.iter().find(|(n, _)| n == counter).map(|(_, value)| *value);
     value.unwrap_or_else(|| panic!("there is no counter {counter}"))
 }
 
-/// Waits until the counter has that value; only a hang takes so long that the test fails.
+/// Waits until the counter has that value. Only a hang takes so long that the test fails.
 fn await_counter(dir: &Path, name: &str, which: &str, value: u64) {
     let started = std::time::Instant::now();
     while counter(dir, name, which) != value {
@@ -446,7 +446,7 @@ fn await_counter(dir: &Path, name: &str, which: &str, value: u64) {
     }
 }
 
-/// Casts so many messages, and waits until all the children and the process itself have delivered them.
+/// Casts that many messages, and waits until all children and the process itself have delivered them.
 fn cast_and_await(cell: &Cell, group: &Group, children: &mut [&mut Child], what: &str, count: usize) {
     for i in 0..count {
         group.cast(Order::Total, (i % 2 == 0).into(), format!("{what}.{i}").as_bytes()).expect("accepted");

@@ -15,7 +15,7 @@ use phalanx::rpc::{
     PortOptions, Reason, Refusal, Service, TypedError, answer_typed,
 };
 
-/// Reverses what it is given; adds numbers that begin with a plus.
+/// Reverses the request; adds numbers that begin with a plus.
 struct Server;
 
 impl Service for Server {
@@ -117,7 +117,7 @@ fn ends_on_one_host_talk_through_memory_unless_told_not_to() {
         }
         let (client, server) = (*client.port().counters(), server.end());
         assert_eq!(server.served, 100);
-        // The first packets went before both had found each other.
+        // The first packets were sent before the two had attached each other.
         let most = |counters: &Counters| counters.packets_shared > counters.packets_sent / 2;
         let none = |counters: &Counters| counters.packets_shared == 0;
         for counters in [&client, &server] {
@@ -126,8 +126,8 @@ fn ends_on_one_host_talk_through_memory_unless_told_not_to() {
     }
 }
 
-/// All of 127.0.0.0/8 is this host: what is sent to one of these addresses, and answered by a socket on all of them, comes back from
-/// another.
+/// All of 127.0.0.0/8 is this host. A packet to one of these addresses, answered by a socket on all of them, is
+/// answered from another address.
 #[test]
 fn a_server_on_all_addresses_of_its_host_is_reached_at_each() {
     for driver in [DriverMode::Auto, DriverMode::Udp] {
@@ -156,7 +156,7 @@ fn a_server_on_all_addresses_of_its_host_is_reached_at_each() {
     }
 }
 
-/// Between a client and its server: the server sees its address, and another one with each new number.
+/// A proxy between a client and its server: the server sees its address, and another one with each new number.
 struct Router {
     address: SocketAddr,
     number: Arc<AtomicUsize>,
@@ -251,7 +251,7 @@ fn a_pause_of_the_application_takes_nothing_from_the_next_call() {
     for round in 1..=3 {
         let how = CallOptions { deadline: Duration::from_millis(400), idempotent: false };
         port.call(session, &b"x"[..], &how, &mut ended).expect("accepted");
-        // The last turn has something to do: what happened until the next call is not known from it.
+        // The last poll had work, so its time says nothing of the time until the next call.
         while ended.0.len() < round {
             port.poll(&mut ended);
         }
@@ -309,7 +309,7 @@ fn threads_and_tasks_call_at_once() {
 fn a_caller_that_goes_leaves_nobody_waiting() {
     let dir = tempfile::tempdir().expect("a directory");
     let caller = Caller::start(&options(dir.path())).expect("a caller");
-    // Nobody is there.
+    // No process is there.
     let server = "127.0.0.1:9".parse().expect("an address");
     let patient = CallOptions { deadline: Duration::from_secs(600), idempotent: false };
     let given_up = caller.call(server, b"a", &patient);

@@ -1,5 +1,5 @@
-//! The queues between application and protocol thread: bounded, in order, and no sleep without a wake-up. A lost
-//! wake-up hangs these tests.
+//! The queues between application and protocol thread are bounded and keep their order, and no sleep lacks its wake-up.
+//! A lost wake-up hangs these tests.
 
 use std::sync::Arc;
 use std::thread;
@@ -32,7 +32,7 @@ fn number(item: &Item) -> u64 {
     }
 }
 
-/// Plays the protocol thread: pushes while there is room, else sleeps until it is woken.
+/// Plays the protocol thread: pushes while there is room, otherwise sleeps until it is woken.
 fn push_all(items: &Items, driver: &mut Udp, count: u64) {
     for i in 0..count {
         while !items.ready() {
@@ -166,7 +166,7 @@ fn small_payloads_share_memory_and_stay_whole() {
     assert!(copies.iter().all(|(payload, copy)| copy == payload));
 }
 
-/// Pushes that meet the end are refused, or given back by it: none is taken and forgotten.
+/// A push that races with the end is refused, or returned by the end: none is accepted and lost.
 #[test]
 fn what_was_taken_and_not_carried_out_is_given_back_at_the_end() {
     for _ in 0..200 {
@@ -204,7 +204,7 @@ fn what_was_taken_and_not_carried_out_is_given_back_at_the_end() {
     }
 }
 
-/// It notes what it was told.
+/// A state that records its calls.
 #[derive(Clone, Default)]
 struct Notes(Arc<Mutex<Vec<&'static str>>>);
 
@@ -242,7 +242,7 @@ fn view(group: u32, name: &str) -> Event {
     }))
 }
 
-/// What a process keeps through exclusions, however often it comes back before a group goes on.
+/// The states that a process keeps through exclusions, however often it comes back before a group continues.
 #[test]
 fn a_state_is_kept_where_something_holds_it_until_another_begins() {
     let driver = driver();

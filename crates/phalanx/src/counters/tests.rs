@@ -1,4 +1,4 @@
-//! What is written is what is read; what was not written by us is refused, never believed and never a panic.
+//! A file reads back as it was written. Foreign content is refused, never trusted, and never a panic.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -87,7 +87,7 @@ fn a_text_that_does_not_fit_is_cut_and_says_so() {
     assert!((1..ORPHANS_SHOWN).contains(&told), "{told} groups that wait");
     assert_eq!(reading.status.orphans_left_out, 1 + (ORPHANS_SHOWN - told) as u64);
     assert_eq!(reading.status.state, "primary");
-    // The next text leaves nothing of the longer one behind.
+    // The next text leaves no rest of the longer one.
     writer.update(Instant(6), Incarnation(9), &[], &status());
     assert_eq!(read(&path).expect("sound").status, status());
 }
@@ -118,7 +118,8 @@ fn whoever_reads_while_it_is_written_sees_one_moment() {
                     assert!(first >= last, "time goes on");
                     last = first;
                 }
-                // Rewritten without a pause, it may never stand still; ten times a second it does.
+                // A file that is rewritten without a pause may never be read consistently; at ten rewrites a second it
+                // is.
                 Err(CountersError::Damaged { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
@@ -154,7 +155,7 @@ fn hostile_files_with_a_right_checksum_are_refused_or_harmless() {
     for _ in 0..3_000 {
         let mut image = sound.clone();
         for _ in 0..1 + rng.below(4) {
-            // Mostly the header and the tables, where lengths and offsets stand.
+            // Mostly the header and the tables, which hold lengths and offsets.
             let at = layout::AT_COVERED + rng.below(160) as usize;
             image[at] = rng.next_u64() as u8;
         }

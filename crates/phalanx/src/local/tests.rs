@@ -40,7 +40,7 @@ fn advert(name: &str, port: u16) -> Advert {
     Advert::mine(name, address, address)
 }
 
-/// A member that nobody can reach.
+/// A member that cannot be reached.
 fn member(incarnation: u64, host: u64) -> MemberInfo {
     let nowhere = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
     MemberInfo { host, ..MemberInfo::new(Incarnation(incarnation), format!("n{incarnation}"), nowhere, nowhere) }
@@ -169,7 +169,7 @@ fn the_first_founds_and_later_ones_join_all_who_live() {
     assert_eq!(cell.living().expect("readable").len(), 1);
 }
 
-/// What a command asked of a process, and the answer that nobody took, stay for the longest time that a command may wait.
+/// A request to a process, and an answer not yet taken, stay for as long as a command may wait.
 #[test]
 fn old_requests_and_answers_are_removed_with_the_next_start() {
     let dir = temporary();
@@ -222,16 +222,16 @@ fn a_view_reached_after_a_new_founding_is_given_up() {
     let mut late = enter(&cell, 2, Intent::ByLock).0;
     // 1. The founder takes `late` into its view, and dies before `late` has settled.
     drop(founder);
-    // 2. Nobody settled lives: another founds.
+    // 2. No settled process lives: another one founds.
     let (_new, standing) = enter(&cell, 3, Intent::ByLock);
     assert_eq!(standing, Standing::Found);
-    // 3. Only now does `late` see its view: it is of a cell that no more counts.
+    // 3. Only now `late` sees its view, which is of a cell that no longer counts.
     match late.settle().expect("sound") {
         Some(Settled::Overtaken(seeds)) => assert_eq!(seeds.len(), 1),
         other => panic!("{other:?}"),
     }
     assert!(!late.is_settled());
-    // 4. In the new cell it settles.
+    // 4. It settles in the new cell.
     assert!(late.begin_anew(Incarnation(22), false).expect("sound"));
     assert_eq!(late.settle().expect("sound"), Some(Settled::Yes));
 }
@@ -339,7 +339,7 @@ fn a_death_is_proved_and_a_living_process_is_not_declared_dead() {
     assert_eq!(deaths.watched(), 2, "neither itself nor those of other hosts");
     assert_eq!(deaths.check(), []);
     dies.kill();
-    // The descriptor fires by itself: this returns because of it.
+    // This returns only because the descriptor becomes readable.
     let fires = |deaths: &Deaths, timeout: Option<&rustix::event::Timespec>| {
         let descriptor = deaths.descriptor().expect("the system has one");
         let mut watched = [rustix::event::PollFd::from_borrowed_fd(descriptor, rustix::event::PollFlags::IN)];

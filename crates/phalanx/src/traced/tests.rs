@@ -1,4 +1,4 @@
-//! What a handler sees is what its trace says, also when the disk is full.
+//! A trace holds what the handler observed, also when the disk is full.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -10,7 +10,7 @@ use phalanx_trace::{Header, TraceReader};
 
 use super::*;
 
-/// Counts what reached it.
+/// Counts the calls that reach it.
 #[derive(Default)]
 struct Count {
     delivered: usize,

@@ -1,4 +1,4 @@
-//! Forks the test program: a child tries one thing after the other, and its parent reads what went wrong.
+//! Forks the test program: the child tries one thing after another, and the parent reads the failures.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -11,7 +11,7 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Tries something. What gives false or panics is told to the parent, and so is what never returns.
+    /// Tries something. The parent learns if it gives false, panics or never returns.
     pub(crate) fn tries(&mut self, what: &str, holds: impl FnOnce() -> bool) {
         self.say('>', what);
         match catch_unwind(AssertUnwindSafe(holds)) {
@@ -21,7 +21,7 @@ impl Child {
         }
     }
 
-    /// The same for what must be refused as dead, with a text that says so and what to do.
+    /// Tries something that must be refused as dead, with a text that says so and what to do.
     pub(crate) fn refused<T, E: ToString>(&mut self, what: &str, does: impl FnOnce() -> Result<T, E>) {
         self.say('>', what);
         match catch_unwind(AssertUnwindSafe(does)) {
@@ -37,14 +37,15 @@ impl Child {
     }
 }
 
-/// Runs `work` in a forked child, waits for its end and returns what went wrong in it.
+/// Runs `work` in a forked child, waits for its end and returns its failures.
 pub(crate) fn in_child(work: impl FnOnce(&mut Child)) -> Vec<String> {
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("a pipe");
-    // SAFETY: the child runs `work`, which takes no lock that another thread may have held, and ends.
+    // SAFETY: `fork` takes no pointer. Locks that other threads hold stay locked in the child. So the child runs only
+    // `work`, which takes no such lock, and leaves by `end`; the alarm ends it if it blocks.
     let child = match unsafe { libc::fork() } {
         0 => {
             drop(read);
-            // SAFETY: no more than a timer: what blocks for ever is ended by its signal.
+            // SAFETY: `alarm` takes no pointer. It only sets a timer, whose signal ends a child that blocks for ever.
             unsafe { libc::alarm(PATIENCE_S) };
             work(&mut Child { report: write.into() });
             end(true)
@@ -68,12 +69,14 @@ pub(crate) fn in_child(work: impl FnOnce(&mut Child)) -> Vec<String> {
     wrong
 }
 
-/// Forks right here, and both go on: the child with `None`, the parent, once the child has [`end`]ed, with how it did.
+/// Forks at this point, and both processes continue: the child with `None`; the parent, once the child has [`end`]ed,
+/// with its status.
 pub(crate) fn split() -> Option<i32> {
-    // SAFETY: the child goes on as if nothing had happened, takes no lock that another thread may have held, and ends soon.
+    // SAFETY: `fork` takes no pointer. Locks that other threads hold stay locked in the child. So the child continues
+    // with code that takes no such lock, and leaves by `end`; the alarm ends it if it blocks.
     match unsafe { libc::fork() } {
         0 => {
-            // SAFETY: as above.
+            // SAFETY: `alarm` takes no pointer. It only sets a timer, whose signal ends a child that blocks for ever.
             unsafe { libc::alarm(PATIENCE_S) };
             None
         }
@@ -81,25 +84,25 @@ pub(crate) fn split() -> Option<i32> {
     }
 }
 
-/// Ends the child, without running what belongs to its parent; with a good status if it is `well`.
+/// Ends the child without running what belongs to its parent; with status 0 if it is `well`.
 pub(crate) fn end(well: bool) -> ! {
-    // SAFETY: it ends the process.
+    // SAFETY: `_exit` takes no pointer. It ends the process at once, without exit handlers and destructors.
     unsafe { libc::_exit(i32::from(!well)) }
 }
 
 fn wait_for(child: i32) -> i32 {
     assert!(child > 0, "a process can be forked");
     let mut status = 0;
-    // SAFETY: `status` lives; `child` is this process's own.
+    // SAFETY: `status` is a live local that the call may write. `child` is an unreaped child of this process.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     status
 }
 
-/// One fork at a time: a child holds the descriptors of all tests that run.
+/// One fork at a time, because a child holds the descriptors of all tests that run.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Only what blocks takes so long, in seconds.
+/// Seconds after which a child counts as blocked.
 const PATIENCE_S: u32 = 20;

@@ -1,4 +1,4 @@
-//! A driver that notes what comes, and knows a nonce that was used for two packets.
+//! A driver that records arriving packets and detects a nonce that was used for two packets.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,15 +11,16 @@ use std::time::Duration;
 use phalanx::core::{Origin, Packet, TrafficClass};
 use phalanx::driver::{Driver, Neighbours, Received, Wait, Waker, Woken};
 
-/// What came.
+/// The record of arrivals.
 #[derive(Clone, Default)]
 pub(crate) struct Heard(Arc<Mutex<Notes>>);
 
 #[derive(Default)]
 struct Notes {
-    /// Packets by sender, space and number, which is key and nonce: their bytes sealed, and in clear through memory.
+    /// Packets by sender, space and number, which together are key and nonce: their sealed bytes, and their clear bytes
+    /// through memory.
     packets: HashMap<[u8; 20], [Option<u64>; 2]>,
-    /// Came again under the same nonce, with the same bytes and with others.
+    /// Packets that arrived again under the same nonce: with the same bytes, and with different bytes.
     again: u64,
     broken: u64,
     /// Packets that hold [`MARK`] in clear.
@@ -35,7 +36,7 @@ impl Heard {
         packet.hash(&mut hasher);
         let hash = hasher.finish();
         let seen = notes.packets.entry(nonce.try_into().expect("20 bytes")).or_default();
-        // A packet that came through memory may be retransmitted over the network.
+        // A packet that arrived through memory may be retransmitted over the network.
         let comes_again = seen.iter().any(Option::is_some);
         let before = seen[usize::from(origin == Origin::Memory)].replace(hash);
         let is_broken = before.is_some_and(|before| before != hash);
@@ -43,7 +44,7 @@ impl Heard {
         notes.again += u64::from(comes_again && !is_broken);
     }
 
-    /// What came of a forked child: its mark, or a nonce that stands for two packets.
+    /// Evidence that a forked child sent: its mark, or a nonce that stands for two packets.
     pub(crate) fn faults(&self) -> Vec<String> {
         let notes = self.0.lock().expect("no panic");
         let mut faults = Vec::new();
@@ -56,7 +57,7 @@ impl Heard {
         faults
     }
 
-    /// How many packets came again as they were.
+    /// The number of packets that arrived again unchanged.
     pub(crate) fn again(&self) -> u64 {
         self.0.lock().expect("no panic").again
     }
@@ -122,5 +123,5 @@ impl<D: Wait> Wait for Listening<D> {
     }
 }
 
-/// What a forked child writes into what it tries to send.
+/// The mark that a forked child writes into everything it tries to send.
 pub(crate) const MARK: &[u8] = b"from the child";

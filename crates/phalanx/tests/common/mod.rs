@@ -1,4 +1,4 @@
-//! What the tests over real sockets share.
+//! Helpers of the tests over real sockets.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 #[allow(unsafe_code)]
@@ -14,12 +14,12 @@ use phalanx::local::LocalCell;
 use phalanx::{Cell, Group, Item, JoinOptions, Message, Options};
 use tempfile::TempDir;
 
-/// A place for directories of its own for each test.
+/// A directory for each test.
 pub(crate) fn directory() -> TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
 
-/// Options of a process in that directory, with patience for a busy machine. `PHALANX_DRIVER=udp` has all tests do
+/// Options of a process in that directory, with patience for a busy machine. With `PHALANX_DRIVER=udp` all tests run
 /// without shared memory.
 pub(crate) fn options(directory: &Path, name: &str) -> Options {
     Options::from(Config {
@@ -32,22 +32,22 @@ pub(crate) fn options(directory: &Path, name: &str) -> Options {
     })
 }
 
-/// Whether the tests are to do without shared memory.
+/// Whether the tests run without shared memory.
 pub(crate) fn over_udp() -> bool {
     std::env::var("PHALANX_DRIVER").is_ok_and(|driver| driver == "udp")
 }
 
-/// Where the runtime directory is.
+/// The runtime directory.
 pub(crate) fn run(directory: &Path) -> PathBuf {
     directory.join("run")
 }
 
-/// Where the state directory is.
+/// The state directory.
 pub(crate) fn state(directory: &Path) -> PathBuf {
     directory.join("state")
 }
 
-/// What the processes of that directory keep on this host.
+/// The processes of that directory on this host.
 pub(crate) fn local(directory: &Path) -> LocalCell {
     LocalCell::open(Some(&run(directory)), Some(&state(directory)), "default").expect("opens")
 }
@@ -59,12 +59,12 @@ pub(crate) fn member(options: Options) -> (Cell, Group) {
     (cell, group)
 }
 
-/// The next item; a test that waits this long for one has failed.
+/// The next item. A test that waits this long for one has failed.
 pub(crate) fn next(cell: &Cell) -> Item {
     cell.recv_timeout(PATIENCE).expect("an item comes")
 }
 
-/// Takes items until an event that `wanted` takes, and returns what it makes of it.
+/// Takes items until an event for which `wanted` gives a value, and returns that.
 pub(crate) fn await_event<T>(cell: &Cell, mut wanted: impl FnMut(&Event) -> Option<T>) -> T {
     loop {
         if let Item::Event(event) = next(cell)
@@ -83,7 +83,7 @@ pub(crate) fn await_members(cell: &Cell, count: usize) -> GroupView {
     })
 }
 
-/// Takes items until that many messages came.
+/// Takes items until that many messages have arrived.
 pub(crate) fn messages(cell: &Cell, count: usize) -> Vec<Message> {
     let mut messages = Vec::new();
     while messages.len() < count {

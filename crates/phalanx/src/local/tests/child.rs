@@ -20,12 +20,12 @@ impl Child {
         Self::spawn(root, number, "no", "no")
     }
 
-    /// It has the name of a fixed founder, `n` and the number.
+    /// It has the name of a fixed founder: `n` and the number.
     pub(super) fn start_founder(root: &Path, number: u64) -> Self {
         Self::spawn(root, number, "no", "yes")
     }
 
-    /// The same, and it forks.
+    /// Like the plain one, and it forks.
     pub(super) fn start_forking_founder(root: &Path, number: u64) -> Self {
         Self::spawn(root, number, "yes", "yes")
     }
@@ -51,7 +51,7 @@ impl Child {
         Self { process, input }
     }
 
-    /// What the lock decided: `found`, or `join` and ports.
+    /// The decision under the lock: `found`, or `join` and ports.
     pub(super) fn standing(&self) -> String {
         let mut lines = BufReader::new(ReadFd(self.process.stdout.as_ref().expect("piped"))).lines();
         lines
@@ -67,7 +67,7 @@ impl Child {
         self.end();
     }
 
-    /// Kills it, and leaves a child that it forked alive for as long as this value lives.
+    /// Kills it, but keeps a child that it forked alive for as long as this value lives.
     pub(super) fn end(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -89,7 +89,7 @@ impl std::io::Read for ReadFd<'_> {
     }
 }
 
-/// The child's side. In the parent's own run there is nothing to do.
+/// The child's side. In the parent's own test run there is nothing to do.
 #[test]
 fn enter_and_stay() {
     let (Ok(root), Ok(number)) = (std::env::var(ROOT), std::env::var(NUMBER)) else { return };
@@ -113,21 +113,23 @@ fn enter_and_stay() {
     };
     let mut out = std::io::stdout();
     out.write_all(format!("\n{MARK}{said}\n").as_bytes()).and_then(|()| out.flush()).expect("the parent reads");
-    // Until the parent kills this process, or is gone itself.
+    // Until the parent kills this process, or has ended itself.
     let _ = std::io::stdin().read_line(&mut String::new());
 }
 
 #[allow(unsafe_code)]
 mod fork {
     pub(super) fn a_child_that_stays() {
-        // SAFETY: the child only reads and exits, both of which are allowed after a fork.
+        // SAFETY: `fork` takes no pointer. The child calls only `read` and `_exit`, which are async-signal-safe, so
+        // locks held by other threads at the fork do not matter.
         if unsafe { libc::fork() } == 0 {
             let mut byte = 0_u8;
             loop {
-                // SAFETY: the buffer is one byte long and lives.
+                // SAFETY: the pointer is to `byte`, a live local of 1 byte, and the count is 1.
                 let count = unsafe { libc::read(0, (&raw mut byte).cast(), 1) };
                 if count <= 0 {
-                    // SAFETY: ends the child at once, without running what belongs to its parent.
+                    // SAFETY: `_exit` takes no pointer. It ends the child at once, without running the exit handlers
+                    // and destructors that belong to the parent.
                     unsafe { libc::_exit(0) };
                 }
             }

@@ -29,7 +29,7 @@ fn a_liveness_lock_that_is_gone_is_written_again() {
     assert_eq!(liveness_lock.counters_path(), living[0].counters);
     assert_ne!(before, living[0].counters, "named by another file");
     assert_eq!(seeds(enter(&cell, 3, Intent::ByLock).1), [1]);
-    // What was removed alone comes back as well, and a life that begins meanwhile has its own name.
+    // A file that was removed alone is restored too, and an incarnation that begins meanwhile has its own name.
     fs::remove_file(scope.join("0000000000000001.settled")).expect("there");
     assert!(liveness_lock.begin_anew(Incarnation(11), false).expect("sound"));
     assert!(scope.join("000000000000000b.seeking").exists());
@@ -49,7 +49,7 @@ fn nobody_founds_before_the_living_are_there_again() {
     founder.restore().expect("made");
     assert_eq!(next.reconsider().expect("sound").map(seeds), Some(vec![1]));
     assert_eq!(next.lost(), [], "nobody is missed");
-    // Both live: whoever empties it now leaves two, and neither founds a second time.
+    // Both live. Emptying the directory now leaves two processes, and neither founds a second time.
     empty(&root(&dir));
     assert_eq!(
         next.reconsider().expect("sound").map(seeds),
@@ -70,7 +70,7 @@ fn who_died_after_the_directory_was_emptied_is_waited_for_no_more() {
         let cell = open(&dir);
         let mut waits = enter(&cell, 2, Intent::ByLock).0;
         assert_eq!(waits.lost().len(), 1);
-        // A child that it forked has its socket still.
+        // A child that it forked still has its socket.
         child.end();
         assert_eq!(waits.reconsider().expect("sound"), Some(Standing::Found));
     }
@@ -144,7 +144,7 @@ fn the_key_and_the_number_are_written_again_and_nobody_makes_others_meanwhile() 
             let seat = cell.seat("n").expect("there again");
             (cell.key().expect("there again"), seat)
         });
-        // Whichever comes first: it waits for what this one writes, or finds it.
+        // The order does not matter: it waits for the file that this one restores, or finds it.
         thread::sleep(Duration::from_millis(100));
         assert_eq!(kept.restore(None).again, ["the cell key", "the directory's number"]);
         starter.join().expect("no panic")
@@ -213,14 +213,14 @@ fn of_many_that_start_while_the_directory_is_emptied_one_founds() {
                         }
                         thread::sleep(Duration::from_millis(1));
                     }
-                    // Nobody goes before all have come to an end.
+                    // No process ends before all have finished.
                     all.wait();
                     founders.fetch_add(usize::from(liveness_lock.is_settled()), Ordering::SeqCst);
                     all.wait();
                 });
             }
             scope.spawn(|| {
-                // Not without end: under a program that never rests nobody comes to a decision that stands.
+                // Bounded: while a program never stops emptying, no decision may ever stand.
                 for _ in 0..EMPTIED {
                     let _ = fs::remove_dir_all(root(&dir));
                     thread::sleep(Duration::from_millis(1));

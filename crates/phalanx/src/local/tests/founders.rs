@@ -1,4 +1,4 @@
-//! What fixed founders keep, and that there is one of each name.
+//! The records of fixed founders, and the uniqueness of names.
 
 use phalanx_core::member::{Heard, LastView};
 
@@ -12,7 +12,7 @@ fn take(dir: &TempDir, name: &str) -> Result<Founder, LocalError> {
     open(dir).take_founder(name, &advert(name, 1))
 }
 
-/// The number of the process that has the name.
+/// The id of the process that holds the name.
 fn holder(outcome: Result<Founder, LocalError>) -> Option<u32> {
     match outcome {
         Err(LocalError::NameInUse { pid, .. }) => pid,
@@ -55,7 +55,7 @@ fn the_last_view_is_noted_and_its_loss_harms_nothing() {
     );
     drop(founder);
     assert_eq!(take(&dir, "a").expect("free").record(), &now);
-    // As a power cut may leave it.
+    // The state that a power cut may leave.
     fs::write(file.path().with_extension("last"), "").expect("there");
     assert_eq!(take(&dir, "a").expect("free").record(), &marked(7));
 }
@@ -136,7 +136,7 @@ fn the_record_of_another_is_told_and_left_alone() {
     let told = restored.wrong[0].to_string();
     assert!(told.contains("0000000000000009") && told.contains("0000000000000007"), "{told}");
     assert_eq!(file.read().expect("whole"), Some(marked(9)));
-    // As told: the file is removed, and is the founder's again.
+    // As the error text advises: the file is removed, and the founder restores it.
     fs::remove_file(file.path()).expect("there");
     assert_eq!(kept.restore(Some((&mut founder, &marked(7)))).again, ["the founder's record"]);
     assert_eq!(file.read().expect("whole"), Some(marked(7)));
