@@ -1,4 +1,4 @@
-//! The contract between a driver and the event loop that polls it.
+//! The driver contract: what the event loop that polls a driver relies on. A new driver implements [`Driver`].
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! The faults of the simulator, their targets, and their times.
+//! The simulated faults, their targets and their times. A new simulated fault is a variant of [`Kind`].
 
 use phalanx_core::wire;
 
