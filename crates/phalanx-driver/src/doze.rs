@@ -33,6 +33,8 @@ impl Doze {
     /// Marks the owner as awake. True: it was woken by [`Self::wake`].
     pub(crate) fn end(&self) -> bool {
         let woken = self.state.swap(AWAKE, Ordering::SeqCst) == NOTIFIED;
+        // Pairs with the fence in `wake`. A waker that still saw NOTIFIED, and so did nothing, published before its
+        // fence: the owner's loads after this one see that publication.
         fence(Ordering::SeqCst);
         woken
     }

@@ -85,6 +85,7 @@ impl Fate {
         bytes: Packet<'_>,
         each: &mut impl FnMut(&mut T, TrafficClass, Origin, Packet<'_>),
     ) {
+        // One draw after another, in a fixed order: the same seed and arrivals give the same faults.
         if self.rng.chance_ppm(self.faults.loss_ppm) {
             self.lost += 1;
         } else if self.held.len() < HELD_MAX && self.rng.chance_ppm(self.faults.reorder_ppm) {

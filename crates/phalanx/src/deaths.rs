@@ -107,6 +107,7 @@ impl Deaths {
         let (watched, ends) = (&mut self.watched, self.ends.as_ref());
         self.unseen.retain(|incarnation| {
             let Some(liveness_lock) = roster::find(scope, *incarnation) else { return true };
+            // An advert of another version cannot be read. Then the lock alone proves the death.
             let process = roster::read_advert(&liveness_lock).map_or(Found::Unknown, |advert| advert.find_process());
             let found = Watched { liveness_lock, process };
             found.await_end(ends);

@@ -90,6 +90,7 @@ impl Neighbours {
             .collect();
         for (incarnation, neighbour) in std::mem::take(&mut self.members) {
             match members.get_mut(&incarnation) {
+                // A member that stays keeps its state: it is not attached again, and a hopeless one is not tried again.
                 Some(stays) => *stays = neighbour,
                 None => driver.detach(incarnation.0),
             }
@@ -118,6 +119,7 @@ impl Neighbours {
                 continue;
             }
             *tries += 1;
+            // 2, 4, 8 and 16 rounds of a tenth of a second: five attempts within three seconds.
             *rest = 1 << *tries;
             let last = *tries >= TRIES;
             match attach(&self.scope, &neighbour.info, driver) {

@@ -123,9 +123,12 @@ impl<D: Driver> Node<D> {
             return PollReport::default();
         }
         self.announce(now, handler);
+        // A change of congestion makes queued packets due (or no longer due), so this iteration must not end early.
         if self.process.set_congested(self.driver.outbox().is_congested()) {
             self.quiet_until = Instant::ZERO;
         }
+        // Before the input is drained: what the application multicast since the last iteration is mostly an answer, and
+        // should not wait behind a batch of packets.
         if self.process.is_packing() {
             self.quiet_until = Instant::ZERO;
             self.process.flush(now, &mut Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch });
@@ -135,14 +138,19 @@ impl<D: Driver> Node<D> {
         let was_at_rest = self.rested;
         self.drain(now, was_at_rest, &mut report, handler);
         self.rested = report.received == 0;
+        // Senders are asked for the missing packets at once. Otherwise a gap is noticed only when a later packet shows
+        // it.
         if self.driver.loss_report().lost > 0 {
             self.process.handle_loss(now);
             self.quiet_until = Instant::ZERO;
         }
+        // The usual iteration of a process that spins: nothing arrived and no timer is due.
         if self.rested && now < self.quiet_until {
             self.flush(&mut report);
             return report;
         }
+        // The first packets after an idle iteration. Someone may wait for an answer to them, so a delivery goes first,
+        // and acks, retransmissions and timers come with the next iteration.
         if was_at_rest && !self.rested {
             let mut sink = Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch };
             if self.process.deliver(now, &mut sink) {
@@ -162,11 +170,15 @@ impl<D: Driver> Node<D> {
         self.flush(&mut report);
         report.more |= self.process.is_packing();
         handler.silent(self.process.activity().flushing);
+        // Only after the handler received the event, so that all events of the old incarnation precede `Handler::begin`
+        // of the new one.
         if self.watch.excluded && self.process.is_over() && self.rejoin && !self.leaving {
             self.come_back(now, handler);
             report.more = true;
         }
         self.quiet_until =
+            // Deliveries that the application did not take, and requests that were refused for now, are retried in each
+            // iteration. Without either, nothing is due before the next timer.
             if report == PollReport::default() && self.process.undelivered() == 0 && !self.wanted.is_open() {
                 self.process.deadline().unwrap_or(Instant(u64::MAX))
             } else {
@@ -220,6 +232,7 @@ impl<D: Driver> Node<D> {
         handler.at(now);
         if !self.announced {
             self.announced = true;
+            // Before `begin`: these multicasts belong to the incarnation that accepted them.
             for (group, messages) in self.lost.drain(..) {
                 handler.event(Event::Unsent { group, messages });
             }
@@ -274,6 +287,7 @@ impl<D: Driver> Node<D> {
         self.lost.extend(self.process.unsent());
         self.wanted.forget_asked();
         self.quiet_until = Instant::ZERO;
+        // Summed up, because the counters of a process must not fall when an incarnation ends.
         self.process.counters(&mut |name, count| *self.counted.entry(name).or_default() += count);
         self.process = Process::new(now, self.settings.clone(), &self.security, (self.entropy)());
         self.process.resume(kept);
@@ -486,7 +500,7 @@ impl<D: Driver> Node<D> {
         &mut self.driver
     }
 
-    /// The settings of the current life.
+    /// The settings of the current incarnation.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings

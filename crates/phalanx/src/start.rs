@@ -92,6 +92,7 @@ pub(crate) fn prepare(options: &Options) -> Result<Prepared, StartError> {
         receive_packets: driver.receive_packets(),
         ..MemberInfo::new(Incarnation(entropy().max(1)), name, addresses.data, addresses.control)
     };
+    // Only a key from the state directory is restored there; a configured key file is not this process's to write.
     let own_key = match &security {
         Security::Sealed(key) if config.cell_key.is_none() => Some(key.clone()),
         Security::Sealed(_) | Security::None => None,
@@ -99,6 +100,7 @@ pub(crate) fn prepare(options: &Options) -> Result<Prepared, StartError> {
     let kept = Kept::new(&local, own_key)?;
     let advert = Advert::mine(&me.name, me.data, me.control).with_memory(driver.offer());
     let plan = Plan::new(options, &local, &advert, seeds)?;
+    // Two processes of one name share a seat, so a start at it would falsely prove the end of the other.
     if plan.is_only_one() {
         me.sit(local.seat(&me.name)?);
     }

@@ -234,6 +234,7 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
             _ => None,
         };
         if let Event::StateKept { group, was, view, .. } = &event {
+            // Taken before the application learns of it: the digest of the state as it was kept.
             let digest = self.digest_or_zero(*group);
             self.record(&Record::StateKept { group: group.0, was: was.0, view: *view, digest });
         }

@@ -108,6 +108,7 @@ impl Links {
         }
         let free = |place: &usize| self.links.get(*place).is_none_or(Option::is_none);
         let place = (0..LINKS_MAX).map(|i| (self.next_place + i) % LINKS_MAX).find(free).ok_or(Refused::Full)?;
+        // 0 marks a free index, and a process does not attach itself.
         if peer.token == 0 || peer.token == self.token {
             return Err(Refused::OtherIncarnation);
         }
@@ -136,6 +137,7 @@ impl Links {
             return;
         };
         self.links[place] = None;
+        // Every receive and flush goes over the list, so it is kept short.
         while self.links.last().is_some_and(Option::is_none) {
             self.links.pop();
         }
@@ -191,6 +193,8 @@ impl Links {
                     link.seen = None;
                     break;
                 }
+                // Records for others are bounded too, so that one busy or hostile writer cannot hold this process in
+                // the call.
                 if taken >= max || looks >= POLLS_MAX {
                     return (taken, true);
                 }

@@ -225,6 +225,7 @@ impl<D: Driver> Shm<D> {
         if due && taken.packets < max {
             let below = self.receive_below(max - taken.packets, each);
             taken.packets += below.packets;
+            // What the sockets left of `max` goes to packets that still wait in memory.
             if taken.more && taken.packets < max {
                 let again = self.receive_memory(max - taken.packets, whole_max, each);
                 taken = Received { packets: taken.packets + again.packets, more: again.more };
@@ -326,10 +327,13 @@ impl<D: Wait> Wait for Shm<D> {
         let Self { inner, half, links, sleep, below, .. } = self;
         let own = half.mine().own.as_ref().filter(|_| !links.is_empty());
         let Some(own) = own else { return inner.wait(timeout, extra) };
+        // Lingering takes up to `LINGERS`, so it must not outlast the caller's timeout.
         if timeout.is_none_or(|timeout| timeout >= links::LINGERS) && links.linger() {
             return Ok(Woken { traffic: true, ..Woken::default() });
         }
         sleep.begin(own.parked());
+        // After the mark is set: a packet published before it is found here, and the writer of a later one sees the
+        // mark.
         if links.has_more() {
             sleep.end(own.parked());
             return Ok(Woken { traffic: true, ..Woken::default() });

@@ -187,6 +187,7 @@ impl Cursor {
     /// `out`, which grows as needed. Of a record longer than `whole_max` only the header is copied.
     pub(crate) fn look(&mut self, ring: Ring<'_>, reader: u64, whole_max: usize, out: &mut Vec<u8>) -> Polled {
         let waiting = self.tail.wrapping_sub(self.at);
+        // The writer is more than a ring ahead, so the record is overwritten; or the tail is nonsense.
         if waiting > ring.bytes() {
             return self.jump(ring);
         }

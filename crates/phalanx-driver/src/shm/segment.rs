@@ -64,6 +64,7 @@ impl Own {
         let file = make_file()?;
         ftruncate(&file, bytes as u64)?;
         let map = Mine::map(&file, bytes)?;
+        // After the mapping: the seal against future writes forbids new writable mappings, and keeps this one.
         fcntl_add_seals(&file, SEALS)?;
         let (doorbells, doorbell_writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let own = Self { map, file, doorbells, doorbell_writer, writers: Default::default(), ring_words };
@@ -148,8 +149,11 @@ impl Foreign {
     pub(super) fn open(peer: &Peer) -> Result<Self, Refused> {
         let Offer { pid, memory, doorbell } = peer.offer;
         let path = |fd: u32| format!("/proc/{pid}/fd/{fd}");
+        // The peer chose the descriptors, so the paths may lead to anything. Opening a pipe must not block, and a
+        // terminal must not become this process's.
         let flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = open(path(memory), flags | OFlags::RDONLY, Mode::empty())?;
+        // Without the seals its owner could shrink the file under the mapping, and a load beyond its end raises SIGBUS.
         if !fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SEALS)) {
             return Err(Refused::NotSealed);
         }
@@ -159,6 +163,7 @@ impl Foreign {
         }
         let map = Theirs::map(&file, size)?;
         let words = map.words();
+        // Loaded once: the owner may change the words at any time, and the checked sizes must be the used ones.
         let sizes = [AT_CONTROL_BYTES, AT_DATA_BYTES].map(|at| usize::try_from(words.load(at)).unwrap_or(usize::MAX));
         let sound =
             sizes.iter().all(|bytes| bytes.is_power_of_two() && (RING_BYTES_MIN..=RING_BYTES_MAX).contains(bytes));
@@ -175,6 +180,7 @@ impl Foreign {
             return Err(Refused::Layout);
         }
         let foreign = Self { map, doorbell, ring_words: sizes.map(|bytes| bytes / 8) };
+        // A restarted process may have got the same process id and descriptor numbers.
         if foreign.token() != peer.token {
             return Err(Refused::OtherIncarnation);
         }

@@ -113,11 +113,13 @@ fn try_open(address: SocketAddr, options: &UdpOptions) -> io::Result<Opened> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_nonblocking(true)?;
     if address.is_ipv6() {
+        // Otherwise the socket would take the IPv4 port as well, and see IPv4 senders under mapped addresses.
         socket.set_only_v6(true)?;
     }
     // The kernel silently reduces sizes beyond its limit. The granted sizes are read back below.
     socket.set_recv_buffer_size(options.receive_buffer_bytes)?;
     socket.set_send_buffer_size(options.send_buffer_bytes)?;
+    // A full grant reads back as twice the request, see `Buffers`.
     if socket.recv_buffer_size()? < options.receive_buffer_bytes.saturating_mul(2) {
         option::force_buffers(socket.as_fd(), options.receive_buffer_bytes, options.send_buffer_bytes);
     }

@@ -82,6 +82,7 @@ impl Destinations {
         let headers = if to.is_ipv4() { 20 + 8 } else { 40 + 8 };
         let segment_bytes_max = path_bytes.saturating_sub(headers);
         let mut learned = false;
+        // The path belongs to the host, whatever the port.
         for destination in self.list.iter_mut().filter(|d| d.address.ip() == to.ip()) {
             learned |= destination.segment_bytes_max != segment_bytes_max;
             destination.segment_bytes_max = segment_bytes_max;

@@ -59,6 +59,7 @@ impl Losses {
     /// queued before the last query is older than the query's, and is ignored.
     fn hear(&mut self, drops: u32) -> u64 {
         let news = drops.wrapping_sub(self.drops);
+        // The count wraps, so a difference of more than half of its range means an older count.
         if news == 0 || news > u32::MAX / 2 {
             return 0;
         }

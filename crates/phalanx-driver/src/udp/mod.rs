@@ -277,12 +277,14 @@ impl Transmit for UdpOutbox {
         if to.is_empty() {
             return;
         }
+        // A long packet gains nothing from a run, and its receiver takes it while the sender makes the next one.
         if packet.len() >= LONG_BYTES
             && let [to] = to
             && self.send_unbuffered(class, *to, [packet, &[], &[]])
         {
             return;
         }
+        // A flush makes room. What does not fit even then is dropped and counted, so that the queue stays bounded.
         if !self.class(class).queue.has_room(to.len(), packet.len()) {
             self.flush_class(class);
         }
@@ -386,6 +388,8 @@ impl Wait for Udp {
             let waker = self.waker.end();
             return Ok(Woken { waker, ..Woken::default() });
         }
+        // `begin` has marked this thread as asleep: a waker that runs from here on writes to the descriptor that is
+        // polled.
         let result = self.poll(timeout, extra);
         let waker = self.waker.end();
         result.map(|woken| Woken { waker, ..woken })

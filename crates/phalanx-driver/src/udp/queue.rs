@@ -91,6 +91,7 @@ impl SendQueue {
         socket: &Socket,
         stats: &mut UdpStats,
     ) -> bool {
+        // Packets to one destination keep their order, so none may overtake the queue.
         if self.left > 0 {
             return false;
         }
@@ -170,6 +171,8 @@ impl SendQueue {
         let mut second_try = false;
         while self.left > 0 && self.hold == Hold::None {
             stats.send_calls += 1;
+            // Most answers are a single packet. `sendto` has less for the kernel to read than `sendmmsg`, and no plan
+            // is needed.
             if let [only] = self.packets[..]
                 && self.segment_alone(only.len_bytes, self.destinations.at(only.to)).is_none()
             {

@@ -141,7 +141,7 @@ fn learn(s: &mut State, at: usize) -> bool {
     if p.wants {
         (p.out, p.accepted, p.record.left) = (true, false, true);
     } else if next.set() != 0 && !next.is_quorum(next.set(), next.installed) {
-        return false; // whoever was left out is told late, too
+        return false; // an excluded member learns of it late, too
     } else {
         // It was excluded, and continues as a new incarnation.
         *p = Process { lives: true, life: life + 1, record: p.record, ..Process::default() };

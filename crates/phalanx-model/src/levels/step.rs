@@ -269,7 +269,7 @@ fn learn(model: &Levels, s: &mut State, at: usize, decree: usize) -> bool {
     if is_member {
         p.view = decree as u8 + 1;
     } else {
-        (p.lives, p.wish) = (false, 0); // it is told that it is excluded
+        (p.lives, p.wish) = (false, 0); // it learns that it is excluded
     }
     let stays = may_wish(model, s, at) || (view.level < 2 && model.lacks(Missing::WishOutlives));
     if !stays {

@@ -158,7 +158,7 @@ impl Decree {
                     let first = self.incomplete.entry(key).or_insert(c.ballot);
                     *first = c.ballot.min(*first);
                 } else if self.incomplete.get(&key).is_some_and(|first| *first <= c.ballot) {
-                    self.incomplete.remove(&key); // one report, not one for each turn
+                    self.incomplete.remove(&key); // one report, not one for each poll
                     return Err(format!(
                         "rank {rank} was incomplete in {group:?}, and is complete before the decision"
                     ));

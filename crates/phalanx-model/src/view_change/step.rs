@@ -288,7 +288,7 @@ fn learn(config: &Config, s: &mut State, ballot: u8, at: usize) -> bool {
         return false;
     }
     if (proposal.survivors | proposal.leavers) & 1 << at == 0 {
-        stop(s, at); // it is told that it is excluded
+        stop(s, at); // it learns that it is excluded
         return true;
     }
     let current = std::mem::take(&mut s.members[at].current);

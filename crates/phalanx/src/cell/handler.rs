@@ -111,6 +111,7 @@ impl Queueing {
 
     fn queue(&mut self, item: Item) {
         self.unspill();
+        // Behind the spilled items, so that the order is kept.
         let refused = if self.spilled.is_empty() { self.shared.items.push(item).err() } else { Some(item) };
         self.spilled.extend(refused);
     }
@@ -158,6 +159,7 @@ impl Handler for Queueing {
     }
 
     fn deliver(&mut self, delivery: &Delivery<'_>) {
+        // Applied before it is queued: a thread that takes the message finds it in the state.
         if let Some(state) = self.state(delivery.group) {
             state.apply(delivery);
         }
@@ -226,6 +228,7 @@ impl Handler for Queueing {
                 }
             }
             Event::Unsent { group, messages } => {
+                // The core reports only how many. They are the last ones that it accepted.
                 let slot = self.names.get(group).and_then(|name| self.groups.get(name)).map(|joined| &joined.slot);
                 if let Some(slot) = slot.cloned() {
                     self.unsent(&slot, *messages, slot.accepted());

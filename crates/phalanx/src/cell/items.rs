@@ -112,6 +112,7 @@ impl Items {
         if self.discarding.load(Ordering::Relaxed) {
             return Ok(());
         }
+        // Counted before it is queued. Otherwise a pop could subtract first, and the count would wrap below zero.
         self.room.add(cost(&item));
         self.queue.push(item).inspect_err(|item| self.room.give_back(cost(item)))
     }

@@ -144,6 +144,7 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
     fn turns(&mut self, queueing: fn(&mut H) -> &mut Queueing) -> io::Result<()> {
         let mut idle_since = None;
         loop {
+            // Commands first, because the poll that follows sends what they multicast.
             let carried = self.carry_out(queueing);
             let report = self.process.poll(&mut self.handler);
             self.tell(queueing);
@@ -154,6 +155,7 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
                 idle_since = None;
                 continue;
             }
+            // A wake-up takes about as long as `spin`, so a process that is called often saves it by polling on.
             if !self.spin.is_zero() {
                 let now = clock::now();
                 if now.since(*idle_since.get_or_insert(now)) < self.spin {
@@ -220,6 +222,7 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
                 matches!(outcome, Err(CommandError::NoCredit)).then_some(command)
             }
             Command::Join { slot, .. } => {
+                // Groups are found by name, so an earlier membership of that name has to end first.
                 if queueing(&mut self.handler).has(&slot.name) {
                     return Some(command);
                 }

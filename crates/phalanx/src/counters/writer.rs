@@ -97,6 +97,7 @@ impl CountersWriter {
         let text = status.to_text(TEXT_ROOM_BYTES);
         let text = text.as_bytes().get(..TEXT_ROOM_BYTES).unwrap_or(text.as_bytes());
         self.image[self.text_at..self.text_at + text.len()].copy_from_slice(text);
+        // A longer earlier text must leave no rest behind: the checksum covers the whole area.
         self.image[self.text_at + text.len()..].fill(0);
         self.rewrites += 1;
         put_u32(&mut self.image, AT_TEXT_BYTES, text.len());

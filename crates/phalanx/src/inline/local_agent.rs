@@ -64,6 +64,7 @@ impl LocalAgent {
         };
         let mut neighbours = Neighbours::new(liveness_lock.scope());
         neighbours.begin_incarnation(node.incarnation(), node.driver_mut().neighbours());
+        // A settled process founded the cell or entered as configured. Its first view counts without a question.
         let pass = if liveness_lock.is_settled() { Pass::Open } else { Pass::UntilView };
         Self {
             startup_gate: StartupGate::new(pass, plan.take_founder()),
@@ -108,6 +109,8 @@ impl LocalAgent {
         }
         if self.startup_gate.excluded {
             self.startup_gate.excluded = false;
+            // The node comes back within the poll that reports the exclusion, so it may have its next incarnation
+            // already.
             if node.incarnation() != self.entered {
                 self.new_incarnation(now);
             }
@@ -170,6 +173,7 @@ impl LocalAgent {
             }
             outcome => {
                 self.report(outcome);
+                // An error opens the gate too: an unusable directory must not keep a process out of its cell.
                 self.startup_gate.pass = Pass::Open;
                 while let Some(event) = self.startup_gate.held.pop_front() {
                     handler.event(event);
@@ -225,6 +229,8 @@ impl LocalAgent {
     /// Renames the liveness lock for the node's new incarnation.
     fn follow<D: Wait>(&mut self, node: &Node<D>) {
         let Some(liveness_lock) = &mut self.liveness_lock else { return };
+        // Only a founding settles an incarnation from the start. Every other one has to settle in its first view,
+        // because the cell may have been founded anew meanwhile.
         let founds = matches!(node.settings().founding, Founding::Alone | Founding::Reform(_));
         let settled = liveness_lock.is_settled() && founds;
         match liveness_lock.begin_anew(node.incarnation(), settled) {

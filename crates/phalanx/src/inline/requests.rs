@@ -45,6 +45,7 @@ impl Requests {
         let (of, now_in) = (*of, generation(instance(node)));
         let outcome = match refused {
             Some(why) => Err(why),
+            // A reform is done when the process is in a view of a later generation, not when the command was accepted.
             None if now_in > *before => {
                 let view = node.process().cell_view().map_or(0, |view| view.view);
                 Ok(format!("in view {view} of generation {now_in}"))

@@ -146,6 +146,7 @@ impl Beacon {
 pub(super) fn sighted(wanted: impl Fn(&Sign) -> bool) -> Vec<Sign> {
     let table = fs::read("/proc/self/net/unix").unwrap_or_default();
     let table = String::from_utf8_lossy(&table);
+    // The kernel shows an abstract name with a leading `@`.
     let names = table.lines().filter_map(|line| line.rsplit(' ').next()?.strip_prefix('@'));
     names.filter_map(Sign::from_name).filter(|sign| wanted(sign) && sign.counts()).collect()
 }

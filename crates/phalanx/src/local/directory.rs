@@ -51,6 +51,8 @@ pub(super) fn home(users: &str, user: u32) -> Option<PathBuf> {
 /// Creates the directory if it is missing, and opens it after checking that no other user can enter it. `key`: the
 /// setting that names it.
 pub(super) fn private(path: &Path, key: &'static str) -> Result<OwnedFd, LocalError> {
+    // Opened without following a link, and checked through the descriptor: the path may be exchanged between the two
+    // steps.
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
     let opened = open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
     let directory = match (made, opened) {

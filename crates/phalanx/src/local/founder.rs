@@ -36,6 +36,7 @@ impl Founder {
         let file = cell.record_file(name);
         let path = file.beside(LOCK);
         let in_use = |pid| LocalError::NameInUse { name: name.to_owned(), path: path.clone(), pid };
+        // Held while the name's lock is examined and perhaps replaced, so that two starts cannot replace it at once.
         let _decision = Decision::take(&cell.state)?;
         let lock = take_lock(&path, advert)?.map_err(in_use)?;
         // The holder of the lock before the directory was emptied may not have restored it yet.

@@ -70,6 +70,7 @@ pub(super) fn put_id(path: &Path, id: u64) -> Result<(), LocalError> {
 /// Creates a file of one line, complete or not at all. Of several processes that do so at once, one wins.
 fn make_once(path: &Path, line: &str) -> std::io::Result<()> {
     let unique = getrandom::u64().map_err(std::io::Error::from)?;
+    // A draft of its own for each attempt, so that processes that do this at once do not write into one file.
     let draft = path.with_extension(format!("{unique:016x}.draft"));
     let written = write(&draft, line);
     // `link` fails if the name exists, so the second process finds the first one's complete file.

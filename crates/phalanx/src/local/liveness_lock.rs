@@ -90,6 +90,11 @@ pub(super) fn enter_while(
     for _ in 0..TRIES {
         let hold = fs::exists(&cell.scope).is_ok_and(|there| !there).then(|| cell.restore_runtime_dir()).transpose()?;
         let decision = Decision::take(&cell.scope);
+        // The decision counts only if the lock's file is still in place after its effects are written. Otherwise two
+        // processes could found:
+        // 1. This process locks `lock`, and finds no settled process.
+        // 2. A clean-up program removes the file. Another process locks a new one, and finds none either.
+        // 3. Both decide to found.
         let entered = decision.and_then(|decision| Ok((decide(cell, incarnation, advert, intent, role)?, decision)));
         meanwhile();
         match entered {
@@ -117,6 +122,8 @@ fn decide(
     let lost = if may_found { cell.lost(&digests(&living)) } else { Vec::new() };
     let found = may_found && lost.is_empty();
     if found {
+        // A process that comes into its first view later compares this count, and so learns that the cell was founded
+        // anew.
         generation += 1;
         write_generation(&cell.scope, generation)?;
     }
@@ -228,6 +235,8 @@ impl LivenessLock {
             self.lost.clear();
             return Ok(Some(Standing::Join(addresses(&others))));
         }
+        // Processes whose liveness locks are missing may be settled, so no process may found before they are back or
+        // have ended.
         self.lost = self.cell.lost(&adverts);
         if !self.lost.is_empty() {
             return Ok(Some(Standing::Join(addresses(&others))));
@@ -286,6 +295,8 @@ impl LivenessLock {
             self.hold = Some(self.cell.restore_runtime_dir()?);
         }
         let Some(decision) = Decision::try_take(&self.cell.scope)? else { return Ok(None) };
+        // The count was removed with the directory. Without it, others could not notice a founding that this process
+        // knows of.
         if read_generation(&self.cell.scope)? < self.generation {
             write_generation(&self.cell.scope, self.generation)?;
         }

@@ -71,6 +71,7 @@ impl RecordFile {
     }
 
     fn try_keep(&self, record: &FounderRecord) -> std::io::Result<()> {
+        // The file and then its directory are synced: a rename is on disk only once the directory is.
         self.draft(record)?.sync_all()?;
         fs::rename(self.beside(DRAFT), &self.path)?;
         self.path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())

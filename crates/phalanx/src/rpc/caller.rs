@@ -181,6 +181,7 @@ impl Service for Calls {
 
 impl Making {
     fn run(mut self, shared: &CallerShared) {
+        // Closes the inbox also when a poll panics.
         let _closing = Closing(shared);
         loop {
             let (orders, closed) = {
@@ -219,6 +220,7 @@ impl Making {
                 }
             }
             Order::GiveUp(call) => {
+                // The caller does not know the call's id, so the call is found by its shared state.
                 let mine = |(_, (_, waited)): &(&ClientCallId, &(SessionId, Arc<Waited>))| Arc::ptr_eq(waited, &call);
                 if let Some((&call_id, &(session, _))) = calls.under_way.iter().find(mine) {
                     port.cancel(session, call_id, calls);

@@ -357,6 +357,7 @@ impl<D: Wait> Port<D> {
         if packets > 0 {
             self.note(Happened::Received, packets as u64);
         }
+        // Without packets and before the next timer the endpoint has nothing to do.
         if packets > 0 || now >= self.due {
             let (endpoint, mut sink) = self.parts(service);
             endpoint.poll(now, &mut sink);

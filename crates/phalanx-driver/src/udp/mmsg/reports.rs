@@ -24,6 +24,7 @@ pub(in crate::udp) enum Cause {
 
 /// Reads waiting reports, at most [`REPORTS_MAX`], and calls `each` with the packet's destination and the cause.
 pub(in crate::udp) fn read_reports(socket: BorrowedFd<'_>, mut each: impl FnMut(Option<SocketAddr>, Cause)) {
+    // Bounded, because other hosts cause the reports and could keep the queue from running empty.
     for _ in 0..REPORTS_MAX {
         let mut name = Name::unwritten();
         let mut note = [0_u64; NOTE_WORDS];
