@@ -74,7 +74,7 @@ impl Attacker {
         if self.old.len() < OLD {
             self.old.push(gone);
         } else {
-            // Reservoir sampling replaces with probability 1/n, so that every packet of the past is equally likely. Here
+            // Reservoir sampling replaces with probability OLD/n, so every packet of the past is equally likely. Here
             // it is 1/sqrt(n), which keeps more of the newer packets: those are worth replaying.
             let spot = self.rng.below(self.dropped_root * OLD as u64);
             if let Some(slot) = usize::try_from(spot).ok().and_then(|i| self.old.get_mut(i)) {

@@ -1,4 +1,4 @@
-//! Looking at the whole cell from outside, as no process can.
+//! Observes the whole cell from outside, as no process can.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::slot::Slot;
 use crate::world::{World, coordinates};
 
 impl World {
-    /// What a slot's process is in the middle of; nothing if none runs.
+    /// The activity of a slot's process; the default if none runs.
     pub(crate) fn activity(&self, index: usize) -> Activity {
         self.slots[index].activity
     }
@@ -28,7 +28,7 @@ impl World {
         }
     }
 
-    /// Whether anybody is `busy`.
+    /// Whether any process is `busy`.
     pub(crate) fn somebody_is(&self, busy: Busy) -> bool {
         (0..self.slots.len()).any(|index| self.is_busy(index, busy))
     }
@@ -76,7 +76,7 @@ impl World {
         self.slots.iter().position(|slot| slot.incarnation() == Some(incarnation))
     }
 
-    /// The latest cell view any running process has.
+    /// The latest cell view of any running process.
     pub(crate) fn last_view(&self) -> Option<&CellView> {
         self.views().max_by_key(|view| view.view)
     }
@@ -86,11 +86,12 @@ impl World {
         nodes.filter_map(|node| node.process().cell_view()).map(AsRef::as_ref)
     }
 
-    /// Whether the cell can go on, sooner or later, without slot `without`: enough of each view that counts run. Who was
-    /// told of its exclusion, and not crashed, counts as running: it is told only when it is not needed any more.
+    /// Whether the cell can go on, sooner or later, without slot `without`: enough members of each view that counts
+    /// run. A process that was notified of its exclusion, and did not crash, counts as running, because the notice
+    /// comes only when it is no longer needed.
     pub(crate) fn has_future(&self, without: Option<usize>) -> bool {
         if self.chain.is_empty() {
-            // Named founders found it as soon as all of them run; the lone founder's crash is the end.
+            // Named founders found the cell as soon as all of them run. If a lone founder crashes, that is the end.
             let founders = self.slots.iter().take(self.settings.founders);
             let can_found = without.is_some() || founders.into_iter().all(Slot::runs);
             return can_found && (self.settings.founders > 0 || without != Some(0));
@@ -98,9 +99,9 @@ impl World {
         let counts = |slot: &usize| Some(*slot) != without && !self.ruined.contains(slot);
         match self.doomed {
             Doomed::No => {}
-            // More than half of the founders can found it again, or a survivor.
+            // More than half of the founders can found it again, or a survivor can.
             Doomed::Whole | Doomed::Left { .. } => {
-                // Who crashed for good since then is none of them.
+                // A process that has crashed for good since then is none of them.
                 let is_there = |slot: &usize| {
                     let place = &self.slots[*slot];
                     counts(slot) && (place.runs() || place.awaited || place.buried)
@@ -113,8 +114,8 @@ impl World {
         self.can_go_on_without(&without)
     }
 
-    /// Whether the cell can go on for good without `slot` and without `others`: enough of its members run, and they
-    /// are most of all who may ever be in a view that was proposed already.
+    /// Whether the cell can go on for good without `slot` and without `others`: enough of its members run, and they are
+    /// most of all processes that may still be in a view that was already proposed.
     pub(crate) fn can_do_without(&self, others: &[usize], slot: usize) -> bool {
         let without: Vec<usize> = others.iter().copied().chain([slot]).collect();
         self.last_view().is_some() && self.can_go_on_without(&without)
@@ -130,19 +131,20 @@ impl World {
         self.chain.can_go_on(|who| self.slot_of(who).is_some_and(stays) || excluded(who))
     }
 
-    /// The slots that count: not ruined for good, and not kept out by their cell (whether it may is judged by M11).
+    /// The slots that count: not ruined for good, and not kept out by their cell (M11 evaluates whether that is right).
     fn whole(&self) -> impl Iterator<Item = &Slot> {
         let counts = |(index, slot): &(usize, &Slot)| !self.ruined.contains(index) && !slot.app.kept_out;
         self.slots.iter().enumerate().filter(counts).map(|(_, slot)| slot)
     }
 
-    /// How many processes run.
+    /// Number of running processes.
     pub(crate) fn running(&self) -> usize {
         self.slots.iter().filter(|slot| slot.runs()).count()
     }
 
-    /// All running processes that are not ruined are in one primary cell view of exactly themselves, and in the group views of exactly
-    /// those that want to be in those groups. If not, why not. There is somebody: a cell of which nobody is left is not settled.
+    /// Why the cell is not settled; `None` if it is. It is settled if all running processes that are not ruined are in
+    /// one primary cell view of exactly themselves, and in the group views of exactly those that want to be in those
+    /// groups. A cell without any process is not settled.
     pub(crate) fn unsettled(&self) -> Option<String> {
         let running: BTreeSet<Incarnation> = self.whole().filter_map(Slot::incarnation).collect();
         if running.is_empty() {
@@ -178,7 +180,7 @@ impl World {
         self.unsettled_group()
     }
 
-    /// Writes down where each process stands, for the story of a run that does not settle.
+    /// Notes the state of each process, for the story of a run that does not settle.
     pub(crate) fn note_states(&mut self) {
         for index in 0..self.slots.len() {
             let text = match self.slots[index].node.as_ref() {
@@ -194,7 +196,7 @@ impl World {
         }
     }
 
-    /// A running process was left out of its cell lately, and is told to wait before it comes back.
+    /// Whether a running process that was excluded recently is waiting to be admitted again.
     pub(crate) fn somebody_is_told_to_wait(&self) -> bool {
         self.whole().filter_map(|slot| slot.node.as_ref()).any(|node| node.process().must_wait_to_rejoin())
     }

@@ -1,4 +1,4 @@
-//! Operations on the objects of a group, as its users ask for them, and the resources that the locks guard.
+//! Operations of users on the objects of a group, and the resources that the locks guard.
 
 use phalanx_core::Order;
 use phalanx_core::rng::Rng;
@@ -9,12 +9,12 @@ use crate::objects::{ACCOUNTS, KEYS, LOCKS};
 use crate::plan::Workload;
 use crate::world::World;
 
-/// One resource for each lock, outside of the cell: it knows nothing of views, and lets in whoever shows a token that
-/// is no smaller than any it has seen.
+/// Resources outside of the cell, one for each lock. A resource knows nothing of views. It lets in a token that is no
+/// smaller than any it has seen.
 #[derive(Debug, Default)]
 pub(crate) struct Guarded {
     resources: [Resource; LOCKS],
-    /// Values written so far: no two are equal.
+    /// Number of values written so far, so that no two are equal.
     values: u64,
 }
 
@@ -25,7 +25,7 @@ struct Resource {
 }
 
 impl Resource {
-    /// Somebody shows a token: the count of this use, and whether it is let in.
+    /// Uses a resource with a token. Returns the count of this use, and whether it is let in.
     fn use_with(&mut self, token: u64) -> (u64, bool) {
         self.uses += 1;
         let accepted = token >= self.newest;
@@ -35,8 +35,8 @@ impl Resource {
 }
 
 impl World {
-    /// Uses what this process believes to have locked; then, some of the time, asks for an operation instead of a
-    /// multicast. Tells whether it did.
+    /// Uses the resources whose locks this process believes to hold. Then, in some cases, invokes an operation instead
+    /// of a multicast. Returns whether it did.
     pub(crate) fn operate(&mut self, index: usize, workload: &Workload) -> bool {
         if workload.operations_ppm == 0 {
             return false;
@@ -72,7 +72,7 @@ impl World {
     }
 }
 
-/// Half of the operations are on registers, a quarter each on locks and accounts.
+/// Draws an operation: half are on registers, a quarter each on locks and accounts.
 fn draw_action(rng: &mut Rng, app: &App, value: u64) -> Option<Action> {
     let mut below = |bound: usize| u32::try_from(rng.below(bound as u64)).unwrap_or(0);
     match below(8) {

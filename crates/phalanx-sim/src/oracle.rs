@@ -1,27 +1,27 @@
-//! The nonce oracle: (sender incarnation, space, number) names one byte string for ever. Sealing two different
-//! packets under one nonce would give both of them away, and no trace of deliveries would show it.
+//! The nonce oracle: (sender incarnation, space, number) names one byte string for ever. If two different packets were
+//! sealed under one nonce, both would be given away, and no trace of deliveries would show it.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// What names a sealed packet: sender, space, number.
+/// The name of a sealed packet: sender, space, number.
 pub(crate) type PacketName = (u64, u32, u64);
 
-/// Every name seen and the hash of the bytes it stood for. Never iterated, so its order cannot matter.
+/// Every name seen and the hash of its bytes. Never iterated, so its order cannot matter.
 #[derive(Debug, Default)]
 pub(crate) struct NonceOracle {
-    /// Of each sender and space, by number: the hash, or 0. Numbers count up from 1, so that hardly any is missing.
+    /// Hashes by sender and space, indexed by number; 0: none. Numbers count up from 1, so hardly any is missing.
     spaces: HashMap<(u64, u32), Vec<u64>, BuildHasherDefault<Folding>>,
-    /// Names whose number lay far ahead of those before it.
+    /// Names whose number was far ahead of the earlier ones.
     far: HashMap<PacketName, u64, BuildHasherDefault<Folding>>,
     names: usize,
 }
 
-/// How far a number may leave those before it behind.
+/// Bound on the gap between a number and the earlier ones.
 const GAP_MAX: usize = 1024;
 
 impl NonceOracle {
-    /// Says false when `name` stood for other bytes before.
+    /// Returns false if `name` named other bytes before.
     pub(crate) fn check(&mut self, name: PacketName, packet: &[u8]) -> bool {
         let hash = hash_bytes(packet).max(1);
         let (sender, space, number) = name;
@@ -39,20 +39,20 @@ impl NonceOracle {
         }
         let known = &mut hashes[index];
         if *known == 0 {
-            // It may have been far when it was seen.
+            // The name may have been stored as far ahead.
             self.names += usize::from(!self.far.contains_key(&name));
             *known = self.far.get(&name).copied().unwrap_or(hash);
         }
         *known == hash
     }
 
-    /// How many names were seen.
+    /// Number of names seen.
     pub(crate) fn len(&self) -> usize {
         self.names
     }
 }
 
-/// A quick 64-bit hash of bytes, the same on every machine. Not for enemies.
+/// A fast 64-bit hash, the same on every machine. It does not resist an attacker.
 pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
     let mut hash = 0x9e37_79b9_7f4a_7c15 ^ bytes.len() as u64;
     let mut words = bytes.chunks_exact(8);
@@ -73,7 +73,7 @@ pub(crate) fn fold(value: u64) -> u64 {
     folded
 }
 
-/// A hasher for keys that are few words long.
+/// A hasher for keys of a few words.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Folding(u64);
 

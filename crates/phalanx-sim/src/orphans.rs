@@ -1,5 +1,5 @@
-//! The operator of groups that wait for members that are cut off: once everything is healed, a group waits for nobody who
-//! does not come back.
+//! The operator of groups that wait for members that are cut off. Once everything is healed, it gives up groups whose
+//! members do not come back.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,11 @@ use crate::plan::SECOND;
 use crate::result::add_to;
 use crate::world::World;
 
-/// A command is given again after this long, if the group still waits.
+/// Time after which a command is repeated, if the group still waits.
 const AGAIN_NS: u64 = 2 * SECOND;
 
 impl World {
-    /// Gives up the groups all of whose holders are gone for good: dead and not started again, or broken.
+    /// Gives up the groups all of whose holders are gone for good: dead and not restarted, or broken.
     pub(crate) fn tend_orphans(&mut self) {
         if self.tended_ns.is_some_and(|at_ns| self.now_ns < at_ns + AGAIN_NS) {
             return;
@@ -53,12 +53,12 @@ impl World {
         }
     }
 
-    /// Whether the process of that life does not run, or does not come back.
+    /// Whether the process of that incarnation does not run, or does not come back.
     fn is_gone_for_good(&self, who: Incarnation) -> bool {
         let of = |slot: &crate::slot::Slot| slot.app.traces.iter().any(|trace| trace.header.incarnation == who.0);
         let Some(index) = self.slots.iter().position(of) else { return true };
         let slot = &self.slots[index];
-        // From an emptied directory nobody can tell that it was started in the place of that life.
+        // With an emptied directory a process cannot prove that it was started in the place of that incarnation.
         let keeps = self.last_view().is_some_and(|view| view.members.iter().any(|member| member.is_or_keeps(who)));
         !slot.runs() || self.ruined.contains(&index) || slot.directory > 0 && !keeps
     }

@@ -1,4 +1,4 @@
-//! Panics inside a seed: caught, kept quiet, and told with the place they came from.
+//! Catches panics inside a seed, keeps them off standard error, and reports them with their location.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -6,12 +6,12 @@ use std::panic;
 use std::sync::Once;
 
 thread_local! {
-    /// A seed runs on this thread: its panics are results, not noise.
+    /// Whether a seed runs on this thread, so that its panics are results.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
     static PLACE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Runs `f` with this thread's panics kept off standard error. Those of other threads go where they went before.
+/// Runs `f` with this thread's panics kept off standard error. Panics of other threads are printed as before.
 pub(crate) fn quietly<R>(f: impl FnOnce() -> R) -> R {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -25,7 +25,7 @@ pub(crate) fn quietly<R>(f: impl FnOnce() -> R) -> R {
             }
         }));
     });
-    /// Unwinding leaves the seed too.
+    /// Resets the flag, also on unwinding.
     struct Leave;
     impl Drop for Leave {
         fn drop(&mut self) {
@@ -37,7 +37,7 @@ pub(crate) fn quietly<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// What a caught panic said, and where.
+/// Message and location of a caught panic.
 pub(crate) fn describe(payload: &(dyn Any + Send)) -> String {
     let said = payload
         .downcast_ref::<&str>()

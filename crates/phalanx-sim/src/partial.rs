@@ -1,6 +1,6 @@
-//! Paths that break in part after the heal and stay so: one link, one direction, one socket, packets of one kind, or long
-//! ones. Whatever else there is passes, so nobody is plainly dead or cut off; those on no broken path are owed a cell
-//! that goes on (V14).
+//! Paths that break in part after the heal and stay so: one link, one direction, one socket, packets of one kind, or
+//! long ones. Everything else passes, so no process is plainly dead or cut off. Processes on no broken path are owed a
+//! cell that goes on (V14).
 
 use std::collections::BTreeSet;
 
@@ -16,75 +16,75 @@ use crate::result::add_to;
 use crate::swarm::index;
 use crate::world::World;
 
-/// What breaks after the heal, and what makes the cell change its view after that.
+/// The breaks after the heal, and the event after that which changes the view.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Partial {
-    /// One path, sometimes two.
+    /// One break, sometimes two.
     pub breaks: Vec<Break>,
-    /// Inside of this, if it comes about; else at once.
+    /// The activity inside which the paths break, if it occurs; otherwise they break at once.
     pub inside: Option<(Busy, u64)>,
-    /// What makes the view change.
+    /// The event that changes the view.
     pub provoke: Provoke,
-    /// How long after the break, or before it where that strikes inside.
+    /// Time of the event after the break; or before it, if the break is aimed at an activity.
     pub provoke_after_ns: u64,
 }
 
-/// A path that breaks in part.
+/// A partly broken path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Break {
-    /// Which links.
+    /// Its links.
     pub at: Place,
-    /// What does not pass there.
+    /// The packets that do not pass.
     pub what: What,
 }
 
 /// The links of a break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Both ways between two.
+    /// Both ways between two processes.
     Link(Role, Role),
-    /// From the first to the second.
+    /// From the first process to the second.
     OneWay(Role, Role),
     /// Everything to one process.
     To(Role),
     /// Everything from one process.
     From(Role),
-    /// Both.
+    /// Everything to and from one process.
     Around(Role),
 }
 
-/// What does not pass a break.
+/// The packets that do not pass a break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// Nothing passes.
+    /// All packets.
     All,
-    /// What goes from socket to socket of this class.
+    /// Packets between sockets of this class.
     Socket(TrafficClass),
     /// Packets of one kind.
     Kind(Kind),
-    /// Packets of more bytes.
+    /// Packets of more bytes than this.
     Longer(usize),
 }
 
-/// What changes the view.
+/// The event that changes the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provoke {
-    /// A process crashes, and is started again after so long; never: it stays dead.
+    /// A process crashes, and is restarted after this time; `None`: it stays dead.
     Crash(Option<u64>),
-    /// A process leaves, and comes back after so long; never: it stays away.
+    /// A process leaves, and comes back after this time; `None`: it stays away.
     Leave(Option<u64>),
     /// A process leaves a group and joins it again.
     Regroup,
-    /// The break itself, if anything does.
+    /// No event but the break itself.
     Nothing,
 }
 
-/// From the break to the end of the run's last phase: the checker's bound, time for messages to be judged by it, and once
-/// more the bound for what they take.
+/// Time from the break to the end of the run's last phase: the checker's bound, time in which messages are evaluated
+/// against it, and the bound once more for their delivery.
 pub(crate) const PARTIAL_NS: u64 = 36 * SECOND;
-/// Applications multicast in each group at least so often.
+/// Interval within which applications multicast in each group.
 const SENDS_EVERY_NS: u64 = 3 * SECOND;
-/// How long an aimed break waits for its moment.
+/// Time for which an aimed break waits for its moment.
 const PATIENCE_NS: u64 = 3 * SECOND;
 
 impl What {
@@ -126,24 +126,24 @@ impl Break {
 pub(crate) struct Gate {
     links: Vec<(usize, usize)>,
     what: What,
-    /// The fault that takes it down again; `None`: it stays.
+    /// The fault that removes it again; `None`: it stays.
     pub(crate) fault: Option<usize>,
-    /// Only these packets, by space and number, and those it learns; `None`: all.
+    /// The only packets it stops, by space and number, and those it learns; `None`: all.
     only: Option<BTreeSet<(u32, u64)>>,
     learning: bool,
     since: Since,
 }
 
-/// What a gate lets pass before it stops anything.
+/// Condition under which a gate begins to stop packets.
 #[derive(Clone, Copy, Debug)]
 enum Since {
-    /// Nothing.
+    /// At once.
     Begin,
-    /// The first packet of all, and what is before that one in its space.
+    /// After the first packet, which also fixes the space; earlier packets of that space pass.
     First,
-    /// Packets of this space up to this one.
+    /// After this packet of this space.
     Packet(u32, u64),
-    /// Everything, until the token of the view with this space has passed more often than this.
+    /// When the token of the view with this space has passed more often than this.
     Pass(u32, u32),
 }
 
@@ -152,17 +152,17 @@ impl Gate {
         Self { links, what, fault: None, only: None, learning: false, since: Since::Begin }
     }
 
-    /// For as long as a fault lasts.
+    /// A gate for the time of a fault.
     pub(crate) fn of(self, fault: usize) -> Self {
         Self { fault: Some(fault), ..self }
     }
 
-    /// Stops all packets for now, and later those of them that are sent again.
+    /// Stops all packets for now, and later only retransmissions of those.
     pub(crate) fn learning(self) -> Self {
         Self { only: Some(BTreeSet::new()), learning: true, ..self }
     }
 
-    /// From now on only what it has stopped before is stopped.
+    /// From now on stops only the packets that it has stopped before.
     pub(crate) fn end_learning(&mut self) {
         self.learning = false;
     }
@@ -172,7 +172,8 @@ impl Gate {
         Self { since: Since::First, ..self }
     }
 
-    /// Lets everything pass until the token of the view with this packet space has passed more often than `tenure` times.
+    /// Lets everything pass until the token of the view with this packet space has passed more often than `tenure`
+    /// times.
     pub(crate) fn after_pass(self, (space, tenure): (u32, u32)) -> Self {
         Self { since: Since::Pass(space, tenure), ..self }
     }
@@ -182,7 +183,7 @@ impl Gate {
         matches!(self.since, Since::Pass(..))
     }
 
-    /// What is about to go out of a process is the first that tells how often this token passed.
+    /// Notes that the next packet of a process is the first to announce this number of token passes.
     pub(crate) fn note_tenure(&mut self, slot: usize, space: u32, tenure: u32) {
         let told = matches!(self.since, Since::Pass(of, known) if of == space && tenure > known);
         if told && self.links.iter().any(|(from, _)| *from == slot) {
@@ -190,7 +191,7 @@ impl Gate {
         }
     }
 
-    /// Whether the gate lets this packet pass because it comes before what is to be lost.
+    /// Whether the gate lets this packet pass because its condition does not hold yet.
     fn spares(&mut self, header: Option<Header>) -> bool {
         match (self.since, header) {
             (Since::First, Some(header)) => {
@@ -284,8 +285,8 @@ fn draw_break(rng: &mut Rng, plan: &Plan) -> Break {
         _ => Role::Slot(index(rng, 64)),
     };
     let other = Role::Slot(index(rng, 64));
-    // Three members are no quorum without the two ends of a link; and a process that nobody hears, or that hears nobody,
-    // is not broken in part.
+    // Three members are no quorum without the two ends of a link. A process that no other hears, or that hears none, is
+    // not partly broken.
     let link = plan.members >= 5 && (what == What::All || rng.chance_ppm(400_000));
     let at = match (link, rng.below(3)) {
         (true, 0) => Place::Link(role, other),
@@ -304,7 +305,7 @@ fn draw_break(rng: &mut Rng, plan: &Plan) -> Break {
 }
 
 impl World {
-    /// Breaks the paths, if those on none of them are a quorum without the processes of the broken ends.
+    /// Breaks the paths, if the processes on none of them are a quorum without those at the broken ends.
     pub(crate) fn impair(&mut self, partial: &Partial) {
         let n = self.slots.len();
         for broken in &partial.breaks {
@@ -340,7 +341,7 @@ impl World {
         }
     }
 
-    /// The slots at the ends of a break, the first of a one-way link first.
+    /// The slots at the ends of a break. With a one-way link its sender comes first.
     fn ends(&mut self, at: Place) -> Vec<usize> {
         match at {
             Place::Link(a, b) | Place::OneWay(a, b) => {
@@ -352,7 +353,7 @@ impl World {
         }
     }
 
-    /// Makes the view change: somebody goes whom those on no broken path can do without, else somebody at a broken end.
+    /// Changes the view. A process goes that those on no broken path can do without, otherwise one at a broken end.
     pub(crate) fn provoke(&mut self, provoke: Provoke) {
         let n = self.slots.len();
         let first = usize::try_from(self.rng.below(n as u64)).unwrap_or(0);
@@ -375,15 +376,15 @@ impl World {
         }
     }
 
-    /// Names of those on no broken path.
+    /// Names of the processes on no broken path.
     pub(crate) fn unimpaired(&self) -> Vec<String> {
         let whole = self.slots.iter().enumerate().filter(|(slot, _)| !self.impaired.contains(slot));
         whole.map(|(_, slot)| slot.name.clone()).collect()
     }
 }
 
-/// The paths of a plan break, and the view changes. `go` turns the world until a time, and stops at once when it finds
-/// somebody busy with what it is given.
+/// Breaks the paths of a plan, and changes the view. `go` runs the world until a time, and stops at once when it finds
+/// a process busy with the given activity.
 pub(crate) fn begin(partial: &Partial, world: &mut World, go: &mut impl FnMut(&mut World, u64, Option<Busy>)) {
     match partial.inside {
         None => {
@@ -398,7 +399,7 @@ pub(crate) fn begin(partial: &Partial, world: &mut World, go: &mut impl FnMut(&m
             world.impair(partial);
         }
     }
-    // Whoever is to be started again is.
+    // Processes that are to be restarted are started.
     go(world, world.now_ns + SECOND, None);
 }
 
@@ -428,7 +429,7 @@ mod tests {
         assert!(stops(What::Socket(TrafficClass::Data), 0, 1) && !stops(What::Socket(TrafficClass::Control), 0, 1));
         assert!(stops(What::Kind(Kind::Multicast), 0, 1) && !stops(What::Kind(Kind::Data), 0, 1));
         assert!(stops(What::Longer(999), 0, 1) && !stops(What::Longer(1000), 0, 1));
-        // What was stopped once is stopped again, and what is new is not.
+        // A retransmission of a stopped packet is stopped, and a new packet is not.
         let mut learning = gate(What::All).learning();
         let stops =
             |learning: &mut Gate, number| learning.stops((0, 1), TrafficClass::Data, Some(header(number)), 1000);

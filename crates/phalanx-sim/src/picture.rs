@@ -9,8 +9,8 @@ use crate::run::{check_options, run_world};
 use crate::svg::{Diagram, Finding, Mark, memory_label};
 use crate::world::World;
 
-/// Runs a seed and draws what happened in `window` (nanoseconds from the start) or, without one, around the first
-/// thing that went wrong.
+/// Runs a seed and draws `window` (nanoseconds from the start) or, without one, the surroundings of the first
+/// violation.
 #[must_use]
 pub fn draw_seed(seed: u64, options: &Options, window: Option<RangeInclusive<u64>>) -> String {
     let (mut world, plan) = run_world(seed, options, None);
@@ -33,7 +33,7 @@ fn finding(violation: &crate::result::Violation) -> Finding {
     Finding { code, text, at_ns, evidence: Vec::new() }
 }
 
-/// What no trace tells: storms, cuts, slowness. Starts, crashes and stops stand in the traces.
+/// Events that no trace records: storms, cuts, slowness. Starts, crashes and stops are in the traces.
 fn marks(world: &World) -> Vec<Mark> {
     let known = ["starts", "CRASHES", "is stopped", "runs again"];
     let told = world.notes.iter().filter(|(_, _, text)| !known.contains(&text.as_str()));

@@ -1,5 +1,5 @@
-//! What one seed does to a cell: its shape, its workload and its faults. A *swarm*: each seed uses a random part
-//! of the fault kinds at random strengths, so that rare combinations meet without drowning in all of them at once.
+//! The plan of one seed: the cell's shape, workload and faults. It is a *swarm*: each seed uses a random part of the
+//! fault kinds at random strengths, so that rare combinations occur without all kinds at once.
 
 use std::time::Duration;
 
@@ -30,92 +30,93 @@ pub(crate) const SECOND: u64 = 1000 * MS;
 /// The plan of one seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Processes at the start.
+    /// Number of processes at the start.
     pub members: usize,
-    /// The machine of each process; equal numbers share one.
+    /// The machine of each process. Equal numbers share one.
     pub hosts: Vec<u64>,
-    /// How many processes, from the first on, are fixed founders; 0: the first founds alone. The others join.
+    /// Number of processes, counted from the first, that are fixed founders; 0: the first founds alone. The others
+    /// join.
     pub founders: usize,
-    /// Survivors on the same machine are told of a death.
+    /// Whether survivors on the same machine are notified of a death.
     pub death_notice: bool,
-    /// Processes on one machine share memory, in this way.
+    /// How processes on one machine share memory, if they do.
     pub memory: Option<MemorySettings>,
-    /// Packets are sealed; else they bear a checksum.
+    /// Whether packets are sealed; otherwise they bear a checksum.
     pub sealed: bool,
     /// The weather outside of faults.
     pub weather: Weather,
-    /// Bytes each socket holds.
+    /// Capacity of each socket in bytes.
     pub buffer_bytes: usize,
-    /// Processes tell others how much that is, so that windows keep within it.
+    /// Whether processes announce that capacity, so that windows stay within it.
     pub tells_buffers: bool,
-    /// Bytes that each process's interface takes in a millisecond; `None`: all.
+    /// Bytes that each process's interface takes in a millisecond; `None`: no bound.
     pub egress: Option<u64>,
-    /// The longest packet.
+    /// Length of the longest packet.
     pub packet_bytes: u32,
-    /// What all streams of a group may hold until stable.
+    /// Window of all streams of a group, in bytes.
     pub window_bytes: usize,
-    /// What a turn costs.
+    /// Duration of an event-loop iteration.
     pub turn_ns: u64,
-    /// What the applications do.
+    /// Behaviour of the applications.
     pub workload: Workload,
-    /// Faults may leave less than a quorum for good.
+    /// Whether faults may leave less than a quorum for good.
     pub lethal: bool,
-    /// Only loss, jitter and short pauses: nobody may be excluded.
+    /// Whether there is only loss, jitter and short pauses, so that no member may be excluded.
     pub mild: bool,
-    /// After the heal a minority stays broken for good.
+    /// Whether a minority stays broken for good after the heal.
     pub ruin: bool,
-    /// After the heal paths break in part, for good.
+    /// The paths that break in part after the heal, for good.
     pub partial: Option<Partial>,
-    /// All processes start in the same instant.
+    /// Whether all processes start at the same instant.
     pub herd: bool,
-    /// Up to so many members, everybody watches everybody.
+    /// Number of members up to which everybody watches everybody.
     pub watchers: usize,
-    /// A member that holds others back for so long is expelled; `None`: it is waited for.
+    /// Time after which a member that holds others back is expelled; `None`: it is waited for.
     pub expel_after: Option<Duration>,
-    /// What each process is configured with in its own way; empty: all alike.
+    /// Settings in which processes differ; empty: none.
     pub unequal: Vec<Own>,
-    /// Processes run earlier and later builds.
+    /// Earlier and later builds of processes, if they differ.
     pub builds: Option<Builds>,
-    /// Too few members send nothing uniform.
+    /// Minimum numbers of members for uniform messages.
     pub minima: Option<Minima>,
-    /// Processes that are always late, and how long each of their turns takes, in nanoseconds.
+    /// Processes that are always late, and the duration of their iterations in nanoseconds.
     pub late: Vec<(usize, u64)>,
-    /// The members of a group of its own.
+    /// Members of the minority group.
     pub minority: Vec<usize>,
-    /// A process that bears a founder's name by mistake: who, whose.
+    /// A process that has a founder's name by mistake: the process, and the founder.
     pub twin: Option<(usize, usize)>,
-    /// A class of faults that today's core does not stand.
+    /// A class of faults that today's core does not survive.
     pub class: Option<Class>,
     /// Abcasts after which a group's token may pass.
     pub token_tally: u64,
     /// Abcasts in bursts, beside the workload.
     pub bursts: Option<Bursts>,
-    /// When the faulty phase ends.
+    /// End of the faulty phase.
     pub heal_ns: u64,
-    /// What goes wrong, in the order drawn.
+    /// Faults, in the order drawn.
     pub faults: Vec<Fault>,
 }
 
-/// What the applications of a seed do. Rates are per million deliveries or messages.
+/// Behaviour of the applications of a seed. Rates are in a million deliveries or messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workload {
     /// Mean time between two multicasts of a process.
     pub gap_ns: u64,
     /// Weights of fifo, causal, total.
     pub orders: [u32; 3],
-    /// Asked for as uniform.
+    /// Multicasts requested as uniform.
     pub uniform_ppm: u32,
-    /// Some packets long instead of small.
+    /// Messages that are long.
     pub long_ppm: u32,
-    /// The longest of the long ones, in bytes.
+    /// Length of the longest message, in bytes.
     pub long_bytes: u64,
-    /// A delivery is answered with a causal multicast.
+    /// Deliveries that are answered with a causal multicast.
     pub reply_ppm: u32,
-    /// A process that could be in group "b" is.
+    /// Processes in group "b", of those that could be.
     pub second_group_ppm: u32,
-    /// Bytes a group's state is padded with, so that a transfer takes a while.
+    /// Padding of a group's state in bytes, so that a transfer takes a while.
     pub state_bytes: u64,
-    /// Mean time between two leave-and-rejoin of a process; 0: never.
+    /// Mean time between two leave-and-rejoins of a process; 0: never.
     pub regroup_ns: u64,
     /// Multicasts that are operations on the registers, locks and bank of group "a".
     pub operations_ppm: u32,
@@ -138,7 +139,7 @@ impl Workload {
 }
 
 impl Plan {
-    /// The plan of `seed` for `members` processes; 0: three to sixteen, as the seed says.
+    /// The plan of `seed` for `members` processes; 0: three to sixteen, as the seed decides.
     #[must_use]
     pub fn draw(seed: u64, members: usize) -> Self {
         let root = Rng::new(seed);
@@ -164,7 +165,7 @@ impl Plan {
             workload: draw_workload(&mut rng),
             lethal,
             mild,
-            // A little more than half, because some cells cannot do without anybody when their time comes.
+            // A little more than half, because in some cells no process is expendable at that time.
             ruin: !mild && !lethal && rng.chance_ppm(620_000),
             partial: None,
             herd: rng.chance_ppm(250_000),
@@ -203,7 +204,7 @@ impl Plan {
         plan
     }
 
-    /// The plan of `seed`, and in it one class of faults that today's core is known not to stand.
+    /// The plan of `seed`, with one class of faults that today's core is known not to survive.
     #[must_use]
     pub fn draw_frontier(seed: u64, members: usize) -> Self {
         let mut plan = Self { minima: None, ..Self::draw(seed, members) };
@@ -216,8 +217,9 @@ impl Plan {
         plan
     }
 
-    /// Each receiver gets a copy of its own of what goes to all. In a large cell no interface is so slow that a state, or the longest
-    /// message, for all others takes it more than a third of the bound for transfers, joins and multicasts.
+    /// Adapts interfaces to large cells, because each receiver gets its own copy of a multicast. In a large cell no
+    /// interface is so slow that a state, or the longest message, for all others takes it more than a third of the
+    /// bound for transfers, joins and multicasts.
     fn quicken(&mut self) {
         if self.members > SLOW_MEMBERS_MAX {
             let bytes = self.workload.state_bytes.max(self.workload.long_bytes);
@@ -226,8 +228,8 @@ impl Plan {
         }
     }
 
-    /// Processes that share machines share memory on most of them, and some share machines for that alone. From a
-    /// generator of its own: whoever shares nothing does what the seed did before.
+    /// Draws shared memory. Processes that share machines mostly share memory, and some share machines only for that.
+    /// It uses a generator of its own, so that a seed without shared memory is unchanged.
     fn draw_memory(&mut self, rng: &mut Rng) {
         let together = self.hosts.iter().enumerate().any(|(slot, host)| self.hosts[..slot].contains(host));
         if !rng.chance_ppm(if together { 700_000 } else { 200_000 }) {
@@ -251,8 +253,8 @@ impl Plan {
         }
     }
 
-    /// Mild weather for `seconds`, with a pause every five seconds and a message of each process every ten: what a
-    /// cell that nobody may be excluded from lives through, hour after hour.
+    /// A plan of mild weather for `seconds`, with a pause every five seconds and a message of each process every ten:
+    /// conditions in which no member may be excluded, hour after hour.
     #[must_use]
     pub fn draw_mild(seed: u64, members: usize, seconds: u64) -> Self {
         let heal_ns = seconds.max(MILD_FROM_S + 5) * SECOND;
@@ -265,11 +267,11 @@ impl Plan {
     }
 }
 
-/// The founding is not part of the promise: the mild storm begins when the cell is there.
+/// Begin of the mild weather. The founding is not part of the promise, so the cell forms before.
 const MILD_FROM_S: u64 = 3;
 
-/// How many of a thousand cells have so many members. Small cells cost least and are what most people run; a campaign of
-/// 100,000 seeds has at least 2,000 with 12 members and 2,000 with 16, the most that watch each other all to all.
+/// Cells of each size in a thousand. Small cells cost least and are the most common in practice. A campaign of 100,000
+/// seeds has at least 2,000 with 12 members and 2,000 with 16, the largest in which all watch each other.
 const SIZES: [(usize, u64); 14] = [
     (3, 498),
     (4, 170),
@@ -287,7 +289,7 @@ const SIZES: [(usize, u64); 14] = [
     (16, 23),
 ];
 
-/// In cells of up to so many members interfaces may be as slow as they are drawn.
+/// Number of members up to which interfaces may be as slow as drawn.
 const SLOW_MEMBERS_MAX: usize = 8;
 
 fn draw_members(rng: &mut Rng) -> usize {
@@ -320,7 +322,8 @@ fn draw_founders(rng: &mut Rng, members: usize) -> usize {
     }
 }
 
-/// Some of the larger cells take the way of cells of hundreds, in which each process is watched by a few.
+/// Draws the watchers. Some of the larger cells use the watch graph of cells of hundreds, in which a few watch each
+/// process.
 fn draw_watchers(rng: &mut Rng, members: usize) -> usize {
     if members >= 7 && rng.chance_ppm(250_000) { 2 + index(rng, 3) } else { Limits::default().watchers }
 }
@@ -344,7 +347,7 @@ fn draw_workload(rng: &mut Rng) -> Workload {
     if orders == [0; 3] {
         orders = [1, 1, 1];
     }
-    // One seed in three is light on bytes, most have some long messages, a few very long ones.
+    // One seed in three has no long messages, most have some, and a few have very long ones.
     let (long_ppm, long_bytes) = [(0, 0), (5_000, 20_000), (10_000, 60_000), (4_000, 200_000)][index(rng, 4)];
     Workload {
         gap_ns: [100 * MS, 100 * MS, 100 * MS, 50 * MS][index(rng, 4)],
@@ -360,7 +363,7 @@ fn draw_workload(rng: &mut Rng) -> Workload {
     }
 }
 
-/// Five per cent of loss, fifty milliseconds of jitter, pauses of a fifth of a second: nobody may be excluded.
+/// Draws the mild faults: 5 % of loss, 50 ms of jitter, pauses of 200 ms. No member may be excluded.
 fn draw_mild(rng: &mut Rng, heal_ns: u64) -> Vec<Fault> {
     let from_ns = MILD_FROM_S * SECOND;
     let lasts_ns = heal_ns;
@@ -377,7 +380,8 @@ fn draw_mild(rng: &mut Rng, heal_ns: u64) -> Vec<Fault> {
     faults
 }
 
-/// Mostly none; else so slow that a long message or a state fills it, and heartbeats and acks do not.
+/// Draws the interface. In most seeds it is unbounded. Otherwise it is so slow that a long message or a state fills it,
+/// and heartbeats and acks do not.
 fn draw_egress(rng: &mut Rng) -> Option<u64> {
     rng.chance_ppm(200_000).then(|| 300 + rng.below(3_000))
 }

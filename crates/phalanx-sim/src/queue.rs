@@ -1,36 +1,37 @@
-//! What is to happen, in order of time; at one time in the order it was asked for.
+//! The queue of future events, in order of time; events of one time are in the order in which they were added.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// Events by (time, order of asking), and the next turn of each process. Nothing else decides the order, so a run
+/// Events by (time, order of adding), and the next iteration of each process. Nothing else decides the order, so a run
 /// repeats.
 ///
-/// Most packets bring a process's next turn forward, so turns stand apart: each process has at most one, which moves.
+/// Most packets bring a process's next iteration forward. So iterations are stored separately: each process has at most
+/// one, which moves.
 #[derive(Debug)]
 pub(crate) struct Queue<E> {
     heap: BinaryHeap<Entry<E>>,
     turns: Turns,
     asked: u64,
-    /// When the latest event was due.
+    /// Time of the latest event.
     now_ns: u64,
-    /// When turns would have been that others came before; those before `now_ns` are only counted.
+    /// Times of iterations that were replaced by earlier ones. Those before `now_ns` are only counted.
     overtaken: Vec<u64>,
     overtaken_past: u64,
-    /// So many are kept before the past ones among them are counted.
+    /// Size at which past entries are removed and counted.
     overtaken_max: usize,
 }
 
 /// What is due.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Due<E> {
-    /// A turn of this process.
+    /// An iteration of this process.
     Turn(usize),
-    /// Anything else.
+    /// An event.
     Event(E),
 }
 
-/// Time, then order of asking, in one number that compares quickly.
+/// Time and order of adding in one number, which compares quickly.
 type Key = u128;
 
 const NEVER: Key = Key::MAX;
@@ -50,7 +51,7 @@ struct Entry<E> {
 }
 
 impl<E> Queue<E> {
-    /// Without events, for `processes` processes.
+    /// An empty queue for `processes` processes.
     pub(crate) fn new(processes: usize) -> Self {
         Self {
             heap: BinaryHeap::with_capacity(1024),
@@ -69,20 +70,20 @@ impl<E> Queue<E> {
         self.heap.push(Entry { key: key(at_ns, self.asked), event });
     }
 
-    /// When the next turn of `process` is due.
+    /// Time of the next iteration of `process`.
     pub(crate) fn turn_ns(&self, process: usize) -> Option<u64> {
         let key = self.turns.of(process);
         (key != NEVER).then(|| at_ns(key))
     }
 
-    /// The next turn of `process` is at `at_ns`, and not when it was to be before.
+    /// Moves the next iteration of `process` to `at_ns`.
     pub(crate) fn set_turn(&mut self, process: usize, at_ns: u64) {
         self.note_overtaken(process);
         self.asked += 1;
         self.turns.set(process, key(at_ns, self.asked));
     }
 
-    /// `process` has no next turn.
+    /// Removes the next iteration of `process`.
     pub(crate) fn forget_turn(&mut self, process: usize) {
         self.note_overtaken(process);
         self.turns.set(process, NEVER);
@@ -101,12 +102,12 @@ impl<E> Queue<E> {
         }
     }
 
-    /// Turns up to `now_ns` that were asked for and that others came before.
+    /// Number of iterations up to `now_ns` that were replaced by earlier ones.
     pub(crate) fn overtaken(&self, now_ns: u64) -> u64 {
         self.overtaken_past + self.overtaken.iter().filter(|at_ns| **at_ns <= now_ns).count() as u64
     }
 
-    /// Takes what is due next, if it is due at `until_ns` or before.
+    /// Removes and returns the next item, if it is due at `until_ns` or before.
     pub(crate) fn pop_until(&mut self, until_ns: u64) -> Option<(u64, Due<E>)> {
         let (turn, event) = (self.turns.first(), self.heap.peek().map_or(NEVER, |entry| entry.key));
         let due_ns = at_ns(turn.min(event));
@@ -123,10 +124,10 @@ impl<E> Queue<E> {
     }
 }
 
-/// Fewer are not looked through.
+/// Least number of entries that are searched.
 const OVERTAKEN_MIN: usize = 1024;
 
-/// The next turn of each process, as a tournament: every inner node holds the earlier of its two children.
+/// The next iteration of each process, as a tournament tree: every inner node holds the earlier of its two children.
 #[derive(Debug)]
 struct Turns {
     /// Node 1 is the root, the children of `i` are `2i` and `2i + 1`, the second half are the processes.
@@ -188,7 +189,7 @@ impl<E> PartialOrd for Entry<E> {
 }
 
 impl<E> Ord for Entry<E> {
-    /// Reversed: the heap gives its greatest first, and we want the earliest.
+    /// Reversed, because the heap returns its greatest element first and the earliest is needed.
     fn cmp(&self, other: &Self) -> Ordering {
         other.key.cmp(&self.key)
     }

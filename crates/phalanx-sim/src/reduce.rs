@@ -1,4 +1,4 @@
-//! What a plan does less of than its seed drew: said in one readable line, so that a command replays it exactly.
+//! Reductions of a drawn plan, in one readable line, so that a command replays them exactly.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,20 +7,20 @@ use std::str::FromStr;
 use crate::network::Weather;
 use crate::plan::{MS, Plan};
 
-/// Changes to a drawn plan, each towards less. What is not named stays as drawn.
+/// Changes to a drawn plan, each towards less. Everything else stays as drawn.
 ///
 /// As text: `members=3,until=5200,gap=400,short,unanswered,one-group,fault3=150`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reduction {
-    /// Only the first so many processes.
+    /// Number of processes.
     pub members: Option<usize>,
-    /// The faulty phase ends after so many milliseconds.
+    /// End of the faulty phase, in milliseconds.
     pub until_ms: Option<u64>,
     /// Mean time between two multicasts of a process, in milliseconds.
     pub gap_ms: Option<u64>,
-    /// What is left out altogether.
+    /// Parts left out altogether.
     pub without: Vec<Part>,
-    /// How long faults last, by their number among all the seed draws, in milliseconds.
+    /// Duration of faults in milliseconds, by their number among all that the seed draws.
     pub lasts_ms: BTreeMap<usize, u64>,
 }
 
@@ -33,7 +33,7 @@ pub enum Part {
     Answers,
     /// The second group.
     SecondGroup,
-    /// Leaving a group and joining it again.
+    /// Leaving and rejoining groups.
     Regrouping,
     /// The padding of states.
     BigStates,
@@ -41,14 +41,14 @@ pub enum Part {
     Founders,
     /// Loss, jitter and delay of the links outside of faults.
     Weather,
-    /// Shared memory: all goes over the network.
+    /// Shared memory: everything goes over the network.
     Memory,
     /// Bursts of abcasts.
     Bursts,
 }
 
 impl Part {
-    /// All of them.
+    /// All parts.
     pub const ALL: [Self; 9] = [
         Self::Memory,
         Self::Bursts,
@@ -76,13 +76,13 @@ impl Part {
     }
 }
 
-/// Fewer processes make no cell worth a test.
+/// Fewer processes make no useful cell.
 pub(crate) const MEMBERS_MIN: usize = 2;
 /// Until then processes are started.
 pub(crate) const UNTIL_MIN_MS: u64 = 1_000;
 
 impl Reduction {
-    /// Changes `plan`, whose faults are all those that its seed draws.
+    /// Changes `plan`, which has all faults that its seed draws.
     pub(crate) fn apply(&self, plan: &mut Plan) {
         if let Some(members) = self.members {
             plan.members = plan.members.min(members.max(MEMBERS_MIN));
@@ -120,7 +120,7 @@ impl Reduction {
         }
     }
 
-    /// Nothing is changed.
+    /// Whether nothing is changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

@@ -1,4 +1,4 @@
-//! What came of a seed, and of many.
+//! Results of one seed, and of many.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::history::Operation;
 
-/// Something that must not happen and did.
+/// A violation: something that happened and must not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
     /// The property, by its code in the checker ("M6", "S3", ...), or one of the simulator's own: "panic", "nonce",
@@ -14,60 +14,60 @@ pub struct Violation {
     pub code: String,
     /// Virtual time, in nanoseconds from the start of the run.
     pub at_ns: u64,
-    /// What happened, for people.
+    /// Description, for people.
     pub text: String,
 }
 
-/// What was counted in one run, or in many.
+/// Counts of one run, or of many.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Virtual time, in milliseconds.
     pub simulated_ms: u64,
     /// Events of the simulator's queue.
     pub events: u64,
-    /// Cell views installed, at all processes together.
+    /// Cell view installations, at all processes together.
     pub cell_view_installs: u64,
     /// Different cell views installed.
     pub cell_views: u64,
-    /// Group views installed, at all processes together.
+    /// Group view installations, at all processes together.
     pub group_view_installs: u64,
     /// Different group views installed.
     pub group_views: u64,
-    /// Group views that lost a member on the way to the next.
+    /// Group views on whose way out a member was lost.
     pub lossy_changes: u64,
-    /// A process began to coordinate a view change while another one's was unfinished.
+    /// Times at which a process began to coordinate a view change while another one's was unfinished.
     pub take_overs: u64,
-    /// The same by how far the other one had come: "gathering", "filling", "proposing", or "decided", when nobody else
-    /// had installed what it decided.
+    /// The same, by the progress of the other one: "gathering", "filling", "proposing", or "decided", when no other
+    /// process had installed what it decided.
     pub take_overs_at: BTreeMap<String, u64>,
-    /// Processes told that they are excluded.
+    /// Processes notified of their exclusion.
     pub exclusions: u64,
-    /// Multicasts accepted and told not to be sent.
+    /// Accepted multicasts with a notice that they will not be sent.
     pub unsent: u64,
-    /// Messages to one process told to be in doubt.
+    /// Messages to one process with a notice that they are in doubt.
     pub in_doubt: u64,
-    /// Times a process left the primary without being excluded.
+    /// Times at which a process left the primary without being excluded.
     pub non_primary: u64,
     /// State transfers that ended.
     pub transfers: u64,
     /// Multicasts accepted.
     pub multicasts: u64,
-    /// Multicasts refused for want of credit.
+    /// Multicasts refused for lack of credit.
     pub refused: u64,
     /// Token passes in groups, each counted once.
     #[serde(default)]
     pub passes: u64,
-    /// Those of them while a fault was in force.
+    /// Passes of these while a fault was in force.
     #[serde(default)]
     pub passes_in_faults: u64,
-    /// Those of them while somebody was in a flush.
+    /// Passes of these while some process was in a flush.
     #[serde(default)]
     pub passes_in_flush: u64,
     /// Messages delivered.
     pub deliveries: u64,
     /// Packets sent, one for each receiver.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub packet_bytes: u64,
     /// Packets written to shared memory, one for each reader.
     pub shared: u64,
@@ -77,42 +77,42 @@ pub struct Counters {
     pub attacks: u64,
     /// Faults that struck, by kind.
     pub faults: BTreeMap<String, u64>,
-    /// Faults that struck while somebody was in a flush.
+    /// Faults that struck while some process was in a flush.
     pub faults_in_flush: u64,
-    /// Faults that struck while somebody was joining.
+    /// Faults that struck while some process was joining.
     pub faults_in_join: u64,
     /// Faults that struck while a state was being transferred.
     pub faults_in_transfer: u64,
     /// Faults that struck inside any of the three.
     pub faults_inside: u64,
-    /// Faults left out because they would have taken the last quorum, or found nobody to meet.
+    /// Faults left out because they would have taken the last quorum, or had no target.
     pub faults_withheld: u64,
-    /// Runs in which less than a quorum was left, so that liveness was not asked for.
+    /// Runs in which less than a quorum was left, so that liveness was not evaluated.
     pub without_quorum: u64,
-    /// Runs that ended with a minority broken for good, and in which liveness was asked of the others.
+    /// Runs that ended with a minority broken for good, and in which the liveness of the others was evaluated.
     pub ruined: u64,
-    /// Views without a member that only one knew, who crashed.
+    /// Views without a member that only one process knew, which crashed.
     pub lost_views: u64,
-    /// Uniform messages whose only holders died, by what they held.
+    /// Uniform messages whose only holders died, by the messages they held.
     pub holders: BTreeMap<String, u64>,
     /// Paths that broke in part, by kind.
     pub partial: BTreeMap<String, u64>,
-    /// Those of them in runs that failed.
+    /// Paths of these in runs that failed.
     pub partial_failed: BTreeMap<String, u64>,
-    /// Longest time from the heal to one common view, in milliseconds.
+    /// The longest time from the heal to one common view, in milliseconds.
     pub settle_ms_max: u64,
     /// Packets the network or a socket lost, by reason.
     pub lost: BTreeMap<String, u64>,
-    /// What became of packets in shared memory: "records" written, one for all their readers; "read", by each of them, and of
-    /// those "`of_the_dead`", "stale" and "`for_others`"; runs "lapped" and packets "lost" in them, or "cut"; neighbours "attached" and
-    /// "detached".
+    /// Fate of packets in shared memory: "records" written, one for all their readers; "read", by each of them, and of
+    /// those "`of_the_dead`", "stale" and "`for_others`"; runs "lapped" and packets "lost" in them, or "cut";
+    /// neighbours "attached" and "detached".
     pub memory: BTreeMap<String, u64>,
     /// The core's own counters, by name.
     pub core: BTreeMap<String, u64>,
     /// Moments that only the simulator sees, by name.
     #[serde(default)]
     pub moments: BTreeMap<String, u64>,
-    /// How often each property had something to say, by code (from the checker).
+    /// How often each property was put to the test, by code (from the checker).
     pub checked: BTreeMap<String, u64>,
 }
 
@@ -183,7 +183,7 @@ impl Counters {
     }
 }
 
-/// Adds to a count by name, without making a new name when it is there.
+/// Adds to a count by name. Allocates a name only for a new count.
 pub(crate) fn add_to(map: &mut BTreeMap<String, u64>, name: &str, count: u64) {
     match map.get_mut(name) {
         Some(sum) => *sum += count,
@@ -193,7 +193,7 @@ pub(crate) fn add_to(map: &mut BTreeMap<String, u64>, name: &str, count: u64) {
     }
 }
 
-/// What came of one seed.
+/// Result of one seed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeedResult {
     /// The seed.
@@ -202,35 +202,35 @@ pub struct SeedResult {
     pub members: usize,
     /// A hash over all records of the trace, in order: equal for equal runs.
     pub trace_hash: u64,
-    /// Whether it was a whole test: at least thirty simulated seconds, ten multicasts a second from each member, three
-    /// faults of which one struck inside a flush, a join or a transfer, and then liveness was asked for.
+    /// Whether it was a full test: at least thirty simulated seconds, ten multicasts a second from each member, three
+    /// faults of which one struck inside a flush, a join or a transfer, and then an evaluation of liveness.
     pub full: bool,
-    /// What must not happen and did; empty: the seed passed.
+    /// Violations; empty: the seed passed.
     pub violations: Vec<Violation>,
-    /// What was counted.
+    /// Counts.
     pub counters: Counters,
-    /// Of a failed seed: the command that replays it, the plan, and a table of what happened around the violation.
+    /// Of a failed seed: the command that replays it, the plan, and a table of the events around the violation.
     pub story: Option<String>,
-    /// What the users of the objects asked and were told; empty unless it was asked for.
+    /// Operations of the objects' users and their answers; empty unless requested.
     #[serde(skip)]
     pub history: Vec<Operation>,
 }
 
-/// What came of a campaign.
+/// Result of a campaign.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Seeds run.
+    /// Number of seeds run.
     pub seeds: u64,
-    /// Those of them that were whole tests: [`SeedResult::full`].
+    /// Seeds of these that were full tests: [`SeedResult::full`].
     pub full: u64,
     /// Seeds run a second time to see whether they repeat.
     pub repeated: u64,
-    /// How many seeds failed.
+    /// Number of failed seeds.
     pub failures: u64,
-    /// Those of them that were kept, in order: the first hundred.
+    /// The first hundred failed seeds, in order.
     pub failed: Vec<SeedResult>,
     /// The counts of all seeds.
     pub totals: Counters,
-    /// Properties that never had anything to say: a campaign of many seeds must leave none (vacuity).
+    /// Properties that were never put to the test. A campaign of many seeds must leave none (vacuity).
     pub never_checked: Vec<String>,
 }

@@ -1,8 +1,8 @@
-//! Who stays broken for good: after the heal a minority of the processes may go on being dead, stopped, cut off or
-//! half connected to the end of the run. The others, who hold a quorum, must do without them.
+//! Processes that stay broken for good. After the heal a minority may go on being dead, stopped, cut off or half
+//! connected to the end of the run. The others, which hold a quorum, must do without them.
 //!
-//! Nobody who is ruined both hears and is heard: a process that comes back through a flapping link again and again
-//! would change the view with every visit, rightly.
+//! No ruined process both hears and is heard. A process that came back through a flapping link again and again would
+//! rightly change the view with every visit.
 
 use phalanx_core::rng::Rng;
 
@@ -11,22 +11,22 @@ use crate::plan::MS;
 use crate::swarm::index;
 use crate::world::World;
 
-/// What has become of a process.
+/// How a process is ruined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ruin {
     /// It does not run, and never will.
     Dead,
     /// It is stopped.
     Stopped,
-    /// It hears nobody and nobody hears it.
+    /// It hears no other process and no other hears it.
     Isolated,
-    /// It hears nobody; what it says arrives.
+    /// It hears no other process; its packets arrive.
     Deaf,
-    /// Nobody hears it; it hears all.
+    /// No other process hears it; it hears all.
     Mute,
-    /// It hears nobody; what it says arrives now and then.
+    /// It hears no other process; its packets arrive now and then.
     DeafFlapping,
-    /// Nobody hears it; it hears the others now and then.
+    /// No other process hears it; it hears the others now and then.
     MuteFlapping,
 }
 
@@ -36,7 +36,7 @@ const KINDS: [Ruin; 7] =
 /// The ruined processes of a run.
 #[derive(Debug)]
 pub(crate) struct Ruins {
-    /// Whether the plan wants any.
+    /// Whether the plan has any.
     wanted: bool,
     ruined: Vec<usize>,
     flapping: Vec<(usize, usize)>,
@@ -53,7 +53,7 @@ impl Ruins {
         self.ruined.contains(&slot)
     }
 
-    /// Ruins as many processes as the cell can do without, at most a minority. The links are whole at this moment.
+    /// Ruins as many processes as the cell can do without, at most a minority. All links are whole at this moment.
     pub(crate) fn begin(&mut self, rng: &mut Rng, world: &mut World) {
         if !self.wanted {
             return;
@@ -73,7 +73,7 @@ impl Ruins {
             self.ruin(slot, ruin, world);
         }
         world.ruined.clone_from(&self.ruined);
-        // Who is cut off for good is so in memory, too.
+        // A process that is cut off for good is cut off in memory, too.
         if let Some(memory) = &mut world.settings.memory {
             memory.bridges = false;
         }
@@ -106,7 +106,7 @@ impl Ruins {
         }
     }
 
-    /// The flapping links change again.
+    /// Changes the flapping links.
     pub(crate) fn flap(&mut self, world: &mut World) {
         self.cut = !self.cut;
         if self.cut {
@@ -117,7 +117,7 @@ impl Ruins {
         world.queue.push(world.now_ns + self.period_ns, ruin_timer());
     }
 
-    /// Names of those who are not ruined, if anybody is.
+    /// Names of the processes that are not ruined; empty if none is ruined.
     pub(crate) fn whole(&self, world: &World) -> Vec<String> {
         if self.ruined.is_empty() {
             return Vec::new();

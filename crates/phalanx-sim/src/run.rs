@@ -1,4 +1,4 @@
-//! One seed, from the founding to the verdict.
+//! Runs one seed, from the founding to the verdict.
 
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,28 +28,29 @@ use crate::world::{Step, Watcher, World, WorldSettings};
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
 
-/// Until everything that was dead is started again.
+/// Time until everything that was dead has been restarted.
 const RESTARTS_NS: u64 = 600 * MS;
-/// Until who was left out again and again is taken in again: 60 s of waiting, and some to be asked.
+/// Time until a process that was excluded again and again is admitted again: it is held back for 60 s, and needs some
+/// time to join.
 pub(crate) const HELD_BACK_NS: u64 = 75 * SECOND;
-/// From the quiet phase's begin to one common view of all.
+/// Time from the quiet phase's begin to one common view of all.
 pub(crate) const SETTLE_NS: u64 = 10 * SECOND;
-/// From a send in the quiet phase to its deliveries.
+/// Time from a send in the quiet phase to its deliveries.
 pub(crate) const DELIVER_NS: u64 = 4 * SECOND;
-/// After the last multicast, until only heartbeats are left.
+/// Time after the last multicast until only heartbeats are left.
 const CALM_NS: u64 = 2 * SECOND;
-/// Tables in one story.
+/// Bound on the tables in one story.
 const TABLES_MAX: usize = 4;
-/// How long the packets of the calm are counted.
+/// Time for which the packets of the calm are counted.
 const COUNT_NS: u64 = SECOND;
 
-/// Runs one seed, judges it, and tells the story if it failed.
+/// Runs one seed, evaluates it, and adds the story if it failed.
 #[must_use]
 pub fn run_seed(seed: u64, options: &Options) -> SeedResult {
     run(seed, options, None)
 }
 
-/// The same, with somebody who looks at each process after each of its turns.
+/// The same, with a watcher that is called for each process after each of its iterations.
 #[must_use]
 pub fn watch_seed(seed: u64, options: &Options, watcher: Watcher) -> SeedResult {
     run(seed, options, Some(watcher))
@@ -65,12 +66,12 @@ fn run(seed: u64, options: &Options, watcher: Option<Watcher>) -> SeedResult {
     SeedResult { full: is_full(&plan, &result.counters), ..result }
 }
 
-/// Runs one seed up to the moment at which it is judged.
+/// Runs one seed up to its evaluation.
 pub(crate) fn run_world(seed: u64, options: &Options, watcher: Option<Watcher>) -> (World, Plan) {
     let plan = options.plan(seed);
     let mut world = World::new(world_settings(&plan, options), seed);
     world.watcher = watcher;
-    // A panic ends the seed, not the campaign; the world is only looked at afterwards.
+    // A panic ends the seed, not the campaign. Afterwards the world is only read.
     let outcome = catch_unwind(AssertUnwindSafe(|| panics::quietly(|| live(&mut world, &plan, seed))));
     if let Err(panic) = outcome {
         world.violation("panic", panics::describe(panic.as_ref()));
@@ -119,7 +120,7 @@ fn world_settings(plan: &Plan, options: &Options) -> WorldSettings {
     }
 }
 
-/// The faulty phase, the heal, the quiet phase.
+/// Runs the faulty phase, the heal and the quiet phase.
 fn live(world: &mut World, plan: &Plan, seed: u64) {
     let mut rng = Rng::new(seed).fork("run");
     count_shape(world, plan);
@@ -152,14 +153,14 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
     if let Some(twin) = plan.twin {
         world.end_the_stranger(twin);
     }
-    // A group that somebody always leaves or joins is in no view that all agree on.
+    // A group that some process always leaves or joins has no view on which all agree.
     world.regrouping = false;
     chaos.heal(world);
     go(world, &mut chaos, world.now_ns + RESTARTS_NS);
     let whole = chaos.ruins.whole(world);
     let healed_ns = world.now_ns;
     let mut quiet_ns = world.now_ns;
-    // Before paths break in part the cell comes to one view; only then is it left alone.
+    // Before paths break in part, the cell settles in one view; only then is it left alone.
     let deliver_ns = if plan.partial.is_some() { 0 } else { DELIVER_NS };
     let begin_quiet = |world: &mut World| {
         if plan.partial.is_none() {
@@ -174,8 +175,9 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
         world.tend_orphans();
         let may_go = settled_ns.is_none() || world.now_ns < quiet_ns + SETTLE_NS;
         if may_go && world.somebody_is_told_to_wait() && world.now_ns < healed_ns + HELD_BACK_NS {
-            // Who was left out again and again waits. The bounds of the quiet phase are for those that may come in. A member may
-            // also go after all were in one view: what it sent before the heal is up to 3 s late.
+            // A process that was excluded again and again is held back. The bounds of the quiet phase apply to
+            // processes that may join. A member may also go after all were in one view, because packets that it sent
+            // before the heal are up to 3 s late.
             (quiet_ns, settled_ns, is_waiting) = (world.now_ns, None, true);
             continue;
         }
@@ -215,7 +217,7 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
     finish(world);
 }
 
-/// The experiment is over: last digests, and the ends of all traces.
+/// Ends the experiment: records the last digests, and the ends of all traces.
 pub(crate) fn finish(world: &mut World) {
     let differing = world.settings.builds.is_some() || world.settings.unequal.iter().any(|own| own.agreed.is_some());
     if let Some(slot) = world.slots.iter().find(|slot| slot.app.kept_out && !differing) {
@@ -231,7 +233,7 @@ pub(crate) fn finish(world: &mut World) {
     world.end();
 }
 
-/// Paths break in part, and the others go on.
+/// Breaks paths in part, and lets the others go on.
 fn live_impaired(world: &mut World, chaos: &mut Chaos, partial: &Partial) {
     let mut go = |world: &mut World, until_ns: u64, busy: Option<Busy>| {
         while busy.is_none_or(|busy| !world.somebody_is(busy)) {
@@ -249,7 +251,7 @@ fn live_impaired(world: &mut World, chaos: &mut Chaos, partial: &Partial) {
     go(world, until_ns, None);
 }
 
-/// What stands in a plan for the whole run.
+/// Counts the properties of a plan that hold for the whole run.
 fn count_shape(world: &mut World, plan: &Plan) {
     if let Some(class) = plan.class {
         add_to(&mut world.counters.moments, class.name(), 1);
@@ -268,7 +270,7 @@ fn count_shape(world: &mut World, plan: &Plan) {
     count("founders with a twin", usize::from(plan.twin.is_some()));
 }
 
-/// With nothing to say, processes say little: heartbeats and their acks.
+/// Counts packets in the calm. With nothing to send, processes send little: heartbeats and their acks.
 fn count_calm(world: &mut World, chaos: &mut Chaos, go: impl Fn(&mut World, &mut Chaos, u64)) {
     let sent = |world: &World| world.counters.packets + world.counters.shared;
     let before = sent(world);
@@ -276,8 +278,8 @@ fn count_calm(world: &mut World, chaos: &mut Chaos, go: impl Fn(&mut World, &mut
     go(world, chaos, until_ns);
     let packets = sent(world) - before;
     let n = world.running() as u64;
-    // Ten heartbeats a second to each of the others, twice that for what may ride beside them; and whoever is excluded
-    // and does not hear of it is told so again and again.
+    // The bound allows ten heartbeats a second to each other process, and twice that for other packets. A process that
+    // is excluded and does not hear of it is notified again and again.
     let ruined = world.ruined.len() as u64;
     let most = (30 * n * n.saturating_sub(1) + 40 * n * ruined) * COUNT_NS / SECOND + 10;
     if packets > most {
@@ -286,15 +288,15 @@ fn count_calm(world: &mut World, chaos: &mut Chaos, go: impl Fn(&mut World, &mut
 }
 
 impl World {
-    /// Begins a phase; a quiet one names those of whom liveness is asked, unless it is all.
+    /// Begins a phase. A quiet one names the processes whose liveness is due, unless it is all.
     pub(crate) fn enter(&mut self, phase: Phase, connected: Vec<String>) {
         self.harness.push(self.now_ns, TraceEvent::Phase { phase, connected });
     }
 }
 
 impl World {
-    /// W1, sense: in a sealed cell nobody but members makes packets, and what members say to each other makes sense, and is not
-    /// dropped for want of room before it is sent.
+    /// Evaluates W1, sense. In a sealed cell only members make packets. Packets of members make sense, and none is
+    /// dropped for lack of room before it is sent.
     fn judge_sense(&mut self, counters: &Counters) {
         if !self.settings.sealed {
             return;
@@ -308,7 +310,7 @@ impl World {
     }
 }
 
-/// Judges a world that has run.
+/// Evaluates a world that has run.
 pub(crate) fn conclude(mut world: World, seed: u64, header: &str, options: &Options) -> SeedResult {
     let mut traces: Vec<Trace> =
         vec![std::mem::replace(&mut world.harness, Trace::new(phalanx_trace::Header::harness("", "")))];
@@ -322,7 +324,7 @@ pub(crate) fn conclude(mut world: World, seed: u64, header: &str, options: &Opti
     let mut violations = std::mem::take(&mut world.violations);
     violations.extend(crate::judge::violations(&report));
     crate::judge::count(&report, &mut counters);
-    // Back where the table looks for them.
+    // The traces go back where the table looks for them.
     let mut rest = traces.into_iter();
     world.harness = rest.next().unwrap_or_else(|| Trace::new(phalanx_trace::Header::harness("", "")));
     let trace_hash = hash_traces(&world.harness, rest.as_slice());
@@ -340,21 +342,22 @@ pub(crate) fn check_options(world: &World) -> phalanx_check::Options {
         require: phalanx_check::Require::Nothing,
         one_instance: true,
         complete: true,
-        // What the world knows is gone need not come to a view.
+        // Processes that the world knows to be gone need not come to a view.
         hopeless: world.counters.without_quorum > 0,
         clock_slack_ns: 0,
         membership_bound_ns: SETTLE_NS,
         delivery_bound_ns: DELIVER_NS,
         hostage_bound_ns: hostage_bound_ns(world.settings.suspect_after),
-        // What does not settle ends sooner than the checker's own bound would tell.
-        // Besides the views that settle the cell: a leave and a return that were under way when everything healed.
+        // A cell that does not settle is detected before the checker's own bound. Churn allows, besides the views that
+        // settle the cell, for a leave and a return that were under way at the heal.
         churn_max: 5,
         join_bound_ns: SETTLE_NS / 2,
         ..phalanx_check::Options::default()
     }
 }
 
-/// What a stopped member may cost the others, and no less than the checker allows where processes are suspected soon.
+/// The bound on the cost of a stopped member to the others; no less than the checker's default where processes are
+/// suspected soon.
 fn hostage_bound_ns(suspect_after: Duration) -> u64 {
     let timing = Timing { suspect_after, ..Timing::default() };
     let costs = FaultKind::Stopped.costs_at_most(&timing, &Limits::default()).unwrap_or_default();
@@ -367,7 +370,7 @@ fn tell(world: &World, header: &str, violations: &[Violation], report: &Report, 
         let at = violation.at_ns as f64 / 1e9;
         let _ = writeln!(story, "{} at {at:.6} s: {}", violation.code, violation.text);
     }
-    // One table for the first violation of each code, so that a late one is not hidden by an early one.
+    // One table for the first violation of each code, so that an early one does not hide a late one.
     let mut told: Vec<&str> = Vec::new();
     for violation in violations {
         if told.len() < TABLES_MAX && !told.contains(&violation.code.as_str()) {
@@ -443,7 +446,7 @@ fn describe(plan: &Plan, options: &Options) -> String {
     text
 }
 
-/// A hash over all records, trace by trace, in their order.
+/// Hash of all records, trace by trace, in their order.
 fn hash_traces(harness: &Trace, traces: &[Trace]) -> u64 {
     let mut hash = 0;
     let mut scratch = vec![0; phalanx_trace::RECORD_BYTES_MAX];

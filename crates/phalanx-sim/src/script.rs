@@ -1,4 +1,4 @@
-//! Stories written by hand: a test moves a cell from one moment to the next and says what goes wrong when.
+//! Stories written by hand: a test moves a cell from one moment to the next and injects faults between them.
 
 mod founding;
 mod look;
@@ -19,7 +19,7 @@ use crate::world::{Event, Step, World, WorldSettings};
 
 /// A cell under a script. Processes are numbered by slot, from 0; times are virtual.
 ///
-/// Nothing moves but inside [`Cell::run_for`], [`Cell::run_until`] and what calls them.
+/// Time passes only in [`Cell::run_for`], [`Cell::run_until`] and functions that call them.
 pub struct Cell {
     world: World,
     seed: u64,
@@ -27,7 +27,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// A cell in which nothing runs yet. The seed decides what the settings leave open.
+    /// A cell in which no process runs yet. The seed decides everything that the settings leave open.
     #[must_use]
     pub fn new(settings: WorldSettings, seed: u64) -> Self {
         let mut world = World::new(settings, seed);
@@ -35,10 +35,10 @@ impl Cell {
         Self { world, seed, title: "a scripted story".into() }
     }
 
-    /// `members` processes, started, in one cell view and, all of them, in group "a".
+    /// Starts `members` processes and runs until they are in one cell view and, all of them, in group "a".
     ///
     /// # Panics
-    /// When that does not come about within ten seconds.
+    /// When that takes more than ten seconds.
     #[must_use]
     pub fn settled(members: usize, seed: u64) -> Self {
         let mut cell = Self::new(WorldSettings::quiet(members), seed);
@@ -50,7 +50,7 @@ impl Cell {
         cell
     }
 
-    /// What this telling of the story is about, for when it fails.
+    /// Names this variant of the story, for failure messages.
     #[must_use]
     pub fn titled(mut self, title: impl Into<String>) -> Self {
         self.title = title.into();
@@ -63,7 +63,7 @@ impl Cell {
         while self.world.step(until_ns) != Step::Done {}
     }
 
-    /// Lets the cell run, event by event, until `condition` holds or `limit` has passed. Says whether it holds.
+    /// Runs the cell event by event until `condition` holds or `limit` has passed. Returns whether it holds.
     pub fn run_until(&mut self, limit: Duration, mut condition: impl FnMut(&Self) -> bool) -> bool {
         let until_ns = self.world.now_ns + nanos(limit);
         while !condition(self) {
@@ -77,7 +77,8 @@ impl Cell {
     /// Runs until all running processes share one cell view and the groups they want.
     ///
     /// # Panics
-    /// When that takes more than ten seconds, from when nobody that was left out lately is told to wait; tells why.
+    /// When that takes more than ten seconds, counted from when no recently excluded process is held back. The message
+    /// gives the reason.
     pub fn settle(&mut self) {
         let settled = self.comes_to_one_view();
         if !settled {
@@ -88,7 +89,8 @@ impl Cell {
         }
     }
 
-    /// Runs until all share one view, for as long as a cell may need from when nobody that was left out lately is told to wait. Whether it came about.
+    /// Runs until all share one view, for as long as a cell may need once no recently excluded process is held back.
+    /// Returns whether they do.
     fn comes_to_one_view(&mut self) -> bool {
         let settle = Duration::from_nanos(crate::run::SETTLE_NS);
         let latest = self.now() + Duration::from_nanos(crate::run::HELD_BACK_NS);
@@ -110,7 +112,7 @@ impl Cell {
         Duration::from_nanos(self.world.now_ns)
     }
 
-    /// Starts the process of a slot, again if it crashed, was excluded or left.
+    /// Starts the process of a slot; also restarts one that crashed, was excluded or left.
     pub fn start(&mut self, slot: usize) {
         self.world.start_again(slot, false);
     }
@@ -120,12 +122,12 @@ impl Cell {
         self.world.start_again(slot, true);
     }
 
-    /// Ends a process without a word.
+    /// Crashes a process.
     pub fn crash(&mut self, slot: usize) {
         self.world.crash(slot);
     }
 
-    /// Whether a process of this slot took part in a founding: its mark stays.
+    /// Whether a process of this slot took part in a founding. Its bootstrap marker stays.
     #[must_use]
     pub fn has_founded(&self, slot: usize) -> bool {
         self.world.slots[slot].app.record.mark.is_some()
@@ -151,7 +153,7 @@ impl Cell {
         self.world.leave(slot);
     }
 
-    /// The operating system tells `told` that the process last running in slot `dead` is dead.
+    /// Notifies `told`, as the operating system would, that the process last running in slot `dead` is dead.
     pub fn tell_death(&mut self, told: usize, dead: usize) {
         let incarnation = self.world.slots[dead].app.traces.last().map(|trace| trace.header.incarnation);
         if let Some(incarnation) = incarnation {
@@ -159,12 +161,12 @@ impl Cell {
         }
     }
 
-    /// A process's clock jumps ahead.
+    /// Makes a process's clock jump ahead.
     pub fn jump_clock(&mut self, slot: usize, by: Duration) {
         self.world.jump_clock(slot, nanos(by));
     }
 
-    /// Whether a process's application takes deliveries.
+    /// Sets whether a process's application takes deliveries.
     pub fn set_takes(&mut self, slot: usize, takes: bool) {
         self.world.set_takes(slot, takes);
     }
@@ -203,7 +205,7 @@ impl Cell {
         }
     }
 
-    /// Mends every link and forgets the filter.
+    /// Mends every link and removes the filter.
     pub fn heal(&mut self) {
         self.world.net.heal();
         self.world.filter = None;
@@ -215,29 +217,29 @@ impl Cell {
         self.world.hold_memory(slot, detached);
     }
 
-    /// A process is overtaken in the memory it reads at so many records in a million, from now on.
+    /// Makes a process be overtaken in the memory it reads, at this many records in a million, from now on.
     pub fn lap(&mut self, slot: usize, ppm: u32) {
         if let Some(memory) = self.world.slots[slot].memory_mut() {
             memory.lapped_ppm = ppm;
         }
     }
 
-    /// Loses the packets of which `lost` says so, from now on.
+    /// Loses the packets for which `lost` returns true, from now on.
     pub fn lose_if(&mut self, lost: impl FnMut(&Packet) -> bool + 'static) {
         self.world.filter = Some(Box::new(lost));
     }
 
-    /// The longest packet a process can send or receive on its path.
+    /// Sets the length of the longest packet that a process can send or receive on its path.
     pub fn limit_path(&mut self, slot: usize, bytes: usize) {
         self.world.net.limit_path(slot, bytes);
     }
 
-    /// An attacker replays old packets, and sends noise, so many times a second each; 0 and 0: no more.
+    /// Sets an attacker's replays and noise packets per second; 0 and 0: none.
     pub fn attack(&mut self, replays: u64, noise: u64) {
         self.world.set_attack(replays, noise, 0);
     }
 
-    /// A packet made by the test reaches the control socket of a process, as if it came from another's.
+    /// Delivers a packet made by the test to the control socket of a process, as if another process had sent it.
     pub fn inject(&mut self, from: usize, to: usize, bytes: &[u8]) {
         let (from, to) =
             (self.world.endpoint(from, TrafficClass::Control), self.world.endpoint(to, TrafficClass::Control));
@@ -252,10 +254,10 @@ impl Cell {
         self.world.join_group(slot, group, true).expect("a running process may ask for a group");
     }
 
-    /// Joins a group, with its state, or says why not.
+    /// Joins a group, with its state.
     ///
     /// # Errors
-    /// As the node refuses it.
+    /// Those of the node; nothing changed.
     pub fn try_join(&mut self, slot: usize, group: &str) -> Result<(), CommandError> {
         self.world.join_group(slot, group, true)
     }
@@ -271,7 +273,7 @@ impl Cell {
     /// Leaves a group.
     ///
     /// # Errors
-    /// As the node refuses it.
+    /// Those of the node; nothing changed.
     pub fn leave_group(&mut self, slot: usize, group: &str) -> Result<(), CommandError> {
         self.world.leave_group(slot, group)
     }
@@ -279,7 +281,7 @@ impl Cell {
     /// Multicasts `len` bytes that no other message has.
     ///
     /// # Errors
-    /// As the node refuses it.
+    /// Those of the node; nothing was queued.
     pub fn multicast(
         &mut self,
         slot: usize,
@@ -304,7 +306,7 @@ impl Cell {
         self.world.send_to(from, receiver, &vec![0; len])
     }
 
-    /// What a process is in the middle of.
+    /// The current activity of a process.
     #[must_use]
     pub fn activity(&self, slot: usize) -> Activity {
         self.world.activity(slot)
@@ -322,7 +324,7 @@ impl Cell {
         self.world.slots[slot].node.as_ref().is_some_and(|node| node.process().is_primary())
     }
 
-    /// The number of a process's cell view and, by rank, the slots of its members that still run as they did then.
+    /// The number of a process's cell view and, by rank, the slots of its members whose incarnation still runs.
     #[must_use]
     pub fn cell_view(&self, slot: usize) -> Option<(u64, Vec<usize>)> {
         let view = self.world.slots[slot].node.as_ref()?.process().cell_view()?;
@@ -337,25 +339,25 @@ impl Cell {
         Some((group.view, group.members.len()))
     }
 
-    /// How many messages a process's application delivered since it was first started.
+    /// Number of messages that a process's application delivered since it was first started.
     #[must_use]
     pub fn delivered(&self, slot: usize) -> u64 {
         self.world.slots[slot].app.counts.deliveries
     }
 
-    /// How often a process's application was told that it is excluded.
+    /// Number of exclusion notices to a process's application.
     #[must_use]
     pub fn exclusions(&self, slot: usize) -> u64 {
         self.world.slots[slot].app.counts.exclusions
     }
 
-    /// Where a process receives control traffic.
+    /// The address of a process for control traffic.
     #[must_use]
     pub fn control_address(&self, slot: usize) -> std::net::SocketAddr {
         self.world.endpoint(slot, TrafficClass::Control).address()
     }
 
-    /// Heals what is still broken, waits for one common view, lets everybody multicast, and has the run judged.
+    /// Heals everything, waits for one common view, lets all processes multicast, and evaluates the run.
     #[must_use]
     pub fn finish(mut self) -> SeedResult {
         self.world.enter(Phase::Heal, Vec::new());
@@ -375,7 +377,7 @@ impl Cell {
         }
         for round in 0..3 {
             for slot in 0..self.world.slots.len() {
-                // Refused by those that are in no group: their affair.
+                // Processes in no group refuse, which is expected.
                 let _ = self.multicast(slot, "a", [Order::Fifo, Order::Causal, Order::Total][round], round == 1, 100);
             }
             self.run_for(Duration::from_millis(100));
@@ -392,7 +394,7 @@ impl Cell {
         conclude(self.world, self.seed, &self.title, &options)
     }
 
-    /// [`Self::finish`], and a failed test with the whole story if anything is wrong.
+    /// Calls [`Self::finish`], and fails the test with the whole story if anything is wrong.
     ///
     /// # Panics
     /// When the checker, or the liveness check, found something.
@@ -401,7 +403,7 @@ impl Cell {
         assert!(result.violations.is_empty(), "{}", result.story.unwrap_or_default());
     }
 
-    /// What was found wrong so far, before the checker looks at the traces.
+    /// Violations so far, before the checker evaluates the traces.
     #[must_use]
     pub fn violations(&self) -> &[Violation] {
         &self.world.violations

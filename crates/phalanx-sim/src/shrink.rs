@@ -1,10 +1,10 @@
-//! Makes a failed run smaller: which of the seed's faults does it take, and how little of everything else?
+//! Shrinks a failed run: finds which of the seed's faults it needs, and how little of everything else.
 //!
-//! Delta debugging over the list of faults (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing
-//! Input", IEEE TSE 28:2, 2002): halves, quarters and so on are left out for as long as a violation of the same code
-//! comes back. Then, one after the other: fewer members, a shorter faulty phase, fewer messages and kinds of them,
-//! shorter faults; and the faults once more. What a run draws besides stays the same, so the result is replayed by
-//! the seed, the numbers of the faults and one line of what was reduced ([`Reduction`]).
+//! The method is delta debugging over the list of faults (Zeller and Hildebrandt, "Simplifying and Isolating
+//! Failure-Inducing Input", IEEE TSE 28:2, 2002): halves, quarters and so on are left out while a violation of the same
+//! code recurs. Then, one after the other: fewer members, a shorter faulty phase, fewer messages and kinds of them,
+//! shorter faults; and the faults once more. All other draws stay the same. So the seed, the numbers of the faults and
+//! one line of reductions ([`Reduction`]) replay the result.
 
 use crate::campaign::Options;
 use crate::plan::MS;
@@ -12,26 +12,26 @@ use crate::reduce::{MEMBERS_MIN, Part, Reduction, UNTIL_MIN_MS};
 use crate::result::SeedResult;
 use crate::run::run_seed;
 
-/// A failed run made smaller.
+/// A failed run after shrinking.
 #[derive(Clone, Debug)]
 pub struct Shrunk {
-    /// The smallest failing run found; its story tells it.
+    /// The smallest failing run found; its story describes it.
     pub result: SeedResult,
-    /// What replays it.
+    /// The options that replay it.
     pub options: Options,
-    /// Faults of the whole run.
+    /// Number of faults of the original run.
     pub faults_before: usize,
-    /// Runs it took.
+    /// Number of runs needed.
     pub runs: u32,
 }
 
-/// Tries no more runs than this for one seed: for its faults, and for all the rest.
+/// Bound on the runs for one seed: for its faults, and for all the rest.
 const RUNS_MAX: u32 = 200;
 const REST_RUNS_MAX: u32 = 120;
-/// Lines of the story of a small run.
+/// Bound on the lines in the story of a small run.
 const ROWS: usize = 80;
 
-/// Leaves out what `failed` does not need. Where nothing can be left out, the run comes back as it was.
+/// Leaves out everything that `failed` does not need. If nothing can be left out, the run is returned unchanged.
 #[must_use]
 pub fn shrink(failed: &SeedResult, options: &Options) -> Shrunk {
     let mut search = Search::new(failed, options);
@@ -60,7 +60,7 @@ impl Search {
         Self { code, faults_before, result: failed.clone(), options, runs: 0, rest_runs: 0 }
     }
 
-    /// Runs the seed under `options`; if it fails in the same way, that is the smallest run from now on.
+    /// Runs the seed under `options`. If it fails in the same way, it becomes the smallest run.
     fn fails(&mut self, options: Options) -> bool {
         self.runs += 1;
         let result = run_seed(self.result.seed, &options);
@@ -75,7 +75,7 @@ impl Search {
         let all = self.options.faults.clone().unwrap_or_else(|| (0..self.faults_before).collect());
         leave_out(all, |kept| {
             let mut options = Options { faults: Some(kept.to_vec()), ..self.options.clone() };
-            // How long a fault lasts that is not there says nothing.
+            // The duration of a fault that was left out has no meaning.
             options.reduced.lasts_ms.retain(|number, _| kept.contains(number));
             self.fails(options)
         });
@@ -105,7 +105,7 @@ impl Search {
         for part in Part::ALL {
             self.reduced(|reduction| reduction.without.push(part));
         }
-        // Half of the faulty phase, and half again; then a little less than what is left.
+        // Half of the faulty phase, and half again; then a little less each time.
         for share in [2, 2, 2, 2] {
             let until_ms = (self.options.plan(seed).heal_ns / MS / share).max(UNTIL_MIN_MS);
             if !self.reduced(|reduction| reduction.until_ms = Some(until_ms)) {
@@ -135,7 +135,7 @@ impl Search {
     }
 }
 
-/// Tries ever smaller lists, each a part of the last one that `fails`; gives how many were tried.
+/// Tries ever smaller lists, each a part of the last one that `fails`. Returns the number of tries.
 fn leave_out(mut list: Vec<usize>, mut fails: impl FnMut(&[usize]) -> bool) -> u32 {
     let mut runs = 0;
     let mut parts = 2;

@@ -1,5 +1,5 @@
-//! A process slot: the place of one named process, with its sockets, its application and its weaknesses. The slot
-//! stays when its process crashes, and the process that is started there next has the same name.
+//! A process slot: the place of one named process, with its sockets, its application and its weaknesses. The slot stays
+//! when its process crashes; the next process started there has the same name.
 
 use phalanx::Node;
 use phalanx_core::process::Activity;
@@ -12,7 +12,7 @@ use crate::driver::SimDriver;
 use crate::memory::Memory;
 use crate::neighbours::Neighbours;
 
-/// What a slot's process sent, a packet for each receiver, and what reached its sockets.
+/// Packets that a slot's process sent, one for each receiver, and packets that reached its sockets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
     pub(crate) sent_packets: u64,
@@ -28,63 +28,63 @@ pub(crate) struct Slot {
     /// The process, if it runs.
     pub(crate) node: Option<Node<SimDriver>>,
     pub(crate) app: App,
-    /// How often its address changed.
+    /// Number of its address changes.
     pub(crate) moves: u8,
-    /// How often a process was started here: timers of an earlier one mean nothing.
+    /// Number of starts here. Timers of an earlier start are stale.
     pub(crate) life: u32,
     /// Stopped, as by SIGSTOP.
     pub(crate) paused: bool,
-    /// Its state directory lost what it held, or there are two of it, and it has not been in a view since.
+    /// Whether its state directory lost its content, or there are two of it, and it has not been in a view since.
     pub(crate) damaged: bool,
-    /// How often its directory was emptied: an emptied one has another number.
+    /// Number of times its directory was emptied. It identifies the directory.
     pub(crate) directory: u32,
-    /// The same when its process started.
+    /// That number when its process started.
     pub(crate) started_in: u32,
-    /// The founders that its process is configured with, where they are not those of all others.
+    /// The founders in its process's configuration, if they differ from those of all others.
     pub(crate) list: Option<Vec<usize>>,
-    /// Its process died with the quorum of the cell, and is not started before that is founded again.
+    /// Whether its process died with the quorum of the cell, and is not started before the cell is founded again.
     pub(crate) buried: bool,
-    /// It is to be started.
+    /// Whether it is to be started.
     pub(crate) awaited: bool,
-    /// It was started by mistake and is never started again.
+    /// Whether it was started by mistake and is never started again.
     pub(crate) retired: bool,
-    /// It asked to leave the cell.
+    /// Whether it asked to leave the cell.
     pub(crate) leaving: bool,
-    /// What a turn costs now.
+    /// Current duration of an iteration.
     pub(crate) turn_ns: u64,
-    /// What each packet that it receives costs besides.
+    /// Additional time for each packet that it receives.
     pub(crate) packet_ns: u64,
     pub(crate) clock: Clock,
-    /// It is inside a turn until then.
+    /// End of its current iteration.
     pub(crate) busy_until_ns: u64,
-    /// Turns in a row that took no time and did nothing.
+    /// Consecutive iterations that took no time and did nothing.
     pub(crate) idle_turns: u32,
-    /// It crashes while it sends.
+    /// Set if it is to crash while it sends.
     pub(crate) doom: Option<Doom>,
-    /// What its process was in the middle of after its last turn.
+    /// Activity of its process after its last iteration.
     pub(crate) activity: Activity,
-    /// The last view it was seen in, and in which life.
+    /// The last view in which it was seen, and the incarnation.
     pub(crate) noted_view: (Incarnation, u64),
-    /// Chance for its application.
+    /// Random numbers of its application.
     pub(crate) rng: Rng,
     pub(crate) traffic: Traffic,
-    /// The members of its host that it reaches through memory.
+    /// Members of its host that it reaches through memory.
     pub(crate) neighbours: Neighbours,
 }
 
-/// A crash in the middle of what a turn sends: some receivers get it, the others do not.
+/// A crash in the middle of the sends of an iteration: some receivers get the packets, the others do not.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Doom {
-    /// How many more packets it may send.
+    /// Number of packets it may still send.
     pub(crate) left: u32,
-    /// Started again after this long, at a new address or not.
+    /// Time until its restart, and whether at a new address.
     pub(crate) back: Option<(u64, bool)>,
-    /// It is spared when the cell could not go on without it.
+    /// Whether it is spared if the cell could not go on without it.
     pub(crate) spare_the_last: bool,
 }
 
 impl Slot {
-    /// Runs and has not finished leaving.
+    /// Whether a process runs and has not finished leaving.
     pub(crate) fn runs(&self) -> bool {
         self.node.is_some()
     }
@@ -93,25 +93,25 @@ impl Slot {
         self.node.as_ref().map(Node::incarnation)
     }
 
-    /// Virtual time as this process's clock shows it.
+    /// The time that this process's clock shows.
     pub(crate) fn local(&self, now_ns: u64) -> Instant {
         self.clock.local(now_ns)
     }
 
-    /// When this process wants its next turn, in virtual time: when a timer is due, or when it sees what others wrote.
+    /// Virtual time of this process's next iteration: when a timer is due, or when a record in memory becomes visible.
     pub(crate) fn deadline_ns(&self) -> Option<u64> {
         let deadline = self.node.as_ref()?.deadline().map(|deadline| self.clock.virtual_ns(deadline));
         let written = self.memory().and_then(Memory::next_ns);
         [deadline, written].into_iter().flatten().min()
     }
 
-    /// Whether its process hears no quorum, before it does anything.
+    /// Called before an iteration: whether its process hears no quorum.
     pub(crate) fn begin_watch(&mut self) -> bool {
         self.app.sent_uniform = None;
         self.is_outside()
     }
 
-    /// It did something: while it hears no quorum it sends nothing as uniform.
+    /// Called after an iteration: a process that hears no quorum all the while sends nothing as uniform.
     pub(crate) fn end_watch(&mut self, was_outside: bool) {
         if let Some((group, seq)) = self.app.sent_uniform.filter(|_| was_outside && self.is_outside()) {
             let text =
@@ -124,12 +124,12 @@ impl Slot {
         self.node.as_ref().is_some_and(|node| node.membership() == Membership::NonPrimary)
     }
 
-    /// What it shares with those of its host, while it runs.
+    /// Its shared memory, while it runs.
     pub(crate) fn memory(&self) -> Option<&Memory> {
         self.node.as_ref()?.driver().memory()
     }
 
-    /// Its process ends. Those who read its memory may go on.
+    /// Ends its process. Readers of its memory may go on.
     pub(crate) fn end(&mut self) {
         self.memory().into_iter().for_each(Memory::orphan);
         self.node = None;

@@ -1,22 +1,22 @@
-//! The state a simulated application keeps for a group: digests over everything it delivered and the objects its users
-//! see, padded so that a transfer takes more than one packet.
+//! The state that a simulated application keeps for a group: digests of its deliveries and the users' objects, padded
+//! so that a transfer takes more than one packet.
 
 use phalanx_core::{Order, Snapshot};
 
 use crate::objects::{self, Objects};
 use crate::oracle::{fold, hash_bytes};
 
-/// What the deliveries of a group add up to.
+/// Summary of the deliveries of a group.
 ///
-/// At the end of a view every survivor delivered the same set, and its totally ordered part in the same order, so
-/// all of this is equal at all of them.
+/// At the end of a view every survivor delivered the same set, and its totally ordered part in the same order. So the
+/// summary is equal at all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
-    /// Rolls over the totally ordered messages, in their order.
+    /// Digest of the totally ordered messages, in their order.
     ordered: u64,
-    /// Adds up all messages, in any order.
+    /// Sum over all messages, independent of their order.
     all: u64,
-    /// How many.
+    /// Number of messages.
     count: u64,
     /// Registers, locks, bank.
     pub(crate) objects: Objects,
@@ -48,7 +48,7 @@ impl State {
 
 const HEAD_BYTES: usize = 8 * (3 + objects::WORDS);
 
-/// A state frozen for a joiner: the head, then padding that follows from it.
+/// A state frozen for a joiner: the head, then padding derived from it.
 #[derive(Debug)]
 pub(crate) struct Frozen {
     head: [u8; HEAD_BYTES],
@@ -75,7 +75,7 @@ impl Snapshot for Frozen {
     }
 }
 
-/// Appends the padding that stands at `from..to`: a new word for every eight bytes.
+/// Appends the padding at `from..to`: a new word for every eight bytes.
 fn pad(seed: u64, from: u64, to: u64, out: &mut Vec<u8>) {
     let mut at = from;
     while at < to {
@@ -87,7 +87,7 @@ fn pad(seed: u64, from: u64, to: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// A snapshot on its way in.
+/// A snapshot being received.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     expected_bytes: u64,
@@ -103,7 +103,7 @@ impl Incoming {
         self.bytes.extend_from_slice(chunk);
     }
 
-    /// The state, or what is wrong with the bytes.
+    /// Decodes the state, or describes what is wrong with the bytes.
     pub(crate) fn finish(&self) -> Result<State, String> {
         if self.bytes.len() as u64 != self.expected_bytes {
             return Err(format!(

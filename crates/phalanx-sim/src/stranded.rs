@@ -6,15 +6,15 @@ use crate::fault::{Aim, Fault, Kind, Role, Shape};
 use crate::plan::{MS, Plan, SECOND};
 use crate::swarm::index;
 
-/// Some seeds have a group of a minority, and strand it.
+/// Gives some seeds a minority group, and strands it.
 pub(crate) fn add_stranded(rng: &mut Rng, plan: &mut Plan) {
     if rng.chance_ppm(200_000) && !plan.mild && plan.members >= 3 {
         strand(rng, plan);
     }
 }
 
-/// A group of a minority of the processes is cut off or stopped as a whole, for longer than suspicion; in some seeds one
-/// of the others founds a group of its name meanwhile.
+/// Cuts off or stops a minority group as a whole, for longer than suspicion takes. In some seeds another process founds
+/// a group of its name meanwhile.
 fn strand(rng: &mut Rng, plan: &mut Plan) {
     let first = index(rng, plan.members);
     let count = 1 + index(rng, (plan.members - 1) / 2);

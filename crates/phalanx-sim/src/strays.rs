@@ -1,4 +1,4 @@
-//! Who is where in the faults that are about groups and names rather than links.
+//! Roles of processes in faults that concern groups and names rather than links.
 
 use crate::fault::Busy;
 use crate::result::add_to;
@@ -6,19 +6,19 @@ use crate::workload::MINORITY;
 use crate::world::World;
 
 impl World {
-    /// The members of the group of a minority, if they are a minority of those that run.
+    /// The members of the minority group, if they are a minority of the running processes.
     pub(crate) fn stranded_by_a_cut(&self) -> Option<Vec<usize>> {
         let is_in = |slot: &usize| self.slots[*slot].runs() && self.slots[*slot].app.member_of(MINORITY).is_some();
         let few: Vec<usize> = (0..self.slots.len()).filter(is_in).collect();
         (!few.is_empty() && 2 * few.len() < self.running()).then_some(few)
     }
 
-    /// A process that runs and does not want to be in that group.
+    /// A running process that does not want to be in that group.
     pub(crate) fn outside_the_minority(&self) -> Option<usize> {
         (0..self.slots.len()).find(|slot| self.slots[*slot].runs() && !self.settings.minority.contains(slot))
     }
 
-    /// A process is about to leave gracefully: counts beside what.
+    /// Counts the circumstances of a process that is about to leave gracefully.
     pub(crate) fn count_leave(&mut self, slot: usize) {
         let n = self.slots.len();
         let hears = |from: usize, to: usize| !self.net.is_cut(from, to);
@@ -43,7 +43,7 @@ impl World {
         }
     }
 
-    /// Of two processes of one name, the one that did not come in is ended for good: its operator sees the mistake.
+    /// Of two processes of one name, ends the one that did not join, for good: its operator notices the mistake.
     pub(crate) fn end_the_stranger(&mut self, (who, whose): (usize, usize)) {
         let is_in = |slot: usize| {
             let view = self.last_view();

@@ -7,7 +7,7 @@ use crate::fault::{Aim, Busy, Fault, Kind, Reach, Role, Shape};
 use crate::network::{Toll, Weather};
 use crate::plan::{MS, Plan, SECOND};
 
-/// The faults of a plan: some kinds, random strengths, more than half of them aimed.
+/// Draws the faults of a plan: some kinds, random strengths, more than half of them aimed.
 pub(crate) fn draw_swarm(rng: &mut Rng, plan: &Plan) -> Vec<Fault> {
     let enabled: Vec<usize> = loop {
         let drawn: Vec<usize> = (0..KINDS).filter(|_| rng.chance_ppm(350_000)).collect();
@@ -15,7 +15,7 @@ pub(crate) fn draw_swarm(rng: &mut Rng, plan: &Plan) -> Vec<Fault> {
             break drawn;
         }
     };
-    // A third of the seeds disturb the founding, the others let the cell form first.
+    // A third of the seeds disturb the founding; the others let the cell form first.
     let first_ns = if rng.chance_ppm(333_333) { 0 } else { 3 * SECOND };
     let span_ns = plan.heal_ns - first_ns - SECOND;
     let count = 3 + rng.below(8);
@@ -45,8 +45,8 @@ pub(crate) fn draw_swarm(rng: &mut Rng, plan: &Plan) -> Vec<Fault> {
     faults
 }
 
-/// Several processes at once: coordinators one after the other, each inside the view change of the one before; or many
-/// that crash or leave, and come back, in the same instant; or all of them, if the cell need not live.
+/// Draws faults of several processes at once: coordinators one after the other, each inside the view change of the one
+/// before; many that crash or leave, and come back, in the same instant; or all of them, if the cell need not survive.
 fn draw_crowd(rng: &mut Rng, which: usize, plan: &Plan, at_ns: u64, faults: &mut Vec<Fault>) {
     let back_ns = rng.chance_ppm(800_000).then(|| 100 * MS + rng.below(2 * SECOND));
     let mut add = |aim, kind| faults.push(Fault { aim, kind, lasts_ns: 0 });
@@ -69,7 +69,7 @@ fn draw_crowd(rng: &mut Rng, which: usize, plan: &Plan, at_ns: u64, faults: &mut
     }
 }
 
-/// Something that makes somebody busy, so that the fault aimed at it has its moment.
+/// Draws a fault that makes a process busy, so that a fault aimed at that activity has its moment.
 fn provoke(rng: &mut Rng, busy: Busy) -> Kind {
     let soon = Some(300 * MS + rng.below(SECOND));
     match busy {
@@ -83,7 +83,7 @@ fn provoke(rng: &mut Rng, busy: Busy) -> Kind {
     }
 }
 
-/// Within the steps of a flush: at once, some trips later, or at any moment of the next half second.
+/// Draws a delay within the steps of a flush: none, some trips, or up to half a second.
 fn after_ns(rng: &mut Rng, trip_ns: u64) -> u64 {
     match rng.below(4) {
         0 => 0,
@@ -139,11 +139,11 @@ fn draw_reach(rng: &mut Rng) -> Reach {
     }
 }
 
-/// How many kinds [`draw_kind`] and [`draw_crowd`] know together.
+/// Number of kinds in [`draw_kind`] and [`draw_crowd`] together.
 const KINDS: usize = 27;
 const CASCADE: usize = 25;
 
-/// A kind of fault for one process or some links; `None`: it is one for [`draw_crowd`].
+/// Draws a kind of fault for one process or some links; `None`: it is one for [`draw_crowd`].
 fn draw_kind(rng: &mut Rng, which: usize, plan: &Plan) -> Option<Kind> {
     let calm = plan.weather;
     let role = draw_role(rng);
@@ -224,8 +224,8 @@ fn draw_kind(rng: &mut Rng, which: usize, plan: &Plan) -> Option<Kind> {
     Some(kind)
 }
 
-/// In some seeds two coordinators, one after the other, propose what does not come through. Something that begins a view
-/// change is planned with it.
+/// Adds to some seeds two coordinators, one after the other, whose proposals do not get through, and a fault that
+/// begins a view change.
 pub(crate) fn add_rivals(rng: &mut Rng, plan: &mut Plan) {
     if plan.mild || plan.lethal || !rng.chance_ppm(RIVALS_PPM) {
         return;

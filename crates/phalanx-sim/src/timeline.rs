@@ -1,4 +1,4 @@
-//! A table of what happened: processes as columns, events in time, what proves a violation marked.
+//! A table of a run's events: processes as columns, events in time, proofs of a violation marked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -11,15 +11,15 @@ use crate::world::World;
 /// The width of a process's column.
 const COLUMN: usize = 30;
 
-/// The records that prove something: the checker's name of the trace, the number of the record in it.
+/// Records that prove something: the checker's name of the trace, the index of the record in it.
 pub(crate) type Proofs = BTreeSet<(String, usize)>;
 
-/// How much a line tells about the violation.
+/// How much a line contributes to the story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Weight {
     /// It proves it.
     Proof,
-    /// A view, a fault, a state: what the rest follows from.
+    /// A view, a fault, a state: the rest follows from these.
     Change,
     /// A message, a digest: one of very many.
     Message,
@@ -34,8 +34,8 @@ struct Row {
     weight: Weight,
 }
 
-/// What proves a violation; the last changes before `until_ns` and the last messages, together `rows` at most; and a
-/// few lines after it.
+/// Formats the proofs of a violation, the last changes before `until_ns` and the last messages, together at most
+/// `rows`, and a few lines after it.
 pub(crate) fn render(world: &World, until_ns: u64, rows: usize, proofs: &Proofs) -> String {
     let all = collect(world, proofs);
     let end = all.partition_point(|row| row.at_ns <= until_ns);
@@ -90,15 +90,15 @@ fn collect(world: &World, proofs: &Proofs) -> Vec<Row> {
         }
         _ => None,
     }));
-    // Stable: at one time the order within a process stays.
+    // The sort is stable: at one time the order within a process stays.
     all.sort_by_key(|row| row.at_ns);
     all
 }
 
-/// Which lines are shown: all proofs; then the last changes, as far as two thirds of the room; then the last of all.
+/// Selects the lines: all proofs; then the last changes, up to two thirds of the room; then the last lines of all.
 fn choose(all: &[Row], rows: usize) -> Vec<usize> {
     let mut shown: BTreeSet<usize> = (0..all.len()).filter(|&index| all[index].weight == Weight::Proof).collect();
-    // Without proofs the last lines tell most, whatever they are.
+    // Without proofs the last lines are the most informative, whatever they are.
     if !shown.is_empty() {
         let changes = (0..all.len()).rev().filter(|&index| all[index].weight == Weight::Change);
         shown.extend(changes.take((rows * 2 / 3).saturating_sub(shown.len())));
@@ -123,7 +123,7 @@ fn weight(event: &Event) -> Weight {
     }
 }
 
-/// What to call each incarnation: the process's name, and from its second life on which life.
+/// Names of incarnations: the process's name, with a number from its second incarnation on.
 struct Names(BTreeMap<u64, String>);
 
 impl Names {
@@ -148,7 +148,7 @@ impl Names {
         incarnations.map(|incarnation| self.of(incarnation)).collect::<Vec<_>>().join(" ")
     }
 
-    /// Short forms of what is frequent; the long form of the rest.
+    /// Short forms of frequent events; the long form of the rest.
     fn tell(&self, event: &Event) -> String {
         match event {
             Event::Deliver { group, view, sender, seq, order, uniform, position, replayed, .. } => {

@@ -1,4 +1,4 @@
-//! Members whose settings are not the same: somebody raised a limit on one host and forgot the others.
+//! Members with different settings: an operator raised a limit on one host and forgot the others.
 
 use std::time::Duration;
 
@@ -8,44 +8,44 @@ use phalanx_core::{Limits, SlowMembers, Timing};
 use crate::plan::Plan;
 use crate::swarm::index;
 
-/// What one process is configured with in its own way.
+/// Settings in which one process differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Own {
-    /// The longest packet it sends or takes.
+    /// Length of the longest packet it sends or takes.
     pub packet_bytes: u32,
     /// The window of a channel.
     pub channel_window_bytes: usize,
-    /// Between two heartbeats, in milliseconds.
+    /// Interval between two heartbeats, in milliseconds.
     pub heartbeat_ms: u64,
-    /// Unheard this long, a link is suspected, in milliseconds.
+    /// Silence after which a link is suspected, in milliseconds.
     pub suspect_after_ms: u64,
-    /// Patience with one step of a view change, in milliseconds.
+    /// Time limit of one step of a view change, in milliseconds.
     pub ballot_step_ms: u64,
-    /// The longest an acknowledgement is held back, in milliseconds.
+    /// The longest time for which an acknowledgement is held back, in milliseconds.
     pub ack_delay_ms: u64,
-    /// Of those settings that the cell agrees on beside timing: as the plan has them, unless said here.
+    /// Agreed settings in which it differs, besides timing; `None`: those of the plan.
     pub agreed: Option<OwnAgreed>,
 }
 
-/// Settings that the cell agrees on, in one process that has them otherwise.
+/// Settings that the cell agrees on, in one process in which they differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnAgreed {
-    /// What all streams of a group may hold until stable.
+    /// Window of all streams of a group, in bytes.
     pub window_bytes: usize,
-    /// Up to so many members, everybody watches everybody.
+    /// Number of members up to which everybody watches everybody.
     pub watchers: usize,
-    /// Expels those that stay behind, after so many milliseconds.
+    /// Time after which a slow member is expelled, in milliseconds.
     pub expel_after_ms: Option<u64>,
 }
 
-/// A cell between two builds: each knows the level of its own, the later one a level more.
+/// A cell between two builds. Each build knows its own level, and the later one's is one higher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Builds {
-    /// First lives that run the later build, of a million.
+    /// First incarnations in a million that run the later build.
     pub first_ppm: u32,
-    /// Later lives that do.
+    /// Later incarnations in a million that do.
     pub later_ppm: u32,
-    /// Steps of an application that ask for the later build's level, of a million.
+    /// Application steps in a million that request the later build's level.
     pub raise_ppm: u32,
 }
 
@@ -55,14 +55,14 @@ impl Builds {
     /// The level of a later one.
     pub const LATER: u16 = 2;
 
-    /// The level that the build of a new life knows.
+    /// Draws the level known to the build of a new incarnation.
     pub(crate) fn draw(self, rng: &mut Rng, first: bool) -> u16 {
         let later = rng.chance_ppm(if first { self.first_ppm } else { self.later_ppm });
         if later { Self::LATER } else { Self::EARLIER }
     }
 }
 
-/// A third of the seeds are on their way from one build to the next.
+/// Draws builds for a third of the seeds.
 pub(crate) fn draw_builds(rng: &mut Rng) -> Option<Builds> {
     rng.chance_ppm(330_000).then(|| Builds {
         first_ppm: [0, 300_000, 800_000, 1_000_000][index(rng, 4)],
@@ -71,12 +71,12 @@ pub(crate) fn draw_builds(rng: &mut Rng) -> Option<Builds> {
     })
 }
 
-/// What the members of a seed have of their own; mostly nothing. None of it may break a promise.
+/// Draws settings in which members differ; in most seeds none. None of them may break a promise.
 pub(crate) fn draw_unequal(rng: &mut Rng, members: usize) -> Vec<Own> {
     if rng.chance_ppm(150_000) { draw_all(rng, members) } else { Vec::new() }
 }
 
-/// The same for every member, each with its own.
+/// Draws such settings for every member.
 pub(crate) fn draw_all(rng: &mut Rng, members: usize) -> Vec<Own> {
     let mut own = || Own {
         packet_bytes: [1200, 1472, 1472, 4000, 8972][index(rng, 5)],
@@ -90,8 +90,8 @@ pub(crate) fn draw_all(rng: &mut Rng, members: usize) -> Vec<Own> {
     (0..members).map(|_| own()).collect()
 }
 
-/// Some of the members with settings of their own have agreed ones otherwise than the rest: a joiner takes the cell's, or is kept
-/// out. Founders have one window, or they would found nothing.
+/// Gives some of these members agreed settings that differ from the rest. A joiner takes the cell's settings, or is
+/// kept out. Founders share one window, or they would found nothing.
 pub(crate) fn break_rules(rng: &mut Rng, plan: &mut Plan) {
     let window_bytes = plan.window_bytes;
     for (slot, own) in plan.unequal.iter_mut().enumerate() {
@@ -106,7 +106,7 @@ pub(crate) fn break_rules(rng: &mut Rng, plan: &mut Plan) {
 }
 
 impl Own {
-    /// Changes what a process would have if it were like all others.
+    /// Applies the differing settings to those of all other processes.
     pub(crate) fn apply(&self, timing: &mut Timing, limits: &mut Limits) {
         timing.heartbeat = Duration::from_millis(self.heartbeat_ms);
         timing.suspect_after = Duration::from_millis(self.suspect_after_ms);

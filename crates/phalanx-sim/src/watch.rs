@@ -1,28 +1,28 @@
-//! What only the simulator can see, for the checker: which links are cut, who is in trouble, how full buffers are. Changes
-//! are noticed by comparison, so that whoever makes them need not think of it.
+//! Records for the checker what only the simulator knows: cut links, troubles of processes, fill levels of buffers.
+//! Changes are detected by comparison, so that code that makes them need not report them.
 
 use phalanx_core::Incarnation;
 use phalanx_trace::{Event as TraceEvent, Trouble};
 
 use crate::world::World;
 
-/// Between two looks at the buffers.
+/// Interval between two samples of the buffers.
 const SAMPLE_NS: u64 = 1_000_000_000;
 
-/// What was last written down.
+/// State as last recorded.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     next_sample_ns: u64,
     /// The network's version.
     network: u64,
-    /// The version of what memory bridges.
+    /// The version of links bridged by memory.
     bridges: u64,
-    /// Of each directed link: whether it is cut.
+    /// Whether each directed link is cut.
     cut: Vec<bool>,
     rough: bool,
     late: bool,
     attacked: bool,
-    /// Of each slot.
+    /// Troubles of each slot.
     slots: Vec<Troubles>,
 }
 
@@ -36,7 +36,7 @@ struct Troubles {
 }
 
 impl World {
-    /// Looks at what changed since the last step. Nearly always nothing has.
+    /// Records changes since the last step. Nearly always there are none.
     pub(crate) fn watch(&mut self, next_ns: u64) {
         let late = self.net.is_late(self.now_ns);
         let bridges = self.bridges_version();
@@ -61,7 +61,7 @@ impl World {
         self.watch.network = self.net.version();
         self.watch.cut.resize(n * n, false);
         let (mut cut, mut mended) = (Vec::new(), Vec::new());
-        // Where two processes have one name, a link does not say whose it is.
+        // If two processes have one name, a link's record is ambiguous.
         let twins = self.settings.twins.clone();
         let is_shared = |slot: usize| twins.iter().any(|(who, whose)| [*who, *whose].contains(&slot));
         let mut bridged = false;
@@ -88,7 +88,7 @@ impl World {
         if !mended.is_empty() {
             self.harness.push(self.now_ns, TraceEvent::Mend { links: mended });
         }
-        // Where memory alone passes, nobody can come in.
+        // If only memory carries packets, no process can join.
         let rough = bridged || self.net.is_rough(self.now_ns);
         if rough != self.watch.rough {
             self.watch.rough = rough;
@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// Notices what is made hard for one process. Called with each of its turns.
+    /// Records troubles of one process. Called with each of its iterations.
     pub(crate) fn watch_slot(&mut self, index: usize) {
         let slot = &self.slots[index];
         let Some(whose) = slot.incarnation() else { return };
@@ -124,12 +124,12 @@ impl World {
         }
     }
 
-    /// Something is made hard for a process, or for all, from now on or no more.
+    /// Records that a trouble of a process, or of all, begins or ends.
     pub(crate) fn trouble(&mut self, what: Trouble, whose: Incarnation, begins: bool) {
         self.harness.push(self.now_ns, TraceEvent::Trouble { what, incarnation: whose.0, begins });
     }
 
-    /// Writes down how full the buffers are and how much was sent.
+    /// Records the fill levels of buffers and the number of packets sent.
     pub(crate) fn sample(&mut self) {
         let others = self.running().saturating_sub(1) as u64;
         let ruined = self.ruined.len() as u64;
@@ -138,7 +138,7 @@ impl World {
             let (process, incarnation) = (node.process(), node.incarnation().0);
             let mut events = Vec::new();
             process.gauges(&mut |gauge| {
-                // While all are busy an empty buffer is no news.
+                // An empty buffer is not worth a record while all are busy.
                 if gauge.value > 0 || !self.sending {
                     let (value, limit, idle) = (gauge.value, gauge.limit, gauge.idle);
                     events.push(TraceEvent::Gauge { incarnation, name: gauge.name.to_owned(), value, limit, idle });
@@ -150,8 +150,8 @@ impl World {
                     packets += count;
                 }
             });
-            // Ten heartbeats a second to each of the others, twice that for what may ride beside them; whoever is
-            // excluded and does not hear of it is told so again and again.
+            // The bound allows ten heartbeats a second to each other process, and twice that for other packets. A
+            // process that is excluded and does not hear of it is notified again and again.
             let idle = 30 * others + 40 * ruined + 10;
             events.push(TraceEvent::Traffic { incarnation, packets, idle });
             for event in events {

@@ -1,4 +1,4 @@
-//! What the applications do by themselves: join groups, multicast, answer, leave and come back.
+//! The applications' own actions: they join groups, multicast, answer, leave and come back.
 
 use phalanx_core::{GroupId, Order};
 
@@ -13,11 +13,11 @@ const GROUPS: [&str; 2] = ["a", "b"];
 /// The group of a few, in the plans that have one.
 pub(crate) const MINORITY: &str = "m";
 
-/// How long a chain of answers grows.
+/// Bound on the length of a chain of answers.
 const CHAIN_MAX: u8 = 6;
 
 impl World {
-    /// One tick of a process's application.
+    /// One step of a process's application.
     pub(crate) fn work(&mut self, index: usize) {
         let Some(workload) = self.settings.workload else { return };
         let slot = &mut self.slots[index];
@@ -29,12 +29,12 @@ impl World {
             return;
         }
         self.join_what_is_due(index, &workload);
-        // A rise is a view: none is asked for once the cell is to stay as it is.
+        // A rise of the level is a view, so none is requested once the cell is to stay as it is.
         if let Some(builds) = self.settings.builds
             && self.regrouping
             && self.levels_rng.chance_ppm(builds.raise_ppm)
         {
-            // Refused where a member cannot follow; asked again some other time.
+            // Refused if a member does not know the level; requested again later.
             let _ = self.raise_level(index, Builds::LATER);
         }
         if self.sending {
@@ -51,22 +51,22 @@ impl World {
         }
     }
 
-    /// A process's groups follow from its slot, so that they are the same in each of its lives.
+    /// A process's groups follow from its slot, so that they are the same in each of its incarnations.
     fn join_what_is_due(&mut self, index: usize, workload: &Workload) {
         let slot = &self.slots[index];
         let home = hash_bytes(slot.name.as_bytes()) % 1_000_000 < u64::from(workload.second_group_ppm);
-        // Every fourth of those in "b" is in "b" alone.
+        // One in four of those in "b" is in "b" only.
         let only_second = home && index % 4 == 3;
         let due = [!only_second, home, self.settings.minority.contains(&index)];
         for (name, due) in GROUPS.into_iter().chain([MINORITY]).zip(due) {
             if due && !self.slots[index].app.wanted.contains_key(name) {
-                // Refused while it is still leaving; asked again with the next tick.
+                // Refused while it is still leaving; requested again in the next step.
                 let _ = self.join_group(index, name, true);
             }
         }
     }
 
-    /// Leaves one of its groups; the next tick joins it again.
+    /// Leaves one of its groups; the next step rejoins it.
     pub(crate) fn regroup(&mut self, index: usize) {
         let spot = usize::try_from(self.slots[index].rng.below(2)).unwrap_or(0);
         for name in [GROUPS[spot], GROUPS[1 - spot]] {
@@ -120,7 +120,7 @@ impl World {
         while (payload.len() as u64) < len {
             payload.extend_from_slice(&slot.rng.next_u64().to_le_bytes());
         }
-        // Refused for want of credit is counted; the message is not sent, as an application would choose.
+        // A refusal for lack of credit is counted, and the message is dropped, as an application might do.
         let _ = self.multicast(index, group, order, uniform, &payload);
         self.payload = payload;
     }
@@ -145,7 +145,7 @@ impl World {
         }
     }
 
-    /// Answers some of what was delivered in the last turn.
+    /// Answers some of the deliveries of the last iteration.
     pub(crate) fn answer(&mut self, index: usize) {
         let mut answerable = std::mem::take(&mut self.slots[index].app.answerable);
         if let Some(workload) = self.settings.workload {

@@ -1,4 +1,4 @@
-//! The world: processes, network and virtual time, and the loop that takes one event after the other. It decides
+//! The world: processes, network and virtual time, and the loop that handles one event after the other. It decides
 //! nothing itself: faults and commands come from a plan or a script.
 
 use std::collections::BTreeMap;
@@ -34,98 +34,101 @@ use crate::slot::{Slot, Traffic};
 use crate::unequal::{Builds, Own};
 use crate::watch::Watch;
 
-/// What happens next.
+/// A scheduled event.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// A packet reaches a socket.
+    /// A packet arrives at a socket.
     Arrive { from: Endpoint, to: Endpoint, bytes: Rc<[u8]> },
-    /// The application of a process does something.
+    /// The application of a process acts.
     Work { slot: usize, life: u32 },
-    /// A process is started again, unless one runs.
+    /// A process is restarted, unless one runs.
     Start { slot: usize, moved: bool },
-    /// The operating system tells a process that another one is dead.
+    /// The operating system notifies a process of another one's death.
     Death { told: usize, dead: Incarnation },
-    /// The attacker's next packet.
+    /// The attacker sends its next packet.
     Attack { epoch: u32 },
-    /// The next burst of abcasts.
+    /// The next burst of abcasts is sent.
     Burst { epoch: u32 },
-    /// A process may find that its directory was emptied.
+    /// A process may notice that its directory was emptied.
     Restore { slot: usize, life: u32 },
-    /// The operator looks at a cell that died as a whole.
+    /// The operator checks a cell that died as a whole.
     Operate,
-    /// A timer of whoever turns the world.
+    /// A timer of the caller.
     Timer(u32),
 }
 
-/// What a step did.
+/// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Nothing is left before the time asked for.
+    /// No event is left before the requested time.
     Done,
-    /// An event happened; this slot's process had a turn.
+    /// An event happened; this slot's process ran an iteration.
     Turned(usize),
-    /// An event happened and no process had a turn.
+    /// An event happened and no process ran an iteration.
     Other,
-    /// A timer of the caller's is due.
+    /// A timer of the caller is due.
     Timer(u32),
 }
 
-/// How a world is set up.
+/// Settings of a world.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorldSettings {
-    /// The machine of each process; as many processes as machines are listed.
+    /// The machine of each process; its length is the number of processes.
     pub hosts: Vec<u64>,
-    /// Processes that bear the name of another one, by mistake: who, whose.
+    /// Processes that have the name of another one by mistake: the process, and the other one.
     pub twins: Vec<(usize, usize)>,
-    /// Processes that go on with a copy of another one's keys and random numbers, as a clone of its machine does: who, whose.
+    /// Processes that continue with a copy of another one's keys and random numbers, like a clone of its machine: the
+    /// process, and the other one.
     pub copies: Vec<(usize, usize)>,
-    /// What each process is configured with in its own way; empty: all alike.
+    /// Settings in which processes differ; empty: none.
     pub unequal: Vec<Own>,
-    /// Processes run earlier and later builds, drawn anew with each life, and ask the cell to rise to the later one's level.
+    /// Earlier and later builds, drawn anew for each incarnation. Processes ask the cell to rise to the later one's
+    /// level.
     pub builds: Option<Builds>,
-    /// Too few members send nothing uniform.
+    /// Minimum numbers of members for uniform messages.
     pub minima: Option<Minima>,
-    /// Processes that are always late, and how long each of their turns takes, in nanoseconds.
+    /// Processes that are always late, and the duration of their iterations in nanoseconds.
     pub late: Vec<(usize, u64)>,
-    /// Processes that declare how long they may stay away between two turns.
+    /// Processes that declare the longest time between two iterations.
     pub turn_gaps: Vec<(usize, Duration)>,
-    /// Between heartbeats, and how long silence is borne; `None`: as in campaigns.
+    /// Heartbeat interval, and silence after which a member is suspected; `None`: as in campaigns.
     pub patience: Option<(Duration, Duration)>,
-    /// The members of a group of its own, "m".
+    /// Members of the minority group, "m".
     pub minority: Vec<usize>,
-    /// How many processes, from the first on, are fixed founders; 0: the first founds alone. The others join.
+    /// Number of processes, counted from the first, that are fixed founders; 0: the first founds alone. The others
+    /// join.
     pub founders: usize,
-    /// Survivors on the same machine are told of a death.
+    /// Whether survivors on the same machine are notified of a death.
     pub death_notice: bool,
-    /// Processes on one machine share memory, in this way.
+    /// How processes on one machine share memory, if they do.
     pub memory: Option<MemorySettings>,
-    /// Packets are sealed; else they bear a checksum.
+    /// Whether packets are sealed; otherwise they bear a checksum.
     pub sealed: bool,
-    /// Bytes each socket holds.
+    /// Capacity of each socket in bytes.
     pub buffer_bytes: usize,
-    /// Processes tell others how many packets that is.
+    /// Whether processes announce that capacity in packets.
     pub tells_buffers: bool,
-    /// Bytes that each process's interface takes in a millisecond; `None`: all.
+    /// Bytes that each process's interface takes in a millisecond; `None`: no bound.
     pub egress: Option<u64>,
-    /// What a turn costs, in nanoseconds.
+    /// Duration of an iteration, in nanoseconds.
     pub turn_ns: u64,
-    /// The longest packet.
+    /// Length of the longest packet.
     pub packet_bytes: u32,
-    /// What all streams of a group may hold until stable.
+    /// Window of all streams of a group, in bytes.
     pub window_bytes: usize,
-    /// What the applications do by themselves; `None`: only what they are told.
+    /// The applications' own actions; `None`: only those that the script orders.
     pub workload: Option<Workload>,
     /// Abcasts in bursts, beside the workload.
     pub bursts: Option<Bursts>,
     /// Abcasts after which a group's token may pass.
     pub token_tally: u64,
-    /// Up to so many members, everybody watches everybody.
+    /// Number of members up to which everybody watches everybody.
     pub watchers: usize,
-    /// A member that holds others back for so long is expelled; `None`: it is waited for.
+    /// Time after which a member that holds others back is expelled; `None`: it is waited for.
     pub expel_after: Option<Duration>,
-    /// Unheard this long, a link is suspected.
+    /// Silence after which a link is suspected.
     pub suspect_after: Duration,
-    /// How many turns pass between two checks of a process's invariants; 1: after each.
+    /// Iterations between two checks of a process's invariants; 1: after each.
     pub check_every: u32,
 }
 
@@ -175,58 +178,58 @@ pub(crate) struct World {
     pub(crate) attacker: Attacker,
     pub(crate) attack_epoch: u32,
     pub(crate) rng: Rng,
-    /// Chance for what becomes of shared memory.
+    /// Random numbers for shared memory.
     pub(crate) memory_rng: Rng,
-    /// Chance for when an application asks for a level.
+    /// Random numbers for requests of a level.
     pub(crate) levels_rng: Rng,
-    /// Chance for what the network does to bytes.
+    /// Random numbers for corrupted bytes.
     pub(crate) noise: Rng,
     pub(crate) oracle: NonceOracle,
-    /// The same for packets in clear: whoever repeats one must repeat it whole.
+    /// The oracle for packets in clear: a repeated packet must be repeated in full.
     pub(crate) clear: NonceOracle,
     pub(crate) harness: Trace,
-    /// What was done to the cell, for people: time, slot if one, text.
+    /// Actions on the cell, for people: time, slot if one, text.
     pub(crate) notes: Vec<(u64, Option<usize>, String)>,
     pub(crate) counters: Counters,
     pub(crate) lost: [u64; Lost::ALL.len()],
-    /// Who began to coordinate a view change that nobody else has installed yet, and how far it came.
+    /// The process that began to coordinate a view change which no other has installed yet, and its progress.
     coordinator: Option<(usize, Ballot)>,
     pub(crate) bursting: Bursting,
-    /// Of each packet space, how often its token was passed on, as far as anybody has heard.
+    /// Number of token passes by packet space, as far as any process has heard.
     pub(crate) tenures: BTreeMap<u32, u32>,
     pub(crate) violations: Vec<Violation>,
     turns: u32,
-    /// The cell's views and who installed them.
+    /// The cell's views and the processes that installed them.
     pub(crate) chain: Chain,
-    /// A view that is to be lost with whoever knows it.
+    /// A view that is to be lost with the processes that know it.
     pub(crate) lost_view: Option<LostView>,
-    /// Slots that stay broken to the end: nothing is asked of them, and the others must do without.
+    /// Slots that stay broken to the end. Nothing is demanded of them, and the others must do without.
     pub(crate) ruined: Vec<usize>,
-    /// Slots at the ends of paths that are broken in part for good.
+    /// Slots at the ends of paths that are partly broken for good.
     pub(crate) impaired: Vec<usize>,
-    /// What became of the cell.
+    /// State of a cell that cannot continue by itself.
     pub(crate) doomed: Doomed,
-    /// When an operator last had it founded again.
+    /// Time of the last command to found it again.
     pub(crate) commanded_ns: Option<u64>,
-    /// When a group was given up last.
+    /// Time at which a group was last given up.
     pub(crate) tended_ns: Option<u64>,
-    /// The applications multicast by themselves.
+    /// Whether the applications multicast.
     pub(crate) sending: bool,
-    /// They leave groups and come back by themselves.
+    /// Whether they leave groups and come back.
     pub(crate) regrouping: bool,
-    /// What the locks guard, outside of the cell.
+    /// The resources that the locks guard, outside of the cell.
     pub(crate) guarded: Guarded,
-    /// Where payloads are made.
+    /// Buffer in which payloads are made.
     pub(crate) payload: Vec<u8>,
-    /// A script's say in what the network loses.
+    /// A script's filter of lost packets.
     pub(crate) filter: Option<Filter>,
-    /// What the checker was told of the world.
+    /// State of the records for the checker.
     pub(crate) watch: Watch,
-    /// Looks at each process after each of its turns, before anything of the turn is carried.
+    /// Called for each process after each of its iterations, before packets of the iteration are carried.
     pub(crate) watcher: Option<Watcher>,
 }
 
-/// Called with a slot, the time in nanoseconds and the slot's process.
+/// A callback with a slot, the time in nanoseconds and the slot's process.
 pub type Watcher = Box<dyn FnMut(usize, u64, &Process)>;
 
 impl World {
@@ -257,7 +260,7 @@ impl World {
                 retired: false,
                 turn_ns: settings.turn_ns,
                 packet_ns: 0,
-                // Clocks of different processes have nothing to do with each other.
+                // Clocks of different processes are unrelated.
                 clock: Clock::new(rng.below(1_000_000_000_000)),
                 busy_until_ns: 0,
                 idle_turns: 0,
@@ -309,7 +312,7 @@ impl World {
         }
     }
 
-    /// Takes the next event, if it is due at `until_ns` or before; else only time passes.
+    /// Handles the next event, if it is due at `until_ns` or before; otherwise only time passes.
     pub(crate) fn step(&mut self, until_ns: u64) -> Step {
         let Some((at_ns, due)) = self.queue.pop_until(until_ns) else {
             self.now_ns = self.now_ns.max(until_ns);
@@ -348,7 +351,7 @@ impl World {
         Step::Other
     }
 
-    /// Schedules a turn at `at_ns`, or when the process is free, unless an earlier one is due.
+    /// Schedules an iteration at `at_ns`, or when the process is free, unless an earlier one is due.
     pub(crate) fn wake(&mut self, index: usize, at_ns: u64) {
         let slot = &self.slots[index];
         if slot.paused || slot.node.is_none() {
@@ -411,7 +414,7 @@ impl World {
         let next_ns = if report.more || node.driver().has_input() {
             Some(now_ns)
         } else if node.driver_mut().outbox().is_congested() {
-            // A socket becomes writable again, and its owner is woken.
+            // The wake-up of a socket that becomes writable again: the owner runs within 1 ms.
             Some(slot.deadline_ns().map_or(now_ns + MS, |at_ns| at_ns.min(now_ns + MS)))
         } else {
             slot.deadline_ns()
@@ -434,7 +437,7 @@ impl World {
         }
     }
 
-    /// Looks at a process from outside after a turn.
+    /// Checks a process from outside after an iteration.
     fn check(&mut self, index: usize) {
         self.turns += 1;
         let slot = &mut self.slots[index];
@@ -476,7 +479,7 @@ impl World {
         self.notes.push((self.now_ns, slot, text.into()));
     }
 
-    /// Closes all traces that still run.
+    /// Closes all open traces.
     pub(crate) fn end(&mut self) {
         self.sample();
         for slot in &mut self.slots {
@@ -488,7 +491,7 @@ impl World {
         self.harness.push(self.now_ns, phalanx_trace::Event::End);
     }
 
-    /// Adds a process's own counters to those of the run; the process ends.
+    /// Adds a process's own counters to those of the run when the process ends.
     pub(crate) fn keep_core_counters(&mut self, index: usize) {
         if let Some(node) = self.slots[index].node.as_ref() {
             node.counters(&mut |name, count| add_to(&mut self.counters.core, name, count));
@@ -498,14 +501,14 @@ impl World {
         }
     }
 
-    /// Changes how much a process's sockets hold.
+    /// Changes the capacity of a process's sockets.
     pub(crate) fn set_buffer(&mut self, index: usize, bytes: usize) {
         if let Some(node) = self.slots[index].node.as_mut() {
             node.driver_mut().set_buffer(bytes);
         }
     }
 
-    /// What was counted, all together. Call it once, at the end.
+    /// Returns all counts. Call it once, at the end.
     pub(crate) fn count(&mut self) -> Counters {
         for index in 0..self.slots.len() {
             self.keep_core_counters(index);
@@ -542,7 +545,7 @@ impl World {
     }
 }
 
-/// How far a coordinator has come.
+/// Progress of a coordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ballot {
     Gathering,
@@ -577,8 +580,8 @@ pub(crate) fn coordinates(activity: &Activity) -> bool {
     activity.gathering || activity.recovering || activity.proposing
 }
 
-/// A process that asks this often for a turn at once, with nothing to do, spins.
+/// Consecutive iterations at once, with nothing to do, after which a process counts as spinning.
 const SPINS_MAX: u32 = 10_000;
 
-/// More violations of one run tell nothing new.
+/// Bound on the violations of one run; more are of no use.
 const VIOLATIONS_MAX: usize = 20;

@@ -1,4 +1,5 @@
-//! Decrees in which several ballots left something accepted, told at the moment when it matters whose proposal is taken up.
+//! Decrees for which several ballots left something accepted. Each story stops at the moment at which it matters whose
+//! proposal is taken up.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use phalanx_sim::Cell;
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
 
-/// Less than a packet with a proposal is long, and more than one that asks for a report.
+/// A packet with a proposal is longer than this, and a packet that requests a report is shorter.
 const PROPOSAL_BYTES: usize = 90;
 
 /// Whether a process has installed a cell view after that number.
@@ -22,7 +23,7 @@ fn of_two_accepted_proposals_the_later_is_adopted() {
         let mut cell = Cell::settled(5, 24).titled(format!("the first comes back: {first_comes_back}"));
         let (number, ranks) = cell.cell_view(0).expect("in a view");
         let [first, second, third, fourth, fifth] = ranks[..] else { panic!("five members") };
-        // What the first proposes is accepted by itself, or by the fifth as well: by no quorum.
+        // Only the first accepts its proposal, or the fifth does as well: no quorum.
         cell.leave_group(first, "a").expect("in the group");
         assert!(cell.run_until(SECOND, |cell| cell.activity(first).gathering));
         cell.lose_if(move |packet| {
@@ -37,7 +38,7 @@ fn of_two_accepted_proposals_the_later_is_adopted() {
             cell.crash(first);
         }
         cell.cut_off(&[holder]);
-        // The others decide to go on without it. The second alone knows, and dies.
+        // The others decide to go on without it. Only the second knows that, and dies.
         assert!(cell.run_until(5 * SECOND, |cell| cell.activity(second).proposing));
         cell.lose_if(move |packet| packet.kind == Kind::Control && packet.from == second);
         cell.run_for(MS / 10);
@@ -46,7 +47,7 @@ fn of_two_accepted_proposals_the_later_is_adopted() {
         assert_eq!(cell.accepted(holder), Some(earlier));
         cell.crash(second);
         cell.heal();
-        // Whoever coordinates hears of both.
+        // The next coordinator learns of both.
         assert!(cell.run_until(5 * SECOND, |cell| is_past(cell, third, number) && is_past(cell, fourth, number)));
         cell.settle();
         assert_eq!(cell.exclusions(holder), 1);
@@ -59,7 +60,7 @@ fn an_acceptance_of_an_earlier_ballot_counts_nothing() {
     let mut cell = Cell::settled(5, 25);
     let (_, ranks) = cell.cell_view(0).expect("in a view");
     let [first, second, third, fourth, fifth] = ranks[..] else { panic!("five members") };
-    // What the first proposes, the second alone accepts besides it. The acceptance is long under way.
+    // Besides the first, only the second accepts its proposal. The acceptance is delayed for long.
     cell.leave_group(first, "a").expect("in the group");
     assert!(cell.run_until(SECOND, |cell| cell.activity(first).gathering));
     cell.lose_if(move |packet| packet.kind == Kind::Control && packet.from == first && packet.to != second);
@@ -73,7 +74,7 @@ fn an_acceptance_of_an_earlier_ballot_counts_nothing() {
     let late = cell.packets_of(second);
     cell.cut_off(&[first]);
     cell.cut_off(&[second]);
-    // What the third proposes to go on without both, it alone accepts: a proposal is longer than what asks for reports.
+    // Only the third accepts its own proposal to go on without both: a proposal is longer than a request for reports.
     let to_others = move |to: usize| to == fourth || to == fifth;
     cell.lose_if(move |packet| {
         packet.kind == Kind::Control
@@ -82,7 +83,7 @@ fn an_acceptance_of_an_earlier_ballot_counts_nothing() {
             && packet.len_bytes > PROPOSAL_BYTES
     });
     assert!(cell.run_until(5 * SECOND, |cell| cell.accepted(third).is_some()));
-    // The first is back, and takes that up. The third accepts it once more, and of the others nobody hears of it.
+    // The first is back, and takes that up. The third accepts it once more, and none of the others hears of it.
     for other in [third, fourth, fifth] {
         cell.mend(first, other);
         cell.mend(other, first);
@@ -98,11 +99,11 @@ fn an_acceptance_of_an_earlier_ballot_counts_nothing() {
         |cell: &Cell, slot: usize| cell.accepted(slot).is_some_and(|ballot| ballot.round > 1 && ballot.rank == 0);
     assert!(cell.run_until(SECOND, |cell| again(cell, first) && again(cell, third)));
     assert!(!again(&cell, fourth) && !again(&cell, fifth));
-    // Now the old acceptance arrives: with it they would be three of five.
+    // The old acceptance arrives. With it they would be three of five.
     cell.replay(&late);
     cell.run_for(20 * MS);
     assert!(!again(&cell, fourth) && !again(&cell, fifth));
-    // Three of five are left, and know of the first proposal alone.
+    // Three of five are left, and know only of the first proposal.
     cell.crash(first);
     cell.crash(third);
     cell.heal();

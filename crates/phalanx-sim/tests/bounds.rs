@@ -1,4 +1,4 @@
-//! Bounds of the core that only a whole cell reaches, each at the bound and beyond it: `docs/bounds.md` has the list.
+//! Bounds of the core that only a whole cell reaches, each at the bound and beyond it. `docs/bounds.md` has the list.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn started(members: usize, seed: u64) -> Cell {
     cell
 }
 
-/// A joiner names 64 groups as it comes; it asks for the others when it is in.
+/// A joiner names 64 groups when it joins, and requests the others once it is in.
 #[test]
 fn a_process_joins_with_more_groups_than_it_may_name_as_it_comes() {
     let mut cell = started(3, 1);
@@ -33,11 +33,11 @@ fn a_process_joins_with_more_groups_than_it_may_name_as_it_comes() {
     cell.finish_clean();
 }
 
-/// A coordinator takes no more than 1,024 wishes of one member at a time, and a list of more says nothing to it: so nobody
-/// tells more, and the others follow.
+/// A coordinator takes at most 1,024 requests of one member at a time, and ignores a longer list. So no member sends
+/// more at once; the others follow.
 #[test]
 fn a_member_with_more_requests_than_are_known_of_one_has_them_all_fulfilled() {
-    // More than twice as many: what is left after the first view is more than one list holds, too.
+    // More than twice as many: the rest after the first view also exceeds one list.
     const GROUPS: usize = 2_060;
     let mut cell = started(2, 2);
     let (_, ranks) = cell.cell_view(0).expect("in a view");
@@ -67,7 +67,7 @@ fn a_group_has_a_name_of_up_to_its_bound_and_no_longer() {
     cell.finish_clean();
 }
 
-/// A donor gives to sixteen at a time. All others wait their turn, or ask another.
+/// A donor gives its state to sixteen joiners at a time. All others wait, or ask another donor.
 #[test]
 fn more_joiners_than_one_donor_gives_to_at_a_time_all_get_the_state() {
     const MEMBERS: usize = 20;
@@ -83,7 +83,7 @@ fn more_joiners_than_one_donor_gives_to_at_a_time_all_get_the_state() {
     cell.finish_clean();
 }
 
-/// Those who come one after the other are waited for, but the first of them not for ever.
+/// A view waits for joiners that come one after the other, but the first of them does not wait for ever.
 #[test]
 fn the_first_of_many_joiners_waits_no_longer_than_it_may() {
     const OLD: usize = 10;
@@ -95,13 +95,14 @@ fn the_first_of_many_joiners_waits_no_longer_than_it_may() {
         cell.start(OLD + step);
         cell.run_for(95 * MS);
     }
-    // The last came 95 ms ago, the first 855 ms; it needs a probe, a challenge and a ballot besides.
+    // The last came 95 ms ago, the first 855 ms. The last still needs a probe, a challenge and a ballot.
     assert!(cell.cell_view(OLD).is_some(), "the first is in");
     assert!(cell.cell_view(OLD + NEW - 1).is_none(), "the last is not: it was not waited for");
     cell.settle();
 }
 
-/// Excluded and forgotten by all: 256 came and went since. It looks for its cell and hears the truth all the same.
+/// It was excluded, and all members forgot it, because 256 others came and went since. It looks for its cell and learns
+/// of its exclusion all the same.
 #[test]
 fn who_was_excluded_before_more_than_are_remembered_still_finds_its_end() {
     let mut cell = started(4, 6);
@@ -115,7 +116,7 @@ fn who_was_excluded_before_more_than_are_remembered_still_finds_its_end() {
         assert!(cell.run_until(5 * SECOND, gone), "round {round}");
         cell.run_until(5 * SECOND, |cell| !cell.runs(2));
         cell.start(2);
-        // One that ends before it knows that it was taken in has not left: it is found silent.
+        // A process that ends before it knows that it was admitted has not left; it is found silent.
         assert!(cell.run_until(5 * SECOND, |cell| left_out(cell) && cell.cell_view(2).is_some()), "round {round}");
     }
     cell.resume(3);
@@ -123,7 +124,7 @@ fn who_was_excluded_before_more_than_are_remembered_still_finds_its_end() {
     cell.settle();
 }
 
-/// Everybody speaks to a joiner of a cell larger than the peers it keeps without a view.
+/// A joiner is addressed by all members of a cell that is larger than the number of peers it keeps without a view.
 #[test]
 fn a_joiner_of_a_cell_larger_than_the_strangers_it_keeps_comes_in() {
     const MEMBERS: usize = 70;
@@ -131,7 +132,7 @@ fn a_joiner_of_a_cell_larger_than_the_strangers_it_keeps_comes_in() {
     cell.crash(MEMBERS - 1);
     let left = |cell: &Cell| cell.cell_view(0).is_some_and(|(_, members)| members.len() == MEMBERS - 1);
     assert!(cell.run_until(10 * SECOND, left));
-    // Its life before did not end for the others' channels: they all have something to say to its address.
+    // The others' channels to its earlier incarnation are still open, so all of them send to its address.
     cell.start(MEMBERS - 1);
     cell.settle();
 }

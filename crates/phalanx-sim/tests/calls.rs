@@ -1,10 +1,10 @@
-//! Calls under faults: what they promise, for fixed seeds and for fresh ones.
+//! Promises of calls under faults, for fixed seeds and for fresh ones.
 
 use std::hash::{BuildHasher, RandomState};
 
 use phalanx_sim::calls::{CallsStats, run_calls};
 
-/// Runs seeds; panics with what was broken, in lines that `mutants/run.sh` reads.
+/// Runs seeds; panics with the violations, in lines that `mutants/run.sh` reads.
 fn all_hold(seeds: std::ops::Range<u64>) -> CallsStats {
     let mut totals = CallsStats::default();
     let mut broken = String::new();
@@ -25,7 +25,7 @@ fn all_hold(seeds: std::ops::Range<u64>) -> CallsStats {
 #[test]
 fn calls_keep_what_they_promise() {
     let totals = all_hold(0..FIXED_SEEDS);
-    // Whatever can happen has happened, and most calls were answered in spite of it.
+    // Everything that can happen has happened, and most calls were answered in spite of it.
     totals.each(|name, count| assert!(count >= 20, "{name}: only {count} in {FIXED_SEEDS} seeds"));
     assert!(totals.answers * 2 > totals.calls, "{} of {} calls answered", totals.answers, totals.calls);
     assert!(totals.calls_after >= 10 * FIXED_SEEDS);
@@ -33,7 +33,7 @@ fn calls_keep_what_they_promise() {
     assert_eq!(told, totals.calls, "each call has one end");
 }
 
-/// Each of these broke something once.
+/// Each of these seeds found a defect once.
 #[test]
 fn calls_keep_what_they_promise_for_seeds_that_found_something() {
     for seed in [283_623_255, 895_123_502, 2_940_839_265] {

@@ -1,4 +1,4 @@
-//! The campaign itself: few seeds, but all of its machinery.
+//! Tests of the campaign itself: few seeds, but all of its machinery.
 
 use phalanx_sim::{Options, Stop, campaign, run_seed};
 

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use phalanx_sim::{Cell, WorldSettings};
 
-/// Both seal under one incarnation from the first packet on: one nonce names two packets, which nobody but the harness can
-/// see. Nothing in the core can tell a copy from its original, so whoever runs a process must not let a copy of it go on.
+/// Both seal under one incarnation from the first packet on, so one nonce names two packets. Only the harness can see
+/// that. Nothing in the core distinguishes a copy from its original, so whoever runs a process must not let a copy of
+/// it go on.
 #[test]
 fn a_copy_of_a_process_uses_its_nonces_again() {
     let mut settings = WorldSettings::quiet(4);

@@ -1,5 +1,5 @@
-//! Two members that do not hear each other, while all others hear both: the younger one goes, once, and comes back when they hear each
-//! other again. Who is dead goes alone, whoever notices it first.
+//! Two members do not hear each other, while all others hear both. The younger one is excluded, once, and comes back
+//! when they hear each other again. A dead member is excluded alone, whichever member notices it first.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use phalanx_trace::LeaveReason;
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The others have a view without the end that goes after this many times `suspect_after`.
+/// Bound, in multiples of `suspect_after`, until the others have a view without the end that goes.
 const BOUND: u32 = 4;
 
 /// Five members, and their slots by rank.
@@ -19,18 +19,19 @@ fn five(seed: u64, title: &str) -> (Cell, Vec<usize>) {
     (cell, ranks)
 }
 
-/// The view's number at a slot.
+/// The number of the view at a slot.
 fn view(cell: &Cell, slot: usize) -> u64 {
     cell.cell_view(slot).map_or(0, |(view, _)| view)
 }
 
-/// Whether all but `gone` are in one view, and no other is that runs.
+/// Whether all but `gone` are in one view, and no other process that runs is.
 fn is_without(cell: &Cell, gone: &[usize]) -> bool {
     let stay: Vec<usize> = (0..5).filter(|slot| !gone.contains(slot)).collect();
     cell.are_alone(&stay)
 }
 
-/// Both ways or one, whichever of the two coordinates: one view without the younger end, and no other view while the link is dead.
+/// The link is dead both ways or one way, and either end may coordinate. There is one view without the younger end, and
+/// no other view while the link is dead.
 #[test]
 fn of_a_dead_link_the_younger_end_goes_once() {
     for (older, younger) in [(0, 1), (0, 4), (1, 2), (2, 4)] {
@@ -60,7 +61,7 @@ fn of_a_dead_link_the_younger_end_goes_once() {
     }
 }
 
-/// The end with more dead links goes, the coordinator too, and nobody else.
+/// The end with more dead links is excluded, even if it is the coordinator, and no other member is.
 #[test]
 fn the_end_with_more_dead_links_goes() {
     for rank in 0..5 {
@@ -78,8 +79,8 @@ fn the_end_with_more_dead_links_goes() {
     }
 }
 
-/// A leave whose coordinator is the leaver itself, behind a dead link: others try again and again without it, faster than silence is noticed, and
-/// each of their decrees leaves the view as it is.
+/// The leaver is the coordinator of its own leave, behind a dead link. Others try again and again without it, faster
+/// than silence is noticed, and each of their decrees leaves the view as it is.
 #[test]
 fn decrees_that_change_no_view_take_nothing_from_silence() {
     for leaver in 0..5 {
@@ -97,7 +98,7 @@ fn decrees_that_change_no_view_take_nothing_from_silence() {
     }
 }
 
-/// Six minutes in which this happens, and is over, again and again. Views a minute at a bystander.
+/// Breaks something and heals it again and again for six minutes. Returns the views per minute at a bystander.
 fn views_while_it_flaps(cell: &mut Cell, bystander: usize, half: Duration, break_it: impl Fn(&mut Cell)) -> Vec<u64> {
     let mut views = vec![view(cell, bystander)];
     for _ in 0..6 {
@@ -113,7 +114,8 @@ fn views_while_it_flaps(cell: &mut Cell, bystander: usize, half: Duration, break
     views.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }
 
-/// A link, or a host, that comes and goes: after the first minute it costs no more than two views a minute, and it is whole in the end.
+/// A link, or a host, flaps. After the first minute that costs at most two views a minute, and the cell is whole in the
+/// end.
 #[test]
 fn what_comes_and_goes_costs_two_views_a_minute_at_most() {
     for half in [SECOND * 2, SECOND * 5, SECOND * 20, SECOND * 30] {
@@ -138,7 +140,8 @@ fn what_comes_and_goes_costs_two_views_a_minute_at_most() {
     }
 }
 
-/// It is dead for one member earlier than for the others, and is older than that one: no dead link, and it goes alone.
+/// A member that is dead for one member earlier than for the others, and older than that one, is not taken for a dead
+/// link: it is excluded alone.
 #[test]
 fn who_misses_a_dead_member_first_stays() {
     for (dead, first) in [(0, 1), (1, 4), (2, 3), (2, 4)] {
@@ -159,7 +162,7 @@ fn who_misses_a_dead_member_first_stays() {
     }
 }
 
-/// The system tells one member alone that another is dead: it goes at once, and nobody else.
+/// The system notifies only one member that another is dead. The dead one is excluded at once, and no other member is.
 #[test]
 fn one_member_that_knows_of_a_death_is_enough() {
     for (dead, told) in [(0, 4), (1, 0), (2, 3), (4, 1)] {
@@ -177,7 +180,8 @@ fn one_member_that_knows_of_a_death_is_enough() {
     }
 }
 
-/// A member that was stopped for longer than it is borne, and goes on just before all have given it up: nobody else goes for it.
+/// A member is stopped for longer than `suspect_after`, and continues just before all have given it up. No other member
+/// is excluded for it.
 #[test]
 fn a_stop_that_ends_as_it_is_noticed_costs_no_other_member() {
     for stop_ms in (700..1_500).step_by(20) {

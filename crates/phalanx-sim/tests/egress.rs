@@ -1,4 +1,4 @@
-//! Processes behind interfaces that take less than they would send.
+//! Processes whose interfaces are slower than they would send.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const MS: Duration = Duration::from_millis(1);
 #[test]
 fn a_slow_interface_holds_its_process_back_and_nobody_else() {
     let quiet = WorldSettings::quiet(3);
-    // A turn costs next to nothing, so that a process that asks for one at once, again and again, is found out.
+    // An iteration costs next to nothing, so that a process that spins is detected.
     let mut cell = Cell::new(WorldSettings { egress: Some(500), turn_ns: 100, ..quiet }, 1).titled("slow interface");
     for slot in 0..3 {
         cell.start(slot);
@@ -35,7 +35,7 @@ fn a_slow_interface_holds_its_process_back_and_nobody_else() {
     }
     cell.run_for(5_000 * MS);
     assert_eq!(cell.delivered(2) - before, accepted);
-    // And on a channel: 1 MB for one other.
+    // The same on a channel: 1 MB for one other process.
     for _ in 0..100 {
         cell.send_to(0, 2, 10_000).expect("accepted");
     }
@@ -59,7 +59,8 @@ fn many_that_take_a_state_over_slow_interfaces_give_it_on_to_each_other() {
         cell.start(slot);
         cell.join(slot, "a");
     }
-    // One after the other they would take six seconds: 0.86 each. Those that have it give it on: 1, 3, then 7 have it.
+    // One after the other the joiners would take six seconds, 0.86 each. Those that have the state pass it on: 1, 3,
+    // then 7 have it.
     let all_in = |cell: &Cell| (0..8).all(|slot| cell.group_view(slot, "a").is_some_and(|(_, members)| members == 8));
     let in_time = cell.run_until(4_500 * MS, all_in);
     assert!(in_time, "{:?}", (0..8).map(|slot| cell.group_view(slot, "a")).collect::<Vec<_>>());
@@ -86,7 +87,8 @@ fn a_full_interface_serves_all_channels_in_turn() {
     cell.finish_clean();
 }
 
-/// Multicasts fill the interface as soon as it takes more. What goes to one alone has its share all the same, and is sent again.
+/// Multicasts fill the interface as soon as it takes more. Packets to one process have their share all the same, and
+/// are retransmitted.
 #[test]
 fn multicasts_do_not_starve_a_channel_on_a_full_interface() {
     for (seed, loses) in [(5, false), (6, true)] {
@@ -110,7 +112,7 @@ fn multicasts_do_not_starve_a_channel_on_a_full_interface() {
             cell.run_for(10 * MS);
             taken += fill(&mut cell);
         }
-        // Of 5 MB in all: to one 10 kB each, to two 5 kB.
+        // 5 MB pass in all. A message to one process takes 10 kB of them, and so does a multicast: 5 kB to each of two.
         let delivered = cell.delivered(1) - before;
         assert!(taken > 80 && delivered > 200, "{taken} messages to one, {delivered} multicasts");
         cell.heal();
@@ -141,7 +143,7 @@ fn a_channel_that_loses_packets_takes_no_more_than_its_share_of_a_full_interface
         taken[1] += fill(&mut cell, 2);
         taken[0] += fill(&mut cell, 1);
     }
-    // Half of 5 MB is 250 messages. What is sent again to the one counts as its own.
+    // Half of 5 MB is 250 messages. Retransmissions to the one process count as its own traffic.
     assert!(taken[1] > 230 && taken[0] > 120, "{taken:?}");
     cell.lose_if(|_| false);
     cell.run_for(3_000 * MS);

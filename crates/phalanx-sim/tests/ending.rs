@@ -12,7 +12,7 @@ use phalanx_trace::{Event, LeaveReason};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// `members` processes, the first `founders` of which are founders, in one view and one group.
+/// Starts `members` processes, the first `founders` of which are founders, in one view and one group.
 fn cell_of(members: usize, founders: usize, seed: u64) -> Cell {
     let mut settings = WorldSettings::quiet(members);
     settings.founders = founders;
@@ -27,14 +27,14 @@ fn leave(cell: &mut Cell, slots: &[usize]) {
     assert!(cell.run_until(30 * SECOND, |cell| slots.iter().all(|slot| !cell.runs(*slot))), "they do not get out");
 }
 
-/// Of whom the record of a process says that they may live in the instance that ended.
+/// The processes that, according to a process's record, may live in the instance that ended.
 fn but_for(cell: &Cell, slot: usize) -> Option<Vec<String>> {
     let ended = cell.record(slot).end.as_ref()?.ended()?;
     Some(ended.but_for.iter().map(|lost| lost.name.clone()).collect())
 }
 
-/// An orderly shutdown, all at once or one after the other in any order, and a start of all: nobody says a word, and the instance that
-/// they found is of the next generation.
+/// All leave, at once or one after the other in any order, and all start again. No operator acts, and the new instance
+/// is of the next generation.
 #[test]
 fn a_cell_that_all_left_begins_again_by_itself() {
     for seed in 0..24 {
@@ -61,7 +61,7 @@ fn a_cell_that_all_left_begins_again_by_itself() {
     }
 }
 
-/// All founders left, and a process that is none stayed: they found nothing, and join it.
+/// All founders left, and one other process stayed. The founders found nothing, and join it.
 #[test]
 fn who_left_before_the_others_founds_nothing() {
     let mut cell = cell_of(4, 3, 1);
@@ -78,7 +78,8 @@ fn who_left_before_the_others_founds_nothing() {
     cell.finish_clean();
 }
 
-/// A member is cut off and left out, and the others leave. They may not found while it lives in the instance and does not know.
+/// A member is cut off and excluded, and the others leave. They may not found the cell while it lives in the old
+/// instance without knowing.
 #[test]
 fn who_is_cut_off_keeps_the_others_from_founding_until_it_is_heard() {
     for seed in 0..8 {
@@ -106,7 +107,7 @@ fn who_is_cut_off_keeps_the_others_from_founding_until_it_is_heard() {
     }
 }
 
-/// A member dies before the others leave: the cell begins again when it is started where it ran, and not before.
+/// A member dies before the others leave. The cell begins again when it is started where it ran, and not before.
 #[test]
 fn who_died_is_waited_for_where_it_ran() {
     for (seed, dead) in (0..8).zip([0, 1, 2, 3].into_iter().cycle()) {
@@ -124,7 +125,7 @@ fn who_died_is_waited_for_where_it_ran() {
     }
 }
 
-/// The same, and its directory is emptied: nobody can know that it is the one. Then it needs a command.
+/// The same, and its directory is emptied. No process can know that it is the same one, so a command is needed.
 #[test]
 fn who_comes_from_another_directory_is_not_the_one_that_is_waited_for() {
     let mut cell = cell_of(3, 3, 3);
@@ -141,7 +142,7 @@ fn who_comes_from_another_directory_is_not_the_one_that_is_waited_for() {
     cell.finish_clean();
 }
 
-/// All die: nobody has the record of an end.
+/// All die, so none has the record of an end.
 #[test]
 fn a_cell_whose_last_members_died_needs_a_command() {
     let mut cell = cell_of(3, 3, 4);
@@ -157,15 +158,16 @@ fn a_cell_whose_last_members_died_needs_a_command() {
     cell.finish_clean();
 }
 
-/// A founder left, and its directory was emptied. Started again it hears a member, and does not come in. Then the others leave: it is told
-/// that what it heard is over. While another one may live, it is not.
+/// A founder left, and its directory was emptied. Restarted it hears a member, and does not join. Then the others
+/// leave, and it is notified that the instance it heard is over. While another member may live in that instance, it is
+/// not.
 #[test]
 fn what_was_heard_of_an_instance_that_ended_does_not_count() {
     for is_lost in [false, true] {
         let mut cell = cell_of(4, 3, 5).titled(format!("p3 is lost: {is_lost}"));
         leave(&mut cell, &[2]);
         cell.empty_directory(2);
-        // It hears members, and its own words do not get through after that.
+        // It hears members, and its own packets are lost after that.
         start(&mut cell, &[2]);
         assert!(cell.run_until(2 * SECOND, |cell| cell.record(2).heard.is_some()), "it heard nobody");
         cell.cut_off(&[2]);
@@ -205,7 +207,7 @@ fn a_cell_can_end_again_and_again() {
     cell.finish_clean();
 }
 
-/// Founders of whom one has a mark of an instance that was superseded by command, and then left by all.
+/// One of the founders has a bootstrap marker of an instance that was superseded by command, and that all left later.
 #[test]
 fn marks_of_instances_before_the_one_that_ended_do_not_count() {
     let mut cell = cell_of(3, 3, 7);
@@ -222,7 +224,8 @@ fn marks_of_instances_before_the_one_that_ended_do_not_count() {
     cell.finish_clean();
 }
 
-/// One that is no founder is let go, and stops before it hears of that. The others leave too: it lives in the instance, so they wait for it.
+/// A member that is no founder leaves, and stops before it is notified that it is let go. The others leave too. It
+/// lives in the instance, so they wait for it.
 #[test]
 fn a_leaver_that_was_not_told_keeps_the_others_from_founding() {
     let mut waited = 0;
@@ -243,7 +246,7 @@ fn a_leaver_that_was_not_told_keeps_the_others_from_founding() {
         leave(&mut cell, &[0, 1, 2]);
         let named = (0..3).filter_map(|slot| but_for(&cell, slot)).any(|lost| lost == ["p3"]);
         if !named {
-            continue; // it was told, and stopped before it went
+            continue; // it was notified, and stopped before it went
         }
         waited += 1;
         start(&mut cell, &[0, 1, 2]);

@@ -1,5 +1,5 @@
-//! What seeds found, told again as stories: a seed means something else as soon as anything draws once more.
-//! `docs/found-by-simulation.md` has the list.
+//! Defects that seeds found, as stories. A seed draws another run as soon as any code draws one number more, so the
+//! seed itself is no lasting test. `docs/found-by-simulation.md` has the list.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,13 +20,14 @@ fn a_wedge_overtakes_the_decision_before_it() {
     let (before, _) = cell.group_view(second, "a").expect("in the group");
     cell.leave_group(first, "a").expect("in the group");
     assert!(cell.run_until(SECOND, |cell| cell.activity(first).proposing));
-    // The decision does not reach the last, and whoever made it dies: the next wedge comes from one who installed it.
+    // The decision does not reach the last member, and the process that made it dies: the next wedge comes from one
+    // that installed it.
     cell.lose_if(move |packet| packet.from == first && packet.to == last && packet.kind == Kind::Control);
     assert!(cell.run_until(SECOND, |cell| cell.group_view(second, "a").is_some_and(|(view, _)| view > before)));
     assert_eq!(cell.group_view(last, "a").map(|(view, _)| view), Some(before));
     cell.crash(first);
     cell.tell_death(second, first);
-    // Without another ballot, which would bring it in the end.
+    // Without another ballot, which would recover it in the end.
     let in_next = |cell: &Cell, slot: usize| cell.cell_view(slot).is_some_and(|(view, _)| view > number);
     assert!(cell.run_until(250 * MS, |cell| ranks[1..].iter().all(|&slot| in_next(cell, slot))));
     cell.settle();
@@ -41,7 +42,7 @@ fn the_only_holder_of_a_cut_dies_in_a_group_smaller_than_a_quorum() {
         cell.settle();
         cell.join(4, "b");
         cell.settle();
-        // What 4 says never reaches 3, neither by itself nor when 3 asks for it; both are heard by all.
+        // Packets of 4 never reach 3, neither by themselves nor on request; all others hear both.
         cell.lose_if(|packet| {
             packet.from == 4 && packet.to == 3 && matches!(packet.kind, Kind::Multicast | Kind::Control)
         });
@@ -126,7 +127,7 @@ fn the_last_member_leaves_in_the_turn_in_which_somebody_joins() {
             false
         });
         cell.start(1);
-        // What the joiner said so far and the wish to leave are seen in one turn.
+        // The joiner's earlier packets and the request to leave arrive in one iteration.
         assert!(cell.run_until(SECOND, |_| seen.load(Ordering::Relaxed) == greetings));
         cell.pause(0);
         cell.run_for(5 * MS);
@@ -146,7 +147,7 @@ fn a_member_that_went_deaf_before_a_decision_does_not_pass_for_alive() {
     let [first, second, .., last] = ranks[..] else { panic!("five members") };
     cell.leave_group(second, "a").expect("in the group");
     assert!(cell.run_until(SECOND, |cell| cell.activity(first).proposing));
-    // All hear it, it hears nobody: it has promised, and will never know what was decided.
+    // All hear it, and it hears none: it has promised, and will never learn the decision.
     for from in ranks.iter().copied().filter(|from| *from != last) {
         cell.cut(from, last);
     }
@@ -171,7 +172,7 @@ fn nobody_is_told_of_its_exclusion_by_the_only_one_that_knows_of_it() {
     cell.resume(stopped);
     cell.run_for(300 * MS);
     cell.crash(first);
-    // Three of four are left. If the one that was stopped gave itself up, two would be, and no quorum.
+    // Three of four are left. If the one that was stopped gave itself up, two would be left, and no quorum.
     cell.settle();
     cell.finish_clean();
 }
@@ -217,7 +218,7 @@ fn nobody_is_told_of_its_exclusion_because_it_asked_to_join_before() {
     cell.start(joiner);
     cell.lose_if(move |packet| packet.to == joiner && packet.kind == Kind::Control);
     assert!(cell.run_until(5 * SECOND, |cell| holds(cell, 4)));
-    // It is a member, and asks to become one until it is welcomed. Its last requests are long on their way; they are
+    // It is a member, and requests to become one until it is welcomed. Its last requests are delayed for long. They are
     // shorter than the probes before them, which are padded.
     let requests = Arc::new(AtomicU32::new(0));
     let asked = requests.clone();
@@ -242,7 +243,7 @@ fn nobody_is_told_of_its_exclusion_because_it_asked_to_join_before() {
     cell.run_for(300 * MS);
     assert_eq!(cell.exclusions(joiner), 0, "the first alone knows");
     cell.crash(first);
-    // Three of four are left. If the one that was stopped gave itself up, two would be, and no quorum.
+    // Three of four are left. If the one that was stopped gave itself up, two would be left, and no quorum.
     cell.settle();
     cell.finish_clean();
 }
@@ -252,7 +253,7 @@ fn nobody_is_told_of_its_exclusion_because_it_starts_a_ballot() {
     let mut cell = Cell::settled(4, 19);
     let (_, ranks) = cell.cell_view(0).expect("in a view");
     let [first, stopped, third, _] = ranks[..] else { panic!("four members") };
-    // It answers in a ballot that comes to nothing, for it is not heard.
+    // It answers in a ballot that fails, because no process hears it.
     cell.lose_if(move |packet| packet.from == stopped);
     cell.run_for(800 * MS);
     cell.join(third, "b");
@@ -265,7 +266,7 @@ fn nobody_is_told_of_its_exclusion_because_it_starts_a_ballot() {
     assert!(cell.run_until(SECOND, without));
     let knows = |cell: &Cell, slot: usize| cell.cell_view(slot) == cell.cell_view(first);
     assert!(!knows(&cell, third));
-    // The outcome was due long ago: now it coordinates, and asks all of its view.
+    // The outcome was due long ago: now it coordinates, and asks all members of its view.
     cell.resume(stopped);
     assert!(cell.run_until(800 * MS, |cell| cell.activity(stopped).gathering));
     cell.run_for(50 * MS);
@@ -287,7 +288,7 @@ fn nobody_is_told_of_its_exclusion_because_it_hears_no_quorum() {
     cell.lose_if(move |packet| packet.from == first && packet.to != stopped && packet.kind == Kind::Control);
     let without = |cell: &Cell| cell.cell_view(first).is_some_and(|(_, ranks)| !ranks.contains(&stopped));
     assert!(cell.run_until(SECOND, without));
-    // Nobody but the first can answer it when it asks whether the cell went on without it.
+    // Only the first can answer when it asks whether the cell went on without it.
     for other in [third, fourth] {
         cell.cut(stopped, other);
         cell.cut(other, stopped);
@@ -320,7 +321,7 @@ fn only_a_joiner_knows_what_was_decided() {
     assert!(cell.run_until(SECOND, |cell| holds(cell, third, 3)));
     assert!(holds(&cell, second, 2));
     cell.crash(first);
-    // Two of three are left. The one that did not come with the decision has never heard of the one that did.
+    // Two of three are left. The one without the decision has never heard of the joiner that has it.
     cell.settle();
     cell.finish_clean();
 }
@@ -331,7 +332,7 @@ fn a_member_cut_off_when_it_runs_again_says_so_as_soon_as_any_other() {
     let (_, ranks) = cell.cell_view(0).expect("in a view");
     let stopped = ranks[2];
     cell.pause(stopped);
-    // What the others said meanwhile waits in its sockets.
+    // The others' packets wait in its sockets meanwhile.
     cell.run_for(5 * SECOND);
     cell.cut_off(&[stopped]);
     cell.resume(stopped);
@@ -364,7 +365,7 @@ fn what_a_joiners_state_held_up_waits_until_it_hears_a_quorum() {
     cell.settle();
     cell.join(1, "b");
     assert!(cell.run_until(SECOND, |cell| cell.activity(0).proposing));
-    // The state is there; its end is not. What is sent in the view that holds the joiner waits for that.
+    // The state is there; its end is not. Messages in the view with the joiner wait for that.
     cell.lose_if(|packet| packet.to == 1 && packet.kind == Kind::Data);
     assert!(cell.run_until(SECOND, |cell| cell.group_view(0, "b").is_some_and(|(_, members)| members == 2)));
     for _ in 0..3 {
@@ -372,7 +373,7 @@ fn what_a_joiners_state_held_up_waits_until_it_hears_a_quorum() {
     }
     cell.run_for(100 * MS);
     let before = cell.delivered(1);
-    // Heartbeats and probes are lost: it hears nobody.
+    // Heartbeats and probes are lost: it hears no other member.
     cell.lose_if(|packet| {
         packet.to == 1 && matches!(packet.kind, Kind::Data | Kind::BestEffortMulticast | Kind::Direct)
     });
@@ -395,7 +396,8 @@ fn in_a_ring_of_whole_links_everybody_hears_that_it_hears_no_quorum() {
             cell.start(slot);
         }
         cell.settle();
-        // Not the ring of the watch graph, which follows from the ranks: each member has broken links that nobody watches.
+        // Not the ring of the watch graph, which follows from the ranks: each member has broken links that none
+        // watches.
         let ring = [0, 4, 1, 3, 6, 2, 5];
         for (i, j) in (0..7).flat_map(|i| (i + 2..7).map(move |j| (i, j))).filter(|pair| *pair != (0, 6)) {
             cell.cut(ring[i], ring[j]);
@@ -418,7 +420,7 @@ fn a_ballot_given_up_is_taken_up_though_everybody_is_heard_again() {
     let (number, ranks) = cell.cell_view(0).expect("in a view");
     let [first, second, third, fourth, fifth] = ranks[..] else { panic!("five members") };
     cell.pause(fifth);
-    // Of those the first asks only the second hears it, and the others fall silent too: no quorum is left to ask.
+    // Of those that the first asks, only the second hears it, and the others fall silent too: no quorum is left to ask.
     cell.lose_if(move |packet| packet.from == first && packet.to != second && packet.kind == Kind::Control);
     assert!(cell.run_until(3 * SECOND, |cell| cell.activity(second).flushing));
     cell.pause(third);
@@ -437,7 +439,7 @@ fn a_ballot_given_up_is_taken_up_though_everybody_is_heard_again() {
     cell.finish_clean();
 }
 
-/// Nobody is left of the cell: nothing is due, and it is not taken for one that came to rest.
+/// No process of the cell is left. Nothing is due, and the cell does not count as settled.
 #[test]
 fn a_cell_whose_last_member_died_has_not_settled() {
     let mut cell = Cell::new(WorldSettings::quiet(2), 71);
@@ -449,7 +451,7 @@ fn a_cell_whose_last_member_died_has_not_settled() {
     assert_eq!(result.counters.without_quorum, 1);
 }
 
-/// Uniform messages wait there for the mark alone, and give no credit before.
+/// Uniform messages wait there only for the announcement of stability, and give no credit before.
 #[test]
 fn a_receiver_that_hears_no_marks_by_themselves_keeps_no_more_than_its_bound() {
     for uniform in [false, true] {
@@ -460,7 +462,7 @@ fn a_receiver_that_hears_no_marks_by_themselves_keeps_no_more_than_its_bound() {
             cell.join(slot, "a");
         }
         cell.settle();
-        // How full buffers are is looked at with each second.
+        // Fill levels are sampled once a second.
         let in_second = |cell: &Cell| cell.now().subsec_millis();
         assert!(cell.run_until(2 * SECOND, |cell| (500..650).contains(&in_second(cell))));
         // Packets of the stream and acks pass.

@@ -1,4 +1,4 @@
-//! Cells that are founded by named processes, and founded again when they died (`docs/founding.md`).
+//! Cells that are founded by named processes, and founded again after they died (`docs/founding.md`).
 
 mod founders;
 
@@ -17,14 +17,14 @@ use phalanx_trace::Event;
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
 
-/// `members` processes, none of which runs, and the first `founders` of them are founders.
+/// A cell of `members` processes, none of which runs; the first `founders` of them are founders.
 fn cell_of(members: usize, founders: usize, seed: u64) -> Cell {
     let mut settings = WorldSettings::quiet(members);
     settings.founders = founders;
     Cell::new(settings, seed)
 }
 
-/// The same, and the last one bears the name of the first by mistake.
+/// The same, and the last one has the name of the first by mistake.
 fn with_twin(members: usize, founders: usize, seed: u64) -> Cell {
     let mut settings = WorldSettings::quiet(members);
     settings.founders = founders;
@@ -36,7 +36,7 @@ fn crash(cell: &mut Cell, slots: &[usize]) {
     slots.iter().for_each(|slot| cell.crash(*slot));
 }
 
-/// How often the lives of a process were told something.
+/// Number of events of this kind in all incarnations of a process.
 fn told(cell: &Cell, slot: usize, which: impl Fn(&Event) -> bool) -> usize {
     let records = cell.traces(slot).iter().flat_map(|trace| &trace.records);
     records.filter(|record| which(&record.event)).count()
@@ -51,7 +51,8 @@ fn dead_cell(seed: u64) -> Cell {
     cell
 }
 
-/// The leader dies after its mark, before anybody else has one: the others found with its next start, and what it had marked.
+/// The leader dies after it wrote its bootstrap marker, before any other has one. The others found the cell at its next
+/// start, with the instance of that marker.
 #[test]
 fn who_died_with_the_only_mark_brings_it_back() {
     let mut untold = 0;
@@ -77,8 +78,8 @@ fn who_died_with_the_only_mark_brings_it_back() {
     assert!(untold > 0, "no one died at the moment that this is about");
 }
 
-/// When the first founder is in a view, more than half of the names have a mark on disk. So all of them can die in that moment, and
-/// found nothing when they are back.
+/// When the first founder is in a view, more than half of the names have a marker on disk. So all of them can die at
+/// that moment, and found nothing when they are back.
 #[test]
 fn the_first_that_is_in_a_view_knows_of_marks_on_disk() {
     for founders in 2..=5 {
@@ -100,7 +101,7 @@ fn the_first_that_is_in_a_view_knows_of_marks_on_disk() {
     }
 }
 
-/// One founder is configured with other names: nothing is founded, and the reason names both lists.
+/// One founder is configured with other names. Nothing is founded, and the reason names both lists.
 #[test]
 fn founders_with_unequal_lists_found_nothing() {
     let mut cell = cell_of(3, 3, 2);
@@ -120,7 +121,8 @@ fn founders_with_unequal_lists_found_nothing() {
     cell.finish_clean();
 }
 
-/// A second process of p0's name heard a member. Then p1 comes back with an empty directory, and the two hear nobody else.
+/// A second process of p0's name heard a member. Then p1 comes back with an empty directory, and the two hear no other
+/// process.
 #[test]
 fn a_twin_that_heard_a_member_founds_nothing() {
     let mut cell = with_twin(4, 2, 3);
@@ -142,7 +144,7 @@ fn a_twin_that_heard_a_member_founds_nothing() {
     cell.finish_clean();
 }
 
-/// Two processes of one name stand aside while they hear each other.
+/// Two processes of one name found nothing while they hear each other.
 #[test]
 fn two_of_one_name_stand_aside() {
     let mut cell = with_twin(4, 3, 4);
@@ -158,8 +160,8 @@ fn two_of_one_name_stand_aside() {
     cell.finish_clean();
 }
 
-/// A second process of the first founder's name has another window. Nothing is founded with it, and the other founder knows why; and
-/// when there is a cell it does not speak for that.
+/// A second process of the first founder's name has another window. Nothing is founded with it, and the other founder
+/// knows why. Once there is a cell, it does not speak for it.
 #[test]
 fn a_twin_with_other_settings_neither_founds_nor_speaks_for_the_cell() {
     let own = |window_bytes| Own {
@@ -199,7 +201,8 @@ fn a_twin_with_other_settings_neither_founds_nor_speaks_for_the_cell() {
     cell.finish_clean();
 }
 
-/// All die, and all start again: their marks say that the cell existed. It is founded again by command, and one generation later.
+/// All die, and all start again. Their markers show that the cell existed. It is founded again only by command, and one
+/// generation later.
 #[test]
 fn a_cell_that_died_is_founded_by_command_alone() {
     let mut cell = dead_cell(5);
@@ -218,8 +221,9 @@ fn a_cell_that_died_is_founded_by_command_alone() {
     cell.finish_clean();
 }
 
-/// Founders of a dead cell lead ballots that find nothing to found, one after the other. The command comes when such a ballot is about to
-/// reach the founder that is given it: that founder promises, and leads its own ballot before the others lead again.
+/// Founders of a dead cell lead ballots that find nothing to found, one after the other. The command comes when such a
+/// ballot is about to reach the founder that is given it. That founder promises, and leads its own ballot before the
+/// others lead again.
 #[test]
 fn ballots_of_others_do_not_put_a_command_off() {
     for seed in 0..10 {
@@ -243,8 +247,8 @@ fn ballots_of_others_do_not_put_a_command_off() {
     }
 }
 
-/// A second process of p2's name has ended a moment ago. p2 still hears it, and refuses the ballot of the founder that was given the
-/// command; the next ballot comes soon after p2 has forgotten it.
+/// A second process of p2's name has just ended. p2 still hears it, and refuses the ballot of the founder that was
+/// given the command. The next ballot comes soon after p2 has forgotten it.
 #[test]
 fn a_twin_that_has_ended_does_not_put_a_command_off_for_long() {
     let mut settings = WorldSettings::quiet(4);
@@ -269,7 +273,7 @@ fn a_twin_that_has_ended_does_not_put_a_command_off_for_long() {
     cell.finish_clean();
 }
 
-/// The command is refused at one founder of three; with a second one it is done, and the third joins.
+/// The command is refused at one founder of three. With a second one it succeeds, and the third joins.
 #[test]
 fn a_minority_of_founders_founds_nothing_by_command() {
     let mut cell = dead_cell(6);
@@ -289,7 +293,8 @@ fn a_minority_of_founders_founds_nothing_by_command() {
     cell.finish_clean();
 }
 
-/// The directories of all founders are emptied, one after the other, and each founder is taken in again: each has a mark again.
+/// The directories of all founders are emptied, one after the other, and each founder is admitted again. Then each has
+/// a marker again.
 #[test]
 fn who_is_taken_in_has_a_mark() {
     let mut cell = cell_of(3, 3, 7);
@@ -311,7 +316,8 @@ fn who_is_taken_in_has_a_mark() {
     cell.finish_clean();
 }
 
-/// Three of five die. A survivor reforms the cell with the group's state, the other survivor yields, and the dead take the state.
+/// Three of five die. A survivor reforms the cell with the group's state, the other survivor yields, and the restarted
+/// ones take the state.
 #[test]
 fn a_survivor_reforms_its_cell_with_its_groups() {
     for seed in 0..10 {
@@ -339,8 +345,9 @@ fn a_survivor_reforms_its_cell_with_its_groups() {
     }
 }
 
-/// Three of five die, and two survivors are told to reform the cell, the second because nothing comes of the first: its application takes nothing,
-/// or it is stopped in the middle of its look. When it goes on, the second one may have founded the next instance, or be about to.
+/// Three of five die, and two survivors are ordered to reform the cell, the second because the first does not complete:
+/// its application takes nothing, or it is stopped in the middle of its check. When it goes on, the second one may have
+/// founded the next instance, or be about to.
 #[test]
 fn who_reforms_late_looks_again() {
     let late = (500..6_000).step_by(250);
@@ -373,8 +380,8 @@ fn who_reforms_late_looks_again() {
     }
 }
 
-/// Two survivors are told to reform the cell at once. One goes on. That is so too if they do not hear each other, and both hang when they have
-/// renounced their instance.
+/// Two survivors are ordered to reform the cell at once. One goes on. That is so too if they do not hear each other,
+/// and both hang after they have renounced their instance.
 #[test]
 fn two_that_reform_at_once_found_one_instance() {
     for (seed, hangs) in (0..6).flat_map(|seed| [(seed, false), (seed, true)]) {
@@ -402,8 +409,8 @@ fn two_that_reform_at_once_found_one_instance() {
     }
 }
 
-/// What was decided last did not reach the one that survives: a view of its group, and a group. What it decides of groups after it
-/// reformed the cell has other numbers.
+/// The last decision did not reach the survivor: a view of its group, and a group. The groups that it decides after it
+/// reformed the cell have other numbers.
 #[test]
 fn what_a_survivor_does_not_know_of_groups_keeps_its_numbers() {
     let mut cell = Cell::settled(4, 9);
@@ -428,7 +435,8 @@ fn what_a_survivor_does_not_know_of_groups_keeps_its_numbers() {
     cell.finish_clean();
 }
 
-/// A member is deaf to the quorum, which cannot leave it out, and hears a member that is not. It does not reform the cell.
+/// A member is deaf to the quorum, which cannot exclude it, and hears a member that is not. It does not reform the
+/// cell.
 #[test]
 fn who_hears_a_member_of_the_primary_does_not_reform() {
     let mut cell = Cell::settled(5, 4);
@@ -446,8 +454,8 @@ fn who_hears_a_member_of_the_primary_does_not_reform() {
     cell.finish_clean();
 }
 
-/// A survivor of a minority reforms by mistake while the primary goes on. When they meet, nobody of the primary yields, and both
-/// sides are told. The mistake stands in the traces.
+/// A survivor of a minority reforms by mistake while the primary goes on. When they meet, no member of the primary
+/// yields, and both sides are notified. The mistake shows in the traces.
 #[test]
 fn a_primary_never_yields() {
     let mut cell = Cell::settled(5, 8);

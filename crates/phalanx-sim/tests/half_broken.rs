@@ -1,5 +1,5 @@
-//! Members that are neither whole nor dead: the others hear them, and one of their sockets or channels does not work. The members on no
-//! faulty path go on after a bounded time.
+//! Members that are neither whole nor dead: the others hear them, and one of their sockets or channels does not work.
+//! The members on no faulty path go on after a bounded time.
 
 use std::time::Duration;
 
@@ -8,14 +8,15 @@ use phalanx_core::{Order, TrafficClass};
 use phalanx_sim::{Cell, Packet, SUSPECT_AFTER, WorldSettings};
 use phalanx_trace::LeaveReason;
 
-/// The others have a view without the faulty member after this many times `suspect_after`.
+/// Bound, in multiples of `suspect_after`, until the others have a view without the faulty member.
 const BOUND: u32 = 10;
 
 fn bound() -> Duration {
     SUSPECT_AFTER * BOUND
 }
 
-/// Five members, of which the one with this rank loses what `is_lost` says, given its slot. Its slot, and the cell.
+/// Five members. The one with this rank loses the packets for which `is_lost` returns true, given its slot. Returns its
+/// slot, and the cell.
 fn broken(rank: usize, is_lost: impl Fn(&Packet, usize) -> bool + 'static) -> (Cell, usize) {
     let mut cell = Cell::settled(5, 31 + rank as u64).titled(format!("rank {rank}"));
     let (_, ranks) = cell.cell_view(0).expect("it is in a view");
@@ -24,7 +25,8 @@ fn broken(rank: usize, is_lost: impl Fn(&Packet, usize) -> bool + 'static) -> (C
     (cell, faulty)
 }
 
-/// All members multicast for so long, or until the condition holds: their data sockets are never silent. Whether it held.
+/// All members multicast for `limit`, or until the condition holds, so that their data sockets are never silent.
+/// Returns whether it held.
 fn send_until(cell: &mut Cell, limit: Duration, condition: impl Fn(&Cell) -> bool) -> bool {
     let until = cell.now() + limit;
     while cell.now() < until {
@@ -38,14 +40,15 @@ fn send_until(cell: &mut Cell, limit: Duration, condition: impl Fn(&Cell) -> boo
     false
 }
 
-/// Mended, all are one cell again.
+/// Heals the cell, and checks that all are in one view again.
 fn mend(mut cell: Cell) {
     cell.lose_if(|_| false);
     cell.settle();
     cell.finish_clean();
 }
 
-/// It hears heartbeats, and what is asked on its control channel does not come; or its answers do not. Then another member dies.
+/// It hears heartbeats, but requests on its control channel do not arrive, or its answers do not. Then another member
+/// dies.
 #[test]
 fn a_half_deaf_member_stops_no_view_change() {
     for rank in 0..5 {
@@ -65,7 +68,7 @@ fn a_half_deaf_member_stops_no_view_change() {
     }
 }
 
-/// Its data socket works, and its control socket does not: both ways, or one.
+/// Its data socket works, and its control socket does not: both ways, or one way.
 #[test]
 fn a_member_without_a_control_socket_is_left_out() {
     for rank in 0..5 {
@@ -82,7 +85,7 @@ fn a_member_without_a_control_socket_is_left_out() {
     }
 }
 
-/// Turns that are all late, as on a starved host, take nothing from the silence of who died.
+/// All iterations are late, as on a starved host. That does not hide the silence of a dead member.
 #[test]
 fn members_whose_turns_are_all_late_find_who_died() {
     for turn_ms in [160, 200, 250] {
@@ -103,7 +106,7 @@ fn members_whose_turns_are_all_late_find_who_died() {
     }
 }
 
-/// Its data socket does not work, both ways or one; the cell has nothing to send, or much.
+/// Its data socket does not work, both ways or one way; the cell has nothing to send, or much.
 #[test]
 fn a_member_without_a_data_socket_is_left_out() {
     for rank in 0..5 {
@@ -141,8 +144,9 @@ fn a_member_that_loses_long_packets_is_left_out() {
     }
 }
 
-/// All that it sends of one kind is lost, or all that it is sent: its multicasts, or what goes on its control channel, where the token of abcasts
-/// travels, too. Probes pass: who acknowledges nothing to whom tells which end is at fault. The others go on, without it if need be.
+/// All packets of one kind from it, or to it, are lost: its multicasts, or its control channel, on which the token of
+/// abcasts travels, too. Probes pass, and missing acknowledgements show which end is at fault. The others go on,
+/// without it if need be.
 #[test]
 fn a_member_of_which_packets_of_one_kind_are_lost_holds_up_nobody() {
     for kind in [Kind::Control, Kind::Multicast] {
@@ -152,7 +156,7 @@ fn a_member_of_which_packets_of_one_kind_are_lost_holds_up_nobody() {
                     packet.kind == kind && faulty == if is_deaf { packet.to } else { packet.from }
                 });
                 let others: Vec<usize> = (0..5).filter(|slot| *slot != faulty).collect();
-                // Now one sends and now another, so that the token moves.
+                // The sender changes, so that the token moves.
                 let mut turn = 0;
                 let mut send_for = |cell: &mut Cell, time: Duration| {
                     let until = cell.now() + time;
@@ -177,7 +181,8 @@ fn a_member_of_which_packets_of_one_kind_are_lost_holds_up_nobody() {
     }
 }
 
-/// One path alone loses data, one way. Whoever probes it finds the younger end at fault, and the older one stays.
+/// Only one path loses data, one way. Whichever member probes it finds the younger end at fault, and the older one
+/// stays.
 #[test]
 fn of_a_path_that_loses_data_the_younger_end_goes() {
     for (older, younger) in [(0, 1), (1, 3), (3, 4)] {
@@ -194,7 +199,7 @@ fn of_a_path_that_loses_data_the_younger_end_goes() {
     }
 }
 
-/// No data passes anywhere, for long: the members are late as a whole, and all of them stay.
+/// No data passes anywhere, for long: all members are late, and all of them stay.
 #[test]
 fn a_cell_without_any_data_loses_nobody() {
     let mut cell = Cell::settled(5, 3).titled("no data passes");

@@ -1,4 +1,4 @@
-//! What a member that leaves the cell sent to one other (`docs/orphans.md`, *Leaving*).
+//! Messages to one process from a member that leaves the cell (`docs/orphans.md`, *Leaving*).
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use phalanx_trace::Event;
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
 
-/// Messages that a process was told to be in doubt.
+/// Number of messages of which a process was notified that they are in doubt.
 fn in_doubt(cell: &Cell, slot: usize) -> u64 {
     let records = cell.traces(slot).iter().flat_map(|trace| &trace.records);
     let messages = records.filter_map(|record| match &record.event {
@@ -19,7 +19,7 @@ fn in_doubt(cell: &Cell, slot: usize) -> u64 {
     messages.sum()
 }
 
-/// Messages that a process was given from others alone.
+/// Number of point-to-point messages that a process delivered.
 fn received(cell: &Cell, slot: usize) -> usize {
     let records = cell.traces(slot).iter().flat_map(|trace| &trace.records);
     records.filter(|record| matches!(record.event, Event::P2pDeliver { .. })).count()
@@ -29,7 +29,7 @@ fn of_the_first(packet: &Packet) -> bool {
     packet.from == 0 && packet.to == 1 && packet.kind == Kind::Data
 }
 
-/// Nothing of what it sent comes through for a moment: it goes when the receiver has it.
+/// None of its packets arrives for a moment. It leaves when the receiver has the message.
 #[test]
 fn a_leave_waits_for_what_was_sent_to_one() {
     let mut cell = Cell::settled(3, 1);
@@ -47,7 +47,7 @@ fn a_leave_waits_for_what_was_sent_to_one() {
     cell.finish_clean();
 }
 
-/// It never comes through: the leave is bounded, and says how many are in doubt.
+/// The message never arrives. The leave is bounded, and reports how many are in doubt.
 #[test]
 fn what_is_never_acknowledged_is_in_doubt() {
     let mut cell = Cell::settled(3, 2);
@@ -66,7 +66,7 @@ fn what_is_never_acknowledged_is_in_doubt() {
     cell.finish_clean();
 }
 
-/// Nobody waits for the acks of one that is out of the view.
+/// No leave waits for the acks of a process that is out of the view.
 #[test]
 fn a_leave_does_not_wait_for_one_that_is_gone() {
     let mut cell = Cell::settled(4, 3);
@@ -80,7 +80,8 @@ fn a_leave_does_not_wait_for_one_that_is_gone() {
     cell.finish_clean();
 }
 
-/// It goes on sending while the others let it go: what comes to one that knows it to be out is dropped, and so it is in doubt.
+/// It continues to send while the others let it go. A member that knows it to be out drops such messages, so they are
+/// in doubt.
 #[test]
 fn what_comes_after_the_leave_is_in_doubt() {
     let (mut doubted, mut arrived) = (0, 0);
@@ -107,7 +108,8 @@ fn what_comes_after_the_leave_is_in_doubt() {
     assert!(doubted > 0 && arrived > 0, "{doubted} in doubt, {arrived} received");
 }
 
-/// A joiner gets only the beginning of a group's state, and is heard all the same: it is given up after a while, and holds up no leave.
+/// A joiner gets only the beginning of a group's state, and is heard all the same. It is given up after a while, and
+/// holds up no leave.
 #[test]
 fn a_leave_does_not_wait_for_a_joiner_that_comes_no_farther() {
     for seed in 60..64 {
@@ -124,7 +126,7 @@ fn a_leave_does_not_wait_for_a_joiner_that_comes_no_farther() {
         cell.lose_if(move |packet| {
             let is_state = packet.to == 1 && packet.kind == Kind::Data && packet.len_bytes > 600;
             passed += u64::from(is_state);
-            // That it asks another is not told either.
+            // Its request to another donor is lost, too.
             packet.kind == Kind::Data && (is_state || packet.from == 1) && passed > 2
         });
         cell.join(1, "two");

@@ -1,4 +1,4 @@
-//! What becomes of those that the others go on without.
+//! Members that the others go on without.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use phalanx_trace::{Event, LeaveReason};
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
 
-/// Its application takes what was delivered to it when the others have long gone on: nothing of that may surprise them.
+/// Its application takes deliveries when the others have long gone on. None of them may contradict what the others
+/// have.
 #[test]
 fn what_a_slow_reader_takes_after_it_was_left_behind_the_others_have() {
     let mut cell = Cell::settled(5, 1);
@@ -31,7 +32,8 @@ fn what_a_slow_reader_takes_after_it_was_left_behind_the_others_have() {
     assert!(result.counters.checked["M7"] > 0, "the first message was taken late");
 }
 
-/// Those who left it out are no more, and who came instead is where it would never look: only they can find it.
+/// The members that excluded it are gone, and the current ones are at addresses where it would never look: only they
+/// can find it.
 #[test]
 fn who_knows_no_address_of_the_cell_any_more_is_found_by_it() {
     let mut cell = Cell::settled(5, 2);
@@ -50,7 +52,7 @@ fn who_knows_no_address_of_the_cell_any_more_is_found_by_it() {
     cell.finish_clean();
 }
 
-/// A member that wants to leave while nobody hears a quorum waits a while for one, and leaves in order.
+/// A member that asks to leave while no quorum is heard waits a while for one, and leaves in order.
 #[test]
 fn a_leaver_waits_for_a_quorum_to_leave_in_order() {
     let mut cell = Cell::settled(3, 21);
@@ -71,8 +73,8 @@ fn a_leaver_waits_for_a_quorum_to_leave_in_order() {
     cell.finish_clean();
 }
 
-/// Outside the primary for good, a member that wants to leave goes after three seconds, and not only when it has given up
-/// on what it sent.
+/// Outside the primary for good, a member that asks to leave goes after three seconds, and not only when it has given
+/// up on its messages.
 #[test]
 fn a_leaver_without_a_quorum_goes_by_itself() {
     let mut cell = Cell::settled(3, 22);
@@ -84,8 +86,8 @@ fn a_leaver_without_a_quorum_goes_by_itself() {
     cell.finish_clean();
 }
 
-/// The member that was to welcome a joiner hears nobody and knows of no such view, and the others are no quorum without
-/// the joiner: whoever it asks tells it that it is in.
+/// The member that was to welcome a joiner hears no other and knows of no such view, and the others are no quorum
+/// without the joiner. Any member that it asks tells it that it is in.
 #[test]
 fn who_was_taken_in_hears_of_it_from_any_member() {
     for (seed, after) in (0..20).map(|seed| (seed, 100 * seed)) {

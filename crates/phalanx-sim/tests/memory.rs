@@ -1,4 +1,4 @@
-//! Cells whose members share memory: what a host's members tell each other there, and what goes wrong with it.
+//! Cells whose members share memory, and its faults.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn cell(hosts: &[u64], memory: MemorySettings, title: &str) -> Cell {
 fn everybody_multicasts(cell: &mut Cell, members: usize, len: usize) {
     for slot in 0..members {
         for order in [Order::Fifo, Order::Causal, Order::Total] {
-            // Who is in no group yet, or has no credit, is left out.
+            // A process that is in no group yet, or has no credit, is skipped.
             let _ = cell.multicast(slot, "a", order, order == Order::Total, len);
         }
     }
@@ -42,7 +42,7 @@ fn count(result: &SeedResult, name: &str) -> u64 {
 fn members_of_one_host_send_each_other_no_datagrams() {
     let mut cell = cell(&[1, 1, 1], MemorySettings::FINE, "one host");
     cell.run_for(SECOND);
-    // Whatever the network lost now would be missed.
+    // Any packet that the network loses now would be missed.
     cell.cut_all();
     cell.heal();
     everybody_multicasts(&mut cell, 3, 5_000);
@@ -124,7 +124,7 @@ fn packets_for_an_earlier_life_are_refused() {
         cell.cut_off(&[2]);
         cell.run_until(5 * SECOND, |cell| cell.cell_view(0).is_some_and(|(_, members)| members.len() == 2));
         cell.heal();
-        // It hears that it is excluded and comes back, at the same address and in the same memory, later each time.
+        // It is notified of its exclusion and comes back, at the same address and in the same memory, later each time.
         let is_back = |cell: &Cell| cell.cell_view(0).is_some_and(|(_, members)| members.len() == 3);
         assert!(cell.run_until(40 * SECOND, is_back), "round {round}");
         cell.run_until(SECOND, |cell| cell.cell_view(2) == cell.cell_view(0));

@@ -9,13 +9,13 @@ use phalanx_trace::Event;
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
 
-/// Uniform messages that a process sent.
+/// Number of uniform messages that a process sent.
 fn sent_uniform(cell: &Cell, slot: usize) -> usize {
     let records = cell.traces(slot).iter().flat_map(|trace| &trace.records);
     records.filter(|record| matches!(record.event, Event::Send { uniform: true, .. })).count()
 }
 
-/// Uniform messages wait from when no quorum is heard until one is, and what is sent behind them waits as well.
+/// Uniform messages wait while no quorum is heard, and so do the messages behind them.
 #[test]
 fn nothing_uniform_is_sent_outside_the_primary() {
     let mut cell = Cell::settled(5, 60);
@@ -24,7 +24,7 @@ fn nothing_uniform_is_sent_outside_the_primary() {
     }
     cell.settle();
     let before = sent_uniform(&cell, 3);
-    // Nobody has a quorum, so nobody is left out.
+    // No side has a quorum, so no member is excluded.
     cell.cut_off(&[3, 4]);
     cell.cut_off(&[2]);
     assert!(cell.run_until(3 * SECOND, |cell| !cell.is_primary(3) && !cell.is_primary(4)));

@@ -1,4 +1,5 @@
-//! Packets of a member's stream that make no sense to some of its readers (`docs/fail-stop.md`): who has to go.
+//! Packets of a member's stream that make no sense to some of its readers (`docs/fail-stop.md`): which member is
+//! excluded.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use phalanx_trace::{Event, LeaveReason};
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
 
-/// Why a process lost a group, each time that it did.
+/// The reasons for which a process lost a group.
 fn lost(cell: &Cell, slot: usize) -> Vec<LeaveReason> {
     let records = cell.traces(slot).iter().flat_map(|trace| &trace.records);
     let why = records.filter_map(|record| match record.event {
@@ -20,12 +21,12 @@ fn lost(cell: &Cell, slot: usize) -> Vec<LeaveReason> {
     why.collect()
 }
 
-/// Each of them multicasts some, the sender of nonsense first.
+/// Each of these multicasts some messages, the sender of nonsense first.
 fn talk(cell: &mut Cell, slots: &[usize]) {
     for round in 0..4 {
         for &slot in slots {
             let order = [Order::Total, Order::Causal, Order::Fifo][round % 3];
-            // Refused by who is out of the group for the moment.
+            // Refused by a process that is out of the group for the moment.
             let _ = cell.multicast(slot, "a", order, round == 1, 40);
         }
         cell.run_for(20 * MS);
@@ -68,8 +69,8 @@ fn a_sender_that_most_cannot_read_goes_and_comes_back_as_another() {
     cell.finish_clean();
 }
 
-/// Only one of them has the packet. The others fetch it for the cut, and find that they cannot read it either: nobody but its
-/// sender goes.
+/// Only one of them has the packet. The others fetch it for the cut, and find that they cannot read it either: only its
+/// sender is excluded.
 #[test]
 fn what_is_found_in_a_packet_that_was_fetched_counts() {
     let mut cell = Cell::settled(5, 51);
@@ -95,7 +96,7 @@ fn half_against_half_stops_the_group_and_the_cell_goes_on() {
         assert_eq!((lost(&cell, slot).as_slice(), members(&cell, slot)), (&[LeaveReason::Stopped][..], 0), "p{slot}");
     }
     assert_eq!(cell.cell_view(0).expect("in a view").0, view);
-    // Whoever wants it founds it again, and it is another one.
+    // A process that wants the group founds it again, as another one.
     (0..4).for_each(|slot| cell.join(slot, "a"));
     cell.settle();
     talk(&mut cell, &[0, 1, 2, 3]);
@@ -104,7 +105,7 @@ fn half_against_half_stops_the_group_and_the_cell_goes_on() {
     cell.finish_clean();
 }
 
-/// Who is gone has no vote: half against half, the longer prefix counts, and nobody stops.
+/// A process that is gone has no vote. With half against half, the longer prefix counts, and no member stops.
 #[test]
 fn half_against_half_without_the_sender_goes_on() {
     let mut cell = Cell::settled(5, 53);
@@ -120,7 +121,7 @@ fn half_against_half_without_the_sender_goes_on() {
     cell.finish_clean();
 }
 
-/// In a cell of two nobody can know which of them is at fault.
+/// In a cell of two no process can know which of them is at fault.
 #[test]
 fn of_two_the_group_stops() {
     let mut cell = Cell::settled(2, 54);
@@ -131,7 +132,8 @@ fn of_two_the_group_stops() {
     cell.finish_clean();
 }
 
-/// A group that stopped is joined again by who asks for it, and by nobody that comes back as a new incarnation.
+/// A group that stopped is joined again by a process that asks for it, and by none that comes back as a new
+/// incarnation.
 #[test]
 fn who_comes_back_does_not_join_a_group_that_stopped() {
     let mut cell = Cell::settled(4, 55);
@@ -150,8 +152,8 @@ fn who_comes_back_does_not_join_a_group_that_stopped() {
     cell.finish_clean();
 }
 
-/// Its application takes nothing for a while, and asks for the group before it is told that the one of that name stopped: what it
-/// is told then is about the old one, and it stays in the new one, as another incarnation too.
+/// Its application takes nothing for a while, and asks for the group before it is notified that the group of that name
+/// stopped. That notice concerns the old group, and it stays in the new one, as another incarnation too.
 #[test]
 fn who_asks_anew_before_it_is_told_of_the_stop_is_in_the_new_group() {
     let mut cell = Cell::settled(4, 56);
@@ -174,7 +176,8 @@ fn who_asks_anew_before_it_is_told_of_the_stop_is_in_the_new_group() {
     cell.finish_clean();
 }
 
-/// The sender leaves the cell only where the others are a quorum: here one of them dies before, and the two that are left need it.
+/// The sender is excluded from the cell only if the others are a quorum. Here one of them dies before, and the two that
+/// are left need it.
 #[test]
 fn a_sender_of_nonsense_stays_while_the_others_are_no_quorum() {
     let mut cell = Cell::settled(4, 53);
@@ -190,7 +193,8 @@ fn a_sender_of_nonsense_stays_while_the_others_are_no_quorum() {
     cell.finish_clean();
 }
 
-/// Those that join while it stays learn of it with the directory: those that saw it happen may be gone when it can be left out.
+/// Processes that join while it stays learn of it with the directory, because those that saw it happen may be gone when
+/// it can be excluded.
 #[test]
 fn who_joins_beside_a_sender_of_nonsense_knows_of_it() {
     let mut cell = Cell::settled(3, 54);

@@ -1,5 +1,5 @@
-//! Registers, locks and the bank: that the applications use them, that what they were told is judged, and that it can
-//! be handed to other checkers.
+//! Registers, locks and the bank: applications use them, their answers are evaluated, and histories are available for
+//! other checkers.
 
 use std::collections::{BTreeMap, BTreeSet};
 

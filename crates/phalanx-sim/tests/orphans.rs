@@ -1,5 +1,5 @@
-//! Groups all of whose members are cut off from the cell or stopped, though none of them crashes; and the last member with a group's
-//! state that leaves (`docs/orphans.md`).
+//! Groups all of whose members are cut off from the cell or stopped, though none of them crashes; and leaves of the
+//! last member with a group's state (`docs/orphans.md`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,10 +13,10 @@ use phalanx_trace::Event;
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
 
-/// The group "two" is the second that is made.
+/// The number of the group "two", which is the second that is founded.
 const TWO: u32 = 2;
 
-/// What the lives of a process were told, each event as its record.
+/// Events of this kind in the incarnations of a process, each as its record.
 fn told(cell: &Cell, slot: usize, which: impl Fn(&Event) -> bool) -> usize {
     let records = cell.traces(slot).iter().flat_map(|trace| &trace.records);
     records.filter(|record| which(&record.event)).count()
@@ -52,7 +52,7 @@ fn waits_for(cell: &Cell, slot: usize) -> Vec<String> {
     cell.orphans(slot).into_iter().find(|(name, _)| name == "two").map(|(_, who)| who).unwrap_or_default()
 }
 
-/// The first three reach the process again, and it them.
+/// Mends the links between the first three and the process.
 fn reach(cell: &mut Cell, slot: usize) {
     for other in 0..3 {
         cell.mend(other, slot);
@@ -60,8 +60,8 @@ fn reach(cell: &mut Cell, slot: usize) {
     }
 }
 
-/// Both members are cut off for longer than silence is borne, and somebody else asks for the group meanwhile: it waits, and gets the
-/// state when they are back.
+/// Both members are cut off for longer than `suspect_after`, and another process asks for the group meanwhile. It
+/// waits, and gets the state when they are back.
 #[test]
 fn a_group_that_is_cut_off_as_a_whole_waits_and_goes_on() {
     for seed in 0..10 {
@@ -79,7 +79,7 @@ fn a_group_that_is_cut_off_as_a_whole_waits_and_goes_on() {
     }
 }
 
-/// The same, of members that are stopped as a whole: they learn only afterwards that they were away.
+/// The same with members that are stopped as a whole. They learn only afterwards that they were away.
 #[test]
 fn a_group_that_is_stopped_as_a_whole_goes_on() {
     let mut cell = of_two(20);
@@ -92,7 +92,7 @@ fn a_group_that_is_stopped_as_a_whole_goes_on() {
     cell.finish_clean();
 }
 
-/// One of two is back, and the other stays away: one is enough, after a moment.
+/// One of two is back, and the other stays away. One is enough, after a moment.
 #[test]
 fn one_holder_that_is_back_brings_the_group_back() {
     let mut cell = of_two(21);
@@ -113,7 +113,8 @@ fn one_holder_that_is_back_brings_the_group_back() {
     cell.finish_clean();
 }
 
-/// Of two holders one sent plain messages that the other did not get: it has more, and is the donor though it is back last.
+/// Of two holders one sent plain messages that the other did not receive. It has more, and is the donor though it is
+/// back last.
 #[test]
 fn the_holder_with_most_is_the_donor() {
     let mut cell = of_two(22);
@@ -123,7 +124,7 @@ fn the_holder_with_most_is_the_donor() {
     cell.cut_off(&[3]);
     cell.cut_off(&[4]);
     assert!(cell.run_until(5 * SECOND, |cell| waits_for(cell, 0).len() == 2));
-    // The others hear both again; between the two nothing passes from the one to the other.
+    // The others hear both again; between the two nothing passes from one to the other.
     reach(&mut cell, 3);
     reach(&mut cell, 4);
     assert!(cell.run_until(5 * SECOND, |cell| kept(cell, 3) + kept(cell, 4) > 0));
@@ -133,8 +134,8 @@ fn the_holder_with_most_is_the_donor() {
     cell.finish_clean();
 }
 
-/// One of two delivered a uniform message, and the other has it and does not know that it is stable: the other is back alone, and
-/// brings the group back with the message.
+/// One of two delivered a uniform message, and the other has it and does not know that it is stable. Only the other is
+/// back, and restores the group with the message.
 #[test]
 fn the_donor_delivers_what_it_holds() {
     let mut cell = of_two(25);
@@ -155,8 +156,8 @@ fn the_donor_delivers_what_it_holds() {
     cell.finish_clean();
 }
 
-/// A member that is left out sent a last message, which reaches one of the others after it has reported what it holds: where the view
-/// ended is known to those that decided, and who is back to the view after it goes no farther.
+/// A member that is excluded sent a last message, which reaches one of the others after that one has reported its
+/// messages. The processes that decided know where the view ended. A process that returns goes no farther than that.
 #[test]
 fn who_knows_only_the_view_before_goes_to_its_cut() {
     let mut cell = with_two(7, 26);
@@ -169,7 +170,7 @@ fn who_knows_only_the_view_before_goes_to_its_cut() {
     cell.lose_if(move |packet| of_the_last(packet) && !(packet.to == 4 && late.load(Ordering::Relaxed)));
     cell.multicast(2, "two", Order::Fifo, false, 40).expect("it is accepted");
     cell.run_for(MS);
-    // The sender reaches the last alone, and is left out.
+    // The sender reaches only the last member, and is excluded.
     for other in [0, 1, 3, 5, 6] {
         cell.cut(2, other);
         cell.cut(other, 2);
@@ -197,7 +198,7 @@ fn who_knows_only_the_view_before_goes_to_its_cut() {
     cell.finish_clean();
 }
 
-/// Both holders are killed and started again: their places are taken by processes that know nothing, and the group is over.
+/// Both holders are killed and restarted. Processes without the state take their places, and the group is over.
 #[test]
 fn holders_that_are_started_again_are_waited_for_no_more() {
     let mut cell = of_two(23);
@@ -216,7 +217,7 @@ fn holders_that_are_started_again_are_waited_for_no_more() {
     cell.finish_clean();
 }
 
-/// The holders never come back: an operator decides, and only about groups that wait.
+/// The holders never come back. An operator decides, and only about groups that wait.
 #[test]
 fn an_operator_gives_a_group_up() {
     let mut cell = of_two(24);
@@ -234,8 +235,8 @@ fn an_operator_gives_a_group_up() {
     cell.finish_clean();
 }
 
-/// Both members are cut off at any moment of a view change that takes one more in: those that installed the new view, and those that
-/// know only of the one before, come back to it.
+/// Both members are cut off at any moment of a view change that admits one more. Those that installed the new view, and
+/// those that know only the one before, come back to it.
 #[test]
 fn a_group_cut_off_inside_a_view_change_comes_back() {
     let mut revived = 0;
@@ -255,7 +256,7 @@ fn a_group_cut_off_inside_a_view_change_comes_back() {
     assert_eq!(revived, 40);
 }
 
-/// The donor leaves while a joiner takes its state: it stays until that is done.
+/// The donor leaves while a joiner takes its state. It stays until the transfer is done.
 #[test]
 fn the_last_with_the_state_leaves_when_it_has_given_it() {
     for step in 0..20 {
@@ -275,8 +276,8 @@ fn the_last_with_the_state_leaves_when_it_has_given_it() {
     }
 }
 
-/// Two leave while a third is silent for a moment: the silent one is not left with nobody, and no view is decided in which those that
-/// stay are no quorum of the others.
+/// Two leave while a third is silent for a moment. The silent one is not left alone, and no view is decided in which
+/// the remaining members are no quorum of the others.
 #[test]
 fn leavers_do_not_decide_for_the_silent() {
     let mut cell = Cell::settled(3, 40);
@@ -284,7 +285,7 @@ fn leavers_do_not_decide_for_the_silent() {
     cell.leave(0);
     cell.leave(1);
     cell.run_for(2 * SECOND);
-    // It is left out first, by a decree of its own, which is no view of nobody.
+    // It is excluded first, by a decree of its own, and not by a view of nobody.
     let of_two = |event: &Event| matches!(event, Event::CellView { members, .. } if members.len() == 2);
     assert!(told(&cell, 0, of_two) > 0 && !cell.is_primary(2));
     cell.heal();
@@ -292,7 +293,7 @@ fn leavers_do_not_decide_for_the_silent() {
     assert_eq!(cell.exclusions(2), 0);
 }
 
-/// Who leaves goes as soon as those that stay know of it.
+/// A leaver goes as soon as the remaining members know of its leave.
 #[test]
 fn a_leave_takes_no_longer_than_its_view() {
     let mut cell = Cell::settled(5, 41);
@@ -302,8 +303,8 @@ fn a_leave_takes_no_longer_than_its_view() {
     cell.finish_clean();
 }
 
-/// The first of two leaves, which it can decide alone, and the other one, no quorum by itself, does not hear the decision: who left
-/// stays until it does.
+/// The first of two leaves, which it can decide alone. The other one, no quorum by itself, does not hear the decision.
+/// The leaver stays until it does.
 #[test]
 fn a_leaver_stays_until_the_others_have_the_decision() {
     let mut cell = Cell::settled(2, 42);
@@ -322,8 +323,8 @@ fn a_leaver_stays_until_the_others_have_the_decision() {
     cell.finish_clean();
 }
 
-/// One of two leaves while the other is cut off, and has sent what the other did not get: it stays until the other is out, which
-/// then brings nothing back.
+/// One of two leaves while the other is cut off, and has sent messages that the other did not receive. It stays until
+/// the other is out, which then restores nothing.
 #[test]
 fn a_leaver_goes_after_those_that_are_cut_off() {
     let mut alone = 0;

@@ -1,4 +1,4 @@
-//! Space-time diagrams: well-formed, with what proves a violation in them, and the same each time.
+//! Space-time diagrams: well-formed, with the proofs of a violation in them, and the same each time.
 
 use phalanx_check::{Options, check};
 use phalanx_sim::svg::{Diagram, Mark, memory_label};
@@ -8,7 +8,7 @@ use roxmltree::Document;
 
 const MS: u64 = 1_000_000;
 
-/// Three go on together, and only the first delivered the last word of one that died: S3.
+/// Three go on together, and only the first delivered the last message of one that died: a violation of S3.
 fn broken_run() -> Vec<Trace> {
     let names = ["a", "b<&>\"c\"", "c", "d"];
     let members: Vec<(u64, String)> = (1..=4).zip(names).map(|(who, name)| (who, name.to_owned())).collect();
@@ -55,14 +55,14 @@ fn picture_of(traces: &[Trace]) -> String {
     Diagram::new("A run & its <end>", traces).with_report(&report, &labels).with_marks([mark]).to_svg()
 }
 
-/// Leaves a picture where a person finds it: `target/tmp`.
+/// Keeps a picture for people, in `target/tmp`.
 fn keep(name: &str, svg: &str) {
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&file, svg).unwrap_or_else(|error| panic!("cannot write {}: {error}", file.display()));
 }
 
 fn texts<'a>(document: &'a Document<'_>) -> Vec<&'a str> {
-    // A text may begin with a hint, which is an element of its own.
+    // A text may begin with a title, which is an element of its own.
     let elements = document.descendants().filter(|node| node.has_tag_name("text"));
     elements.filter_map(|node| node.last_child()).filter_map(|node| node.text()).collect()
 }
@@ -77,11 +77,11 @@ fn what_proves_a_violation_is_in_the_picture() {
     assert!(texts.contains(&"S3 is broken"));
     assert!(texts.iter().any(|text| text.contains("deliver group 7 view 1")), "the record itself: {texts:?}");
     let with_class = |class: &str| document.descendants().filter(|node| node.attribute("class") == Some(class)).count();
-    // Rings at the records that lie inside of the window, the one of the legend besides; and the message in red.
+    // Rings at the records inside the window, and one in the legend; and the message in red.
     let numbers = texts.iter().filter(|text| text.parse::<u32>().is_ok()).count();
     assert!(with_class("ring") >= 3 && numbers >= 4, "{} rings, {numbers} numbers", with_class("ring"));
     assert!(with_class("proofarrow") >= 1);
-    // Names that are no XML stand there as they are.
+    // Names that are no XML are shown unchanged.
     assert!(texts.contains(&"b<&>\"c\""));
     assert!(texts.iter().any(|text| text.starts_with("led<ger.")));
     assert!(texts.iter().any(|text| text.contains("<both>")));

@@ -1,4 +1,4 @@
-//! Ten stories in which a view change, an order or a founding could go wrong, each told at every step it has.
+//! Ten stories in which a view change, an order or a founding could go wrong, each tested at every step it has.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use phalanx_sim::{Cell, WorldSettings};
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
 
-/// Everybody in group "a" sends one message of each order, every second one uniform.
+/// Each of these slots in group "a" sends one message of each order, every second one uniform.
 fn chatter(cell: &mut Cell, slots: &[usize]) {
     for (i, order) in [Order::Fifo, Order::Total, Order::Causal, Order::Total].into_iter().enumerate() {
         for slot in slots {
-            // Refused while a view change holds sending back: then there is just less to say.
+            // Refused while a view change blocks sends; there is then just less traffic.
             let _ = cell.multicast(*slot, "a", order, i % 2 == 0, 200);
         }
     }
@@ -23,13 +23,13 @@ fn chatter(cell: &mut Cell, slots: &[usize]) {
 fn nothing_is_acknowledged_after_the_report() {
     for seed in 0..8 {
         let mut cell = Cell::settled(4, seed);
-        // Process 3 is heard by all but the coordinator, and its multicast reaches nobody at first.
+        // All but the coordinator hear process 3, and its multicast reaches no process at first.
         cell.lose_if(|packet| packet.from == 3 && packet.kind == Kind::Multicast);
         cell.multicast(3, "a", Order::Total, true, 300).expect("in the group");
         cell.cut(3, 0);
         cell.cut(0, 3);
         assert!(cell.run_until(5 * SECOND, |cell| cell.activity(1).flushing && cell.activity(2).flushing));
-        // Now the retransmissions come through, after the reports.
+        // Now the retransmissions arrive, after the reports.
         cell.lose_if(|_| false);
         cell.run_for(3 * SECOND);
         cell.finish_clean();
@@ -144,7 +144,7 @@ fn a_deaf_member_goes_and_the_others_stay() {
     }
 }
 
-/// Members in one group, whose token passes after so few abcasts.
+/// Members in one group, whose token passes after `token_tally` abcasts.
 fn token_cell(members: usize, seed: u64, token_tally: u64) -> Cell {
     let settings = WorldSettings { token_tally, ..WorldSettings::quiet(members) };
     let mut cell = Cell::new(settings, seed);
@@ -161,8 +161,8 @@ fn the_token_holder_dies_between_delivery_and_announcement() {
     let mut passed = 0;
     for sends in 0..40 {
         let mut cell = token_cell(5, 7, 16).titled(format!("{sends} sends"));
-        // One sends most, so that the token comes to it; the others' abcasts wait for announcements. Then another does,
-        // and the holder dies before it passes the token on, while it does, or after it.
+        // One sends most, so that the token passes to it; the others' abcasts wait for announcements. Then another
+        // does, and the holder dies before it passes the token on, while it does, or after it.
         let mut went_on = false;
         for (round, busy) in [3, 3, 3, 3, 3, 4, 4, 4, 4].into_iter().enumerate() {
             for slot in 0..5 {
@@ -190,7 +190,7 @@ fn one_link_loses_what_is_said_while_the_token_goes_to_and_fro() {
     let mut cell = token_cell(3, 10, 4);
     let (_, ranks) = cell.cell_view(0).expect("in a view");
     let [one, other, late] = ranks[..] else { panic!("three members") };
-    // What one says is late at the third member, by a third of a second; what the other says is not.
+    // Packets of one holder reach the third member a third of a second late; those of the other do not.
     cell.cut(one, late);
     for round in 0..300 {
         for _ in 0..8 {
@@ -329,14 +329,15 @@ fn leftovers_keep_their_causes() {
         let mut cell = Cell::settled(6, 12).titled(format!("the token holder dies: {holder_dies}"));
         let (_, ranks) = cell.cell_view(0).expect("in a view");
         let [holder, second, third, fourth, sayer, heard] = ranks[..] else { panic!("six members") };
-        // Nothing is ordered any more, and what one of them says reaches one other only.
+        // Nothing is ordered any more, and packets of one of them reach only one other.
         cell.lose_if(move |packet| {
             packet.kind == Kind::Multicast && (packet.from == holder || packet.from == sayer && packet.to != heard)
         });
         cell.multicast(fourth, "a", Order::Causal, false, 200).expect("in the group");
         cell.multicast(sayer, "a", Order::Causal, false, 200).expect("in the group");
         cell.run_for(2 * MS);
-        // These depend on what was said; the last one on something that will be lost with those who know it.
+        // These depend on the earlier messages; the last one depends on something that will be lost with the processes
+        // that have it.
         for slot in [second, third, fourth, heard] {
             cell.multicast(slot, "a", Order::Total, slot == third, 200).expect("in the group");
             cell.run_for(MS);
@@ -345,7 +346,7 @@ fn leftovers_keep_their_causes() {
         cell.crash(if holder_dies { holder } else { heard });
         cell.run_for(4 * SECOND);
         for slot in [second, third, fourth] {
-            // Ordered or left over, they are delivered: all but what lost its cause, if that is gone.
+            // Ordered or left over, they are delivered, except the one whose cause is lost.
             assert!(cell.delivered(slot) >= 4, "{} at {slot}", cell.delivered(slot));
         }
         cell.finish_clean();

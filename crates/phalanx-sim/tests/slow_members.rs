@@ -1,4 +1,4 @@
-//! What becomes of members that stay behind, where the policy is to go on without them.
+//! Members that are too slow, in cells whose policy is to expel them.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use phalanx_trace::{Event, LeaveReason};
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
 
-/// A cell of small windows, all in group "a", that bears a slow member for `expel_after`.
+/// A cell with small windows, all in group "a", that tolerates a slow member for `expel_after`.
 fn cell(members: usize, seed: u64, expel_after: Option<Duration>) -> Cell {
     let settings = WorldSettings { window_bytes: 64 << 10, expel_after, ..WorldSettings::quiet(members) };
     let mut cell = Cell::new(settings, seed);
@@ -21,7 +21,7 @@ fn cell(members: usize, seed: u64, expel_after: Option<Duration>) -> Cell {
     cell
 }
 
-/// `sender` multicasts as much as is taken, again and again for `time`. How many messages were.
+/// `sender` multicasts as much as is accepted, again and again for `time`. Returns the number of messages accepted.
 fn flood(cell: &mut Cell, sender: usize, order: Order, time: Duration) -> u64 {
     let (until, mut accepted) = (cell.now() + time, 0);
     while cell.now() < until {
@@ -33,12 +33,12 @@ fn flood(cell: &mut Cell, sender: usize, order: Order, time: Duration) -> u64 {
     accepted
 }
 
-/// Until `sender` gets nothing out any more.
+/// Multicasts until `sender` has no credit left.
 fn block(cell: &mut Cell, sender: usize, order: Order) {
     assert!((0..50).any(|_| flood(cell, sender, order, 100 * MS) == 0), "nobody holds {sender} back");
 }
 
-/// Whom the cell views at `slot` left out in its last life, and why.
+/// Members that the cell views at `slot` excluded in its last incarnation, and the reasons.
 fn left(cell: &Cell, slot: usize) -> Vec<(u64, LeaveReason)> {
     let records = cell.traces(slot).last().map_or(&[][..], |trace| &trace.records);
     let left = records.iter().filter_map(|record| match &record.event {
@@ -64,7 +64,7 @@ fn who_takes_nothing_is_expelled_and_the_others_go_on() {
     for slot in [0, 1, 3] {
         assert_eq!(left(&cell, slot), [(slow, LeaveReason::TooSlow)], "at {slot}");
     }
-    // Until its application has learnt of it, it does not come back: nobody waits for it a second time.
+    // It does not come back before its application has learnt of it, so no member waits for it a second time.
     let (view, _) = cell.cell_view(0).expect("a member");
     assert!(flood(&mut cell, 0, Order::Total, 10 * SECOND) > 0);
     assert_eq!(cell.cell_view(0).map(|(view, _)| view), Some(view), "a view for nothing");
@@ -119,7 +119,7 @@ fn a_sender_that_was_stopped_itself_does_not_count_that_time() {
 
 #[test]
 fn who_orders_for_the_others_and_takes_nothing_is_expelled() {
-    // It is the oldest, so another one decides.
+    // It is the oldest, so another member coordinates.
     for (seed, sender) in [(5, 1), (6, 4)] {
         let mut cell = cell(5, seed, Some(2 * SECOND));
         let slow = cell.incarnation(0).expect("it runs").0;
@@ -175,7 +175,7 @@ fn in_a_large_cell_the_coordinator_learns_of_it() {
         cell.settle();
         cell.set_takes(slow, false);
         block(&mut cell, sender, Order::Fifo);
-        // Whoever complains could start the ballot itself, but waits for each member of a lower rank in turn.
+        // The member that reports it could start the ballot itself, but waits for each member of a lower rank in turn.
         let others_went_on = |cell: &Cell| (0..9).filter(|slot| *slot != slow).all(|slot| members(cell, slot) == 8);
         assert!(cell.run_until(3 * SECOND, others_went_on), "the coordinator did not learn that {slow} is slow");
         assert!(flood(&mut cell, sender, Order::Fifo, 6 * SECOND) > 0, "{sender} goes on");

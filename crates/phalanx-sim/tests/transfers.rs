@@ -1,4 +1,4 @@
-//! Joiners and donors of a state that come no farther.
+//! Joiners and donors whose state transfer stalls.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use phalanx_sim::{Cell, Workload, WorldSettings};
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
 
-/// A cell of which all but the last are in the group "two", of a state of so many bytes, and whose applications do nothing by
-/// themselves.
+/// A cell of which all but the last process are in the group "two", with a state of `state_bytes`. The applications do
+/// nothing by themselves.
 fn cell(members: usize, state_bytes: u64, settings: WorldSettings, seed: u64) -> Cell {
     let quiet = Workload { gap_ns: 1_000_000_000_000, second_group_ppm: 0, reply_ppm: 0, ..Workload::USUAL };
     let workload = Some(Workload { state_bytes, ..quiet });
@@ -31,12 +31,12 @@ fn is_in(cell: &Cell, slot: usize, group: &str) -> bool {
     cell.group_view(slot, group).is_some()
 }
 
-/// Long packets, in clear: what a story of many megabytes costs is what its packets cost.
+/// Long packets without a seal: the cost of a story of many megabytes is that of its packets.
 fn large(members: usize) -> WorldSettings {
     WorldSettings { sealed: false, packet_bytes: 60_000, check_every: 100, ..WorldSettings::quiet(members) }
 }
 
-/// `sender` multicasts so many bytes in a second, for `time`. How many bytes it got rid of in the second it got rid of least.
+/// `sender` multicasts this many bytes per second, for `time`. Returns the bytes accepted in its worst second.
 fn load(cell: &mut Cell, sender: usize, bytes_per_second: usize, time: Duration) -> usize {
     let len = 50_000;
     let mut least = usize::MAX;
@@ -53,14 +53,15 @@ fn load(cell: &mut Cell, sender: usize, bytes_per_second: usize, time: Duration)
     least
 }
 
-/// How often a donor gave up a joiner because the group had outrun it. The rest of the story must be clean.
+/// Number of joiners that a donor gave up because the group had outrun them. The rest of the story must be clean.
 fn outrun(cell: Cell) -> u64 {
     let result = cell.finish();
     assert!(result.violations.is_empty(), "{}", result.story.unwrap_or_default());
     result.counters.core.get("transfers_outrun").copied().unwrap_or(0)
 }
 
-/// A joiner's application takes nothing of the state: what is delivered meanwhile is kept for it up to a bound, and then not.
+/// A joiner's application takes nothing of the state. Deliveries meanwhile are kept for it up to a bound, and then no
+/// longer.
 #[test]
 fn senders_do_not_wait_for_a_joiner_that_hangs() {
     let mut cell = cell(4, 40 << 20, large(4), 1);
@@ -73,7 +74,7 @@ fn senders_do_not_wait_for_a_joiner_that_hangs() {
     assert_eq!(outrun(cell), 1, "it is not given more before it has taken what it was given");
 }
 
-/// More than the bound is delivered while a long state is on its way, but less than of the state: the joiner catches up.
+/// More than the bound is delivered while a long state is under way, but less than the state. The joiner catches up.
 #[test]
 fn a_joiner_that_takes_the_state_faster_than_the_group_delivers_comes_in() {
     let mut cell = cell(3, 100 << 20, WorldSettings { egress: Some(20_000), ..large(3) }, 2);
@@ -94,7 +95,7 @@ fn donor(cell: &mut Cell, joiner: usize) -> usize {
     giving(cell).expect("one of them gives")
 }
 
-/// What a donor sends on its data channel is lost from some chunk on; it is heard all the same.
+/// A donor's packets on its data channel are lost from some chunk on; it is heard all the same.
 #[test]
 fn a_joiner_asks_another_when_no_more_comes_from_its_donor() {
     for seed in 1..6 {
@@ -116,7 +117,7 @@ fn a_joiner_asks_another_when_no_more_comes_from_its_donor() {
     }
 }
 
-/// A donor's application hangs, so that the donor does not come to the view that ends its record.
+/// A donor's application hangs, so the donor does not reach the view that ends its record.
 #[test]
 fn a_joiner_asks_another_when_its_donors_application_hangs() {
     for seed in 1..6 {

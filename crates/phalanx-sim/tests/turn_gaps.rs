@@ -1,15 +1,17 @@
-//! Members that turn seldom, as an application that turns its process itself may, and declare that (`timing.turn_gap_max`).
+//! Members that poll seldom, as an application that polls its process itself may, and declare that
+//! (`timing.turn_gap_max`).
 
 use std::time::Duration;
 
 use phalanx_sim::{Cell, WorldSettings};
 
 const SUSPECT_AFTER: Duration = Duration::from_millis(300);
-/// The turns of the late member are so far apart, and it declares more.
+/// Time between two polls of the late member. It declares more.
 const TURNS_EVERY: Duration = Duration::from_millis(500);
 const DECLARED: Duration = Duration::from_millis(600);
 
-/// Processes of which one is always late, declared or not. Silence is borne for less than its turns are apart.
+/// Starts processes of which one is always late, declared or not. `suspect_after` is shorter than the time between its
+/// polls.
 fn started(members: usize, late: usize, declares: bool) -> Cell {
     let turn_ns = u64::try_from(TURNS_EVERY.as_nanos()).expect("small");
     let settings = WorldSettings {
@@ -23,7 +25,7 @@ fn started(members: usize, late: usize, declares: bool) -> Cell {
     cell
 }
 
-/// Whether all of these are in a view of so many members.
+/// Whether all of these are in a view of this many members.
 fn are_together(cell: &Cell, members: usize) -> bool {
     (0..members).all(|slot| cell.cell_view(slot).is_some_and(|(_, view)| view.len() == members))
 }
@@ -41,12 +43,12 @@ fn a_member_that_declared_how_seldom_it_turns_is_not_left_out() {
     cell.run_for(Duration::from_secs(60));
     assert_eq!(cell.cell_view(0).map(|(view, _)| view), view);
     assert!((0..4).all(|slot| cell.exclusions(slot) == 0));
-    // It takes part in views: they wait for its turns.
+    // It takes part in views, and they wait for its polls.
     let (view, _) = cell.cell_view(0).expect("it is in one");
     cell.crash(2);
     assert!(cell.run_until(Duration::from_secs(5), |cell| are_in(cell, &[0, 1, 3], view + 1)));
     assert_eq!(cell.exclusions(3), 0);
-    // Its own death is found too: after what it declared beside the patience with others.
+    // Its own death is detected too, after the declared time in addition to the usual one.
     let died = cell.now();
     cell.crash(3);
     assert!(cell.run_until(Duration::from_secs(5), |cell| are_in(cell, &[0, 1], view + 2)));
@@ -54,7 +56,7 @@ fn a_member_that_declared_how_seldom_it_turns_is_not_left_out() {
     assert!(took > DECLARED - TURNS_EVERY + SUSPECT_AFTER, "{took:?}");
 }
 
-/// The same without the declaration, as a member that works otherwise than it was configured.
+/// The same without the declaration, as a member whose configuration is wrong.
 #[test]
 fn a_member_that_turns_seldom_and_does_not_say_so_is_left_out() {
     let mut cell = started(4, 3, false);
@@ -62,7 +64,8 @@ fn a_member_that_turns_seldom_and_does_not_say_so_is_left_out() {
     assert!(cell.exclusions(3) > 0);
 }
 
-/// Two members, and the late one is the quorum: it finds the other's death itself, though all of its turns are late by others' measure.
+/// Of two members the late one is the quorum. It detects the other's death itself, though all of its polls are late by
+/// others' measure.
 #[test]
 fn a_member_that_turns_seldom_finds_who_died() {
     let mut cell = started(2, 0, true);
@@ -71,7 +74,7 @@ fn a_member_that_turns_seldom_finds_who_died() {
     assert_eq!(cell.exclusions(1), 0);
     let (view, _) = cell.cell_view(0).expect("it is in one");
     cell.crash(1);
-    // Silence is borne twice as long where heartbeats come irregularly; two turns see it, and two more decide.
+    // `suspect_after` doubles where heartbeats come irregularly. Two polls see the silence, and two more decide.
     let bound = SUSPECT_AFTER * 2 + TURNS_EVERY * 4;
     assert!(cell.run_until(bound, |cell| are_in(cell, &[0], view + 1)), "not within {bound:?}");
 }

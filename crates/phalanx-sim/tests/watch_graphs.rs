@@ -1,4 +1,4 @@
-//! Cells in which each member is watched by some of the others alone, and paths of which one socket, or one kind of packets, does not
+//! Cells in which only some members watch each one, and paths of which one socket, or one kind of packets, does not
 //! work. The members on no faulty path go on after a bounded time, as they do where everybody watches everybody.
 
 use std::time::Duration;
@@ -8,14 +8,15 @@ use phalanx_core::{Order, TrafficClass};
 use phalanx_sim::{Cell, Packet, SUSPECT_AFTER, WorldSettings};
 use phalanx_trace::LeaveReason;
 
-/// The others have a view without the faulty member after this many times `suspect_after`.
+/// Bound, in multiples of `suspect_after`, until the others have a view without the faulty member.
 const BOUND: u32 = 12;
 
 fn bound() -> Duration {
     SUSPECT_AFTER * BOUND
 }
 
-/// A cell of so many members, each with so many watchers, that loses what `is_lost` says, given the slots by rank.
+/// A cell of this many members, each with this many watchers. It loses the packets for which `is_lost` returns true,
+/// given the slots by rank.
 fn broken(
     members: usize,
     watchers: usize,
@@ -34,7 +35,7 @@ fn broken(
     (cell, ranks)
 }
 
-/// All members multicast until those of these ranks are alone, or the time is over. Whether they are.
+/// All members multicast until those of these ranks are alone, or the time is over. Returns whether they are.
 fn are_alone(cell: &mut Cell, ranks: &[usize], sends: bool, is_out: impl Fn(usize) -> bool) -> bool {
     let mut stay: Vec<usize> = (0..ranks.len()).filter(|rank| !is_out(*rank)).map(|rank| ranks[rank]).collect();
     stay.sort_unstable();
@@ -56,7 +57,7 @@ fn mend(mut cell: Cell) {
     cell.finish_clean();
 }
 
-/// Its data socket does not work, both ways or one; the cell has nothing to send, or much.
+/// Its data socket does not work, both ways or one way; the cell has nothing to send, or much.
 #[test]
 fn watched_by_some_a_member_without_a_data_socket_is_left_out() {
     for (members, watchers, faulty) in [(5, 2, 0), (5, 2, 4), (7, 4, 2), (20, 16, 11)] {
@@ -89,7 +90,7 @@ fn watched_by_some_a_member_that_loses_long_packets_is_left_out() {
     }
 }
 
-/// One path alone loses data, one way, between neighbours of the watch graph or others. The younger end goes.
+/// Only one path loses data, one way, between neighbours of the watch graph or others. The younger end goes.
 #[test]
 fn watched_by_some_the_younger_end_of_a_path_goes() {
     for (members, watchers, pairs) in [(6, 2, &[(0, 1), (0, 3), (2, 5)][..]), (9, 4, &[(1, 4)]), (20, 6, &[(0, 5)])] {
@@ -107,8 +108,8 @@ fn watched_by_some_the_younger_end_of_a_path_goes() {
     }
 }
 
-/// The coordinator cannot reach one member on its control channel. Each of its ballots is finished by a rival without what it was to bring, and the
-/// next follows: such decrees must not begin the search for the path anew.
+/// The coordinator cannot reach one member on its control channel. A rival finishes each of its ballots without the
+/// change it was to bring, and the next one follows. Such decrees must not restart the search for the path.
 #[test]
 fn decrees_that_change_nothing_hide_no_broken_path() {
     for (members, watchers) in [(7, 2), (9, 4)] {
@@ -123,7 +124,7 @@ fn decrees_that_change_nothing_hide_no_broken_path() {
     }
 }
 
-/// No data passes anywhere, for long: the members are late as a whole, and all of them stay.
+/// No data passes anywhere, for long: all members are late, and all of them stay.
 #[test]
 fn watched_by_some_a_cell_without_any_data_loses_nobody() {
     for (members, watchers) in [(6, 2), (9, 4), (20, 6)] {

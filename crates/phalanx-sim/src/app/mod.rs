@@ -294,7 +294,7 @@ impl Handler for App {
         if self.was_excluded {
             self.kept.extend(left.into_iter().filter(|(_, group)| group.view > 0));
         } else {
-            self.kept.clear(); // its process was started again
+            self.kept.clear(); // its process was restarted
         }
         self.was_excluded = false;
         self.answerable.clear();
@@ -418,7 +418,7 @@ impl Handler for App {
                         self.calls.left(group);
                     }
                     if why == LeaveReason::Stopped && !left.is_over {
-                        self.wanted.remove(&left.name); // to be joined again with the next tick
+                        self.wanted.remove(&left.name); // to be joined again in the next step
                     }
                 }
             }

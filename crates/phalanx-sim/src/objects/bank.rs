@@ -1,13 +1,13 @@
-//! A bank: money moves between accounts, and its sum never changes.
+//! A bank: transfers move money between accounts, and its sum never changes.
 
 use phalanx_trace::Outcome;
 
-/// How many accounts.
+/// Number of accounts.
 pub(crate) const ACCOUNTS: usize = 8;
-/// What each holds at first.
+/// Initial balance of each account.
 const OPENING: u64 = 100;
 
-/// What each account holds.
+/// Balance of each account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bank(pub(crate) [u64; ACCOUNTS]);
 
@@ -27,7 +27,7 @@ impl Bank {
         Outcome::Done
     }
 
-    /// What all accounts hold together.
+    /// Sum of all balances.
     pub(crate) fn sum(&self) -> u64 {
         self.0.iter().fold(0, |sum, held| sum.wrapping_add(*held))
     }

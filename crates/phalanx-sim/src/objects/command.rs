@@ -1,11 +1,12 @@
-//! An operation as it travels.
+//! The encoding of an operation.
 
 use phalanx_trace::Action;
 
-/// Payloads of operations begin with it. Those of other messages begin with the length of their chain, which is short.
+/// First byte of the payload of an operation. Payloads of other messages begin with the length of their chain, which is
+/// small.
 const MARK: u8 = 0xff;
 
-/// A mark, a kind, and four words.
+/// Length of an operation: a mark, a kind, and four words.
 const BYTES: usize = 2 + 4 * 8;
 
 /// One operation of one process.
@@ -14,7 +15,7 @@ pub(crate) struct Command {
     /// Its number at its sender.
     pub(crate) op: u64,
     pub(crate) action: Action,
-    /// With [`Action::Acquire`]: a grant that is void.
+    /// With [`Action::Acquire`]: the token of a grant that is void.
     pub(crate) gone: u64,
 }
 
@@ -36,7 +37,7 @@ impl Command {
         payload
     }
 
-    /// `None`: the payload is no operation.
+    /// Decodes an operation. `None`: the payload is none.
     pub(crate) fn parse(payload: &[u8]) -> Option<Self> {
         let (&[mark, kind], words) = payload.split_first_chunk()?;
         if mark != MARK || payload.len() != BYTES {

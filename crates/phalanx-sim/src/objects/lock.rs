@@ -1,24 +1,26 @@
-//! Locks with fencing tokens. A lock is free, or somebody holds it with the token of its grant.
+//! Locks with fencing tokens. A lock is free, or a process holds it with the token of its grant.
 //!
-//! A holder that leaves the view loses the lock. Views are not part of the state (a joiner that takes it does not see
-//! every view that its donor sees), so whoever wants the lock says in its request which grant it knows to be void.
+//! A holder that leaves the view loses the lock. Views are not part of the state, because a joiner that takes the state
+//! does not see every view that its donor sees. So a request for the lock names the grant that its sender knows to be
+//! void.
 
 use phalanx_trace::Outcome;
 
-/// How many.
+/// Number of locks.
 pub(crate) const LOCKS: usize = 2;
 
-/// Holder and token of each lock; a holder of 0: free.
+/// Holder and token of each lock. A holder of 0 means that it is free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Locks([[u64; 2]; LOCKS]);
 
 impl Locks {
-    /// Who holds a lock, and with which token.
+    /// The holder of a lock, and its token.
     pub(crate) fn holder(&self, lock: usize) -> Option<(u64, u64)> {
         self.0.get(lock).filter(|[holder, _]| *holder != 0).map(|[holder, token]| (*holder, *token))
     }
 
-    /// `gone`: the grant with this token is void, because its holder was in a view and then was not; 0: none is.
+    /// Applies a request. `gone`: the token of a grant that is void, because its holder was in a view and then was not;
+    /// 0: none is.
     pub(super) fn acquire(&mut self, lock: u32, who: u64, token: u64, gone: u64) -> Outcome {
         let index = lock as usize;
         match self.holder(index) {

@@ -1,6 +1,6 @@
-//! What users build on a group: objects that every member holds a copy of and that change by totally ordered, uniform
-//! multicasts only. Each copy is a function of those multicasts in their order, so an answer taken from the copy where
-//! the own multicast is delivered is the answer of the one object that all seem to share.
+//! Replicated objects of a group. Every member holds a copy, and only totally ordered, uniform multicasts change it.
+//! Each copy is a function of those multicasts in their order. So the answer of the copy that delivers a process's own
+//! multicast is the answer of one shared object.
 
 mod bank;
 mod command;
@@ -23,12 +23,12 @@ pub(crate) struct Objects {
     pub(crate) bank: Bank,
 }
 
-/// Words of a copy, as it travels to a joiner.
+/// Words of a copy, as sent to a joiner.
 pub(crate) const WORDS: usize = KEYS + 2 * LOCKS + ACCOUNTS;
 
 impl Objects {
-    /// Takes a delivery, if it is an operation; tells its number at its sender and what came of it.
-    /// `generation`: of the cell instance.
+    /// Applies a delivery, if it is an operation. Returns the operation's number at its sender and its outcome.
+    /// `generation` is that of the cell instance.
     pub(crate) fn apply(&mut self, delivery: &Delivery<'_>, generation: u16) -> Option<(u64, Outcome)> {
         if delivery.order != Order::Total || !delivery.uniform {
             return None;
@@ -68,8 +68,8 @@ impl Objects {
 }
 
 /// The fencing token of a grant. Group numbers, views and positions only grow in a cell instance, and no two messages
-/// share all three; a later instance is of a later generation. It skips numbers of groups and of views; the latter are skipped
-/// in all groups that it took over alike.
+/// share all three. A later instance has a later generation. It skips numbers of groups and of views, and skips the
+/// same view numbers in all groups that it took over.
 fn token(generation: u16, group: u32, view: u64, position: u64) -> u64 {
     let (skipped, group, view) = (group >> 16, group & 0xffff, view & u64::from(u32::MAX));
     debug_assert!(

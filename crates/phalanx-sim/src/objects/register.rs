@@ -2,10 +2,10 @@
 
 use phalanx_trace::{Action, Outcome};
 
-/// How many.
+/// Number of registers.
 pub(crate) const KEYS: usize = 4;
 
-/// What each register holds, 0 at first.
+/// Value of each register, initially 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Registers(pub(crate) [u64; KEYS]);
 

@@ -1,4 +1,4 @@
-//! What a cell costs against its size: packets, bytes, memory and times, measured in one thread on a good network.
+//! The costs of a cell by its size: packets, bytes, memory and times, measured in one thread on a good network.
 
 mod plot;
 
@@ -12,20 +12,20 @@ use crate::world::{Step, World, WorldSettings, coordinates};
 
 pub use plot::svg;
 
-/// What to measure.
+/// Parameters of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct ScaleOptions {
     /// Members of the cell.
     pub members: usize,
-    /// How long the idle cell is watched.
+    /// Time for which the idle cell is measured.
     pub idle: Duration,
     /// The seed of everything drawn.
     pub seed: u64,
-    /// Up to so many members, everybody watches everybody; `None`: as shipped.
+    /// Number of members up to which everybody watches everybody; `None`: as shipped.
     pub watchers: Option<usize>,
 }
 
-/// What some time cost one process.
+/// Packets and bytes of one process in some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Cost {
     /// Packets sent, one for each receiver.
@@ -38,55 +38,55 @@ pub struct Cost {
     pub received_bytes: f64,
 }
 
-/// What one cell cost.
+/// Costs of one cell.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ScaleRow {
     /// Members of the cell.
     pub members: usize,
-    /// Virtual time until all of them were in one view, in batches that double the cell.
+    /// Virtual time until all of them were in one view. The cell doubles with each batch of joiners.
     pub form_ms: f64,
-    /// An idle cell, for each second: the member of rank 0.
+    /// Costs of the idle cell per second: the member of rank 0.
     pub idle_coordinator: Cost,
-    /// The same, the mean of all members.
+    /// The same, as the mean of all members.
     pub idle_member: Cost,
-    /// From a member's crash to the first ballot without it.
+    /// Time from a member's crash to the first ballot without it.
     pub detect_ms: f64,
-    /// From there to the last member's install of the view without it.
+    /// Time from there to the last member's installation of the view without it.
     pub change_ms: f64,
-    /// What that change cost its coordinator.
+    /// Cost of that change to its coordinator.
     pub change_coordinator: Cost,
-    /// What it cost the others, on average.
+    /// Mean cost of that change to the other members.
     pub change_member: Cost,
-    /// From a new process's start to the last member's install of the view with it.
+    /// Time from a new process's start to the last member's installation of the view with it.
     pub join_ms: f64,
-    /// What that join cost its coordinator.
+    /// Cost of that join to its coordinator.
     pub join_coordinator: Cost,
-    /// What it cost the others, on average.
+    /// Mean cost of that join to the other members.
     pub join_member: Cost,
-    /// Resident memory of the whole simulation, divided by the members: the processes themselves and what the
-    /// simulator keeps for each of them.
+    /// Resident memory of the whole simulation, divided by the members: the processes themselves and the simulator's
+    /// state for each of them.
     pub memory_bytes: Option<u64>,
-    /// Real time the measuring took.
+    /// Real time of the measurement, in milliseconds.
     pub real_ms: u64,
 }
 
 /// The group of all members.
 const GROUP: &str = "all";
-/// Between two messages of the one sender.
+/// Time between two messages of the one sender.
 const GAP_NS: u64 = 100 * MS;
-/// Each of so many bytes.
+/// Length of each message.
 const MESSAGE_BYTES: usize = 100;
-/// Nothing that is waited for may take longer.
+/// Bound on each wait.
 const LIMIT_NS: u64 = 120 * SECOND;
-/// After a view change, so long for its last acks.
+/// Time after a view change for its last acks.
 const TAIL_NS: u64 = 20 * MS;
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
 
-/// Forms a cell, watches it idle, crashes a member, lets another join.
+/// Forms a cell, measures it idle, crashes a member, and lets another join.
 ///
 /// # Errors
-/// What did not come about within two minutes of virtual time.
+/// The step that did not complete within two minutes of virtual time.
 pub fn measure(options: &ScaleOptions) -> Result<ScaleRow, String> {
     let began = std::time::Instant::now();
     let n = options.members;
@@ -140,7 +140,7 @@ pub fn measure(options: &ScaleOptions) -> Result<ScaleRow, String> {
     })
 }
 
-/// A world and the one sender in it.
+/// A world and its one sender.
 struct Lab {
     world: World,
     sends: bool,
@@ -149,7 +149,7 @@ struct Lab {
 
 impl Lab {
     fn new(options: &ScaleOptions) -> Self {
-        // One place more, for the process that joins at the end.
+        // One more place, for the process that joins at the end.
         let mut settings = WorldSettings::quiet(options.members + 1);
         settings.check_every = u32::MAX;
         if let Some(watchers) = options.watchers {
@@ -163,7 +163,7 @@ impl Lab {
         self.world.join_group(slot, GROUP, false).expect("a running process may ask for a group");
     }
 
-    /// The cell doubles with each batch: no view takes in more than it had.
+    /// Forms the cell. It doubles with each batch, because no view admits more joiners than it had members.
     fn form(&mut self, members: usize) -> Result<(), String> {
         let (mut there, mut view) = (0, 0);
         while there < members {
@@ -182,7 +182,7 @@ impl Lab {
         Ok(())
     }
 
-    /// The fewest members that any running process's view has; 0 while one has none, or is not in the group.
+    /// The fewest members in any running process's view; 0 if a process has none, or is not in the group.
     fn smallest(&self) -> usize {
         let running = self.world.slots.iter().filter(|slot| slot.runs());
         let sizes = running.map(|slot| {
@@ -208,7 +208,7 @@ impl Lab {
         while self.step(until_ns) != Step::Done {}
     }
 
-    /// One event, or one message of the sender's.
+    /// Processes one event, or sends one message.
     fn step(&mut self, until_ns: u64) -> Step {
         if !self.sends {
             return self.world.step(until_ns);
@@ -225,12 +225,12 @@ impl Lab {
 
     fn multicast(&mut self) {
         if let Some((group, _)) = self.world.slots[1].app.member_of(GROUP) {
-            // Without credit the message is not sent; the measure is of a little traffic, not of all of it.
+            // Without credit the message is not sent. The measurement needs only a little traffic.
             let _ = self.world.multicast(1, group, Order::Total, false, &[0; MESSAGE_BYTES]);
         }
     }
 
-    /// Runs until a process that had a turn makes `condition` true.
+    /// Runs until `condition` holds for a process after its iteration.
     fn wait(&mut self, what: &str, mut condition: impl FnMut(&World, usize) -> bool) -> Result<(), String> {
         let until_ns = self.world.now_ns + LIMIT_NS;
         loop {
@@ -267,7 +267,7 @@ impl Lab {
     }
 }
 
-/// What some time cost each process.
+/// Costs of each process in some time.
 struct Spent(Vec<Cost>);
 
 impl Spent {
@@ -289,7 +289,7 @@ impl Spent {
         self.0[slot]
     }
 
-    /// The mean of those that `counts`; the last place is the joiner's and counts only when asked for.
+    /// Mean over the processes for which `counts` holds. The last place is the joiner's and counts only if requested.
     fn mean(&self, counts: impl Fn(usize) -> bool) -> Cost {
         let last = self.0.len() - 1;
         let chosen: Vec<&Cost> =
@@ -324,7 +324,7 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What the kernel says this program holds in memory; `None` where it does not say.
+/// Resident memory of this process according to the kernel; `None` where it is unknown.
 fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -340,7 +340,8 @@ mod tests {
     fn a_small_cell_is_measured_whole() {
         let options = ScaleOptions { members: 6, idle: Duration::from_secs(2), seed: 1, watchers: None };
         let row = measure(&options).expect("a cell of six forms, loses one and takes one in");
-        // Ten heartbeats a second to each of five others, and as many from them; 2.5 short probes and 1.25 long ones, and answers.
+        // Ten heartbeats a second to each of five others, and as many from them; 2.5 short probes and 1.25 long ones,
+        // and answers.
         assert!((80.0..95.0).contains(&row.idle_member.sent_packets), "{row:?}");
         assert!((80.0..95.0).contains(&row.idle_coordinator.received_packets), "{row:?}");
         assert!((800.0..3_000.0).contains(&row.detect_ms), "{row:?}");

@@ -1,11 +1,11 @@
-//! The figures as a picture: one square a quantity, both axes logarithmic, so that a power of the size is a straight
-//! line. A self-contained SVG.
+//! Plots the figures: one square for each quantity. Both axes are logarithmic, so that a power of the size is a
+//! straight line. The SVG is self-contained.
 
 use std::fmt::Write;
 
 use super::ScaleRow;
 
-/// One line of one square: its name and its figure of a row.
+/// A line of a square: its name, and the figure of a row.
 type Line = (&'static str, fn(&ScaleRow) -> f64);
 
 /// The squares, in reading order.

@@ -1,4 +1,4 @@
-//! What a script does to the founding of a cell, and what it sees of it.
+//! Actions of a script on the founding of a cell, and observations of it.
 
 use phalanx_core::CommandError;
 use phalanx_core::member::FounderRecord;
@@ -7,17 +7,17 @@ use super::Cell;
 use crate::founding::Order;
 
 impl Cell {
-    /// The directory of a founder is emptied, now. A process that runs there writes it again within a second.
+    /// Empties the directory of a founder now. A process that runs there restores it within a second.
     pub fn empty_directory(&mut self, slot: usize) {
         self.world.lose_directory(slot);
     }
 
-    /// The founders that the next life of this process is configured with.
+    /// Sets the founders in the configuration of this process's next incarnation.
     pub fn set_founders(&mut self, slot: usize, founders: &[usize]) {
         self.world.slots[slot].list = Some(founders.to_vec());
     }
 
-    /// Says at a founder that nobody of its cell lives.
+    /// Asserts at a founder, as an operator, that no member of its cell lives.
     ///
     /// # Errors
     /// As [`phalanx_core::Process::found_anew`].
@@ -41,13 +41,13 @@ impl Cell {
         self.world.order(slot, Order::Reform)
     }
 
-    /// What the state directory of a founder holds.
+    /// Content of the state directory of a founder.
     #[must_use]
     pub fn record(&self, slot: usize) -> &FounderRecord {
         &self.world.slots[slot].app.record
     }
 
-    /// Why a process is in no cell yet, as it said last in this life.
+    /// Why a process is in no cell yet, according to its last event in this incarnation.
     #[must_use]
     pub fn searching(&self, slot: usize) -> Option<&str> {
         self.world.slots[slot].app.searching.as_deref()
@@ -59,7 +59,7 @@ impl Cell {
         Some(self.world.slots[slot].node.as_ref()?.process().cell_view()?.instance)
     }
 
-    /// Other instances of its cell that a process was told of.
+    /// Other instances of its cell of which a process was notified.
     #[must_use]
     pub fn instances_met(&self, slot: usize) -> &[u64] {
         &self.world.slots[slot].app.instances_met

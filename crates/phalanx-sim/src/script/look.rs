@@ -1,4 +1,4 @@
-//! What a script can see of a cell, and the packets it can keep.
+//! Observations of a script, and packets that it can keep.
 
 use phalanx_core::Incarnation;
 use phalanx_core::member::Ballot;
@@ -11,12 +11,12 @@ use crate::links::all_links;
 use crate::network::Weather;
 use crate::world::Event;
 
-/// Packets of one process as an attacker saw them, to be sent again with [`Cell::replay`].
+/// Packets of one process as an attacker saw them, for [`Cell::replay`].
 #[derive(Clone, Debug)]
 pub struct KeptPackets(Vec<Seen>);
 
 impl KeptPackets {
-    /// How many they are.
+    /// Their number.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.len()
@@ -30,13 +30,13 @@ impl Cell {
         self.world.slots[slot].incarnation()
     }
 
-    /// What the application of a process saw so far: one trace for each life.
+    /// The traces of a process's application, one for each incarnation.
     #[must_use]
     pub fn traces(&self, slot: usize) -> &[Trace] {
         &self.world.slots[slot].app.traces
     }
 
-    /// Why members went, as the process of that slot was told in its latest life.
+    /// Reasons for which members went, as recorded by the slot's process in its latest incarnation.
     #[must_use]
     pub fn reasons(&self, slot: usize) -> Vec<LeaveReason> {
         let records = self.traces(slot).last().map_or(&[][..], |trace| &trace.records);
@@ -47,7 +47,7 @@ impl Cell {
         left.flatten().collect()
     }
 
-    /// Whether these slots, in rising order, and no others that run, are the members of the view at each of them.
+    /// Whether these slots, in ascending order, are exactly the running members of the view at each of them.
     #[must_use]
     pub fn are_alone(&self, slots: &[usize]) -> bool {
         slots.iter().all(|&slot| {
@@ -57,7 +57,7 @@ impl Cell {
         })
     }
 
-    /// Groups that wait for members that are cut off, as the process of the slot knows: names, and the holders' names.
+    /// Groups that wait for members that are cut off, as known to the slot's process: names, and the holders' names.
     #[must_use]
     pub fn orphans(&self, slot: usize) -> Vec<(String, Vec<String>)> {
         let Some(node) = &self.world.slots[slot].node else { return Vec::new() };
@@ -65,7 +65,7 @@ impl Cell {
         node.process().orphans().map(|(name, holders)| (name.to_owned(), names(holders))).collect()
     }
 
-    /// Asks that a group waits no more.
+    /// Requests that a group stops waiting.
     ///
     /// # Errors
     /// As [`phalanx_core::Process::give_up_group`].
@@ -82,33 +82,33 @@ impl Cell {
         outcome
     }
 
-    /// How many states a process's application took since it was first started.
+    /// Number of states that a process's application took since it was first started.
     #[must_use]
     pub fn transfers(&self, slot: usize) -> u64 {
         self.world.slots[slot].app.counts.transfers
     }
 
-    /// Who holds the token of a group, as far as a process has heard.
+    /// The token holder of a group, as far as a process has heard.
     #[must_use]
     pub fn token_holder(&self, slot: usize, group: &str) -> Option<String> {
         let streams = self.world.slots[slot].node.as_ref()?.process().streams();
         streams.into_iter().find(|stream| &*stream.name == group)?.orders
     }
 
-    /// The ballot of the next decree that a process promised last.
+    /// The ballot that a process promised last for the next decree.
     #[must_use]
     pub fn promised(&self, slot: usize) -> Option<Ballot> {
         self.world.slots[slot].node.as_ref()?.process().decree_state().acceptor.promised()
     }
 
-    /// The ballot of the next decree in which a process accepted something last.
+    /// The ballot in which a process last accepted something for the next decree.
     #[must_use]
     pub fn accepted(&self, slot: usize) -> Option<Ballot> {
         let node = self.world.slots[slot].node.as_ref()?;
         node.process().decree_state().acceptor.accepted().map(|(ballot, _)| *ballot)
     }
 
-    /// The next packet of a process's stream in a group makes no sense to some of the others.
+    /// Makes the next packet of a process's stream in a group unreadable to some of the others.
     ///
     /// # Panics
     /// When it is not a member of the group.
@@ -123,7 +123,7 @@ impl Cell {
         self.world.counters.packets
     }
 
-    /// The weather of all links to and from a process, from now on.
+    /// Sets the weather of all links to and from a process from now on.
     pub fn set_weather_around(&mut self, slot: usize, weather: Weather) {
         let links = all_links(self.world.slots.len());
         let links: Vec<_> = links.into_iter().filter(|(from, to)| *from == slot || *to == slot).collect();
@@ -131,13 +131,13 @@ impl Cell {
         self.world.note(Some(slot), "its weather changes");
     }
 
-    /// The packets that an attacker remembers to have come from `slot`.
+    /// The packets that an attacker remembers from `slot`.
     #[must_use]
     pub fn packets_of(&self, slot: usize) -> KeptPackets {
         KeptPackets(self.world.attacker.packets_from(|from: Endpoint| from.index() == slot))
     }
 
-    /// Sends packets once more, each to every process.
+    /// Replays packets, each to every process.
     pub fn replay(&mut self, packets: &KeptPackets) {
         self.world.note(None, format!("{} packets are replayed", packets.0.len()));
         for packet in &packets.0 {
@@ -154,7 +154,7 @@ impl Cell {
         }
     }
 
-    /// Sends all remembered packets that came from `slot` once more, each to where it went and to all others.
+    /// Replays all remembered packets from `slot`, each to its receiver and to all others.
     pub fn replay_packets_of(&mut self, slot: usize) {
         let packets = self.packets_of(slot);
         self.replay(&packets);

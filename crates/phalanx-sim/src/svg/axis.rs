@@ -1,28 +1,28 @@
-//! Where a moment stands: time runs down, close moments are pulled apart and long pauses shortened.
+//! Maps moments to heights: time runs down, close moments are pulled apart and long pauses shortened.
 
 use std::collections::BTreeMap;
 
-/// Gives each moment that is shown its height.
+/// Heights of the moments that are shown.
 #[derive(Debug)]
 pub(super) struct Axis {
-    /// Moment to height, both rising.
+    /// Moment to height, both ascending.
     heights: BTreeMap<u64, f64>,
     end: f64,
 }
 
-/// A line of text needs this much.
+/// Height of a line of text.
 pub(super) const LINE: f64 = 12.0;
-/// Between two moments, at least and at most.
+/// The least and the greatest gap between two moments.
 const GAP_MIN: f64 = 2.0;
 const GAP_MAX: f64 = 32.0;
-/// A gap grows by this with each doubling of its time.
+/// Growth of a gap with each doubling of its time.
 const GAP_STEP: f64 = 2.2;
-/// A gap of this is the shortest that is told from none.
+/// The shortest gap that is distinguished from none.
 const UNIT_NS: f64 = 10_000.0;
 
 impl Axis {
-    /// `shown` are all moments with the places where a text stands at that moment: two texts of one place keep a
-    /// line's distance.
+    /// `shown` holds all moments, with the places that have a text at that moment. Two texts of one place are at least
+    /// a line apart.
     pub(super) fn new(mut shown: Vec<(u64, Option<usize>)>, top: f64) -> Self {
         shown.sort_unstable();
         let mut heights = BTreeMap::new();
@@ -35,7 +35,7 @@ impl Axis {
                 at += gap(moment - before);
             }
             before = Some(moment);
-            // Texts of one place at one moment stand below each other.
+            // Texts of one place at one moment are stacked.
             let mut lines: BTreeMap<usize, u32> = BTreeMap::new();
             for place in group.iter().filter_map(|(_, place)| *place) {
                 *lines.entry(place).or_default() += 1;
@@ -52,7 +52,7 @@ impl Axis {
         Self { heights, end }
     }
 
-    /// The height of a moment; between two that are shown, in proportion.
+    /// The height of a moment; between two shown ones it is interpolated.
     pub(super) fn height(&self, at_ns: u64) -> f64 {
         let before = self.heights.range(..=at_ns).next_back();
         let after = self.heights.range(at_ns..).next();
@@ -65,12 +65,12 @@ impl Axis {
         }
     }
 
-    /// Below everything.
+    /// Height below everything.
     pub(super) fn end(&self) -> f64 {
         self.end
     }
 
-    /// Moments whose times are written at the side: those far enough apart to be read.
+    /// Moments whose times are written at the side: those far enough apart to be legible.
     pub(super) fn ticks(&self) -> Vec<(u64, f64)> {
         let mut ticks: Vec<(u64, f64)> = Vec::new();
         for (moment, height) in &self.heights {

@@ -1,4 +1,4 @@
-//! Puts a scene on paper.
+//! Draws a scene.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,9 +8,9 @@ use super::scene::{Bar, Glyph, Piece, Scene, What};
 use super::style::STYLE;
 use super::text::{escape, seconds, shorten, wrap};
 
-/// Where the first lifeline stands; left of it are the times.
+/// Position of the first lifeline; times are left of it.
 const LEFT: f64 = 120.0;
-/// The room for what was done to the cell, at the right.
+/// Width at the right for notes on what was done to the cell.
 const NOTES: f64 = 330.0;
 const NOTE_LETTERS: usize = 52;
 /// Letters in the label of a view.
@@ -20,7 +20,7 @@ const LETTERS_PER_UNIT: f64 = 1.0 / 6.4;
 /// The place of notes among the places of texts.
 const NOTE_PLACE: usize = usize::MAX;
 
-/// The picture as text.
+/// Returns the picture as text.
 pub(super) fn draw(scene: &Scene) -> String {
     Paper::new(scene).finish()
 }
@@ -28,12 +28,12 @@ pub(super) fn draw(scene: &Scene) -> String {
 pub(super) struct Paper<'a> {
     pub(super) scene: &'a Scene,
     axis: Axis,
-    /// Between two lifelines.
+    /// Distance between two lifelines.
     step: f64,
     pub(super) width: f64,
     top: f64,
     title: Vec<String>,
-    /// Texts put so far at a place and moment.
+    /// Number of texts at a place and moment so far.
     texts: BTreeMap<(usize, u64), u32>,
     pub(super) out: String,
 }
@@ -85,7 +85,7 @@ impl<'a> Paper<'a> {
         self.frame(end + LINE)
     }
 
-    /// The head of the file, with the height that only the end tells.
+    /// Adds the head of the file, whose height is known only at the end.
     fn frame(self, height: f64) -> String {
         let width = self.width;
         let mut all = format!(
@@ -127,7 +127,7 @@ impl<'a> Paper<'a> {
         }
     }
 
-    /// Where the next text of a place at a moment stands.
+    /// Position of the next text of a place at a moment.
     fn text_y(&mut self, place: usize, at_ns: u64) -> f64 {
         let count = self.texts.entry((place, at_ns)).or_default();
         let line = *count;
@@ -253,7 +253,7 @@ impl<'a> Paper<'a> {
         );
     }
 
-    /// When something was found broken.
+    /// Draws the times at which violations were found.
     fn broken(&mut self) {
         let scene = self.scene;
         for caption in &scene.captions {
@@ -270,14 +270,14 @@ impl<'a> Paper<'a> {
         }
     }
 
-    /// The records that prove it, by their numbers.
+    /// Draws the records that prove them, with their numbers.
     fn proofs(&mut self) {
         let scene = self.scene;
         let mut beside: BTreeMap<(Option<usize>, u64), u32> = BTreeMap::new();
         for caption in &scene.captions {
             for proof in caption.proofs.iter().filter(|proof| scene.window.contains(&proof.at_ns)) {
                 let count = beside.entry((proof.column, proof.at_ns)).or_default();
-                // Around the label of a view and beside it, not on it.
+                // Around and beside the label of a view, not on it.
                 let is_here =
                     |bar: &&Bar| proof.column.is_some_and(|column| bar.points.contains(&(column, proof.at_ns)));
                 let half = scene.bars.iter().find(is_here).map_or(5.5, |bar| pill_width(&bar.label) / 2.0 + 2.0);
@@ -304,7 +304,7 @@ impl<'a> Paper<'a> {
     }
 }
 
-/// All moments that are shown, and at which place a text stands then.
+/// All moments that are shown, and the place of the text at each.
 fn moments(scene: &Scene) -> Vec<(u64, Option<usize>)> {
     let mut all: Vec<(u64, Option<usize>)> = vec![(*scene.window.start(), None), (*scene.window.end(), None)];
     all.extend(scene.glyphs.iter().map(|glyph| (glyph.at_ns, Some(glyph.column))));
@@ -323,12 +323,12 @@ pub(super) fn letters(width: f64) -> usize {
     ((width - 40.0) * LETTERS_PER_UNIT) as usize
 }
 
-/// The width of a view's label.
+/// Width of a view's label.
 fn pill_width(label: &str) -> f64 {
     8.0 + 6.0 * label.chars().count().min(PILL_LETTERS) as f64
 }
 
-/// The head of an arrow of some class.
+/// The head of an arrow of a class.
 fn tip(class: &str, color: &str) -> String {
     format!(
         "<marker id=\"{class}-tip\" viewBox=\"0 0 8 8\" refX=\"9.5\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" \

@@ -1,4 +1,4 @@
-//! What stands below a picture: what is broken, what proves it, what the signs mean.
+//! The captions below a picture: the violations, their proofs, and the meaning of the signs.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use super::scene::{Caption, What};
 use super::text::{escape, seconds, wrap};
 
 impl Paper<'_> {
-    /// What is broken, and what the numbers stand for.
+    /// Draws the violations, and the meaning of the numbers.
     pub(super) fn captions(&mut self, mut y: f64) -> f64 {
         let scene = self.scene;
         let letters_max = letters(self.width);
@@ -42,7 +42,7 @@ impl Paper<'_> {
         y
     }
 
-    /// What the signs mean, in rows.
+    /// Draws the meaning of the signs, in rows.
     pub(super) fn legend(&mut self, y: f64) -> f64 {
         let _ = writeln!(
             self.out,

@@ -9,20 +9,20 @@ use super::Diagram;
 use super::select::{Focus, MessageId, message_of};
 use super::text::Names;
 
-/// A multicast on its way.
+/// A multicast under way.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arrow {
     pub(super) label: String,
-    /// Where and when it was sent, if that is drawn.
+    /// Place and time of its send, if drawn.
     pub(super) sent: Option<(usize, u64)>,
-    /// Where and when it was delivered.
+    /// Places and times of its deliveries.
     pub(super) delivered: Vec<(usize, u64)>,
-    /// It proves something.
+    /// Whether it proves something.
     pub(super) is_proof: bool,
     pub(super) is_uniform: bool,
 }
 
-/// How many are drawn around a violation, and how many when a window was asked for.
+/// Messages drawn around a violation, and in a requested window.
 const AROUND_MAX: usize = 24;
 const WINDOW_MAX: usize = 120;
 

@@ -1,8 +1,8 @@
-//! A space-time diagram: processes as lifelines from left to right, time running down, messages as arrows, views as
-//! bars across those who install them, and what proves a violation marked and captioned.
+//! A space-time diagram. Processes are lifelines from left to right and time runs down. Messages are arrows, views are
+//! bars across the processes that install them, and the proofs of a violation are marked and captioned.
 //!
-//! Traces and findings are all it takes, so that it draws simulated runs and real ones alike. The picture is one SVG
-//! file without scripts or anything from outside; equal input gives equal bytes.
+//! It needs only traces and findings, so it draws simulated and real runs alike. The picture is one SVG file without
+//! scripts or external resources; equal input gives equal bytes.
 
 mod axis;
 mod draw;
@@ -18,31 +18,31 @@ use std::ops::RangeInclusive;
 use phalanx_check::Report;
 use phalanx_trace::Trace;
 
-/// Something that was found broken, and where.
+/// A violation and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The property's code.
     pub code: String,
-    /// What is wrong, for people.
+    /// Description, for people.
     pub text: String,
-    /// When, on the traces' clock.
+    /// Time on the traces' clock.
     pub at_ns: u64,
-    /// The records that prove it: number of the trace, number of the record in it.
+    /// The records that prove it: index of the trace, index of the record in it.
     pub evidence: Vec<(usize, usize)>,
 }
 
-/// Something that was done to the processes and stands in no trace.
+/// An action on processes that no trace records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// When.
+    /// Its time.
     pub at_ns: u64,
-    /// The process it was done to, by name; `None`: to several.
+    /// The affected process, by name; `None`: several.
     pub node: Option<String>,
-    /// What.
+    /// Description.
     pub text: String,
 }
 
-/// What is to be drawn.
+/// Input of a drawing.
 #[derive(Clone, Debug)]
 pub struct Diagram<'a> {
     title: String,
@@ -53,14 +53,14 @@ pub struct Diagram<'a> {
 }
 
 impl<'a> Diagram<'a> {
-    /// Draws `traces`, which must share one clock.
+    /// Begins a diagram of `traces`, which must share one clock.
     #[must_use]
     pub fn new(title: impl Into<String>, traces: &'a [Trace]) -> Self {
         Self { title: title.into(), traces, findings: Vec::new(), marks: Vec::new(), window: None }
     }
 
-    /// Adds what the checker found broken: the first violation of each property. `labels` are the names that the
-    /// report gives to the traces, in their order.
+    /// Adds the checker's findings: the first violation of each property. `labels` are the report's names of the
+    /// traces, in their order.
     #[must_use]
     pub fn with_report(mut self, report: &Report, labels: &[String]) -> Self {
         for property in &report.properties {
@@ -77,28 +77,28 @@ impl<'a> Diagram<'a> {
         self
     }
 
-    /// Adds a finding that the checker knows nothing of.
+    /// Adds a finding that is not the checker's.
     #[must_use]
     pub fn with_finding(mut self, finding: Finding) -> Self {
         self.findings.push(finding);
         self
     }
 
-    /// Adds what was done to the processes.
+    /// Adds actions on processes.
     #[must_use]
     pub fn with_marks(mut self, marks: impl IntoIterator<Item = Mark>) -> Self {
         self.marks.extend(marks);
         self
     }
 
-    /// Draws this part of the run, in nanoseconds; without it, what is around the first finding.
+    /// Draws this part of the run, in nanoseconds. Without it, draws the surroundings of the first finding.
     #[must_use]
     pub fn with_window(mut self, window: Option<RangeInclusive<u64>>) -> Self {
         self.window = window.or(self.window);
         self
     }
 
-    /// The picture, as the text of an SVG file.
+    /// Returns the picture as the text of an SVG file.
     #[must_use]
     pub fn to_svg(&self) -> String {
         draw::draw(&scene::Scene::collect(self))
@@ -109,7 +109,7 @@ impl<'a> Diagram<'a> {
     }
 }
 
-/// The name that the checker gives to a trace in memory.
+/// The checker's name for a trace in memory.
 #[must_use]
 pub fn memory_label(trace: &Trace) -> String {
     match trace.header.incarnation {

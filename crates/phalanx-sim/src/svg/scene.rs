@@ -1,4 +1,4 @@
-//! What is in the picture, before anybody says where.
+//! The content of a picture, before it is laid out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -9,7 +9,7 @@ use super::messages::{self, Arrow};
 use super::text::{Names, seconds};
 use super::{Diagram, Mark, select};
 
-/// What happened to one process at one moment.
+/// An event of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Starts,
@@ -41,13 +41,13 @@ pub(super) struct Piece {
     pub(super) to_ns: u64,
 }
 
-/// A view across those who install it.
+/// A view across the processes that install it.
 #[derive(Clone, Debug)]
 pub(super) struct Bar {
     pub(super) label: String,
     pub(super) hint: String,
     pub(super) is_cell: bool,
-    /// Who installs it when: column, moment.
+    /// Installations: column, moment.
     pub(super) points: Vec<(usize, u64)>,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Bar {
 #[derive(Clone, Debug)]
 pub(super) struct Proof {
     pub(super) number: usize,
-    /// Where; `None`: at no process.
+    /// Its column; `None`: it belongs to no process.
     pub(super) column: Option<usize>,
     pub(super) at_ns: u64,
     pub(super) text: String,
@@ -70,7 +70,7 @@ pub(super) struct Caption {
     pub(super) proofs: Vec<Proof>,
 }
 
-/// Everything.
+/// The content of a picture.
 #[derive(Debug)]
 pub(super) struct Scene {
     pub(super) title: String,
@@ -87,7 +87,7 @@ pub(super) struct Scene {
     pub(super) remarks: Vec<String>,
 }
 
-/// More findings than this make no clearer picture.
+/// Bound on the captions; more findings do not make a clearer picture.
 const CAPTIONS_MAX: usize = 3;
 
 impl Scene {
@@ -217,7 +217,7 @@ impl Scene {
             }
         }
         self.bars = bars.into_values().collect();
-        // At one moment the cell's label stands above the group's, as the application hears of them.
+        // At one moment the cell's label is above the group's, in the order of the application's events.
         self.bars.sort_by_key(|bar| !bar.is_cell);
         for bar in &mut self.bars {
             bar.points.sort_unstable();
@@ -225,7 +225,7 @@ impl Scene {
     }
 }
 
-/// The names of the processes, in the order in which their traces come.
+/// Names of the processes, in the order of their traces.
 fn columns(diagram: &Diagram<'_>) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let processes = diagram.traces.iter().filter(|trace| !trace.header.is_harness());

@@ -1,4 +1,4 @@
-//! Which part of a run is worth a picture: what is around a violation.
+//! Selects the part of a run that is worth a picture: the surroundings of a violation.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -11,24 +11,24 @@ use super::text::seconds;
 /// A message: group, view, sender, number.
 pub(super) type MessageId = (u32, u64, u64, u64);
 
-/// What the first finding is about.
+/// The subject of the first finding.
 #[derive(Debug)]
 pub(super) struct Focus {
-    /// When.
+    /// Its time.
     pub(super) at_ns: Option<u64>,
-    /// The moments of what proves it.
+    /// Times of its proofs.
     proofs_ns: Vec<u64>,
     /// Messages that prove something.
     pub(super) messages: BTreeSet<MessageId>,
-    /// Groups that it is about; none: all.
+    /// Groups it concerns; empty: all.
     groups: BTreeSet<u32>,
 }
 
-/// Before and after what proves a violation, this much is drawn.
+/// Time drawn before and after the proofs of a violation.
 const AROUND_NS: u64 = 150_000_000;
-/// No more than this is drawn before a violation, unless more is asked for.
+/// Bound on the time drawn before a violation, unless a window is requested.
 const BEFORE_NS: u64 = 3_000_000_000;
-/// More moments than this do not fit into a picture.
+/// Bound on the moments in a picture.
 const MOMENTS_MAX: usize = 1500;
 
 impl Focus {
@@ -51,12 +51,12 @@ impl Focus {
         focus
     }
 
-    /// Whether a group is part of what the finding is about.
+    /// Whether the finding concerns a group.
     pub(super) fn wants_group(&self, group: u32) -> bool {
         self.groups.is_empty() || self.groups.contains(&group)
     }
 
-    /// What is drawn.
+    /// The time span to draw.
     pub(super) fn window(&self, diagram: &Diagram<'_>, remarks: &mut Vec<String>) -> RangeInclusive<u64> {
         let asked = diagram.window.clone();
         let window = asked.or_else(|| self.around()).unwrap_or_else(|| whole(diagram));
@@ -89,13 +89,13 @@ impl Focus {
     }
 }
 
-/// From the first record to the last.
+/// The span from the first record to the last.
 fn whole(diagram: &Diagram<'_>) -> RangeInclusive<u64> {
     let moments = || diagram.traces.iter().flat_map(|trace| &trace.records).map(|record| record.at_ns);
     moments().min().unwrap_or(0)..=moments().max().unwrap_or(0)
 }
 
-/// Messages are counted apart.
+/// Whether a record is drawn. Messages are counted separately.
 fn is_drawn(record: &Record) -> bool {
     !matches!(
         record.event,
@@ -121,7 +121,7 @@ fn group_of(event: &Event) -> Option<u32> {
     }
 }
 
-/// The multicast that a record of `who` tells of.
+/// The multicast that a record of `who` refers to.
 pub(super) fn message_of(who: u64, event: &Event) -> Option<MessageId> {
     match event {
         Event::Send { group, view, seq, .. } => Some((*group, *view, who, *seq)),

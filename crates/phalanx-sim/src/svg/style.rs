@@ -1,4 +1,4 @@
-//! How things look.
+//! The style of a picture.
 
 pub(super) const STYLE: &str = "\
 text{fill:#222}\

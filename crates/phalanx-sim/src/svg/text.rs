@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use phalanx_trace::Trace;
 
-/// `text` as XML holds it, in an element or an attribute. What XML has no way to write becomes a replacement mark.
+/// Escapes `text` for an XML element or attribute. Characters that XML cannot represent become a replacement character.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for letter in text.chars() {
@@ -22,7 +22,7 @@ pub(super) fn escape(text: &str) -> String {
     out
 }
 
-/// The first `letters_max` letters; three dots tell that there were more.
+/// The first `letters_max` letters, followed by three dots if there were more.
 pub(super) fn shorten(text: &str, letters_max: usize) -> String {
     if text.chars().count() <= letters_max {
         return text.to_owned();
@@ -54,7 +54,7 @@ pub(super) fn seconds(at_ns: u64) -> String {
     format!("{}.{:06}", at_ns / 1_000_000_000, at_ns % 1_000_000_000 / 1_000)
 }
 
-/// What to call each incarnation: the process's name, and from its second life on which life.
+/// Names of incarnations: the process's name, with a number from its second incarnation on.
 pub(super) struct Names(BTreeMap<u64, String>);
 
 impl Names {

@@ -1,4 +1,4 @@
-//! Messages that were lost, doubled, late, or delivered in a view they did not belong to.
+//! Messages that were lost, duplicated, late, or delivered in a view they did not belong to.
 
 use phalanx_core::Order;
 use phalanx_core::wire::Kind;
@@ -147,10 +147,10 @@ fn nothing_is_forgotten_that_a_view_change_still_needs() {
             cell.run_for(10 * MS);
         }
         cell.run_for(SECOND);
-        // Stable by now, and forgotten by all. One goes and will merge again.
+        // The messages are stable by now, and all have forgotten them. One member goes and will merge again.
         cell.cut_off(&[3]);
         cell.run_for(4 * SECOND);
-        // The last words of one that dies are with a single member, while the other one comes back.
+        // Only one member has the last packets of a process that dies, while the other one comes back.
         cell.heal();
         cell.lose_if(move |packet| packet.from == 4 && packet.to != holder && packet.kind == Kind::Multicast);
         for order in [Order::Total, Order::Fifo, Order::Causal] {
@@ -163,7 +163,7 @@ fn nothing_is_forgotten_that_a_view_change_still_needs() {
     }
 }
 
-/// How often each message of a sender was delivered in these records: group view and number, count.
+/// Repeated deliveries of a sender's messages in these records: group view and number, count.
 fn doubled(records: &[Record]) -> usize {
     let id = |record: &Record| match record.event {
         Event::Deliver { group, view, sender, seq, .. } => Some((group, view, sender, seq)),
@@ -208,7 +208,7 @@ fn a_path_that_takes_only_short_packets_is_survived() {
 
 #[test]
 fn what_nothing_put_to_the_test_is_not_said_to_hold() {
-    // A workload of one shape: no uniform total message, nobody excluded.
+    // A workload of one shape: no uniform total message, no exclusion.
     let mut cell = Cell::settled(3, 32);
     for _ in 0..5 {
         cell.multicast(0, "a", Order::Fifo, false, 100).expect("in the group");

@@ -41,7 +41,7 @@ fn cleartext_to_a_sealed_member_is_dropped() {
     cell.finish_clean();
 }
 
-/// "View 1000 does not hold you", as `docs/wire.md` writes it.
+/// "View 1000 does not contain you", as `docs/wire.md` encodes it.
 const EXCLUDED_BY_1000: [u8; 3] = [6, 0xe8, 0x07];
 
 #[test]

@@ -1,5 +1,5 @@
-//! What happened to others in the field, as stories: each must end well here. `docs/field-bugs.md` tells what
-//! happened to whom, which story is which, and what each story fails on.
+//! Failures of other systems in the field, as stories that must end well here. `docs/field-bugs.md` lists the failures,
+//! the story of each, and what each story fails on.
 
 mod delivery;
 mod hostile;
@@ -13,7 +13,7 @@ use phalanx_trace::{Event, Record};
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
 
-/// The records of a process's first life.
+/// The records of a process's first incarnation.
 fn first_life(cell: &phalanx_sim::Cell, slot: usize) -> &[Record] {
     &cell.traces(slot)[0].records
 }

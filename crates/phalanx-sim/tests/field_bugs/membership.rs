@@ -1,4 +1,4 @@
-//! Members that stop, die, come back or are heard by some only, and what the others make of it.
+//! Members that stop, die, come back or are heard by only some, and the others' reaction.
 
 use phalanx_core::Order;
 use phalanx_sim::{Cell, Weather, WorldSettings};
@@ -16,7 +16,7 @@ fn a_resumed_member_is_told_that_it_was_excluded() {
     assert!(next > last && members.len() == 3 && !members.contains(&2));
     cell.resume(2);
     assert!(cell.run_until(2 * SECOND, |cell| cell.exclusions(2) == 1), "nobody tells it");
-    // Not one view in which others had left: its old life ends with the news about itself.
+    // Not one view in which others had left: its old incarnation ends with its own exclusion.
     assert!(cell_views(first_life(&cell, 2)).iter().all(|view| *view <= last));
     assert!(first_life(&cell, 2).iter().any(|record| record.event == Event::Excluded { view: next }));
     cell.settle();
@@ -37,7 +37,7 @@ fn a_joiner_that_dies_at_any_step_leaves_no_ghost() {
         cell.crash_after_sends(3, sends);
         let _ = cell.run_until(2 * SECOND, |cell| !cell.runs(3));
         cell.crash(3);
-        // What it said is said again after its death, when it was a member, and when it is none any more.
+        // Its packets are replayed after its death, while it is a member and when it no longer is.
         let said = cell.packets_of(3);
         cell.replay(&said);
         cell.run_for(5 * SECOND / 2);
@@ -73,7 +73,7 @@ fn every_member_restarts_twenty_times() {
             cell.run_for(MS * (31 * (round % 7)));
         }
         cell.settle();
-        // And once more at once, where it was: what the new life says is no sign of the old one.
+        // And once more at once, at the same address: packets of the new incarnation are no sign of the old one.
         cell.crash(victim);
         cell.start(victim);
         cell.settle();
@@ -121,7 +121,7 @@ fn spikes_of_three_seconds_at_one_member_cost_the_others_nothing() {
     let spikes = Weather { spike_ppm: 100_000, spike_ns: 3_000_000_000, in_order: false, ..Weather::FINE };
     cell.set_weather_around(2, spikes);
     for round in 0..100 {
-        // Refused now and then, while what waits for the slow one fills the window.
+        // Refused now and then, while messages that wait for the slow member fill the window.
         let _ = cell.multicast(round % 4, "a", Order::Total, round % 3 == 0, 500);
         cell.run_for(100 * MS);
     }
@@ -170,13 +170,13 @@ fn an_application_that_reads_nothing_is_not_a_dead_process() {
 
 #[test]
 fn two_are_left_and_the_older_dies() {
-    // The survivor is half of the view without rank 0: it must not go on alone, and must say so.
+    // The survivor is half of the view without rank 0: it must not go on alone, and must report that.
     let mut cell = Cell::settled(2, 11);
     cell.crash(0);
     cell.run_for(4 * SECOND);
     assert!(cell.runs(1));
     assert!(!cell.is_primary(1));
-    // The other way round the older goes on.
+    // With the roles exchanged, the older one goes on.
     let mut cell = Cell::settled(2, 12);
     cell.crash(1);
     cell.run_for(4 * SECOND);
@@ -198,7 +198,7 @@ fn two_processes_of_one_name() {
     cell.start(3);
     cell.run_for(5 * SECOND);
     let result = cell.finish();
-    // The second one looks for its cell in vain, which the checker, who asks that all come in, complains of.
+    // The second one looks for its cell without effect. The checker reports that, because it demands that all join.
     let both = result.violations.iter().any(|violation| violation.code == "M4");
     assert!(!both, "{}", result.story.unwrap_or_default());
 }

@@ -1,4 +1,4 @@
-//! Two sides that cannot hear each other: one goes on, the other blocks, and what each believes of the other.
+//! Two sides that cannot hear each other: one goes on, the other blocks; and what each believes of the other.
 
 use phalanx_core::Order;
 use phalanx_sim::{Cell, WorldSettings};
@@ -31,13 +31,13 @@ fn a_partition_with_a_backlog_heals_quickly() {
     for slot in [3, 4] {
         assert!(!cell.is_primary(slot));
     }
-    // What one of them never received it never will.
+    // A message that one of them never received, it never will.
     cell.crash(4);
     cell.heal();
     cell.start(4);
     cell.settle();
     cell.run_for(2 * SECOND);
-    // Nothing is sent again for long: it is as quiet as before.
+    // No retransmission goes on for long: the cell is as quiet as before.
     let packets = packets_in_a_second(&mut cell);
     assert!(packets <= usual * 11 / 10, "{packets} packets in a second with nothing to say, {usual} before");
     cell.finish_clean();
@@ -51,7 +51,7 @@ fn a_minority_comes_back_with_the_state_of_the_others() {
         cell.run_for(20 * MS);
     }
     cell.cut_off(&[3, 4]);
-    // Both sides go on in their own way for a moment: plain messages are delivered on the losing side too.
+    // Both sides go on by themselves for a moment: plain messages are delivered on the losing side, too.
     for round in 0..30 {
         for slot in 0..5 {
             let _ = cell.multicast(slot, "a", [Order::Fifo, Order::Causal][round % 2], false, 100);
@@ -68,7 +68,7 @@ fn a_minority_comes_back_with_the_state_of_the_others() {
     cell.finish_clean();
 }
 
-/// Who delivered what as uniform, from some moment on.
+/// Deliveries as uniform of a sender's messages from some moment on.
 fn uniform_from(records: &[Record], from_ns: u64, who: u64) -> usize {
     let told = |record: &&Record| {
         record.at_ns >= from_ns && matches!(record.event, Event::Deliver { uniform: true, sender, .. } if sender == who)
@@ -84,14 +84,14 @@ fn a_holder_that_was_stopped_past_its_exclusion_confirms_nothing() {
         cell.multicast(holder, "a", Order::Total, true, 100).expect("in the group");
         cell.run_for(100 * MS);
         assert_eq!(uniform_from(first_life(&cell, holder), 0, old.0), 1, "it holds");
-        // No news of its exclusion waits for it when it wakes up.
+        // No notice of its exclusion waits for it when it wakes up.
         cell.pause(holder);
         cell.cut_off(&[holder]);
         cell.run_for(5 * SECOND);
         let other = (holder + 1) % 4;
         cell.multicast(other, "a", Order::Total, true, 100).expect("the others go on");
         cell.run_for(100 * MS);
-        // The first thing it does when it runs again is to use what it held.
+        // When it runs again, it first uses the lock that it held.
         let resumed_ns = u64::try_from(cell.now().as_nanos()).expect("short");
         for order in [Order::Fifo, Order::Total] {
             let _ = cell.multicast(holder, "a", order, true, 100);

@@ -1,4 +1,4 @@
-//! What stories of founders do and ask.
+//! Helpers of the stories of founders.
 
 use phalanx_sim::Cell;
 
@@ -15,7 +15,7 @@ pub(crate) fn nobody_is_in(cell: &Cell, slots: &[usize]) -> bool {
     slots.iter().all(|slot| cell.cell_view(*slot).is_none())
 }
 
-/// Whether a process that looks for its cell gives a reason with these words.
+/// Whether the reason of a process that looks for its cell contains these words.
 pub(crate) fn says(cell: &Cell, slot: usize, what: &str) -> bool {
     cell.searching(slot).is_some_and(|why| why.contains(what))
 }
