@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The example as its reader would run it: ledger.sh PROGRAM [PHALANX]
-# One copy, another that joins with the first one's balances, the first one killed, a third that joins. In the end
-# PHALANX, by default the program of that name beside PROGRAM, judges the traces of all.
+# Runs the example as its reader would: ledger.sh PROGRAM [PHALANX]
+# One copy starts, another joins with the first one's balances, the first is killed, and a third joins. At the end
+# PHALANX, by default the program of that name beside PROGRAM, checks the traces of all.
 # about: E1 M1 M2 M3 M4 M5 M6 S1 S2 S3 S4 S5 S6 S7 I1 I2 I3 O3 O5 X2 X3 X5 V1 V3
 set -euo pipefail
 program=$1
@@ -20,7 +20,7 @@ mkdir "$PHALANX_TRACE"
 
 harness() { python3 "$harness_tool" "$PHALANX_TRACE/harness.trace" "$PHALANX_CELL" "$@"; }
 
-# dead NAME: the harness tells of the end of its lives.
+# dead NAME: records the deaths of its incarnations in the harness's trace.
 dead() {
   local file life
   for file in "$PHALANX_TRACE/$1"-*.trace; do
@@ -39,7 +39,7 @@ start() { # NAME DEPOSIT...
 expect() { # NAME LAST-LINE
   local tries
   for tries in $(seq 1 600); do
-    # What is printed ends in a blank.
+    # Printed lines end in a blank.
     if [ "$(tail -n 1 "$directory/$1" | sed 's/ *$//')" = "$2" ]; then return 0; fi
     sleep 0.1
   done
@@ -66,7 +66,7 @@ expect three "2 members, alice=3 bob=7 carol=1"
 start four bob=1
 expect four "alice=3 bob=8 carol=1"
 expect two "alice=3 bob=8 carol=1"
-# Nothing happens any more: for longer than the checker's bound, all must be in one view.
+# Nothing happens for longer than the checker's bound, within which all must be in one view.
 harness heal
 harness quiet
 sleep 11

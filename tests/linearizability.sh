@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Judges the registers and locks of simulated cells with porcupine, a linearizability checker made by others.
+# Checks the registers and locks of simulated cells with porcupine, a linearizability checker of other authors.
 #
 #   tests/linearizability.sh PROGRAM [SEEDS]        PROGRAM is the command phalanx; SEEDS is 0..300 if not given
 #
-# First it shows that the judge can say no: to histories made by hand, and to one that was recorded from a simulated
-# cell with the bug of mutants/read_from_the_own_copy.patch. Then it records new histories and wants none refused.
-# Exit code 0: all good. 1: not. 2: wrong usage. 77: there is no Go here, and nothing was tested.
+# First it shows that the checker can refuse: it must refuse histories made by hand, and one recorded from a simulated
+# cell with the bug of mutants/read_from_the_own_copy.patch. Then it records new histories, of which none may be
+# refused. Exit code 0: all good. 1: not. 2: wrong usage. 77: there is no Go here, and nothing was tested.
 set -euo pipefail
 [ $# -ge 1 ] || { sed -n '4s/^# *//p' "$0" >&2; exit 2; }
 program=$(realpath "$1")
@@ -21,7 +21,7 @@ timeout 300 go vet ./...
 timeout 300 go test ./...
 timeout 300 go build -o "$work/judge" .
 
-# The judge itself says 1 to an illegal history; 2 would mean that it could not read it.
+# The checker exits with 1 for an illegal history. Code 2 would mean that it could not read the file.
 refuse() { # FILE
   local code=0
   "$work/judge" "$1" >"$work/verdict" || code=$?

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Miri, the interpreter that sees undefined behaviour, on what it can run: no system calls beyond the simplest, no
-# foreign code (so nothing that seals). Exit code 3: there is no nightly toolchain with Miri here. docs/fuzzing.md.
+# Runs Miri, the interpreter that detects undefined behaviour, on everything it can execute: only the simplest system
+# calls, and no foreign code (so no encryption). Exit code 3: no nightly toolchain with Miri is here. docs/fuzzing.md.
 #
 #   tests/miri.sh            three minutes
-#   tests/miri.sh --unsafe   only what holds unsafe code: seconds, after the build
+#   tests/miri.sh --unsafe   only code with unsafe blocks: seconds, after the build
 #   tests/miri.sh --long     more random cases for each property, up to two hours
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -18,11 +18,11 @@ if [ "${1:-}" = --long ]; then
   limit=7200
   PROPTEST_CASES=64
 fi
-# Tests may look at the file system (random cases that failed are kept there); Miri forbids it otherwise.
+# Tests access the file system (proptest keeps failed cases there), which Miri forbids by default.
 export MIRIFLAGS="-Zmiri-disable-isolation ${MIRIFLAGS:-}"
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}/miri
 
-# The C library that seals is not built: nothing of it can run here, and it takes longer than all tests together.
+# The C library for encryption is not built. Miri cannot run it, and its build takes longer than all tests together.
 host=$(rustc +nightly -vV | sed -n 's/^host: //p')
 links=$(cargo +nightly metadata --format-version 1 --locked | grep -o '"links":"aws_lc_[0-9_]*"' | head -n 1 | cut -d'"' -f4)
 [ -n "$links" ] || { echo "the cryptography library has another name now: mend $0" >&2; exit 1; }
@@ -33,7 +33,8 @@ echo "== building"
 cargo +nightly miri test --locked "${without_c[@]}" -p phalanx-driver -p phalanx-core --lib --no-run
 ends=$(($(date +%s) + limit))
 
-# interpret PACKAGE TEST...: every test whose name holds one of these; of each there must be one. Time is shared by all calls.
+# interpret PACKAGE TEST...: runs the tests whose names contain one of these; each must match one. All calls share the
+# time.
 interpret() {
   local package=$1 left=$((ends - $(date +%s))) told name
   shift
@@ -48,9 +49,9 @@ interpret() {
   rm -f "$told"
 }
 
-# What is unsafe in the driver and calls no system; what does is tested by itself, not here. The ring has no unsafe
-# code of its own, but two threads in the same words.
+# The driver's unsafe code without system calls. Code with system calls has tests of its own outside Miri. The ring has
+# no unsafe code, but two threads share its words.
 interpret phalanx-driver mmsg shm::lend shm::tests::ring words::
 [ "${1:-}" != --unsafe ] || exit 0
-# No unsafe code of its own, but shared buffers (the crate bytes) cut, kept and handed on.
+# This crate has no unsafe code, but it slices, keeps and passes on shared buffers (the crate bytes).
 interpret phalanx-core wire::codec link:: order::frame order::tests process::best_effort

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Tests tests/lib/steps.sh, by which `./x test` runs: what must fail does. Exit code 0: it does.
+# Tests tests/lib/steps.sh, which runs the steps of `./x test`: steps that must fail do. Exit code 0: they do.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# expect CODE PATTERN SCRIPT: the steps of SCRIPT end with this code and print what matches.
+# expect CODE PATTERN SCRIPT: the steps of SCRIPT end with this code, and their output matches the pattern.
 expect() {
   local wanted=$1 pattern=$2 code=0
   printf '%s\n' 'set -euo pipefail' "logs=$work" '. tests/lib/steps.sh' 'begin_steps' "$3" 'end_steps' >"$work/script"
@@ -37,7 +37,7 @@ expect 0 'ok    slow' 'beside slow sleep 1; step good true; join'
 expect 1 'FAIL  slow' 'beside slow false; step good true'
 expect 1 'where no step may skip' 'beside slow skip_step Go "no Go"; step good true'
 expect 1 'no step called three$' 'begin_steps one three; beside one true; step two false'
-# A step that fails ends what runs beside it, with all that it started.
+# A step that fails kills the steps beside it, with all processes that they started.
 expect 1 'FAIL  bad' 'long() { sleep 86399 & wait; }; beside long long; sleep 1; step bad false'
 for _ in 1 2 3 4 5; do pgrep -f '^sleep 86399$' >/dev/null || break; sleep 1; done
 ! pgrep -f '^sleep 86399$' || { echo "FAILED: a step that ran beside another outlived it"; exit 1; }
@@ -57,14 +57,14 @@ expect 1 'not named' 'a() { fetch Go false || true; bash -c "exit 77"; }; step a
 expect 1 'not named' 'a() { fetch Go false || true; echo "a test: no net" >>"$PHALANX_SKIPS"; }; step a a'
 unset PHALANX_CI
 
-# The list of the fuzz targets, from a cargo that has none, or cannot list them.
+# The list of fuzz targets, from a fake cargo that has none, or cannot list them.
 mkdir "$work/bin"
 export PATH=$work/bin:$PATH
 fuzz() { # LIST CODE: what `cargo fuzz list` prints and ends with
   printf '%s\n' '#!/bin/sh' 'case "$*" in' "*list*) printf '%b' '$1'; exit $2 ;;" 'esac' 'echo "ran $*"' >"$work/bin/cargo"
   chmod +x "$work/bin/cargo"
 }
-# The function of ./x alone, where it may make folders.
+# Only the function of ./x, in a directory where it may create folders.
 sed -n '/^run_fuzz()/,/^}/p' x >"$work/fuzz.sh"
 grep -q 'cargo +nightly fuzz list' "$work/fuzz.sh" || { echo "FAILED: ./x has no run_fuzz"; exit 1; }
 run_fuzz='run() { cd "$logs"; . "$logs/fuzz.sh"; run_fuzz 1; }; step fuzz run; cat "$logs/fuzz.log"'
@@ -75,8 +75,8 @@ expect 1 'FAIL  fuzz' "$run_fuzz"
 fuzz '' 0
 expect 1 'FAIL  fuzz' "$run_fuzz"
 
-# Miri on tests of which none has that name, or some have, from a cargo that runs nothing.
-# miri EXECUTED: what the tests' programs say.
+# Miri on tests of which none, or some, have the name, with a fake cargo that runs nothing. miri EXECUTED: the output of
+# the test programs.
 miri() {
   printf '%s\n' '#!/bin/sh' "case \"\$*\" in *metadata*) echo '\"links\":\"aws_lc_0\"' ;; *no-run*|*version*) ;;" \
     "*) printf '%b' '$1' ;; esac" >"$work/bin/cargo"

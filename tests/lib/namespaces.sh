@@ -1,16 +1,16 @@
-# Hosts for tests: network namespaces of this script's own, on a bridge of its own. To be sourced; needs root.
+# Hosts for tests: network namespaces of this script, on a bridge of its own. To be sourced; needs root.
 #
 #   hosts N                make hosts 1 to N, with the addresses 10.77.0.1 and so on
 #   on HOST COMMAND...     run a command on a host
-#   start NAME HOST COMMAND...   start one in the background; its input is the pipe of `say NAME`
+#   start NAME HOST COMMAND...   start a command in the background; its input is the pipe of `say NAME`
 #   say NAME LINE          write a line to its standard input
-#   cut "HOSTS" "HOSTS"    no packet passes between the two sets, either way
-#   heal                   all packets pass again
-#   await TEXT FILE        wait until FILE holds TEXT
-#   signal NAME SIGNAL     to a process that was started; the trace of the harness tells of deaths
-#   harness WHAT           a record of this script in the traces: tests/namespaces/tools/harness.py
+#   cut "HOSTS" "HOSTS"    drop all packets between the two sets, both ways
+#   heal                   let all packets pass again
+#   await TEXT FILE        wait until FILE contains TEXT
+#   signal NAME SIGNAL     signal a process that was started; its death is recorded in the harness's trace
+#   harness WHAT           write a record of this script into the traces: tests/namespaces/tools/harness.py
 #
-# $work is a directory for files; NAME.out and NAME.err in it hold what was printed. Everything is removed in the end.
+# $work is a directory for files; it holds the output in NAME.out and NAME.err. Everything is removed on exit.
 
 set -euo pipefail
 : "${PHALANX:?the program to test}"
@@ -58,7 +58,7 @@ hosts() {
   done
 }
 
-# Each host has a state directory of its own. By a variable: earlier builds know no such flag.
+# Each host has a state directory of its own. It is set by a variable because earlier builds have no flag for it.
 on() { local host=$1; shift; PHALANX_STATE_DIR=$work/state-$host ip netns exec "$prefix-$host" "$@"; }
 
 start() {
@@ -66,7 +66,7 @@ start() {
   shift 2
   rm -f "$work/$name.in"
   mkfifo "$work/$name.in"
-  # Opened for both directions, so that neither end waits for the other.
+  # The pipe is opened in both directions, because opening one end alone would block until the other is opened.
   exec {fd}<>"$work/$name.in"
   fd_of[$name]=$fd
   host_of[$name]=$host
@@ -76,7 +76,7 @@ start() {
 
 say() { printf '%s\n' "$2" >&"${fd_of[$1]}"; }
 
-# What was started is the program itself: `ip netns exec` and the shell replace themselves by it.
+# The process id is the program's own: `ip netns exec` and the shell exec it.
 signal() {
   kill -"$2" "${pid_of[$1]}"
   case $2 in
@@ -89,7 +89,7 @@ signal() {
   esac
 }
 
-# lives NAME WHAT: tells it of the lives on a host that no record of a death has told of.
+# lives NAME WHAT: records the incarnations on a host whose deaths are not recorded yet.
 lives() {
   local file life
   for file in "$work/traces/h${host_of[$1]}"-*.trace; do
@@ -141,7 +141,7 @@ settings() {
     --set timing.heartbeat=50ms --set timing.suspect_after=600ms
 }
 
-# check_traces OPTION...: all traces hold, judged together, and what the script said it is about was put to the test.
+# check_traces OPTION...: checks all traces together, and that the properties named by the script were put to the test.
 check_traces() {
   "$PHALANX" check --complete "$@" "$work/traces" >"$work/check.txt" \
     || { head -n 60 "$work/check.txt"; fail "the checker"; }

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Builds the commit that tests/namespaces/old-build names, an earlier build for members of an upgrade, and prints where it is:
+# Builds the commit named in tests/namespaces/old-build, whose program serves as the earlier build in upgrades, and
+# prints the program's path:
 #
-#   old_build.sh TARGET    TARGET is the target directory of this tree, whose quick build it borrows dependencies of
+#   old_build.sh TARGET    TARGET is the target directory of this tree; dependencies of its quick build are reused
 #
-# What was built once is kept there. Exit code 77: the commit is not in this clone.
+# The result is kept there. Exit code 77: the commit is not in this clone.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -15,7 +16,7 @@ if [ ! -x "$program" ]; then
   build=$target/old-build/building tree=$(mktemp -d)
   trap 'git -C "$root" worktree remove --force "$tree"; rm -rf "$build"' EXIT
   git -C "$root" worktree add --quiet --force --detach "$tree" "$commit" >&2
-  # The same crates from the registry in the same profile: links to what is built already save most of the time.
+  # Crates from the registry are the same in this profile, so links to those already built save most of the time.
   rm -rf "$build"
   mkdir -p "$build/quick"
   for part in .fingerprint build deps; do

@@ -1,12 +1,13 @@
-# The steps of `./x test`: each runs with its output in a log, ends in one line, and fails, is skipped, or passes.
+# The steps of `./x test`. Each runs with its output in a log, and fails, is skipped, or passes. Its result is one line.
 # Source this file; `tests/steps.sh` tests it.
 #
-# Wanted: logs (a directory). Kept there: NAME.log for each step; "skips", a line for each thing that was skipped; of
-# the last step "fetches", the things that could not be fetched, and "lacks", those for want of which something was left out.
+# Input: logs (a directory). Files written there: NAME.log for each step; "skips", a line for each thing that was
+# skipped; and for the current step "fetches", the things that could not be fetched, and "lacks", the things whose
+# absence made it leave something out.
 #
-# A step ends with exit code 77 when it cannot run here. With PHALANX_CI=1 that is a failure unless it names the thing it
-# lacks, and `fetch` tried in the same step to get that very thing, and failed: a machine of the continuous integration
-# must run whatever it can get.
+# A step ends with exit code 77 when it cannot run here. With PHALANX_CI=1 that is a failure, unless the step names the
+# thing it lacks, and `fetch` tried in the same step to get that very thing, and failed. A CI machine must run
+# everything it can get.
 
 steps=0
 besides=()
@@ -15,7 +16,7 @@ readonly SKIPPED=77
 say() { printf '%s\n' "$*" >&2; }
 die() { say "x: $*"; exit 1; }
 
-# begin_steps [NAME...]: only these steps will run; without names, all.
+# begin_steps [NAME...]: selects the steps to run; without names, all.
 begin_steps() {
   only=("$@")
   unknown=" $* "
@@ -24,7 +25,7 @@ begin_steps() {
   : >"$PHALANX_SKIPS"
 }
 
-# Whether a step was asked for.
+# Whether a step is selected.
 is_wanted() {
   [ ${#only[@]} -eq 0 ] && return 0
   local name
@@ -32,7 +33,7 @@ is_wanted() {
   return 1
 }
 
-# step NAME COMMAND...: never call it in a condition, where bash would ignore `set -e` in the command, too.
+# step NAME COMMAND...: runs a step. Never call it in a condition: bash would then ignore `set -e` in the command, too.
 step() {
   local name=$1 began=$SECONDS code before unexcused
   shift
@@ -46,7 +47,7 @@ step() {
   code=$?
   set -e
   report "$name" "$code" "$began" "$*"
-  # A program that ends with 77, or writes into the list of skips, may not say what it lacks.
+  # A program that ends with 77, or writes into the list of skips itself, does not name what it lacks.
   [ "$(($(wc -l <"$PHALANX_SKIPS") - before))" -le "$(wc -l <"$PHALANX_LACKS")" ] ||
     echo "(something that was not named)" >>"$PHALANX_LACKS"
   unexcused=$(grep -vxFf "$PHALANX_FETCHES" "$PHALANX_LACKS" || true)
@@ -57,7 +58,7 @@ step() {
   fi
 }
 
-# report NAME CODE BEGAN COMMAND: the line of a step that ended.
+# report NAME CODE BEGAN COMMAND: prints the result of a step.
 report() {
   local name=$1 code=$2 took=$((SECONDS - $3))
   case $code in
@@ -79,14 +80,14 @@ report() {
   esac
 }
 
-# beside NAME COMMAND...: starts a step that runs at the lowest priority beside those that follow, until `join`. For a
-# step that needs the processor alone and skips nothing: it has no list of what it lacks.
+# beside NAME COMMAND...: starts a step at the lowest priority beside the following ones, until `join`. The step must
+# need only the processor and skip nothing, because the files of missing things belong to the foreground step.
 beside() {
   local name=$1
   shift
   is_wanted "$name" || return 0
   unknown=${unknown/ $name / }
-  # A group of its own, so that a failure of another step ends all of it.
+  # A process group of its own, so that the failure of another step can kill all of it.
   set -m
   (set +m -euo pipefail; renice -n 19 -p "$BASHPID" >/dev/null; "$@") </dev/null >"$logs/$name.log" 2>&1 &
   set +m
@@ -94,7 +95,7 @@ beside() {
   trap end_besides EXIT
 }
 
-# Waits for the steps that `beside` started, and fails if one did.
+# Waits for the steps that `beside` started, and fails if one of them did.
 join() {
   local name job began command code
   while [ ${#besides[@]} -gt 0 ]; do
@@ -107,7 +108,7 @@ join() {
   done
 }
 
-# Ends what still runs beside a step that failed.
+# Kills the steps that still run beside a failed one.
 end_besides() {
   local line name job rest
   for line in "${besides[@]}"; do
@@ -116,7 +117,7 @@ end_besides() {
   done
 }
 
-# fetch THING COMMAND...: gets something from outside. Fails, and remembers that it was tried, when the command fails.
+# fetch THING COMMAND...: gets something from outside. If the command fails, it records the attempt and fails.
 fetch() {
   local thing=$1
   shift
@@ -126,21 +127,21 @@ fetch() {
   return 1
 }
 
-# leave_out WHAT THING WHY: a part of a step does not run here for want of a thing.
+# leave_out WHAT THING WHY: records that a part of a step does not run here because a thing is missing.
 leave_out() {
   echo "left out: $1: $3"
   printf '%s: %s\n' "$1" "$3" >>"$PHALANX_SKIPS"
   echo "$2" >>"$PHALANX_LACKS"
 }
 
-# skip_step THING WHY: ends a step that cannot run here for want of a thing.
+# skip_step THING WHY: ends a step that cannot run here because a thing is missing.
 skip_step() {
   echo "$1" >>"$PHALANX_LACKS"
   echo "$2"
   exit "$SKIPPED"
 }
 
-# The closing lines: what was skipped, and the sum. Waits for what runs beside.
+# Waits for the steps that run beside, and prints what was skipped and the totals.
 end_steps() {
   local skipped
   join

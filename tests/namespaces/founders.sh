@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Three founders on three hosts. One is killed and one stopped; all are killed, and only an operator founds the cell again.
+# Three founders on three hosts. One is killed and one is stopped. Then all are killed, and only an operator founds the
+# cell again.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/namespaces.sh"
 
 # about: E1 M1 M3 M4 M5 M6 M8
@@ -32,7 +33,7 @@ signal a3 CONT
 await "excluded: " "$work/a3.out"
 for name in a1 b2; do await "joined: h3" "$work/$name.out"; done
 
-# The whole cell dies. Its founders say so, and only an operator founds it again.
+# The whole cell dies. Its founders report that, and only an operator founds it again.
 for name in a1 b2 a3; do signal "$name" KILL; done
 node c1 1
 await "waits for all founders; not heard: h2, h3" "$work/c1.out"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Ways to found a cell twice, and what a survivor of a lost quorum does by command.
+# Ways to found a cell twice by mistake, and the command for the survivor of a lost quorum.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/namespaces.sh"
 
 # about: E1 M1 M3 M4 M5 M6
@@ -10,14 +10,14 @@ harness faulty
 hosts 4
 node() { start "$1" "$2" "$PHALANX" node --group stock $(settings "$2" h1,h2,h3); }
 
-# Lists of founders that differ found nothing, and say what is where.
+# Founders with different lists found nothing, and report which host has which list.
 start a1 1 "$PHALANX" node --group stock $(settings 1 h1,h2)
 start a2 2 "$PHALANX" node --group stock $(settings 2 h1,h2,h3)
 await "is configured with other founders" "$work/a1.out"
 if grep -q "cell view" "$work"/a?.out; then fail "founders with unequal lists founded a cell"; fi
 for name in a1 a2; do signal "$name" TERM; wait "${pid_of[$name]}" || fail "$name ended with $?"; done
 
-# A second process under a founder's name, on another host.
+# A second process with a founder's name, on another host.
 node b1 1
 start twin 4 "$PHALANX" node --group stock $(settings 4 h1,h2,h3 | sed 's/--name h4/--name h1/')
 await "another process with the name h1 looks for the cell" "$work/b1.out"
@@ -29,19 +29,19 @@ signal twin TERM
 wait "${pid_of[twin]}" || fail "the twin does not leave"
 for name in b1 b2 b3; do await "cell view 1: h1, h2, h3" "$work/$name.out"; done
 
-# The same on the same host is refused at once.
+# On the same host it is refused at once.
 second=$(settings 1 h1,h2,h3 | sed 's/--data-port 7400 --control-port 7401/--data-port 0 --control-port 0/')
 if on 1 "$PHALANX" node $second >"$work/second.txt" 2>&1; then fail "a second h1 on one host"; fi
 grep -qi "h1" "$work/second.txt" || { cat "$work/second.txt"; fail "it does not say which name is taken"; }
 
-# Every directory of a living member is removed in turn: it writes them again, and says so.
+# Every directory of a live member is removed in turn. The member restores it, and reports that.
 rm -rf "$work/state-1"
 await "was emptied while this process lives" "$work/b1.err"
 [ -n "$(find "$work/state-1" -name 'founder-*')" ] || { find "$work/state-1"; fail "the founder's record is not there again"; }
 rm -rf "$work/run-2"
 await "was emptied while this process lives" "$work/b2.err"
 
-# A founder whose directory is empty hears the cell, and joins it.
+# A founder with an empty directory hears the cell, and joins it.
 signal b3 KILL
 await "gone: h3" "$work/b1.out"
 rm -rf "$work/state-3" "$work/run-3"
@@ -49,7 +49,7 @@ node c3 3
 await "joined: h3" "$work/b1.out"
 await "group stock view" "$work/c3.out"
 
-# The quorum is lost for good: nothing goes on by itself, and the survivor founds the next instance by command.
+# The quorum is lost for good. Nothing continues by itself; the survivor founds the next instance by command.
 signal b1 KILL
 signal b2 KILL
 await "NOT in the primary partition" "$work/c3.out"

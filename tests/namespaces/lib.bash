@@ -1,16 +1,16 @@
-# What the cases share: namespaces on a bridge, members, faults, and the verdict. Run by run.sh:
+# Shared by all cases: namespaces on a bridge, members, faults, and the verdict. Run by run.sh:
 #   bash lib.bash CASE_FILE     with PHALANX, PREFIX, WORK, CASE and QUICK set
 set -uo pipefail
 
 tools=$(dirname "${BASH_SOURCE[0]}")/tools
 readonly CELL=proving-ground GROUP=lines
 readonly CONTROL=7401 DATA=7400
-# The patience of one wait. Nothing is expected to take so long; it only turns a hang into a failure with a name.
+# Time limit of one wait, in seconds. No wait should take this long; it turns a hang into a failure with a name.
 readonly PATIENCE=40
 
-# What every case is about, and those that end in a quiet phase. A case adds its own in a line '# about: CODE..', and says
-# with '# healed' that nothing stays broken, or with '# healed in part' that some members are whole.
-# (X3, X5: state transfers are certain only where a member comes back. All may have asked for the group at once.)
+# Properties that every case puts to the test, and those of cases that end in a quiet phase. A case adds its own in a
+# line '# about: CODE..'. The line '# healed' means that nothing stays broken, '# healed in part' that some members are
+# whole. (X3, X5: state transfers are certain only where a member comes back. All may have asked for the group at once.)
 readonly ABOUT="E1 M1 M2 M3 S1 S2 S5 S6 S7 I1 I2 I3 O1 O4 O5 M4 M5 S4" ABOUT_HEALED="V1 V3 V4"
 
 declare -A PID=() INPUT=() MARK=()
@@ -34,14 +34,15 @@ fail() {
 
 in_ns() { local name=$1; shift; ip netns exec "$PREFIX$name" "$@"; }
 
-# network N: namespaces 1..N on a bridge that lies in a namespace of its own, with a set of cut directed links.
+# network N: makes namespaces 1..N on a bridge in a namespace of its own, with a set of cut directed links.
 network() {
   local i
   ip netns add "${PREFIX}sw" || fail "no namespace for the bridge"
   ip -n "${PREFIX}sw" link add br0 type bridge mcast_snooping 0 forward_delay 0 || fail "no bridge"
   ip -n "${PREFIX}sw" link set br0 up
   for i in $(seq 1 "$1"); do attach "$i"; done
-  # Without ARP an open direction would die with the cut one as soon as the neighbour's entry expires.
+  # ARP always passes. Without it the healthy direction would fail with the cut one as soon as the neighbour's entry
+  # expires.
   in_ns sw nft 'add table bridge flt
     add set bridge flt cut { type ifname . ifname; }
     add chain bridge flt f { type filter hook forward priority 0; }
@@ -57,7 +58,7 @@ attach() {
 
 address() { echo "10.77.0.$1"; }
 
-# cut FROM>TO..: drops what goes from the one to the other, all links in one step.
+# cut FROM>TO..: drops all packets from one to the other, all links in one step.
 cut() {
   local pair list=
   for pair in "$@"; do list+="${list:+, }\"p${pair%>*}\" . \"p${pair#*>}\""; done
@@ -74,10 +75,10 @@ both() {
   for b in "$@"; do echo "$a>$b" "$b>$a"; done
 }
 
-# named 1>2..: the links by the names of the members.
+# named 1>2..: prints the links with the names of the members.
 named() { local pair; for pair in "$@"; do echo "m${pair%>*}>m${pair#*>}"; done; }
 
-# What the trace says must be true: links are cut before it says so, and heal after it.
+# The trace must be true at any time: links are cut before it records the cut, and healed after it records the mend.
 heal() {
   [ ${#CUT[@]} -eq 0 ] || harness mend $(named "${CUT[@]}")
   CUT=()
@@ -102,13 +103,13 @@ cell_flags() {
     --runtime-dir "$WORK/run$i" --state-dir "$WORK/state$i" --trace "$WORK/traces"
 }
 
-# Numbered lines, slowly, until nobody reads them.
+# Prints numbered lines, slowly, until no process reads them.
 feed() {
   local n=0
   while n=$((n + 1)) && printf 'line %s %06d\n' "$1" $n; do sleep 0.05; done 2>/dev/null
 }
 
-# member I [FLAG..]: starts member I; those in FEEDING multicast lines, the others only listen.
+# member I [FLAG..]: starts member I. Those in FEEDING multicast lines, the others only listen.
 member() {
   local i=$1
   shift
@@ -123,8 +124,8 @@ member() {
   INPUT[$i]=$!
 }
 
-# cell N: N members that found a cell, all in one view, with lines flowing. Of the members that feed, the second asks
-# for uniform delivery.
+# cell N: starts N members that found a cell, waits until all are in one view, and lets lines flow. Of the feeding
+# members, the second requests uniform delivery.
 cell() {
   local i
   ALL=$(seq -s ' ' 1 "$1")
@@ -147,7 +148,7 @@ cell() {
   mark
 }
 
-# What this case says that it is about, besides.
+# The additional properties of this case.
 about_more() {
   grep -q '^# healed$' "$CASE_FILE" && echo "$ABOUT_HEALED"
   sed -n 's/^# about: //p' "$CASE_FILE"
@@ -155,7 +156,7 @@ about_more() {
 
 harness() { python3 "$tools/harness.py" "$WORK/traces/harness.trace" "$CELL" "$@" || fail "the harness's trace"; }
 
-# stat_of I FIELD: a field of member I's counters file.
+# stat_of I FIELD: prints a field of member I's counters file.
 stat_of() {
   in_ns "$1" "$PHALANX" stat --json --cell "$CELL" --runtime-dir "$WORK/run$1" --state-dir "$WORK/state$1" 2>/dev/null |
     python3 "$tools/field.py" "$2"
@@ -164,7 +165,7 @@ stat_of() {
 incarnation() { stat_of "$1" incarnation; }
 resident_kib() { awk '/^VmRSS/ { print $2 }' "/proc/${PID[$1]}/status"; }
 
-# kill9 I..: kills all of these at once, waits until they are dead, and says so in the trace.
+# kill9 I..: kills all of these at once, waits until they are dead, and records that in the trace.
 kill9() {
   local i ids=() pids=()
   for i in "$@"; do ids+=("$(incarnation "$i")") pids+=("${PID[$i]}"); done
@@ -178,30 +179,30 @@ kill9() {
   for i in "${ids[@]}"; do harness crash "$i"; done
 }
 
-# helper COMMAND..: runs it beside; it is ended with the case.
+# helper COMMAND..: runs a command in the background; it is killed with the case.
 helper() { "$@" & HELPERS+=($!); }
 
 # --- what the members told
 
-# mark: from here on `told` looks only at what is told later.
+# mark: from here on `told` considers only later events.
 mark() { local i; for i in $ALL; do MARK[$i]=$(wc -l <"$WORK/m$i.told"); done; }
 
-# told I EVENT: what member I told of that kind since the mark, the last first.
+# told I EVENT: prints the events of that kind that member I printed since the mark, the last first.
 told() { tail -n "+$((MARK[$1] + 1))" "$WORK/m$1.told" | grep "\"event\":\"$2\"" | tac | grep .; }
 
-# The last members list of a kind of view at member I, sorted.
+# Prints the members of the last view of a kind at member I, sorted.
 last_view() { grep "\"event\":\"$2\"" "$WORK/m$1.told" | tail -n 1 | sed 's/.*"members":\[\([^]]*\)\].*/\1/' | tr -d '"m' | tr ',' '\n' | sort -n | xargs; }
 
 # in_view "1 2 3" I..: the last view of each I holds exactly these.
 in_view() { local want=$1 i; shift; for i in "$@"; do [ "$(last_view "$i" cell_view)" = "$want" ] || return 1; done; }
 in_group_view() { local want=$1 i; shift; for i in "$@"; do [ "$(last_view "$i" group_view)" = "$want" ] || return 1; done; }
 
-# The number of the last line of sender F that member I printed.
+# Prints the number of the last line of sender F that member I printed.
 last_line() { grep -a "\"from\":\"m$2\"" "$WORK/m$1.lines" | tail -n 1 | sed 's/.*line m[0-9]* 0*\([0-9]\{1,\}\).*/\1/' | grep . || echo 0; }
 
 reached() { [ "$(last_line "$1" "$2")" -ge "$3" ]; }
 
-# flows "SENDERS" I..: each I prints lines that each sender multicasts from now on.
+# flows "SENDERS" I..: waits until each I prints lines that each sender multicasts from now on.
 flows() {
   local senders=$1 f i target
   shift
@@ -211,7 +212,7 @@ flows() {
   done
 }
 
-# await WHAT COMMAND..: until the command succeeds.
+# await WHAT COMMAND..: waits until the command succeeds.
 await() {
   local what=$1 until=$((SECONDS + PATIENCE))
   shift
@@ -222,7 +223,7 @@ await() {
   note "$what"
 }
 
-# never EVENT I..: none of these told such a thing since the mark.
+# never EVENT I..: fails if one of these printed such an event since the mark.
 never() {
   local event=$1 i
   shift
@@ -231,10 +232,10 @@ never() {
   done
 }
 
-# undisturbed I..: these were in the primary all the time.
+# undisturbed I..: these were in the primary partition all the time.
 undisturbed() { never non_primary "$@"; never excluded "$@"; }
 
-# back I: member I was told that it is excluded, and is in a view of all again.
+# back I: waits until member I was notified of its exclusion and is in a view of all again.
 back() {
   await "member $1 tells that it was excluded" told "$1" excluded
   # shellcheck disable=SC2086
@@ -257,14 +258,14 @@ verdict() {
     harness heal
     # shellcheck disable=SC2046
     harness quiet $(for i in "$@"; do echo "m$i"; done)
-    # Liveness is judged over the quiet phase: it must be longer than the checker's two bounds, 10 s and 5 s.
+    # Liveness is checked over the quiet phase, which must be longer than the checker's two bounds, 10 s and 5 s.
     sleep "${QUIET_SECONDS:-17}"
   fi
   for i in "${!INPUT[@]}"; do kill "${INPUT[$i]}" 2>/dev/null; wait "${INPUT[$i]}" 2>/dev/null; done
   sleep 0.5
   harness end
   for i in "${!PID[@]}"; do kill -0 "${PID[$i]}" 2>/dev/null || fail "member $i ended by itself"; done
-  # Who does not leave by itself has been killed.
+  # A process that does not leave by itself is killed, and its death recorded.
   for i in "${!PID[@]}"; do ids+=("$(incarnation "$i")"); done
   if [ "$how" = healed ]; then
     kill -KILL "${PID[@]}"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Five hosts; two are cut off and come back. The majority goes on, the minority says that it does not.
+# Five hosts; two are cut off and come back. The majority goes on, and the minority reports that it does not.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/namespaces.sh"
 
 # about: E1 M1 M2 M3 M5 M6 M8 S1 S2 S3 S5 S6 S7 I1 I2 I3 O1 O3 O4 O5 U1 X3 X5
@@ -9,7 +9,7 @@ harness faulty
 
 hosts 5
 for host in 1 2 3 4 5; do
-  # Uniform, so that nobody prints what the others might never see.
+  # Uniform, so that no member prints a line that the others might never see.
   start "h$host" "$host" "$PHALANX" cat -g field --uniform $(settings "$host" h1,h2,h3,h4,h5)
 done
 for host in 1 2 3 4 5; do
@@ -23,7 +23,8 @@ for host in 1 2; do await "NOT in the primary partition" "$work/h$host.err"; don
 for host in 3 4 5; do await "h1 (unreachable)" "$work/h$host.err"; await "h2 (unreachable)" "$work/h$host.err"; done
 for line in $(seq 1 200); do
   say "h$((3 + line % 3))" "majority $line"
-  # Whoever is next has printed the first lines before it speaks, however busy the machine: each is in the past of the one behind it.
+  # The next sender has printed the first lines before it sends, however busy the machine is, so each line is in the
+  # causal past of the following one.
   [ "$line" -gt 6 ] || await "majority $line" "$work/h$((3 + (line + 1) % 3)).out"
 done
 for host in 3 4 5; do

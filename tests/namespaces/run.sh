@@ -9,7 +9,7 @@
 set -uo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# What one case may take before it is ended and counted as failed: far beyond what any needs.
+# Time limit of one case in seconds, after which it is killed and counted as failed. No case needs nearly as long.
 readonly CASE_SECONDS=240
 
 QUICK=0
@@ -55,15 +55,16 @@ PHALANX=${PHALANX:-$here/../../target/release/phalanx}
 [ -x "$PHALANX" ] || { echo "run.sh: $PHALANX is not there: build it, or name the program in PHALANX" >&2; exit 2; }
 PHALANX=$(realpath "$PHALANX")
 export PHALANX QUICK PATH
-# A variable of the environment must not change what the members do.
+# Settings in the environment must not affect members.
 unset "${!PHALANX_@}"
 
-# Each run has names of its own, so that two runs do not meet.
+# Each run has its own names, so that two runs do not interfere.
 PREFIX=phx$$-
 export PREFIX
 work=$(mktemp -d "${TMPDIR:-/tmp}/phalanx-namespaces.XXXXXX")
 
-# Ends what is left in this run's namespaces and removes them. Cases do this themselves; this is for one that could not.
+# Kills all processes in this run's namespaces and removes these. Cases do this themselves; this is for one that could
+# not.
 sweep() {
   local name pid
   for name in $(ip netns list | awk '{print $1}'); do

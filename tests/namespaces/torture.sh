@@ -17,14 +17,14 @@ trap clean_up EXIT
 
 fail() { echo "FAILED: $*"; exit 1; }
 
-# What a run of that process number has on this machine.
+# Prints what a run with that process id has left on this machine.
 left_of() {
   ip netns list | grep "^phxt$1-" || true
   ls -d "/run/phalanx-torture/phxt$1-lock" "${TMPDIR:-/tmp}/phalanx-torture-$1" 2>/dev/null || true
   grep "/phalanx-torture-$1/" /proc/mounts || true
 }
 
-# start NAME: one that would go on for an hour; returns when its members are up.
+# start NAME: starts a run of an hour; returns when its members are up.
 start() {
   "$PHALANX" torture --minutes 60 --only loss-5,full-disk --json >"$work/$1.out" 2>"$work/$1.err" &
   run=$!
@@ -47,7 +47,7 @@ killed=$run
 kill -KILL "$killed"
 wait "$killed" 2>/dev/null || true
 [ -n "$(left_of "$killed")" ] || fail "a killed run left nothing: the next has nothing to find"
-# Members end with their harness, which the kernel sees to.
+# Members end with their harness: the kernel kills them (PR_SET_PDEATHSIG).
 for _ in $(seq 1 50); do
   living=$(for name in $(ip netns list | grep -o "^phxt$killed-[^ ]*"); do ip netns pids "$name"; done)
   [ -n "$living" ] || break
@@ -56,7 +56,7 @@ done
 [ -z "$living" ] || fail "members of a killed run live on"
 run=
 
-# The next run removes what the killed one left, and does its work.
+# The next run removes what the killed one left, and does its own work.
 "$PHALANX" torture --minutes 1 --only kill,isolate,loss-30,jitter,corrupt,descriptors,hanging-joiner --roles coordinator,joiner \
   >"$work/minute.out" 2>"$work/minute.err" || fail "the torture found something"
 grep -q "removing what a run left that was killed (phxt$killed-)" "$work/minute.err" || fail "nothing was removed"

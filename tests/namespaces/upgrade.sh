@@ -21,7 +21,7 @@ feeding=(1 3 5)
 declare -A now
 for host in "${feeding[@]}"; do echo 0 >"$work/fed$host"; done
 
-# build HOST PROGRAM: a member on that host; what it multicasts is numbered on from what the one before did.
+# build HOST PROGRAM: starts a member on that host. Its multicasts continue the numbers of the one before.
 build() {
   local name=m$1-old uniform=
   [ "$2" != "$PHALANX" ] || name=m$1-new
@@ -30,7 +30,7 @@ build() {
   start "$name" "$1" "$2" cat --group lines --json $uniform $(settings "$1" "$(IFS=,; echo "${members[*]}")")
 }
 
-# About 200 lines a second.
+# Feeds about 200 lines a second.
 feed() {
   local host=$1 n=$2
   while :; do
@@ -41,7 +41,7 @@ feed() {
   done >&"${fd_of[${now[$host]}]}"
 }
 
-# Among the processes that are ended with this script.
+# The feeder is among the processes that are killed when this script ends.
 begin_feeding() { feed "$1" "$(cat "$work/fed$1")" & pid_of[feeder$1]=$!; }
 end_feeding() {
   kill "${pid_of[feeder$1]}"
@@ -50,7 +50,7 @@ end_feeding() {
 }
 is_feeding() { [ -n "${pid_of[feeder$1]:-}" ]; }
 
-# until WHAT COMMAND..: waits for it, a minute at most.
+# until_so WHAT COMMAND..: waits until the command succeeds, a minute at most.
 until_so() {
   local what=$1 tries
   shift
@@ -67,7 +67,7 @@ all_in() { in_view "$1" cell_view && in_view "$1" group_view; }
 last_line() { tail -n 400 "$work/${now[$1]}.out" | grep -o "line h$2 [0-9]*" | tail -n 1 | sed 's/.* 0*\([0-9]\)/\1/'; }
 has_printed() { [ "$(last_line "$1" "$2" || echo 0)" -ge "$3" ] 2>/dev/null; }
 
-# All members print what each feeder was given from now on.
+# Waits until all members print the lines that each feeder is given from now on.
 flows() {
   local from to target
   for from in "${feeding[@]}"; do
@@ -77,7 +77,7 @@ flows() {
   done
 }
 
-# What the members' hosts sent so far: packets and bytes.
+# Prints the packets and bytes that the members' hosts have sent so far.
 sent() {
   local host
   for host in 1 2 3 4 5; do
@@ -112,7 +112,7 @@ for host in 1 2 3 4 5; do
   fed=0
   if is_feeding "$host"; then fed=1; end_feeding "$host"; fi
   gone=${now[$host]}
-  # Every other one leaves; the others die.
+  # Every other one leaves; the others are killed.
   if [ $((host % 2)) = 1 ]; then
     signal "$gone" TERM
     wait "${pid_of[$gone]}" || fail "h$host does not leave: exit code $?"
@@ -168,7 +168,7 @@ flows
 figures "level $new, this build"
 
 for host in "${feeding[@]}"; do end_feeding "$host"; done
-# Nobody was excluded or without a quorum; only those that were killed went without having asked.
+# No member was excluded or without a quorum. Only those that were killed went without having asked.
 if grep -lE '"event":"(excluded|non_primary)"' "$work"/m*.err; then fail "a member that lived was disturbed"; fi
 lost=$(grep -hoE '"name":"[^"]*","reason":"[^"]*"' "$work"/m*.err | grep -v '"reason":"left"' |
   sed 's/"name":"\([^"]*\)".*/\1/' | sort -u | xargs)

@@ -1,4 +1,4 @@
-//! A sleeper is woken for whatever was published, with as few calls of the system as there may be.
+//! A sleeper is woken for everything that was published, with as few system calls as possible.
 
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
@@ -6,7 +6,7 @@ use loom::thread;
 
 use crate::doze::Doze;
 
-/// A descriptor that is readable after it was written, as `eventfd` gives it, and a waker around it.
+/// A descriptor that becomes readable when it is written, like an `eventfd`, and a waker around it.
 struct Sleeper {
     doze: Doze,
     readable: Mutex<bool>,
@@ -33,7 +33,7 @@ impl Sleeper {
         }
     }
 
-    /// As a driver's wait: sleeps unless woken already, then empties the descriptor if it was a wake-up.
+    /// As a driver's wait: sleeps unless it was already woken, then empties the descriptor if it was a wake-up.
     fn sleep(&self) {
         if self.doze.begin() {
             let mut readable = self.readable.lock().expect("nobody panics");
@@ -46,7 +46,7 @@ impl Sleeper {
         }
     }
 
-    /// What the protocol thread does: looks, and sleeps until there is more.
+    /// As the protocol thread: checks, and sleeps until there is more.
     fn see(&self, wanted: usize) {
         while self.published.load(Ordering::Relaxed) < wanted {
             self.sleep();
@@ -54,7 +54,7 @@ impl Sleeper {
     }
 }
 
-/// A wake-up that is lost leaves the sleeper asleep, which loom reports.
+/// If a wake-up were lost, the sleeper would sleep for ever, which loom reports.
 #[test]
 fn one_publishes() {
     loom::model(|| {
@@ -80,7 +80,7 @@ fn one_publishes_twice() {
 #[test]
 fn two_publish() {
     let mut model = loom::model::Builder::new();
-    // Three threads: orders with more forced switches than this are left out.
+    // Three threads: schedules with more preemptions than this are left out, because there are too many.
     model.preemption_bound = Some(2);
     model.check(|| {
         let sleeper = Sleeper::new();

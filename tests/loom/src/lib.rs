@@ -1,8 +1,8 @@
-//! The lock-free parts of Phalanx, compiled with loom's atomics, locks and condition variables: every order in which
-//! the threads of a test can meet is tried, with what the memory model lets each of them see.
+//! The lock-free parts of Phalanx, compiled with loom's atomics, locks and condition variables. Loom tries every
+//! interleaving of a test's threads, with every result of a load that the memory model allows.
 //!
-//! The files are those that are shipped, by their path. Loom treats sequentially consistent loads and stores as
-//! acquire and release; fences and changes in one step (read-modify-write) are modelled as they are.
+//! The files are the shipped ones, included by path. Loom treats sequentially consistent loads and stores as acquire
+//! and release; it models fences and read-modify-write operations as they are.
 #![cfg(test)]
 
 mod sync {
@@ -14,7 +14,7 @@ mod sync {
         pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
     }
 
-    /// One by one, as loom can follow them.
+    /// Copied one by one, so that loom can track each word.
     pub(crate) mod words {
         use super::atomic::{AtomicU64, Ordering};
 
@@ -30,7 +30,7 @@ mod sync {
 
 #[path = "../../../crates/phalanx-driver/src/doze.rs"]
 mod doze;
-// They are `pub(super)` where they are shipped.
+// These modules are `pub(super)` in the shipped crates.
 mod cell {
     #[path = "../../../../crates/phalanx/src/cell/room.rs"]
     pub(super) mod room;
@@ -40,7 +40,7 @@ mod cell {
     mod room_tests;
     mod signal_tests;
 }
-// What only the driver calls is not called here.
+// Functions that only the driver calls are unused here.
 #[allow(dead_code)]
 mod shm {
     #[path = "../../../../crates/phalanx-driver/src/shm/parked.rs"]

@@ -5,7 +5,7 @@ network 5
 attach 6
 helper ip netns exec "${PREFIX}sw" python3 "$tools/capture.py" "$WORK/capture" p1
 capture=${HELPERS[-1]}
-# The tap sees what member 1 sends on its way out and what it gets on its way in.
+# The tap sees the packets that member 1 sends, and those it receives.
 await "the capture runs" test -e "$WORK/capture"
 cell 5
 
@@ -24,7 +24,7 @@ attack() {
   taken() {
     sum=0
     for reason in "$@"; do sum=$((sum + $(counter "$reason") - was[$reason])); done
-    # What the receive buffer could not hold is lost before it can be counted here.
+    # Packets that the receive buffer could not hold are lost before they can be counted here.
     [ $sum -ge $((sent / 2)) ]
   }
   await "$kind: half of $sent packets are counted as $*" taken "$@"
@@ -54,7 +54,7 @@ in_ns 6 python3 "$tools/hostile.py" "$(address 1)" $CONTROL $DATA "$CELL" "$WORK
   fail "the attacker failed at old_greetings"
 await "old greetings arrived" grew datagrams_received $((received + many / 2))
 
-# Those who would join with another key, or under another cell's name, are told what may be wrong.
+# Processes that would join with another key, or under another cell's name, are given a possible reason.
 joiner() {
   local name=$1 cell=$2 key=$3 port=$4
   ip netns exec "${PREFIX}6" "$PHALANX" node --json --cell "$cell" --name "$name" --bind "$(address 6)" \

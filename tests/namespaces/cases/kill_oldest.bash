@@ -3,7 +3,7 @@
 # about: M6 S3 O3 X2 X3 X5
 network 5
 cell 5
-# Rank order is the order of the view.
+# Ranks are in the order of the view.
 oldest=$(stat_of 2 members.0 | tr -d m)
 rest=$(without "$oldest")
 next=$(stat_of 2 members.1 | tr -d m)

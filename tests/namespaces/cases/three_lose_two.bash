@@ -9,7 +9,7 @@ in_ns 3 "$PHALANX" stat --cell "$CELL" --runtime-dir "$WORK/run3" --state-dir "$
 [ $? -eq 5 ] || fail "stat at member 3 does not end with exit code 5"
 [ "$(stat_of 3 state)" = non-primary ] || fail "the counters file of member 3 does not say non-primary"
 never cell_view 3
-# It must stay so: longer than the checker waits for it to say that it is cut off.
+# It must stay so for longer than the checker's bound within which it has to report that it is cut off.
 sleep 6
 never primary 3
 verdict

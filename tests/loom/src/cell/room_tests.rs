@@ -1,4 +1,4 @@
-//! The thread that fills a queue sleeps only if somebody will wake it.
+//! The thread that fills a queue sleeps only if another thread will wake it.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use loom::thread;
 
 use super::room::Room;
 
-/// A queue that counts: what is in it is in its ring's hands, whose places may be seen late.
+/// A queue that counts its items. A ring holds them, and its free places may become visible late.
 struct Queue {
     room: Room,
     places: usize,
@@ -15,7 +15,7 @@ struct Queue {
 }
 
 impl Queue {
-    /// Full, in bytes or in places.
+    /// A queue that is full, in bytes or in places.
     fn full(items: usize, places: usize, bytes_max: usize) -> Arc<Self> {
         let room = Room::new(bytes_max);
         room.add(items + 1);
@@ -46,10 +46,10 @@ impl Queue {
     }
 }
 
-/// One thread fills, `takers` empty the queue.
+/// Explores one thread that fills the queue and `takers` that empty it.
 fn nobody_sleeps_on(items: usize, places: usize, bytes_max: usize, takers: usize) {
     let mut model = loom::model::Builder::new();
-    // With three threads, orders with more forced switches than this are left out.
+    // With three threads, schedules with more preemptions than this are left out, because there are too many.
     model.preemption_bound = (takers > 1).then_some(2);
     model.check(move || {
         let queue = Queue::full(items, places, bytes_max);

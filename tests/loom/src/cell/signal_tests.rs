@@ -1,4 +1,4 @@
-//! Whoever waits for a change hears of it.
+//! A thread that waits for a change is woken by it.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ impl State {
     }
 }
 
-/// A change that is not heard of leaves the waiter asleep, which loom reports.
+/// If a change were missed, the waiter would sleep for ever, which loom reports.
 #[test]
 fn one_waits_for_one_change() {
     loom::model(|| {

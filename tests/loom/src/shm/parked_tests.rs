@@ -6,7 +6,7 @@ use loom::thread;
 
 use super::parked::{Doorbell, Sleep, published};
 
-/// A pipe that is readable after it was written, and what two processes see of each other.
+/// A pipe that becomes readable when it is written, and the words that two processes share.
 struct Process {
     parked: AtomicU64,
     published: AtomicUsize,
@@ -24,7 +24,7 @@ impl Process {
         })
     }
 
-    /// As a flush: what was published, then a doorbell if the other sleeps. Returns whether it knocked.
+    /// As a flush: publishes, then rings the doorbell if the other sleeps. Returns whether it rang.
     fn publish(&self, doorbell: &mut Doorbell) -> bool {
         self.published.fetch_add(1, Ordering::Relaxed);
         published();
@@ -36,7 +36,7 @@ impl Process {
         due
     }
 
-    /// As the driver's wait, and a look at what was published after it.
+    /// As the driver's wait, and a check for published items after it.
     fn see(&self, wanted: usize) {
         let mut sleep = Sleep::default();
         while self.published.load(Ordering::Relaxed) < wanted {
@@ -53,7 +53,7 @@ impl Process {
     }
 }
 
-/// A wake-up that is lost leaves the sleeper asleep, which loom reports.
+/// If a wake-up were lost, the sleeper would sleep for ever, which loom reports.
 #[test]
 fn one_writer_wakes_a_sleeper() {
     loom::model(|| {

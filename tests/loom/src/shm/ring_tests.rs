@@ -1,4 +1,4 @@
-//! What a reader takes is whole, whenever the writer comes round.
+//! A reader takes only whole records, whenever the writer overtakes it.
 
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicU64;
@@ -32,7 +32,7 @@ impl Memory {
     }
 }
 
-/// Each record has four words; looks so often while another thread writes `records`.
+/// Explores a thread that reads `looks` times while another one writes `records`. Each record has four words.
 fn explore(words: usize, records: u8, looks: usize, preemptions: usize) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(preemptions);
@@ -67,7 +67,7 @@ fn a_record_that_is_published_is_whole() {
     explore(16, 2, 2, 3);
 }
 
-/// The ring holds one record and a half, so that the second already overwrites the first.
+/// The ring holds one and a half records, so the second record already overwrites the first.
 #[test]
 fn what_is_overwritten_meanwhile_is_not_taken() {
     explore(4, 3, 2, 3);
