@@ -78,7 +78,7 @@ mod tests {
 
     /// A lost wake-up hangs this test.
     #[test]
-    fn whoever_publishes_and_wakes_is_heard() {
+    fn work_published_before_a_wake_up_is_seen() {
         let mut driver = Udp::bind(&UdpOptions::default()).expect("loopback has free ports");
         let published = AtomicU64::new(0);
         let wakers = [driver.waker(), driver.waker()];

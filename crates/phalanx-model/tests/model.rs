@@ -57,7 +57,7 @@ fn the_view_change_holds() {
 
 /// A required state is reported as missed where it cannot be reached: one ballot allows no take-over.
 #[test]
-fn what_is_not_reached_is_told() {
+fn an_unreached_state_is_reported() {
     let mut config = Config::bare(3).bounds(2, 2, 0);
     let reached = |config: Config| {
         let outcome = explore(ViewChange { config }, 1, &[]);
@@ -96,7 +96,7 @@ fn each_missing_rule_of_credits_breaks_what_it_protects() {
 }
 
 #[test]
-fn levels_rise_by_command_and_past_nobody() {
+fn levels_rise_by_command_and_past_no_member() {
     for model in cases::levels(false) {
         holds(&model.describe(), model);
     }

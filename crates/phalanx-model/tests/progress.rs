@@ -42,7 +42,7 @@ fn no_cell_is_eroded_within_a_window() {
 }
 
 #[test]
-fn who_is_dead_goes_whatever_the_budget_says() {
+fn a_dead_member_goes_whatever_the_budget() {
     for members in 3..=5 {
         for dead in 0..members {
             assert_eq!(dead_after_budget(members, dead, Variant::default()), 1 << dead);
@@ -56,6 +56,6 @@ fn who_is_dead_goes_whatever_the_budget_says() {
 }
 
 #[test]
-fn whoever_has_most_failed_links_is_not_always_among_the_fewest() {
+fn the_member_with_most_failed_links_is_not_always_in_the_cover() {
     assert_eq!([3, 4, 5].map(|members| greedy_removes_more(members).0), [0, 0, 20]);
 }

@@ -76,13 +76,13 @@ pub struct Belief {
 struct Shared {
     /// The time of the process's last poll, on its clock.
     turned_at_ns: AtomicU64,
-    told: Mutex<Told>,
+    published: Mutex<Published>,
     changed: Condvar,
     home: Home,
 }
 
 #[derive(Debug)]
-struct Told {
+struct Published {
     membership: Membership,
     incarnation: Incarnation,
     /// Cell instance and view number.
@@ -93,30 +93,30 @@ struct Told {
 }
 
 impl Shared {
-    fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn published(&self) -> MutexGuard<'_, Published> {
+        self.published.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The belief as of the last poll. A change is stored under the lock before the poll's time, so while `told` is
+    /// The belief as of the last poll. A change is stored under the lock before the poll's time, so while `published` is
     /// locked it is at least as new as that time.
-    fn believed(&self, told: &Told) -> Believed {
-        let (instance, view) = told.view;
+    fn believed(&self, published: &Published) -> Believed {
+        let (instance, view) = published.view;
         let turned_at = Instant(self.turned_at_ns.load(Ordering::Acquire));
         Believed {
-            membership: told.membership,
-            incarnation: told.incarnation,
+            membership: published.membership,
+            incarnation: published.incarnation,
             instance,
             view,
-            changes: told.changes,
+            changes: published.changes,
             age: clock::now().since(turned_at),
         }
     }
 
     /// What is believed, if it differs from `seen`; `Over` if it will not change any more.
-    fn news(&self, told: &Told, seen: &Believed) -> Option<Result<Believed, CallError>> {
-        if told.changes != seen.changes {
-            Some(Ok(self.believed(told)))
-        } else if told.membership == Membership::Over {
+    fn news(&self, published: &Published, seen: &Believed) -> Option<Result<Believed, CallError>> {
+        if published.changes != seen.changes {
+            Some(Ok(self.believed(published)))
+        } else if published.membership == Membership::Over {
             Some(Err(CallError::Over))
         } else {
             None
@@ -134,7 +134,7 @@ impl Belief {
             let incarnation = Incarnation::NONE;
             return Believed { membership, incarnation, instance: 0, view: 0, changes: u64::MAX, age: Duration::MAX };
         }
-        self.shared.believed(&self.shared.told())
+        self.shared.believed(&self.shared.published())
     }
 
     /// Waits until the belief differs from `seen`, and returns the latest, which may be several changes ahead. A
@@ -146,19 +146,19 @@ impl Belief {
     pub fn wait(&self, seen: &Believed, patience: Option<Duration>) -> Result<Believed, CallError> {
         self.shared.home.check().map_err(|Forked| CallError::Forked)?;
         let until = patience.and_then(|patience| std::time::Instant::now().checked_add(patience));
-        let mut told = self.shared.told();
+        let mut published = self.shared.published();
         loop {
-            if let Some(news) = self.shared.news(&told, seen) {
+            if let Some(news) = self.shared.news(&published, seen) {
                 return news;
             }
-            told = match until {
-                None => self.shared.changed.wait(told).unwrap_or_else(PoisonError::into_inner),
+            published = match until {
+                None => self.shared.changed.wait(published).unwrap_or_else(PoisonError::into_inner),
                 Some(until) => {
                     let left = until.saturating_duration_since(std::time::Instant::now());
                     if left.is_zero() {
                         return Err(CallError::Timeout);
                     }
-                    self.shared.changed.wait_timeout(told, left).unwrap_or_else(PoisonError::into_inner).0
+                    self.shared.changed.wait_timeout(published, left).unwrap_or_else(PoisonError::into_inner).0
                 }
             };
         }
@@ -188,18 +188,18 @@ impl Future for Changed {
             return Poll::Ready(Err(CallError::Forked));
         }
         let shared = Arc::clone(&self.shared);
-        let mut told = shared.told();
-        if let Some(news) = shared.news(&told, &self.seen) {
+        let mut published = shared.published();
+        if let Some(news) = shared.news(&published, &self.seen) {
             return Poll::Ready(news);
         }
         let waker = context.waker();
-        let known = self.task.and_then(|task| told.tasks.iter_mut().find(|(name, _)| *name == task));
+        let known = self.task.and_then(|task| published.tasks.iter_mut().find(|(name, _)| *name == task));
         if let Some((_, task)) = known {
             task.clone_from(waker);
         } else {
-            told.tasks_named += 1;
-            let name = told.tasks_named;
-            told.tasks.push((name, waker.clone()));
+            published.tasks_named += 1;
+            let name = published.tasks_named;
+            published.tasks.push((name, waker.clone()));
             self.task = Some(name);
         }
         Poll::Pending
@@ -211,7 +211,7 @@ impl Drop for Changed {
         if let Some(task) = self.task
             && self.shared.home.is_here()
         {
-            self.shared.told().tasks.retain(|(name, _)| *name != task);
+            self.shared.published().tasks.retain(|(name, _)| *name != task);
         }
     }
 }
@@ -228,10 +228,10 @@ pub(crate) struct Believer {
 impl Believer {
     pub(crate) fn new(incarnation: Incarnation) -> Self {
         let (membership, view) = (Membership::Searching, (0, 0));
-        let told = Told { membership, incarnation, view, changes: 0, tasks: Vec::new(), tasks_named: 0 };
+        let published = Published { membership, incarnation, view, changes: 0, tasks: Vec::new(), tasks_named: 0 };
         let shared = Arc::new(Shared {
             turned_at_ns: AtomicU64::new(clock::now().0),
-            told: Mutex::new(told),
+            published: Mutex::new(published),
             changed: Condvar::new(),
             home: Home::here(),
         });
@@ -244,7 +244,7 @@ impl Believer {
 
     /// Publishes the belief after a poll that started at `now`. Costs a store, unless something changed.
     #[inline]
-    pub(crate) fn tell(&mut self, now: Instant, incarnation: Incarnation, membership: Membership, view: (u64, u64)) {
+    pub(crate) fn publish(&mut self, now: Instant, incarnation: Incarnation, membership: Membership, view: (u64, u64)) {
         if (incarnation, membership, view) != (self.incarnation, self.membership, self.view) {
             self.change(incarnation, membership, view);
         }
@@ -255,11 +255,11 @@ impl Believer {
     #[cold]
     fn change(&mut self, incarnation: Incarnation, membership: Membership, view: (u64, u64)) {
         (self.incarnation, self.membership, self.view) = (incarnation, membership, view);
-        let mut told = self.shared.told();
-        (told.incarnation, told.membership, told.view) = (incarnation, membership, view);
-        told.changes += 1;
-        let tasks = std::mem::take(&mut told.tasks);
-        drop(told);
+        let mut published = self.shared.published();
+        (published.incarnation, published.membership, published.view) = (incarnation, membership, view);
+        published.changes += 1;
+        let tasks = std::mem::take(&mut published.tasks);
+        drop(published);
         self.shared.changed.notify_all();
         tasks.into_iter().for_each(|(_, task)| task.wake());
     }
@@ -281,12 +281,12 @@ mod tests {
 
     const ME: Incarnation = Incarnation(7);
 
-    fn tell(believer: &mut Believer, membership: Membership, view: u64) {
-        believer.tell(clock::now(), ME, membership, (1, view));
+    fn publish(believer: &mut Believer, membership: Membership, view: u64) {
+        believer.publish(clock::now(), ME, membership, (1, view));
     }
 
     #[test]
-    fn a_thread_and_tasks_that_wait_are_told_of_each_change_and_of_the_end() {
+    fn a_waiting_thread_and_tasks_learn_of_each_change_and_of_the_end() {
         let mut believer = Believer::new(ME);
         let belief = believer.belief();
         let begun = belief.look();
@@ -312,7 +312,7 @@ mod tests {
             ];
             for view in 1..=1_000 {
                 let membership = if view % 2 == 0 { Membership::NonPrimary } else { Membership::Primary };
-                tell(&mut believer, membership, view);
+                publish(&mut believer, membership, view);
             }
             drop(believer);
             for waiter in waiting {
@@ -333,25 +333,25 @@ mod tests {
         for _ in 0..3 {
             assert!(changed.as_mut().poll(&mut context).is_pending());
         }
-        assert_eq!(belief.shared.told().tasks.len(), 1, "one place for each task, however often it is asked");
+        assert_eq!(belief.shared.published().tasks.len(), 1, "one place for each task, however often it is asked");
         drop(changed);
-        assert_eq!(belief.shared.told().tasks.len(), 0);
+        assert_eq!(belief.shared.published().tasks.len(), 0);
     }
 
     #[test]
-    fn what_is_believed_grows_old_unless_it_is_told_again() {
+    fn a_belief_ages_unless_it_is_renewed() {
         let mut believer = Believer::new(ME);
         let belief = believer.belief();
-        tell(&mut believer, Membership::Primary, 1);
+        publish(&mut believer, Membership::Primary, 1);
         assert!(belief.look().is_primary(Duration::from_secs(3600)));
         thread::sleep(Duration::from_millis(20));
         let old = belief.look();
         assert!(old.age >= Duration::from_millis(20), "{old:?}");
         assert!(!old.is_primary(Duration::from_millis(19)), "{old:?}");
-        tell(&mut believer, Membership::Primary, 1);
+        publish(&mut believer, Membership::Primary, 1);
         let at = belief.shared.turned_at_ns.load(Ordering::Relaxed);
         assert_eq!(belief.look().changes, old.changes, "nothing changed");
-        tell(&mut believer, Membership::NonPrimary, 1);
+        publish(&mut believer, Membership::NonPrimary, 1);
         assert!(belief.shared.turned_at_ns.load(Ordering::Relaxed) >= at);
         assert!(!belief.look().is_primary(Duration::MAX), "not primary, however fresh");
     }

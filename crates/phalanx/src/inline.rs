@@ -137,7 +137,7 @@ impl<D: Wait> Inline<D> {
             membership = Membership::Searching;
         }
         let view = self.node.process().cell_view().map_or((0, 0), |view| (view.instance, view.view));
-        self.believer.tell(now, self.node.incarnation(), membership, view);
+        self.believer.publish(now, self.node.incarnation(), membership, view);
     }
 
     /// Sleeps until there is work (a datagram, a wake-up, a death, a timer of the protocol) or until `timeout` has

@@ -14,10 +14,10 @@ pub(crate) struct Neighbours {
     scope: PathBuf,
     host: u64,
     /// The incarnation of this process that the driver knows.
-    life: Incarnation,
+    me: Incarnation,
     members: BTreeMap<Incarnation, Neighbour>,
     /// The operator was notified that memory is not used with some member.
-    told: bool,
+    notified: bool,
 }
 
 #[derive(Debug)]
@@ -55,30 +55,30 @@ impl Neighbours {
         Self {
             scope: scope.to_path_buf(),
             host: host::host_id(),
-            life: Incarnation::NONE,
+            me: Incarnation::NONE,
             members: BTreeMap::new(),
-            told: false,
+            notified: false,
         }
     }
 
     /// Whether the driver knows this incarnation of the process.
-    pub(crate) fn is_of(&self, life: Incarnation) -> bool {
-        self.life == life
+    pub(crate) fn is_of(&self, me: Incarnation) -> bool {
+        self.me == me
     }
 
     /// Begins an incarnation, in no view yet.
-    pub(crate) fn begin_incarnation(&mut self, life: Incarnation, driver: Option<&mut dyn Reached>) {
-        self.life = life;
+    pub(crate) fn begin_incarnation(&mut self, me: Incarnation, driver: Option<&mut dyn Reached>) {
+        self.me = me;
         self.members.clear();
         if let Some(driver) = driver {
-            driver.begin_incarnation(life.0);
+            driver.begin_incarnation(me.0);
         }
     }
 
     /// Attaches the members of `view` on this host, and no others. Returns a notice for the operator, if there is one.
     pub(crate) fn watch(&mut self, view: &CellView, driver: Option<&mut dyn Reached>) -> Option<String> {
         let driver = driver?;
-        let near = |m: &&MemberInfo| m.host == self.host && m.host != 0 && m.incarnation != self.life;
+        let near = |m: &&MemberInfo| m.host == self.host && m.host != 0 && m.incarnation != self.me;
         let mut members: BTreeMap<Incarnation, Neighbour> = view
             .members
             .iter()
@@ -134,7 +134,7 @@ impl Neighbours {
                 }
             }
         }
-        notice.filter(|_| !std::mem::replace(&mut self.told, true))
+        notice.filter(|_| !std::mem::replace(&mut self.notified, true))
     }
 }
 

@@ -233,7 +233,7 @@ fn traces_of_calls_hold_and_changed_ones_do_not() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_written_is_told_at_the_start() {
+fn a_directory_that_cannot_be_written_is_reported_at_the_start() {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("traces"), "no directory").expect("written");
     let started = Port::start(&options(dir.path(), "port")).map(drop);

@@ -184,7 +184,7 @@ fn a_member_whose_application_takes_nothing_is_expelled_and_the_others_go_on() {
 /// The younger of two members, whose elder dies, hears no quorum. Its application reads nothing. Threads and tasks that
 /// watch its belief learn of that, and then of the end. The queue keeps all items in order.
 #[test]
-fn a_lost_quorum_is_told_beside_a_queue_that_nobody_reads() {
+fn a_lost_quorum_is_reported_beside_an_unread_queue() {
     let dir = directory();
     let (elder, group) = member(options(dir.path(), "elder"));
     await_members(&elder, 1);
@@ -235,7 +235,7 @@ fn a_lost_quorum_is_told_beside_a_queue_that_nobody_reads() {
 
 /// The belief of a process that its application does not poll ages; its membership stays.
 #[test]
-fn the_age_of_a_belief_grows_while_nobody_turns_the_process() {
+fn the_age_of_a_belief_grows_while_the_process_is_not_polled() {
     struct App;
     impl Handler for App {
         fn deliver(&mut self, _: &Delivery<'_>) {}
@@ -284,7 +284,7 @@ fn count(records: &[Record], is: impl Fn(&Record) -> u64) -> u64 {
 }
 
 #[test]
-fn what_was_accepted_and_is_not_sent_is_told_before_the_end() {
+fn accepted_and_unsent_multicasts_are_reported_before_the_end() {
     let dir = directory();
     let (elder, elders) = member(without_a_quorum(dir.path(), options(dir.path(), "elder")));
     await_members(&elder, 1);
@@ -327,7 +327,7 @@ fn what_was_accepted_and_is_not_sent_is_told_before_the_end() {
 }
 
 #[test]
-fn a_life_that_is_given_up_tells_what_it_did_not_send() {
+fn an_incarnation_that_is_given_up_reports_its_unsent_multicasts() {
     #[derive(Default)]
     struct App {
         group: Option<GroupId>,
@@ -676,7 +676,7 @@ fn the_silences_of_a_real_process_are_traced() {
 }
 
 #[test]
-fn a_trace_of_each_life_is_written() {
+fn a_trace_of_each_incarnation_is_written() {
     let dir = directory();
     let mut traced = options(dir.path(), "a/b");
     traced.config.trace = Some(dir.path().join("traces"));
@@ -698,7 +698,7 @@ fn a_trace_of_each_life_is_written() {
 }
 
 #[test]
-fn what_cannot_start_says_what_to_do() {
+fn a_failed_start_says_what_to_do() {
     let dir = directory();
     let mut open = options(dir.path(), "a");
     open.config.bind = "0.0.0.0".parse().expect("an address");

@@ -439,7 +439,7 @@ impl Service for Forks {
 }
 
 #[test]
-fn a_turn_ends_in_a_child_that_a_handler_forked() {
+fn a_poll_ends_in_a_child_that_a_handler_forked() {
     let _alone = alone();
     for driver in [DriverMode::Udp, DriverMode::Auto] {
         let dir = directory();
@@ -476,7 +476,7 @@ fn a_turn_ends_in_a_child_that_a_handler_forked() {
 }
 
 #[test]
-fn a_turn_of_calls_ends_in_a_child_that_a_handler_forked() {
+fn a_poll_of_calls_ends_in_a_child_that_a_handler_forked() {
     let _alone = alone();
     for driver in [DriverMode::Udp, DriverMode::Auto] {
         let dir = directory();

@@ -194,7 +194,7 @@ fn a_killed_member_is_proved_dead_at_once() {
 }
 
 #[test]
-fn a_founder_killed_before_anybody_joined_wedges_nobody() {
+fn a_founder_killed_before_any_process_joined_blocks_none() {
     let dir = directory();
     let mut founder = Child::start(dir.path(), "founder");
     founder.await_line("cell ");
@@ -248,7 +248,7 @@ fn after_all_were_killed_the_next_founds_a_new_cell() {
 }
 
 #[test]
-fn a_stopped_member_is_excluded_told_and_comes_back_with_its_groups() {
+fn a_stopped_member_is_excluded_notified_and_comes_back_with_its_groups() {
     let dir = directory();
     let (a, group) = member(impatient(dir.path(), "a"));
     let (b, _group) = member(impatient(dir.path(), "b"));
@@ -384,7 +384,7 @@ fn a_group_whose_only_member_is_started_again_without_its_state_is_made_anew_by_
 }
 
 #[test]
-fn a_child_that_is_killed_in_the_midst_of_sending_harms_nobody() {
+fn a_child_that_is_killed_while_it_sends_harms_no_other() {
     let dir = directory();
     let (a, group) = member(options(dir.path(), "a"));
     for round in 0..3 {

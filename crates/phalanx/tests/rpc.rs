@@ -104,7 +104,7 @@ fn messages_of_any_length_come_back() {
 }
 
 #[test]
-fn ends_on_one_host_talk_through_memory_unless_told_not_to() {
+fn endpoints_on_one_host_use_shared_memory_unless_configured_otherwise() {
     for (driver, through_memory) in [(DriverMode::Auto, true), (DriverMode::Udp, false)] {
         let server = Running::start(0);
         let mut options = options(server.dir.path());
@@ -306,7 +306,7 @@ fn threads_and_tasks_call_at_once() {
 }
 
 #[test]
-fn a_caller_that_goes_leaves_nobody_waiting() {
+fn a_caller_that_ends_leaves_no_task_waiting() {
     let dir = tempfile::tempdir().expect("a directory");
     let caller = Caller::start(&options(dir.path())).expect("a caller");
     // No process is there.
@@ -335,7 +335,7 @@ fn values_of_types_pass() {
 }
 
 #[test]
-fn with_another_key_nobody_answers() {
+fn a_server_with_another_key_does_not_answer() {
     let server = Running::start(0);
     let dir = tempfile::tempdir().expect("a directory");
     let mut stranger = Client::start(&options(dir.path())).expect("a client");

@@ -90,7 +90,7 @@ fn conforms_through_memory() {
 }
 
 #[test]
-fn conforms_with_nobody_attached() {
+fn conforms_with_no_process_attached() {
     conformance::all(make);
     conformance::all(|| Shm::without_memory(Udp::bind(&UdpOptions::default()).expect("loopback has free ports")));
 }
@@ -146,7 +146,7 @@ fn long_packets_are_handed_up_when_they_have_begun() {
 }
 
 #[test]
-fn whoever_is_not_meant_does_not_get_it() {
+fn a_packet_reaches_its_readers_only() {
     let mut three = [make(), make(), make()];
     meet(&mut three);
     let [a, b, c] = &mut three;
@@ -188,7 +188,7 @@ fn memory_is_used_only_when_both_have_attached() {
 }
 
 #[test]
-fn what_is_for_an_earlier_life_is_not_received() {
+fn packets_for_an_earlier_incarnation_are_not_received() {
     let [mut a, mut b] = two(&ShmOptions::default());
     let there = [b.local_address(TrafficClass::Data)];
     assert_eq!(a.outbox().write_shared(TrafficClass::Data, &there, [&[], &[], b"for the old incarnation"]), 1);
@@ -291,7 +291,7 @@ fn a_long_packet_wakes_its_reader_at_once_and_the_next_finds_it_awake() {
 }
 
 #[test]
-fn what_the_sockets_lost_is_told() {
+fn losses_of_the_sockets_are_reported() {
     let small = UdpOptions { receive_buffer_bytes: 8 << 10, ..UdpOptions::default() };
     let mut near = Shm::new(Udp::bind(&small).expect("loopback has free ports"), &ShmOptions::default());
     let mut far = Udp::bind(&UdpOptions { segment: false, ..UdpOptions::default() }).expect("loopback has free ports");
@@ -338,7 +338,7 @@ fn faults_strike_what_comes_from_memory_too() {
 }
 
 #[test]
-fn only_sealed_memory_of_this_layout_and_life_is_attached() {
+fn only_sealed_memory_of_this_layout_and_incarnation_is_attached() {
     let (mut a, b) = (make(), make());
     let offer = b.offer().expect("memory");
     let unlike = |offer: Offer, token: u64| peer(&b, offer, token);

@@ -181,7 +181,7 @@ impl SendQueue {
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(error) => {
                         self.plan();
-                        self.judge(&error, &mut second_try, socket, stats);
+                        self.handle_error(&error, &mut second_try, socket, stats);
                     }
                 }
                 continue;
@@ -199,7 +199,7 @@ impl SendQueue {
                     second_try = false;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => self.judge(&error, &mut second_try, socket, stats),
+                Err(error) => self.handle_error(&error, &mut second_try, socket, stats),
             }
         }
         self.compact();
@@ -217,7 +217,7 @@ impl SendQueue {
     }
 
     /// Decides what an error means for the first run, to which it applies.
-    fn judge(&mut self, error: &io::Error, second_try: &mut bool, socket: &Socket, stats: &mut UdpStats) {
+    fn handle_error(&mut self, error: &io::Error, second_try: &mut bool, socket: &Socket, stats: &mut UdpStats) {
         let first = self.runs[0];
         let code = error.raw_os_error();
         if let (Some(segment), Some(libc::EMSGSIZE | libc::EINVAL | libc::EIO)) = (first.segment, code) {

@@ -39,7 +39,7 @@ fn packets(count: u32, len: impl Fn(u32) -> usize) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn packets_of_any_lengths_arrive_in_order_whoever_segments() {
+fn packets_of_any_lengths_arrive_in_order_with_any_segmentation() {
     for (theirs, mine) in ways().flat_map(|theirs| ways().map(move |mine| (theirs.clone(), mine))) {
         let mut sender = Udp::bind(&mine).expect("free ports");
         let mut receivers = [(); 3].map(|()| Udp::bind(&theirs).expect("free ports"));

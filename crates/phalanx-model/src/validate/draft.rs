@@ -23,7 +23,7 @@ pub(super) struct Draft<'a> {
 /// The observed part of its reports. Two kinds are not observed: reports of a ballot that begins and ends within one
 /// poll, and the last report of a ballot that ends in the poll in which it arrives. Where reports are missing,
 /// everything that they may allow is allowed.
-pub(super) struct Told<'a> {
+pub(super) struct Observed<'a> {
     /// The coordinator, if it still drives the ballot.
     pub(super) coordinator: Option<&'a Coordinator>,
     /// The members that reported, by rank.
@@ -34,7 +34,7 @@ pub(super) struct Told<'a> {
     pub(super) reports: BTreeMap<usize, &'a Report>,
 }
 
-impl Told<'_> {
+impl Observed<'_> {
     /// Whether every report was observed.
     pub(super) fn is_all(&self) -> bool {
         self.asked.iter().all(|rank| self.reports.contains_key(rank))
@@ -69,24 +69,26 @@ impl Draft<'_> {
     }
 
     /// Checks who stays and what becomes of groups, which reports and requests decide.
-    pub(super) fn check_by_reports(&self, told: &Told<'_>) -> Checked {
-        self.check_leavers(told)?;
+    pub(super) fn check_by_reports(&self, observed: &Observed<'_>) -> Checked {
+        self.check_leavers(observed)?;
         for change in &self.proposal.groups {
             let Some(entry) = self.directory.groups.get(&change.group).filter(|entry| !entry.members.is_empty()) else {
                 continue;
             };
-            let checked = self.check_members(told, change, entry).and_then(|()| self.check_cut(told, change));
+            let checked = self.check_members(observed, change, entry).and_then(|()| self.check_cut(observed, change));
             checked.map_err(|problem| format!("{:?}: {problem}", change.group))?;
         }
         let (Some(requests), true) = (self.requests, self.waits()) else {
-            return ensure(self.held(told).is_empty(), || format!("{:?} are held, below level 3", self.held(told)));
+            return ensure(self.held(observed).is_empty(), || {
+                format!("{:?} are held, below level 3", self.held(observed))
+            });
         };
-        self.check_let_go(told, requests)?;
-        self.check_held(told, requests)
+        self.check_let_go(observed, requests)?;
+        self.check_held(observed, requests)
     }
 
     /// The members that asked to leave and reported, and that this proposal keeps in the cell or in a group.
-    pub(super) fn held(&self, told: &Told<'_>) -> BTreeSet<Incarnation> {
+    pub(super) fn held(&self, observed: &Observed<'_>) -> BTreeSet<Incarnation> {
         let Some(requests) = self.requests else { return BTreeSet::new() };
         let of_cell = requests.leavers.iter().filter(|who| reason(&self.proposal.left, **who).is_none());
         let of_groups = requests.group_leaves.iter().filter(|(name, who)| {
@@ -94,33 +96,34 @@ impl Draft<'_> {
             entry.is_some_and(|(id, entry)| entry.members.contains(who) && self.leaves(id, *who).is_none())
         });
         let all = of_cell.chain(of_groups.map(|(_, who)| who)).copied();
-        all.filter(|who| self.reported(told, *who)).collect()
+        all.filter(|who| self.reported(observed, *who)).collect()
     }
 
     fn waits(&self) -> bool {
         waits::groups_wait(self.directory)
     }
 
-    fn reported(&self, told: &Told<'_>, who: Incarnation) -> bool {
-        self.directory.rank(who).is_some_and(|rank| told.asked.contains(&rank))
+    fn reported(&self, observed: &Observed<'_>, who: Incarnation) -> bool {
+        self.directory.rank(who).is_some_and(|rank| observed.asked.contains(&rank))
     }
 
-    fn report<'t>(&self, told: &Told<'t>, who: Incarnation) -> Option<&'t Report> {
-        told.reports.get(&self.directory.rank(who)?).copied()
+    fn report<'t>(&self, observed: &Observed<'t>, who: Incarnation) -> Option<&'t Report> {
+        observed.reports.get(&self.directory.rank(who)?).copied()
     }
 
     /// Whether it reported to have the complete state of a group that it is a member of.
-    fn is_complete(&self, told: &Told<'_>, group: GroupId, who: Incarnation) -> bool {
-        self.report(told, who).is_some_and(|report| !report.incomplete.contains(&group))
+    fn is_complete(&self, observed: &Observed<'_>, group: GroupId, who: Incarnation) -> bool {
+        self.report(observed, who).is_some_and(|report| !report.incomplete.contains(&group))
     }
 
     /// The same, or its report was not observed.
-    fn may_be_complete(&self, told: &Told<'_>, group: GroupId, who: Incarnation) -> bool {
-        self.reported(told, who) && self.report(told, who).is_none_or(|report| !report.incomplete.contains(&group))
+    fn may_be_complete(&self, observed: &Observed<'_>, group: GroupId, who: Incarnation) -> bool {
+        self.reported(observed, who)
+            && self.report(observed, who).is_none_or(|report| !report.incomplete.contains(&group))
     }
 
-    fn gives(&self, told: &Told<'_>, group: GroupId, who: Incarnation) -> bool {
-        self.report(told, who).is_some_and(|report| report.giving.contains(&group))
+    fn gives(&self, observed: &Observed<'_>, group: GroupId, who: Incarnation) -> bool {
+        self.report(observed, who).is_some_and(|report| report.giving.contains(&group))
     }
 
     /// The reason for which it leaves a group by this proposal, if it does.
@@ -179,14 +182,14 @@ impl Draft<'_> {
         })?;
         ensure(change.left.is_empty(), || "somebody leaves an orphan".into())?;
         let is_listed = |who: &Incarnation| orphan.holders.iter().any(|holder| holder.who == *who);
-        let wished = self.requests.map(|requests| requests.returns.get(&change.group).cloned().unwrap_or_default());
+        let returns = self.requests.map(|requests| requests.returns.get(&change.group).cloned().unwrap_or_default());
         let Some(revived) = change.revived() else {
             let struck = change.struck();
             ensure(change.cut.is_none() && change.joined.is_empty(), || "an orphan changes that is not back".into())?;
             ensure(!struck.is_empty(), || "an orphan changes, and waits for as many".into())?;
             ensure(struck.iter().all(is_listed), || format!("{struck:?} are struck off, and not all are listed"))?;
-            let told = wished.is_none_or(|wished| struck.iter().all(|who| wished.struck.contains(who)));
-            return ensure(told, || format!("{struck:?} are struck off, and nobody said why"));
+            let has_reason = returns.is_none_or(|returns| struck.iter().all(|who| returns.struck.contains(who)));
+            return ensure(has_reason, || format!("{struck:?} are struck off, and no member gave a reason"));
         };
         ensure(change.struck().is_empty(), || "an orphan is back, and holders are struck off".into())?;
         let (Some(cut), [donor]) = (&change.cut, &change.joined[..]) else {
@@ -201,22 +204,22 @@ impl Draft<'_> {
         let lens = [cut.prefixes.len(), cut.holders.len(), revived.counts.len()];
         ensure(lens == [streams; 3], || format!("its cut and counts have {lens:?} streams of {streams}"))?;
         ensure(cut.holders.iter().all(|who| *who == Incarnation::NONE), || "its cut is to be fetched".into())?;
-        let Some(wished) = wished else { return Ok(()) };
+        let Some(returns) = returns else { return Ok(()) };
         let said =
-            wished.donor.filter(|(who, back)| who == donor && back.was == revived.was && back.group == change.group);
+            returns.donor.filter(|(who, back)| who == donor && back.was == revived.was && back.group == change.group);
         let from = said.and_then(|(_, back)| back.from);
         let same = from.as_ref().is_some_and(|from| {
             from.view == entry.view && from.prefixes == cut.prefixes && from.counts == revived.counts
         });
-        ensure(same, || format!("it comes back from {:?}, and its donor told {from:?}", cut.prefixes))
+        ensure(same, || format!("it comes back from {:?}, and its donor reported {from:?}", cut.prefixes))
     }
 
     /// Checks the leavers of the cell, and that they leave their groups too.
-    fn check_leavers(&self, told: &Told<'_>) -> Checked {
+    fn check_leavers(&self, observed: &Observed<'_>) -> Checked {
         for &(who, why) in &self.proposal.left {
             let Some(rank) = self.directory.rank(who) else { return Err(format!("{who:?} leaves, and is no member")) };
-            let reported = told.asked.contains(&rank);
-            let is_reason = |why: LeaveReason| told.coordinator.is_none_or(|c| c.reason(rank) == why);
+            let reported = observed.asked.contains(&rank);
+            let is_reason = |why: LeaveReason| observed.coordinator.is_none_or(|c| c.reason(rank) == why);
             let allowed = match why {
                 LeaveReason::Left => reported && self.requests.is_none_or(|requests| requests.leavers.contains(&who)),
                 LeaveReason::Died => !reported,
@@ -237,13 +240,13 @@ impl Draft<'_> {
 
     /// Checks who leaves a group and stays in the cell, and whether the remaining members continue with the group's
     /// state.
-    fn check_members(&self, told: &Told<'_>, change: &GroupChange, entry: &GroupEntry) -> Checked {
+    fn check_members(&self, observed: &Observed<'_>, change: &GroupChange, entry: &GroupEntry) -> Checked {
         let group = change.group;
-        let is_stopped = told.groups.is_none_or(|groups| groups.contains(&group));
+        let is_stopped = observed.groups.is_none_or(|groups| groups.contains(&group));
         ensure(is_stopped, || "it changes, and nobody was asked to stop in it".into())?;
         let goes_on = |who: &Incarnation| {
             let stays = reason(&change.left, *who).is_none();
-            self.rules.goes_on(self.waits(), stays, self.may_be_complete(told, group, *who))
+            self.rules.goes_on(self.waits(), stays, self.may_be_complete(observed, group, *who))
         };
         let has_next = entry.members.iter().any(goes_on);
         ensure(has_next || change.left.len() == entry.members.len(), || {
@@ -251,31 +254,31 @@ impl Draft<'_> {
         })?;
         ensure(has_next || change.joined.is_empty(), || "somebody comes where nobody has the state".into())?;
         let lacking = change.lacking();
-        for &who in entry.members.iter().filter(|who| self.waits() && self.report(told, **who).is_some()) {
-            let complete = self.is_complete(told, group, who);
+        for &who in entry.members.iter().filter(|who| self.waits() && self.report(observed, **who).is_some()) {
+            let complete = self.is_complete(observed, group, who);
             ensure(lacking.contains(&who) != complete, || {
-                format!("{who:?} is told to lack the state: {}; it reported that it has it: {complete}", !complete)
+                format!("{who:?} is listed as lacking the state: {}; it reported that it has it: {complete}", !complete)
             })?;
         }
         for &(who, why) in change.left.iter().filter(|(who, _)| reason(&self.proposal.left, *who).is_none()) {
-            let complete = self.is_complete(told, group, who);
+            let complete = self.is_complete(observed, group, who);
             let allowed = match why {
                 LeaveReason::Left => self.requests.is_none_or(|requests| {
                     requests.group_leaves.iter().any(|(name, other)| *name == entry.name && *other == who)
                 }),
-                _ if self.is_judged(told, change) => why.is_loss(),
+                _ if self.is_judged(observed, change) => why.is_loss(),
                 LeaveReason::Anew => !self.rules.goes_on(self.waits(), true, complete) && !has_next,
                 _ => false,
             };
             ensure(allowed, || format!("{who:?} leaves as {why:?}; complete: {complete}, it goes on: {has_next}"))?;
         }
-        let is_unreadable = told.coordinator.is_none_or(|c| c.unreadable_groups().contains(&group));
+        let is_unreadable = observed.coordinator.is_none_or(|c| c.unreadable_groups().contains(&group));
         let changes = !change.left.is_empty() || !change.joined.is_empty();
         ensure(changes || is_unreadable, || "its view ends for nothing".into())
     }
 
     /// Whether a group's nonsense was resolved in the poll in which the ballot ended.
-    fn is_judged(&self, told: &Told<'_>, change: &GroupChange) -> bool {
+    fn is_judged(&self, observed: &Observed<'_>, change: &GroupChange) -> bool {
         let has_next =
             change.left.len() < self.directory.groups.get(&change.group).map_or(0, |entry| entry.members.len());
         let by_nonsense = |why: &LeaveReason| match why {
@@ -283,43 +286,43 @@ impl Draft<'_> {
             LeaveReason::Anew => has_next,
             _ => false,
         };
-        told.coordinator.is_none() && change.left.iter().any(|(_, why)| by_nonsense(why))
+        observed.coordinator.is_none() && change.left.iter().any(|(_, why)| by_nonsense(why))
     }
 
     /// Checks that each stream is cut at the longest reported prefix, and that the named holder holds it.
-    fn check_cut(&self, told: &Told<'_>, change: &GroupChange) -> Checked {
+    fn check_cut(&self, observed: &Observed<'_>, change: &GroupChange) -> Checked {
         let Some(GroupCut { prefixes, holders }) = &change.cut else { return Ok(()) };
         let of_group = |report: &&Report| report.prefixes.iter().find(|(group, _)| *group == change.group).cloned();
-        let held: Vec<Vec<u64>> = told.reports.values().filter_map(of_group).map(|(_, held)| held).collect();
+        let held: Vec<Vec<u64>> = observed.reports.values().filter_map(of_group).map(|(_, held)| held).collect();
         for (stream, (&end, &holder)) in prefixes.iter().zip(holders).enumerate() {
             let longest = self.rules.cut(held.iter().filter_map(|held| held.get(stream).copied()));
-            let is_longest = longest == end || longest < end && !told.is_all() || self.is_judged(told, change);
+            let is_longest = longest == end || longest < end && !observed.is_all() || self.is_judged(observed, change);
             ensure(is_longest, || format!("it is cut at {prefixes:?}, not at the longest of {held:?}"))?;
-            let has = match self.report(told, holder) {
+            let has = match self.report(observed, holder) {
                 Some(report) => of_group(&report).is_some_and(|(_, held)| held.get(stream) == Some(&end)),
-                None => self.reported(told, holder) || end == 0 && holder == Incarnation::NONE,
-            } || self.is_judged(told, change);
+                None => self.reported(observed, holder) || end == 0 && holder == Incarnation::NONE,
+            } || self.is_judged(observed, change);
             ensure(has, || format!("{holder:?} is to hold {end} of stream {stream}, of {held:?}"))?;
         }
         Ok(())
     }
 
     /// Checks that no leaver is let go that is needed.
-    fn check_let_go(&self, told: &Told<'_>, requests: &MembershipRequests) -> Checked {
-        let quorum_stays = self.quorum_stays(told, requests);
+    fn check_let_go(&self, observed: &Observed<'_>, requests: &MembershipRequests) -> Checked {
+        let quorum_stays = self.quorum_stays(observed, requests);
         let goes = self.proposal.left.iter().any(|(_, why)| *why == LeaveReason::Left);
         let may_go = !goes || !self.rules.must_stay(false, !quorum_stays, false);
         ensure(may_go, || "leavers are let go, and who stays is no quorum of the view without them".into())?;
         for (&group, entry) in self.directory.groups.iter().filter(|(_, entry)| !entry.members.is_empty()) {
             let members = || entry.members.iter().copied();
-            let stays = |who: Incarnation| self.reported(told, who) && !self.is_let_go(group, who);
-            let kept = members().any(|who| stays(who) && self.may_be_complete(told, group, who));
+            let stays = |who: Incarnation| self.reported(observed, who) && !self.is_let_go(group, who);
+            let kept = members().any(|who| stays(who) && self.may_be_complete(observed, group, who));
             let waits = members().any(|who| stays(who) && !asked(requests, entry, who))
-                || is_taken(told, group)
+                || is_taken(observed, group)
                 || members().any(|who| self.comes_back(entry, who));
             for who in members().filter(|who| self.is_let_go(group, *who)) {
-                let gives = self.gives(told, group, who);
-                let leaves_without = self.is_complete(told, group, who) && !kept && waits;
+                let gives = self.gives(observed, group, who);
+                let leaves_without = self.is_complete(observed, group, who) && !kept && waits;
                 ensure(!self.rules.must_stay(gives, false, leaves_without), || {
                     format!(
                         "{who:?} is let go from {group:?}; it gives the state: {gives}, others lose it: {leaves_without}"
@@ -331,15 +334,16 @@ impl Draft<'_> {
     }
 
     /// Checks that a leaver is kept for a reason only.
-    fn check_held(&self, told: &Told<'_>, requests: &MembershipRequests) -> Checked {
-        let quorum_stays = self.quorum_stays(told, requests);
-        for who in self.held(told).into_iter().filter(|who| self.report(told, *who).is_some()) {
+    fn check_held(&self, observed: &Observed<'_>, requests: &MembershipRequests) -> Checked {
+        let quorum_stays = self.quorum_stays(observed, requests);
+        for who in self.held(observed).into_iter().filter(|who| self.report(observed, *who).is_some()) {
             let no_quorum = requests.leavers.contains(&who) && !quorum_stays;
             let of = self.directory.groups.iter().filter(|(_, entry)| entry.members.contains(&who));
-            let mut of = of.filter(|(group, _)| told.groups.is_none_or(|groups| groups.contains(group)));
+            let mut of = of.filter(|(group, _)| observed.groups.is_none_or(|groups| groups.contains(group)));
             let needed = of.any(|(&group, entry)| {
-                let leaves_without = self.is_complete(told, group, who) && self.is_needed(told, requests, group, entry);
-                self.rules.must_stay(self.gives(told, group, who), false, leaves_without)
+                let leaves_without =
+                    self.is_complete(observed, group, who) && self.is_needed(observed, requests, group, entry);
+                self.rules.must_stay(self.gives(observed, group, who), false, leaves_without)
             });
             ensure(needed || self.rules.must_stay(false, no_quorum, false), || {
                 format!("{who:?} asked to leave and is held, without a reason")
@@ -349,16 +353,22 @@ impl Draft<'_> {
     }
 
     /// Whether a group would be left to members without its state, if those that asked to leave it went.
-    fn is_needed(&self, told: &Told<'_>, requests: &MembershipRequests, group: GroupId, entry: &GroupEntry) -> bool {
-        let stays = |who: Incarnation| self.reported(told, who) && !self.is_let_go(group, who);
-        let has_state = |who: Incarnation| self.is_complete(told, group, who);
+    fn is_needed(
+        &self,
+        observed: &Observed<'_>,
+        requests: &MembershipRequests,
+        group: GroupId,
+        entry: &GroupEntry,
+    ) -> bool {
+        let stays = |who: Incarnation| self.reported(observed, who) && !self.is_let_go(group, who);
+        let has_state = |who: Incarnation| self.is_complete(observed, group, who);
         let members = || entry.members.iter().copied();
         let kept =
-            members().any(|who| has_state(who) && (!asked(requests, entry, who) || self.gives(told, group, who)));
+            members().any(|who| has_state(who) && (!asked(requests, entry, who) || self.gives(observed, group, who)));
         let waits = members().any(|who| stays(who) && !has_state(who))
-            || is_taken(told, group)
+            || is_taken(observed, group)
             || members().any(|who| self.comes_back(entry, who))
-            || !told.is_all();
+            || !observed.is_all();
         !kept && waits
     }
 
@@ -371,11 +381,11 @@ impl Draft<'_> {
 
     /// Whether the members that reported and did not ask to leave are a quorum of the view without its leavers. True if
     /// that view would be empty.
-    fn quorum_stays(&self, told: &Told<'_>, requests: &MembershipRequests) -> bool {
+    fn quorum_stays(&self, observed: &Observed<'_>, requests: &MembershipRequests) -> bool {
         let all = self.directory.members.iter().map(|info| info.incarnation);
         let rest: Vec<Incarnation> = all.filter(|who| !requests.leavers.contains(who)).collect();
-        let present = rest.iter().filter(|who| self.reported(told, **who)).count();
-        let with_first = rest.first().is_some_and(|who| self.reported(told, *who));
+        let present = rest.iter().filter(|who| self.reported(observed, **who)).count();
+        let with_first = rest.first().is_some_and(|who| self.reported(observed, *who));
         rest.is_empty() || self.rules.is_quorum(present, rest.len(), with_first)
     }
 }
@@ -387,8 +397,8 @@ fn asked(requests: &MembershipRequests, entry: &GroupEntry, who: Incarnation) ->
 }
 
 /// Whether some process in the cell takes a group's state, or looks for a donor.
-fn is_taken(told: &Told<'_>, group: GroupId) -> bool {
-    told.reports.values().any(|report| report.taking.contains(&group))
+fn is_taken(observed: &Observed<'_>, group: GroupId) -> bool {
+    observed.reports.values().any(|report| report.taking.contains(&group))
 }
 
 /// Whether a group with resolved nonsense continues with a member that reported its state, or not at all.

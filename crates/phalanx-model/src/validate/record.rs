@@ -8,7 +8,7 @@ use phalanx_core::member::{
 };
 use phalanx_core::{GroupId, Incarnation, LeaveReason};
 
-use super::draft::{Draft, Told, keeps_state};
+use super::draft::{Draft, Observed, keeps_state};
 use crate::rules::Rules;
 
 /// One cell instance.
@@ -110,9 +110,9 @@ impl Decree {
         }
         for (rank, report) in reports.into_iter().flatten() {
             let expected = self.had_accepted(*rank, ballot).map(|(b, _)| *b);
-            let told = report.accepted.as_ref().map(|(b, _)| *b);
-            if told != expected {
-                return Err(format!("rank {rank} reported {told:?} as accepted, and had accepted {expected:?}"));
+            let observed = report.accepted.as_ref().map(|(b, _)| *b);
+            if observed != expected {
+                return Err(format!("rank {rank} reported {observed:?} as accepted, and had accepted {expected:?}"));
             }
         }
         let had = this.asked.iter().filter_map(|&rank| self.had_accepted(rank, ballot));
@@ -144,9 +144,9 @@ impl Decree {
             coordinator.iter().flat_map(|c| &c.reports).map(|(r, of)| (*r, of)).collect();
         known.extend(this.reports.iter().map(|(rank, report)| (*rank, report)));
         let groups = this.requests.as_ref().map(|_| &this.groups);
-        let told = Told { coordinator, asked: &this.asked, groups, reports: known };
-        draft.check_by_reports(&told)?;
-        Ok(Fixed { adopted: false, held: draft.held(&told).len(), blind: !told.is_all() })
+        let observed = Observed { coordinator, asked: &this.asked, groups, reports: known };
+        draft.check_by_reports(&observed)?;
+        Ok(Fixed { adopted: false, held: draft.held(&observed).len(), blind: !observed.is_all() })
     }
 
     /// Checks that a member that reported to lack a group's state reports so until the decision.

@@ -48,7 +48,7 @@ fn push_all(items: &Items, driver: &mut Udp, count: u64) {
 }
 
 #[test]
-fn items_come_in_order_and_whoever_waits_is_woken() {
+fn items_come_in_order_and_waiting_threads_are_woken() {
     let mut driver = driver();
     let items = Items::new(16, 1 << 20, driver.waker());
     thread::scope(|scope| {

@@ -341,14 +341,14 @@ fn seed(item: &str) -> Result<(), String> {
 }
 
 /// The items of a list: a list of the file, or a text with commas between them.
-fn each(written: &Written, judge: impl Fn(&str) -> Result<(), String>) -> Result<Vec<String>, String> {
+fn each(written: &Written, check: impl Fn(&str) -> Result<(), String>) -> Result<Vec<String>, String> {
     let items: Vec<String> = match written {
         Written::List(items) => items.clone(),
         Written::Text(text) => text.split(',').map(str::trim).filter(|s| !s.is_empty()).map(str::to_owned).collect(),
         Written::Integer(_) => return Err("a number does not fit here; write a list of strings".to_owned()),
         Written::Other(what) => return Err(format!("{what} does not fit here; write a list of strings")),
     };
-    items.iter().try_for_each(|item| judge(item))?;
+    items.iter().try_for_each(|item| check(item))?;
     Ok(items)
 }
 

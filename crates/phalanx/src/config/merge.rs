@@ -53,7 +53,7 @@ impl Config {
             let origin = Origin::Flag { flag };
             merged.set(Entry { key: key.clone(), written: Written::Text(value.clone()), origin })?;
         }
-        merged.judge()?;
+        merged.check()?;
         Ok(merged)
     }
 }
@@ -104,7 +104,7 @@ impl Resolved {
         Ok(())
     }
 
-    fn judge(&mut self) -> Result<(), ConfigError> {
+    fn check(&mut self) -> Result<(), ConfigError> {
         if let Some((key, problem)) = self.config.conflict() {
             return Err(ConfigError::BadValue { origin: self.origin(key), key: key.to_owned(), problem });
         }

@@ -65,7 +65,7 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn a_text_that_does_not_fit_is_cut_and_says_so() {
+fn a_text_that_does_not_fit_is_cut_and_reports_it() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("a.counters");
     let mut writer = CountersWriter::create(&path, &NAMES).expect("made");
@@ -93,7 +93,7 @@ fn a_text_that_does_not_fit_is_cut_and_says_so() {
 }
 
 #[test]
-fn whoever_reads_while_it_is_written_sees_one_moment() {
+fn a_reader_sees_one_moment_while_the_file_is_written() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = written(&dir);
     std::fs::remove_file(&path).expect("there");

@@ -280,18 +280,18 @@ impl LocalAgent {
     /// Lists the groups that wait, up to the bound, and counts the others.
     fn check_orphans<D: Wait>(&mut self, node: &Node<D>) {
         let mut orphans = node.process().orphans();
-        let told = orphans.by_ref().take(ORPHANS_SHOWN).map(|(name, waits_for)| OrphanStatus::new(name, waits_for));
-        let told = told.collect();
-        self.orphans = (told, orphans.count() as u64);
+        let listed = orphans.by_ref().take(ORPHANS_SHOWN).map(|(name, waits_for)| OrphanStatus::new(name, waits_for));
+        let listed = listed.collect();
+        self.orphans = (listed, orphans.count() as u64);
     }
 
     /// Restores files of this process that are missing on this host.
     fn restore_files<D: Wait>(&mut self, now: Instant, node: &Node<D>) {
         let Self { liveness_lock, counters, startup_gate, .. } = self;
         let founder = startup_gate.founder.as_deref_mut().map(|founder| (founder, node.process().record()));
-        let told = self.files.restore(now, liveness_lock.as_mut(), counters.as_mut(), founder);
+        let notices = self.files.restore(now, liveness_lock.as_mut(), counters.as_mut(), founder);
         let room = NOTICES_MAX.saturating_sub(self.notices.len());
-        self.notices.extend(told.into_iter().take(room));
+        self.notices.extend(notices.into_iter().take(room));
     }
 
     fn count<D: Wait>(&mut self, now: Instant, node: &Node<D>) {

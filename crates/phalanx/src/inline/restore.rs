@@ -31,20 +31,20 @@ impl Files {
         counters: Option<&mut CountersWriter>,
         founder: Option<(&mut Founder, &FounderRecord)>,
     ) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut notices = Vec::new();
         let mut wrong = Vec::new();
         if let Some(liveness_lock) = liveness_lock.as_deref_mut() {
             let (again, failed) = restore_runtime(liveness_lock, counters);
-            told.extend(emptied(&liveness_lock.scope().display().to_string(), &again));
+            notices.extend(emptied(&liveness_lock.scope().display().to_string(), &again));
             wrong.extend(failed);
         }
         let state = self.kept.restore(founder);
-        told.extend(emptied(&self.kept.directory().display().to_string(), &state.again));
+        notices.extend(emptied(&self.kept.directory().display().to_string(), &state.again));
         wrong.extend(state.wrong.iter().map(LocalError::to_string));
         wrong.extend(self.waits(now, liveness_lock.as_deref()));
-        told.extend(wrong.iter().filter(|text| !self.wrong.contains(text)).cloned());
+        notices.extend(wrong.iter().filter(|text| !self.wrong.contains(text)).cloned());
         self.wrong = wrong;
-        told
+        notices
     }
 
     /// Names the processes that this one waits for, if it has waited long.

@@ -18,7 +18,7 @@ struct Seen {
     sent: u64,
     /// Since when messages are queued and none is sent.
     since: Instant,
-    told: bool,
+    reported: bool,
 }
 
 /// A stall: this long without a message sent while some are queued.
@@ -31,16 +31,16 @@ impl Stalls {
         self.streams.retain(|group, _| streams.iter().any(|s| s.group == *group));
         let mut notices = Vec::new();
         for stream in streams {
-            let fresh = Seen { view: stream.view, sent: stream.sent, since: now, told: false };
+            let fresh = Seen { view: stream.view, sent: stream.sent, since: now, reported: false };
             let seen = self.streams.entry(stream.group).or_insert(fresh);
             let moved = stream.queued_messages == 0 || stream.sent != seen.sent || stream.view != seen.view;
             if moved {
-                if seen.told {
+                if seen.reported {
                     notices.push(format!("group {}: messages go out again", stream.name));
                 }
-                *seen = Seen { view: stream.view, sent: stream.sent, since: now, told: false };
-            } else if !seen.told && now.since(seen.since) >= STALLED_AFTER {
-                seen.told = true;
+                *seen = Seen { view: stream.view, sent: stream.sent, since: now, reported: false };
+            } else if !seen.reported && now.since(seen.since) >= STALLED_AFTER {
+                seen.reported = true;
                 notices.push(explain(stream, now.since(seen.since)));
             }
         }
@@ -96,21 +96,21 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_is_told_once_with_its_reason_and_so_is_its_end() {
+    fn a_stall_is_reported_once_with_its_reason_and_so_is_its_end() {
         let at = |ms: u64| Instant(ms * 1_000_000);
         let mut stalls = Stalls::default();
         assert_eq!(stalls.look(at(0), &[status(5, 3, Some(Hold::Credit))]), [""; 0]);
         assert_eq!(stalls.look(at(900), &[status(5, 4, Some(Hold::Credit))]), [""; 0]);
-        let told = stalls.look(at(1100), &[status(5, 4, Some(Hold::Credit))]);
+        let reported = stalls.look(at(1100), &[status(5, 4, Some(Hold::Credit))]);
         assert_eq!(
-            told,
+            reported,
             ["group stock: nothing went out for 1.1 s, and 4 messages (40 bytes) wait: slow has received \
                            all, and its application does not take it"]
         );
         assert_eq!(stalls.look(at(5000), &[status(5, 4, Some(Hold::Ack))]), [""; 0]);
         assert_eq!(stalls.look(at(5100), &[status(6, 4, None)]), ["group stock: messages go out again"]);
-        let told = stalls.look(at(6200), &[status(6, 4, Some(Hold::Inadequate))]);
-        assert!(told[0].ends_with("the cell or the group has fewer members than were agreed on"), "{told:?}");
+        let reported = stalls.look(at(6200), &[status(6, 4, Some(Hold::Inadequate))]);
+        assert!(reported[0].ends_with("the cell or the group has fewer members than were agreed on"), "{reported:?}");
     }
 
     #[test]

@@ -202,7 +202,7 @@ fn when_all_are_gone_the_next_founds() {
 }
 
 #[test]
-fn a_founder_that_dies_alone_wedges_nobody() {
+fn a_founder_that_dies_alone_blocks_no_process() {
     let dir = temporary();
     let cell = open(&dir);
     let founder = enter(&cell, 1, Intent::ByLock);
@@ -237,7 +237,7 @@ fn a_view_reached_after_a_new_founding_is_given_up() {
 }
 
 #[test]
-fn whoever_settled_first_keeps_others_from_founding() {
+fn the_first_settled_process_keeps_others_from_founding() {
     let dir = temporary();
     let cell = open(&dir);
     let founder = enter(&cell, 1, Intent::ByLock);
@@ -262,7 +262,7 @@ fn an_excluded_process_may_found_once_all_others_are_dead() {
 }
 
 #[test]
-fn whoever_goes_as_told_keeps_others_from_founding() {
+fn a_process_that_enters_as_configured_keeps_others_from_founding() {
     let dir = temporary();
     let cell = open(&dir);
     let (_told, standing) = enter(&cell, 1, Intent::AsConfigured);
@@ -284,7 +284,7 @@ fn sixty_four_at_once_find_the_one_founder() {
 }
 
 #[test]
-fn a_process_that_begins_a_new_life_is_seen_by_every_look() {
+fn a_process_that_begins_an_incarnation_is_in_every_listing() {
     let dir = temporary();
     let cell = open(&dir);
     let _others: Vec<_> = (1..=20).map(|i| enter(&cell, i, Intent::AsConfigured)).collect();

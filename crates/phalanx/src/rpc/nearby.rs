@@ -30,8 +30,8 @@ struct Known {
 
 #[derive(Debug)]
 enum News {
-    Met(Peer),
-    Parted(u64),
+    Opened(Peer),
+    Closed(u64),
 }
 
 impl Nearby {
@@ -43,29 +43,29 @@ impl Nearby {
     /// is.
     pub(super) fn describe(&self, offer: Option<Offer>) -> Vec<u8> {
         let Some(Offer { pid, memory, doorbell }) = offer.filter(|_| self.host != 0) else { return Vec::new() };
-        let mut told = self.host.to_le_bytes().to_vec();
+        let mut described = self.host.to_le_bytes().to_vec();
         for number in [pid, memory, doorbell] {
-            told.extend_from_slice(&number.to_le_bytes());
+            described.extend_from_slice(&number.to_le_bytes());
         }
-        told
+        described
     }
 
     /// Records an opened session; see [`phalanx_core::rpc::CallEffects::session_opened`].
-    pub(super) fn session_opened(&mut self, peer: Incarnation, at: SocketAddr, told: &[u8]) {
-        let Some(offer) = self.read(told) else { return };
+    pub(super) fn session_opened(&mut self, peer: Incarnation, at: SocketAddr, described: &[u8]) {
+        let Some(offer) = self.read(described) else { return };
         // An address belongs to the latest incarnation there, so earlier ones are detached and nothing is written for
         // them.
-        for (life, known) in &mut self.known {
-            if known.attached && *life != peer && known.at == at {
+        for (incarnation, known) in &mut self.known {
+            if known.attached && *incarnation != peer && known.at == at {
                 known.attached = false;
-                self.news.push(News::Parted(life.0));
+                self.news.push(News::Closed(incarnation.0));
             }
         }
         let known = self.known.entry(peer).or_insert(Known { at, sessions: 0, attached: false });
         known.sessions += 1;
         if !known.attached {
             known.attached = true;
-            self.news.push(News::Met(Peer { offer, token: peer.0, data: at, control: at }));
+            self.news.push(News::Opened(Peer { offer, token: peer.0, data: at, control: at }));
         }
     }
 
@@ -74,15 +74,15 @@ impl Nearby {
         known.sessions -= 1;
         if known.sessions == 0 {
             if known.attached {
-                self.news.push(News::Parted(peer.0));
+                self.news.push(News::Closed(peer.0));
             }
             self.known.remove(&peer);
         }
     }
 
     /// Where the memory of a process of this host is; `None`: the process is on another host, or shares none.
-    fn read(&self, told: &[u8]) -> Option<Offer> {
-        let (host, numbers) = told.split_first_chunk::<8>()?;
+    fn read(&self, described: &[u8]) -> Option<Offer> {
+        let (host, numbers) = described.split_first_chunk::<8>()?;
         if self.host == 0 || u64::from_le_bytes(*host) != self.host {
             return None;
         }
@@ -101,8 +101,8 @@ impl Nearby {
         let Some(driver) = driver.neighbours() else { return self.news.clear() };
         for news in self.news.drain(..) {
             match news {
-                News::Met(peer) => drop(driver.attach(&peer)),
-                News::Parted(token) => driver.detach(token),
+                News::Opened(peer) => drop(driver.attach(&peer)),
+                News::Closed(token) => driver.detach(token),
             }
         }
     }
@@ -113,31 +113,31 @@ mod tests {
     use super::*;
 
     fn changes(nearby: &mut Nearby) -> Vec<(&'static str, u64)> {
-        let told = nearby.news.drain(..).map(|news| match news {
-            News::Met(peer) => ("met", peer.token),
-            News::Parted(token) => ("parted", token),
+        let described = nearby.news.drain(..).map(|news| match news {
+            News::Opened(peer) => ("opened", peer.token),
+            News::Closed(token) => ("closed", token),
         });
-        told.collect()
+        described.collect()
     }
 
     #[test]
-    fn whoever_an_earlier_life_displaced_is_attached_until_its_last_session_is_over() {
+    fn a_peer_displaced_by_an_earlier_incarnation_is_attached_until_its_last_session_ends() {
         let mut nearby = Nearby { host: 7, ..Nearby::new() };
-        let told = nearby.describe(Some(Offer { pid: 1, memory: 2, doorbell: 3 }));
+        let described = nearby.describe(Some(Offer { pid: 1, memory: 2, doorbell: 3 }));
         let at = SocketAddr::from(([127, 0, 0, 1], 9));
         let (earlier, lives) = (Incarnation(1), Incarnation(2));
-        nearby.session_opened(lives, at, &told);
-        assert_eq!(changes(&mut nearby), [("met", 2)]);
+        nearby.session_opened(lives, at, &described);
+        assert_eq!(changes(&mut nearby), [("opened", 2)]);
         // A packet of the earlier incarnation there arrived late.
-        nearby.session_opened(earlier, at, &told);
-        assert_eq!(changes(&mut nearby), [("parted", 2), ("met", 1)]);
-        nearby.session_opened(lives, at, &told);
-        assert_eq!(changes(&mut nearby), [("parted", 1), ("met", 2)]);
+        nearby.session_opened(earlier, at, &described);
+        assert_eq!(changes(&mut nearby), [("closed", 2), ("opened", 1)]);
+        nearby.session_opened(lives, at, &described);
+        assert_eq!(changes(&mut nearby), [("closed", 1), ("opened", 2)]);
         nearby.session_closed(lives);
         nearby.session_closed(earlier);
         assert_eq!(changes(&mut nearby), [], "a session with it is open");
         nearby.session_closed(lives);
-        assert_eq!(changes(&mut nearby), [("parted", 2)]);
+        assert_eq!(changes(&mut nearby), [("closed", 2)]);
         nearby.session_closed(lives);
         assert_eq!(changes(&mut nearby), [], "nothing is known of it");
     }

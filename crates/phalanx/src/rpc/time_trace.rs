@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_latest_are_kept_in_order_and_a_slow_call_is_told() {
+    fn the_latest_records_are_kept_in_order_and_a_slow_call_is_found() {
         let mut trace = TimeTrace::new(8);
         for of in 0..20 {
             trace.note(Happened::Received, of);

@@ -16,7 +16,7 @@ pub(crate) enum Plan {
     /// The lock of this host decides.
     ByLock,
     /// As configured.
-    Told {
+    Configured {
         founding: Founding,
         seeds: Vec<SocketAddr>,
         /// The record of a process with a name of its own. `None`: another process holds the name here.
@@ -64,13 +64,13 @@ impl Plan {
             },
             Founding::Alone | Founding::Join | Founding::Reform(_) => None,
         };
-        Ok(Self::Told { founding, seeds, founder, doubled, loopback: config.bind.is_loopback() })
+        Ok(Self::Configured { founding, seeds, founder, doubled, loopback: config.bind.is_loopback() })
     }
 
     pub(super) fn intent(&self) -> Intent {
         match self {
             Self::ByLock => Intent::ByLock,
-            Self::Told { .. } => Intent::AsConfigured,
+            Self::Configured { .. } => Intent::AsConfigured,
         }
     }
 
@@ -79,7 +79,7 @@ impl Plan {
         match (self, standing) {
             (Self::ByLock, Standing::Found) => (Founding::Alone, Vec::new()),
             (Self::ByLock, Standing::Join(seeds)) => (Founding::Join, seeds),
-            (Self::Told { founding, seeds, loopback, .. }, standing) => {
+            (Self::Configured { founding, seeds, loopback, .. }, standing) => {
                 let mut seeds = seeds.clone();
                 if let (Standing::Join(living), true) = (standing, *loopback) {
                     seeds.extend(living);
@@ -93,44 +93,44 @@ impl Plan {
     pub(crate) fn looks_here(&self) -> bool {
         match self {
             Self::ByLock => true,
-            Self::Told { loopback, .. } => *loopback,
+            Self::Configured { loopback, .. } => *loopback,
         }
     }
 
     /// Whether it holds the lock of its name.
     pub(super) fn has_name(&self) -> bool {
-        matches!(self, Self::Told { founder: Some(_), .. })
+        matches!(self, Self::Configured { founder: Some(_), .. })
     }
 
     /// Whether a later start with its name on this host proves that this process ended, because only one at a time
     /// holds the name.
     pub(super) fn is_only_one(&self) -> bool {
-        !matches!(self, Self::Told { doubled: true, .. })
+        !matches!(self, Self::Configured { doubled: true, .. })
     }
 
     /// Its name and record, if it holds the lock of its name. The caller keeps them for as long as the process lives.
     pub(crate) fn take_founder(&mut self) -> Option<Box<Founder>> {
         match self {
             Self::ByLock => None,
-            Self::Told { founder, .. } => founder.take(),
+            Self::Configured { founder, .. } => founder.take(),
         }
     }
 
     /// The record it wrote earlier; empty if it has none.
     pub(super) fn record(&self) -> FounderRecord {
         match self {
-            Self::Told { founder: Some(founder), .. } => founder.record().clone(),
-            Self::ByLock | Self::Told { .. } => FounderRecord::default(),
+            Self::Configured { founder: Some(founder), .. } => founder.record().clone(),
+            Self::ByLock | Self::Configured { .. } => FounderRecord::default(),
         }
     }
 
     pub(super) fn notices(&self) -> Vec<String> {
         match self {
-            Self::Told { founder: Some(founder), .. } if may_live(founder.record()) => vec![format!(
+            Self::Configured { founder: Some(founder), .. } if may_live(founder.record()) => vec![format!(
                 "this founder was a member of the cell before ({}): it founds no other, unless it learns that all members left, or `phalanx reform --all-dead` says that the cell is no more",
                 founder.path().display()
             )],
-            Self::ByLock | Self::Told { .. } => Vec::new(),
+            Self::ByLock | Self::Configured { .. } => Vec::new(),
         }
     }
 }

@@ -101,7 +101,7 @@ fn traced(memory: &Memory, write_ahead: bool) -> Traced<Count, Memory> {
 }
 
 #[test]
-fn a_life_is_written_down_in_order() {
+fn an_incarnation_is_recorded_in_order() {
     let memory = Memory::default();
     let mut traced = traced(&memory, false);
     traced.at(Instant(10));
@@ -201,7 +201,7 @@ fn write_ahead_hands_over_before_each_transmission() {
 }
 
 #[test]
-fn each_life_has_its_own_trace() {
+fn each_incarnation_has_its_own_trace() {
     let opened = Arc::new(Mutex::new(Vec::new()));
     let lives = Arc::clone(&opened);
     let open: OpenTrace<Memory> = Box::new(move |me| {

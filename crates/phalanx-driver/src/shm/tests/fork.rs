@@ -24,7 +24,7 @@ fn in_child(work: impl FnOnce() -> bool) -> bool {
 }
 
 #[test]
-fn a_forked_child_reaches_nobody_and_takes_nothing() {
+fn a_forked_child_sends_and_receives_nothing() {
     let [a, mut b] = two(&ShmOptions::default());
     let (mut a, mut far) = (Some(a), make());
     let parent = a.as_mut().expect("there");

@@ -39,11 +39,11 @@ fn survive(seed: u64, what: Scribble) {
 }
 
 #[test]
-fn random_words_everywhere_harm_nobody() {
+fn random_words_everywhere_harm_no_reader() {
     survive(1, Scribble::Everywhere);
 }
 
 #[test]
-fn random_positions_and_lengths_harm_nobody() {
+fn random_positions_and_lengths_harm_no_reader() {
     survive(2, Scribble::Plausible);
 }

@@ -58,7 +58,7 @@ fn heard_in(messages: &[(libc::c_int, libc::c_int, u32)]) -> Heard {
 }
 
 #[test]
-fn what_the_kernel_says_is_found_among_other_notes() {
+fn the_kernels_messages_are_found_among_others() {
     let count = (libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 42);
     let segment = (libc::SOL_UDP, libc::UDP_GRO, 1_432);
     let other = (libc::SOL_SOCKET, libc::SO_TIMESTAMP, 7);
@@ -71,7 +71,7 @@ fn what_the_kernel_says_is_found_among_other_notes() {
 }
 
 #[test]
-fn the_length_of_segments_is_said_as_the_kernel_reads_it() {
+fn the_segment_length_is_encoded_as_the_kernel_reads_it() {
     let mut note = SegmentNote::new(1_432);
     // SAFETY: `msghdr` holds integers and raw pointers only, for which zero is valid.
     let mut header: libc::msghdr = unsafe { zeroed() };

@@ -116,7 +116,7 @@ fn syntax_errors_carry_line_and_column() {
 }
 
 #[test]
-fn security_none_warns_and_unknown_variables_are_told() {
+fn security_none_warns_and_unknown_variables_are_reported() {
     let environment = env(&[("PHALANX_SECURITY", "none"), ("PHALANX_SEEED", "x"), ("PHALANX_CI", "1")]);
     let resolved = Config::load(&[], environment, None).expect("it is allowed, loudly");
     assert_eq!(resolved.warnings.len(), 2);
@@ -155,7 +155,7 @@ fn every_key_is_documented() {
 }
 
 #[test]
-fn of_two_founders_the_loss_of_the_first_stops_the_cell_and_a_warning_says_so() {
+fn two_founders_are_warned_that_the_loss_of_the_first_stops_the_cell() {
     let warnings = |founders: &str| {
         let flags = [("founders".to_owned(), founders.to_owned())];
         Config::load(&flags, [], None).expect("good").warnings

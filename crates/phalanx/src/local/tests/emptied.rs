@@ -36,7 +36,7 @@ fn a_liveness_lock_that_is_gone_is_written_again() {
 }
 
 #[test]
-fn nobody_founds_before_the_living_are_there_again() {
+fn no_process_founds_before_the_living_are_restored() {
     let dir = temporary();
     let mut founder = enter(&open(&dir), 1, Intent::ByLock).0;
     empty(&root(&dir));
@@ -77,7 +77,7 @@ fn who_died_after_the_directory_was_emptied_is_waited_for_no_more() {
 }
 
 #[test]
-fn other_cells_and_other_directories_are_waited_for_by_nobody() {
+fn no_process_waits_for_other_cells_and_other_directories() {
     let (dir, other) = (temporary(), temporary());
     let _elsewhere = enter(&open(&other), 1, Intent::ByLock);
     let namesake = LocalCell::open(Some(&root(&dir)), Some(&state(&dir)), "d").expect("made");
@@ -127,7 +127,7 @@ fn a_liveness_lock_that_was_written_again_often_proves_no_death() {
 }
 
 #[test]
-fn the_key_and_the_number_are_written_again_and_nobody_makes_others_meanwhile() {
+fn the_key_and_the_number_are_restored_and_no_process_makes_others_meanwhile() {
     let dir = temporary();
     let cell = open(&dir);
     let (key, seat) = (cell.key().expect("made"), cell.seat("n").expect("made"));
@@ -170,7 +170,7 @@ fn a_key_that_a_stopped_process_has_is_not_made_anew() {
 }
 
 #[test]
-fn what_somebody_else_wrote_is_told_and_left_alone() {
+fn a_file_that_another_process_wrote_is_reported_and_left_alone() {
     let dir = temporary();
     let cell = open(&dir);
     let kept = Kept::new(&cell, Some(cell.key().expect("made"))).expect("made");

@@ -124,7 +124,7 @@ fn record_and_lock_that_are_gone_are_written_again() {
 }
 
 #[test]
-fn the_record_of_another_is_told_and_left_alone() {
+fn the_record_of_another_process_is_reported_and_left_alone() {
     let dir = temporary();
     let kept = Kept::new(&open(&dir), None).expect("made");
     let mut founder = take(&dir, "a").expect("free");
@@ -143,7 +143,7 @@ fn the_record_of_another_is_told_and_left_alone() {
 }
 
 #[test]
-fn a_lock_that_another_has_meanwhile_is_told() {
+fn a_lock_that_another_process_has_meanwhile_is_reported() {
     let dir = temporary();
     let kept = Kept::new(&open(&dir), None).expect("made");
     let mut founder = take(&dir, "a").expect("free");
