@@ -62,6 +62,7 @@ impl Cell {
     pub(crate) fn start(plan: &CellPlan, directory: &Path, interrupt: &Interrupt) -> Result<Self, BenchError> {
         let (plan, directory, interrupt) = (plan.clone(), directory.to_owned(), interrupt.clone());
         let mut cell = Self { members: Vec::new(), plan, directory, interrupt, started: 0 };
+        // One after the other, so that their ages, and with them the ranks, follow the order of the starts.
         while cell.members.len() < cell.plan.members {
             cell.join(false)?;
             let count = cell.members.len();
@@ -193,6 +194,7 @@ impl Cell {
         loop {
             let counts: Vec<u64> = self.marks()?.iter().map(|mark| mark.delivered).collect();
             let same = counts.iter().all(|count| *count == counts[0]);
+            // Counts may be equal by chance while messages are under way, so two equal samples are required.
             if same && before == Some(counts[0]) {
                 return Ok(());
             }

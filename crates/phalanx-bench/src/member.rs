@@ -115,6 +115,7 @@ fn obey<D: Wait>(
                 work.stop();
                 member.leave(app);
             }
+            // These are for other roles.
             Command::Go { .. }
             | Command::Call { .. }
             | Command::Meet { .. }

@@ -69,6 +69,7 @@ pub fn check(traces: &[Trace], options: &Options) -> Report {
     }
     let model = builder.finish();
     let findings = property::check_all(&model, options);
+    // Only records that evidence refers to are turned into text: a clean run needs none.
     let mut texts = Texts::new();
     for place in findings.iter().flat_map(|f| f.places()) {
         if let Some(record) = traces.get(place.trace).and_then(|t| t.records.get(place.index)) {

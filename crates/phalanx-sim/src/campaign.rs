@@ -244,7 +244,9 @@ pub fn resume(
                 }
             });
         }
+        // The workers hold clones; the channel closes when the last of them ends.
         drop(results);
+        // Seeds end in any order. A result waits here until all seeds before it have ended.
         let mut waiting = BTreeMap::new();
         let mut due = seeds.start;
         for (repeated, result) in inbox {
@@ -278,6 +280,7 @@ fn run_and_repeat(seed: u64, options: &Options) -> (bool, SeedResult) {
     let repeats = options.repeat_every > 0 && seed.is_multiple_of(options.repeat_every);
     if repeats {
         let again = run_seed(seed, options);
+        // Counters show differences that no trace records, for example in packets.
         if (again.trace_hash, &again.counters) != (result.trace_hash, &result.counters) {
             result.violations.push(Violation {
                 code: "determinism".into(),

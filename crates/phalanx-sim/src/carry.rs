@@ -49,6 +49,8 @@ impl World {
         if outbox.sent.is_empty() {
             return;
         }
+        // The lists are taken out because `send` borrows the world. They are put back below, so that their memory is
+        // reused.
         let mut sent = std::mem::take(&mut outbox.sent);
         let mut receivers = std::mem::take(&mut outbox.receivers);
         let mut at = 0;
@@ -61,8 +63,10 @@ impl World {
                 continue;
             }
             let from = Endpoint::new(index, moves, packet.class);
+            // Once for each packet, however many receivers it has: a multicast is sealed once.
             let header = self.examine(index, &packet.bytes);
             for to in &receivers[at..at + packet.receivers] {
+                // A doomed process crashes between two receivers: some get the packet, the others do not.
                 if !self.may_send(index) {
                     return;
                 }
@@ -164,6 +168,7 @@ impl World {
     }
 
     fn send(&mut self, from: Endpoint, to: Endpoint, header: Option<Header>, bytes: &Rc<[u8]>) {
+        // Before any loss: an attacker may also replay packets that never arrived.
         self.attacker.observe(from, to, bytes);
         if self.is_filtered(from.index(), to.index(), to.class, header, bytes.len()) {
             self.lose(Lost::Cut);
@@ -178,6 +183,7 @@ impl World {
             Err(reason) => self.lose(reason),
             Ok((first, second)) => {
                 for arrival in [Some(first), second].into_iter().flatten() {
+                    // Receivers share the bytes, so a damaged packet needs a copy of its own.
                     let bytes = if arrival.corrupt {
                         let mut copy = bytes.to_vec();
                         corrupt(&mut copy, &mut self.noise);
@@ -210,6 +216,7 @@ impl World {
 
     /// Handles the arrival of a packet at its socket, if a process has that open.
     pub(crate) fn arrive(&mut self, from: Endpoint, to: Endpoint, bytes: Rc<[u8]>) {
+        // An address of the slot from before a move receives nothing any more.
         let here = self.slots.get_mut(to.index()).filter(|slot| slot.moves == to.moves);
         let Some((node, traffic)) = here.and_then(|slot| Some((slot.node.as_mut()?, &mut slot.traffic))) else {
             self.lose(Lost::Nobody);

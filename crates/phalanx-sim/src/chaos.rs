@@ -134,6 +134,7 @@ impl Chaos {
         if self.armed.is_empty() || self.over {
             return;
         }
+        // A copy of the list, because `strike` and the arming below change it.
         for index in self.armed.clone() {
             if let Aim::Inside { busy, after_ns, .. } = self.faults[index].aim
                 && world.somebody_is(busy)

@@ -32,6 +32,7 @@ impl World {
         let settings = self.node_settings(index);
         let turn_ns = self.usual_turn_ns(index);
         let packet_bytes = settings.me.packet_bytes_max;
+        // The key is fixed: nothing here depends on its secrecy, and runs must repeat.
         let key = CellKey::from_bytes([0x5a; CellKey::LEN]);
         let security = if self.settings.sealed { Security::Sealed(key) } else { Security::None };
         let slot = &mut self.slots[index];
@@ -50,6 +51,7 @@ impl World {
         let driver = SimDriver::new(settings.me.data, settings.me.control, self.settings.buffer_bytes, packet_bytes)
             .sharing(memory)
             .behind(self.settings.egress);
+        // Incarnations and keys come from the seed as well, so that a run repeats byte by byte.
         let mut entropy: Rng = slot.rng.fork(&format!("life {}", slot.life));
         let node = Node::new(
             slot.local(self.now_ns),
@@ -65,6 +67,7 @@ impl World {
         self.wake(index, self.now_ns);
         if self.settings.workload.is_some() {
             let event = Event::Work { slot: index, life };
+            // One step later than the process's first iteration, which is due now.
             self.queue.push(self.now_ns + 1, event);
         }
     }
@@ -180,6 +183,7 @@ impl World {
         if self.settings.death_notice {
             for told in 0..self.slots.len() {
                 if told != index && self.slots[told].host == host && self.slots[told].runs() {
+                    // Each survivor is notified at a time of its own.
                     let after_ns = 50_000 + self.rng.below(3_000_000);
                     self.queue.push(self.now_ns + after_ns, Event::Death { told, dead });
                 }
@@ -210,6 +214,7 @@ impl World {
             return;
         }
         slot.paused = true;
+        // A stopped process runs no iteration; `resume` schedules the next one.
         self.queue.forget_turn(index);
         self.harness.push(self.now_ns, trace::Event::Stop { incarnation: incarnation.0 });
         self.note(Some(index), "is stopped");
@@ -254,6 +259,7 @@ impl World {
     pub(crate) fn jump_clock(&mut self, index: usize, by_ns: u64) {
         self.slots[index].clock.jump(by_ns);
         if let Some(whose) = self.slots[index].incarnation() {
+            // Begin and end at once: a jump takes no time, and the checker only has to know that it happened.
             self.trouble(trace::Trouble::Slow, whose, true);
             self.trouble(trace::Trouble::Slow, whose, false);
         }

@@ -246,8 +246,10 @@ impl SimDriver {
         each: &mut impl FnMut(&mut SimOutbox, TrafficClass, Origin, Packet<'_>),
     ) -> usize {
         let mut taken = 0;
+        // Control takes at most three quarters of the batch, so that it cannot starve data.
         for (class, max) in [(TrafficClass::Control, max - max / 4), (TrafficClass::Data, max)] {
             if let Some(memory) = self.outbox.memory.as_mut() {
+                // Another neighbour is read first each time, so that none starves the others.
                 memory.rotate();
             }
             while taken < max

@@ -134,6 +134,7 @@ impl World {
     pub(crate) fn restore_directory(&mut self, slot: usize, life: u32) {
         let place = &mut self.slots[slot];
         let Some(node) = place.node.as_ref().filter(|_| place.life == life) else { return };
+        // A stopped process notices nothing, so it is tried again later.
         if place.paused {
             return self.queue.push(self.now_ns + RESTORE_NS, Event::Restore { slot, life });
         }
@@ -267,6 +268,7 @@ impl World {
         let names = self.settings.founders;
         let searching = self.with_membership(Membership::Searching);
         let searching: Vec<usize> = searching.into_iter().filter(|slot| *slot < names).collect();
+        // The command is refused unless more than half of the founders look for the cell.
         if 2 * searching.len() <= names {
             return;
         }

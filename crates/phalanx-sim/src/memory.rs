@@ -328,6 +328,7 @@ impl Memory {
         let link = links.get_mut(index)?.as_mut()?;
         let place = link.place?;
         let segment = link.foreign.borrow();
+        // The owner has given the place to another process since.
         if segment.readers[place] != *token {
             link.place = None;
             return None;
@@ -337,9 +338,12 @@ impl Memory {
         let stale_until = link.stale_until[class as usize];
         while *cursor < ring.end() {
             let record = ring.get(*cursor);
+            // A reader takes records in order, so one that is not visible yet holds back all behind it.
             if record.is_some_and(|record| record.visible_ns + link.latency_ns > now_ns) {
                 return None;
             }
+            // The writer overwrote the record before it was read, or a fault pretends so. All unread records are lost
+            // then.
             if record.is_none() || rng.chance_ppm(*lapped_ppm) {
                 let unread = ring.records.iter().skip(usize::try_from(cursor.saturating_sub(ring.first)).unwrap_or(0));
                 let lost = unread.filter(|record| record.readers >> place & 1 == 1).count() as u64;

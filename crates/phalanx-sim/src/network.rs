@@ -327,6 +327,8 @@ impl Network {
         }
         let weather = link.weather;
         let rng = &mut self.rng;
+        // Gilbert's model: per packet, a burst begins or ends with a fixed probability, and loses everything in
+        // between.
         if weather.burst_ppm > 0 {
             let turn = if link.in_burst { weather.burst_end_ppm } else { weather.burst_ppm };
             link.in_burst ^= rng.chance_ppm(turn);
@@ -338,6 +340,7 @@ impl Network {
             return Err(Lost::Loss);
         }
         let mut leaves_ns = now_ns;
+        // Without a limit the rate is 0, and the division gives `None`.
         if let Some(takes_ns) = (len_bytes as u64 * 1_000_000_000).checked_div(weather.rate_bytes) {
             let start_ns = link.busy_until_ns.max(now_ns);
             if start_ns - now_ns > QUEUE_NS_MAX {
@@ -351,8 +354,11 @@ impl Network {
             first.at_ns = first.at_ns.max(link.last_arrival_ns);
             link.last_arrival_ns = first.at_ns;
         }
+        // After the order of the link is fixed: packets behind one that is held back overtake it.
         first.at_ns += held_ns;
+        // A duplicate has a delay of its own, so it may arrive first.
         let second = rng.chance_ppm(weather.duplicate_ppm).then(|| arrival(&weather, leaves_ns, rng));
+        // A later cut does not stop a packet under way. The checker has to know until when such packets arrive.
         for arrival in [Some(first), second].into_iter().flatten().filter(|a| a.at_ns > now_ns + LATE_NS) {
             self.late_until_ns = self.late_until_ns.max(arrival.at_ns);
         }

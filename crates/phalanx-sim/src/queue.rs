@@ -66,6 +66,8 @@ impl<E> Queue<E> {
 
     /// Adds `event` for virtual time `at_ns`.
     pub(crate) fn push(&mut self, at_ns: u64, event: E) {
+        // A heap does not keep the order of equal keys. The order of adding makes all keys different, so that a run
+        // repeats.
         self.asked += 1;
         self.heap.push(Entry { key: key(at_ns, self.asked), event });
     }
@@ -166,6 +168,7 @@ impl Turns {
         while node > 1 {
             let earlier = self.nodes[node].min(self.nodes[node ^ 1]);
             node /= 2;
+            // If the earlier child is unchanged, so are all nodes above.
             if self.nodes[node] == earlier {
                 return;
             }

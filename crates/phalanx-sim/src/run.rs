@@ -170,6 +170,7 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
     begin_quiet(world);
     let (mut settled_ns, mut is_waiting) = (None, false);
     while world.now_ns < quiet_ns + SETTLE_NS + deliver_ns {
+        // In small steps: the operator acts between them, and the time of the common view is measured.
         let next_ns = world.now_ns + 50 * MS;
         go(world, &mut chaos, next_ns);
         world.tend_orphans();
@@ -203,10 +204,12 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
                 return;
             }
             world.counters.ruined = u64::from(!world.ruined.is_empty());
+            // V5 and V8 need a calm in which nothing is left to be sent.
             world.sending = false;
             go(world, &mut chaos, world.now_ns + CALM_NS);
             count_calm(world, &mut chaos, go);
         }
+        // The faults may have taken the last quorum for good; nothing is due then.
         None if !world.has_future(None) => world.counters.without_quorum = 1,
         None => {
             let why = world.unsettled().unwrap_or_default();
@@ -220,6 +223,7 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
 /// Ends the experiment: records the last digests, and the ends of all traces.
 pub(crate) fn finish(world: &mut World) {
     let differing = world.settings.builds.is_some() || world.settings.unequal.iter().any(|own| own.agreed.is_some());
+    // Only a difference in builds or agreed settings justifies that a process is kept out.
     if let Some(slot) = world.slots.iter().find(|slot| slot.app.kept_out && !differing) {
         let why = format!("{} is kept out of the cell, and has the build and the settings of all", slot.name);
         world.violation("refusal", why);
@@ -339,11 +343,13 @@ pub(crate) fn conclude(mut world: World, seed: u64, header: &str, options: &Opti
 
 pub(crate) fn check_options(world: &World) -> phalanx_check::Options {
     phalanx_check::Options {
+        // A single seed need not exercise every property. The campaign checks coverage over all its seeds.
         require: phalanx_check::Require::Nothing,
         one_instance: true,
         complete: true,
         // Processes that the world knows to be gone need not come to a view.
         hopeless: world.counters.without_quorum > 0,
+        // All traces share the virtual clock.
         clock_slack_ns: 0,
         membership_bound_ns: SETTLE_NS,
         delivery_bound_ns: DELIVER_NS,

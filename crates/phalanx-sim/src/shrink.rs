@@ -37,6 +37,7 @@ pub fn shrink(failed: &SeedResult, options: &Options) -> Shrunk {
     let mut search = Search::new(failed, options);
     search.leave_out_faults();
     search.reduce_rest();
+    // A smaller run may need fewer faults.
     search.leave_out_faults();
     let Search { result, options, faults_before, runs, .. } = search;
     Shrunk { result, options, faults_before, runs }
@@ -64,6 +65,7 @@ impl Search {
     fn fails(&mut self, options: Options) -> bool {
         self.runs += 1;
         let result = run_seed(self.result.seed, &options);
+        // A smaller run may fail for another reason, which would lead the search astray.
         let fails = result.violations.iter().any(|violation| violation.code == self.code);
         if fails {
             (self.result, self.options) = (result, options);
@@ -88,6 +90,7 @@ impl Search {
         }
         let mut reduction = self.options.reduced.clone();
         change(&mut reduction);
+        // A reduction that changes nothing needs no run.
         if reduction == self.options.reduced {
             return false;
         }
@@ -97,6 +100,7 @@ impl Search {
 
     fn reduce_rest(&mut self) {
         let seed = self.result.seed;
+        // From the smallest number on, so that the first one that fails is the best.
         for members in MEMBERS_MIN..self.options.plan(seed).members {
             if self.reduced(|reduction| reduction.members = Some(members)) {
                 break;

@@ -38,6 +38,7 @@ struct Troubles {
 impl World {
     /// Records changes since the last step. Nearly always there are none.
     pub(crate) fn watch(&mut self, next_ns: u64) {
+        // Lateness ends with time, without a change of any version, so it is compared separately.
         let late = self.net.is_late(self.now_ns);
         let bridges = self.bridges_version();
         if (self.net.version(), bridges) != (self.watch.network, self.watch.bridges) || late != self.watch.late {
@@ -112,6 +113,7 @@ impl World {
         if before == now {
             return;
         }
+        // The troubles of an earlier incarnation ended with it.
         let before = if before.whose == now.whose { before } else { Troubles::default() };
         for (what, was, is) in [
             (Trouble::NotReading, before.not_reading, now.not_reading),

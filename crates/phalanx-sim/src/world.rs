@@ -234,12 +234,15 @@ pub type Watcher = Box<dyn FnMut(usize, u64, &Process)>;
 
 impl World {
     pub(crate) fn new(settings: WorldSettings, seed: u64) -> Self {
+        // Each part draws from a generator of its own, forked by a label. A new draw in one part leaves all others
+        // unchanged.
         let rng = Rng::new(seed).fork("world");
         let n = settings.hosts.len();
         let state_bytes = settings.workload.map_or(1000, |workload| workload.state_bytes);
         let slot = |index: usize| {
             let named_like = settings.twins.iter().find(|(who, _)| *who == index).map_or(index, |(_, whose)| *whose);
             let name = format!("p{named_like}");
+            // A copy has its original's generator, and so its keys and random numbers, as a cloned machine does.
             let like = settings.copies.iter().find(|(who, _)| *who == index).map_or(index, |(_, whose)| *whose);
             let mut rng = rng.fork(&format!("p{like}"));
             Slot {
@@ -319,6 +322,7 @@ impl World {
             return Step::Done;
         };
         debug_assert!(at_ns >= self.now_ns, "time goes back");
+        // Before time advances: changes are recorded at the time at which they were made.
         self.watch(at_ns);
         self.now_ns = at_ns;
         self.counters.events += 1;
@@ -332,6 +336,7 @@ impl World {
         match event {
             Event::Arrive { from, to, bytes } => self.arrive(from, to, bytes),
             Event::Work { slot, life } => {
+                // An event of an earlier incarnation is stale.
                 if self.slots[slot].life == life {
                     self.work(slot);
                 }
@@ -390,9 +395,11 @@ impl World {
         {
             watcher(index, now_ns, node.process());
         }
+        // Before any packet is carried: a view that is to be lost must be hidden before its announcements leave.
         if let Some(view) = &seen {
             self.look_at_lost_view(index, view);
         }
+        // Likewise: packets that announce a pass may be the first that are to be lost.
         if self.net.awaits_pass() {
             self.look_at_passes(index);
         }
@@ -443,6 +450,7 @@ impl World {
         let slot = &mut self.slots[index];
         let Some(node) = slot.node.as_ref() else { return };
         let process = node.process();
+        // A check of all invariants is costly, so it runs only once in so many iterations.
         if self.turns >= self.settings.check_every {
             self.turns = 0;
             process.check_invariants();

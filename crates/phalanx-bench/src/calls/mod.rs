@@ -273,6 +273,7 @@ fn serve(role: &CallRole, ends: &mut [impl End], commands: &Receiver<Command>) -
         if !came && role.wait == Waiting::Block {
             ends[0].sleep(LOOK)?;
         } else if !laps.is_multiple_of(LAPS) {
+            // A check for commands with each poll would slow down a process that spins.
             std::hint::spin_loop();
             continue;
         }

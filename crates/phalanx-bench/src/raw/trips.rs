@@ -137,6 +137,7 @@ pub(super) fn ping(
     };
     say(&Report::Ready { port: 0 })?;
     let commands = commands()?;
+    // A message holds at least its stamp of 8 bytes.
     let mut message = vec![0; size.max(8)];
     let mut buffer = vec![0; BUFFER_BYTES];
     for command in &commands {

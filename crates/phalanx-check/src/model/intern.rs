@@ -19,6 +19,7 @@ pub(crate) struct IntHasher(u64);
 
 impl Hasher for IntHasher {
     fn finish(&self) -> u64 {
+        // The multiplication mixes the high bits best, and a hash table uses the low ones.
         self.0.rotate_left(26)
     }
 

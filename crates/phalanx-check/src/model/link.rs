@@ -13,6 +13,7 @@ impl Model {
             stream.rank = self.views[stream.view].members.iter().position(|&m| m == stream.sender);
         }
         self.sum_sets();
+        // In order of their numbers, because the marks of a view follow from those of the view before.
         let mut by_number: Vec<ViewIx> = (0..self.views.len()).collect();
         by_number.sort_by_key(|&v| (self.views[v].group, self.views[v].number));
         for view in by_number {
@@ -29,6 +30,7 @@ impl Model {
     }
 
     fn sum_sets(&mut self) {
+        // For each message the epoch that counted it last, so that a duplicate (I2) counts once.
         let mut seen = vec![0u32; self.messages.len()];
         for (stamp, epoch) in (1u32..).zip(&mut self.epochs) {
             for step in epoch.steps.iter().filter(|s| !s.sent && !s.foreign) {

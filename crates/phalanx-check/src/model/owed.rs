@@ -28,6 +28,7 @@ impl Model {
         let (instance, highest) = (self.installs[last].instance, self.installs[last].view);
         let Some(views) = self.cells.get(&instance) else { return false };
         let within = |&i: &InstallIx| self.installs[i].moment.at_ns <= end_ns;
+        // From the highest view down to the first one that is held: the cell cannot be in an earlier one any more.
         for (&number, installers) in views.range(..=highest).rev() {
             let Some(first) = installers.iter().copied().find(within) else { continue };
             let members = &self.installs[first].members;
@@ -111,6 +112,7 @@ impl Model {
         let proc = &self.procs[p];
         let halted = || {
             let before = self.harness.faults.iter().rfind(|f| f.proc == p && f.moment.at_ns <= at_ns);
+            // A slack means real time, in which a process can be stopped or killed between an action and its record.
             options.clock_slack_ns > 0 && before.is_some_and(|f| f.kind != FaultKind::Cont)
         };
         let lost = proc.trace.is_none() || !proc.tail_complete || halted();

@@ -54,6 +54,7 @@ impl Model {
         else {
             return Err(NotDue::NoQuietPhase);
         };
+        // The bounds compare times of different traces.
         if self.traces.iter().any(|t| t.clock != self.traces[harness].clock) {
             return Err(NotDue::SeveralClocks);
         }
@@ -76,6 +77,8 @@ impl Model {
             (0..self.procs.len()).filter(|&p| inside(p) && !stopped.contains(&p) && self.runs_at(p, end_ns)).collect();
         let last = self.last_view(end_ns).ok_or(NotDue::NoView)?;
         let impaired_ns = impaired.map(|impaired| impaired.moment.at_ns);
+        // With partly broken paths, the view in which the first one broke decides: a cell that erodes after that has no
+        // excuse.
         let enough = match impaired_ns {
             Some(at_ns) => self.quorum_at(at_ns, &stopped, &inside, options),
             None => self.can_go_on(last, end_ns, &|m| self.is_spared(m, end_ns, &stopped, &inside), options),
@@ -126,6 +129,7 @@ impl Model {
     fn last_disturbance(&self, begun_ns: u64, end_ns: u64, inside: &dyn Fn(ProcIx) -> bool) -> u64 {
         let faults = self.harness.faults.iter().filter(|f| inside(f.proc)).map(|f| f.moment.at_ns);
         let own = self.procs.iter().enumerate().flat_map(|(i, p)| {
+            // A return from an exclusion is the protocol's doing, so it does not postpone the phase.
             let came_back = self.procs.iter().any(|o| {
                 o.name == p.name && o.incarnation != p.incarnation && matches!(o.over, Some((Over::Excluded(_), _)))
             });

@@ -268,6 +268,7 @@ pub(crate) fn check_all(model: &Model, options: &Options) -> Vec<Findings> {
         quiet: model.quiet(options),
         settled: false,
     };
+    // First, because the other liveness properties are due only if all are in one view.
     if let Ok(quiet) = &run.quiet {
         let mut found = Findings::new(Property::V1, 0);
         match quiet.impaired_ns {

@@ -67,6 +67,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
         for m in messages {
             let Some((hash, place)) = m.sent else { continue };
             out.instances += u64::from(m.k > 1);
+            // A body that was never sent under any number is reported by I3.
             if hash != m.delivered.0 && sent.iter().any(|s| s.0 == m.delivered.0) {
                 let text =
                     || format!("messages from {} to {} change places at {}", model.who(from), model.who(to), m.k);

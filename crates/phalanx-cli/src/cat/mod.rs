@@ -151,6 +151,7 @@ impl Printer<'_> {
     fn print_all(&mut self, cell: &Arc<Cell>) -> Result<(), Failure> {
         let since = Instant::now();
         loop {
+            // The patience ends with the first view.
             let patience = self.cat.patience.filter(|_| !self.was_member);
             let item = match patience.map(|patience| patience.saturating_sub(since.elapsed())) {
                 None => cell.recv(),
@@ -166,6 +167,7 @@ impl Printer<'_> {
                 }
                 Err(error) => return Err(Failure::new(Exit::Failure, error.to_string())),
             }
+            // Items that already wait go into the same write.
             while self.out.len() < WRITE_BYTES {
                 match cell.try_recv() {
                     Ok(Some(item)) => self.take(cell, item),
@@ -210,6 +212,7 @@ impl Printer<'_> {
         self.narrator.note(event);
         match event {
             Event::GroupView(view) if *view.name == *self.cat.group => {
+                // The announcement of the input's end may have been lost with the earlier incarnation.
                 if !self.in_view && self.was_member {
                     let _ = self.input.send(Go::Again);
                 }

@@ -303,6 +303,7 @@ impl<'a> Bout<'a> {
 
     /// Finds a member that plays the role now, or arranges that one does.
     fn cast(&mut self, role: Role) -> Result<Result<usize, Stuck>, Failure> {
+        // A fault is to meet one role, so the coordinator and the token holder must be different members.
         if let Err(stuck) = self.part_roles()? {
             return Ok(Err(stuck));
         }
@@ -312,6 +313,7 @@ impl<'a> Bout<'a> {
             (Role::Bystander, _, _) => Ok(Ok(self.bystander())),
             (Role::Joiner, _, _) => {
                 let host = self.bystander();
+                // Every host has a member already, so a joiner is one that was killed and is started again.
                 self.crew.kill(host)?;
                 Ok(self.without(host)?.map(|()| host))
             }
@@ -332,6 +334,7 @@ impl<'a> Bout<'a> {
             }
             return Harm::apply(fault, host, &self.network, &mut self.crew, &group).map(Ok);
         }
+        // A fault of the network can also be there before the process starts.
         if !fault.needs_process() && self.rng.below(2) == 0 {
             let harm = Harm::apply(fault, host, &self.network, &mut self.crew, &group)?;
             self.crew.spawn(&self.network, host)?;
@@ -341,6 +344,7 @@ impl<'a> Bout<'a> {
         if !self.until(PATIENCE, |bout| bout.crew.member(host).incarnation != 0)? {
             return Ok(Err(Stuck(format!("{} does not begin", name(host)))));
         }
+        // Somewhere on its way in, at a random moment.
         let ends = Instant::now() + Duration::from_millis(self.rng.below(JOIN_MS));
         while Instant::now() < ends {
             self.listen()?;
@@ -393,7 +397,7 @@ impl<'a> Bout<'a> {
     /// Waits until all are in one view, and messages and calls get from everybody to everybody.
     fn all_well(&mut self) -> Result<Result<(), Stuck>, Failure> {
         let mut recovery = Recovery::default();
-        let patience = PATIENCE + HELD_BACK; // who was left out again and again waits
+        let patience = PATIENCE + HELD_BACK; // a member that was excluded repeatedly is held back
         let well = self.until(patience, |bout| {
             let agreed = bout.agree();
             recovery.look(&bout.crew.seen(), agreed)
@@ -420,6 +424,7 @@ impl<'a> Bout<'a> {
     fn until(&mut self, patience: Duration, mut done: impl FnMut(&mut Self) -> bool) -> Result<bool, Failure> {
         let ends = Instant::now() + patience;
         while !done(self) {
+            // A member that ended by itself will not come back, so waiting is useless.
             if Instant::now() > ends || self.crew.lost {
                 return Ok(false);
             }
@@ -434,11 +439,13 @@ impl<'a> Bout<'a> {
             return Err(Failure::new(Exit::Interrupted, "interrupted; all members were ended"));
         }
         let (mut patience, began) = (TICK, Instant::now());
+        // Only the first report is waited for; then those that are already there are taken.
         while let Some(heard) = self.crew.hear(patience)? {
             let life = self.crew.member(heard.0).incarnation;
             self.watch.note(&heard, life);
             patience = Duration::ZERO;
         }
+        // A delay beyond the tick shows that the machine held up this process, and perhaps members.
         self.watch.stall = self.watch.stall.max(began.elapsed().saturating_sub(TICK));
         self.progress.show();
         Ok(())

@@ -184,6 +184,7 @@ impl Crew {
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             unreachable!("both were requested as pipes");
         };
+        // Reports carry the number of the start, so that late ones of an earlier process are recognised.
         self.starts += 1;
         let (outbox, start) = (self.outbox.clone(), self.starts);
         let listen = move || {
@@ -195,6 +196,7 @@ impl Crew {
                     return;
                 }
             }
+            // `None`: the output has ended, and so has the process.
             let _ = outbox.send((host, start, None));
         };
         let thread = std::thread::Builder::new().name(format!("hear-{}", name(host)));
@@ -236,8 +238,10 @@ impl Crew {
         // `ip netns exec` execs the program, so the child is the member itself.
         command.args(["netns", "exec", &network.namespace(host)]).arg(program).arg("torture-member");
         command.args(["--parent", &std::process::id().to_string()]);
+        // Each start has a seed of its own, so that a restarted member does not repeat its draws.
         command.args(["--seed", &(plan.seed ^ (self.starts << 8) ^ host as u64).to_string()]);
         command.args(["--rate", &plan.rate.to_string()]);
+        // Every other member is in the second group as well.
         if host.is_multiple_of(2) {
             command.arg("--side");
         }
@@ -252,6 +256,8 @@ impl Crew {
         command.arg("--trace").arg(plan.traces());
         if let Some(library) = &plan.faketime {
             command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", plan.wall_clock(host));
+            // Only the wall clock is to jump: the protocol uses the monotonic one. Without the cache each call reads
+            // the file anew.
             command.envs([
                 ("FAKETIME_NO_CACHE", "1"),
                 ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
