@@ -187,6 +187,7 @@ fn sweep() {
         let Some(pid) = name.to_str().and_then(|name| name.strip_prefix(SCRATCH)?.parse::<u32>().ok()) else {
             continue;
         };
+        // The process id in the name shows whether its run still lives.
         if !std::path::Path::new(&format!("/proc/{pid}")).exists() {
             let _ = std::fs::remove_dir_all(entry.path());
         }

@@ -78,7 +78,7 @@ impl Child {
             .spawn()
             .when(format_args!("cannot start {name}"))?;
         let (Some(to), Some(stdout)) = (process.stdin.take(), process.stdout.take()) else {
-            unreachable!("both were asked for as pipes");
+            unreachable!("both were requested as pipes");
         };
         let (tell, from) = channel();
         let mut child = Self { name, process, to, from, interrupt: interrupt.clone(), views: Vec::new() };

@@ -102,6 +102,7 @@ impl Runner {
 
     fn start(&self, call: CallId, request: Vec<u8>) -> std::io::Result<()> {
         let mut command = Command::new(&self.command[0]);
+        // A process group of its own, so that the program's children can be killed with it.
         command.args(&self.command[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let child = command.spawn()?;
         let (timeout, ending, running) = (self.timeout, Arc::clone(&self.ending), Arc::clone(&self.running));
@@ -120,6 +121,7 @@ impl Runner {
 
 /// Feeds a program its input, collects its output, and waits for its end.
 fn finish(mut child: Child, request: Vec<u8>, timeout: Duration, ending: &AtomicBool) -> Vec<u8> {
+    // Input and output go side by side: a program that answers before it has read everything would block otherwise.
     let (input, output) = (child.stdin.take(), child.stdout.take());
     let feed = std::thread::spawn(move || {
         // A program need not read its input.
@@ -161,6 +163,7 @@ fn finish(mut child: Child, request: Vec<u8>, timeout: Duration, ending: &Atomic
 }
 
 fn has_ended(pid: Option<Pid>) -> bool {
+    // `WNOWAIT` leaves the process unreaped, so that its id is not reused.
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     // A process that cannot be waited for has no end to wait for.
     pid.is_none_or(|pid| !matches!(waitid(WaitId::Pid(pid), options), Ok(None)))

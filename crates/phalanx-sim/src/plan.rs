@@ -189,6 +189,7 @@ impl Plan {
         }
         plan.faults =
             if mild { draw_mild(&mut root.fork("mild"), heal_ns) } else { draw_swarm(&mut root.fork("faults"), &plan) };
+        // Each class draws from a generator of its own, so that a new class leaves all other draws of a seed unchanged.
         add_laggards(&mut root.fork("laggards"), &mut plan);
         add_leaving(&mut root.fork("leaving"), &mut plan);
         add_stranded(&mut root.fork("stranded"), &mut plan);

@@ -227,6 +227,7 @@ impl Work {
     pub(super) fn patience(&self, app: &App) -> Option<Duration> {
         let mut due = None;
         let mut until = |at: Duration| due = Some(due.map_or(at, |due: Duration| due.min(at)));
+        // Without credit a timer is of no use: the packet that brings credit wakes the member.
         if let Some(load) = &self.load
             && let Some(pace) = &load.pace
             && !self.held_back

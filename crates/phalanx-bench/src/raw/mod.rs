@@ -77,6 +77,7 @@ pub(crate) fn stream(plan: &Streaming, interrupt: &Interrupt) -> Result<Streamed
     let role = Role { pin: pin(true), what: What::Source { medium, size, how, ports, ring: ring_path() } };
     let mut source = Child::start("raw sender", &role, interrupt)?;
     source.port()?;
+    // Before the stream, so that the loss refers to all of it.
     let nothing = source_and_sinks(&mut source, &mut sinks)?;
     source.tell(&Command::Go { nanos: 0, gap_nanos: 0 })?;
     interrupt.sleep(plan.warm)?;
@@ -129,6 +130,7 @@ pub(crate) struct Trips {
 pub(crate) fn trips(plan: &Tripping, interrupt: &Interrupt) -> Result<Trips, BenchError> {
     let pin = |measures| plan.cores.map(|cores| cores.of(measures));
     let Tripping { medium, size, wait, .. } = *plan;
+    // One ring for each direction.
     let files = if medium == Medium::Ring { Some([RingFile::new()?, RingFile::new()?]) } else { None };
     let rings = || files.as_ref().map(|files| [files[0].path(), files[1].path()]);
     let role = Role { pin: pin(false), what: What::Echo { medium, wait, rings: rings(), timed: plan.one_way } };

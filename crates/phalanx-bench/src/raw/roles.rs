@@ -99,6 +99,7 @@ fn source_loop(mut send: impl FnMut() -> Result<u64, BenchError>) -> Result<(), 
                 Err(TryRecvError::Disconnected) => return Ok(()),
             }
         } else {
+            // An idle source blocks, so that it takes no processor time from others.
             match commands.recv() {
                 Ok(command) => Some(command),
                 Err(_) => return Ok(()),
@@ -135,6 +136,7 @@ pub(super) fn ring_sink(path: &Path) -> Result<(), BenchError> {
                 while count < before + RING_BURST && ring.skip() {
                     count += 1;
                 }
+                // Once for each burst: a release writes a cache line that the writer reads.
                 ring.release();
             }
         }

@@ -137,6 +137,7 @@ fn measure(bench: &mut Bench<'_>, plan: &Plan) -> Result<(), BenchError> {
         let spins = plan.wait == Waiting::Spin;
         let Trips { round: there_and_back, one_way } = if spins { cell.stopped(baseline)? } else { baseline()? };
         let baseline = if plan.way == Way::One { one_way } else { there_and_back };
+        // Anew in each round, because the machine's speed changes.
         let offered = if plan.loaded {
             let most = cell.measure_oldest(plan.size, (warm, measured / 2))?;
             Some(most / 4.0)
@@ -198,6 +199,7 @@ pub(super) fn timed(
     if way != Way::One {
         return Ok(all.pop().unwrap_or_default());
     }
+    // The youngest member sends, so its times are no one-way times.
     all.pop();
     let slowest = |a: f64, b: f64| a.max(b);
     Ok(all.into_iter().fold(Quantiles::default(), |sum, times| Quantiles {

@@ -48,6 +48,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
             out.violation(&[told.place, model.installs[named].moment.place], text);
             continue;
         }
+        // Without a common clock the time of the notice cannot be compared, so any time is early enough.
         let by_ns =
             if model.one_clock().is_some() { told.at_ns.saturating_add(run.options.clock_slack_ns) } else { u64::MAX };
         if let Some(instance) = instance.filter(|_| run.options.complete)

@@ -62,6 +62,7 @@ impl Counts {
 
     fn deliver(&mut self, model: &Model, step: &Step) {
         if let Some(count) = model.stream_of(step.message).rank.and_then(|r| self.by_rank.get_mut(r)) {
+            // The maximum, so that a duplicate or a late message does not lower the count.
             *count = (*count).max(model.seq(step));
         }
     }

@@ -35,6 +35,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
 /// Stays of members whose state differs from the others' since their join.
 pub(super) fn wrong_state(model: &Model) -> HashSet<EpochIx> {
     let mut order: Vec<EpochIx> = (0..model.epochs.len()).collect();
+    // In the order of views: a joiner is compared only with members whose own join was right.
     order.sort_by_key(|&e| (model.views[model.epochs[e].view].group, model.number(e), e));
     let mut wrong = HashSet::new();
     for e in order {

@@ -187,6 +187,7 @@ impl Show {
         };
         let stopped = [oldest.clone(), next.clone()];
         let rest: Vec<String> = self.stage.names().into_iter().filter(|name| !stopped.contains(name)).collect();
+        // Only reports from now on count.
         rest.iter().for_each(|name| self.stage.member(name).cut_off = false);
         for name in &stopped {
             self.stage.hold(name, true)?;
@@ -295,6 +296,7 @@ impl Show {
                 last = applied;
                 since = Instant::now();
             }
+            // Counts may be equal while updates are under way, so they must stay so for a while.
             since.elapsed() > Duration::from_millis(500)
         })
     }

@@ -292,6 +292,7 @@ impl Crew {
 
     /// Ends the experiment: kills all members, and records that.
     pub(super) fn end(&mut self) -> Result<(), Failure> {
+        // After its end the experiment's kills do not count for liveness.
         self.write(&Event::End)?;
         let living: Vec<usize> = self.members.iter().filter(|m| m.alive).map(|m| m.host).collect();
         living.into_iter().try_for_each(|host| self.kill(host))
@@ -316,6 +317,7 @@ impl Crew {
         let member = self.member(host);
         let (pid, who) = (member.pid(), member.name());
         let lives = [member.incarnation, member.endpoint];
+        // The trace must be true at any time: a stop is recorded after it happened, a continuation before.
         if stop {
             kill_process(pid, Signal::STOP).when(format_args!("cannot stop {who}"))?;
             self.write_stop(host)
@@ -356,6 +358,7 @@ impl Crew {
     pub(super) fn write(&mut self, event: &Event) -> Result<(), Failure> {
         let doing = "cannot write the trace of what was done";
         self.trace.write(now().nanos(), event).when(doing)?;
+        // The header promises that a record reaches the system before any process can see its effect.
         self.trace.flush().when(doing)
     }
 
@@ -366,6 +369,7 @@ impl Crew {
             Err(RecvTimeoutError::Timeout) => return Ok(None),
             Err(RecvTimeoutError::Disconnected) => unreachable!("this end keeps a sender"),
         };
+        // A report of an earlier start is stale.
         let Some(member) = self.members.iter_mut().find(|m| m.host == host && m.start == start) else {
             return Ok(None);
         };

@@ -44,6 +44,7 @@ impl Harm {
         group: &str,
     ) -> Result<Self, Failure> {
         let links = links(fault, host, network);
+        // The bridge's rules count for the whole bout, so earlier matches are subtracted.
         let met = if fault.fabric() == Fabric::Bridge { hits(&network.hub(), "bridge")? } else { 0 };
         let mut harm = Self {
             host,

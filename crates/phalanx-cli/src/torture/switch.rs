@@ -145,6 +145,7 @@ impl Work {
         let (to, source) = addresses.split_at(6);
         if let (Ok(to), Ok(source)) = (<[u8; 6]>::try_from(to), <[u8; 6]>::try_from(source)) {
             self.places.insert(source, from);
+            // A frame to a group address, or to one not seen yet, goes to all ports.
             match self.places.get(&to).copied() {
                 Some(place) if to[0] & 1 == 0 => self.pass(from, place, frame),
                 _ => (0..self.ports.len()).for_each(|place| self.pass(from, place, frame)),
@@ -171,6 +172,7 @@ impl Work {
             if copy.at_ns <= now {
                 self.send(to, &bytes);
             } else if self.waiting.len() < WAITING_MAX {
+                // The number keeps frames of one due time in their order.
                 self.frames += 1;
                 self.waiting.push(Reverse((copy.at_ns, self.frames, to, bytes)));
             }

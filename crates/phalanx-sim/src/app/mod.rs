@@ -234,6 +234,7 @@ impl App {
         group.uniform = view.terms.uniform;
         group.members.clone_from(&view.members);
         group.delivered = 0;
+        // The checker compares the digests of all members at the start of a view (X4).
         let event = digest(view.group, group);
         self.record(event);
         self.record_balance(view.group);

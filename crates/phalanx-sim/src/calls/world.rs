@@ -199,6 +199,7 @@ impl World {
     }
 
     fn now(&self) -> Instant {
+        // Never zero, which means "at once" to an endpoint.
         Instant(self.now_ns + 1)
     }
 
@@ -221,6 +222,7 @@ impl World {
         if node.life != life || node.endpoint.is_none() {
             return;
         }
+        // The action of an application is a reason for another iteration.
         node.idle_turns = (0, 0);
         if node.paused_until_ns > self.now_ns {
             self.queue.push(node.paused_until_ns, event);

@@ -163,6 +163,7 @@ impl World {
         node.charged = 0;
         for (origin, mut bytes) in node.inbox.drain(..) {
             let mut lying;
+            // Every other long packet, chosen by its content, is received header-first.
             let arriving = if bytes.len() > HEAD_BYTES && digest(&bytes) & 1 == 0 {
                 let len = bytes.len();
                 let (head, rest) = bytes.split_at_mut(HEAD_BYTES);
@@ -189,6 +190,7 @@ impl World {
         if is_news {
             self.judge.find(self.now_ns, "spins", format!("node {at} wants turn after turn, and nothing came"));
         }
+        // Time must go on, or the run would never end.
         if spins {
             self.queue.set_turn(at, self.now_ns + MS);
         }
