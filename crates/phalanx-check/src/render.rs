@@ -64,7 +64,7 @@ impl Report {
         for (what, which) in [
             ("ends inside a record", &s.truncated),
             ("holds nothing", &s.empty_files),
-            ("has no trace; what depends on it was not judged", &s.missing_traces),
+            ("has no trace; what depends on it was not evaluated", &s.missing_traces),
         ] {
             for one in which {
                 writeln!(f, "note: {one} {what}")?;

@@ -149,7 +149,7 @@ impl Builder {
             Event::JoinAsked { cell } => {
                 proc.join_asked = proc.join_asked.or(Some(moment));
                 if *cell != self.model.traces[self.now.trace].cell {
-                    self.malformed("asked to join another cell than its trace is of");
+                    self.malformed("asked to join another cell than that of its trace");
                 }
             }
             Event::LeaveAsked => proc.leave_asked = proc.leave_asked.or(Some(moment)),

@@ -88,7 +88,7 @@ impl StreamRules {
                 None
             }
             Event::Unsent { group, .. } => {
-                (!self.groups.contains_key(group)).then_some("told of multicasts to a group it is not in")
+                (!self.groups.contains_key(group)).then_some("notified of multicasts to a group it is not in")
             }
             Event::Send { group, view, seq, .. } => self.send_rule(*group, *view, *seq),
             Event::Deliver { group, view, order, position, replayed, .. } => {
@@ -119,7 +119,7 @@ impl StreamRules {
             Event::InDoubt { to, messages } => {
                 let sent = self.p2p_sent.get(to).copied().unwrap_or(0);
                 let fits = *messages > 0 && *messages <= sent && self.doubted.insert(*to);
-                (!fits).then_some("told of messages in doubt that it did not send, or once more")
+                (!fits).then_some("notified of messages in doubt that it did not send, or a second time")
             }
             Event::P2pDeliver { from, k, .. } => next_number(&mut self.p2p_delivered, *from, *k),
             Event::Stop { .. }
@@ -139,7 +139,7 @@ impl StreamRules {
                 self.unanswered.insert(*op);
                 (*op != self.asked).then_some("operations are not numbered in sequence")
             }
-            Event::Return { op, .. } => (!self.unanswered.remove(op)).then_some("an answer to nothing that was asked"),
+            Event::Return { op, .. } => (!self.unanswered.remove(op)).then_some("an answer without an invocation"),
             Event::Endpoint { .. } => (self.records != 2).then_some("an endpoint that was something else before"),
             Event::CallMade { call, .. } => {
                 self.calls += 1;

@@ -38,7 +38,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     if run.options.complete {
         absent(run.model, out);
         if run.model.harness.trace.is_none() {
-            out.violation(&[], || "the harness has no trace, and it alone knows who was killed".to_owned());
+            out.violation(&[], || "the harness has no trace, and only it knows which processes were killed".to_owned());
         }
         if run.model.harness.ended.is_some() {
             endless(run.model, out);

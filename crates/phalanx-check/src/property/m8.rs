@@ -26,7 +26,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     for after in &model.after_over {
         if matches!(after.over, Over::Excluded(_)) {
             out.violation(&[after.told, after.place], || {
-                "a record after the process was told to be excluded".to_owned()
+                "a record after the process was notified of its exclusion".to_owned()
             });
         }
     }
@@ -36,14 +36,14 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
         let instance = proc.installs.last().map(|&i| model.installs[i].instance);
         let named = instance.and_then(|i| model.cells.get(&i)?.get(&view)?.first()).copied();
         if let Some(named) = named.map(|i| &model.installs[i]).filter(|i| i.members.contains(&p)) {
-            let text = || format!("{} is told to be excluded by cell view {view}, which holds it", model.who(p));
+            let text = || format!("{} is notified of its exclusion by cell view {view}, which holds it", model.who(p));
             out.violation(&[told.place, named.moment.place], text);
             continue;
         }
         if let Some((named, heir)) = named.and_then(|named| Some((named, heir(model, p, named, told)?))) {
             let text = || {
                 let (who, heir) = (model.who(p), model.who(heir));
-                format!("{who} is told to be excluded by cell view {view}, which holds {heir}, begun after that")
+                format!("{who} is notified of its exclusion by cell view {view}, which holds {heir}, begun after that")
             };
             out.violation(&[told.place, model.installs[named].moment.place], text);
             continue;
@@ -56,7 +56,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
         {
             let text = || {
                 format!(
-                    "{} is told to be excluded by cell view {view} before a quorum of it has installed it",
+                    "{} is notified of its exclusion by cell view {view} before a quorum of it has installed it",
                     model.who(p)
                 )
             };
@@ -73,7 +73,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
                 out.instance();
                 let text = || {
                     format!(
-                        "cell view {} does not hold {}, which was never told",
+                        "cell view {} does not hold {}, which was never notified",
                         model.installs[without].view,
                         model.who(p)
                     )
@@ -116,7 +116,7 @@ fn ended_untold(model: &Model, out: &mut Findings) {
             out.instance();
             let without = &model.installs[without];
             let text =
-                || format!("cell view {} does not hold {}, which ended without being told", without.view, model.who(p));
+                || format!("cell view {} does not hold {}, which ended without a notice", without.view, model.who(p));
             out.violation(&[without.moment.place, ended.place], text);
         }
     }

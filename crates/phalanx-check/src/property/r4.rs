@@ -19,7 +19,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
         if !is_after(run, ran, told) {
             out.violation(&[call.made.place, ran.begun.place, told.place], || {
                 let (caller, server) = (run.model.who(call.caller), run.model.who(ran.server));
-                format!("call {} of {caller} was told as not executed, and had run at {server}", call.number)
+                format!("call {} of {caller} was reported as not executed, and had run at {server}", call.number)
             });
         }
     }

@@ -13,7 +13,10 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
         if r4::is_after(run, ran, told) {
             out.violation(&[call.made.place, told.place, ran.begun.place], || {
                 let (caller, server) = (model.who(call.caller), model.who(ran.server));
-                format!("call {} of {caller} was told as not executed, and runs at {server} after that", call.number)
+                format!(
+                    "call {} of {caller} was reported as not executed, and runs at {server} after that",
+                    call.number
+                )
             });
         }
     }

@@ -46,7 +46,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
     for &(proc, told) in &accepted.told_of_none {
         out.violation(&[told.place], || {
-            format!("{} was told of more multicasts not sent than it had accepted and not sent", run.model.who(proc))
+            format!("{} was notified of more unsent multicasts than it had", run.model.who(proc))
         });
     }
     for wait in &accepted.waits {
@@ -61,12 +61,12 @@ fn judge(run: &Run<'_>, wait: &Wait, out: &mut Findings) {
     match (wait.end, wait.told) {
         (WaitEnd::Sent(sent), Some(told)) => {
             return out.violation(&[accepted.place, told.place, sent.place], || {
-                format!("{}, was told that it will not be sent, and sent it", who())
+                format!("{}, was notified that it will not be sent, and sent it", who())
             });
         }
         (WaitEnd::GroupLeft(end) | WaitEnd::Left(end) | WaitEnd::Excluded(end), None) if tells(run, wait) => {
             return out.violation(&[accepted.place, end.place], || {
-                format!("{}, did not send it, and was not told so before its stay was over", who())
+                format!("{}, did not send it, and was not notified of that before its stay was over", who())
             });
         }
         _ => {}

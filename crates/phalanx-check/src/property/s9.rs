@@ -42,7 +42,9 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
             let evidence: Vec<_> = sent.get(delivered).map(|(_, place)| *place).into_iter().chain(told_of).collect();
             out.violation(&evidence, || {
                 let (p, q, of) = (model.who(p), model.who(q), sent.len());
-                format!("{q} delivered {delivered} of {of} messages of {p}, which was told that {doubt} are in doubt")
+                format!(
+                    "{q} delivered {delivered} of {of} messages of {p}, which was notified that {doubt} are in doubt"
+                )
             });
         }
     }

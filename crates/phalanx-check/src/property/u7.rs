@@ -88,7 +88,7 @@ fn is_so(model: &Model, e: EpochIx, out: &mut Findings) {
         if (holders as u64) < terms.members_min {
             let text = || {
                 let (asked, who) = (terms.members_min, model.who(p));
-                format!("{who} was told that a view of group {group} is adequate with {holders} members of {asked}")
+                format!("{who} was notified that a view of group {group} is adequate with {holders} members of {asked}")
             };
             out.violation(&[epoch.install.place, at.place], text);
         }

@@ -26,7 +26,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
             if epoch.incomplete != other.incomplete {
                 out.violation(&[epoch.install.place, other.install.place], || {
                     format!(
-                        "{} and {} are told of others that lack the state in {}",
+                        "{} and {} are given different lists of members that lack the state in {}",
                         model.who(epoch.proc),
                         model.who(other.proc),
                         name()
@@ -42,7 +42,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
             if let Some(step) = model.sent(before).next() {
                 out.violation(&[model.place(before, step.index), epoch.install.place], || {
                     format!(
-                        "{} is told to lack the state in {}, and had sent in the view before",
+                        "{} is listed as lacking the state in {}, and had sent in the view before",
                         model.who(epoch.proc),
                         name()
                     )
