@@ -182,7 +182,7 @@ kill9() {
 # helper COMMAND..: runs a command in the background; it is killed with the case.
 helper() { "$@" & HELPERS+=($!); }
 
-# --- what the members told
+# --- the events that the members printed
 
 # mark: from here on `told` considers only later events.
 mark() { local i; for i in $ALL; do MARK[$i]=$(wc -l <"$WORK/m$i.told"); done; }
@@ -248,8 +248,8 @@ without() { local i out=; for i in $ALL; do [[ " $* " == *" $i "* ]] || out+="${
 
 # --- the end
 
-# verdict [healed [I..]]: ends the members and has the traces judged. With `healed`, every fault is over, or the members
-# I are whole, and the checker judges liveness too.
+# verdict [healed [I..]]: ends the members and has the traces checked. With `healed`, every fault is over, or the members
+# I are whole, and the checker evaluates liveness too.
 verdict() {
   local i how=${1:-} ids=()
   if [ "$how" = healed ]; then

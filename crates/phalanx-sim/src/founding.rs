@@ -62,7 +62,7 @@ pub(crate) fn add_founding(rng: &mut Rng, plan: &mut Plan) {
         plan.hosts = (1..=plan.members as u64).collect();
         plan.memory = None;
         plan.sealed = true;
-        // The judge knows a process that stays broken only by its name.
+        // The checker knows a process that stays broken only by its name.
         plan.ruin = false;
     } else {
         add_emptied(rng, plan);

@@ -450,7 +450,7 @@ impl World {
         let slot = &mut self.slots[index];
         let Some(node) = slot.node.as_ref() else { return };
         let process = node.process();
-        // A check of all invariants is costly, so it runs only once in so many iterations.
+        // A check of all invariants is costly, so it runs only once in `check_every` iterations.
         if self.turns >= self.settings.check_every {
             self.turns = 0;
             process.check_invariants();

@@ -1,4 +1,4 @@
-# All five are isolated from each other for 10 s: after healing all are in the primary again, as they were.
+# All five are isolated from each other for 10 s. After healing all are in the primary partition again, as before.
 # healed
 # about: U3 V7
 # U3 counts a message that was sent a second after the cut (the checker allows that much between the clocks of two

@@ -1,4 +1,4 @@
-# A member cut off both ways says NonPrimary, the others go on, and it comes back after healing.
+# A member that is cut off both ways reports NonPrimary, the others go on, and it comes back after healing.
 # healed
 # about: M6 M8 S3 O3 U1 U2 X3 X5
 network 5

@@ -1,4 +1,4 @@
-# A member that hears nobody, though it is heard, says NonPrimary, is left out, and comes back after healing.
+# A member that hears no other, though it is heard, reports NonPrimary, is excluded, and comes back after healing.
 # healed
 # about: M6 M8 S3 O3 U1 U2 X3 X5
 network 5

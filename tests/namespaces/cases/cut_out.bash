@@ -1,4 +1,4 @@
-# A member that is no longer heard, though it hears the others, is left out and comes back after healing.
+# A member that is no longer heard, though it hears the others, is excluded and comes back after healing.
 # healed
 # about: M6 M8 S3 O3 U4 X3 X5
 network 5

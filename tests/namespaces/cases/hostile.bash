@@ -1,4 +1,5 @@
-# A stranger on the network floods a member with everything short of the key: counted, dropped, and nothing else.
+# A stranger on the network, without the key, floods a member with packets of many kinds. They are counted and dropped,
+# and nothing else happens.
 # healed
 # about: I4
 network 5

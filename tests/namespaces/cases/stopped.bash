@@ -1,4 +1,4 @@
-# A member stopped for half a minute is left out, is told so when it runs again, and comes back.
+# A member stopped for half a minute is excluded, is notified of that when it runs again, and comes back.
 # healed
 # about: M6 M8 S3 O3 U1 V9 X3 X5
 network 5

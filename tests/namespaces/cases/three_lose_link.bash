@@ -1,4 +1,5 @@
-# Two of three are cut off from the third at once: the third says NonPrimary and why, and comes back after healing.
+# Two of three are cut off from the third at once: the third reports NonPrimary with the reason, and comes back after
+# healing.
 # healed
 # about: M6 M8 S3 O3 U1 X3 X5
 network 3

@@ -1,4 +1,4 @@
-# Two of three are killed at once: the third says NonPrimary and why, and delivers nothing more.
+# Two of three are killed at once: the third reports NonPrimary with the reason, and delivers nothing more.
 # about: V7
 network 3
 cell 3
