@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::id::{GroupId, Incarnation, MemberInfo, TrafficClass};
 use crate::member::{FounderRecord, Inheritance};
+use crate::wire::Space;
 
 /// How a process may come into its first view.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -522,7 +523,7 @@ pub trait Effects {
 
     /// Whether this process can read packet `number` of a member's stream in a packet space. Only a simulation that plays a
     /// defect says no.
-    fn can_read(&mut self, _sender: Incarnation, _space: u32, _number: u64) -> bool {
+    fn can_read(&mut self, _sender: Incarnation, _space: Space, _number: u64) -> bool {
         true
     }
 

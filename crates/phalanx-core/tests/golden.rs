@@ -23,7 +23,7 @@ use phalanx_core::process::best_effort::{
 };
 use phalanx_core::seal::{CellKey, CookieKey, Opener, Sealer, Security};
 use phalanx_core::wire::codec::{put_prefixed, put_varint};
-use phalanx_core::wire::{Header, Kind, Reader, Tags, cell_tag, put_with_tail, read_with_tail};
+use phalanx_core::wire::{Header, Kind, Reader, Space, Tags, cell_tag, put_with_tail, read_with_tail};
 use phalanx_core::{GroupId, GroupTerms, Incarnation, LeaveReason, Limits, MemberInfo, SlowMembers, Timing};
 
 const CELL: &str = "golden";
@@ -166,14 +166,14 @@ fn proposal() -> Proposal {
             group: GroupId(1),
             name: "ledger".into(),
             view: 3,
-            space: 9,
+            space: Space(9),
             cut: Some(cut),
             joined: vec![Incarnation(4)],
             left: vec![(Incarnation(2), LeaveReason::Unreachable)],
             tail: unknown(),
         }],
         next_group: 2,
-        next_space: 10,
+        next_space: Space(10),
         level: 1,
         settings: Tags::default(),
         tail: unknown(),
@@ -183,10 +183,10 @@ fn proposal() -> Proposal {
 fn directory() -> Directory {
     let mut directory = Directory::found(vec![member(1), member(3), member(4)], 1, settings());
     let members = vec![Incarnation(1), Incarnation(3), Incarnation(4)];
-    let entry = GroupEntry { name: "ledger".into(), view: 3, space: 9, members, tail: unknown() };
+    let entry = GroupEntry { name: "ledger".into(), view: 3, space: Space(9), members, tail: unknown() };
     directory.groups.insert(GroupId(1), entry);
     directory.departed.push(Incarnation(2));
-    (directory.decree, directory.view, directory.next_group, directory.next_space) = (5, 4, 2, 10);
+    (directory.decree, directory.view, directory.next_group, directory.next_space) = (5, 4, 2, Space(10));
     directory.tail = unknown();
     directory
 }
@@ -210,7 +210,7 @@ fn control_messages() {
     let proposed = std::sync::Arc::new(proposal());
     let welcome = Welcome { instance: 0xc0ff_ee00, directory: directory(), proposal: proposed.clone() };
     let part = WelcomePart { decree: 5, len_bytes: 100_000, offset: 65_536, bytes: FRAMES.to_vec() };
-    let recovered = RecoveredPacket { space: 9, rank: 2, number: 300, frames: FRAMES.to_vec() };
+    let recovered = RecoveredPacket { space: Space(9), rank: 2, number: 300, frames: FRAMES.to_vec() };
     let all = [
         ("wedge", Control::Wedge(Wedge { decree: 5, ballot, groups: vec![GroupId(1)], cuts: Vec::new() })),
         ("wedge_to_fill", Control::Wedge(Wedge { decree: 5, ballot, groups: vec![GroupId(1)], cuts })),
@@ -221,7 +221,7 @@ fn control_messages() {
         ("accepted", Control::Accepted { decree: 5, ballot }),
         ("decide", Control::Decide(proposed)),
         ("welcome", Control::Welcome(Box::new(welcome))),
-        ("fetch", Control::Fetch { space: 9, rank: 2, from: 298, to: 300 }),
+        ("fetch", Control::Fetch { space: Space(9), rank: 2, from: 298, to: 300 }),
         ("recovered", Control::Recovered(recovered)),
         (
             "wishes",
@@ -326,14 +326,14 @@ fn orphans() {
     let settings = agreed().tags(3);
     let mut before = Directory::found(vec![member(1), seated.clone(), member(3)], 3, settings);
     let members = vec![Incarnation(4), Incarnation(3)];
-    let entry = GroupEntry { name: "ledger".into(), view: 3, space: 9, members, tail: Tags::default() };
+    let entry = GroupEntry { name: "ledger".into(), view: 3, space: Space(9), members, tail: Tags::default() };
     before.groups.insert(GroupId(1), entry);
     let lost = |who| (Incarnation(who), LeaveReason::Unreachable);
     let change = |cut, joined, left| GroupChange {
         group: GroupId(1),
         name: "ledger".into(),
         view: 4,
-        space: 10,
+        space: Space(10),
         cut,
         joined,
         left,
@@ -443,7 +443,7 @@ fn best_effort_frames() {
     };
     let link_report = LinkReport { version: 3, suspected: vec![2], besides: vec![0, 5] };
     let beat = WatchHeartbeat { decree: 5, depth: 2, asks: true, digest: NUMBER };
-    let stream = Target::Stream { space: 9, wants_stable: true };
+    let stream = Target::Stream { space: Space(9), wants_stable: true };
     let status = Status { highest: 300, stable: 290, blocked: true };
     let slow_report = SlowReport { excused: true, slow: vec![1, 3] };
     let probe = Probe { kind: PathKind::LongControl, answers: false, sent: NUMBER };
@@ -457,7 +457,7 @@ fn best_effort_frames() {
         frame("receipt_stream", &|out| put_ack(out, stream, &ack())),
         frame("receipt_control", &|out| put_ack(out, Target::Control, &ack())),
         frame("receipt_data", &|out| put_ack(out, Target::Data, &ack())),
-        frame("status", &|out| put_status(out, 9, &status)),
+        frame("status", &|out| put_status(out, Space(9), &status)),
         frame("heartbeat", &|out| put_heartbeat(out, 5, &[true, false, true])),
         frame("exclusion", &|out| put_excluded(out, 6)),
         frame("heartbeat_of_a_large_cell", &|out| put_watch_heartbeat(out, &beat)),
@@ -496,7 +496,7 @@ fn packets(file: &str, security: &Security) {
 }
 
 fn header(kind: Kind) -> Header {
-    Header { kind, cell_tag: cell_tag(CELL), sender: SENDER, space: SPACE, number: NUMBER }
+    Header { kind, cell_tag: cell_tag(CELL), sender: SENDER, space: Space(SPACE), number: NUMBER }
 }
 
 /// 0, 1, 2, up to 31.

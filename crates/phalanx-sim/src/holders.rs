@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use phalanx_core::rng::Rng;
 use phalanx_core::wire::Kind as Packet;
+use phalanx_core::wire::Space;
 use phalanx_core::{GroupId, Order};
 use phalanx_trace::Event as TraceEvent;
 
@@ -37,7 +38,7 @@ pub(crate) struct Holders {
     /// Group members that do not have them.
     lacking: Vec<usize>,
     /// The packet space of the group view, and the number of passes of its token.
-    tenure: Option<(u32, u32)>,
+    tenure: Option<(Space, u32)>,
     since_ns: u64,
     ticks: u64,
 }
@@ -250,7 +251,7 @@ impl World {
     }
 
     /// The packet space of a process's view of a group, and the number of passes of its token as far as it has heard.
-    fn tenure_of(&self, slot: usize, group: GroupId) -> Option<(u32, u32)> {
+    fn tenure_of(&self, slot: usize, group: GroupId) -> Option<(Space, u32)> {
         let process = self.slots[slot].node.as_ref()?.process();
         let views = process.streams().into_iter().zip(process.tenures());
         views.filter(|(stream, _)| stream.group == group).map(|(_, tenure)| tenure).last()

@@ -2,7 +2,7 @@
 
 use phalanx_core::TrafficClass;
 use phalanx_core::rng::Rng;
-use phalanx_core::wire::{Header, Kind};
+use phalanx_core::wire::{Header, Kind, Space};
 
 use crate::partial::Gate;
 
@@ -213,7 +213,7 @@ impl Network {
     }
 
     /// Notes the number of token passes known to a process whose packets are about to be carried.
-    pub(crate) fn note_tenure(&mut self, slot: usize, space: u32, tenure: u32) {
+    pub(crate) fn note_tenure(&mut self, slot: usize, space: Space, tenure: u32) {
         self.gates.iter_mut().for_each(|gate| gate.note_tenure(slot, space, tenure));
     }
 

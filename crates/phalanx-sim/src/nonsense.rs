@@ -1,6 +1,7 @@
 //! Packets that some of their readers cannot read: a defect of the readers, if they are few, or of the sender.
 
 use phalanx_core::rng::Rng;
+use phalanx_core::wire::Space;
 use phalanx_core::{GroupId, Incarnation};
 use phalanx_trace::Trouble;
 
@@ -10,7 +11,7 @@ use crate::swarm::index;
 use crate::world::World;
 
 /// Pairs of a reader and a packet that it cannot read: a slot, and the packet's sender, space and number.
-pub(crate) type Blind = Vec<(usize, (Incarnation, u32, u64))>;
+pub(crate) type Blind = Vec<(usize, (Incarnation, Space, u64))>;
 
 /// Adds these faults to some plans, from a generator of their own.
 pub(crate) fn add_nonsense(rng: &mut Rng, plan: &mut Plan) {
@@ -85,14 +86,14 @@ impl World {
         }
     }
 
-    fn unreadable(&mut self, slot: usize, change: impl FnOnce(&mut Vec<(Incarnation, u32, u64)>)) {
+    fn unreadable(&mut self, slot: usize, change: impl FnOnce(&mut Vec<(Incarnation, Space, u64)>)) {
         if let Some(node) = self.slots[slot].node.as_mut() {
             change(&mut node.driver_mut().outgoing().unreadable);
         }
     }
 
     /// The packet space of a process's view of a group, and the number of its next packet there.
-    fn next_packet(&self, slot: usize, group: GroupId) -> Option<(u32, u64)> {
+    fn next_packet(&self, slot: usize, group: GroupId) -> Option<(Space, u64)> {
         let process = self.slots[slot].node.as_ref()?.process();
         process.next_packets().find(|(of, ..)| *of == group).map(|(_, space, next)| (space, next))
     }

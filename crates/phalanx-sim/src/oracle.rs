@@ -1,17 +1,18 @@
 //! The nonce oracle: (sender incarnation, space, number) names one byte string for ever. If two different packets were
 //! sealed under one nonce, both would be given away, and no trace of deliveries would show it.
 
+use phalanx_core::wire::Space;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// The name of a sealed packet: sender, space, number.
-pub(crate) type PacketName = (u64, u32, u64);
+pub(crate) type PacketName = (u64, Space, u64);
 
 /// Every name seen and the hash of its bytes. Never iterated, so its order cannot matter.
 #[derive(Debug, Default)]
 pub(crate) struct NonceOracle {
     /// Hashes by sender and space, indexed by number; 0: none. Numbers count up from 1, so hardly any is missing.
-    spaces: HashMap<(u64, u32), Vec<u64>, BuildHasherDefault<Folding>>,
+    spaces: HashMap<(u64, Space), Vec<u64>, BuildHasherDefault<Folding>>,
     /// Names whose number was far ahead of the earlier ones.
     far: HashMap<PacketName, u64, BuildHasherDefault<Folding>>,
     names: usize,
@@ -102,10 +103,10 @@ mod tests {
     #[test]
     fn one_name_one_byte_string() {
         let mut oracle = NonceOracle::default();
-        assert!(oracle.check((1, 2, 3), b"abc"));
-        assert!(oracle.check((1, 2, 3), b"abc"), "sent again");
-        assert!(oracle.check((1, 2, 4), b"abd"));
-        assert!(!oracle.check((1, 2, 3), b"abd"), "the same nonce for other bytes");
+        assert!(oracle.check((1, Space(2), 3), b"abc"));
+        assert!(oracle.check((1, Space(2), 3), b"abc"), "sent again");
+        assert!(oracle.check((1, Space(2), 4), b"abd"));
+        assert!(!oracle.check((1, Space(2), 3), b"abd"), "the same nonce for other bytes");
         assert_eq!(oracle.len(), 2);
     }
 
@@ -114,14 +115,14 @@ mod tests {
         let mut oracle = NonceOracle::default();
         let far = 3 * GAP_MAX as u64;
         for number in [1, far, u64::MAX] {
-            assert!(oracle.check((1, 2, number), b"abc"));
-            assert!(oracle.check((1, 2, number), b"abc"));
-            assert!(!oracle.check((1, 2, number), b"abd"));
+            assert!(oracle.check((1, Space(2), number), b"abc"));
+            assert!(oracle.check((1, Space(2), number), b"abc"));
+            assert!(!oracle.check((1, Space(2), number), b"abd"));
         }
         for number in 2..=far {
-            assert_eq!(oracle.check((1, 2, number), b"abd"), number != far, "{number} was sealed as abc");
+            assert_eq!(oracle.check((1, Space(2), number), b"abd"), number != far, "{number} was sealed as abc");
         }
-        assert!(oracle.check((1, 2, far), b"abc"));
+        assert!(oracle.check((1, Space(2), far), b"abc"));
         assert_eq!(oracle.len() as u64, far + 1);
     }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use phalanx_core::TrafficClass;
 use phalanx_core::rng::Rng;
-use phalanx_core::wire::{Header, Kind};
+use phalanx_core::wire::{Header, Kind, Space};
 use phalanx_trace::Event as TraceEvent;
 
 use crate::fault::{Aim, Busy, Role};
@@ -129,7 +129,7 @@ pub(crate) struct Gate {
     /// The fault that removes it again; `None`: it stays.
     pub(crate) fault: Option<usize>,
     /// The only packets it stops, by space and number, and those it learns; `None`: all.
-    only: Option<BTreeSet<(u32, u64)>>,
+    only: Option<BTreeSet<(Space, u64)>>,
     learning: bool,
     since: Since,
 }
@@ -142,9 +142,9 @@ enum Since {
     /// After the first packet, which also fixes the space; earlier packets of that space pass.
     First,
     /// After this packet of this space.
-    Packet(u32, u64),
+    Packet(Space, u64),
     /// When the token of the view with this space has passed more often than this.
-    Pass(u32, u32),
+    Pass(Space, u32),
 }
 
 impl Gate {
@@ -174,7 +174,7 @@ impl Gate {
 
     /// Lets everything pass until the token of the view with this packet space has passed more often than `tenure`
     /// times.
-    pub(crate) fn after_pass(self, (space, tenure): (u32, u32)) -> Self {
+    pub(crate) fn after_pass(self, (space, tenure): (Space, u32)) -> Self {
         Self { since: Since::Pass(space, tenure), ..self }
     }
 
@@ -184,7 +184,7 @@ impl Gate {
     }
 
     /// Notes that the next packet of a process is the first to announce this number of token passes.
-    pub(crate) fn note_tenure(&mut self, slot: usize, space: u32, tenure: u32) {
+    pub(crate) fn note_tenure(&mut self, slot: usize, space: Space, tenure: u32) {
         let told = matches!(self.since, Since::Pass(of, known) if of == space && tenure > known);
         if told && self.links.iter().any(|(from, _)| *from == slot) {
             self.since = Since::Begin;
@@ -423,7 +423,8 @@ mod tests {
     #[test]
     fn a_gate_stops_what_it_says_on_its_links() {
         let gate = |what| Gate::new(vec![(0, 1)], what);
-        let header = |number| Header { kind: Kind::Multicast, sender: Incarnation(7), space: 3, number, cell_tag: 0 };
+        let header =
+            |number| Header { kind: Kind::Multicast, sender: Incarnation(7), space: Space(3), number, cell_tag: 0 };
         let stops = |what, from, to| gate(what).stops((from, to), TrafficClass::Data, Some(header(1)), 1000);
         assert!(stops(What::All, 0, 1) && !stops(What::All, 1, 0));
         assert!(stops(What::Socket(TrafficClass::Data), 0, 1) && !stops(What::Socket(TrafficClass::Control), 0, 1));
@@ -446,17 +447,17 @@ mod tests {
             |gate: &mut Gate, space, number| gate.stops((0, 1), TrafficClass::Data, Some(header(space, number)), 1000);
         let gate = || Gate::new(vec![(0, 1)], What::All);
         let mut first = gate().after_the_first();
-        assert!(!stops(&mut first, 3, 8) && stops(&mut first, 3, 9));
+        assert!(!stops(&mut first, Space(3), 8) && stops(&mut first, Space(3), 9));
         assert!(
-            !stops(&mut first, 3, 7) && !stops(&mut first, 3, 8) && stops(&mut first, 4, 1),
+            !stops(&mut first, Space(3), 7) && !stops(&mut first, Space(3), 8) && stops(&mut first, Space(4), 1),
             "sent again, or of others"
         );
-        let mut pass = gate().after_pass((3, 5));
+        let mut pass = gate().after_pass((Space(3), 5));
         for (slot, space, tenure) in [(0, 3, 5), (0, 4, 6), (1, 3, 6)] {
-            pass.note_tenure(slot, space, tenure);
-            assert!(pass.awaits_pass() && !stops(&mut pass, 3, 1));
+            pass.note_tenure(slot, Space(space), tenure);
+            assert!(pass.awaits_pass() && !stops(&mut pass, Space(3), 1));
         }
-        pass.note_tenure(0, 3, 6);
-        assert!(!pass.awaits_pass() && stops(&mut pass, 3, 2));
+        pass.note_tenure(0, Space(3), 6);
+        assert!(!pass.awaits_pass() && stops(&mut pass, Space(3), 2));
     }
 }

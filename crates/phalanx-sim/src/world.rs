@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use phalanx_core::process::{Activity, Process};
 use phalanx_core::rng::Rng;
+use phalanx_core::wire::Space;
 use phalanx_core::{Incarnation, Limits};
 use phalanx_driver::{Driver, Transmit};
 use phalanx_trace::{Header, Trace};
@@ -196,7 +197,7 @@ pub(crate) struct World {
     coordinator: Option<(usize, Ballot)>,
     pub(crate) bursting: Bursting,
     /// Number of token passes by packet space, as far as any process has heard.
-    pub(crate) tenures: BTreeMap<u32, u32>,
+    pub(crate) tenures: BTreeMap<Space, u32>,
     pub(crate) violations: Vec<Violation>,
     turns: u32,
     /// The cell's views and the processes that installed them.

@@ -9,14 +9,14 @@ use super::{Ack, Receiving, Sending};
 use crate::api::MESSAGE_BYTES_MAX;
 use crate::frames::Frames;
 use crate::time::Instant;
-use crate::wire::Malformed;
 use crate::wire::codec::{Reader, put_varint, varint_len};
+use crate::wire::{Malformed, Space};
 
 /// One end of a channel. Messages arrive whole, once, in order, for as long as both incarnations live.
 #[derive(Debug)]
 pub struct Channel {
     /// The packet space this end sends in.
-    pub space: u32,
+    pub space: Space,
     sending: Sending,
     /// The frames of packets that the other end may lack, the last of them the newest, and what was cut up to their end.
     retained: VecDeque<(Frames, u64)>,
@@ -57,7 +57,7 @@ const FRAGMENT_FIRST: u8 = 2;
 impl Channel {
     /// A channel whose ends allow each other `window` packets.
     #[must_use]
-    pub fn new(space: u32, window: u64, now: Instant) -> Self {
+    pub fn new(space: Space, window: u64, now: Instant) -> Self {
         Self {
             space,
             sending: Sending::new(1, window, now),
@@ -385,7 +385,7 @@ mod tests {
         let mut rng = Rng::new(3);
         let mut now = Instant::ZERO;
         let delay = Duration::from_millis(1);
-        let (mut a, mut b) = (Channel::new(1, 16, now), Channel::new(2, 16, now));
+        let (mut a, mut b) = (Channel::new(Space(1), 16, now), Channel::new(Space(2), 16, now));
         let messages: Vec<Bytes> =
             (0..60u8).map(|i| Bytes::from(vec![i; usize::from(i) * usize::from(i) * 5])).collect();
         for m in &messages {
@@ -431,7 +431,7 @@ mod tests {
 
     #[test]
     fn a_message_does_not_begin_in_the_last_sliver_of_a_packet() {
-        let mut a = Channel::new(1, 16, Instant::ZERO);
+        let mut a = Channel::new(Space(1), 16, Instant::ZERO);
         for bytes in [80, 500] {
             a.send(Bytes::from(vec![0; bytes]), usize::MAX).expect("room");
         }
@@ -445,7 +445,7 @@ mod tests {
 
     #[test]
     fn a_message_is_received_when_its_last_part_is_acknowledged() {
-        let (mut a, mut b) = (Channel::new(1, 16, Instant::ZERO), Channel::new(2, 16, Instant::ZERO));
+        let (mut a, mut b) = (Channel::new(Space(1), 16, Instant::ZERO), Channel::new(Space(2), 16, Instant::ZERO));
         let message = |len: usize| Bytes::from(vec![0; len]);
         a.send_counted(message(50), usize::MAX).expect("room");
         a.send(message(10), usize::MAX).expect("room");
@@ -467,7 +467,7 @@ mod tests {
 
     #[test]
     fn bulk_has_a_bound_of_its_own() {
-        let mut a = Channel::new(1, 16, Instant::ZERO);
+        let mut a = Channel::new(Space(1), 16, Instant::ZERO);
         let message = |len: usize| Bytes::from(vec![0; len]);
         a.send(message(200), 300).expect("room");
         assert!(!a.has_bulk());
@@ -485,7 +485,7 @@ mod tests {
 
     #[test]
     fn room_is_counted_from_where_a_packet_was_filled_to() {
-        let mut a = Channel::new(1, 16, Instant::ZERO);
+        let mut a = Channel::new(Space(1), 16, Instant::ZERO);
         a.send(Bytes::from(vec![0; 380]), usize::MAX).expect("room");
         let mut frames = vec![0; 300];
         assert!(a.fill(400, &mut frames));
@@ -494,7 +494,7 @@ mod tests {
 
     #[test]
     fn an_ack_waits_for_as_long_as_it_may() {
-        let (mut a, mut b) = (Channel::new(1, 16, Instant::ZERO), Channel::new(2, 16, Instant::ZERO));
+        let (mut a, mut b) = (Channel::new(Space(1), 16, Instant::ZERO), Channel::new(Space(2), 16, Instant::ZERO));
         a.send(Bytes::from_static(b"x"), usize::MAX).expect("room");
         let mut frames = Vec::new();
         assert!(a.fill(100, &mut frames));
@@ -508,7 +508,7 @@ mod tests {
     #[test]
     fn a_channel_asks_for_a_turn_when_it_may_send_and_tells_once_that_it_may_not() {
         let (now, delay) = (Instant(1_000_000_000), Duration::from_millis(2));
-        let mut a = Channel::new(1, 1, now);
+        let mut a = Channel::new(Space(1), 1, now);
         assert_eq!(a.deadline(delay, false), None, "at rest");
         for _ in 0..2 {
             a.send(Bytes::from(vec![0; 90]), usize::MAX).expect("room");
@@ -529,9 +529,9 @@ mod tests {
 
     #[test]
     fn the_other_end_may_send_as_much_as_was_set_last() {
-        let mut b = Channel::new(2, 16, Instant::ZERO);
+        let mut b = Channel::new(Space(2), 16, Instant::ZERO);
         let mut frames = Vec::new();
-        let mut a = Channel::new(1, 16, Instant::ZERO);
+        let mut a = Channel::new(Space(1), 16, Instant::ZERO);
         a.send(Bytes::from_static(b"x"), usize::MAX).expect("room");
         assert!(a.fill(100, &mut frames));
         b.set_window(3);
@@ -541,7 +541,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_an_error() {
-        let mut b = Channel::new(2, 16, Instant::ZERO);
+        let mut b = Channel::new(Space(2), 16, Instant::ZERO);
         let mut none = |_| panic!("no message");
         for (n, bad) in
             [&[FRAGMENT_FIRST, 0xff, 0xff, 0xff, 0xff, 0x7f, 0][..], &[0, 5, 1, 2, 3, 4, 5], &[3, 4, 2, 0, 0], &[0xff]]

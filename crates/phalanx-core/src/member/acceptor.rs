@@ -58,7 +58,7 @@ impl Acceptor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Tags;
+    use crate::wire::{Space, Tags};
 
     fn b(round: u32) -> Ballot {
         Ballot { round, rank: 0 }
@@ -72,7 +72,7 @@ mod tests {
             left: Vec::new(),
             groups: Vec::new(),
             next_group: 1,
-            next_space: 1,
+            next_space: Space(1),
             level: 1,
             settings: Tags::default(),
             tail: Tags::default(),

@@ -231,7 +231,7 @@ mod tests {
     use super::*;
     use crate::api::{Limits, Timing};
     use crate::member::{Agreed, GroupEntry, is_quorum};
-    use crate::wire::Tags;
+    use crate::wire::{Space, Tags};
     use std::net::SocketAddr;
 
     fn member(i: u64) -> MemberInfo {
@@ -243,8 +243,11 @@ mod tests {
         let settings = Agreed::of(&Limits::default(), &Timing::default()).tags(1);
         let mut d = Directory::found((1..=n).map(member).collect(), 1, settings);
         let members = (1..=n).map(Incarnation).collect();
-        d.groups.insert(GroupId(1), GroupEntry { name: "g".into(), view: 4, space: 9, members, tail: Tags::default() });
-        (d.next_group, d.next_space) = (2, 10);
+        d.groups.insert(
+            GroupId(1),
+            GroupEntry { name: "g".into(), view: 4, space: Space(9), members, tail: Tags::default() },
+        );
+        (d.next_group, d.next_space) = (2, Space(10));
         d
     }
 
@@ -266,7 +269,7 @@ mod tests {
         let cut = p.groups[0].cut.as_ref().expect("the group goes on");
         assert_eq!(cut.prefixes, [5, 3, 9]);
         assert_eq!(cut.holders, [Incarnation(1), Incarnation(2), Incarnation(2)]);
-        assert_eq!((p.groups[0].view, p.groups[0].space, p.next_space), (5, 10, 11));
+        assert_eq!((p.groups[0].view, p.groups[0].space, p.next_space), (5, Space(10), Space(11)));
     }
 
     #[test]
@@ -417,9 +420,9 @@ mod tests {
     #[test]
     fn a_member_that_leaves_a_group_stays_in_its_others() {
         let mut d = directory(3);
-        let other = GroupEntry { name: "h".into(), space: 10, ..d.groups[&GroupId(1)].clone() };
+        let other = GroupEntry { name: "h".into(), space: Space(10), ..d.groups[&GroupId(1)].clone() };
         d.groups.insert(GroupId(2), other);
-        (d.next_group, d.next_space) = (3, 11);
+        (d.next_group, d.next_space) = (3, Space(11));
         let held = vec![(GroupId(1), vec![0; 3]), (GroupId(2), vec![0; 3])];
         let reports: BTreeMap<usize, Report> =
             (0..3).map(|rank| (rank, Report { prefixes: held.clone(), ..report(&[]) })).collect();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::messages::{GroupChange, Proposal};
 use crate::api::LeaveReason;
 use crate::id::{GroupId, Incarnation, MemberInfo};
-use crate::wire::Tags;
+use crate::wire::{Space, Tags};
 
 /// The cell as decided, the same at every process that installed the same decree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub struct Directory {
     /// The next unused group number.
     pub next_group: u32,
     /// The next unused packet space.
-    pub next_space: u32,
+    pub next_space: Space,
     /// The level in force (`docs/levels.md`).
     pub level: u16,
     /// The agreed settings in force.
@@ -51,7 +51,7 @@ pub struct GroupEntry {
     /// Its view's number.
     pub view: u64,
     /// The packet space of that view.
-    pub space: u32,
+    pub space: Space,
     /// Members in rank order. Nobody: it waits for members that are out of the cell (`docs/orphans.md`), and its view is its last.
     pub members: Vec<Incarnation>,
     /// What later builds added to the decrees about it so far: of each tag the latest.
@@ -72,7 +72,7 @@ impl Directory {
             groups: BTreeMap::new(),
             departed: Vec::new(),
             next_group: 1,
-            next_space: 1,
+            next_space: Space(1),
         }
     }
 
@@ -155,14 +155,14 @@ impl Directory {
     /// Whether a new group can have a number. Each is given once in the life of an instance.
     #[must_use]
     pub fn can_number_groups(&self) -> bool {
-        self.next_group.max(self.next_space) < NUMBERED_MAX
+        self.next_group.max(self.next_space.0) < NUMBERED_MAX
     }
 
     /// Whether a view of each group that is there can have a number. While new groups can be numbered, as many as one decree may bring
     /// can be too.
     #[must_use]
     pub fn can_number_views(&self) -> bool {
-        u32::try_from(self.groups.len()).is_ok_and(|groups| self.next_space.checked_add(groups).is_some())
+        u32::try_from(self.groups.len()).is_ok_and(|groups| self.next_space.0.checked_add(groups).is_some())
     }
 
     /// Whether `present` (by rank) is a quorum of the view in force.

@@ -10,7 +10,7 @@ use super::orphan::tails;
 use super::{Directory, Return, read_requested_terms, requested_terms};
 use crate::api::{GroupTerms, LeaveReason};
 use crate::id::{GroupId, Incarnation, MemberInfo};
-use crate::wire::{Malformed, Tags, put_with_tail, read_with_tail};
+use crate::wire::{Malformed, Space, Tags, put_with_tail, read_with_tail};
 
 /// A try at a decree: later rounds beat earlier ones, ties go to the higher rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
@@ -117,7 +117,7 @@ pub struct GroupChange {
     /// The next view's number.
     pub view: u64,
     /// The packet space of the next view.
-    pub space: u32,
+    pub space: Space,
     /// How the view in force ends; `None` for a new group.
     pub cut: Option<GroupCut>,
     /// Who comes, to rank after those that stay.
@@ -152,7 +152,7 @@ pub struct Proposal {
     /// The next unused group number and packet space.
     pub next_group: u32,
     /// See `next_group`.
-    pub next_space: u32,
+    pub next_space: Space,
     /// The level in force after it.
     pub level: u16,
     /// The agreed settings that a rise to `level` brings; otherwise empty.
@@ -252,7 +252,7 @@ impl RequestList {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecoveredPacket {
     /// The stream's packet space.
-    pub space: u32,
+    pub space: Space,
     /// The origin's rank in that group view.
     pub rank: u16,
     /// The packet's number.
@@ -370,7 +370,7 @@ pub enum Control {
     /// Asks a holder for packets of a stream.
     Fetch {
         /// The stream's packet space.
-        space: u32,
+        space: Space,
         /// The origin's rank in that group view.
         rank: u16,
         /// First and last number wanted.

@@ -7,7 +7,7 @@ use super::orphan::Revived;
 use super::{Directory, GroupEntry, MembershipRequests, ORPHANS_MAX, Returns, is_quorum, mismatch};
 use crate::api::{GroupTerms, LeaveReason};
 use crate::id::{GroupId, Incarnation, MemberInfo};
-use crate::wire::Tags;
+use crate::wire::{Space, Tags};
 
 /// Builds a proposal: survivors are exactly those that reported and do not want to leave.
 #[must_use]
@@ -153,13 +153,14 @@ fn held_leavers(
 
 struct NextIds {
     group: u32,
-    space: u32,
+    space: Space,
 }
 
 impl NextIds {
-    fn space(&mut self) -> u32 {
-        self.space += 1;
-        self.space - 1
+    fn space(&mut self) -> Space {
+        let space = self.space;
+        self.space = space.next();
+        space
     }
 }
 

@@ -79,6 +79,7 @@ impl Directory {
 mod tests {
     use super::*;
     use crate::member::Agreed;
+    use crate::wire::Space;
     use crate::{LEVEL, Limits, Timing};
 
     #[test]
@@ -107,8 +108,8 @@ mod tests {
         let mut directory = Directory::found(vec![founder.clone()], LEVEL, settings);
         let group = crate::id::GroupId(1);
         let (name, members) = ("g".to_owned(), vec![Incarnation(1)]);
-        directory.groups.insert(group, GroupEntry { name, view: 4, space: 1, members, tail: Tags::default() });
-        (directory.next_group, directory.next_space) = (2, 2);
+        directory.groups.insert(group, GroupEntry { name, view: 4, space: Space(1), members, tail: Tags::default() });
+        (directory.next_group, directory.next_space) = (2, Space(2));
         assert_eq!(directory.groups[&group].next_view(), Some(5));
         let mut view = 4;
         for _ in 0..3 {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use super::directory::members_after;
 use super::{Agreed, Directory, GroupChange, Proposal, Welcome, mismatch};
 use crate::id::{Incarnation, MemberInfo};
-use crate::wire::Tags;
+use crate::wire::{Space, Tags};
 
 /// Ranks have 16 bits.
 const MEMBERS_MAX: usize = 1 << 16;
@@ -16,7 +16,7 @@ impl Directory {
     /// Whether `proposal` may follow on this directory.
     #[must_use]
     pub fn admits(&self, proposal: &Proposal) -> bool {
-        let spaces: BTreeSet<u32> = proposal.groups.iter().map(|change| change.space).collect();
+        let spaces: BTreeSet<Space> = proposal.groups.iter().map(|change| change.space).collect();
         let groups: BTreeSet<_> = proposal.groups.iter().map(|change| change.group).collect();
         let changes = u32::try_from(proposal.groups.len()).unwrap_or(u32::MAX);
         let next = self.members_after(proposal);
@@ -35,7 +35,7 @@ impl Directory {
             && are_members(&next)
             // Numbers of spaces and groups run on without haste: they must last for the life of the cell.
             && proposal.next_space >= self.next_space
-            && proposal.next_space - self.next_space <= changes
+            && proposal.next_space.0 - self.next_space.0 <= changes
             && proposal.next_group >= self.next_group
             && proposal.next_group - self.next_group <= changes
             && spaces.len() == proposal.groups.len()
@@ -71,7 +71,7 @@ impl Directory {
     /// Whether this directory can be one.
     #[must_use]
     pub fn is_sound(&self) -> bool {
-        let spaces: BTreeSet<u32> = self.groups.values().map(|entry| entry.space).collect();
+        let spaces: BTreeSet<Space> = self.groups.values().map(|entry| entry.space).collect();
         are_members(&self.members)
             && suit_each_other(self.level, &self.settings, &self.members)
             && spaces.len() == self.groups.len()

@@ -8,6 +8,7 @@ use crate::frames::ReceivedFrames;
 use crate::id::{GroupId, Incarnation};
 use crate::link::Ack;
 use crate::time::Instant;
+use crate::wire::Space;
 
 mod nonsense;
 mod standing;
@@ -28,17 +29,17 @@ pub(super) struct Port {
 }
 
 impl StreamOutput for Port {
-    fn multicast(&mut self, _space: u32, number: u64, frames: &[u8]) {
+    fn multicast(&mut self, _space: Space, number: u64, frames: &[u8]) {
         self.packets.push((number, frames.to_vec()));
     }
     fn is_congested(&mut self) -> bool {
         false
     }
-    fn retransmit(&mut self, _rank: usize, _space: u32, _number: u64, _frames: &[u8]) {}
-    fn ack(&mut self, _space: u32, rank: usize, ack: &Ack, _wants_stable: bool) {
+    fn retransmit(&mut self, _rank: usize, _space: Space, _number: u64, _frames: &[u8]) {}
+    fn ack(&mut self, _space: Space, rank: usize, ack: &Ack, _wants_stable: bool) {
         self.acks.push((rank, ack.clone()));
     }
-    fn status(&mut self, _space: u32, _rank: Option<usize>, status: &Status) {
+    fn status(&mut self, _space: Space, _rank: Option<usize>, status: &Status) {
         self.statuses.push(*status);
     }
     fn deliver(&mut self, message: Deliverable<'_>) -> bool {
@@ -50,7 +51,7 @@ impl StreamOutput for Port {
     fn backpressure(&mut self, bound: Backpressure) {
         self.bounds.push(bound);
     }
-    fn can_read(&mut self, _space: u32, rank: usize, number: u64) -> bool {
+    fn can_read(&mut self, _space: Space, rank: usize, number: u64) -> bool {
         !self.cannot_read.contains(&(rank, number))
     }
     fn nonsense(&mut self, rank: usize) {
@@ -72,7 +73,7 @@ pub(super) fn view_streams(me: usize, members: u64) -> (ViewStreams, Port) {
     let settings = ViewStreamsSettings {
         group: GroupId(1),
         view: 1,
-        space: 1,
+        space: Space(1),
         members: (1..=members).map(Incarnation).collect(),
         me,
         packet_room: 1200,

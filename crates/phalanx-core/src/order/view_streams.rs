@@ -15,6 +15,7 @@ use crate::frames::{Frames, Pool, ReceivedFrames};
 use crate::id::{GroupId, Incarnation};
 use crate::link::{Ack, Arrival, Sending, StreamReport};
 use crate::time::Instant;
+use crate::wire::Space;
 
 /// What a view's streams are made of; the same at all its members but `me`.
 #[derive(Clone, Debug)]
@@ -24,7 +25,7 @@ pub struct ViewStreamsSettings {
     /// Its view.
     pub view: u64,
     /// The packet space all its members send in; agreed, and used by no other view of any group.
-    pub space: u32,
+    pub space: Space,
     /// Members in rank order.
     pub members: Vec<Incarnation>,
     /// This process's rank.
@@ -59,15 +60,15 @@ impl ViewStreamsSettings {
 /// Where the output of a view's streams goes.
 pub trait StreamOutput {
     /// Sends packet `number` of `space`, holding `frames`, to all other members.
-    fn multicast(&mut self, space: u32, number: u64, frames: &[u8]);
+    fn multicast(&mut self, space: Space, number: u64, frames: &[u8]);
     /// Whether the system takes no more packets for now.
     fn is_congested(&mut self) -> bool;
     /// Sends a packet again, with the same frames, to one member.
-    fn retransmit(&mut self, rank: usize, space: u32, number: u64, frames: &[u8]);
+    fn retransmit(&mut self, rank: usize, space: Space, number: u64, frames: &[u8]);
     /// An ack for `rank`'s stream.
-    fn ack(&mut self, space: u32, rank: usize, ack: &Ack, wants_stable: bool);
+    fn ack(&mut self, space: Space, rank: usize, ack: &Ack, wants_stable: bool);
     /// This member's stream status, to one member or (`None`) all others.
-    fn status(&mut self, space: u32, rank: Option<usize>, status: &Status);
+    fn status(&mut self, space: Space, rank: Option<usize>, status: &Status);
     /// A message for the application. True if it took it at once.
     fn deliver(&mut self, message: Deliverable<'_>) -> bool;
     /// A message of ours was bound to this view.
@@ -75,7 +76,7 @@ pub trait StreamOutput {
     /// Our stream has come to a bound.
     fn backpressure(&mut self, bound: Backpressure);
     /// Whether this member can read packet `number` of `rank`'s stream: always, but where a simulation plays a defect.
-    fn can_read(&mut self, space: u32, rank: usize, number: u64) -> bool;
+    fn can_read(&mut self, space: Space, rank: usize, number: u64) -> bool;
     /// A packet of `rank`'s stream makes no sense: the stream is read no further.
     fn nonsense(&mut self, rank: usize);
 }

@@ -11,7 +11,7 @@ use super::{Process, REQUESTS_MAX, Stage};
 use crate::api::{Event, GroupTerms};
 use crate::id::{GroupId, Incarnation};
 use crate::member::{Agreed, Control, Directory, GroupChange};
-use crate::wire::DropReason;
+use crate::wire::{DropReason, Space};
 
 /// The level from which on a group's minimum is in force: members tell each other of their state.
 const GROUP_MINIMA_LEVEL: u16 = 2;
@@ -134,7 +134,7 @@ impl Process {
     /// Lets each group send uniform messages, or not; the application is told where that has changed within a view.
     pub(super) fn evaluate_adequacy(&mut self) {
         let cell = self.directory.members.len() >= Agreed::members_min(&self.directory.settings);
-        let groups: Vec<(u32, bool)> = self
+        let groups: Vec<(Space, bool)> = self
             .group_streams
             .iter()
             .map(|(&space, view_streams)| {
@@ -180,7 +180,8 @@ mod tests {
             |number: u64| crate::id::MemberInfo { incarnation: Incarnation(number), ..crate::process::tests::member() };
         let mut directory = Directory::found((1..=3).map(info).collect(), 2, Tags::default());
         let members = members.iter().copied().map(Incarnation).collect();
-        let entry = crate::member::GroupEntry { name: "g".into(), view, space: 1, members, tail: Tags::default() };
+        let entry =
+            crate::member::GroupEntry { name: "g".into(), view, space: Space(1), members, tail: Tags::default() };
         directory.groups.insert(GroupId(1), entry);
         directory.next_group = 2;
         directory

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::api::{Delivery, Effects, Event, Order};
 use crate::id::{GroupId, Incarnation};
+use crate::wire::Space;
 
 /// A delivery that owns its bytes.
 #[derive(Clone, Debug)]
@@ -13,7 +14,7 @@ pub(super) struct OwnedDelivery {
     pub(super) group: GroupId,
     pub(super) view: u64,
     /// The packet space of the view it came from, and its sender's rank there: whom to credit when it is taken.
-    pub(super) space: u32,
+    pub(super) space: Space,
     pub(super) rank: usize,
     pub(super) sender: Incarnation,
     pub(super) seq: u64,
@@ -26,7 +27,7 @@ pub(super) struct OwnedDelivery {
 
 impl OwnedDelivery {
     /// A copy of what cannot be given to the application yet.
-    pub(super) fn of(delivery: &Delivery<'_>, space: u32, rank: usize) -> Self {
+    pub(super) fn of(delivery: &Delivery<'_>, space: Space, rank: usize) -> Self {
         Self {
             group: delivery.group,
             view: delivery.view,

@@ -5,8 +5,8 @@ use crate::id::Incarnation;
 use crate::link::{Ack, GAPS_MAX};
 use crate::member::{Findings, LinkReport, PathKind, SlowReport, Suspicion};
 use crate::order::Status;
-use crate::wire::Malformed;
 use crate::wire::codec::{Reader, put_varint};
+use crate::wire::{Malformed, Space};
 
 /// Which stream of the receiver an ack is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum Target {
     /// The multicast stream in this packet space; `wants_stable`: the receiver holds packets it could forget.
     Stream {
         /// The packet space.
-        space: u32,
+        space: Space,
         /// Asks for a status in return.
         wants_stable: bool,
     },
@@ -32,7 +32,7 @@ pub enum BestEffortFrame {
     /// Where the sender's own multicast stream stands.
     Status {
         /// The packet space.
-        space: u32,
+        space: Space,
         /// Where it stands.
         status: Status,
     },
@@ -122,7 +122,7 @@ pub fn put_ack(out: &mut Vec<u8>, target: Target, ack: &Ack) {
     match target {
         Target::Stream { space, wants_stable } => {
             out.push(ACK_STREAM);
-            put_varint(out, u64::from(space) << 1 | u64::from(wants_stable));
+            put_varint(out, u64::from(space.0) << 1 | u64::from(wants_stable));
         }
         Target::Control => out.push(ACK_CONTROL),
         Target::Data => out.push(ACK_DATA),
@@ -139,9 +139,9 @@ pub fn put_ack(out: &mut Vec<u8>, target: Target, ack: &Ack) {
 }
 
 /// Appends a stream status.
-pub fn put_status(out: &mut Vec<u8>, space: u32, status: &Status) {
+pub fn put_status(out: &mut Vec<u8>, space: Space, status: &Status) {
     out.push(STATUS);
-    put_varint(out, u64::from(space) << 1 | u64::from(status.blocked));
+    put_varint(out, u64::from(space.0) << 1 | u64::from(status.blocked));
     put_varint(out, status.highest);
     put_varint(out, status.stable);
 }
@@ -246,14 +246,14 @@ pub fn read_best_effort(r: &mut Reader<'_>) -> Result<Option<BestEffortFrame>, M
     Ok(Some(match r.u8()? {
         ACK_STREAM => {
             let head = r.varint()?;
-            let space = u32::try_from(head >> 1).map_err(|_too_big| Malformed)?;
+            let space = Space(u32::try_from(head >> 1).map_err(|_too_big| Malformed)?);
             BestEffortFrame::Ack(Target::Stream { space, wants_stable: head & 1 == 1 }, ack(r)?)
         }
         ACK_CONTROL => BestEffortFrame::Ack(Target::Control, ack(r)?),
         ACK_DATA => BestEffortFrame::Ack(Target::Data, ack(r)?),
         STATUS => {
             let head = r.varint()?;
-            let space = u32::try_from(head >> 1).map_err(|_too_big| Malformed)?;
+            let space = Space(u32::try_from(head >> 1).map_err(|_too_big| Malformed)?);
             let (highest, stable) = (r.varint()?, r.varint()?);
             BestEffortFrame::Status { space, status: Status { highest, stable, blocked: head & 1 == 1 } }
         }
@@ -383,12 +383,12 @@ mod tests {
             let mut at = prefix;
             let gaps = steps.iter().map(|&(a, b)| { let g = (at + a, at + a + b); at = g.1; g }).collect();
             let ack = Ack { prefix, limit, gaps };
-            let target = Target::Stream { space: space >> 1, wants_stable: flag };
+            let target = Target::Stream { space: Space(space >> 1), wants_stable: flag };
             let status = Status { highest: limit, stable: prefix, blocked: flag };
             let mut out = Vec::new();
             put_ack(&mut out, target, &ack);
             put_ack(&mut out, Target::Data, &ack);
-            put_status(&mut out, space >> 1, &status);
+            put_status(&mut out, Space(space >> 1), &status);
             put_heartbeat(&mut out, decree, &hears);
             let beat = WatchHeartbeat { decree, depth: prefix, asks: flag, digest: limit };
             let link_report = LinkReport { version: limit, suspected: suspected.into_iter().collect(), besides: vec![0, 1, u16::MAX] };
@@ -405,7 +405,7 @@ mod tests {
             let mut r = Reader::new(&out);
             prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::Ack(target, ack.clone()));
             prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::Ack(Target::Data, ack));
-            prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::Status { space: space >> 1, status });
+            prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::Status { space: Space(space >> 1), status });
             prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::Heartbeat { decree, hears });
             prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::WatchHeartbeat(beat));
             prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::LinkReport { decree, rank: 65_535, link_report });

@@ -6,6 +6,7 @@ use crate::frames::Frames;
 use crate::id::{GroupId, Incarnation};
 use crate::member::{Control, GroupCut, RecoveredPacket};
 use crate::time::Instant;
+use crate::wire::Space;
 
 /// The most bytes one fetch answers with; the rest is asked for again.
 const ANSWER_BYTES: usize = 512 * 1024;
@@ -80,7 +81,7 @@ impl Process {
         self.fetch_at = Some(now + self.set.timing.ballot_step / 2);
     }
 
-    pub(super) fn handle_fetch(&mut self, who: Incarnation, space: u32, rank: u16, from: u64, to: u64) {
+    pub(super) fn handle_fetch(&mut self, who: Incarnation, space: Space, rank: u16, from: u64, to: u64) {
         let Some(view_streams) = self.group_streams.get(&space).or_else(|| self.past.get(&space)) else { return };
         if view_streams.meta.rank(who).is_none() {
             return; // not one of that view's members

@@ -50,7 +50,7 @@ use crate::rng::Rng;
 use crate::seal::{CookieKey, Opener, Security};
 use crate::sorted::SortedMap;
 use crate::time::Instant;
-use crate::wire::Tags;
+use crate::wire::{Space, Tags};
 use app::{AppQueue, Item};
 use counters::ProcessCounters;
 use groups::GroupIntent;
@@ -99,8 +99,8 @@ pub struct Process {
     /// Incarnations excluded lately, to be told so: bounded, oldest forgotten first.
     excluded: VecDeque<(Incarnation, SocketAddr, Instant)>,
     /// The streams of the group views in force, and of those left but not by all, by packet space.
-    group_streams: SortedMap<u32, GroupStreams>,
-    past: BTreeMap<u32, GroupStreams>,
+    group_streams: SortedMap<Space, GroupStreams>,
+    past: BTreeMap<Space, GroupStreams>,
     early: VecDeque<Early>,
     early_bytes: usize,
     /// The latest wedge of a decree further on than the next: it overtook the decision before it.
@@ -189,7 +189,7 @@ enum Stage {
 /// A packet of a view that is not installed here yet.
 struct Early {
     sender: Incarnation,
-    space: u32,
+    space: Space,
     number: u64,
     frames: Frames,
 }
@@ -437,7 +437,7 @@ impl Process {
     /// Calls `f` with the view streams in `space` and the port its output goes to.
     fn with_view_streams<R, F: Effects>(
         &mut self,
-        space: u32,
+        space: Space,
         fx: &mut F,
         f: impl FnOnce(&mut crate::order::ViewStreams, &mut StreamsPort<'_, F>) -> R,
     ) -> Option<R> {
@@ -617,7 +617,7 @@ impl Process {
     }
 
     /// The packet space of the group's view in force here.
-    fn space_of(&self, group: GroupId) -> Option<u32> {
+    fn space_of(&self, group: GroupId) -> Option<Space> {
         self.group_streams.iter().find(|(_, f)| f.meta.group == group).map(|(&space, _)| space)
     }
 

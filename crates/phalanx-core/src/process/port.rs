@@ -14,7 +14,7 @@ use crate::link::{Ack, Channel};
 use crate::order::{Backpressure, Deliverable, Status, StreamOutput, ViewStreams};
 use crate::seal::{ReplayWindow, Sealer, Security, associated};
 use crate::time::Instant;
-use crate::wire::{Header, Kind, cell_tag};
+use crate::wire::{Header, Kind, Space, cell_tag};
 
 /// First byte of a message on the data channel: for the application, or of a state transfer.
 pub(super) const DATA_MESSAGE: u8 = 0;
@@ -23,16 +23,16 @@ pub(super) const DATA_STATE: u8 = 1;
 
 /// Packet spaces of this process that are not agreed by a view. Agreed ones count up from 1; channels' count
 /// down from [`CHANNEL_SPACES`]; the two never meet in the life of an incarnation.
-const HANDSHAKE_SPACE: u32 = u32::MAX;
-const DIRECT_SPACE: u32 = u32::MAX - 1;
-const BEST_EFFORT_SPACE: u32 = u32::MAX - 2;
-const CHANNEL_SPACES: u32 = u32::MAX - 16;
+const HANDSHAKE_SPACE: Space = Space(u32::MAX);
+const DIRECT_SPACE: Space = Space(u32::MAX - 1);
+const BEST_EFFORT_SPACE: Space = Space(u32::MAX - 2);
+const CHANNEL_SPACES: Space = Space(u32::MAX - 16);
 
 /// What names a packet of this process and says for whom it is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Label {
     pub(super) kind: Kind,
-    pub(super) space: u32,
+    pub(super) space: Space,
     pub(super) number: u64,
     /// The one process that can open it, for kinds that are addressed.
     pub(super) dest: Incarnation,
@@ -42,7 +42,7 @@ pub(super) struct Label {
 
 impl Label {
     /// A packet for many.
-    pub(super) fn for_all(kind: Kind, space: u32, number: u64) -> Self {
+    pub(super) fn for_all(kind: Kind, space: Space, number: u64) -> Self {
         Self { kind, space, number, dest: Incarnation::NONE, is_retransmission: false }
     }
 
@@ -57,7 +57,7 @@ pub(super) struct PacketBuilder {
     sealer: Sealer,
     cell_tag: u32,
     me: Incarnation,
-    next_channel_space: u32,
+    next_channel_space: Space,
     handshake: u64,
     direct: u64,
     best_effort: u64,
@@ -79,8 +79,8 @@ impl PacketBuilder {
     }
 
     /// A packet space for a channel, never used before.
-    pub(super) fn channel_space(&mut self) -> u32 {
-        self.next_channel_space -= 1;
+    pub(super) fn channel_space(&mut self) -> Space {
+        self.next_channel_space.0 -= 1;
         self.next_channel_space
     }
 
@@ -224,7 +224,7 @@ pub(super) struct ViewMeta {
     pub(super) since: u64,
     /// The latest view since then that the application has reached; before the first, it sends nothing.
     pub(super) told: Option<u64>,
-    pub(super) space: u32,
+    pub(super) space: Space,
     pub(super) members: Vec<Incarnation>,
     /// Data addresses by rank, and those of all others.
     pub(super) addresses: Vec<SocketAddr>,
@@ -287,7 +287,7 @@ pub(super) struct StreamsPort<'a, F> {
 }
 
 impl<F: Effects> StreamOutput for StreamsPort<'_, F> {
-    fn multicast(&mut self, space: u32, number: u64, frames: &[u8]) {
+    fn multicast(&mut self, space: Space, number: u64, frames: &[u8]) {
         self.counters.multicast_packets += 1;
         let label = Label::for_all(Kind::Multicast, space, number);
         self.net.send(label, TrafficClass::Data, &self.meta.others, frames, self.counters, self.fx);
@@ -297,20 +297,20 @@ impl<F: Effects> StreamOutput for StreamsPort<'_, F> {
         self.fx.is_congested()
     }
 
-    fn retransmit(&mut self, rank: usize, space: u32, number: u64, frames: &[u8]) {
+    fn retransmit(&mut self, rank: usize, space: Space, number: u64, frames: &[u8]) {
         self.counters.retransmissions += 1;
         let label = Label::for_all(Kind::Multicast, space, number).retransmitted();
         let to = &self.meta.addresses[rank..=rank];
         self.net.send(label, TrafficClass::Data, to, frames, self.counters, self.fx);
     }
 
-    fn ack(&mut self, space: u32, rank: usize, ack: &Ack, wants_stable: bool) {
+    fn ack(&mut self, space: Space, rank: usize, ack: &Ack, wants_stable: bool) {
         if let Some(peer) = self.peers.get_mut(self.meta.members[rank]) {
             put_ack(&mut peer.direct, Target::Stream { space, wants_stable }, ack);
         }
     }
 
-    fn status(&mut self, space: u32, rank: Option<usize>, status: &Status) {
+    fn status(&mut self, space: Space, rank: Option<usize>, status: &Status) {
         match rank {
             Some(rank) => {
                 if let Some(peer) = self.peers.get_mut(self.meta.members[rank]) {
@@ -365,7 +365,7 @@ impl<F: Effects> StreamOutput for StreamsPort<'_, F> {
     }
 
     #[inline]
-    fn can_read(&mut self, space: u32, rank: usize, number: u64) -> bool {
+    fn can_read(&mut self, space: Space, rank: usize, number: u64) -> bool {
         self.fx.can_read(self.meta.members[rank], space, number)
     }
 

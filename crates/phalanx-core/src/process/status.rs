@@ -6,6 +6,7 @@ use super::{EARLY_BYTES, EARLY_PACKETS, EXCLUDED_MAX, Process, Stage};
 use crate::id::GroupId;
 use crate::member::{Acceptor, Coordinator, Directory, Phase, Proposal};
 use crate::order::Hold;
+use crate::wire::Space;
 
 /// Where this process's own stream in one group stands.
 #[derive(Clone, Debug)]
@@ -91,7 +92,7 @@ pub struct WedgeState {
     /// The group.
     pub group: GroupId,
     /// The packet space of its view.
-    pub space: u32,
+    pub space: Space,
     /// It stopped.
     pub wedged: bool,
     /// Per rank: the prefix of the stream that was parsed, and so may have been acknowledged.
@@ -208,13 +209,13 @@ impl Process {
     }
 
     /// The packet space of each group view this process is in, and how often its token was passed on.
-    pub fn tenures(&self) -> impl Iterator<Item = (u32, u32)> {
+    pub fn tenures(&self) -> impl Iterator<Item = (Space, u32)> {
         self.group_streams.iter().map(|(&space, f)| (space, f.view_streams.tenure()))
     }
 
     /// Of each group view this process is in: the group, its packet space, and the number of the next packet that this
     /// process sends in it.
-    pub fn next_packets(&self) -> impl Iterator<Item = (GroupId, u32, u64)> {
+    pub fn next_packets(&self) -> impl Iterator<Item = (GroupId, Space, u64)> {
         self.group_streams.iter().map(|(&space, f)| (f.meta.group, space, f.view_streams.next_packet()))
     }
 

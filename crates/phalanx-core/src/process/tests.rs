@@ -2,7 +2,7 @@ use super::packets::CHANNEL_WINDOW_MIN;
 use super::*;
 use crate::api::{Founding, Limits, Timing};
 use crate::id::MemberInfo;
-use crate::wire::{DropReason, Header, Kind};
+use crate::wire::{DropReason, Header, Kind, Space};
 
 pub(super) mod by_hand;
 
@@ -54,22 +54,22 @@ fn a_channels_window_is_told_in_packets() {
 #[test]
 fn packets_of_views_to_come_are_kept_within_bounds() {
     let mut process = process(Timing::default());
-    process.directory.next_space = 5;
+    process.directory.next_space = Space(5);
     let header = |space| Header { kind: Kind::Multicast, cell_tag: 0, sender: Incarnation(2), space, number: 1 };
     for over in [0, 3, 4] {
-        assert_eq!(process.keep_early(&header(over), b"late"), Err(DropReason::UnknownSpace), "space {over}");
+        assert_eq!(process.keep_early(&header(Space(over)), b"late"), Err(DropReason::UnknownSpace), "space {over}");
     }
     for at in 0..EARLY_PACKETS {
-        assert_eq!(process.keep_early(&header(5 + u32::from(at % 2 == 1)), b"x"), Ok(()));
+        assert_eq!(process.keep_early(&header(Space(5 + u32::from(at % 2 == 1))), b"x"), Ok(()));
     }
-    assert_eq!(process.keep_early(&header(5), b"x"), Err(DropReason::Overload), "too many");
+    assert_eq!(process.keep_early(&header(Space(5)), b"x"), Err(DropReason::Overload), "too many");
     assert_eq!((process.early.len(), process.early_bytes), (EARLY_PACKETS, EARLY_PACKETS));
     process.early.clear();
     process.early_bytes = 0;
     let long = vec![0; EARLY_BYTES / 2];
-    assert_eq!(process.keep_early(&header(5), &long), Ok(()));
-    assert_eq!(process.keep_early(&header(5), &long), Ok(()));
-    assert_eq!(process.keep_early(&header(5), b"x"), Err(DropReason::Overload), "too long");
+    assert_eq!(process.keep_early(&header(Space(5)), &long), Ok(()));
+    assert_eq!(process.keep_early(&header(Space(5)), &long), Ok(()));
+    assert_eq!(process.keep_early(&header(Space(5)), b"x"), Err(DropReason::Overload), "too long");
     assert_eq!((process.early.len(), process.early_bytes), (2, EARLY_BYTES));
 }
 

@@ -21,7 +21,7 @@ use crate::id::{GroupId, Incarnation};
 use crate::member::StateMessage;
 use crate::rng::Rng;
 use crate::time::Instant;
-use crate::wire::DropReason;
+use crate::wire::{DropReason, Space};
 
 /// State bytes sent and not yet taken by the joiner's application.
 const AHEAD_BYTES: u64 = 16 << 20;
@@ -501,7 +501,7 @@ impl Process {
                 self.app.push(Item::Delivery(OwnedDelivery {
                     group,
                     view,
-                    space: 0,
+                    space: Space(0),
                     rank: 0,
                     sender,
                     seq,

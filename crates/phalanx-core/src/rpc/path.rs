@@ -19,7 +19,7 @@ use crate::rng::Rng;
 use crate::seal::{Sealer, Security, SessionKey};
 use crate::time::Instant;
 use crate::truesize::truesize;
-use crate::wire::{Header, Kind};
+use crate::wire::{Header, Kind, Space};
 
 /// Builds packets and hands them out.
 pub(super) struct SessionPackets {
@@ -340,7 +340,7 @@ impl SessionPath {
         let number = self.newest();
         let packet = &mut net.packet;
         packet.clear();
-        net.sealer.header(Kind::Session, self.peer_session_index, number).write(packet);
+        net.sealer.header(Kind::Session, Space(self.peer_session_index), number).write(packet);
         if !self.pending.is_empty() {
             packet.extend_from_slice(&self.pending);
             self.pending.clear();

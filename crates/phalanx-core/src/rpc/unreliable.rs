@@ -16,7 +16,7 @@ use crate::id::{Incarnation, Origin};
 use crate::packet::{Arriving, Packet, PartialPacket};
 use crate::seal::{Opener, Sealer, Security};
 use crate::wire::codec::{Malformed, Reader, put_u8, put_varint};
-use crate::wire::{DropReason, Header, Kind};
+use crate::wire::{DropReason, Header, Kind, Space};
 
 /// What a plain endpoint must know.
 #[derive(Clone, Debug)]
@@ -107,7 +107,7 @@ impl UnreliableEndpoint {
             let (piece, after) = rest.split_at(rest.len().min(longest));
             self.number += 1;
             self.packet.clear();
-            self.sealer.header(Kind::Unreliable, 0, self.number).write(&mut self.packet);
+            self.sealer.header(Kind::Unreliable, Space(0), self.number).write(&mut self.packet);
             put_u8(&mut self.packet, flags | if whole { WHOLE } else { 0 });
             put_varint(&mut self.packet, call);
             if !whole {

@@ -1,6 +1,7 @@
 //! The frames of call packets (`docs/rpc.md`). Parsing is total: invalid bytes give [`Malformed`].
 
 use super::api::OFFER_BYTES_MAX;
+use crate::wire::Space;
 use crate::wire::codec::{Malformed, Reader, put_prefixed, put_u8, put_u64, put_varint};
 
 /// What an open packet holds.
@@ -63,7 +64,7 @@ impl Refusal {
 }
 
 /// Handshakes have a space of their own: no table of sessions is so long, and who takes it for one would have nonces come again.
-pub(super) const HANDSHAKE_SPACE: u32 = u32::MAX;
+pub(super) const HANDSHAKE_SPACE: Space = Space(u32::MAX);
 
 const ASK: u8 = 1;
 const OPENED: u8 = 2;
@@ -109,7 +110,7 @@ impl<'a> SessionHandshake<'a> {
         let first = from.u8()?;
         let session_index = from.varint_u32()?;
         let nonce = from.u64()?;
-        if session_index == HANDSHAKE_SPACE {
+        if session_index == HANDSHAKE_SPACE.0 {
             return Err(Malformed);
         }
         match first {
@@ -126,7 +127,7 @@ impl<'a> SessionHandshake<'a> {
                     packet_bytes: from.varint_u32()?,
                     credit: from.varint()?,
                 };
-                if opened.session_index == HANDSHAKE_SPACE {
+                if opened.session_index == HANDSHAKE_SPACE.0 {
                     return Err(Malformed);
                 }
                 Ok(Self::Opened { session_index, nonce, opened, offer: read_offer(&mut from)? })

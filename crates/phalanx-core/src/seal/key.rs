@@ -121,7 +121,7 @@ impl SenderKey {
 /// Space, then number: both stand in the header, so the receiver needs nothing else to know it.
 fn nonce(header: &Header) -> Nonce {
     let mut bytes = [0; NONCE_LEN];
-    bytes[..4].copy_from_slice(&header.space.to_le_bytes());
+    bytes[..4].copy_from_slice(&header.space.0.to_le_bytes());
     bytes[4..].copy_from_slice(&header.number.to_le_bytes());
     Nonce::assume_unique_for_key(bytes)
 }

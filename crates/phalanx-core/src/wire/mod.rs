@@ -6,9 +6,11 @@ pub(crate) mod blob;
 pub mod codec;
 pub mod drop;
 pub mod header;
+pub mod numbers;
 pub mod tags;
 
 pub use codec::{Malformed, Reader};
 pub use drop::DropReason;
 pub use header::{Header, Kind, cell_tag};
+pub use numbers::Space;
 pub use tags::{TAGS_BYTES_MAX, Tags, put_with_tail, read_with_tail};

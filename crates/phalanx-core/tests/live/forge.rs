@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use phalanx_core::seal::{CellKey, Opener, Sealer, Security};
 use phalanx_core::wire::codec::put_varint;
-use phalanx_core::wire::{Header, Kind, cell_tag};
+use phalanx_core::wire::{Header, Kind, Space, cell_tag};
 use phalanx_core::{Incarnation, Instant, TrafficClass};
 
 use super::cell::Flying;
@@ -20,7 +20,7 @@ const WHOLE: u8 = 3;
 pub(super) struct Forger {
     security: Security,
     /// The latest space and number of each kind of packet, by sender and receiver.
-    latest: BTreeMap<(usize, usize, u8), (u32, u64)>,
+    latest: BTreeMap<(usize, usize, u8), (Space, u64)>,
 }
 
 impl Forger {
@@ -72,8 +72,8 @@ impl Forger {
         let in_use = *latest;
         let space = match space {
             0..128 => in_use.0,
-            128..192 => u32::from(space - 128),
-            _ => u32::MAX - u32::from(space - 192),
+            128..192 => Space(u32::from(space - 128)),
+            _ => Space(u32::MAX - u32::from(space - 192)),
         };
         let base = if space == in_use.0 { in_use.1 } else { 0 };
         let first = match number {
@@ -113,7 +113,8 @@ impl Forger {
     pub(super) fn intrude(stranger: Incarnation, to: Incarnation, kind: u8, seals: bool, frames: &[u8]) -> Vec<u8> {
         let foreign = Self { security: Security::Sealed(CellKey::from_bytes([4; 32])), latest: BTreeMap::new() };
         let kind = Kind::ALL[usize::from(kind) % Kind::ALL.len()];
-        let header = Header { kind, cell_tag: cell_tag(CELL), sender: stranger, space: u32::MAX, number: stranger.0 };
+        let header =
+            Header { kind, cell_tag: cell_tag(CELL), sender: stranger, space: Space(u32::MAX), number: stranger.0 };
         let mut packet = foreign.seal(header, to, frames);
         if !seals {
             packet.truncate(packet.len() - foreign.security.tag_len());
@@ -127,7 +128,7 @@ impl Forger {
         to: (usize, Incarnation),
         class: TrafficClass,
         kind: Kind,
-        (space, number): (u32, u64),
+        (space, number): (Space, u64),
         frames: &[u8],
     ) -> Flying {
         let header = Header { kind, cell_tag: cell_tag(CELL), sender: from.1, space, number };

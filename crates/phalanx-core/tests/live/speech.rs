@@ -10,7 +10,7 @@ use phalanx_core::member::{
     WelcomePart,
 };
 use phalanx_core::rng::Rng;
-use phalanx_core::wire::{Tags, put_with_tail};
+use phalanx_core::wire::{Space, Tags, put_with_tail};
 use phalanx_core::{GroupId, Incarnation, LEVEL, LeaveReason, Limits, MemberInfo, Timing};
 
 /// Makes one message after the other.
@@ -44,9 +44,11 @@ impl Speech<'_> {
                 directory: self.directory(),
                 proposal: Arc::new(self.proposal()),
             })),
-            7 => Control::Fetch { space: self.small(), rank: self.rank(), from: self.number(), to: self.number() },
+            7 => {
+                Control::Fetch { space: Space(self.small()), rank: self.rank(), from: self.number(), to: self.number() }
+            }
             8 => Control::Recovered(RecoveredPacket {
-                space: self.small(),
+                space: Space(self.small()),
                 rank: self.rank(),
                 number: self.number(),
                 frames: self.frames(),
@@ -184,14 +186,14 @@ impl Speech<'_> {
                 group: s.group(),
                 name: s.name(),
                 view: s.number(),
-                space: s.small(),
+                space: Space(s.small()),
                 cut: s.maybe(Self::cut),
                 joined: s.some(Self::who),
                 left: s.some(|s| (s.who(), LeaveReason::Left)),
                 tail: s.tail(),
             }),
             next_group: self.small(),
-            next_space: self.small(),
+            next_space: Space(self.small()),
             level: self.level(),
             settings: if self.0.below(4) == 0 { self.settings() } else { Tags::default() },
             tail: self.tail(),
@@ -234,7 +236,7 @@ impl Speech<'_> {
         let entry = |s: &mut Self| GroupEntry {
             name: s.name(),
             view: s.number(),
-            space: s.small(),
+            space: Space(s.small()),
             members: s.some(Self::who),
             tail: s.tail(),
         };
@@ -245,7 +247,7 @@ impl Speech<'_> {
             groups: self.some(|s| (s.group(), entry(s))).into_iter().collect(),
             departed: self.some(Self::who),
             next_group: self.small(),
-            next_space: self.small(),
+            next_space: Space(self.small()),
             level: self.level(),
             settings: self.settings(),
             tail: self.tail(),

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use phalanx_core::member::{Ballot, Coordinator, Phase, Proposal};
 use phalanx_core::process::{DecreeState, Process, WedgeState};
+use phalanx_core::wire::Space;
 use phalanx_core::{Incarnation, LeaveReason};
 use phalanx_sim::{Options, watch_seed};
 
@@ -31,7 +32,7 @@ pub struct Validator {
     cells: BTreeMap<u64, Cell>,
     seen: BTreeMap<Incarnation, Seen>,
     /// The prefixes that each process had parsed of a packet space's streams, when last observed.
-    taken: BTreeMap<(Incarnation, u32), Vec<u64>>,
+    taken: BTreeMap<(Incarnation, Space), Vec<u64>>,
     /// Processes that left a view as dead, by any decision.
     dead: BTreeSet<Incarnation>,
     /// Counts of the explained steps.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use super::*;
 use crate::api::{GroupTerms, Limits, Timing};
 use crate::member::{Agreed, NAMED_MAX, NUMBERED_MAX, Return, ReturnPoint};
+use crate::wire::Space;
 
 const GROUP: GroupId = GroupId(1);
 
@@ -20,8 +21,10 @@ fn directory(n: u64, of_group: u64) -> Directory {
     let settings = Agreed::of(&Limits::default(), &Timing::default()).tags(3);
     let mut directory = Directory::found((1..=n).map(member).collect(), 3, settings);
     let members = (1..=of_group).map(Incarnation).collect();
-    directory.groups.insert(GROUP, GroupEntry { name: "g".into(), view: 4, space: 6, members, tail: Tags::default() });
-    (directory.next_group, directory.next_space) = (2, 7);
+    directory
+        .groups
+        .insert(GROUP, GroupEntry { name: "g".into(), view: 4, space: Space(6), members, tail: Tags::default() });
+    (directory.next_group, directory.next_space) = (2, Space(7));
     directory
 }
 
@@ -237,9 +240,9 @@ fn no_group_is_made_while_as_many_wait_as_may() {
     for number in 0..ORPHANS_MAX {
         assert!(made(&before));
         let number = u32::try_from(number).expect("small");
-        let entry = GroupEntry { name: format!("w{number}"), space: number, ..waits.clone() };
+        let entry = GroupEntry { name: format!("w{number}"), space: Space(number), ..waits.clone() };
         before.groups.insert(GroupId(number), entry);
-        (before.next_group, before.next_space) = (number + 1, number + 1);
+        (before.next_group, before.next_space) = (number + 1, Space(number + 1));
     }
     assert!(!made(&before));
 }
@@ -255,13 +258,13 @@ fn no_group_is_made_once_the_numbers_are_used_up() {
         draft.groups.iter().map(|change| change.name.clone()).collect::<Vec<_>>()
     };
     let (both, old) = (vec!["g", "new"], vec!["g"]);
-    assert_eq!(made(NUMBERED_MAX - 1, 100), both);
-    assert_eq!(made(NUMBERED_MAX, 100), old, "those that are there have further views");
-    assert_eq!(made(100, NUMBERED_MAX - 1), both);
-    assert_eq!(made(100, NUMBERED_MAX), old);
-    assert_eq!(made(100, u32::MAX - 1), old);
+    assert_eq!(made(NUMBERED_MAX - 1, Space(100)), both);
+    assert_eq!(made(NUMBERED_MAX, Space(100)), old, "those that are there have further views");
+    assert_eq!(made(100, Space(NUMBERED_MAX - 1)), both);
+    assert_eq!(made(100, Space(NUMBERED_MAX)), old);
+    assert_eq!(made(100, Space(u32::MAX - 1)), old);
     let last = |next_space| Directory { next_space, ..before.clone() }.can_number_views();
-    assert!(last(u32::MAX - 1) && !last(u32::MAX), "no ballot begins without a number");
+    assert!(last(Space(u32::MAX - 1)) && !last(Space(u32::MAX)), "no ballot begins without a number");
 }
 
 #[test]

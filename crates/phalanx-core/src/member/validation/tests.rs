@@ -8,6 +8,7 @@ use super::*;
 use crate::api::{Limits, Timing};
 use crate::id::GroupId;
 use crate::member::{Agreed, Ballot, GroupCut, GroupEntry, MembershipRequests, Report, build_proposal};
+use crate::wire::Space;
 
 fn member(i: u64) -> MemberInfo {
     let address = SocketAddr::from(([127, 0, 0, 1], 1));
@@ -21,8 +22,8 @@ fn directory() -> Directory {
     let members = vec![Incarnation(1), Incarnation(2)];
     directory
         .groups
-        .insert(GroupId(1), GroupEntry { name: "g".into(), view: 4, space: 6, members, tail: Tags::default() });
-    (directory.next_group, directory.next_space) = (2, 7);
+        .insert(GroupId(1), GroupEntry { name: "g".into(), view: 4, space: Space(6), members, tail: Tags::default() });
+    (directory.next_group, directory.next_space) = (2, Space(7));
     directory
 }
 
@@ -61,8 +62,8 @@ fn numbers_run_on_without_gaps() {
     refused(|p| p.decree = 0);
     refused(|p| p.view += 1);
     refused(|p| p.view = 0);
-    refused(|p| p.next_space = u32::MAX);
-    refused(|p| p.next_space = 6);
+    refused(|p| p.next_space = Space(u32::MAX));
+    refused(|p| p.next_space = Space(6));
     refused(|p| p.next_group = 100);
     refused(|p| p.next_group = 1);
 }
@@ -80,7 +81,7 @@ fn a_group_goes_on_as_itself_in_a_space_of_its_own() {
     refused(|p| p.groups[0].name = "h".into());
     refused(|p| p.groups[0].view = 4);
     refused(|p| p.groups[0].cut = None);
-    refused(|p| p.groups[0].space = 6);
+    refused(|p| p.groups[0].space = Space(6));
     refused(|p| p.groups[0].space = p.next_space);
     refused(|p| p.groups[0].space = p.groups[1].space);
     refused(|p| p.groups[0].joined.push(Incarnation(7)));
@@ -122,10 +123,10 @@ fn a_welcome_tells_of_the_directory_the_decision_left() {
     refused(&|w| w.directory.decree += 1);
     refused(&|w| w.directory.view += 1);
     refused(&|w| drop(w.directory.members.pop()));
-    refused(&|w| w.directory.next_space = 1);
+    refused(&|w| w.directory.next_space = Space(1));
     refused(&|w| w.directory.next_group = 1);
     refused(&|w| drop(w.directory.groups.remove(&GroupId(1))));
-    refused(&|w| entry(w, |e| e.space = 99));
+    refused(&|w| entry(w, |e| e.space = Space(99)));
     refused(&|w| entry(w, |e| e.members.clear()));
     refused(&|w| entry(w, |e| e.members.push(Incarnation(9))));
 }

@@ -8,14 +8,14 @@ use crate::api::{Effects, GroupTerms};
 use crate::id::TrafficClass;
 use crate::member::{Directory, OrphanHolder};
 use crate::process::tests::by_hand::{NOW, Out, in_cell};
-use crate::wire::Tags;
+use crate::wire::{Space, Tags};
 
 /// A group of the cell that waits for these.
 fn wait_for(directory: &mut Directory, who: impl Iterator<Item = u64>) {
     let holder = |who| OrphanHolder { who: Incarnation(who), seat: 0, stayed: false, name: format!("m{who}") };
     let holders: Vec<OrphanHolder> = who.map(holder).collect();
     let members = u32::try_from(holders.len()).expect("small");
-    let entry = GroupEntry { name: "g".into(), view: 1, space: 1, members: Vec::new(), tail: Tags::default() };
+    let entry = GroupEntry { name: "g".into(), view: 1, space: Space(1), members: Vec::new(), tail: Tags::default() };
     directory.groups.insert(GroupId(1), entry.waiting_for(Orphan { members, holders }));
 }
 

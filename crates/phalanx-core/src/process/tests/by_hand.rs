@@ -14,7 +14,7 @@ use crate::process::best_effort::{Target, put_ack};
 use crate::process::groups::REQUESTS_MAX;
 use crate::process::port::Peer;
 use crate::seal::Sealer;
-use crate::wire::put_with_tail;
+use crate::wire::{Space, put_with_tail};
 
 pub(in crate::process) const NOW: Instant = Instant(1_000_000_000);
 const NANO: Duration = Duration::from_nanos(1);
@@ -93,7 +93,7 @@ fn who_asks_for_a_group_that_can_have_no_number_is_refused() {
     process.deliver(NOW, &mut fx);
     assert!(!process.wants_group("one"));
     // Nothing is decided without a number for each view.
-    process.directory.next_space = u32::MAX;
+    process.directory.next_space = Space(u32::MAX);
     let (candidates, requests) = ([2].into(), MembershipRequests::default());
     process.start_ballot(NOW, candidates, requests, &mut fx);
     assert!(process.coordinator.is_none());
@@ -117,7 +117,7 @@ pub(in crate::process) fn decision(decree: u64, groups: Vec<GroupChange>) -> Pro
         left: Vec::new(),
         groups,
         next_group: 2,
-        next_space: next,
+        next_space: Space(next),
         level: LEVEL,
         settings: Tags::default(),
         tail: Tags::default(),
@@ -127,7 +127,7 @@ pub(in crate::process) fn decision(decree: u64, groups: Vec<GroupChange>) -> Pro
 fn with_group(members: u64) -> Proposal {
     let joined = (1..=members).map(Incarnation).collect();
     let (name, left, tail) = ("g".into(), Vec::new(), Tags::default());
-    decision(2, vec![GroupChange { group: GROUP, name, view: 1, space: 1, cut: None, joined, left, tail }])
+    decision(2, vec![GroupChange { group: GROUP, name, view: 1, space: Space(1), cut: None, joined, left, tail }])
 }
 
 fn ballot(round: u32, rank: u16) -> Ballot {
@@ -173,7 +173,7 @@ fn said(process: &mut Process, to: Incarnation) -> Vec<Control> {
     let (mut frames, mut said) = (Vec::new(), Vec::new());
     if peer.control_channel.fill(1 << 16, &mut frames) {
         let mut read = |message: Bytes| said.push(Control::decode(&message).expect("it makes sense"));
-        let arrived = Channel::new(1, 1, NOW).handle_packet(NOW, 1, &frames, Duration::ZERO, &mut read);
+        let arrived = Channel::new(Space(1), 1, NOW).handle_packet(NOW, 1, &frames, Duration::ZERO, &mut read);
         arrived.expect("whole messages");
     }
     said
@@ -198,7 +198,8 @@ fn who_takes_the_state_does_not_count() {
     let change = |view: u32, members: usize, joined: Vec<Incarnation>, left| {
         let cut = Some(GroupCut { prefixes: vec![0; members], holders: vec![Incarnation::NONE; members] });
         let (name, tail, space) = ("g".into(), Tags::default(), view);
-        let change = GroupChange { group: GROUP, name, view: view.into(), space, cut, joined, left, tail };
+        let change =
+            GroupChange { group: GROUP, name, view: view.into(), space: Space(space), cut, joined, left, tail };
         Control::Decide(Arc::new(decision(u64::from(view) + 1, vec![change])))
     };
     process.handle_control(NOW, B, change(2, 1, vec![B], Vec::new()), &mut fx);
@@ -345,7 +346,7 @@ fn who_is_left_out_hears_nothing_of_a_decision_that_waits_for_its_cut() {
     let left = vec![(C, LeaveReason::Unreachable)];
     let (name, joined, tail) = ("g".into(), Vec::new(), Tags::default());
     let change =
-        GroupChange { group: GROUP, name, view: 2, space: 2, cut: Some(cut), joined, left: left.clone(), tail };
+        GroupChange { group: GROUP, name, view: 2, space: Space(2), cut: Some(cut), joined, left: left.clone(), tail };
     let decided = Arc::new(Proposal { view: 2, left, ..decision(3, vec![change]) });
     process.handle_control(NOW, B, Control::Decide(decided.clone()), &mut fx);
     assert!(process.decided.is_some() && process.fetch_at.is_some(), "it lacks a packet of the cut");
@@ -371,7 +372,7 @@ fn a_wedge_of_a_decree_further_on_waits_for_the_one_before() {
 #[test]
 fn a_decision_is_taken_if_it_fits() {
     let (mut process, mut fx) = in_cell(A, 3);
-    let unfit = Proposal { next_space: 1000, ..with_group(3) };
+    let unfit = Proposal { next_space: Space(1000), ..with_group(3) };
     process.handle_control(NOW, B, Control::Decide(Arc::new(unfit)), &mut fx);
     assert_eq!((process.directory.decree, process.decided.is_some()), (1, false));
     process.handle_control(NOW, B, Control::Decide(Arc::new(with_group(3))), &mut fx);
@@ -484,7 +485,7 @@ fn messages_carried_into_the_next_view_are_counted() {
     let cut = GroupCut { prefixes: vec![0; 3], holders: vec![Incarnation::NONE; 3] };
     let left = vec![(C, LeaveReason::Left)];
     let (name, joined, tail) = ("g".into(), Vec::new(), Tags::default());
-    let change = GroupChange { group: GROUP, name, view: 2, space: 2, cut: Some(cut), joined, left, tail };
+    let change = GroupChange { group: GROUP, name, view: 2, space: Space(2), cut: Some(cut), joined, left, tail };
     process.handle_control(NOW, B, Control::Decide(Arc::new(decision(3, vec![change]))), &mut fx);
     assert_eq!((process.counters.carried_over, process.counters.carried_over_long), (2, 1));
 }
@@ -512,7 +513,7 @@ fn streams_that_make_no_sense_are_counted() {
     let (mut process, mut fx) = in_group(A, 2);
     let mut sealer = Sealer::new(&Security::None, "test", B);
     let mut packet = Vec::new();
-    sealer.header(Kind::Multicast, 1, 1).write(&mut packet);
+    sealer.header(Kind::Multicast, Space(1), 1).write(&mut packet);
     packet.extend_from_slice(&[0xff; 3]);
     sealer.seal(Incarnation::NONE, &mut packet);
     let origin = Origin::Network(named(2).data);
@@ -542,7 +543,7 @@ fn a_member_whose_channel_makes_no_sense_is_unheard() {
         let mut sealer = Sealer::new(&Security::None, "test", B);
         let mut say = |process: &mut Process, number: u64, bytes: &[u8]| {
             let mut packet = Vec::new();
-            sealer.header(kind, 77, number).write(&mut packet);
+            sealer.header(kind, Space(77), number).write(&mut packet);
             let len = u8::try_from(bytes.len()).expect("short");
             packet.extend_from_slice(&[3, len, len]);
             packet.extend_from_slice(bytes);

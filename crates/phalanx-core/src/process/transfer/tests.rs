@@ -2,7 +2,7 @@ use super::*;
 use crate::api::GroupTerms;
 use crate::member::GroupEntry;
 use crate::process::tests::by_hand::{NOW, Out, in_cell};
-use crate::wire::Tags;
+use crate::wire::{Space, Tags};
 
 const GROUP: GroupId = GroupId(1);
 const OTHER: GroupId = GroupId(2);
@@ -64,7 +64,7 @@ fn delivery(payload: &[u8]) -> Delivery<'_> {
 }
 
 fn item() -> Item {
-    Item::Delivery(OwnedDelivery::of(&delivery(b"waits"), 1, 0))
+    Item::Delivery(OwnedDelivery::of(&delivery(b"waits"), Space(1), 0))
 }
 
 /// What is recorded for a joiner counts until it is sent, and then as sent: the two together bound a donor's memory and
@@ -120,7 +120,7 @@ fn a_joiner_that_the_group_outran_is_given_up() {
 #[test]
 fn a_state_is_asked_for_again_when_what_came_of_it_is_taken() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
-    let group = |members| GroupEntry { name: "g".into(), view: 3, space: 1, members, tail: Tags::default() };
+    let group = |members| GroupEntry { name: "g".into(), view: 3, space: Space(1), members, tail: Tags::default() };
     process.directory.groups.insert(GROUP, group(vec![Incarnation(2)]));
     let with = |abort: bool| IncomingTransfer { expected: abort.then_some(5), ..taking(GROUP, None) };
     let (donor, transfer) = (with(true).donor, with(true).transfer);
@@ -251,7 +251,7 @@ fn the_pieces_of_a_state_follow_each_other_and_a_complete_one_is_counted() {
 #[test]
 fn who_leaves_only_to_come_again_seeks_the_state() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
-    let group = |members| GroupEntry { name: "g".into(), view: 3, space: 1, members, tail: Tags::default() };
+    let group = |members| GroupEntry { name: "g".into(), view: 3, space: Space(1), members, tail: Tags::default() };
     process.directory.groups.insert(GROUP, group(vec![Incarnation(2)]));
     process.join_group(NOW, "g", true, GroupTerms::default()).expect("a good name");
     assert!(process.seeks_state_of(GROUP));
@@ -270,7 +270,7 @@ fn who_leaves_only_to_come_again_seeks_the_state() {
 fn a_donor_is_given_up_only_for_what_it_owes() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
     let donor = Incarnation(2);
-    let group = GroupEntry { name: "g".into(), view: 3, space: 1, members: vec![donor], tail: Tags::default() };
+    let group = GroupEntry { name: "g".into(), view: 3, space: Space(1), members: vec![donor], tail: Tags::default() };
     process.directory.groups.insert(GROUP, group);
     let patience = process.suspect_after() * SILENT_PATIENCE;
     let begun = || IncomingTransfer { donor, expected: Some(0), heard: NOW, ..taking(GROUP, None) };

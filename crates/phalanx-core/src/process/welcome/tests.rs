@@ -8,7 +8,7 @@ use crate::packet::Packet;
 use crate::process::Security;
 use crate::process::tests::by_hand::{NOW, Out, decision, in_cell, named};
 use crate::rng::Rng;
-use crate::wire::Tags;
+use crate::wire::{Space, Tags};
 
 const A: Incarnation = Incarnation(1);
 const B: Incarnation = Incarnation(2);
@@ -59,11 +59,16 @@ impl World {
             let mut tail = Tags::default();
             tail.put(99, &vec![7; entry_bytes]);
             for id in 1..=groups {
-                let entry =
-                    GroupEntry { name: format!("g{id}"), view: 1, space: id, members: vec![A, B], tail: tail.clone() };
+                let entry = GroupEntry {
+                    name: format!("g{id}"),
+                    view: 1,
+                    space: Space(id),
+                    members: vec![A, B],
+                    tail: tail.clone(),
+                };
                 process.directory.groups.insert(GroupId(id), entry);
             }
-            (process.directory.next_group, process.directory.next_space) = (groups + 1, groups + 1);
+            (process.directory.next_group, process.directory.next_space) = (groups + 1, Space(groups + 1));
             process.set.limits.channel_window_bytes = 4 << 20;
             process
         };
@@ -77,7 +82,7 @@ impl World {
         };
         let mut proposal = decision(2, Vec::new());
         (proposal.view, proposal.joined) = (2, vec![named(JOINER.0)]);
-        (proposal.next_group, proposal.next_space) = (groups + 1, groups + 1);
+        (proposal.next_group, proposal.next_space) = (groups + 1, Space(groups + 1));
         for process in &mut world.processes[..2] {
             let decide = Control::Decide(Arc::new(proposal.clone()));
             process.handle_control(NOW, B, decide, &mut Sent::default());
@@ -193,7 +198,7 @@ fn a_joiner_is_told_on_though_a_later_decree_is_installed() {
     let mut world = World::new(20, 100_000, 0);
     world.run(SUSPECT_AFTER, |world| world.taken_bytes() > 500_000);
     let mut next = decision(3, Vec::new());
-    (next.view, next.next_group, next.next_space) = (2, 21, 21);
+    (next.view, next.next_group, next.next_space) = (2, 21, Space(21));
     for process in &mut world.processes[..2] {
         process.handle_control(world.now, B, Control::Decide(Arc::new(next.clone())), &mut Out::default());
     }

@@ -85,7 +85,7 @@ impl Endpoint {
         if header.cell_tag != self.cell_tag || header.kind != Kind::Session {
             return Ok(None);
         }
-        let Some(Entry { role, .. }) = self.sessions.get_mut(header.space as usize) else { return Ok(None) };
+        let Some(Entry { role, .. }) = self.sessions.get_mut(header.space.0 as usize) else { return Ok(None) };
         let Some(path) = role.path() else { return Ok(None) };
         if path.peer != header.sender {
             return Ok(None);
@@ -143,7 +143,7 @@ impl Endpoint {
         (origin, came): (Origin, Came<'_>),
         fx: &mut impl CallEffects,
     ) -> Result<(), DropReason> {
-        let session_index = header.space;
+        let session_index = header.space.0;
         let entry = self.sessions.get_mut(session_index as usize).ok_or(DropReason::UnknownSpace)?;
         let path = entry.role.path().ok_or(DropReason::UnknownSpace)?;
         if path.peer != header.sender {

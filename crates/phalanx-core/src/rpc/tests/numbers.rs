@@ -15,7 +15,7 @@ impl Nonces {
     fn note<'p>(&mut self, packets: impl IntoIterator<Item = &'p (SocketAddr, Vec<u8>)>) {
         for (_, packet) in packets {
             let header = Header::parse(packet).expect("a header");
-            let before = self.0.insert((header.space, header.number), packet.clone());
+            let before = self.0.insert((header.space.0, header.number), packet.clone());
             assert!(before.is_none_or(|before| before == *packet), "{header:?} names two packets");
         }
     }
