@@ -136,6 +136,8 @@ pub enum SlowMembers {
 
 /// The longest message, in bytes: 64 MiB.
 pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
+/// The most seed addresses that a process keeps: those of its configuration, and those that it learns.
+pub const SEEDS_MAX: usize = 4096;
 
 /// The order a multicast asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -573,8 +575,8 @@ pub enum CommandError {
     /// Longer than [`MESSAGE_BYTES_MAX`].
     #[error("message of {0} bytes is longer than 64 MiB")]
     TooLong(usize),
-    /// A name is empty or longer than 200 bytes.
-    #[error("bad name: it must have 1 to 200 bytes")]
+    /// A name is empty or longer than [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX).
+    #[error("bad name: {}", crate::id::BadName)]
     BadName,
     /// This incarnation is over (excluded or left).
     #[error("this incarnation is over")]

@@ -12,6 +12,28 @@ use crate::wire::Tags;
 /// The level of this build: what it may send and understands (`docs/levels.md`).
 pub const LEVEL: u16 = 5;
 
+/// The longest name of a cell, a process or a group, in bytes.
+pub const NAME_BYTES_MAX: usize = 200;
+
+/// A name is empty, or longer than [`NAME_BYTES_MAX`]. Its text is what every error about a name's length says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a name has 1 to {NAME_BYTES_MAX} bytes")]
+pub struct BadName;
+
+/// Checks the length of a name that a user chose for a cell, a process or a group.
+///
+/// # Errors
+/// [`BadName`] if it is empty or longer than [`NAME_BYTES_MAX`].
+pub const fn check_name(name: &str) -> Result<(), BadName> {
+    if name.is_empty() || !fits_name(name) { Err(BadName) } else { Ok(()) }
+}
+
+/// Whether a name that came in a message is no longer than one may be. It may be empty: where that matters the reader
+/// of the message checks it.
+pub(crate) const fn fits_name(name: &str) -> bool {
+    name.len() <= NAME_BYTES_MAX
+}
+
 /// Which life of a process: random 64 bits, new at every start, never zero. Identifies a process in a cell.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Incarnation(pub u64);

@@ -26,7 +26,9 @@ mod golden;
 
 pub use api::*;
 pub use frames::Frames;
-pub use id::{GroupId, Incarnation, LEVEL, MemberInfo, Origin, Rank, TrafficClass};
+pub use id::{
+    BadName, GroupId, Incarnation, LEVEL, MemberInfo, NAME_BYTES_MAX, Origin, Rank, TrafficClass, check_name,
+};
 pub use packet::{Arriving, Packet, PartialPacket, RemainingPayload};
 pub use process::{Activity, Process, StreamStatus};
 pub use seal::Security;

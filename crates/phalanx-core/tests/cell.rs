@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use net::{Line, Net};
-use phalanx_core::{Founding, GroupTerms, Order, Process};
+use phalanx_core::{Founding, GroupTerms, Order, Process, SEEDS_MAX};
 
 #[test]
 fn five_processes_form_one_cell_and_one_group() {
@@ -229,7 +229,6 @@ fn named_founders_form_view_1_together() {
 
 #[test]
 fn a_process_keeps_as_many_seeds_as_it_may_and_asks_them_all() {
-    const KEPT: usize = 4096;
     let mut net = Net::new(12, 0);
     net.add(Founding::Join);
     let (process, seen, _) = &mut net.nodes[0];
@@ -243,7 +242,7 @@ fn a_process_keeps_as_many_seeds_as_it_may_and_asks_them_all() {
         now = process.deadline().expect("it looks for its cell").max(now);
     }
     // Its own address is among the first, and nobody asks there.
-    assert_eq!(asked.len(), KEPT - 1);
+    assert_eq!(asked.len(), SEEDS_MAX - 1);
     let kept_of_many = many.iter().filter(|seed| asked.contains(*seed)).count();
     assert!(many[..kept_of_many].iter().all(|seed| asked.contains(seed)), "those that came first");
 }

@@ -10,8 +10,8 @@ use std::net::SocketAddr;
 
 use phalanx_core::process::Kept;
 use phalanx_core::{
-    CommandError, Event, Founding, GroupId, GroupTerms, Incarnation, Instant, Membership, Order, Process, Security,
-    Settings, Stability,
+    CommandError, Event, Founding, GroupId, GroupTerms, Incarnation, Instant, Membership, Order, Process, SEEDS_MAX,
+    Security, Settings, Stability,
 };
 use phalanx_driver::fork::{Forked, Home};
 use phalanx_driver::{Driver, Transmit};
@@ -518,6 +518,3 @@ const BATCH: usize = 64;
 
 /// Most receives before timers are checked.
 const BATCHES_PER_TURN: usize = 8;
-
-/// Most seed addresses that a node remembers.
-const SEEDS_MAX: usize = 1024;

@@ -7,7 +7,7 @@ mod identity;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use phalanx_core::{Founding, Incarnation, MemberInfo, Security, Settings};
+use phalanx_core::{BadName, Founding, Incarnation, MemberInfo, Security, Settings, check_name};
 use phalanx_driver::{Driver, Faults, Shm, ShmOptions, Udp, UdpOptions};
 
 use crate::belief::Believer;
@@ -149,10 +149,7 @@ fn memory(config: &Config) -> ShmOptions {
 }
 
 fn check_cell(cell: &str) -> Result<(), StartError> {
-    if cell.is_empty() || cell.len() > NAME_BYTES_MAX {
-        return Err(StartError::BadName { what: "cell", name: cell.to_owned() });
-    }
-    Ok(())
+    check_name(cell).map_err(|BadName| StartError::BadName { what: "cell", name: cell.to_owned() })
 }
 
 /// Opens the cell's directories on this host.
@@ -169,9 +166,6 @@ pub(crate) fn security(config: &Config, local: &LocalCell) -> Result<Security, S
         (SecurityMode::Sealed, None) => Err(StartError::NoKey { bind: config.bind, local: local.key_path() }),
     }
 }
-
-/// Longest name of a cell or process, in bytes.
-pub(crate) const NAME_BYTES_MAX: usize = 200;
 
 /// How long a thread polls before it sleeps where processors are not scarce: about the time that a wake-up takes.
 const SPIN: Duration = Duration::from_micros(20);

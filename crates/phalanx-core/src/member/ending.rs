@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Directory, FounderRecord, Proposal, generation};
 use crate::api::LeaveReason;
-use crate::id::{Incarnation, MemberInfo};
+use crate::id::{Incarnation, MemberInfo, fits_name};
 
 /// In a proposal that changes the view, and in the directory after it: former members that may live in the instance.
 const LOST: u64 = 3;
@@ -92,7 +92,7 @@ impl Ended {
 
 /// Whether a list of former members is within its bounds.
 fn are_sound(lost: &[Lost]) -> bool {
-    lost.len() <= LOST_MAX && lost.iter().all(|lost| lost.name.len() <= 200)
+    lost.len() <= LOST_MAX && lost.iter().all(|lost| fits_name(&lost.name))
 }
 
 /// What a view's coordinator wrote.

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 
 use super::{Agreed, Directory, End, Ended, Ends, LOST_MAX, is_quorum};
-use crate::id::{Incarnation, MemberInfo};
+use crate::id::{Incarnation, MemberInfo, fits_name};
 use crate::wire::{Malformed, Tags, put_with_tail, read_with_tail};
 
 /// The most founders that a configuration names.
@@ -225,7 +225,7 @@ impl FoundingMessage {
     /// Whether it is within its bounds.
     #[must_use]
     pub fn is_sound(&self) -> bool {
-        let named = |names: &[String]| names.len() <= FOUNDERS_MAX && names.iter().all(|name| name.len() <= 200);
+        let named = |names: &[String]| names.len() <= FOUNDERS_MAX && names.iter().all(|name| fits_name(name));
         let listed = |first: &FirstView| first.members.len() <= FOUNDERS_MAX && first.directory().is_sound();
         match self {
             Self::Ask { names, asked, .. } => {
@@ -241,7 +241,7 @@ impl FoundingMessage {
             Self::Propose { first, .. } | Self::Confirmed(first) => listed(first),
             Self::Dead { last, but_for, .. } => {
                 let but_for = but_for.as_deref().unwrap_or_default();
-                last.len() <= FOUNDERS_MAX && but_for.len() <= LOST_MAX && but_for.iter().all(|name| name.len() <= 200)
+                last.len() <= FOUNDERS_MAX && but_for.len() <= LOST_MAX && but_for.iter().all(|name| fits_name(name))
             }
             Self::Refuse { .. } | Self::Accept { .. } | Self::Decide { .. } | Self::Marked { .. } => true,
         }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::messages::Proposal;
 use super::{Directory, MembershipRequests};
 use crate::api::LeaveReason;
-use crate::id::Incarnation;
+use crate::id::{Incarnation, fits_name};
 use crate::time::Instant;
 use crate::wire::Tags;
 
@@ -212,7 +212,7 @@ impl Directory {
 
 fn read(tail: &Tags) -> Vec<Removal> {
     let mut told: Vec<Removal> = tail.value(REMOVALS).ok().flatten().unwrap_or_default();
-    told.retain(|removal| removal.name.len() <= 200 && removal.suspecters.len() <= SUSPECTERS_MAX);
+    told.retain(|removal| fits_name(&removal.name) && removal.suspecters.len() <= SUSPECTERS_MAX);
     told.truncate(REMOVALS_MAX);
     told
 }

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::groups::{REQUESTS_MAX, is_group_name};
+use super::groups::REQUESTS_MAX;
 use super::path_probes::SILENCE_LEVEL;
 use super::unreadable::{NONSENSE_VERDICT_LEVEL, unread_of};
 use super::{Process, Stage};
 use crate::api::{Effects, LeaveReason};
-use crate::id::{GroupId, Incarnation};
+use crate::id::{GroupId, Incarnation, check_name};
 use crate::member::{
     Ballot, Control, Coordinator, GroupEntry, MembershipRequests, Phase, Promise, Proposal, Report, Returns,
     Unreadable, Wedge,
@@ -59,7 +59,7 @@ impl Process {
                 let is_late = requests.decree < self.directory.decree;
                 self.counters.requests_late += u64::from(is_late);
                 let stands = !is_late && self.directory.rank(from).is_some();
-                let named = requests.groups.iter().all(|wish| is_group_name(&wish.name));
+                let named = requests.groups.iter().all(|wish| check_name(&wish.name).is_ok());
                 let lens =
                     [requests.groups.len(), requests.returns.len(), requests.given_up.len(), requests.dead.len()];
                 if stands && named && lens.iter().all(|len| *len <= REQUESTS_MAX) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::port::GroupStreams;
 use super::{Process, Stage};
 use crate::api::{CommandError, Effects, Event, GroupTerms};
-use crate::id::{GroupId, Incarnation};
+use crate::id::{GroupId, Incarnation, check_name};
 use crate::member::{Control, GroupRequest, RequestList};
 use crate::order::ViewStreams;
 use crate::time::Instant;
@@ -49,14 +49,6 @@ pub(super) const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 /// Requests of one member about groups that a coordinator knows of at a time.
 pub const REQUESTS_MAX: usize = 1024;
 
-/// The longest name of a group, in bytes.
-const NAME_BYTES_MAX: usize = 200;
-
-/// Whether a group may be called so.
-pub(super) fn is_group_name(name: &str) -> bool {
-    (1..=NAME_BYTES_MAX).contains(&name.len())
-}
-
 impl Process {
     /// Asks to become a member of the named group, which is made if it is not there. The first
     /// [`Event::GroupView`] with its name tells the [`GroupId`]. `with_state`: a member's state is taken first,
@@ -75,7 +67,7 @@ impl Process {
         if matches!(self.stage, Stage::Over) {
             return Err(CommandError::Over);
         }
-        if !is_group_name(name) {
+        if check_name(name).is_err() {
             return Err(CommandError::BadName);
         }
         if self.wants.contains_key(name) {

@@ -16,7 +16,7 @@ use super::path_probes::SILENCE_LEVEL;
 use super::port::Peer;
 use super::{Process, Stage};
 use crate::api::{Effects, Event, Founding, GroupTerms};
-use crate::id::{Incarnation, MemberInfo, TrafficClass};
+use crate::id::{Incarnation, MemberInfo, TrafficClass, fits_name};
 use crate::member::{Directory, Mismatch, SUSPECTERS_MAX, mismatch, read_requested_terms, requested_terms};
 use crate::rng::Rng;
 use crate::time::Instant;
@@ -347,7 +347,7 @@ impl Process {
         };
         match handshake {
             JoinHandshake::Probe { info, nonce, member_of, padding } => {
-                if info.incarnation != sender || padding.len() < PROBE_PADDING || info.name.len() > 200 {
+                if info.incarnation != sender || padding.len() < PROBE_PADDING || !fits_name(&info.name) {
                     return self.counters.drop(DropReason::Malformed);
                 }
                 self.hear_end(&tail, fx);
@@ -374,7 +374,7 @@ impl Process {
                 self.answer_challenge(from, nonce, stamp, cookie, view, coordinator, (is_coordinator, is_held), fx);
             }
             JoinHandshake::Join { info, nonce, stamp, cookie, groups } => {
-                if info.incarnation != sender || groups.len() > GROUPS_MAX || info.name.len() > 200 {
+                if info.incarnation != sender || groups.len() > GROUPS_MAX || !fits_name(&info.name) {
                     return self.counters.drop(DropReason::Malformed);
                 }
                 let mut terms = vec![None; groups.len()];
@@ -401,7 +401,7 @@ impl Process {
             }
             (JoinRefusal::Full, _) => "the cell has as many members as its limit allows".to_owned(),
             (JoinRefusal::HeldBack { wait_ms, away }, stage) => {
-                if away.len() > SUSPECTERS_MAX || away.iter().any(|(name, _)| name.len() > 200) {
+                if away.len() > SUSPECTERS_MAX || !away.iter().all(|(name, _)| fits_name(name)) {
                     return self.counters.drop(DropReason::Malformed);
                 }
                 let why = held_back(wait_ms, &away);

@@ -39,7 +39,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::api::{CellView, CommandError, Effects, Event, Founding, Membership, Order, Settings, Stability};
+use crate::api::{CellView, CommandError, Effects, Event, Founding, Membership, Order, SEEDS_MAX, Settings, Stability};
 use crate::frames::Frames;
 use crate::id::{AWAY, GroupId, Incarnation};
 use crate::member::{
@@ -197,8 +197,6 @@ struct Early {
 /// Bounds on packets kept for views to come: they bridge the moment between two members' installs.
 const EARLY_PACKETS: usize = 512;
 const EARLY_BYTES: usize = 4 << 20;
-/// Addresses to look for the cell at.
-const SEEDS_MAX: usize = 4096;
 /// Incarnations remembered to be told of their exclusion.
 const EXCLUDED_MAX: usize = 256;
 /// How often others are told of packets that the system dropped here.

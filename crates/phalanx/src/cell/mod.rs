@@ -21,12 +21,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
-use phalanx_core::{CellView, CommandError, GroupTerms, Incarnation, MemberInfo};
+use phalanx_core::{BadName, CellView, CommandError, GroupTerms, Incarnation, MemberInfo, check_name};
 use phalanx_driver::fork::{Forked, Home};
 
 use crate::belief::Belief;
 use crate::fork;
-use crate::start::{NAME_BYTES_MAX, Options, StartError};
+use crate::start::{Options, StartError};
 use crate::state::State;
 use commands::{Command, Commands};
 pub use group::Group;
@@ -157,9 +157,7 @@ impl Cell {
     /// [`CallError`].
     pub fn join_group(&self, name: &str, options: JoinOptions) -> Result<Group, CallError> {
         self.shared.check()?;
-        if name.is_empty() || name.len() > NAME_BYTES_MAX {
-            return Err(CallError::Refused(CommandError::BadName));
-        }
+        check_name(name).map_err(|BadName| CallError::Refused(CommandError::BadName))?;
         let slot = Arc::new(Slot::new(name));
         {
             let mut groups = self.shared.slots();

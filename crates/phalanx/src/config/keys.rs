@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use phalanx_core::SlowMembers;
+use phalanx_core::{SlowMembers, check_name};
 
 use super::units::{parse_duration, parse_size, show_duration, show_size};
 use super::{Config, DriverMode, SecurityMode};
@@ -258,9 +258,7 @@ fn not_address(written: &Written) -> String {
 
 fn name(written: &Written) -> Result<String, String> {
     let name = text(written, "a name in quotes")?;
-    if name.is_empty() || name.len() > NAME_BYTES_MAX {
-        return Err(format!("a name has 1 to {NAME_BYTES_MAX} bytes, this one has {}", name.len()));
-    }
+    check_name(name).map_err(|bad| format!("{bad}, this one has {}", name.len()))?;
     if name.chars().any(|c| c.is_control() || c == '/') {
         return Err("a name holds no control characters and no '/'".to_owned());
     }
@@ -360,9 +358,6 @@ fn quoted_list(items: &[String]) -> String {
     let items: Vec<String> = items.iter().map(|item| quoted(item)).collect();
     format!("[{}]", items.join(", "))
 }
-
-/// Longest name, in bytes; the core's own bound.
-const NAME_BYTES_MAX: usize = 200;
 
 /// Longer periods are certainly a mistake in the unit.
 const DURATION_MAX: Duration = Duration::from_secs(3600);

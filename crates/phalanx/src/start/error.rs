@@ -19,7 +19,7 @@ pub enum StartError {
     #[error(transparent)]
     Local(#[from] LocalError),
     /// A name is empty or too long.
-    #[error("bad {what} name {name:?}: it must have 1 to 200 bytes")]
+    #[error("bad {what} name {name:?}: {}", phalanx_core::BadName)]
     BadName {
         /// The kind of name.
         what: &'static str,

@@ -4,11 +4,10 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use phalanx_core::TrafficClass;
 use phalanx_core::rng::Rng;
+use phalanx_core::{BadName, TrafficClass, check_name};
 use phalanx_driver::Driver;
 
-use super::NAME_BYTES_MAX;
 use super::error::StartError;
 use crate::config::Config;
 use crate::node::Entropy;
@@ -40,10 +39,10 @@ pub(crate) fn name(config: &Config) -> Result<String, StartError> {
             more => format!("{host}-{pid}-{}", more + 1),
         }
     });
-    if name.is_empty() || name.len() > NAME_BYTES_MAX {
-        return Err(StartError::BadName { what: "process", name });
+    match check_name(&name) {
+        Ok(()) => Ok(name),
+        Err(BadName) => Err(StartError::BadName { what: "process", name }),
     }
-    Ok(name)
 }
 
 /// Resolves seeds to addresses; a host with several addresses gives all of them.
