@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::wire::Refusal;
 use crate::api::MESSAGE_BYTES_MAX;
 use crate::id::{Incarnation, TrafficClass};
+use crate::wire::{SessionIndex, SessionSecret};
 
 /// What an endpoint must know before it begins.
 #[derive(Clone, Debug)]
@@ -90,13 +91,13 @@ pub const OFFER_BYTES_MAX: usize = 24;
 /// A session of this endpoint as client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId {
-    pub(super) session_index: u32,
+    pub(super) session_index: SessionIndex,
     pub(super) stamp: u32,
 }
 
 impl SessionId {
     /// No session: every call in it is refused.
-    pub const NONE: Self = Self { session_index: u32::MAX, stamp: u32::MAX };
+    pub const NONE: Self = Self { session_index: SessionIndex::NONE, stamp: u32::MAX };
 }
 
 /// Names a call to its caller. No two calls of an endpoint have the same.
@@ -106,8 +107,8 @@ pub struct ClientCallId(pub u64);
 /// Names a call to its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId {
-    pub(super) session: u32,
-    pub(super) session_secret: u64,
+    pub(super) session: SessionIndex,
+    pub(super) session_secret: SessionSecret,
     pub(super) slot: u8,
     pub(super) call: u64,
 }

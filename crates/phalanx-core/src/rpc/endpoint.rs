@@ -20,7 +20,7 @@ use crate::rng::Rng;
 use crate::seal::{Opener, Security, cell_tag};
 use crate::time::Instant;
 use crate::truesize::truesize;
-use crate::wire::DropReason;
+use crate::wire::{DropReason, SessionIndex, SessionSecret};
 
 /// Makes calls, and answers them.
 pub struct Endpoint {
@@ -32,13 +32,13 @@ pub struct Endpoint {
     net: SessionPackets,
     rng: Rng,
     sessions: Vec<Entry>,
-    free: Vec<u32>,
+    free: Vec<SessionIndex>,
     /// Sessions as server, by who asked for them.
-    asked: BTreeMap<(Incarnation, u64), u32>,
+    asked: BTreeMap<(Incarnation, u64), SessionIndex>,
     /// Sessions as client.
     clients: usize,
     /// To be looked at in this turn.
-    touched: Vec<u32>,
+    touched: Vec<SessionIndex>,
     budget: Budget,
     intake: Intake,
     held: MessageBytes,
@@ -127,9 +127,9 @@ impl Endpoint {
         let session_index = self.place();
         let mut session = Box::new(ClientSession::new(server, session_index, nonce, now));
         session.ask(&mut context!(self, now, fx));
-        self.sessions[session_index as usize].role = Role::Client(session);
+        self.sessions[session_index.index()].role = Role::Client(session);
         self.clients += 1;
-        SessionId { session_index, stamp: self.sessions[session_index as usize].stamp }
+        SessionId { session_index, stamp: self.sessions[session_index.index()].stamp }
     }
 
     /// Ends a session. Calls that are not over fail, and the server is told.
@@ -137,7 +137,7 @@ impl Endpoint {
         if self.client(session).is_none() {
             return;
         }
-        let entry = &mut self.sessions[session.session_index as usize];
+        let entry = &mut self.sessions[session.session_index.index()];
         if let Role::Client(mut client) = std::mem::replace(&mut entry.role, Role::Free) {
             client.close(&mut context!(self, now, fx));
             self.vacate(session.session_index);
@@ -164,7 +164,7 @@ impl Endpoint {
         }
         let call_id = ClientCallId(self.next_call_id);
         let Some(Entry { role: Role::Client(client), stamp, .. }) =
-            self.sessions.get_mut(session.session_index as usize)
+            self.sessions.get_mut(session.session_index.index())
         else {
             return Err(CallError::NoSession);
         };
@@ -190,7 +190,7 @@ impl Endpoint {
         if self.client(session).is_none() {
             return false;
         }
-        let entry = &mut self.sessions[session.session_index as usize];
+        let entry = &mut self.sessions[session.session_index.index()];
         let Role::Client(client) = &mut entry.role else { return false };
         let found = client.cancel(call_id, &mut context!(self, now, fx));
         self.due = self.due.min(now + self.waits.timer_min);
@@ -221,7 +221,7 @@ impl Endpoint {
         {
             return Err(AnswerError::TooLong(answer.len()));
         }
-        let wanted = match self.sessions.get_mut(call.session as usize) {
+        let wanted = match self.sessions.get_mut(call.session.index()) {
             Some(Entry { role: Role::Server(server), .. }) if server.path.session_secret == call.session_secret => {
                 server.answer(call.slot, call.call, answer, &mut context!(self, now, fx))
             }
@@ -249,10 +249,10 @@ impl Endpoint {
                 Ok(())
             }
             SessionHandshake::Opened { session_index, nonce, opened, offer } => {
-                if opened.session_secret == 0 {
+                if opened.session_secret.0 == 0 {
                     return Err(DropReason::Malformed);
                 }
-                let entry = self.sessions.get_mut(session_index as usize).ok_or(DropReason::UnknownSpace)?;
+                let entry = self.sessions.get_mut(session_index.index()).ok_or(DropReason::UnknownSpace)?;
                 let Role::Client(client) = &mut entry.role else { return Err(DropReason::UnknownSpace) };
                 // Seal and nonce say that this answers the ask, wherever it comes from: a server on all addresses of its host
                 // answers from the one that its system chooses. What follows goes where the ask went.
@@ -265,7 +265,7 @@ impl Endpoint {
                 Ok(())
             }
             SessionHandshake::Refused { session_index, nonce, reason } => {
-                let entry = self.sessions.get_mut(session_index as usize).ok_or(DropReason::UnknownSpace)?;
+                let entry = self.sessions.get_mut(session_index.index()).ok_or(DropReason::UnknownSpace)?;
                 let Role::Client(client) = &mut entry.role else { return Err(DropReason::UnknownSpace) };
                 client.handle_refused(nonce, reason, &mut context!(self, now, fx));
                 Ok(())
@@ -275,8 +275,8 @@ impl Endpoint {
 
     /// A client asks for a session that it has: where it writes through memory, nothing else tells where it is. Elsewhere an old ask
     /// that comes again would. Before it has spoken in the session, it may be at either place, if it asked at several.
-    fn ask_again(&mut self, session_index: u32, from: SocketAddr) {
-        if let Some(Entry { role: Role::Server(server), .. }) = self.sessions.get_mut(session_index as usize) {
+    fn ask_again(&mut self, session_index: SessionIndex, from: SocketAddr) {
+        if let Some(Entry { role: Role::Server(server), .. }) = self.sessions.get_mut(session_index.index()) {
             if server.path.heard_in_memory {
                 server.path.answer_at(from, &mut self.rng);
             } else if !server.is_used && server.path.to != from {
@@ -291,7 +291,7 @@ impl Endpoint {
         now: Instant,
         from: SocketAddr,
         client: Incarnation,
-        (peer_session_index, nonce, packet_bytes): (u32, u64, u32),
+        (peer_session_index, nonce, packet_bytes): (SessionIndex, u64, u32),
         offer: &[u8],
         fx: &mut impl CallEffects,
     ) {
@@ -323,7 +323,7 @@ impl Endpoint {
                 }
                 self.intake.begin();
                 let told = self.intake.share(Reach::of(from));
-                let session_secret = self.rng.next_u64().max(1);
+                let session_secret = SessionSecret(self.rng.next_u64().max(1));
                 // What the client is told, as it is seen from here.
                 let slots = self.limits.slots;
                 let theirs =
@@ -334,14 +334,14 @@ impl Endpoint {
                 let session_index = self.place();
                 self.asked.insert((client, nonce), session_index);
                 let session = ServerSession::new(path, session_index, nonce, told);
-                self.sessions[session_index as usize].role = Role::Server(Box::new(session));
+                self.sessions[session_index.index()].role = Role::Server(Box::new(session));
                 self.net.counters.sessions_taken += 1;
                 fx.session_opened(client, from, offer);
                 self.due = self.due.min(self.sweep_at);
                 session_index
             }
         };
-        let Some(Entry { role: Role::Server(session), .. }) = self.sessions.get(session_index as usize) else { return };
+        let Some(Entry { role: Role::Server(session), .. }) = self.sessions.get(session_index.index()) else { return };
         let opened = Opened {
             session_index,
             session_secret: session.path.session_secret,
@@ -367,11 +367,11 @@ impl Endpoint {
         let loss = std::mem::take(&mut self.loss);
         if loss {
             for session_index in 0..self.sessions.len() {
-                self.touch(u32::try_from(session_index).unwrap_or(u32::MAX));
+                self.touch(SessionIndex(u32::try_from(session_index).unwrap_or(u32::MAX)));
             }
         }
         while let Some(session_index) = self.touched.pop() {
-            let Some(entry) = self.sessions.get_mut(session_index as usize) else { continue };
+            let Some(entry) = self.sessions.get_mut(session_index.index()) else { continue };
             entry.touched = false;
             match &mut entry.role {
                 Role::Client(client) => {
@@ -425,7 +425,7 @@ impl Endpoint {
                 if client.due <= now {
                     client.judge(&mut context!(self, now, fx));
                     if client.is_open() && client.outstanding() > 0 {
-                        self.touch(u32::try_from(session_index).unwrap_or(u32::MAX));
+                        self.touch(SessionIndex(u32::try_from(session_index).unwrap_or(u32::MAX)));
                     }
                 }
                 if let Role::Client(client) = &self.sessions[session_index].role {
@@ -452,7 +452,8 @@ impl Endpoint {
             }
             Role::Client(_) | Role::Free => false,
         };
-        let over: Vec<u32> = (0..).zip(&self.sessions).filter(|(_, entry)| is_over(entry)).map(|(at, _)| at).collect();
+        let over: Vec<SessionIndex> =
+            (0..).map(SessionIndex).zip(&self.sessions).filter(|(_, entry)| is_over(entry)).map(|(at, _)| at).collect();
         for session_index in over {
             self.end_server(now, session_index, fx);
             self.net.counters.sessions_idle += 1;
@@ -467,8 +468,8 @@ impl Endpoint {
         self.intake.divide(active);
     }
 
-    fn end_server(&mut self, now: Instant, session_index: u32, fx: &mut impl CallEffects) {
-        let Some(entry) = self.sessions.get_mut(session_index as usize) else { return };
+    fn end_server(&mut self, now: Instant, session_index: SessionIndex, fx: &mut impl CallEffects) {
+        let Some(entry) = self.sessions.get_mut(session_index.index()) else { return };
         if let Role::Server(mut server) = std::mem::replace(&mut entry.role, Role::Free) {
             server.end(&mut context!(self, now, fx));
             self.asked.remove(&(server.path.peer, server.nonce));
@@ -531,27 +532,29 @@ impl Endpoint {
     }
 
     fn client(&self, session: SessionId) -> Option<&ClientSession> {
-        match self.sessions.get(session.session_index as usize) {
+        match self.sessions.get(session.session_index.index()) {
             Some(Entry { role: Role::Client(client), stamp, .. }) if *stamp == session.stamp => Some(client),
             _ => None,
         }
     }
 
-    fn place(&mut self) -> u32 {
+    fn place(&mut self) -> SessionIndex {
         self.free.pop().unwrap_or_else(|| {
             self.sessions.push(Entry { role: Role::Free, stamp: 0, touched: false });
-            u32::try_from(self.sessions.len() - 1).expect("sessions are bounded, and clients' calls by memory")
+            SessionIndex(
+                u32::try_from(self.sessions.len() - 1).expect("sessions are bounded, and clients' calls by memory"),
+            )
         })
     }
 
-    fn vacate(&mut self, session_index: u32) {
-        let entry = &mut self.sessions[session_index as usize];
+    fn vacate(&mut self, session_index: SessionIndex) {
+        let entry = &mut self.sessions[session_index.index()];
         entry.stamp = entry.stamp.wrapping_add(1);
         self.free.push(session_index);
     }
 
-    fn touch(&mut self, session_index: u32) {
-        if let Some(entry) = self.sessions.get_mut(session_index as usize)
+    fn touch(&mut self, session_index: SessionIndex) {
+        if let Some(entry) = self.sessions.get_mut(session_index.index())
             && !entry.touched
             && !matches!(entry.role, Role::Free)
         {

@@ -19,7 +19,7 @@ use crate::rng::Rng;
 use crate::seal::{Sealer, Security, SessionKey};
 use crate::time::Instant;
 use crate::truesize::truesize;
-use crate::wire::{Header, Kind, Space};
+use crate::wire::{Header, Kind, SessionIndex, SessionSecret};
 
 /// Builds packets and hands them out.
 pub(super) struct SessionPackets {
@@ -142,8 +142,8 @@ pub(super) struct SessionPath {
     shares: bool,
     pub(super) peer: Incarnation,
     pub(super) key: SessionKey,
-    pub(super) session_secret: u64,
-    peer_session_index: u32,
+    pub(super) session_secret: SessionSecret,
+    peer_session_index: SessionIndex,
     /// Upper and lower half of the next packet's number.
     serial: u32,
     count: u32,
@@ -340,7 +340,7 @@ impl SessionPath {
         let number = self.newest();
         let packet = &mut net.packet;
         packet.clear();
-        net.sealer.header(Kind::Session, Space(self.peer_session_index), number).write(packet);
+        net.sealer.header(Kind::Session, self.peer_session_index.space(), number).write(packet);
         if !self.pending.is_empty() {
             packet.extend_from_slice(&self.pending);
             self.pending.clear();
@@ -363,7 +363,7 @@ impl SessionPath {
             unproved.room = room;
         }
         net.counters.packets_sent += 1;
-        let way = transmit_message(&mut net.sealer, Incarnation(self.session_secret), self.to, packet, bytes, fx);
+        let way = transmit_message(&mut net.sealer, self.session_secret.destination(), self.to, packet, bytes, fx);
         self.shares = way == TransmitPath::Memory;
         net.counters.packets_shared += u64::from(self.shares);
         number
@@ -668,7 +668,13 @@ mod tests {
         };
         let mut net = SessionPackets::new(&Security::None, &options, Pace::new(&options.limits));
         let key = crate::seal::Opener::new(&Security::None, "test", Incarnation(1)).session_key(Incarnation(2));
-        let opened = Opened { session_index: 0, session_secret: 5, slots: 8, packet_bytes: 1472, credit: 0 };
+        let opened = Opened {
+            session_index: SessionIndex(0),
+            session_secret: SessionSecret(5),
+            slots: 8,
+            packet_bytes: 1472,
+            credit: 0,
+        };
         SessionPath::new(&mut net, Instant(1), SocketAddr::from((ip, 1)), Incarnation(2), key, &opened)
             .expect("the first")
     }

@@ -11,11 +11,13 @@ use super::wire::{
     ALL, CallName, Data, FragmentAck, FragmentPosition, Refusal, Side, put_ack, put_cancelled, put_pong, put_ready,
 };
 
+use crate::wire::SessionIndex;
+
 /// A session as its server keeps it.
 pub(super) struct ServerSession {
     pub(super) path: SessionPath,
     pub(super) nonce: u64,
-    session_index: u32,
+    session_index: SessionIndex,
     slots: Vec<ServerSlot>,
     /// Handlers that have not answered, those of calls given up since included.
     running: u32,
@@ -66,7 +68,7 @@ enum ServerSlotState {
 }
 
 impl ServerSession {
-    pub(super) fn new(path: SessionPath, session_index: u32, nonce: u64, told: u64) -> Self {
+    pub(super) fn new(path: SessionPath, session_index: SessionIndex, nonce: u64, told: u64) -> Self {
         Self {
             path,
             nonce,

@@ -16,7 +16,7 @@ use crate::id::{Incarnation, Origin};
 use crate::packet::{Arriving, Packet, PartialPacket};
 use crate::seal::{Opener, Sealer, Security};
 use crate::wire::codec::{Malformed, Reader, put_u8, put_varint};
-use crate::wire::{DropReason, Header, Kind, Space};
+use crate::wire::{DropReason, Header, Kind, SessionIndex, SessionSecret, Space};
 
 /// What a plain endpoint must know.
 #[derive(Clone, Debug)]
@@ -250,7 +250,7 @@ impl UnreliableEndpoint {
         fx: &mut impl CallEffects,
     ) -> Result<(), DropReason> {
         let to = *self.places.get(&client).ok_or(DropReason::UnknownPeer)?;
-        let id = CallId { session: 0, session_secret: client.0, slot: 0, call };
+        let id = CallId { session: SessionIndex(0), session_secret: SessionSecret(client.0), slot: 0, call };
         let mut answer = std::mem::take(&mut self.answer);
         answer.clear();
         let served = if let Some(part) = part {

@@ -1,25 +1,25 @@
 //! The frames of call packets (`docs/rpc.md`). Parsing is total: invalid bytes give [`Malformed`].
 
 use super::api::OFFER_BYTES_MAX;
-use crate::wire::Space;
 use crate::wire::codec::{Malformed, Reader, put_prefixed, put_u8, put_u64, put_varint};
+use crate::wire::{SessionIndex, SessionSecret, Space};
 
 /// What an open packet holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SessionHandshake<'a> {
     /// A client wants a session.
-    Ask { session_index: u32, nonce: u64, packet_bytes: u32, offer: &'a [u8] },
+    Ask { session_index: SessionIndex, nonce: u64, packet_bytes: u32, offer: &'a [u8] },
     /// It has one.
-    Opened { session_index: u32, nonce: u64, opened: Opened, offer: &'a [u8] },
+    Opened { session_index: SessionIndex, nonce: u64, opened: Opened, offer: &'a [u8] },
     /// It gets none.
-    Refused { session_index: u32, nonce: u64, reason: Refusal },
+    Refused { session_index: SessionIndex, nonce: u64, reason: Refusal },
 }
 
 /// What a server says of a session it opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Opened {
-    pub(super) session_index: u32,
-    pub(super) session_secret: u64,
+    pub(super) session_index: SessionIndex,
+    pub(super) session_secret: SessionSecret,
     pub(super) slots: u8,
     pub(super) packet_bytes: u32,
     pub(super) credit: u64,
@@ -79,7 +79,7 @@ impl<'a> SessionHandshake<'a> {
             Self::Ask { session_index, nonce, packet_bytes, offer } => {
                 let begin = out.len();
                 put_u8(out, ASK);
-                put_varint(out, u64::from(session_index));
+                put_varint(out, u64::from(session_index.0));
                 put_u64(out, nonce);
                 put_varint(out, u64::from(packet_bytes));
                 put_prefixed(out, offer);
@@ -87,10 +87,10 @@ impl<'a> SessionHandshake<'a> {
             }
             Self::Opened { session_index, nonce, opened, offer } => {
                 put_u8(out, OPENED);
-                put_varint(out, u64::from(session_index));
+                put_varint(out, u64::from(session_index.0));
                 put_u64(out, nonce);
-                put_varint(out, u64::from(opened.session_index));
-                put_u64(out, opened.session_secret);
+                put_varint(out, u64::from(opened.session_index.0));
+                put_u64(out, opened.session_secret.0);
                 put_u8(out, opened.slots);
                 put_varint(out, u64::from(opened.packet_bytes));
                 put_varint(out, opened.credit);
@@ -98,7 +98,7 @@ impl<'a> SessionHandshake<'a> {
             }
             Self::Refused { session_index, nonce, reason } => {
                 put_u8(out, REFUSED);
-                put_varint(out, u64::from(session_index));
+                put_varint(out, u64::from(session_index.0));
                 put_u64(out, nonce);
                 put_u8(out, reason.code());
             }
@@ -108,9 +108,9 @@ impl<'a> SessionHandshake<'a> {
     pub(super) fn read(frames: &'a [u8]) -> Result<Self, Malformed> {
         let mut from = Reader::new(frames);
         let first = from.u8()?;
-        let session_index = from.varint_u32()?;
+        let session_index = SessionIndex(from.varint_u32()?);
         let nonce = from.u64()?;
-        if session_index == HANDSHAKE_SPACE.0 {
+        if session_index.space() == HANDSHAKE_SPACE {
             return Err(Malformed);
         }
         match first {
@@ -121,13 +121,13 @@ impl<'a> SessionHandshake<'a> {
             }
             OPENED => {
                 let opened = Opened {
-                    session_index: from.varint_u32()?,
-                    session_secret: from.u64()?,
+                    session_index: SessionIndex(from.varint_u32()?),
+                    session_secret: SessionSecret(from.u64()?),
                     slots: from.u8()?,
                     packet_bytes: from.varint_u32()?,
                     credit: from.varint()?,
                 };
-                if opened.session_index == HANDSHAKE_SPACE.0 {
+                if opened.session_index.space() == HANDSHAKE_SPACE {
                     return Err(Malformed);
                 }
                 Ok(Self::Opened { session_index, nonce, opened, offer: read_offer(&mut from)? })
@@ -500,9 +500,13 @@ mod tests {
     #[test]
     fn an_ask_that_is_shorter_than_asks_are_is_not_answered() {
         let mut out = Vec::new();
-        SessionHandshake::Ask { session_index: 1, nonce: 2, packet_bytes: 1472, offer: &[] }.write(&mut out);
+        SessionHandshake::Ask { session_index: SessionIndex(1), nonce: 2, packet_bytes: 1472, offer: &[] }
+            .write(&mut out);
         assert_eq!(out.len(), ASK_LEN);
-        assert!(matches!(SessionHandshake::read(&out), Ok(SessionHandshake::Ask { session_index: 1, nonce: 2, .. })));
+        assert!(matches!(
+            SessionHandshake::read(&out),
+            Ok(SessionHandshake::Ask { session_index: SessionIndex(1), nonce: 2, .. })
+        ));
         for len in 0..ASK_LEN {
             assert_eq!(SessionHandshake::read(&out[..len]), Err(Malformed), "{len} bytes");
         }
@@ -513,8 +517,13 @@ mod tests {
     fn golden_call_packets() {
         let name = CallName { slot: 3, call: 300 };
         let ack = FragmentAck { seen: 9, limit: 12, prefix: 4, beyond: vec![0b101] };
-        let opened =
-            Opened { session_index: 5, session_secret: 0x7172_7374, slots: 8, packet_bytes: 1472, credit: 65_536 };
+        let opened = Opened {
+            session_index: SessionIndex(5),
+            session_secret: SessionSecret(0x7172_7374),
+            slots: 8,
+            packet_bytes: 1472,
+            credit: 65_536,
+        };
         let data = |side, refusal, part| Data {
             side,
             name,
@@ -541,17 +550,27 @@ mod tests {
             (
                 "ask",
                 with(&|out| {
-                    SessionHandshake::Ask { session_index: 5, nonce: 6, packet_bytes: 1472, offer: b"memory" }
-                        .write(out);
+                    SessionHandshake::Ask {
+                        session_index: SessionIndex(5),
+                        nonce: 6,
+                        packet_bytes: 1472,
+                        offer: b"memory",
+                    }
+                    .write(out);
                 }),
             ),
             (
                 "opened",
-                with(&|out| SessionHandshake::Opened { session_index: 5, nonce: 6, opened, offer: b"" }.write(out)),
+                with(&|out| {
+                    SessionHandshake::Opened { session_index: SessionIndex(5), nonce: 6, opened, offer: b"" }.write(out)
+                }),
             ),
             (
                 "refused",
-                with(&|out| SessionHandshake::Refused { session_index: 5, nonce: 6, reason: Refusal::Busy }.write(out)),
+                with(&|out| {
+                    SessionHandshake::Refused { session_index: SessionIndex(5), nonce: 6, reason: Refusal::Busy }
+                        .write(out)
+                }),
             ),
         ];
         let frames = [

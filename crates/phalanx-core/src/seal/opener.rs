@@ -8,7 +8,7 @@ use super::{Associated, CHECKSUM_LEN, SEALED_TAG_LEN, Security, associated, cell
 use crate::id::{Incarnation, Origin};
 use crate::packet::RemainingPayload;
 use crate::sorted::SortedMap;
-use crate::wire::{DropReason, Header};
+use crate::wire::{DropReason, Header, SessionSecret};
 
 /// Opens packets meant for one incarnation.
 pub struct Opener {
@@ -158,11 +158,11 @@ impl SessionKey {
     pub fn open<'a>(
         &self,
         header: &Header,
-        session_secret: u64,
+        session_secret: SessionSecret,
         packet: &'a mut [u8],
     ) -> Result<&'a mut [u8], DropReason> {
         let (clear, sealed) = packet.split_first_chunk_mut::<{ Header::LEN }>().ok_or(DropReason::Short)?;
-        let associated = associated(clear, Incarnation(session_secret));
+        let associated = associated(clear, session_secret.destination());
         let frames = match &self.0 {
             Some(key) if sealed.len() >= SEALED_TAG_LEN => key.open(header, &associated, sealed),
             None if sealed.len() >= CHECKSUM_LEN => verify_checksum(&associated, sealed),
@@ -234,10 +234,10 @@ impl SessionKey {
     pub(crate) fn begin_clear<'a>(
         &self,
         origin: Origin,
-        session_secret: u64,
+        session_secret: SessionSecret,
         head: &'a [u8],
     ) -> Option<(&'a [u8], ClearSeal)> {
-        begin_clear(origin, Incarnation(session_secret), self.0.is_some(), head)
+        begin_clear(origin, session_secret.destination(), self.0.is_some(), head)
     }
 }
 
@@ -251,10 +251,10 @@ impl fmt::Debug for SessionKey {
 ///
 /// # Errors
 /// [`DropReason::Short`], or [`DropReason::BadTag`] if it names another.
-pub(crate) fn read_clear_for(session_secret: u64, packet: &mut [u8]) -> Result<&mut [u8], DropReason> {
+pub(crate) fn read_clear_for(session_secret: SessionSecret, packet: &mut [u8]) -> Result<&mut [u8], DropReason> {
     let (_, rest) = packet.split_first_chunk_mut::<{ Header::LEN }>().ok_or(DropReason::Short)?;
     let (named, frames) = rest.split_first_chunk_mut::<8>().ok_or(DropReason::Short)?;
-    if *named == session_secret.to_le_bytes() { Ok(frames) } else { Err(DropReason::BadTag) }
+    if *named == session_secret.0.to_le_bytes() { Ok(frames) } else { Err(DropReason::BadTag) }
 }
 
 impl fmt::Debug for Opener {

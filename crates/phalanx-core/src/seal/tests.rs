@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::wire::{DropReason, Kind, Space};
+use crate::wire::{DropReason, Kind, SessionSecret, Space};
 
 const ME: Incarnation = Incarnation(0x1111_2222_3333_4444);
 const YOU: Incarnation = Incarnation(0x5555_6666_7777_8888);
@@ -312,7 +312,7 @@ fn a_packet_of_a_session_that_is_shorter_than_its_tag_is_called_short() {
             let mut packet = Vec::new();
             header.write(&mut packet);
             packet.extend_from_slice(&vec![0; len]);
-            assert_eq!(key.open(&header, 7, &mut packet).map(|_| ()), Err(reason));
+            assert_eq!(key.open(&header, SessionSecret(7), &mut packet).map(|_| ()), Err(reason));
         }
     }
 }

@@ -1,11 +1,13 @@
-//! What names a packet beside its sender: a packet-number space, and a number in it.
+//! What names a packet beside its sender: its packet-number space, or the session of calls that it belongs to.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::id::Incarnation;
+
 /// A packet-number space of one sender; never reused in an incarnation. Each stream, channel and kind of best-effort
-/// packet has its own. In a packet of a session of calls this is the session's index at the receiver.
+/// packet has its own; of a session of calls see [`SessionIndex::space`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Space(pub u32);
@@ -22,5 +24,56 @@ impl Space {
 impl fmt::Display for Space {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+/// Where a session of calls stands in the table of one of its two endpoints. Each end has an index of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SessionIndex(pub u32);
+
+impl SessionIndex {
+    /// No session: no table is so long.
+    pub const NONE: Self = Self(u32::MAX);
+
+    /// As an index into the table of sessions.
+    #[must_use]
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The space of the session's packets to the endpoint whose index this is.
+    #[must_use]
+    #[inline]
+    pub const fn space(self) -> Space {
+        Space(self.0)
+    }
+
+    /// The session that a packet in this space is for.
+    #[must_use]
+    #[inline]
+    pub const fn of(space: Space) -> Self {
+        Self(space.0)
+    }
+}
+
+impl fmt::Display for SessionIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Random bits that the two ends of a session of calls share. A packet of the session is sealed for them, as others are
+/// for an incarnation. Never zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionSecret(pub u64);
+
+impl SessionSecret {
+    /// The session as a packet's destination.
+    #[must_use]
+    #[inline]
+    pub const fn destination(self) -> Incarnation {
+        Incarnation(self.0)
     }
 }

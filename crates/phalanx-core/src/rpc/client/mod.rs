@@ -17,12 +17,13 @@ use super::wire::{
     ALL, CallName, FragmentAck, Opened, Refusal, SessionHandshake, Side, put_cancel, put_close, put_proof,
 };
 use crate::time::Instant;
+use crate::wire::SessionIndex;
 use timers::SILENT_PROBES;
 
 /// A session as its client keeps it.
 pub(super) struct ClientSession {
     pub(super) server: SocketAddr,
-    session_index: u32,
+    session_index: SessionIndex,
     nonce: u64,
     pub(super) path: Option<SessionPath>,
     slots: Vec<ClientSlot>,
@@ -149,7 +150,7 @@ struct Queued {
 }
 
 impl ClientSession {
-    pub(super) fn new(server: SocketAddr, session_index: u32, nonce: u64, now: Instant) -> Self {
+    pub(super) fn new(server: SocketAddr, session_index: SessionIndex, nonce: u64, now: Instant) -> Self {
         Self {
             server,
             session_index,

@@ -10,7 +10,7 @@ use crate::rpc::reassembly::Clear;
 use crate::rpc::wire::{Frame, SessionHandshake, Side, read_frame};
 use crate::seal::read_clear_for;
 use crate::time::Instant;
-use crate::wire::{DropReason, Header, Kind, Reader};
+use crate::wire::{DropReason, Header, Kind, Reader, SessionIndex};
 
 /// A packet of a session.
 enum Came<'a> {
@@ -85,7 +85,9 @@ impl Endpoint {
         if header.cell_tag != self.cell_tag || header.kind != Kind::Session {
             return Ok(None);
         }
-        let Some(Entry { role, .. }) = self.sessions.get_mut(header.space.0 as usize) else { return Ok(None) };
+        let Some(Entry { role, .. }) = self.sessions.get_mut(SessionIndex::of(header.space).index()) else {
+            return Ok(None);
+        };
         let Some(path) = role.path() else { return Ok(None) };
         if path.peer != header.sender {
             return Ok(None);
@@ -143,8 +145,8 @@ impl Endpoint {
         (origin, came): (Origin, Came<'_>),
         fx: &mut impl CallEffects,
     ) -> Result<(), DropReason> {
-        let session_index = header.space.0;
-        let entry = self.sessions.get_mut(session_index as usize).ok_or(DropReason::UnknownSpace)?;
+        let session_index = SessionIndex::of(header.space);
+        let entry = self.sessions.get_mut(session_index.index()).ok_or(DropReason::UnknownSpace)?;
         let path = entry.role.path().ok_or(DropReason::UnknownSpace)?;
         if path.peer != header.sender {
             return Err(DropReason::UnknownPeer);

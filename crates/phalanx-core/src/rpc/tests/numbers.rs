@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::wire::Header;
+use crate::wire::{SessionIndex, SessionSecret};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -172,13 +173,15 @@ fn a_session_ends_with_its_servers_last_number() {
 /// Handshakes are numbered by themselves, in a space that no table of sessions has: a peer that takes it for a session is not heard.
 #[test]
 fn no_session_has_the_space_of_handshakes() {
-    for session_index in [u32::MAX, u32::MAX - 1] {
-        let opened = wire::Opened { session_index, session_secret: 5, slots: 1, packet_bytes: 1472, credit: 0 };
+    for session_index in [u32::MAX, u32::MAX - 1].map(SessionIndex) {
+        let opened =
+            wire::Opened { session_index, session_secret: SessionSecret(5), slots: 1, packet_bytes: 1472, credit: 0 };
         let (mut ask, mut answer) = (Vec::new(), Vec::new());
         wire::SessionHandshake::Ask { session_index, nonce: 1, packet_bytes: 1472, offer: &[] }.write(&mut ask);
-        wire::SessionHandshake::Opened { session_index: 0, nonce: 1, opened, offer: &[] }.write(&mut answer);
+        wire::SessionHandshake::Opened { session_index: SessionIndex(0), nonce: 1, opened, offer: &[] }
+            .write(&mut answer);
         for bytes in [ask, answer] {
-            assert_eq!(wire::SessionHandshake::read(&bytes).is_ok(), session_index != u32::MAX);
+            assert_eq!(wire::SessionHandshake::read(&bytes).is_ok(), session_index != SessionIndex::NONE);
         }
     }
 }
