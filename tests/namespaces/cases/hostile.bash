@@ -1,5 +1,4 @@
-# A stranger on the network, without the key, floods a member with packets of many kinds. They are counted and dropped,
-# and nothing else happens.
+# A stranger without the key floods a member with packets: they are counted and dropped, and nothing else happens.
 # healed
 # about: I4
 network 5
