@@ -56,6 +56,7 @@ impl Ending {
                 }
                 // SIGTERM is a regular end and no failure. SIGINT has a code of its own, as in shells.
                 let exit = if signal == SIGINT { Exit::Interrupted } else { Exit::Good };
+                // A signal after SIGINT ends the process at once.
                 if code.swap(exit as u8, Ordering::SeqCst) == Exit::Interrupted as u8 {
                     std::process::exit(i32::from(Exit::Interrupted as u8));
                 }

@@ -63,6 +63,7 @@ pub(crate) fn visit<T>(
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&interrupted)))
             .when("cannot watch for signals")?;
     }
+    // It must not found a cell, and ends rather than come back as another incarnation.
     let options = Options { founding: Some(Founding::Join), rejoin: false, ..Options::from(config.clone()) };
     let mut process = Inline::start(&options).map_err(not_started)?;
     let failed = Box::new(crate::child::trace_lost);
@@ -198,6 +199,7 @@ fn leave(process: &mut Inline, seen: &mut Seen) {
     let until = Instant::now() + LEAVE_PATIENCE;
     process.leave(seen);
     while !process.is_over() {
+        // A signal does not cut the leave short.
         let gone = turn(process, seen, until, &AtomicBool::new(false));
         seen.inner_mut().0.clear();
         if !matches!(gone, Ok(true)) {

@@ -356,6 +356,7 @@ impl Chaos {
                     return Some(Some(Undo::Resume(few)));
                 }
                 let mut links = all_links(world.slots.len());
+                // Only the links between the two sides.
                 links.retain(|(from, to)| few.contains(from) != few.contains(to));
                 world.note(None, format!("cut: {}", describe(&links)));
                 world.cut_links(&links);
@@ -428,6 +429,7 @@ impl Chaos {
                 world.note(None, format!("mended: {}", describe(&links)));
             }
             Undo::Flap { links, cut: is_cut, .. } => {
+                // The links may be whole at this moment.
                 if is_cut {
                     world.mend_links(&links);
                 }

@@ -346,6 +346,7 @@ impl World {
         match at {
             Place::Link(a, b) | Place::OneWay(a, b) => {
                 let (Some(a), Some(b)) = (self.resolve(a), self.resolve(b)) else { return Vec::new() };
+                // One process may play both roles; then the next slot is the other end.
                 let b = if a == b { (b + 1) % self.slots.len() } else { b };
                 vec![a, b]
             }

@@ -60,6 +60,7 @@ impl Ruins {
         }
         let n = world.slots.len();
         let most = 1 + index(rng, (n - 1) / 2);
+        // Several tries, because not every process is expendable.
         for _ in 0..2 * n {
             let slot = index(rng, n);
             if self.ruined.len() < most && !self.is_ruined(slot) && world.can_do_without(&self.ruined, slot) {

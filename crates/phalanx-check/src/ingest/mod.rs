@@ -96,6 +96,7 @@ impl Builder {
         self.now.proc = Some(ix);
         let proc = &mut self.model.procs[ix];
         proc.name = Some(header.node.clone());
+        // With write-ahead, a trace that just stops is complete.
         proc.tail_complete = header.write_ahead;
         if proc.trace.replace(trace).is_some() {
             self.malformed("a second trace of the same incarnation");
@@ -116,6 +117,7 @@ impl Builder {
             info.last_active_ns = info.last_active_ns.max(record.at_ns);
         }
         match self.now.proc {
+            // The harness records the kills after its own end.
             None if self.now.ended && matches!(record.event, Event::Crash { .. }) => self.killed_after(&record.event),
             _ if self.now.ended => self.malformed("a record after the end"),
             None => self.harness_event(&record.event, moment),

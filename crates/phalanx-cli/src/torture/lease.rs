@@ -116,6 +116,7 @@ fn sweep_dead() -> Result<(), Failure> {
         if work.is_absolute() {
             unmount_all(&work);
         }
+        // Only a directory with a name of this program is removed, even if the file says otherwise.
         let own = work.file_name().is_some_and(|name| name.to_string_lossy().starts_with("phalanx-torture-"));
         if own && work.is_absolute() && !told.starts_with(KEPT) {
             let _ = fs::remove_dir_all(&work);

@@ -192,6 +192,7 @@ impl Quota {
             .when("cannot start a busy process")?;
         // From here on drop undoes everything, also after an error.
         let quota = Self { group: group.clone(), home: home_of(pid), pid, busy };
+        // Both in one group, so that they share its quota.
         write("cgroup.procs", quota.busy.id().to_string())?;
         write("cgroup.procs", pid.as_raw_nonzero().to_string())?;
         Ok(quota)
