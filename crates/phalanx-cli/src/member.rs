@@ -175,7 +175,7 @@ impl Narrator {
         Some(match event {
             Event::CellView(view) => {
                 let members: Vec<Incarnation> = view.members.iter().map(|member| member.incarnation).collect();
-                let instance = format!("{:016x}", view.instance);
+                let instance = view.instance.to_string();
                 let adequate = view.is_adequate();
                 let value = json!({
                     "event": "cell_view", "view": view.view, "level": view.level, "instance": instance, "adequate": adequate
@@ -221,10 +221,10 @@ impl Narrator {
             }
             Event::OtherInstance { instance, own, at } => (
                 format!(
-                    "WARNING: a living process at {at} is in another instance of this cell, {instance:016x}; this process is in {own:016x}. \
+                    "WARNING: a living process at {at} is in another instance of this cell, {instance}; this process is in {own}. \
                      Two cells act under one name: end the one that is wrong"
                 ),
-                json!({"event": "other_instance", "instance": format!("{instance:016x}"), "own": format!("{own:016x}"), "at": at}),
+                json!({"event": "other_instance", "instance": instance.to_string(), "own": own.to_string(), "at": at}),
             ),
             Event::Searching { probes, why } => {
                 (format!("looking for the cell: {why}"), json!({"event": "searching", "probes": probes, "why": why}))

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::id::{GroupId, Incarnation, MemberInfo, TrafficClass};
+use crate::id::{CellInstance, GroupId, Incarnation, MemberInfo, TrafficClass};
 use crate::member::{FounderRecord, Inheritance};
 use crate::wire::Space;
 
@@ -254,9 +254,9 @@ impl LeaveReason {
 pub struct CellView {
     /// The cell instance: drawn when the cell was founded. The upper 16 bits are its generation, the rest is random; of two
     /// instances of a cell the later one has the larger number.
-    pub instance: u64,
+    pub instance: CellInstance,
     /// Earlier instances whose groups this one goes on with, latest first; none, unless the cell was reformed.
-    pub ancestors: Vec<u64>,
+    pub ancestors: Vec<CellInstance>,
     /// The view's number, from 1; grows by one with each change of members or of the level.
     pub view: u64,
     /// The level in force: what members may send to each other (`docs/levels.md`).
@@ -403,9 +403,9 @@ pub enum Event {
     /// A living process is in another instance of this cell: the cell was founded twice, or again. Said once for each instance.
     OtherInstance {
         /// Its instance.
-        instance: u64,
+        instance: CellInstance,
         /// The instance of this process.
-        own: u64,
+        own: CellInstance,
         /// Where it answers.
         at: SocketAddr,
     },

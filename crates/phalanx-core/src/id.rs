@@ -55,6 +55,40 @@ impl fmt::Display for Incarnation {
     }
 }
 
+/// Which founding of a cell: drawn when the cell is founded, carried in every packet. The upper 16 bits are its generation, the rest
+/// is random; of two instances of a cell the later one has the larger number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CellInstance(pub u64);
+
+impl CellInstance {
+    /// No instance: the process is in none, or a build does not say.
+    pub const NONE: Self = Self(0);
+
+    /// A fresh instance of a generation, of 64 random bits.
+    #[must_use]
+    pub const fn fresh(generation: u16, random: u64) -> Self {
+        Self((generation as u64) << 48 | random >> 16 | 1)
+    }
+
+    /// Its generation: 1 when the cell is founded, and one more each time the cell is founded again by command.
+    #[must_use]
+    pub const fn generation(self) -> u16 {
+        (self.0 >> 48) as u16
+    }
+
+    /// The generation of the instance that is founded by command after this one.
+    #[must_use]
+    pub const fn next_generation(self) -> u16 {
+        self.generation().saturating_add(1)
+    }
+}
+
+impl fmt::Display for CellInstance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
 /// A member's index in one view, 0 the oldest; meaningless without the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Rank(pub u16);

@@ -24,12 +24,15 @@ use phalanx_core::process::best_effort::{
 use phalanx_core::seal::{CellKey, CookieKey, Opener, Sealer, Security};
 use phalanx_core::wire::codec::{put_prefixed, put_varint};
 use phalanx_core::wire::{Header, Kind, Reader, Space, Tags, cell_tag, put_with_tail, read_with_tail};
-use phalanx_core::{GroupId, GroupTerms, Incarnation, LeaveReason, Limits, MemberInfo, SlowMembers, Timing};
+use phalanx_core::{
+    CellInstance, GroupId, GroupTerms, Incarnation, LeaveReason, Limits, MemberInfo, SlowMembers, Timing,
+};
 
 const CELL: &str = "golden";
 const SENDER: Incarnation = Incarnation(0x0102_0304_0506_0708);
 const DEST: Incarnation = Incarnation(0x1112_1314_1516_1718);
 const SPACE: u32 = 0x2122_2324;
+const INSTANCE: CellInstance = CellInstance(0xc0ff_ee00);
 const NUMBER: u64 = 0x3132_3334_3536_3738;
 const FRAMES: &[u8] = b"the frames of a golden packet";
 
@@ -192,7 +195,7 @@ fn directory() -> Directory {
 }
 
 fn first_view() -> FirstView {
-    FirstView { instance: 0xc0ff_ee00, members: vec![member(1), member(3)], level: 1, settings: settings() }
+    FirstView { instance: INSTANCE, members: vec![member(1), member(3)], level: 1, settings: settings() }
 }
 
 fn unreadable(ballot: Option<Ballot>) -> Unreadable {
@@ -208,7 +211,7 @@ fn control_messages() {
     let accepted = Some((ballot, proposal()));
     let wish = GroupRequest { name: "ledger".into(), join: true, only_new: false, terms: None };
     let proposed = std::sync::Arc::new(proposal());
-    let welcome = Welcome { instance: 0xc0ff_ee00, directory: directory(), proposal: proposed.clone() };
+    let welcome = Welcome { instance: INSTANCE, directory: directory(), proposal: proposed.clone() };
     let part = WelcomePart { decree: 5, len_bytes: 100_000, offset: 65_536, bytes: FRAMES.to_vec() };
     let recovered = RecoveredPacket { space: Space(9), rank: 2, number: 300, frames: FRAMES.to_vec() };
     let all = [
@@ -247,12 +250,12 @@ fn control_messages() {
 fn founding() {
     let ballot = FoundingBallot { round: 2, leader: Incarnation(3) };
     let names = || vec!["m1".to_owned(), "m3".to_owned()];
-    let heard = Heard { instance: 0xc0ff_ee00, at: member(1).control };
-    let last = LastView { instance: 0xc0ff_ee00, view: 300, members: names() };
-    let mark = BootstrapMarker { instance: 0xc0ff_ee00, list: Some((ballot, first_view())) };
+    let heard = Heard { instance: INSTANCE, at: member(1).control };
+    let last = LastView { instance: INSTANCE, view: 300, members: names() };
+    let mark = BootstrapMarker { instance: INSTANCE, list: Some((ballot, first_view())) };
     let lost = Lost { who: Incarnation(9), seat: 0xabcd, name: "m2".into() };
-    let ended = Ended { instance: 0xc0ff_ee00, view: 301, but_for: vec![lost] };
-    let left = End::Left { instance: 0xc0ff_ee00 };
+    let ended = Ended { instance: INSTANCE, view: 301, but_for: vec![lost] };
+    let left = End::Left { instance: INSTANCE };
     let marked =
         FounderRecord { mark: Some(mark), heard: None, last: Some(last.clone()), end: Some(End::Ended(ended)) };
     let record = FounderRecord { mark: None, heard: Some(heard), last: None, end: Some(left) };
@@ -269,7 +272,7 @@ fn founding() {
         ("propose", FoundingMessage::Propose { ballot, first: first_view() }),
         ("accept", FoundingMessage::Accept { ballot }),
         ("decide", FoundingMessage::Decide { ballot }),
-        ("marked", FoundingMessage::Marked { instance: 0xc0ff_ee00 }),
+        ("marked", FoundingMessage::Marked { instance: INSTANCE }),
         ("confirmed", FoundingMessage::Confirmed(first_view())),
         ("dead", FoundingMessage::Dead { ballot, last: dead(), but_for: None }),
         ("dead_but_for", FoundingMessage::Dead { ballot, last: dead(), but_for: Some(vec!["m2".into()]) }),

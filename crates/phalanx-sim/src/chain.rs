@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use phalanx_core::{CellView, Incarnation};
+use phalanx_core::{CellInstance, CellView, Incarnation};
 
 /// The views of the latest cell instance.
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
-    instance: u64,
+    instance: CellInstance,
     views: BTreeMap<u64, Installed>,
 }
 
@@ -34,7 +34,7 @@ impl Chain {
     }
 
     /// The latest instance.
-    pub(crate) fn instance(&self) -> u64 {
+    pub(crate) fn instance(&self) -> CellInstance {
         self.instance
     }
 
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     fn chain(views: &[(&[u64], &[u64])]) -> Chain {
-        let mut chain = Chain { instance: 7, views: BTreeMap::new() };
+        let mut chain = Chain { instance: CellInstance(7), views: BTreeMap::new() };
         for (number, (members, by)) in (1..).zip(views) {
             let ids = |ids: &[u64]| ids.iter().copied().map(Incarnation).collect::<Vec<_>>();
             chain.views.insert(number, Installed { members: ids(members), by: ids(by).into_iter().collect() });

@@ -3,7 +3,7 @@
 
 use phalanx_core::member::FounderRecord;
 use phalanx_core::rng::Rng;
-use phalanx_core::{CommandError, Membership};
+use phalanx_core::{CellInstance, CommandError, Membership};
 
 use crate::fault::{Aim, Fault, Kind, Role};
 use crate::plan::{MS, Plan, SECOND};
@@ -316,7 +316,7 @@ impl World {
     }
 
     /// Handles a process's view. Its directory's loss does not matter any more, and a dead cell is founded again.
-    pub(crate) fn note_founding(&mut self, slot: usize, instance: u64) {
+    pub(crate) fn note_founding(&mut self, slot: usize, instance: CellInstance) {
         let twin_of = self.settings.twins.iter().find(|(who, _)| *who == slot);
         // A process whose directory was just emptied has not restored it yet.
         let is_written = slot >= self.settings.founders || self.slots[slot].app.record.instance() == instance;

@@ -5,8 +5,8 @@ mod founders;
 use std::time::Duration;
 
 use founders::{nobody_is_in, says, start};
-use phalanx_core::Incarnation;
-use phalanx_core::member::{End, generation};
+use phalanx_core::member::End;
+use phalanx_core::{CellInstance, Incarnation};
 use phalanx_sim::{Cell, WorldSettings};
 use phalanx_trace::{Event, LeaveReason};
 
@@ -55,7 +55,7 @@ fn a_cell_that_all_left_begins_again_by_itself() {
         }
         start(&mut cell, &[0, 1, 2, 3]);
         cell.settle();
-        assert_eq!(cell.instance(0).map(generation), Some(generation(before) + 1));
+        assert_eq!(cell.instance(0).map(CellInstance::generation), Some(before.generation() + 1));
         assert!((0..3).all(|slot| cell.record(slot).instance() == cell.instance(0).expect("it is in a view")));
         cell.finish_clean();
     }
@@ -102,7 +102,7 @@ fn who_is_cut_off_keeps_the_others_from_founding_until_it_is_heard() {
         cell.heal();
         cell.settle();
         assert!(cell.exclusions(cut_off) > 0, "nobody told it that it is out");
-        assert_eq!(cell.instance(cut_off).map(generation), Some(generation(before) + 1));
+        assert_eq!(cell.instance(cut_off).map(CellInstance::generation), Some(before.generation() + 1));
         cell.finish_clean();
     }
 }
@@ -202,7 +202,7 @@ fn a_cell_can_end_again_and_again() {
         leave(&mut cell, &[0, 1, 2]);
         start(&mut cell, &[0, 1, 2]);
         cell.settle();
-        assert_eq!(cell.instance(0).map(generation), Some(generations));
+        assert_eq!(cell.instance(0).map(CellInstance::generation), Some(generations));
     }
     cell.finish_clean();
 }
@@ -216,11 +216,11 @@ fn marks_of_instances_before_the_one_that_ended_do_not_count() {
     cell.run_for(2 * SECOND);
     cell.found_anew(0).expect("two of three look for the cell");
     cell.settle();
-    assert_eq!(cell.instance(0).map(generation), Some(2));
+    assert_eq!(cell.instance(0).map(CellInstance::generation), Some(2));
     leave(&mut cell, &[0, 1]);
     start(&mut cell, &[0, 1, 2]);
     cell.settle();
-    assert_eq!(cell.instance(2).map(generation), Some(3));
+    assert_eq!(cell.instance(2).map(CellInstance::generation), Some(3));
     cell.finish_clean();
 }
 

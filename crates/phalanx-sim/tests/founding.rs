@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use founders::{nobody_is_in, says, start};
-use phalanx_core::member::generation;
 use phalanx_core::wire::Kind;
-use phalanx_core::{CommandError, Order};
+use phalanx_core::{CellInstance, CommandError, Order};
 use phalanx_sim::{Cell, Own, OwnAgreed, WorldSettings};
 use phalanx_trace::Event;
 
@@ -216,7 +215,7 @@ fn a_cell_that_died_is_founded_by_command_alone() {
     }
     cell.found_anew(1).expect("it looks for the cell");
     cell.settle();
-    assert_eq!(cell.instance(0).map(generation), Some(2));
+    assert_eq!(cell.instance(0).map(CellInstance::generation), Some(2));
     assert_eq!(cell.found_anew(1), Err(CommandError::NotSearching));
     cell.finish_clean();
 }
@@ -269,7 +268,7 @@ fn a_twin_that_has_ended_does_not_put_a_command_off_for_long() {
     assert!(nobody_is_in(&cell, &[0, 1, 2]), "p2 took part while it heard another process of its name");
     assert!(cell.run_until(1200 * MS, |cell| !nobody_is_in(cell, &[0])), "{:?}", cell.searching(0));
     cell.settle();
-    assert_eq!(cell.instance(0).map(generation), Some(2));
+    assert_eq!(cell.instance(0).map(CellInstance::generation), Some(2));
     cell.finish_clean();
 }
 
@@ -287,7 +286,7 @@ fn a_minority_of_founders_founds_nothing_by_command() {
     assert!(nobody_is_in(&cell, &[0, 1]), "what was refused is not done later");
     cell.found_anew(0).expect("two of three look for the cell");
     cell.settle();
-    assert_eq!(cell.instance(1).map(generation), Some(2));
+    assert_eq!(cell.instance(1).map(CellInstance::generation), Some(2));
     start(&mut cell, &[2]);
     cell.settle();
     cell.finish_clean();
@@ -329,12 +328,12 @@ fn a_survivor_reforms_its_cell_with_its_groups() {
         assert_eq!(cell.reform(3), Err(CommandError::InPrimary));
         crash(&mut cell, &[0, 1, 2]);
         assert!(cell.run_until(10 * SECOND, |cell| !cell.is_primary(3) && !cell.is_primary(4)));
-        let before = cell.instance(3).map(generation).expect("it is in a view");
+        let before = cell.instance(3).map(CellInstance::generation).expect("it is in a view");
         cell.reform(3).expect("it hears no quorum");
         assert!(cell.run_until(20 * SECOND, |cell| cell.is_primary(3) && cell.is_primary(4)));
         start(&mut cell, &[0, 1, 2]);
         cell.settle();
-        assert_eq!(cell.instance(3).map(generation), Some(before + 1));
+        assert_eq!(cell.instance(3).map(CellInstance::generation), Some(before + 1));
         let kept = |slot| told(&cell, slot, |event| matches!(event, Event::StateKept { .. }));
         assert_eq!(kept(3) + kept(4), 1, "one of the survivors brings the state");
         assert_eq!(told(&cell, 4, |event| matches!(event, Event::Renounced { .. })), 1, "the other one yields");
@@ -465,7 +464,7 @@ fn a_primary_never_yields() {
     cell.reform(3).expect("it hears no quorum");
     assert!(cell.run_until(20 * SECOND, |cell| cell.is_primary(3)));
     let new = cell.instance(3).expect("it is in a view");
-    assert_eq!(generation(new), generation(old) + 1);
+    assert_eq!(new.generation(), old.generation() + 1);
     cell.heal();
     cell.run_for(20 * SECOND);
     assert!((0..3).all(|slot| cell.is_primary(slot) && cell.instance(slot) == Some(old)), "the primary yielded");

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use phalanx_core::{Incarnation, Instant, Membership};
+use phalanx_core::{CellInstance, Incarnation, Instant, Membership};
 use phalanx_driver::fork::{Forked, Home};
 
 use crate::cell::CallError;
@@ -26,7 +26,7 @@ pub struct Believed {
     /// The incarnation of the process: another one after an exclusion.
     pub incarnation: Incarnation,
     /// The cell instance of its view; 0 before the first.
-    pub instance: u64,
+    pub instance: CellInstance,
     /// The number of its cell view; 0 before the first. It grows with each view of an instance.
     pub view: u64,
     /// How many times one of these changed since the process started.
@@ -86,7 +86,7 @@ struct Published {
     membership: Membership,
     incarnation: Incarnation,
     /// Cell instance and view number.
-    view: (u64, u64),
+    view: (CellInstance, u64),
     changes: u64,
     tasks: Vec<(u64, Waker)>,
     tasks_named: u64,
@@ -132,7 +132,14 @@ impl Belief {
             // A thread that held the lock at the fork does not exist here, so the lock may never be released.
             let membership = Membership::Over;
             let incarnation = Incarnation::NONE;
-            return Believed { membership, incarnation, instance: 0, view: 0, changes: u64::MAX, age: Duration::MAX };
+            return Believed {
+                membership,
+                incarnation,
+                instance: CellInstance::NONE,
+                view: 0,
+                changes: u64::MAX,
+                age: Duration::MAX,
+            };
         }
         self.shared.believed(&self.shared.published())
     }
@@ -222,12 +229,12 @@ pub(crate) struct Believer {
     shared: Arc<Shared>,
     incarnation: Incarnation,
     membership: Membership,
-    view: (u64, u64),
+    view: (CellInstance, u64),
 }
 
 impl Believer {
     pub(crate) fn new(incarnation: Incarnation) -> Self {
-        let (membership, view) = (Membership::Searching, (0, 0));
+        let (membership, view) = (Membership::Searching, (CellInstance::NONE, 0));
         let published = Published { membership, incarnation, view, changes: 0, tasks: Vec::new(), tasks_named: 0 };
         let shared = Arc::new(Shared {
             turned_at_ns: AtomicU64::new(clock::now().0),
@@ -244,7 +251,13 @@ impl Believer {
 
     /// Publishes the belief after a poll that started at `now`. Costs a store, unless something changed.
     #[inline]
-    pub(crate) fn publish(&mut self, now: Instant, incarnation: Incarnation, membership: Membership, view: (u64, u64)) {
+    pub(crate) fn publish(
+        &mut self,
+        now: Instant,
+        incarnation: Incarnation,
+        membership: Membership,
+        view: (CellInstance, u64),
+    ) {
         if (incarnation, membership, view) != (self.incarnation, self.membership, self.view) {
             self.change(incarnation, membership, view);
         }
@@ -253,7 +266,7 @@ impl Believer {
     }
 
     #[cold]
-    fn change(&mut self, incarnation: Incarnation, membership: Membership, view: (u64, u64)) {
+    fn change(&mut self, incarnation: Incarnation, membership: Membership, view: (CellInstance, u64)) {
         (self.incarnation, self.membership, self.view) = (incarnation, membership, view);
         let mut published = self.shared.published();
         (published.incarnation, published.membership, published.view) = (incarnation, membership, view);
@@ -282,7 +295,7 @@ mod tests {
     const ME: Incarnation = Incarnation(7);
 
     fn publish(believer: &mut Believer, membership: Membership, view: u64) {
-        believer.publish(clock::now(), ME, membership, (1, view));
+        believer.publish(clock::now(), ME, membership, (CellInstance(1), view));
     }
 
     #[test]

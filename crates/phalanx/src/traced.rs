@@ -250,7 +250,9 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
         match &event {
             Event::CellView(view) => {
                 if !view.ancestors.is_empty() {
-                    self.record(&Record::Ancestors { instances: view.ancestors.clone() });
+                    self.record(&Record::Ancestors {
+                        instances: view.ancestors.iter().map(|ancestor| ancestor.0).collect(),
+                    });
                 }
                 self.record(&records::level(view));
                 self.record(&records::cell_minimum(view));

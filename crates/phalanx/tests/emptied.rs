@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::{PATIENCE, await_event, await_members, directory, local, member, next, options, run, state};
 use phalanx::config::{Config, DriverMode};
-use phalanx::core::Event;
+use phalanx::core::{CellInstance, Event};
 use phalanx::local::LocalError;
 use phalanx::{Cell, Item, Options, StartError};
 
@@ -27,7 +27,7 @@ fn empty(path: &Path) {
     while fs::remove_dir_all(path).is_err() {}
 }
 
-fn instance(cell: &Cell) -> u64 {
+fn instance(cell: &Cell) -> CellInstance {
     cell.view().expect("in a view").instance
 }
 

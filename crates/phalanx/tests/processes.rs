@@ -110,7 +110,7 @@ fn a_member_of_its_own() {
     out.write_all(b"\n").expect("the parent reads");
     while let Ok(item) = cell.recv() {
         let line = match item {
-            Item::Event(Event::CellView(view)) => format!("cell {:016x} {}\n", view.instance, view.members.len()),
+            Item::Event(Event::CellView(view)) => format!("cell {} {}\n", view.instance, view.members.len()),
             Item::Event(Event::GroupView(view)) => format!("group {} {}\n", view.view, view.members.len()),
             Item::Event(Event::Excluded { .. }) => "excluded\n".to_owned(),
             Item::Event(Event::StateKept { name, .. }) => format!("kept {name}\n"),
@@ -171,7 +171,7 @@ fn impatient(dir: &Path, name: &str) -> Options {
 
 fn instance(cell: &Cell) -> String {
     await_event(cell, |event| match event {
-        Event::CellView(view) => Some(format!("{:016x}", view.instance)),
+        Event::CellView(view) => Some(view.instance.to_string()),
         _ => None,
     })
 }

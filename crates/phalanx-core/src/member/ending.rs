@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Directory, FounderRecord, Proposal, generation};
+use super::{Directory, FounderRecord, Proposal};
 use crate::api::LeaveReason;
-use crate::id::{Incarnation, MemberInfo, fits_name};
+use crate::id::{CellInstance, Incarnation, MemberInfo, fits_name};
 
 /// In a proposal that changes the view, and in the directory after it: former members that may live in the instance.
 const LOST: u64 = 3;
@@ -39,7 +39,7 @@ impl Lost {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
     /// The instance.
-    pub instance: u64,
+    pub instance: CellInstance,
     /// The number of the view of nobody.
     pub view: u64,
     /// But for these former members, which may not know it.
@@ -52,7 +52,7 @@ pub enum End {
     /// It left, and others stayed.
     Left {
         /// The instance.
-        instance: u64,
+        instance: CellInstance,
     },
     /// The last members left.
     Ended(Ended),
@@ -61,7 +61,7 @@ pub enum End {
 impl End {
     /// Of which instance.
     #[must_use]
-    pub fn instance(&self) -> u64 {
+    pub fn instance(&self) -> CellInstance {
         match self {
             Self::Left { instance } | Self::Ended(Ended { instance, .. }) => *instance,
         }
@@ -163,13 +163,13 @@ impl Proposal {
 
 /// What founders that look for their cell know of instances that ended.
 #[derive(Clone, Debug, Default)]
-pub struct Ends(BTreeMap<u64, Ended>);
+pub struct Ends(BTreeMap<CellInstance, Ended>);
 
 impl Ends {
     /// From what those that were asked reported. Each of `asked` is in no view: it is no member of any instance.
     #[must_use]
     pub fn told<'a>(asked: &[MemberInfo], records: impl IntoIterator<Item = &'a FounderRecord>) -> Self {
-        let mut ends: BTreeMap<u64, Ended> = BTreeMap::new();
+        let mut ends: BTreeMap<CellInstance, Ended> = BTreeMap::new();
         let told = records.into_iter().filter_map(|record| record.end.as_ref()?.ended());
         for told in told {
             let ended = ends.entry(told.instance).or_insert_with(|| told.clone());
@@ -181,14 +181,15 @@ impl Ends {
 
     /// Whether nobody lives in the instance: it ended and all know it, or a later one did, which was founded when nobody lived in it.
     #[must_use]
-    pub fn is_over(&self, instance: u64) -> bool {
+    pub fn is_over(&self, instance: CellInstance) -> bool {
         let over = self.0.values().filter(|ended| ended.but_for.is_empty()).map(|ended| ended.instance);
-        instance != 0 && over.into_iter().any(|over| over == instance || generation(over) > generation(instance))
+        instance != CellInstance::NONE
+            && over.into_iter().any(|over| over == instance || over.generation() > instance.generation())
     }
 
     /// Of an instance that ended: those that may live in it.
     #[must_use]
-    pub fn but_for(&self, instance: u64) -> Option<&[Lost]> {
+    pub fn but_for(&self, instance: CellInstance) -> Option<&[Lost]> {
         self.0.get(&instance).map(|ended| ended.but_for.as_slice())
     }
 }

@@ -10,30 +10,11 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 
 use super::{Agreed, Directory, End, Ended, Ends, LOST_MAX, is_quorum};
-use crate::id::{Incarnation, MemberInfo, fits_name};
+use crate::id::{CellInstance, Incarnation, MemberInfo, fits_name};
 use crate::wire::{Malformed, Tags, put_with_tail, read_with_tail};
 
 /// The most founders that a configuration names.
 pub const FOUNDERS_MAX: usize = 64;
-
-/// The generation of a cell instance: 1 when it is founded, and one more each time the cell is founded again by command. It is the
-/// upper 16 bits of the instance; the rest is random.
-#[must_use]
-pub fn generation(instance: u64) -> u16 {
-    (instance >> 48) as u16
-}
-
-/// The generation of the instance that is founded by command after this one.
-#[must_use]
-pub fn next_generation(instance: u64) -> u16 {
-    generation(instance).saturating_add(1)
-}
-
-/// A fresh instance of a generation, of 64 random bits.
-#[must_use]
-pub fn fresh_instance(generation: u16, random: u64) -> u64 {
-    u64::from(generation) << 48 | random >> 16 | 1
-}
 
 /// What founders compare ballots by: the later round wins, and no two processes use one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -53,7 +34,7 @@ impl FoundingBallot {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirstView {
     /// The cell instance.
-    pub instance: u64,
+    pub instance: CellInstance,
     /// One incarnation of each founder, in name order.
     pub members: Vec<MemberInfo>,
     /// The level in force: the lowest of the founders'.
@@ -65,7 +46,7 @@ pub struct FirstView {
 impl FirstView {
     /// With the settings of its leader, at the highest level that all can follow.
     #[must_use]
-    pub fn new(instance: u64, members: Vec<MemberInfo>, leader: &Agreed) -> Self {
+    pub fn new(instance: CellInstance, members: Vec<MemberInfo>, leader: &Agreed) -> Self {
         let level = members.iter().map(|member| member.level).min().unwrap_or_default();
         Self { instance, members, level, settings: leader.tags(level) }
     }
@@ -87,7 +68,7 @@ impl FirstView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootstrapMarker {
     /// The instance.
-    pub instance: u64,
+    pub instance: CellInstance,
     /// The list that it confirmed, and the ballot it did so in. `None`: it was taken in by members.
     pub list: Option<(FoundingBallot, FirstView)>,
 }
@@ -96,7 +77,7 @@ pub struct BootstrapMarker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heard {
     /// The cell instance; 0: a build that does not say.
-    pub instance: u64,
+    pub instance: CellInstance,
     /// Where the member answered from.
     pub at: SocketAddr,
 }
@@ -105,7 +86,7 @@ pub struct Heard {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastView {
     /// The cell instance.
-    pub instance: u64,
+    pub instance: CellInstance,
     /// The view's number.
     pub view: u64,
     /// Names of its members.
@@ -142,8 +123,8 @@ impl FounderRecord {
 
     /// The instance it has a mark of; 0: none.
     #[must_use]
-    pub fn instance(&self) -> u64 {
-        self.mark.as_ref().map_or(0, |mark| mark.instance)
+    pub fn instance(&self) -> CellInstance {
+        self.mark.as_ref().map_or(CellInstance::NONE, |mark| mark.instance)
     }
 }
 
@@ -206,7 +187,7 @@ pub enum FoundingMessage {
     /// The sender's mark of this list is on disk.
     Marked {
         /// The list's instance.
-        instance: u64,
+        instance: CellInstance,
     },
     /// More than half of the names have a mark of this list: it is view 1.
     Confirmed(FirstView),
@@ -256,7 +237,7 @@ pub enum Choice {
     /// A list that somebody confirmed.
     Again(FirstView),
     /// Nothing: an instance with this number may have been confirmed, and has no quorum among those that were asked.
-    Dead(u64),
+    Dead(CellInstance),
     /// Nothing: the founder with this name has no mark, and heard a member.
     Heard(String, Heard),
 }
@@ -277,7 +258,7 @@ pub fn choose(asked: &[MemberInfo], reports: &BTreeMap<String, FounderRecord>, e
     let mut marks: Vec<&BootstrapMarker> = marks.filter(|mark| !ends.is_over(mark.instance)).collect();
     let ballot = |mark: &BootstrapMarker| mark.list.as_ref().map(|(ballot, _)| *ballot);
     // Who was taken in by members saw a later view than any list's.
-    marks.sort_by_key(|mark| std::cmp::Reverse((generation(mark.instance), mark.list.is_none(), ballot(mark))));
+    marks.sort_by_key(|mark| std::cmp::Reverse((mark.instance.generation(), mark.list.is_none(), ballot(mark))));
     for mark in marks {
         let Some((_, first)) = &mark.list else { return Choice::Dead(mark.instance) };
         let is_asked = |member: &MemberInfo| asked.iter().any(|a| a.incarnation == member.incarnation);

@@ -9,7 +9,7 @@ use super::founding::FoundingMessage;
 use super::orphan::tails;
 use super::{Directory, Return, read_requested_terms, requested_terms};
 use crate::api::{GroupTerms, LeaveReason};
-use crate::id::{GroupId, Incarnation, MemberInfo};
+use crate::id::{CellInstance, GroupId, Incarnation, MemberInfo};
 use crate::wire::{Malformed, Space, Tags, put_with_tail, read_with_tail};
 
 /// A try at a decree: later rounds beat earlier ones, ties go to the higher rank.
@@ -183,7 +183,7 @@ impl Proposal {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Welcome {
     /// The cell instance.
-    pub instance: u64,
+    pub instance: CellInstance,
     /// The directory after the decision.
     pub directory: Directory,
     /// The decision.

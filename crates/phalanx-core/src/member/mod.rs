@@ -36,7 +36,7 @@ pub use failure_detector::{FailureDetector, Link, Patience};
 pub use fault_bounds::{FaultKind, HELD_BACK, LATE_TURN, muteness, silence, usual, view_change};
 pub use founding::{
     BootstrapMarker, Choice, FOUNDERS_MAX, FirstView, FounderRecord, FoundingBallot, FoundingMessage, FoundingRefusal,
-    Heard, LastView, choose, fresh_instance, generation, next_generation,
+    Heard, LastView, choose,
 };
 pub use graph::WatchGraph;
 pub use messages::{

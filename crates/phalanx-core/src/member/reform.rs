@@ -3,7 +3,7 @@
 use super::messages::GroupChange;
 use super::{Directory, GroupEntry};
 use crate::api::LeaveReason;
-use crate::id::{Incarnation, MemberInfo};
+use crate::id::{CellInstance, Incarnation, MemberInfo};
 use crate::time::Instant;
 use crate::wire::Tags;
 
@@ -20,7 +20,7 @@ const UNKNOWN_GROUPS: u32 = 1 << 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inheritance {
     /// The instance.
-    pub instance: u64,
+    pub instance: CellInstance,
     /// What its decrees had decided.
     pub directory: Directory,
     /// Members that were proved dead.
@@ -70,7 +70,7 @@ impl Inheritance {
 impl Directory {
     /// Earlier instances whose groups it goes on with, latest first.
     #[must_use]
-    pub fn ancestors(&self) -> Vec<u64> {
+    pub fn ancestors(&self) -> Vec<CellInstance> {
         self.tail.value(ANCESTORS).ok().flatten().unwrap_or_default()
     }
 }
@@ -92,11 +92,12 @@ mod tests {
         let mut directory = Directory::found(vec![founder()], LEVEL, settings);
         let last = ANCESTORS_MAX as u64 + 3;
         for instance in 1..=last {
-            let inheritance = Inheritance { instance, directory, dead: Vec::new(), at: Instant::ZERO };
+            let inheritance =
+                Inheritance { instance: CellInstance(instance), directory, dead: Vec::new(), at: Instant::ZERO };
             directory = inheritance.passed_on_to(founder());
             assert_eq!((directory.decree, directory.view, directory.members.len()), (1, 1, 1));
         }
-        let latest: Vec<u64> = (4..=last).rev().collect();
+        let latest: Vec<CellInstance> = (4..=last).rev().map(CellInstance).collect();
         assert_eq!(directory.ancestors(), latest);
     }
 
@@ -114,7 +115,8 @@ mod tests {
         let mut view = 4;
         for _ in 0..3 {
             let before = directory.clone();
-            let inheritance = Inheritance { instance: 1, directory: before, dead: Vec::new(), at: Instant::ZERO };
+            let inheritance =
+                Inheritance { instance: CellInstance(1), directory: before, dead: Vec::new(), at: Instant::ZERO };
             let next = inheritance.passed_on_to(founder.clone());
             assert!(next.is_sound() && next.next_group - directory.next_group >= 1 << 16);
             let mut entry = next.groups[&group].clone();

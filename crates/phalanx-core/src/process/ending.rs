@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Process, Stage};
 use crate::api::{Effects, Founding, LeaveReason};
-use crate::id::{Incarnation, MemberInfo};
+use crate::id::{CellInstance, Incarnation, MemberInfo};
 use crate::member::{Control, End, Ended, FounderRecord, Lost, ORPHANS_LEVEL};
 use crate::wire::Tags;
 
@@ -137,7 +137,7 @@ impl Process {
     }
 
     /// The number of the view of nobody with which an instance ended, if this process knows it. A member of an earlier view is out.
-    pub(super) fn view_of_nobody(&self, instance: u64) -> Option<u64> {
+    pub(super) fn view_of_nobody(&self, instance: CellInstance) -> Option<u64> {
         self.own_end().filter(|ended| ended.instance == instance).map(|ended| ended.view)
     }
 }
@@ -154,8 +154,8 @@ mod tests {
     /// A founder that knows of the end of instance 7, but for so many with names of so many bytes.
     fn searching(lost: u64, bytes: usize) -> Process {
         let lost = (0..lost).map(|n| Lost { who: Incarnation(100 + n), seat: n + 1, name: "n".repeat(bytes) });
-        let ended = Ended { instance: 7, view: 9, but_for: lost.collect() };
-        let mark = Some(BootstrapMarker { instance: 7, list: None });
+        let ended = Ended { instance: CellInstance(7), view: 9, but_for: lost.collect() };
+        let mark = Some(BootstrapMarker { instance: CellInstance(7), list: None });
         let settings = Settings {
             cell: "test".into(),
             me: member(),
@@ -203,8 +203,10 @@ mod tests {
         process.hear_end(&told_by(&searching(2, 1)), &mut fx);
         assert_eq!(lost(&process), [1]);
         let mut elsewhere = searching(0, 1);
-        elsewhere.set.record =
-            FounderRecord { mark: Some(BootstrapMarker { instance: 8, list: None }), ..FounderRecord::default() };
+        elsewhere.set.record = FounderRecord {
+            mark: Some(BootstrapMarker { instance: CellInstance(8), list: None }),
+            ..FounderRecord::default()
+        };
         elsewhere.hear_end(&told_by(&searching(2, 1)), &mut fx);
         assert_eq!(elsewhere.own_end(), None, "it was in another instance");
     }

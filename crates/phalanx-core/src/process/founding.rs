@@ -10,10 +10,10 @@ use std::time::Duration;
 use super::join::JOINER_TTL;
 use super::{Process, Stage};
 use crate::api::{CommandError, Effects, Founding};
-use crate::id::{Incarnation, MemberInfo};
+use crate::id::{CellInstance, Incarnation, MemberInfo};
 use crate::member::{
     BootstrapMarker, Choice, Control, Directory, Ends, FirstView, FounderRecord, FoundingBallot, FoundingMessage,
-    FoundingRefusal, Heard, LastView, Proposal, choose, fresh_instance, generation, mismatch, next_generation,
+    FoundingRefusal, Heard, LastView, Proposal, choose, mismatch,
 };
 use crate::time::Instant;
 use crate::wire::{DropReason, Tags};
@@ -40,7 +40,7 @@ pub(super) struct Foundation {
     accepted: Option<Accepted>,
     led: Option<Led>,
     /// Of lists: the names that have a mark of them.
-    marked: BTreeMap<u64, BTreeSet<String>>,
+    marked: BTreeMap<CellInstance, BTreeSet<String>>,
     lead_after: Option<Instant>,
     /// The operator says that nobody of earlier instances lives, and is taken at its word until then.
     all_dead: Option<Instant>,
@@ -367,9 +367,10 @@ impl Process {
             return;
         }
         let (asked, by_command) = (led.asked.clone(), led.by_command);
-        let heard = |record: &FounderRecord| record.heard.map_or(0, |heard| heard.instance);
-        let known: Vec<u64> = led.reports.values().flat_map(|record| [record.instance(), heard(record)]).collect();
-        let next = next_generation(known.iter().copied().max().unwrap_or(0));
+        let heard = |record: &FounderRecord| record.heard.map_or(CellInstance::NONE, |heard| heard.instance);
+        let known: Vec<CellInstance> =
+            led.reports.values().flat_map(|record| [record.instance(), heard(record)]).collect();
+        let next = known.iter().copied().max().unwrap_or_default().next_generation();
         let ends = Ends::told(&asked, led.reports.values());
         let is_later = by_command || known.iter().any(|instance| ends.is_over(*instance));
         let first = match choose(&asked, &led.reports, &ends) {
@@ -387,7 +388,7 @@ impl Process {
             }
             Choice::New | Choice::Dead(_) | Choice::Heard(..) => {
                 let generation = if is_later { next } else { 1 };
-                FirstView::new(fresh_instance(generation, self.rng.next_u64()), asked.clone(), &self.agreed())
+                FirstView::new(CellInstance::fresh(generation, self.rng.next_u64()), asked.clone(), &self.agreed())
             }
         };
         // Such a list is none: nobody would even read it.
@@ -523,7 +524,7 @@ impl Process {
         self.send_to_founders(now, &to, &FoundingMessage::Marked { instance }, fx);
     }
 
-    fn handle_marked(&mut self, now: Instant, from: Incarnation, instance: u64, fx: &mut impl Effects) {
+    fn handle_marked(&mut self, now: Instant, from: Incarnation, instance: CellInstance, fx: &mut impl Effects) {
         let names = self.founders().map_or(0, <[String]>::len);
         let me = self.set.me.clone();
         let Stage::Searching(search) = &mut self.stage else { return };
@@ -583,7 +584,7 @@ impl Process {
     }
 
     /// A founder is taken in by a cell, and sets its mark first. False: it cannot.
-    pub(super) fn mark_joined(&mut self, instance: u64, fx: &mut impl Effects) -> bool {
+    pub(super) fn mark_joined(&mut self, instance: CellInstance, fx: &mut impl Effects) -> bool {
         let record = &self.set.record;
         let has_left = record.end.as_ref().is_some_and(|end| end.instance() == instance);
         self.founders().is_none()
@@ -592,7 +593,7 @@ impl Process {
     }
 
     /// A member of the cell answered a fresh challenge. A founder that has no mark of a cell writes that down, and founds none.
-    pub(super) fn hear_member(&mut self, instance: u64, at: SocketAddr, fx: &mut impl Effects) {
+    pub(super) fn hear_member(&mut self, instance: CellInstance, at: SocketAddr, fx: &mut impl Effects) {
         let record = &self.set.record;
         if self.founders().is_none() || record.mark.is_some() || record.heard.is_some() {
             return;
@@ -631,8 +632,8 @@ impl Process {
 
     /// Founds a cell with this process as its only member.
     pub(super) fn found_alone(&mut self, now: Instant, fx: &mut impl Effects) {
-        let next = next_generation(self.set.record.instance());
-        let instance = fresh_instance(next, self.rng.next_u64());
+        let next = self.set.record.instance().next_generation();
+        let instance = CellInstance::fresh(next, self.rng.next_u64());
         if self.set_bootstrap_marker(BootstrapMarker { instance, list: None }, fx) {
             let own = self.agreed();
             self.install_first(now, FirstView::new(instance, vec![self.set.me.clone()], &own), fx);
@@ -646,7 +647,13 @@ impl Process {
     }
 
     /// Enters view 1 of an instance, which begins with that directory.
-    pub(super) fn enter_first(&mut self, now: Instant, instance: u64, directory: Directory, fx: &mut impl Effects) {
+    pub(super) fn enter_first(
+        &mut self,
+        now: Instant,
+        instance: CellInstance,
+        directory: Directory,
+        fx: &mut impl Effects,
+    ) {
         self.instance = instance;
         let proposal = Proposal {
             decree: 1,
@@ -667,7 +674,7 @@ impl Process {
 /// Why nothing can be founded, for people.
 fn announce_dead(last: &[(String, Option<LastView>)], but_for: Option<&[String]>) -> String {
     let latest =
-        last.iter().filter_map(|(_, last)| last.as_ref()).max_by_key(|last| (generation(last.instance), last.view));
+        last.iter().filter_map(|(_, last)| last.as_ref()).max_by_key(|last| (last.instance.generation(), last.view));
     let recorded = last.iter().map(|(name, last)| match last {
         Some(last) => format!("{name} view {}", last.view),
         None => format!("{name} none"),

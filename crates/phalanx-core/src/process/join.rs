@@ -16,7 +16,7 @@ use super::path_probes::SILENCE_LEVEL;
 use super::port::Peer;
 use super::{Process, Stage};
 use crate::api::{Effects, Event, Founding, GroupTerms};
-use crate::id::{Incarnation, MemberInfo, TrafficClass, fits_name};
+use crate::id::{CellInstance, Incarnation, MemberInfo, TrafficClass, fits_name};
 use crate::member::{Directory, Mismatch, SUSPECTERS_MAX, mismatch, read_requested_terms, requested_terms};
 use crate::rng::Rng;
 use crate::time::Instant;
@@ -66,7 +66,7 @@ enum JoinHandshake {
     /// Is there a cell? Padded, so that the answer is never longer. A member names the instance and the view it is in:
     /// one that hears no quorum may have been left out by processes that are no more, and a coordinator may be the only
     /// one that knows where such a member is. View 0: of a founder of an earlier build that was in that instance.
-    Probe { info: MemberInfo, nonce: u64, member_of: Option<(u64, u64)>, padding: Vec<u8> },
+    Probe { info: MemberInfo, nonce: u64, member_of: Option<(CellInstance, u64)>, padding: Vec<u8> },
     /// Prove that you live: send this back.
     Challenge { nonce: u64, stamp: u64, cookie: [u8; 16], view: u64, coordinator: SocketAddr, is_coordinator: bool },
     /// The proof.
@@ -227,7 +227,7 @@ impl Process {
     pub(super) fn probe(
         &mut self,
         mut targets: Vec<SocketAddr>,
-        member_of: Option<(u64, u64)>,
+        member_of: Option<(CellInstance, u64)>,
         fx: &mut impl Effects,
     ) -> u64 {
         for _ in 0..self.set.seeds.len().min(SEEDS_AT_ONCE) {
@@ -245,7 +245,7 @@ impl Process {
         self.counters.probes += asked;
         let mut tail = Tags::default();
         if let Some((instance, _)) = self.reformed() {
-            tail.put(REFORMING, &instance.to_le_bytes());
+            tail.put(REFORMING, &instance.0.to_le_bytes());
         }
         self.announce_end(&mut tail);
         let nonce = self.rng.next_u64();
@@ -352,7 +352,7 @@ impl Process {
                 }
                 self.hear_end(&tail, fx);
                 if let Some(told) = tail.get(REFORMING)
-                    && let Some(instance) = number(told).or(member_of.map(|(instance, _)| instance))
+                    && let Some(instance) = number(told).map(CellInstance).or(member_of.map(|(instance, _)| instance))
                 {
                     self.hear_reformer(&info.name, instance);
                 }
@@ -363,7 +363,7 @@ impl Process {
             }
             JoinHandshake::Challenge { nonce, stamp, cookie, view, coordinator, is_coordinator } => {
                 if view > 0 && self.probing.nonces.contains(&nonce) {
-                    let instance = tail.get(INSTANCE).and_then(number).unwrap_or(0);
+                    let instance = tail.get(INSTANCE).and_then(number).map_or(CellInstance::NONE, CellInstance);
                     self.hear_member(instance, from, fx);
                     self.meet_instance(instance, from, true);
                     if matches!(self.stage, Stage::Over) {
@@ -437,7 +437,7 @@ impl Process {
         now: Instant,
         info: &MemberInfo,
         from: SocketAddr,
-        (instance, view): (u64, u64),
+        (instance, view): (CellInstance, u64),
         nonce: u64,
         fx: &mut impl Effects,
     ) {
@@ -497,7 +497,7 @@ impl Process {
         let challenge = JoinHandshake::Challenge { nonce, stamp, cookie, view, coordinator, is_coordinator };
         let mut tail = Tags::default();
         if view > 0 {
-            tail.put(INSTANCE, &self.instance.to_le_bytes());
+            tail.put(INSTANCE, &self.instance.0.to_le_bytes());
         }
         if matches!(self.stage, Stage::Member) && self.notifies_held_back(now, info) {
             tail.put(HELD, &[]);
@@ -743,7 +743,7 @@ mod tests {
             ("probe", JoinHandshake::Probe { info: info(), nonce, member_of: None, padding: padding() }),
             (
                 "probe_of_a_member",
-                JoinHandshake::Probe { info: info(), nonce, member_of: Some((7, 4)), padding: padding() },
+                JoinHandshake::Probe { info: info(), nonce, member_of: Some((CellInstance(7), 4)), padding: padding() },
             ),
             (
                 "challenge",

@@ -41,7 +41,7 @@ use bytes::Bytes;
 
 use crate::api::{CellView, CommandError, Effects, Event, Founding, Membership, Order, SEEDS_MAX, Settings, Stability};
 use crate::frames::Frames;
-use crate::id::{AWAY, GroupId, Incarnation};
+use crate::id::{AWAY, CellInstance, GroupId, Incarnation};
 use crate::member::{
     Acceptor, Agreed, Coordinator, Directory, FailureDetector, Inheritance, PathMonitor, Patience, Proposal, Removals,
     RequestList, Wedge,
@@ -72,7 +72,7 @@ pub struct Process {
     counters: ProcessCounters,
     stage: Stage,
     /// The cell instance; 0 before the first view.
-    instance: u64,
+    instance: CellInstance,
     directory: Directory,
     cell_view: Option<Arc<CellView>>,
     failure_detector: FailureDetector,
@@ -139,7 +139,7 @@ pub struct Process {
     /// What the next life of this process founds that from.
     inheritance: Option<Inheritance>,
     /// Other instances of the cell that the application was told of.
-    known_instances: BTreeSet<u64>,
+    known_instances: BTreeSet<CellInstance>,
     /// It is over because a decided view does not hold it.
     was_excluded: bool,
     transfers: Transfers,
@@ -227,7 +227,7 @@ impl Process {
             opener: Opener::new(security, &settings.cell, me),
             counters: ProcessCounters::default(),
             stage: Stage::Searching(Box::new(Search::new(now))),
-            instance: 0,
+            instance: CellInstance::NONE,
             directory: Directory::found(Vec::new(), 0, Tags::default()),
             cell_view: None,
             failure_detector: FailureDetector::new(

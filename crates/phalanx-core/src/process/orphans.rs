@@ -15,7 +15,7 @@ use super::groups::Ready;
 use super::port::{GroupStreams, ViewMeta};
 use super::{Process, REQUESTS_MAX, Stage};
 use crate::api::{CommandError, Event, Order};
-use crate::id::{GroupId, Incarnation};
+use crate::id::{CellInstance, GroupId, Incarnation};
 use crate::link::Ack;
 use crate::member::{GroupChange, GroupEntry, INCARNATIONS_MAX, Orphan, RequestList, Return, ReturnPoint, Returns};
 use crate::order::{Backpressure, Deliverable, Status, StreamOutput};
@@ -32,7 +32,7 @@ const DEAD_MAX: usize = 256;
 #[derive(Default)]
 pub struct Kept {
     /// The cell instance that they belong to.
-    instance: u64,
+    instance: CellInstance,
     /// Earlier lives of the process, oldest first.
     lives: Vec<Incarnation>,
     groups: Vec<KeptGroup>,
@@ -182,7 +182,7 @@ impl Process {
     /// all that came for it. `keeps`: whether the application keeps the state of a group, as it has it now.
     pub fn take_kept(&mut self, mut keeps: impl FnMut(GroupId) -> bool) -> Kept {
         let mut kept = std::mem::take(&mut self.waiting.kept);
-        if self.instance != 0 {
+        if self.instance != CellInstance(0) {
             kept.instance = self.instance;
         }
         kept.lives.push(self.me());

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::{Process, Stage};
 use crate::api::{CommandError, Effects, Event, Founding};
-use crate::member::{BootstrapMarker, Directory, Inheritance, fresh_instance, generation, next_generation};
+use crate::id::CellInstance;
+use crate::member::{BootstrapMarker, Directory, Inheritance};
 use crate::time::Instant;
 
 /// Instances that were met and told of; further ones are not told.
@@ -93,7 +94,7 @@ impl Process {
         let dead = ranked.filter(|(rank, _)| is_dead(*rank)).map(|(_, member)| member.incarnation).collect();
         let (instance, directory) = (self.instance, self.directory.clone());
         self.inheritance = Some(Inheritance { instance, directory, dead, at: now });
-        self.end(Event::Renounced { generation: next_generation(self.instance) });
+        self.end(Event::Renounced { generation: self.instance.next_generation() });
     }
 
     /// The name of a member that is heard, and hears a quorum as far as it said: it does not know yet that the quorum is gone, or it is
@@ -113,7 +114,7 @@ impl Process {
     }
 
     /// The instance that this process is about to found the next one of, and what it knows of it.
-    pub(super) fn reformed(&self) -> Option<(u64, &Directory)> {
+    pub(super) fn reformed(&self) -> Option<(CellInstance, &Directory)> {
         match (&self.stage, &self.set.founding) {
             (Stage::Member, _) => self.reforming.as_ref().map(|_| (self.instance, &self.directory)),
             (Stage::Searching(_), Founding::Reform(before)) => Some((before.instance, &before.directory)),
@@ -122,7 +123,7 @@ impl Process {
     }
 
     /// A process with this name says that it reforms an instance. Of two that do at once, the one with the lower rank goes on.
-    pub(super) fn hear_reformer(&mut self, name: &str, instance: u64) {
+    pub(super) fn hear_reformer(&mut self, name: &str, instance: CellInstance) {
         let Some((_, directory)) = self.reformed().filter(|(own, _)| *own == instance) else { return };
         let rank = |name: &str| directory.members.iter().position(|member| member.name == name);
         if rank(name).zip(rank(&self.set.me.name)).is_some_and(|(other, own)| other < own) {
@@ -131,23 +132,23 @@ impl Process {
     }
 
     /// A living process of another instance of the cell is heard. `by_challenge`: it answered a fresh challenge.
-    pub(super) fn meet_instance(&mut self, instance: u64, at: SocketAddr, by_challenge: bool) {
+    pub(super) fn meet_instance(&mut self, instance: CellInstance, at: SocketAddr, by_challenge: bool) {
         if let Some((before, _)) = self.reformed()
             && by_challenge
             && !self.primary
-            && generation(instance) > generation(before)
+            && instance.generation() > before.generation()
         {
             self.refuse_reform(format!(
                 "the cell was founded again already, a member is at {at}: this process joins it"
             ));
         }
-        if !matches!(self.stage, Stage::Member) || instance == 0 || instance == self.instance {
+        if !matches!(self.stage, Stage::Member) || instance == CellInstance::NONE || instance == self.instance {
             return;
         }
-        let is_later = generation(instance) > generation(self.instance);
+        let is_later = instance.generation() > self.instance.generation();
         if is_later && by_challenge && !self.primary {
             self.counters.instances_renounced += 1;
-            let generation = generation(instance);
+            let generation = instance.generation();
             return match self.leaving {
                 Some(_) => self.end(Event::Left),
                 None => self.end(Event::Renounced { generation }),
@@ -170,9 +171,9 @@ impl Process {
             return members.map(|member| member.control).filter(|control| *control != own).collect();
         }
         self.reforming = None;
-        let next = next_generation(inheritance.instance);
+        let next = inheritance.instance.next_generation();
         let directory = inheritance.passed_on_to(self.set.me.clone());
-        let instance = fresh_instance(next, self.rng.next_u64());
+        let instance = CellInstance::fresh(next, self.rng.next_u64());
         if self.set_bootstrap_marker(BootstrapMarker { instance, list: None }, fx) {
             self.enter_first(now, instance, directory, fx);
         }
@@ -194,7 +195,7 @@ mod tests {
         let before = told(&process);
         let all = KNOWN_INSTANCES_MAX as u64 + 2;
         for instance in (100..100 + all).chain(100..100 + all) {
-            process.meet_instance(instance, at, true);
+            process.meet_instance(CellInstance(instance), at, true);
         }
         assert_eq!(told(&process) - before, KNOWN_INSTANCES_MAX, "each once, and no more");
         process.meet_instance(process.instance, at, true);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{EARLY_BYTES, EARLY_PACKETS, EXCLUDED_MAX, Process, Stage};
-use crate::id::GroupId;
+use crate::id::{CellInstance, GroupId};
 use crate::member::{Acceptor, Coordinator, Directory, Phase, Proposal};
 use crate::order::Hold;
 use crate::wire::Space;
@@ -73,7 +73,7 @@ pub struct Activity {
 #[derive(Clone, Copy, Debug)]
 pub struct DecreeState<'a> {
     /// The cell instance; 0: none yet.
-    pub instance: u64,
+    pub instance: CellInstance,
     /// What is in force; decree 0: nothing yet.
     pub directory: &'a Directory,
     /// The decision that brought it.

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use phalanx_core::{GroupId, GroupTerms, Incarnation, Instant, Order, Origin, Packet, Stability, TrafficClass};
+use phalanx_core::{
+    CellInstance, GroupId, GroupTerms, Incarnation, Instant, Order, Origin, Packet, Stability, TrafficClass,
+};
 
 use super::forge::Forger;
 use super::member::{GROUPS, Line, Member, address, slot};
@@ -23,7 +25,7 @@ const TURNS_AT_ONCE: usize = 32;
 const TURNS_PER_MS: usize = 20;
 
 /// Cell instance, group, number.
-type View = (u64, GroupId, u64);
+type View = (CellInstance, GroupId, u64);
 
 /// A packet under way.
 pub(super) struct Flying {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use phalanx_core::seal::CellKey;
 use phalanx_core::{
-    Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, Instant, Limits, MemberInfo, Process,
-    Security, Settings, Snapshot, Timing, TrafficClass,
+    CellInstance, Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, Instant, Limits, MemberInfo,
+    Process, Security, Settings, Snapshot, Timing, TrafficClass,
 };
 
 pub(super) const CELL: &str = "hostile";
@@ -32,7 +32,7 @@ pub(super) struct Out {
     pub(super) messages: usize,
     pub(super) busy: bool,
     /// The cell it is in: a cell that died out is followed by another.
-    pub(super) instance: u64,
+    pub(super) instance: CellInstance,
 }
 
 /// A delivery, as written down.

@@ -11,7 +11,7 @@ use phalanx_core::member::{
 };
 use phalanx_core::rng::Rng;
 use phalanx_core::wire::{Space, Tags, put_with_tail};
-use phalanx_core::{GroupId, Incarnation, LEVEL, LeaveReason, Limits, MemberInfo, Timing};
+use phalanx_core::{CellInstance, GroupId, Incarnation, LEVEL, LeaveReason, Limits, MemberInfo, Timing};
 
 /// Makes one message after the other.
 pub(crate) struct Speech<'a>(pub(crate) &'a mut Rng);
@@ -40,7 +40,7 @@ impl Speech<'_> {
             4 => Control::Accepted { decree: self.number(), ballot: self.ballot() },
             5 => Control::Decide(Arc::new(self.proposal())),
             6 => Control::Welcome(Box::new(Welcome {
-                instance: self.number(),
+                instance: CellInstance(self.number()),
                 directory: self.directory(),
                 proposal: Arc::new(self.proposal()),
             })),
@@ -101,7 +101,7 @@ impl Speech<'_> {
             3 => FoundingMessage::Propose { ballot, first: self.first_view() },
             4 => FoundingMessage::Accept { ballot },
             5 => FoundingMessage::Decide { ballot },
-            6 => FoundingMessage::Marked { instance: self.number() },
+            6 => FoundingMessage::Marked { instance: CellInstance(self.number()) },
             _ => FoundingMessage::Dead {
                 ballot,
                 last: self.some(|s| (s.name(), None)),
@@ -112,12 +112,19 @@ impl Speech<'_> {
 
     fn record(&mut self, ballot: FoundingBallot) -> FounderRecord {
         FounderRecord {
-            mark: self.maybe(|s| BootstrapMarker { instance: s.number(), list: s.maybe(|s| (ballot, s.first_view())) }),
-            heard: self.maybe(|s| Heard { instance: s.number(), at: s.info().control }),
-            last: self.maybe(|s| LastView { instance: s.number(), view: s.number(), members: s.some(Self::name) }),
+            mark: self.maybe(|s| BootstrapMarker {
+                instance: CellInstance(s.number()),
+                list: s.maybe(|s| (ballot, s.first_view())),
+            }),
+            heard: self.maybe(|s| Heard { instance: CellInstance(s.number()), at: s.info().control }),
+            last: self.maybe(|s| LastView {
+                instance: CellInstance(s.number()),
+                view: s.number(),
+                members: s.some(Self::name),
+            }),
             end: self.maybe(|s| match s.maybe(|s| s.some(Self::lost)) {
-                None => End::Left { instance: s.number() },
-                Some(but_for) => End::Ended(Ended { instance: s.number(), view: s.number(), but_for }),
+                None => End::Left { instance: CellInstance(s.number()) },
+                Some(but_for) => End::Ended(Ended { instance: CellInstance(s.number()), view: s.number(), but_for }),
             }),
         }
     }
@@ -202,7 +209,7 @@ impl Speech<'_> {
 
     fn first_view(&mut self) -> FirstView {
         FirstView {
-            instance: self.number(),
+            instance: CellInstance(self.number()),
             members: self.some(Self::info),
             level: self.level(),
             settings: self.settings(),

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use phalanx_core::member::{Ballot, Coordinator, Phase, Proposal};
 use phalanx_core::process::{DecreeState, Process, WedgeState};
 use phalanx_core::wire::Space;
-use phalanx_core::{Incarnation, LeaveReason};
+use phalanx_core::{CellInstance, Incarnation, LeaveReason};
 use phalanx_sim::{Options, watch_seed};
 
 use crate::rules::Rules;
@@ -29,7 +29,7 @@ pub use steps::Steps;
 #[derive(Default)]
 pub struct Validator {
     rules: Rules,
-    cells: BTreeMap<u64, Cell>,
+    cells: BTreeMap<CellInstance, Cell>,
     seen: BTreeMap<Incarnation, Seen>,
     /// The prefixes that each process had parsed of a packet space's streams, when last observed.
     taken: BTreeMap<(Incarnation, Space), Vec<u64>>,
@@ -44,7 +44,7 @@ pub struct Validator {
 /// A process after its previous poll.
 #[derive(Clone, Default)]
 struct Seen {
-    instance: u64,
+    instance: CellInstance,
     decree: u64,
     promised: Option<Ballot>,
     accepted: Option<Ballot>,
@@ -79,7 +79,7 @@ impl Validator {
     pub fn observe(&mut self, slot: usize, now_ns: u64, process: &Process) {
         self.steps.turns += 1;
         let state = process.decree_state();
-        if state.instance == 0 || state.directory.decree == 0 {
+        if state.instance == CellInstance::NONE || state.directory.decree == 0 {
             return;
         }
         let me = process.me();
@@ -206,7 +206,7 @@ impl Validator {
         &mut self,
         me: Incarnation,
         before: &Seen,
-        instance: u64,
+        instance: CellInstance,
         proposal: &Arc<Proposal>,
         out: &mut Vec<String>,
     ) {

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use phalanx::Handler;
 use phalanx::handler::Command;
 use phalanx::traced;
-use phalanx_core::member::{FounderRecord, generation};
+use phalanx_core::member::FounderRecord;
 use phalanx_core::{
-    CellView, Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, MemberInfo, Order, Snapshot,
+    CellInstance, CellView, Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, MemberInfo, Order, Snapshot,
 };
 use phalanx_trace as trace;
 use phalanx_trace::{Header, Trace, payload_hash};
@@ -53,7 +53,7 @@ pub(crate) struct App {
     /// Why it is in no cell, according to the last event of this incarnation.
     pub(crate) searching: Option<String>,
     /// Other instances of its cell of which it was notified.
-    pub(crate) instances_met: Vec<u64>,
+    pub(crate) instances_met: Vec<CellInstance>,
     /// Generation of its cell instance.
     generation: u16,
     /// Whether a view change blocks its sends, according to its trace.
@@ -186,15 +186,17 @@ impl App {
     fn cell_view(&mut self, view: &CellView) {
         self.counts.cell_views += 1;
         self.kept_out = false;
-        self.generation = generation(view.instance);
+        self.generation = view.instance.generation();
         self.record(trace::Event::CellView {
-            instance: view.instance,
+            instance: view.instance.0,
             view: view.view,
             members: view.members.iter().map(|m| (m.incarnation.0, m.name.clone())).collect(),
             left: traced::left(&view.left),
         });
         if !view.ancestors.is_empty() {
-            self.record(trace::Event::Ancestors { instances: view.ancestors.clone() });
+            self.record(trace::Event::Ancestors {
+                instances: view.ancestors.iter().map(|ancestor| ancestor.0).collect(),
+            });
         }
         let known = view.members.iter().map(|m| m.level).min().unwrap_or_default();
         self.record(trace::Event::Level { level: view.level, known });

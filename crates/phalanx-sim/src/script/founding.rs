@@ -1,7 +1,7 @@
 //! Actions of a script on the founding of a cell, and observations of it.
 
-use phalanx_core::CommandError;
 use phalanx_core::member::FounderRecord;
+use phalanx_core::{CellInstance, CommandError};
 
 use super::Cell;
 use crate::founding::Order;
@@ -55,13 +55,13 @@ impl Cell {
 
     /// The cell instance that a process is in.
     #[must_use]
-    pub fn instance(&self, slot: usize) -> Option<u64> {
+    pub fn instance(&self, slot: usize) -> Option<CellInstance> {
         Some(self.world.slots[slot].node.as_ref()?.process().cell_view()?.instance)
     }
 
     /// Other instances of its cell of which a process was notified.
     #[must_use]
-    pub fn instances_met(&self, slot: usize) -> &[u64] {
+    pub fn instances_met(&self, slot: usize) -> &[CellInstance] {
         &self.world.slots[slot].app.instances_met
     }
 }

@@ -1,7 +1,6 @@
 //! Requests of an operator's command, and their answers.
 
-use phalanx_core::member::generation;
-use phalanx_core::{CommandError, Incarnation, Instant};
+use phalanx_core::{CellInstance, CommandError, Incarnation, Instant};
 use phalanx_driver::Driver;
 
 use crate::handler::Handler;
@@ -37,12 +36,12 @@ impl Requests {
             };
             let of = node.incarnation();
             match outcome {
-                Ok(()) => self.0 = Some(Pending { of, before: generation(instance(node)) }),
+                Ok(()) => self.0 = Some(Pending { of, before: instance(node).generation() }),
                 Err(error) => return local.give_answer(of, &Err(text(&error))),
             }
         }
         let Some(Pending { of, before }) = &self.0 else { return Ok(()) };
-        let (of, now_in) = (*of, generation(instance(node)));
+        let (of, now_in) = (*of, instance(node).generation());
         let outcome = match refused {
             Some(why) => Err(why),
             // A reform is done when the process is in a view of a later generation, not when the command was accepted.
@@ -57,8 +56,8 @@ impl Requests {
     }
 }
 
-fn instance<D: Driver>(node: &Node<D>) -> u64 {
-    node.process().cell_view().map_or(0, |view| view.instance)
+fn instance<D: Driver>(node: &Node<D>) -> CellInstance {
+    node.process().cell_view().map_or(CellInstance::NONE, |view| view.instance)
 }
 
 fn text(error: &CommandError) -> String {

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use phalanx_core::CellInstance;
 use phalanx_driver::fork::Forked;
 
 /// Why the runtime directory, the state directory, or a file in one of them cannot be used. Each text says what to do.
@@ -84,7 +85,7 @@ pub enum LocalError {
         path: PathBuf,
     },
     /// The directory's number was changed while a process lives that uses the previous one.
-    #[error("{} holds {here:016x}, and this process started with {mine:016x}: the cell will not recognise processes that start now. Restore the file, or start this process again", path.display())]
+    #[error("{} holds {here}, and this process started with {mine}: processes that start now are not known again by their cell. Restore the file, or start this process again", path.display())]
     OtherId {
         /// The path.
         path: PathBuf,
@@ -94,14 +95,14 @@ pub enum LocalError {
         mine: u64,
     },
     /// A founder's record was changed while the founder lives.
-    #[error("{} holds the record of instance {here:016x}, and this founder's is of {mine:016x}: another process wrote there, or a copy was put back. Make sure that only one process of this name runs and remove the file; this founder then writes it again", path.display())]
+    #[error("{} holds the record of instance {here}, and this founder's is of {mine}: another process wrote there, or a copy was put back. See that one process of this name runs, remove the file, and this founder writes it again", path.display())]
     OtherRecord {
         /// The path.
         path: PathBuf,
         /// The instance there; 0: none.
-        here: u64,
+        here: CellInstance,
         /// The instance of this founder; 0: none.
-        mine: u64,
+        mine: CellInstance,
     },
     /// The lock is held by a process that makes no progress.
     #[error("{} stays locked: a process that held it was stopped; `fuser {}` names it", path.display(), path.display())]

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use phalanx_core::CellInstance;
 use phalanx_core::member::{BootstrapMarker, FounderRecord};
 use rustix::io::Errno;
 
@@ -162,7 +163,7 @@ fn import(old: &Path, file: &RecordFile) -> Result<Option<FounderRecord>, LocalE
         Err(error) => return Err(LocalError::io("read", old)(error)),
     };
     let bad = |_not_hex| LocalError::BadRecord { path: PathBuf::from(old) };
-    let instance = u64::from_str_radix(text.trim(), 16).map_err(bad)?;
+    let instance = u64::from_str_radix(text.trim(), 16).map(CellInstance).map_err(bad)?;
     let record = FounderRecord { mark: Some(BootstrapMarker { instance, list: None }), ..FounderRecord::default() };
     file.keep(&record)?;
     Ok(Some(record))

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use phalanx_core::member::{End, FounderRecord, generation};
+use phalanx_core::member::{End, FounderRecord};
 use toml::{Table, Value};
 
 use super::error::LocalError;
@@ -94,8 +94,8 @@ impl RecordFile {
 fn text(record: &FounderRecord) -> String {
     let mut table = Table::from_iter([("format".to_owned(), Value::from(FORMAT))]);
     if let Some(mark) = &record.mark {
-        table.insert("instance".to_owned(), Value::from(format!("{:016x}", mark.instance)));
-        table.insert("generation".to_owned(), Value::from(i64::from(generation(mark.instance))));
+        table.insert("instance".to_owned(), Value::from(mark.instance.to_string()));
+        table.insert("generation".to_owned(), Value::from(i64::from(mark.instance.generation())));
     }
     if let Some(heard) = &record.heard {
         table.insert("heard".to_owned(), Value::from(heard.at.to_string()));
@@ -104,7 +104,7 @@ fn text(record: &FounderRecord) -> String {
         Some(End::Left { .. }) => drop(table.insert("left".to_owned(), Value::from(true))),
         Some(End::Ended(ended)) => {
             let but_for: Vec<Value> = ended.but_for.iter().map(|lost| Value::from(lost.name.as_str())).collect();
-            table.insert("ended".to_owned(), Value::from(format!("{:016x}", ended.instance)));
+            table.insert("ended".to_owned(), Value::from(ended.instance.to_string()));
             table.insert("ended_but_for".to_owned(), Value::from(but_for));
         }
         None => {}

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use phalanx_core::member::{BootstrapMarker, FounderRecord};
-use phalanx_core::{CellView, MemberInfo};
+use phalanx_core::{CellInstance, CellView, MemberInfo};
 use tempfile::TempDir;
 
 use super::*;
@@ -49,7 +49,7 @@ fn member(incarnation: u64, host: u64) -> MemberInfo {
 /// The first view of a cell.
 fn view_of(members: Vec<MemberInfo>) -> CellView {
     CellView {
-        instance: 1,
+        instance: CellInstance(1),
         ancestors: Vec::new(),
         view: 1,
         level: 1,

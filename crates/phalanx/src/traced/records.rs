@@ -65,7 +65,7 @@ pub(super) fn event(event: &Event) -> Option<Record> {
 
 fn cell_view(view: &CellView) -> Record {
     Record::CellView {
-        instance: view.instance,
+        instance: view.instance.0,
         view: view.view,
         members: view.members.iter().map(|m| (m.incarnation.0, m.name.clone())).collect(),
         left: left(&view.left),

@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use phalanx_core::{CellView, GroupTerms, GroupView, LEVEL, LeaveReason};
+use phalanx_core::{CellInstance, CellView, GroupTerms, GroupView, LEVEL, LeaveReason};
 use phalanx_trace::{Header, TraceReader};
 
 use super::*;
@@ -107,7 +107,7 @@ fn an_incarnation_is_recorded_in_order() {
     traced.at(Instant(10));
     traced.begin(&me(7));
     traced.event(Event::CellView(Arc::new(CellView {
-        instance: 99,
+        instance: CellInstance(99),
         ancestors: Vec::new(),
         view: 1,
         level: 1,

@@ -1,5 +1,6 @@
 use super::*;
 use crate::api::{Limits, Timing};
+use crate::id::CellInstance;
 use crate::member::Lost;
 
 /// Life `life` of founder `name`, in the directory of that name.
@@ -10,7 +11,7 @@ fn founder(name: u64, life: u64) -> MemberInfo {
     info
 }
 
-fn list(instance: u64, lives: [u64; 3]) -> FirstView {
+fn list(instance: CellInstance, lives: [u64; 3]) -> FirstView {
     let members = (0..3).map(|name| founder(name, lives[usize::try_from(name).expect("small")])).collect();
     FirstView::new(instance, members, &Agreed::of(&Limits::default(), &Timing::default()))
 }
@@ -21,7 +22,7 @@ fn marked(round: u32, first: &FirstView) -> FounderRecord {
     FounderRecord { mark: Some(mark), ..FounderRecord::default() }
 }
 
-fn taken_in(instance: u64) -> FounderRecord {
+fn taken_in(instance: CellInstance) -> FounderRecord {
     FounderRecord { mark: Some(BootstrapMarker { instance, list: None }), ..FounderRecord::default() }
 }
 
@@ -30,14 +31,14 @@ fn nothing() -> FounderRecord {
 }
 
 fn chosen(lives: [u64; 3], records: [FounderRecord; 3]) -> Choice {
-    let asked = list(0, lives).members;
+    let asked = list(CellInstance::NONE, lives).members;
     let reports: BTreeMap<String, FounderRecord> =
         records.into_iter().enumerate().map(|(name, record)| (format!("p{name}"), record)).collect();
     choose(&asked, &reports, &Ends::told(&asked, reports.values()))
 }
 
-const FIRST: u64 = 1 << 48 | 1;
-const SECOND: u64 = 1 << 48 | 3;
+const FIRST: CellInstance = CellInstance(1 << 48 | 1);
+const SECOND: CellInstance = CellInstance(1 << 48 | 3);
 
 #[test]
 fn without_marks_a_list_of_those_asked_is_proposed() {
@@ -62,7 +63,7 @@ fn a_list_that_was_confirmed_and_has_no_quorum_left_is_no_more_to_be_founded() {
         Choice::Dead(SECOND),
         "it saw more"
     );
-    let later = list(2 << 48 | 1, [1, 1, 1]);
+    let later = list(CellInstance(2 << 48 | 1), [1, 1, 1]);
     assert_eq!(
         chosen([1, 1, 1], [taken_in(SECOND), marked(1, &later), nothing()]),
         Choice::Again(later),
@@ -87,7 +88,7 @@ fn a_list_with_few_marks_is_overruled_where_all_run_in_the_directories_that_it_n
 }
 
 /// The record of who was in that instance as its last members left, but for these.
-fn ended(record: FounderRecord, instance: u64, but_for: Vec<Lost>) -> FounderRecord {
+fn ended(record: FounderRecord, instance: CellInstance, but_for: Vec<Lost>) -> FounderRecord {
     FounderRecord { end: Some(End::Ended(Ended { instance, view: 9, but_for })), ..record }
 }
 
@@ -103,14 +104,17 @@ fn marks_of_an_instance_that_ended_do_not_count() {
     assert_eq!(chosen([2, 2, 2], [ended(in_it(), SECOND, Vec::new()), in_it(), in_it()]), Choice::New);
     let left = FounderRecord { end: Some(End::Left { instance: SECOND }), ..in_it() };
     assert_eq!(chosen([2, 2, 2], [left.clone(), left.clone(), left]), Choice::Dead(SECOND), "others may have stayed");
-    let later = taken_in(3 << 48 | 1);
+    let later = taken_in(CellInstance(3 << 48 | 1));
     assert_eq!(
         chosen([2, 2, 2], [ended(in_it(), SECOND, Vec::new()), later, in_it()]),
-        Choice::Dead(3 << 48 | 1),
+        Choice::Dead(CellInstance(3 << 48 | 1)),
         "a later instance did not end"
     );
     assert_eq!(
-        chosen([2, 2, 2], [ended(taken_in(3 << 48 | 1), 3 << 48 | 1, Vec::new()), in_it(), in_it()]),
+        chosen(
+            [2, 2, 2],
+            [ended(taken_in(CellInstance(3 << 48 | 1)), CellInstance(3 << 48 | 1), Vec::new()), in_it(), in_it()]
+        ),
         Choice::New,
         "the later one was founded when nobody lived in this one"
     );
@@ -145,9 +149,9 @@ fn an_instance_has_not_ended_while_a_former_member_may_live_in_it() {
 #[test]
 fn instances_tell_their_generation_and_are_never_0() {
     for (random, of) in [(0, 0), (u64::MAX, 1), (1 << 20, u16::MAX)] {
-        let instance = fresh_instance(of, random);
-        assert_eq!(generation(instance), of);
-        assert_ne!(instance, 0);
+        let instance = CellInstance::fresh(of, random);
+        assert_eq!(instance.generation(), of);
+        assert_ne!(instance, CellInstance::NONE);
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::api::{Limits, Timing};
-use crate::id::GroupId;
+use crate::id::{CellInstance, GroupId};
 use crate::member::{Agreed, Ballot, GroupCut, GroupEntry, MembershipRequests, Report, build_proposal};
 use crate::wire::Space;
 
@@ -110,7 +110,11 @@ fn a_new_group_has_a_new_number_and_members() {
 #[test]
 fn a_welcome_tells_of_the_directory_the_decision_left() {
     let (before, decision) = (directory(), proposal());
-    let welcome = || Welcome { instance: 1, directory: before.after(&decision), proposal: Arc::new(decision.clone()) };
+    let welcome = || Welcome {
+        instance: CellInstance(1),
+        directory: before.after(&decision),
+        proposal: Arc::new(decision.clone()),
+    };
     assert!(welcome().is_sound());
     let refused = |change: &dyn Fn(&mut Welcome)| {
         let mut wrong = welcome();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::api::{Delivery, GroupTerms, LeaveReason};
-use crate::id::{LEVEL, Origin, TrafficClass};
+use crate::id::{CellInstance, LEVEL, Origin, TrafficClass};
 use crate::link::Channel;
 use crate::member::{
     Ballot, Control, FirstView, GroupChange, GroupCut, GroupRequest, MembershipRequests, NUMBERED_MAX, Phase, Report,
@@ -69,7 +69,7 @@ pub(in crate::process) fn in_cell(me: Incarnation, members: u64) -> (Process, Ou
         limits,
     };
     let (mut process, mut fx) = (Process::new(NOW, settings, &Security::None, 1), Out::default());
-    let first = FirstView::new(7, (1..=members).map(named).collect(), &process.agreed());
+    let first = FirstView::new(CellInstance(7), (1..=members).map(named).collect(), &process.agreed());
     process.install_first(NOW, first, &mut fx);
     process.deliver(NOW, &mut fx);
     (process, fx)

@@ -1,11 +1,15 @@
 //! The records of fixed founders, and the uniqueness of names.
 
+use phalanx_core::CellInstance;
 use phalanx_core::member::{Heard, LastView};
 
 use super::*;
 
 fn marked(instance: u64) -> FounderRecord {
-    FounderRecord { mark: Some(BootstrapMarker { instance, list: None }), ..FounderRecord::default() }
+    FounderRecord {
+        mark: Some(BootstrapMarker { instance: CellInstance(instance), list: None }),
+        ..FounderRecord::default()
+    }
 }
 
 fn take(dir: &TempDir, name: &str) -> Result<Founder, LocalError> {
@@ -44,7 +48,7 @@ fn the_last_view_is_noted_and_its_loss_harms_nothing() {
     founder.keep(&marked(7)).expect("written");
     let file = open(&dir).record_file("a");
     let before = fs::read(file.path()).expect("there");
-    let last = LastView { instance: 7, view: 3, members: vec!["a".to_owned(), "b".to_owned()] };
+    let last = LastView { instance: CellInstance(7), view: 3, members: vec!["a".to_owned(), "b".to_owned()] };
     let now = FounderRecord { last: Some(last), ..marked(7) };
     let restored = kept.restore(Some((&mut founder, &now)));
     assert_eq!((restored.again.len(), restored.wrong.len()), (0, 0), "{restored:?}");
@@ -108,7 +112,7 @@ fn record_and_lock_that_are_gone_are_written_again() {
     let dir = temporary();
     let kept = Kept::new(&open(&dir), None).expect("made");
     let mut founder = take(&dir, "a").expect("free");
-    let heard = Heard { instance: 7, at: std::net::SocketAddr::from(([10, 0, 0, 1], 7401)) };
+    let heard = Heard { instance: CellInstance(7), at: std::net::SocketAddr::from(([10, 0, 0, 1], 7401)) };
     let record = FounderRecord { heard: Some(heard), ..FounderRecord::default() };
     founder.keep(&record).expect("written");
     assert_eq!(kept.restore(Some((&mut founder, &record))).again, [] as [&str; 0]);
@@ -132,7 +136,10 @@ fn the_record_of_another_process_is_reported_and_left_alone() {
     let file = open(&dir).record_file("a");
     file.keep(&marked(9)).expect("written");
     let restored = kept.restore(Some((&mut founder, &marked(7))));
-    assert!(matches!(restored.wrong[..], [LocalError::OtherRecord { here: 9, mine: 7, .. }]), "{restored:?}");
+    assert!(
+        matches!(restored.wrong[..], [LocalError::OtherRecord { here: CellInstance(9), mine: CellInstance(7), .. }]),
+        "{restored:?}"
+    );
     let told = restored.wrong[0].to_string();
     assert!(told.contains("0000000000000009") && told.contains("0000000000000007"), "{told}");
     assert_eq!(file.read().expect("whole"), Some(marked(9)));
