@@ -16,6 +16,7 @@ pub mod rpc;
 pub mod seal;
 mod sorted;
 pub mod time;
+mod transitions;
 mod truesize;
 pub mod wire;
 

@@ -279,7 +279,7 @@ impl Endpoint {
         if let Some(Entry { role: Role::Server(server), .. }) = self.sessions.get_mut(session_index.index()) {
             if server.path.heard_in_memory {
                 server.path.answer_at(from, &mut self.rng);
-            } else if !server.is_used && server.path.to != from {
+            } else if !server.is_used() && server.path.to != from {
                 server.path.doubt(&mut self.rng);
             }
         }
@@ -402,7 +402,7 @@ impl Endpoint {
         let mut hungry: Vec<(u32, usize, u8)> = Vec::new();
         for (session_index, entry) in self.sessions.iter().enumerate() {
             if let Role::Client(client) = &entry.role
-                && client.path.as_ref().is_some_and(|path| fed[path.reach as usize])
+                && client.path().is_some_and(|path| fed[path.reach as usize])
             {
                 hungry.extend(client.starved().map(|(left, slot)| (left, session_index, slot)));
             }
@@ -410,7 +410,7 @@ impl Endpoint {
         hungry.sort_unstable();
         for (_, session_index, slot) in hungry {
             if let Role::Client(client) = &mut self.sessions[session_index].role
-                && client.path.as_ref().is_some_and(|path| !self.budget.is_starved(path.reach))
+                && client.path().is_some_and(|path| !self.budget.is_starved(path.reach))
             {
                 client.feed(slot, &mut context!(self, now, fx));
                 self.due = self.due.min(client.due);
@@ -447,7 +447,8 @@ impl Endpoint {
         self.sweep_at = now + SWEEP_EVERY;
         let is_over = |entry: &Entry| match &entry.role {
             Role::Server(server) => {
-                let idle_max = if server.is_used { self.limits.idle_max } else { UNUSED_MAX.min(self.limits.idle_max) };
+                let idle_max =
+                    if server.is_used() { self.limits.idle_max } else { UNUSED_MAX.min(self.limits.idle_max) };
                 now.since(server.path.heard) > idle_max && !server.is_running()
             }
             Role::Client(_) | Role::Free => false,
@@ -461,8 +462,8 @@ impl Endpoint {
         let mut active = 0;
         for entry in &mut self.sessions {
             if let Role::Server(server) = &mut entry.role {
-                server.is_active = now.since(server.path.heard) <= SWEEP_EVERY;
-                active += u64::from(server.is_active);
+                server.sweep(now.since(server.path.heard) <= SWEEP_EVERY);
+                active += u64::from(server.is_active());
             }
         }
         self.intake.divide(active);
@@ -471,9 +472,10 @@ impl Endpoint {
     fn end_server(&mut self, now: Instant, session_index: SessionIndex, fx: &mut impl CallEffects) {
         let Some(entry) = self.sessions.get_mut(session_index.index()) else { return };
         if let Role::Server(mut server) = std::mem::replace(&mut entry.role, Role::Free) {
+            let was_active = server.is_active();
             server.end(&mut context!(self, now, fx));
             self.asked.remove(&(server.path.peer, server.nonce));
-            if server.is_active {
+            if was_active {
                 self.intake.end();
             }
             self.vacate(session_index);

@@ -10,6 +10,7 @@ use super::reassembly::{FragmentArrival, Reassembly};
 use super::wire::{
     ALL, CallName, Data, FragmentAck, FragmentPosition, Refusal, Side, put_ack, put_cancelled, put_pong, put_ready,
 };
+use crate::transitions::transitions;
 
 use crate::wire::SessionIndex;
 
@@ -27,14 +28,39 @@ pub(super) struct ServerSession {
     told: u64,
     /// It is not what the client was told with the session.
     tells: bool,
-    /// The client has spoken in this session.
-    pub(super) is_used: bool,
-    /// It has spoken of late.
-    pub(super) is_active: bool,
+    /// What is known of its client.
+    state: ServerSessionState,
     /// Answers with something left to send.
     unsent: u32,
     /// Answers begun.
     begun: u64,
+}
+
+transitions! {
+    /// What a server knows of a session's client.
+    states ServerSessionState {
+        /// The client asked for the session a moment ago, and has not spoken in it.
+        Unused,
+        /// It has not spoken in it, and nothing came of late.
+        UnusedIdle,
+        /// It has spoken, and of late.
+        Active,
+        /// It has spoken, and not of late.
+        Idle,
+        /// The session is gone.
+        Over,
+    }
+    begin Unused; end [Over];
+    events ServerSessionEvent {
+        /// A frame of the client is here.
+        Speak (Unused | UnusedIdle | Idle => Active),
+        /// A sweep finds that a packet came of late, though without a frame that can be read.
+        Wake (UnusedIdle => Unused, Idle => Active),
+        /// A sweep finds that nothing came of late.
+        Rest (Unused => UnusedIdle, Active => Idle),
+        /// The client closes it or was silent too long, or no number is left for a packet of it.
+        End (Unused | UnusedIdle | Active | Idle => Over),
+    }
 }
 
 #[derive(Default)]
@@ -55,16 +81,47 @@ struct ServerSlot {
     probed_as: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum ServerSlotState {
-    /// Nothing came, or the answer has come to the client, or the call was given up after its handler had begun.
-    #[default]
-    Released,
-    Receiving,
-    Running,
-    Answered,
-    /// It was given up before its handler had begun, which it never will.
-    Prevented,
+transitions! {
+    /// What a slot of a server does.
+    #[derive(Default)]
+    states ServerSlotState {
+        /// Nothing came, or the answer has come to the client, or the call was given up after its handler had begun.
+        #[default]
+        Released,
+        /// The request has come in part.
+        Receiving,
+        /// The handler has not answered yet.
+        Running,
+        /// The answer is kept until it has come to the client.
+        Answered,
+        /// The call was given up before its handler had begun, which it never will.
+        Prevented,
+    }
+    begin Released; end [];
+    events ServerSlotEvent {
+        /// The first of several fragments of a new request is here.
+        Receive (Released | Prevented => Receiving),
+        /// The request is complete, and its handler runs.
+        Run (Released | Prevented | Receiving => Running),
+        /// The handler has answered.
+        Answer (Running => Answered),
+        /// A refusal takes the place of the answer, before the handler runs or after it.
+        Refuse (Released | Prevented | Receiving | Running => Answered),
+        /// The client has the answer.
+        Acknowledge (Answered => Released),
+        /// The client gives the call up, or begins the next one in the slot, or the session ends.
+        GiveUp (Receiving | Running | Answered => Released),
+        /// A call was given up that did not run.
+        Prevent (Released | Prevented => Prevented),
+    }
+}
+
+impl ServerSlot {
+    #[inline]
+    fn enter(&mut self, event: ServerSlotEvent, state: ServerSlotState) {
+        event.check(self.state, state);
+        self.state = state;
+    }
 }
 
 impl ServerSession {
@@ -78,11 +135,52 @@ impl ServerSession {
             detached: Vec::new(),
             told,
             tells: false,
-            is_used: false,
-            is_active: true,
+            state: ServerSessionState::Unused,
             unsent: 0,
             begun: 0,
         }
+    }
+
+    #[inline]
+    fn enter(&mut self, event: ServerSessionEvent, state: ServerSessionState) {
+        event.check(self.state, state);
+        self.state = state;
+    }
+
+    /// The client has spoken in this session.
+    pub(super) fn is_used(&self) -> bool {
+        matches!(self.state, ServerSessionState::Active | ServerSessionState::Idle)
+    }
+
+    /// Something of the client came of late.
+    #[inline]
+    pub(super) fn is_active(&self) -> bool {
+        matches!(self.state, ServerSessionState::Unused | ServerSessionState::Active)
+    }
+
+    /// A frame of the client is here. Whether the session was not active before.
+    #[inline]
+    pub(super) fn handle_speech(&mut self) -> bool {
+        let was_active = self.is_active();
+        if self.state != ServerSessionState::Active {
+            self.enter(ServerSessionEvent::Speak, ServerSessionState::Active);
+        }
+        !was_active
+    }
+
+    /// A sweep looks at when something came of the client last.
+    pub(super) fn sweep(&mut self, came_of_late: bool) {
+        if came_of_late == self.is_active() {
+            return;
+        }
+        let event = if came_of_late { ServerSessionEvent::Wake } else { ServerSessionEvent::Rest };
+        let state = match (self.is_used(), came_of_late) {
+            (false, true) => ServerSessionState::Unused,
+            (false, false) => ServerSessionState::UnusedIdle,
+            (true, true) => ServerSessionState::Active,
+            (true, false) => ServerSessionState::Idle,
+        };
+        self.enter(event, state);
     }
 
     /// What [`super::wire::Opened`] told, and is told again.
@@ -140,7 +238,7 @@ impl ServerSession {
             return true;
         }
         context.held.requests += len;
-        call.state = ServerSlotState::Receiving;
+        call.enter(ServerSlotEvent::Receive, ServerSlotState::Receiving);
         call.response_credit = 0;
         context.fx.mark(TracePoint::Receiving, call.call);
         call.request.begin(len, self.path.longest_piece, u32::MAX, &mut context.net.buffer_pool);
@@ -217,7 +315,7 @@ impl ServerSession {
             return;
         }
         let call = &mut self.slots[slot];
-        call.state = ServerSlotState::Running;
+        call.enter(ServerSlotEvent::Run, ServerSlotState::Running);
         let id = CallId {
             session: self.session_index,
             session_secret: self.path.session_secret,
@@ -237,7 +335,7 @@ impl ServerSession {
         }
         context.net.counters.served += 1;
         match served {
-            HandlerResult::Answered => self.begin_answer(slot, context),
+            HandlerResult::Answered => self.begin_answer(slot, ServerSlotEvent::Answer, context),
             HandlerResult::Later => {
                 call.ack_due = wants_ack;
                 self.running += 1;
@@ -255,15 +353,20 @@ impl ServerSession {
         call.response_credit = u64::MAX;
         let answer = call.answer.empty(0, &mut context.net.buffer_pool);
         answer.push(reason.code());
-        self.begin_answer(slot, context);
+        self.begin_answer(slot, ServerSlotEvent::Refuse, context);
     }
 
     /// The answer is in the slot: sends of it what is allowed.
     #[inline]
-    fn begin_answer(&mut self, slot: usize, context: &mut SessionContext<'_, impl CallEffects>) {
+    fn begin_answer(
+        &mut self,
+        slot: usize,
+        event: ServerSlotEvent,
+        context: &mut SessionContext<'_, impl CallEffects>,
+    ) {
         let path = &mut self.path;
         let call = &mut self.slots[slot];
-        call.state = ServerSlotState::Answered;
+        call.enter(event, ServerSlotState::Answered);
         call.answer.begin(path.longest_piece, 0);
         call.probed_as = 0;
         context.held.answers += call.answer.len();
@@ -379,7 +482,7 @@ impl ServerSession {
         let change = self.path.take_ack(&mut call.answer, (name.slot, each), (ack, proves), context);
         recount(&mut self.unsent, had, call.answer.next().is_some());
         if call.answer.has_arrived() {
-            self.release(slot, context);
+            self.release(slot, ServerSlotEvent::Acknowledge, context);
         } else if asks && change.lost == 0 {
             self.prompt(slot, context);
         }
@@ -402,8 +505,12 @@ impl ServerSession {
             let state = self.slots[slot].state;
             may_have_run = !is_new && !matches!(state, ServerSlotState::Receiving | ServerSlotState::Prevented);
             self.give_up(slot, context);
-            self.slots[slot].call = name.call;
-            self.slots[slot].state = if may_have_run { ServerSlotState::Released } else { ServerSlotState::Prevented };
+            let call = &mut self.slots[slot];
+            call.call = name.call;
+            if !may_have_run {
+                call.enter(ServerSlotEvent::Prevent, ServerSlotState::Prevented);
+            }
+            debug_assert_eq!(call.state == ServerSlotState::Released, may_have_run);
         }
         put_cancelled(&mut self.path.pending, name, may_have_run);
         true
@@ -416,20 +523,20 @@ impl ServerSession {
             ServerSlotState::Receiving => {
                 context.held.requests -= call.request.bytes().len();
                 call.request.release(&mut context.net.buffer_pool);
-                call.state = ServerSlotState::Released;
+                call.enter(ServerSlotEvent::GiveUp, ServerSlotState::Released);
             }
-            ServerSlotState::Answered => self.release(slot, context),
+            ServerSlotState::Answered => self.release(slot, ServerSlotEvent::GiveUp, context),
             ServerSlotState::Running => {
                 context.net.counters.detached += 1;
                 self.detached.push((slot as u8, call.call));
-                call.state = ServerSlotState::Released;
+                call.enter(ServerSlotEvent::GiveUp, ServerSlotState::Released);
             }
             ServerSlotState::Released | ServerSlotState::Prevented => {}
         }
     }
 
     /// The client has the answer, or does not want it.
-    fn release(&mut self, slot: usize, context: &mut SessionContext<'_, impl CallEffects>) {
+    fn release(&mut self, slot: usize, event: ServerSlotEvent, context: &mut SessionContext<'_, impl CallEffects>) {
         let call = &mut self.slots[slot];
         debug_assert_eq!(call.state, ServerSlotState::Answered);
         let each = per_fragment(&self.path, &call.answer);
@@ -439,7 +546,7 @@ impl ServerSession {
         context.held.answers -= call.answer.len();
         context.fx.mark(TracePoint::Released, call.call);
         call.answer.release(&mut context.net.buffer_pool);
-        call.state = ServerSlotState::Released;
+        call.enter(event, ServerSlotState::Released);
     }
 
     /// A handler's answer that comes later. Whether it is wanted: its call was not given up, nor answered before.
@@ -471,7 +578,7 @@ impl ServerSession {
                         answer.empty(bytes.len(), &mut context.net.buffer_pool).extend_from_slice(bytes);
                     }
                 }
-                self.begin_answer(slot, context);
+                self.begin_answer(slot, ServerSlotEvent::Answer, context);
             }
             None => self.refuse(slot, Refusal::NoService, context),
         }
@@ -524,6 +631,7 @@ impl ServerSession {
             self.give_up(slot, context);
         }
         context.fx.session_closed(self.path.peer);
+        self.enter(ServerSessionEvent::End, ServerSessionState::Over);
     }
 
     pub(super) fn check_invariants(&self) {
@@ -541,4 +649,20 @@ impl ServerSession {
 /// client, and that it came is only told by the next call.
 fn per_fragment(path: &SessionPath, message: &OutgoingMessage) -> u64 {
     if message.is_whole() { 0 } else { path.truesize_each(message.len()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transitions::kept::hold;
+
+    #[test]
+    fn the_table_of_a_servers_slot_is_the_one_that_is_kept() {
+        hold::<ServerSlotEvent>("server-slot");
+    }
+
+    #[test]
+    fn the_table_of_a_servers_session_is_the_one_that_is_kept() {
+        hold::<ServerSessionEvent>("server-session");
+    }
 }

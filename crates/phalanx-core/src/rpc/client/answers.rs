@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ClientSession, ClientSlot, Unreported};
+use super::{ClientSession, ClientSlot, SlotEvent, Unreported};
 use crate::rpc::api::{CallEffects, Failure, Outcome, Reason, TracePoint};
 use crate::rpc::context::SessionContext;
 use crate::rpc::reassembly::FragmentArrival;
@@ -29,7 +29,7 @@ impl ClientSession {
         self.unanswered = 0;
         let is_timed = ends_round_trip(&self.slots[slot]);
         self.request_arrived(slot);
-        let Some(path) = &mut self.path else { return false };
+        let Some(path) = self.connection.path_mut() else { return false };
         let call = &mut self.slots[slot];
         if is_timed {
             path.rtt.sample(context.now.since(call.sent_at));
@@ -43,7 +43,7 @@ impl ClientSession {
                 self.note_length(data.bytes.len());
                 Outcome::Answer(data.bytes)
             };
-            let call_id = self.end(slot, context);
+            let call_id = self.end(slot, SlotEvent::Answer, context);
             context.fx.outcome(call_id, outcome);
             self.report_answer_came(data, 1, context);
             return self.has_work();
@@ -51,7 +51,7 @@ impl ClientSession {
         if !call.answer.is_begun() && !self.begin_answer(slot, part.message_len, context) {
             return true;
         }
-        let Some(path) = &mut self.path else { return false };
+        let Some(path) = self.connection.path_mut() else { return false };
         let call = &mut self.slots[slot];
         match call.answer.accept(part, data.bytes, data.placed) {
             FragmentArrival::New => {}
@@ -76,7 +76,7 @@ impl ClientSession {
         }
         let mut answer = std::mem::take(&mut call.answer);
         self.note_length(answer.bytes().len());
-        let call_id = self.end(slot, context);
+        let call_id = self.end(slot, SlotEvent::Answer, context);
         let fragments = answer.fragments();
         context.fx.long_answer(call_id, answer.bytes_mut());
         answer.release(&mut context.net.buffer_pool);
@@ -93,7 +93,7 @@ impl ClientSession {
         fragments: u32,
         context: &mut SessionContext<'_, impl CallEffects>,
     ) {
-        let Some(path) = &mut self.path else { return };
+        let Some(path) = self.connection.path_mut() else { return };
         let call = &mut self.slots[usize::from(data.name.slot)];
         call.unreported = Unreported::Came(fragments);
         if data.part.is_none() && data.bytes.len() <= KEPT_SHORT {
@@ -125,7 +125,7 @@ impl ClientSession {
         message_len: u64,
         context: &mut SessionContext<'_, impl CallEffects>,
     ) -> bool {
-        let Some(path) = &self.path else { return false };
+        let Some(path) = self.connection.path() else { return false };
         let call = &mut self.slots[slot];
         let len = usize::try_from(message_len).unwrap_or(usize::MAX);
         if len > context.limits.message_bytes {
@@ -170,7 +170,7 @@ impl ClientSession {
         asks: bool,
         context: &mut SessionContext<'_, impl CallEffects>,
     ) {
-        let Some(path) = &mut self.path else { return };
+        let Some(path) = self.connection.path_mut() else { return };
         let call = &mut self.slots[slot];
         let answer = &mut call.answer;
         if answer.is_begun() {
@@ -207,7 +207,7 @@ impl ClientSession {
     pub(in crate::rpc) fn feed(&mut self, slot: u8, context: &mut SessionContext<'_, impl CallEffects>) {
         self.put_answer_ack(usize::from(slot), false, context);
         self.slots[usize::from(slot)].quiet_since = context.now;
-        if let Some(path) = &mut self.path {
+        if let Some(path) = self.connection.path_mut() {
             path.flush(context);
             self.due = self.due.min(context.now + path.patience(context.waits.timer_min, 0));
         }

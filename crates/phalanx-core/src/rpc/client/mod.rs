@@ -17,6 +17,7 @@ use super::wire::{
     ALL, CallName, FragmentAck, Opened, Refusal, SessionHandshake, Side, put_cancel, put_close, put_proof,
 };
 use crate::time::Instant;
+use crate::transitions::transitions;
 use crate::wire::SessionIndex;
 use timers::SILENT_PROBES;
 
@@ -25,7 +26,7 @@ pub(super) struct ClientSession {
     pub(super) server: SocketAddr,
     session_index: SessionIndex,
     nonce: u64,
-    pub(super) path: Option<SessionPath>,
+    connection: Connection,
     slots: Vec<ClientSlot>,
     /// Slots that the server offers.
     offered: usize,
@@ -48,6 +49,60 @@ pub(super) struct ClientSession {
     asked: Instant,
     /// The server may wait to hear what has come: it is told with this turn.
     tells: bool,
+}
+
+/// Where a session stands at its client.
+enum Connection {
+    Asking,
+    Open(SessionPath),
+    Closed,
+}
+
+transitions! {
+    /// [`Connection`] without its data.
+    states SessionState {
+        /// The server is asked for a session as long as there are calls to make.
+        Asking,
+        /// The server has named it, and calls run in it.
+        Open,
+        /// The application wants no more of it.
+        Closed,
+    }
+    begin Asking; end [Closed];
+    events SessionEvent {
+        /// The server opens it.
+        Open (Asking => Open),
+        /// The server knows it no more, or this endpoint has no number left for its packets.
+        Lose (Open => Asking),
+        /// The application closes it.
+        Close (Asking | Open => Closed),
+    }
+}
+
+impl Connection {
+    fn state(&self) -> SessionState {
+        match self {
+            Self::Asking => SessionState::Asking,
+            Self::Open(_) => SessionState::Open,
+            Self::Closed => SessionState::Closed,
+        }
+    }
+
+    #[inline]
+    fn path(&self) -> Option<&SessionPath> {
+        match self {
+            Self::Open(path) => Some(path),
+            Self::Asking | Self::Closed => None,
+        }
+    }
+
+    #[inline]
+    fn path_mut(&mut self) -> Option<&mut SessionPath> {
+        match self {
+            Self::Open(path) => Some(path),
+            Self::Asking | Self::Closed => None,
+        }
+    }
 }
 
 /// What is kept of a call until it is over, wherever it waits.
@@ -102,15 +157,40 @@ enum Unreported {
     GivenUp,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum CallState {
-    #[default]
-    Free,
-    Active,
-    Cancelling,
+transitions! {
+    /// What a slot of a client does.
+    #[derive(Default)]
+    states CallState {
+        /// It carries no call.
+        #[default]
+        Free,
+        /// Its call waits for the answer.
+        Active,
+        /// Its call was given up by the application, and the server is asked whether it ran.
+        Cancelling,
+    }
+    begin Free; end [];
+    events SlotEvent {
+        /// A call begins.
+        Begin (Free => Active),
+        /// The application gives the call up, of which something was sent.
+        Cancel (Active => Cancelling),
+        /// The answer is here, or a refusal, which is one.
+        Answer (Active | Cancelling => Free),
+        /// The call is over without an answer.
+        Fail (Active | Cancelling => Free),
+        /// The session is lost, and the call goes on in the next one.
+        Requeue (Active => Free),
+    }
 }
 
 impl ClientSlot {
+    #[inline]
+    fn enter(&mut self, event: SlotEvent, state: CallState) {
+        event.check(self.state, state);
+        self.state = state;
+    }
+
     /// Whether the server may know of the call, so that it can be asked.
     fn may_be_probed(&self) -> bool {
         match self.state {
@@ -155,7 +235,7 @@ impl ClientSession {
             server,
             session_index,
             nonce,
-            path: None,
+            connection: Connection::Asking,
             slots: Vec::new(),
             offered: 0,
             free: Vec::new(),
@@ -178,7 +258,20 @@ impl ClientSession {
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.path.is_some()
+        self.path().is_some()
+    }
+
+    pub(super) fn path(&self) -> Option<&SessionPath> {
+        self.connection.path()
+    }
+
+    pub(super) fn path_mut(&mut self) -> Option<&mut SessionPath> {
+        self.connection.path_mut()
+    }
+
+    fn enter(&mut self, event: SessionEvent, connection: Connection) {
+        event.check(self.connection.state(), connection.state());
+        self.connection = connection;
     }
 
     /// Begins a call: at once if there is a slot, else when there is one.
@@ -189,12 +282,12 @@ impl ClientSession {
         options: &CallOptions,
         context: &mut SessionContext<'_, impl CallEffects>,
     ) -> Result<(), CallError> {
-        if self.path.is_none() && context.net.is_used_up() {
+        if !self.is_open() && context.net.is_used_up() {
             return Err(CallError::NumbersUsedUp);
         }
         let CallOptions { deadline, idempotent } = *options;
         let terms = Terms { call_id, deadline: context.now + deadline, idempotent, may_have_run: false };
-        let slot = if self.queue.is_empty() && self.path.is_some() { self.take_slot() } else { None };
+        let slot = if self.queue.is_empty() && self.is_open() { self.take_slot() } else { None };
         if slot.is_none() && self.queue.len() >= context.limits.queued_calls {
             return Err(CallError::QueueFull);
         }
@@ -204,7 +297,7 @@ impl ClientSession {
             return Ok(());
         }
         self.due = self.due.min(terms.deadline);
-        if self.path.is_none() {
+        if !self.is_open() {
             self.due = self.due.min(self.asks_again());
         }
         self.queue.push_back(Queued { terms, request: request.into_owned() });
@@ -229,10 +322,10 @@ impl ClientSession {
         request: Cow<'_, [u8]>,
         context: &mut SessionContext<'_, impl CallEffects>,
     ) {
-        let Some(path) = &self.path else { return };
+        let Some(path) = self.connection.path() else { return };
         let call = &mut self.slots[slot];
         call.call += 1;
-        call.state = CallState::Active;
+        call.enter(SlotEvent::Begin, CallState::Active);
         call.terms = terms;
         context.fx.mark(TracePoint::Begun, terms.call_id.0);
         call.quiet_since = context.now;
@@ -298,7 +391,7 @@ impl ClientSession {
 
     /// Sends what a call has to send and may, of which `piece` is not in its slot yet. Whether that was all there is of it.
     fn send_from(&mut self, slot: usize, piece: &[u8], context: &mut SessionContext<'_, impl CallEffects>) -> bool {
-        let Some(path) = &mut self.path else { return false };
+        let Some(path) = self.connection.path_mut() else { return false };
         let call = &mut self.slots[slot];
         let name = CallName { slot: slot as u8, call: call.call };
         let head = Head { side: Side::Request, name, response_credit: call.reserved, refusal: false };
@@ -319,7 +412,7 @@ impl ClientSession {
 
     /// Sends what all calls have to send, the shortest first.
     fn pump(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
-        while self.path.is_some() && self.free_slot_waits() {
+        while self.is_open() && self.free_slot_waits() {
             let Some(queued) = self.queue.pop_front() else { break };
             let Some(slot) = self.take_slot() else { break };
             self.begin(slot, queued.terms, Cow::Owned(queued.request), context);
@@ -349,7 +442,7 @@ impl ClientSession {
         context: &mut SessionContext<'_, impl CallEffects>,
     ) -> bool {
         let Some(slot) = self.slot_of(name) else { return false };
-        let Some(path) = &mut self.path else { return false };
+        let Some(path) = self.connection.path_mut() else { return false };
         self.unanswered = 0;
         let call = &mut self.slots[slot];
         call.quiet_since = context.now;
@@ -399,7 +492,7 @@ impl ClientSession {
 
     /// The server asks whether this side is where it seems to be.
     pub(super) fn handle_challenge(&mut self, bits: u64) -> bool {
-        let Some(path) = &mut self.path else { return false };
+        let Some(path) = self.connection.path_mut() else { return false };
         put_proof(&mut path.pending, bits);
         self.tells = true;
         true
@@ -420,7 +513,7 @@ impl ClientSession {
             return;
         }
         self.unsent -= u32::from(call.has_more());
-        if let Some(path) = &mut self.path {
+        if let Some(path) = self.connection.path_mut() {
             let each = per_fragment(path, &call.request);
             path.stop_timing(slot as u8);
             path.in_flight = path.in_flight.saturating_sub(u64::from(call.request.complete()) * each);
@@ -428,17 +521,22 @@ impl ClientSession {
     }
 
     /// A call is over: its slot is free.
-    fn end(&mut self, slot: usize, context: &mut SessionContext<'_, impl CallEffects>) -> ClientCallId {
+    fn end(
+        &mut self,
+        slot: usize,
+        event: SlotEvent,
+        context: &mut SessionContext<'_, impl CallEffects>,
+    ) -> ClientCallId {
         self.request_arrived(slot);
         let call = &mut self.slots[slot];
-        if let Some(path) = &self.path {
+        if let Some(path) = self.connection.path() {
             context.budget.give(std::mem::take(&mut call.reserved), path.reach);
         }
         call.request.release(&mut context.net.buffer_pool);
         if call.answer.is_begun() {
             call.answer.release(&mut context.net.buffer_pool);
         }
-        call.state = CallState::Free;
+        call.enter(event, CallState::Free);
         call.ack_due = false;
         context.fx.mark(TracePoint::Ended, call.terms.call_id.0);
         self.free.push(slot as u8);
@@ -447,7 +545,7 @@ impl ClientSession {
 
     /// A call is over, without an answer.
     fn fail(&mut self, slot: usize, failure: Failure, context: &mut SessionContext<'_, impl CallEffects>) {
-        let call_id = self.end(slot, context);
+        let call_id = self.end(slot, SlotEvent::Fail, context);
         context.fx.outcome(call_id, Outcome::Failed(failure));
     }
 
@@ -455,7 +553,7 @@ impl ClientSession {
     /// as under way. Whether it hears of it changes nothing here.
     fn give_up(&mut self, slot: usize, failure: Failure, context: &mut SessionContext<'_, impl CallEffects>) {
         self.fail(slot, failure, context);
-        if let Some(path) = &mut self.path {
+        if let Some(path) = self.connection.path_mut() {
             put_cancel(&mut path.pending, CallName { slot: slot as u8, call: self.slots[slot].call });
             path.flush(context);
             self.slots[slot].unreported = Unreported::GivenUp;
@@ -489,11 +587,11 @@ impl ClientSession {
         }
         self.request_arrived(slot);
         let call = &mut self.slots[slot];
-        call.state = CallState::Cancelling;
+        call.enter(SlotEvent::Cancel, CallState::Cancelling);
         call.probes = 0;
         call.quiet_since = context.now;
         let name = CallName { slot: slot as u8, call: call.call };
-        if let Some(path) = &mut self.path {
+        if let Some(path) = self.connection.path_mut() {
             put_cancel(&mut path.pending, name);
             path.flush(context);
         }
@@ -512,7 +610,7 @@ impl ClientSession {
         if nonce != self.nonce {
             return false;
         }
-        if let Some(open) = &mut self.path {
+        if let Some(open) = self.connection.path_mut() {
             if open.session_secret == opened.session_secret {
                 open.heard = context.now;
                 self.unanswered = 0;
@@ -530,7 +628,7 @@ impl ClientSession {
             path.rtt.sample(context.now.since(self.asked));
         }
         context.fx.session_opened(path.peer, path.to, offer);
-        self.path = Some(path);
+        self.enter(SessionEvent::Open, Connection::Open(path));
         self.offered = usize::from(opened.slots.min(context.limits.slots).max(1));
         (self.credit, self.credited_by) = (opened.credit, 0);
         self.unanswered = 0;
@@ -548,7 +646,7 @@ impl ClientSession {
         if nonce != self.nonce {
             return;
         }
-        if self.path.is_none() {
+        if !self.is_open() {
             Self::fail_queued(self.queue.drain(..), Reason::Refused(reason), context);
         } else if self.unanswered >= SILENT_PROBES {
             // Asked whether the session is still there, it opens none: it knows of none. An old refusal comes when nobody asked.
@@ -568,7 +666,7 @@ impl ClientSession {
                 CallState::Active if terms.idempotent || !begun => {
                     terms.may_have_run |= begun;
                     again.push(Queued { terms, request: call.request.bytes().to_vec() });
-                    self.end(slot, context);
+                    self.end(slot, SlotEvent::Requeue, context);
                 }
                 CallState::Active | CallState::Cancelling => {
                     self.fail(slot, Failure::Unknown(Reason::SessionLost), context);
@@ -588,7 +686,7 @@ impl ClientSession {
     /// This endpoint has no number left for a packet of this session: all its calls end, and no other is asked for.
     pub(super) fn end_used_up(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
         self.fail_all(Reason::NumbersUsedUp, context);
-        context.net.counters.sessions_lost += u64::from(self.path.is_some());
+        context.net.counters.sessions_lost += u64::from(self.is_open());
         self.part(context);
     }
 
@@ -605,8 +703,9 @@ impl ClientSession {
 
     /// There is no session any more, and nothing under way.
     fn part(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
-        if let Some(path) = self.path.take() {
+        if let Some(path) = self.connection.path() {
             context.fx.session_closed(path.peer);
+            self.enter(SessionEvent::Lose, Connection::Asking);
         }
         self.slots.clear();
         self.free.clear();
@@ -615,7 +714,7 @@ impl ClientSession {
 
     /// Whether [`Self::end_used_up`] is due.
     pub(super) fn is_used_up(&self) -> bool {
-        self.path.as_ref().is_some_and(|path| path.is_used_up)
+        self.connection.path().is_some_and(|path| path.is_used_up)
     }
 
     /// Asks for a session, or whether it is still there.
@@ -633,7 +732,7 @@ impl ClientSession {
     pub(super) fn work(&mut self, loss: bool, context: &mut SessionContext<'_, impl CallEffects>) {
         self.pump(context);
         if std::mem::take(&mut self.tells)
-            && let Some(path) = &mut self.path
+            && let Some(path) = self.connection.path_mut()
         {
             path.flush(context);
         }
@@ -641,7 +740,7 @@ impl ClientSession {
             let call = &self.slots[slot];
             if call.answer.is_begun() && (call.ack_due || loss && call.answer.has_gap()) {
                 self.put_answer_ack(slot, false, context);
-                if let Some(path) = &mut self.path {
+                if let Some(path) = self.connection.path_mut() {
                     path.flush(context);
                 }
             }
@@ -654,11 +753,12 @@ impl ClientSession {
     /// Ends the session: calls that are not over are given up, and the server is told.
     pub(super) fn close(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
         self.fail_all(Reason::Cancelled, context);
-        if let Some(path) = &mut self.path {
+        if let Some(path) = self.connection.path_mut() {
             put_close(&mut path.pending);
             path.flush(context);
             context.fx.session_closed(path.peer);
         }
+        self.enter(SessionEvent::Close, Connection::Closed);
     }
 
     pub(super) fn check_invariants(&self) {
@@ -667,7 +767,7 @@ impl ClientSession {
         }
         assert_eq!(self.unsent as usize, self.slots.iter().filter(|call| call.has_more()).count());
         assert_eq!(self.free.len(), self.slots.iter().filter(|call| call.state == CallState::Free).count());
-        assert!(self.path.is_some() || self.slots.is_empty());
+        assert!(self.is_open() || self.slots.is_empty());
     }
 }
 
@@ -678,3 +778,19 @@ fn per_fragment(path: &SessionPath, message: &OutgoingMessage) -> u64 {
 
 /// A response credit covers at least an answer of so many bytes, if there is room for it.
 const ANSWER_BYTES_LEAST: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transitions::kept::hold;
+
+    #[test]
+    fn the_table_of_a_clients_slot_is_the_one_that_is_kept() {
+        hold::<SlotEvent>("client-slot");
+    }
+
+    #[test]
+    fn the_table_of_a_clients_session_is_the_one_that_is_kept() {
+        hold::<SessionEvent>("client-session");
+    }
+}

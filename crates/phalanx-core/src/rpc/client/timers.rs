@@ -16,7 +16,7 @@ impl ClientSession {
     /// Judges the timers, and when to look again.
     pub(in crate::rpc) fn judge(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
         self.end_late(context);
-        if self.path.is_none() {
+        if !self.is_open() {
             if self.outstanding() > 0 && context.now >= self.asks_again() {
                 self.unanswered += 1;
                 self.ask(context);
@@ -24,15 +24,15 @@ impl ClientSession {
         } else {
             self.probe_all(context);
         }
-        if let Some(path) = &mut self.path
+        if let Some(path) = self.connection.path_mut()
             && path.pending_due.is_some_and(|due| due <= context.now)
         {
             path.flush(context);
         }
-        if self.path.is_some() && self.tells_at() <= context.now {
+        if self.is_open() && self.tells_at() <= context.now {
             self.asked = context.now;
             self.repeat_notices();
-            if let Some(path) = &mut self.path {
+            if let Some(path) = self.connection.path_mut() {
                 put_ping(&mut path.pending);
                 path.flush(context);
             }
@@ -101,7 +101,7 @@ impl ClientSession {
     /// When a call is to be asked for next, and its slot. Of several at the same time one that was cancelled comes first, which waits
     /// for a few probes only, then the one that was not asked for the longest time.
     fn next_probe(&self, timer_min: Duration) -> Option<(Instant, usize)> {
-        let path = self.path.as_ref()?;
+        let path = self.connection.path()?;
         let busy = self.slots.iter().enumerate().filter(|(_, call)| call.may_be_probed());
         let order = |(slot, call): (usize, &ClientSlot)| {
             (self.probe_due_at(path, call, timer_min), call.state != CallState::Cancelling, call.quiet_since, slot)
@@ -117,7 +117,7 @@ impl ClientSession {
 
     /// Asks for a call.
     fn probe(&mut self, slot: usize, context: &mut SessionContext<'_, impl CallEffects>) {
-        let Some(path) = &mut self.path else { return };
+        let Some(path) = self.connection.path_mut() else { return };
         context.net.counters.probes += 1;
         path.forget_timing();
         let call = &mut self.slots[slot];
@@ -141,7 +141,7 @@ impl ClientSession {
             call.sent_at = context.now;
         } else {
             self.put_answer_ack(slot, true, context);
-            if let Some(path) = &mut self.path {
+            if let Some(path) = self.connection.path_mut() {
                 self.slots[slot].asked_as = path.send(context, None);
             }
         }
@@ -150,7 +150,7 @@ impl ClientSession {
     /// Says once more which answers have come, and which calls were given up. Where something was lost, that may have been, and then
     /// the server would keep those answers, and count them as under way.
     fn repeat_notices(&mut self) {
-        let Some(path) = &mut self.path else { return };
+        let Some(path) = self.connection.path_mut() else { return };
         for (call, slot) in self.slots.iter().zip(0..) {
             let name = CallName { slot, call: call.call };
             if call.state != CallState::Free || path.pending.len() >= NOTICE_BYTES {
@@ -169,7 +169,7 @@ impl ClientSession {
 
     /// When the server is to be told that this side is there, and what it may not know.
     fn tells_at(&self) -> Instant {
-        let Some(path) = &self.path else { return Instant(u64::MAX) };
+        let Some(path) = self.connection.path() else { return Instant(u64::MAX) };
         let owes =
             self.slots.iter().any(|call| call.state == CallState::Free && call.unreported == Unreported::GivenUp);
         let since = if owes { self.asked } else { self.asked.max(path.heard) };
@@ -185,7 +185,7 @@ impl ClientSession {
         let active = self.slots.iter().filter(|call| call.state == CallState::Active);
         let deadlines = self.queue.iter().map(|queued| &queued.terms).chain(active.map(|call| &call.terms));
         let mut due = deadlines.map(|terms| terms.deadline).min().unwrap_or(Instant(u64::MAX));
-        let Some(path) = &self.path else {
+        let Some(path) = self.connection.path() else {
             return if self.outstanding() > 0 { due.min(self.asks_again()) } else { due };
         };
         due = due.min(path.pending_due.unwrap_or(due)).min(self.tells_at());

@@ -24,7 +24,7 @@ impl Role {
     #[inline]
     pub(super) fn path(&mut self) -> Option<&mut SessionPath> {
         match self {
-            Self::Client(client) => client.path.as_mut(),
+            Self::Client(client) => client.path_mut(),
             Self::Server(server) => Some(&mut server.path),
             Self::Free => None,
         }
@@ -219,8 +219,7 @@ impl Endpoint {
                 }
                 Role::Server(server) => {
                     let context = &mut context!(self, now, fx);
-                    server.is_used = true;
-                    if !std::mem::replace(&mut server.is_active, true) {
+                    if server.handle_speech() {
                         context.intake.begin();
                     }
                     touched |= match &frame {
