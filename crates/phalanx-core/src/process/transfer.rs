@@ -21,6 +21,7 @@ use crate::id::{GroupId, Incarnation};
 use crate::member::StateMessage;
 use crate::rng::Rng;
 use crate::time::Instant;
+use crate::transitions::transitions;
 use crate::wire::{DropReason, Space};
 
 /// State bytes sent and not yet taken by the joiner's application.
@@ -56,20 +57,115 @@ struct OutgoingTransfer {
     group: GroupId,
     to: Incarnation,
     transfer: u64,
-    snapshot: Option<Box<dyn Snapshot>>,
-    offset: u64,
+    state: Giving,
     total: u64,
     /// Deliveries since the snapshot, encoded.
     record: VecDeque<StateMessage>,
     record_bytes: u64,
     sent_bytes: u64,
     taken_bytes: u64,
-    reported_caught_up: bool,
     /// More is to be sent when the channel has room for it.
     waits: bool,
     /// The view that holds the joiner, once the application here has reached it.
     done: Option<u64>,
     moves: Moves,
+}
+
+/// How far a state is given.
+enum Giving {
+    Snapshot { snapshot: Box<dyn Snapshot>, offset: u64 },
+    Record,
+    CaughtUp,
+    Over,
+}
+
+transitions! {
+    /// [`Giving`] without its data.
+    states GivingState {
+        /// The snapshot is on its way.
+        Snapshot,
+        /// All of the snapshot was sent, and the deliveries since follow.
+        Record,
+        /// The joiner was told that nothing was left to send. Later deliveries still follow.
+        CaughtUp,
+        /// The transfer is gone.
+        Over,
+    }
+    begin Snapshot; end [Over];
+    events GivingEvent {
+        /// The snapshot was sent to its end.
+        Replay (Snapshot => Record),
+        /// The record was sent to its end for the first time.
+        CatchUp (Record => CaughtUp),
+        /// A view holds the joiner, and the record up to it was sent.
+        Finish (Record | CaughtUp => Over),
+        /// The joiner wants no more, left, stays behind, or is not taken in; or this process leaves the group.
+        Stop (Snapshot | Record | CaughtUp => Over),
+    }
+}
+
+impl Giving {
+    fn state(&self) -> GivingState {
+        match self {
+            Self::Snapshot { .. } => GivingState::Snapshot,
+            Self::Record => GivingState::Record,
+            Self::CaughtUp => GivingState::CaughtUp,
+            Self::Over => GivingState::Over,
+        }
+    }
+}
+
+/// How far a state is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taking {
+    Asked,
+    Snapshot { expected: u64, received: u64 },
+    Record,
+    CaughtUp,
+    Over,
+}
+
+transitions! {
+    /// [`Taking`] without its data.
+    states TakingState {
+        /// The donor has not answered.
+        Asked,
+        /// The donor sends its snapshot.
+        Snapshot,
+        /// The snapshot is here, and the donor's deliveries since follow.
+        Record,
+        /// The donor has said that nothing is left to send, so this process asks to be taken in. Later deliveries still follow.
+        CaughtUp,
+        /// The transfer is gone.
+        Over,
+    }
+    begin Asked; end [Over];
+    events TakingEvent {
+        /// The donor has frozen its state.
+        Begin (Asked => Snapshot),
+        /// The donor has no state to give.
+        Nothing (Asked => Over),
+        /// The last of the snapshot is here.
+        Replay (Snapshot => Record),
+        /// The donor says that its record was sent.
+        CatchUp (Record | CaughtUp => CaughtUp),
+        /// The donor's record and the first view of this process meet.
+        Complete (Record | CaughtUp => Over),
+        /// The donor is gone, silent, gave up, or makes no sense: another transfer takes the place of this one.
+        Fail (Asked | Snapshot | Record | CaughtUp => Over),
+    }
+}
+
+impl Taking {
+    fn state(self) -> TakingState {
+        match self {
+            Self::Asked => TakingState::Asked,
+            Self::Snapshot { .. } => TakingState::Snapshot,
+            Self::Record => TakingState::Record,
+            Self::CaughtUp => TakingState::CaughtUp,
+            Self::Over => TakingState::Over,
+        }
+    }
 }
 
 /// How far a joiner has come, and since when.
@@ -87,12 +183,9 @@ struct IncomingTransfer {
     group: GroupId,
     donor: Incarnation,
     transfer: u64,
-    expected: Option<u64>,
-    received: u64,
+    state: Taking,
     /// When the donor was heard last in this transfer, or last owed nothing.
     heard: Instant,
-    /// The donor said that all of its record is here: it owes no more until a view holds us.
-    caught_up: bool,
     /// What came of the state and of the record, and what the application has taken of it.
     came_bytes: u64,
     taken_bytes: u64,
@@ -116,6 +209,15 @@ struct Tried {
 }
 
 impl OutgoingTransfer {
+    fn enter(&mut self, event: GivingEvent, state: Giving) {
+        event.check(self.state.state(), state.state());
+        self.state = state;
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self.state, Giving::Over)
+    }
+
     /// The application here was given a delivery that the snapshot does not hold.
     fn record(&mut self, delivery: &Delivery<'_>) {
         self.record_bytes += replay_bytes(delivery.payload);
@@ -141,6 +243,18 @@ impl OutgoingTransfer {
     /// Whether the group has delivered so much more than the joiner has taken that it would not catch up.
     fn is_outrun(&self) -> bool {
         self.done.is_none() && self.record_bytes > RECORD_BYTES + self.taken_bytes.min(self.total)
+    }
+}
+
+impl IncomingTransfer {
+    fn enter(&mut self, event: TakingEvent, state: Taking) {
+        event.check(self.state.state(), state.state());
+        self.state = state;
+    }
+
+    /// Whether all of the snapshot is here.
+    fn has_snapshot(&self) -> bool {
+        matches!(self.state, Taking::Record | Taking::CaughtUp)
     }
 }
 
@@ -240,7 +354,7 @@ impl Transfers {
         if untold {
             self.held.remove(&group);
         }
-        self.giving.retain(|g| g.group != group);
+        self.stop_giving(|g| g.group == group);
         let taking = self.taking.iter().find(|(_, taking)| taking.group == group);
         if let Some(name) = taking.map(|(name, _)| name.clone()) {
             self.fail(&name, Instant::ZERO);
@@ -267,10 +381,18 @@ impl Transfers {
         self.giving.iter_mut().find(|g| g.to == to && g.transfer == transfer)
     }
 
+    /// Gives no more where `goes` says so.
+    fn stop_giving(&mut self, goes: impl Fn(&OutgoingTransfer) -> bool) {
+        for giving in self.giving.iter_mut().filter(|giving| goes(giving)) {
+            giving.enter(GivingEvent::Stop, Giving::Over);
+        }
+        self.giving.retain(|giving| !giving.is_over());
+    }
+
     /// `to` does not want it any more. False: it is given nothing under that name.
     fn give_up(&mut self, to: Incarnation, transfer: u64) -> bool {
         let before = self.giving.len();
-        self.giving.retain(|g| g.to != to || g.transfer != transfer);
+        self.stop_giving(|g| g.to == to && g.transfer == transfer);
         self.giving.len() < before
     }
 
@@ -302,7 +424,8 @@ impl Transfers {
 
     /// A transfer failed: it may be begun anew at `again`, and when the application has taken what came of it.
     fn fail(&mut self, name: &str, again: Instant) -> Option<IncomingTransfer> {
-        let taking = self.taking.remove(name)?;
+        let mut taking = self.taking.remove(name)?;
+        taking.enter(TakingEvent::Fail, Taking::Over);
         let untaken_bytes = taking.came_bytes.saturating_sub(taking.taken_bytes);
         self.tried.insert(name.to_owned(), Tried { group: taking.group, donor: taking.donor, untaken_bytes, again });
         Some(taking)
@@ -362,10 +485,8 @@ impl Process {
             group,
             donor,
             transfer,
-            expected: None,
-            received: 0,
+            state: Taking::Asked,
             heard: now,
-            caught_up: false,
             came_bytes: 0,
             taken_bytes: 0,
             reported_bytes: 0,
@@ -413,7 +534,7 @@ impl Process {
         fx: &mut impl Effects,
     ) {
         // Whoever asks anew wants no more of what it asked for before, whatever the answer is.
-        self.transfers.giving.retain(|g| g.group != group || g.to != to);
+        self.transfers.stop_giving(|g| g.group == group && g.to == to);
         // The application here must have reached the view that the joiner knows: a process that comes again must
         // not be given what it delivered before it left.
         let is_member = self.application_view(group).is_some_and(|told| told >= view);
@@ -431,20 +552,18 @@ impl Process {
         let snapshot = fx.snapshot(group);
         let bytes = snapshot.as_ref().map(|s| s.len_bytes());
         self.send_state(to, &StateMessage::Begin { transfer, bytes });
-        let Some(total) = bytes else { return };
+        let (Some(snapshot), Some(total)) = (snapshot, bytes) else { return };
         self.counters.transfers_given += 1;
         self.transfers.giving.push(OutgoingTransfer {
             group,
             to,
             transfer,
-            snapshot,
-            offset: 0,
+            state: Giving::Snapshot { snapshot, offset: 0 },
             total,
             record: VecDeque::new(),
             record_bytes: 0,
             sent_bytes: 0,
             taken_bytes: 0,
-            reported_caught_up: false,
             waits: false,
             done: None,
             moves: Moves { queued: 0, reached: (0, 0), since: now },
@@ -467,32 +586,43 @@ impl Process {
         let (name, group) = (name.clone(), taking.group);
         taking.heard = now;
         match message {
+            // Nothing is left out: what comes out of order is taken anew, all of it.
+            StateMessage::Begin { .. } if taking.state != Taking::Asked => self.start_over(&name, now),
             StateMessage::Begin { bytes: None, .. } => {
+                taking.enter(TakingEvent::Nothing, Taking::Over);
                 self.transfers.taking.remove(&name);
                 self.state_ready(&name, Ready::Yes);
                 self.advance_intents(now);
             }
             StateMessage::Begin { bytes: Some(bytes), .. } => {
-                taking.expected = Some(bytes);
+                taking.enter(TakingEvent::Begin, Taking::Snapshot { expected: bytes, received: 0 });
+                if bytes == 0 {
+                    taking.enter(TakingEvent::Replay, Taking::Record);
+                }
                 if let Some(want) = self.wants.get_mut(&name) {
                     want.partial = true;
                 }
                 self.app.event(Event::StateBegin { group, name: name.as_str().into(), bytes });
             }
             StateMessage::Chunk { offset, bytes, .. } => {
-                if offset != taking.received || taking.expected.is_none_or(|e| offset + bytes.len() as u64 > e) {
+                let Taking::Snapshot { expected, received } = &mut taking.state else {
+                    return self.start_over(&name, now);
+                };
+                if offset != *received || bytes.len() as u64 > *expected - *received {
                     return self.start_over(&name, now);
                 }
-                taking.received += bytes.len() as u64;
+                *received += bytes.len() as u64;
+                if received == expected {
+                    taking.enter(TakingEvent::Replay, Taking::Record);
+                }
                 taking.came_bytes += bytes.len() as u64 + REPLAY_BYTES;
                 self.app.push(Item::Restore { group, chunk: Bytes::from(bytes) });
             }
             StateMessage::Replay { view, sender, seq, order, position, payload, .. } => {
-                if taking.expected != Some(taking.received) {
+                if !taking.has_snapshot() {
                     return self.start_over(&name, now);
                 }
                 let Some((order, uniform)) = order_from(order) else {
-                    // Nothing is left out: all of it is taken anew.
                     self.counters.drop(DropReason::Malformed);
                     return self.start_over(&name, now);
                 };
@@ -513,19 +643,22 @@ impl Process {
                 }));
             }
             StateMessage::CaughtUp { .. } => {
-                if taking.expected != Some(taking.received) {
+                if !taking.has_snapshot() {
                     return self.start_over(&name, now);
                 }
-                taking.caught_up = true;
+                taking.enter(TakingEvent::CatchUp, Taking::CaughtUp);
                 self.state_ready(&name, Ready::Yes);
                 self.advance_intents(now);
             }
             StateMessage::Done { view, .. } => {
+                if !taking.has_snapshot() {
+                    return self.start_over(&name, now);
+                }
                 taking.done = Some(view);
                 self.complete_state(now, &name);
             }
             StateMessage::Abort { .. } => {
-                let begun = taking.expected.is_some();
+                let begun = taking.state != Taking::Asked;
                 self.start_over(&name, if begun { now + PATIENCE } else { now });
             }
             StateMessage::Ask { .. } | StateMessage::Taken { .. } => {}
@@ -547,7 +680,9 @@ impl Process {
             return;
         }
         self.left_undelivered = self.app.len();
-        self.transfers.taking.remove(name);
+        if let Some(mut taking) = self.transfers.taking.remove(name) {
+            taking.enter(TakingEvent::Complete, Taking::Over);
+        }
         if let Some(want) = self.wants.get_mut(name) {
             want.partial = false;
         }
@@ -589,7 +724,13 @@ impl Process {
         }
         self.transfers.release(&mut self.app, self.primary);
         let mut giving = std::mem::take(&mut self.transfers.giving);
-        giving.retain_mut(|g| self.give_more(g) && !self.gives_up(now, g));
+        for g in &mut giving {
+            let goes_on = self.give_more(g) && !self.gives_up(now, g);
+            if !goes_on && !g.is_over() {
+                g.enter(GivingEvent::Stop, Giving::Over);
+            }
+        }
+        giving.retain(|g| !g.is_over());
         giving.append(&mut self.transfers.giving);
         self.transfers.giving = giving;
         for name in self.transfers.taking.keys().cloned().collect::<Vec<_>>() {
@@ -623,28 +764,28 @@ impl Process {
             return false;
         }
         while g.sent_bytes < g.taken_bytes + AHEAD_BYTES {
-            if let Some(snapshot) = &mut g.snapshot {
-                if g.offset < g.total {
+            if let Giving::Snapshot { snapshot, offset } = &mut g.state {
+                if *offset < g.total {
                     if !self.takes_state(g.to, CHUNK_BYTES) {
                         g.waits = true;
                         return true;
                     }
                     let mut bytes = Vec::with_capacity(CHUNK_BYTES);
-                    snapshot.read(g.offset, CHUNK_BYTES, &mut bytes);
+                    snapshot.read(*offset, CHUNK_BYTES, &mut bytes);
                     let len = bytes.len() as u64;
-                    if len == 0 || len > g.total - g.offset {
+                    if len == 0 || len > g.total - *offset {
                         self.send_state(g.to, &StateMessage::Abort { transfer: g.transfer });
                         return false; // the application's snapshot does not keep its word
                     }
-                    let chunk = StateMessage::Chunk { transfer: g.transfer, offset: g.offset, bytes };
+                    let chunk = StateMessage::Chunk { transfer: g.transfer, offset: *offset, bytes };
                     if !self.send_state(g.to, &chunk) {
                         return true;
                     }
-                    g.offset += len;
+                    *offset += len;
                     g.sent_bytes += len + REPLAY_BYTES;
                     continue;
                 }
-                g.snapshot = None;
+                g.enter(GivingEvent::Replay, Giving::Record);
             }
             let Some(next) = g.record.front() else { break };
             if !self.send_state(g.to, next) {
@@ -653,14 +794,19 @@ impl Process {
             }
             g.replayed();
         }
-        if g.snapshot.is_some() || !g.record.is_empty() {
+        if matches!(g.state, Giving::Snapshot { .. }) || !g.record.is_empty() {
             return true;
         }
         if let Some(view) = g.done {
-            return !self.send_state(g.to, &StateMessage::Done { transfer: g.transfer, view });
+            let is_sent = self.send_state(g.to, &StateMessage::Done { transfer: g.transfer, view });
+            if is_sent {
+                g.enter(GivingEvent::Finish, Giving::Over);
+            }
+            return !is_sent;
         }
-        if !g.reported_caught_up {
-            g.reported_caught_up = self.send_state(g.to, &StateMessage::CaughtUp { transfer: g.transfer });
+        if matches!(g.state, Giving::Record) && self.send_state(g.to, &StateMessage::CaughtUp { transfer: g.transfer })
+        {
+            g.enter(GivingEvent::CatchUp, Giving::CaughtUp);
         }
         true
     }
@@ -689,7 +835,7 @@ impl Process {
         let Some(taking) = self.transfers.taking.get_mut(name) else { return };
         let (donor, transfer) = (taking.donor, taking.transfer);
         if taking.taken_bytes >= taking.reported_bytes + AHEAD_BYTES / 4
-            || (taking.taken_bytes > taking.reported_bytes && taking.expected == Some(taking.received))
+            || (taking.taken_bytes > taking.reported_bytes && taking.has_snapshot())
         {
             taking.reported_bytes = taking.taken_bytes;
             let taken = StateMessage::Taken { transfer, bytes: taking.taken_bytes };
@@ -698,11 +844,11 @@ impl Process {
         let gap = self.directory.rank(donor).map_or(Duration::ZERO, |rank| self.turn_gap(rank));
         let patience = self.suspect_after() * SILENT_PATIENCE + gap;
         let Some(taking) = self.transfers.taking.get_mut(name) else { return };
-        let waits_for_view = taking.caught_up && taking.first_view.is_none();
+        let waits_for_view = taking.state == Taking::CaughtUp && taking.first_view.is_none();
         if waits_for_view || taking.taken_bytes < taking.came_bytes || !self.primary {
             taking.heard = now; // it waits for a view, or for the application here
         }
-        let silent = now.since(taking.heard) > if taking.expected.is_none() { PATIENCE + gap } else { patience };
+        let silent = now.since(taking.heard) > if taking.state == Taking::Asked { PATIENCE + gap } else { patience };
         let group = taking.group;
         let donor_in_group = self.directory.groups.get(&group).is_some_and(|e| e.members.contains(&donor));
         let has_all = taking.done.is_some() && taking.first_view.is_some();

@@ -14,14 +14,12 @@ fn giving(group: GroupId, to: Incarnation, transfer: u64) -> OutgoingTransfer {
         group,
         to,
         transfer,
-        snapshot: None,
-        offset: 0,
+        state: Giving::Record,
         total: 0,
         record: VecDeque::new(),
         record_bytes: 0,
         sent_bytes: 0,
         taken_bytes: 0,
-        reported_caught_up: false,
         waits: false,
         done: None,
         moves: Moves { queued: 0, reached: (0, 0), since: NOW },
@@ -33,10 +31,8 @@ fn taking(group: GroupId, first_view: Option<u64>) -> IncomingTransfer {
         group,
         donor: Incarnation(9),
         transfer: 1,
-        expected: None,
-        received: 0,
+        state: Taking::Asked,
         heard: Instant::ZERO,
-        caught_up: false,
         came_bytes: 0,
         taken_bytes: 0,
         reported_bytes: 0,
@@ -122,13 +118,13 @@ fn a_state_is_asked_for_again_when_what_came_of_it_is_taken() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
     let group = |members| GroupEntry { name: "g".into(), view: 3, space: Space(1), members, tail: Tags::default() };
     process.directory.groups.insert(GROUP, group(vec![Incarnation(2)]));
-    let with = |abort: bool| IncomingTransfer { expected: abort.then_some(5), ..taking(GROUP, None) };
-    let (donor, transfer) = (with(true).donor, with(true).transfer);
+    let begun = IncomingTransfer { state: Taking::Snapshot { expected: 5, received: 0 }, ..taking(GROUP, None) };
+    let (donor, transfer) = (begun.donor, begun.transfer);
     let chunk = |process: &mut Process| {
         process.take_state(NOW, donor, StateMessage::Chunk { transfer, offset: 0, bytes: vec![1; 3] });
     };
     process.join_group(NOW, "g", true, GroupTerms::default()).expect("a good name");
-    process.transfers.taking.insert("g".into(), with(true));
+    process.transfers.taking.insert("g".into(), begun);
     chunk(&mut process);
     process.take_state(NOW, donor, StateMessage::Abort { transfer });
     let sought = |process: &mut Process, at: Instant| {
@@ -236,13 +232,14 @@ fn the_order_of_a_replayed_delivery_survives_its_code() {
 #[test]
 fn the_pieces_of_a_state_follow_each_other_and_a_complete_one_is_counted() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
-    let begun = IncomingTransfer { expected: Some(5), done: Some(3), ..taking(GROUP, Some(3)) };
+    let state = Taking::Snapshot { expected: 5, received: 0 };
+    let begun = IncomingTransfer { state, done: Some(3), ..taking(GROUP, Some(3)) };
     let (donor, transfer) = (begun.donor, begun.transfer);
     process.transfers.taking.insert("g".into(), begun);
     for (offset, bytes) in [(0, vec![1; 3]), (3, vec![2; 2])] {
         process.take_state(NOW, donor, StateMessage::Chunk { transfer, offset, bytes });
     }
-    assert_eq!(process.transfers.taking.get("g").map(|taking| taking.received), Some(5));
+    assert_eq!(process.transfers.taking.get("g").map(|taking| taking.state), Some(Taking::Record));
     process.complete_state(NOW, "g");
     assert_eq!((process.counters.transfers_taken, process.transfers.is_taking("g")), (1, false));
 }
@@ -273,7 +270,7 @@ fn a_donor_is_given_up_only_for_what_it_owes() {
     let group = GroupEntry { name: "g".into(), view: 3, space: Space(1), members: vec![donor], tail: Tags::default() };
     process.directory.groups.insert(GROUP, group);
     let patience = process.suspect_after() * SILENT_PATIENCE;
-    let begun = || IncomingTransfer { donor, expected: Some(0), heard: NOW, ..taking(GROUP, None) };
+    let begun = || IncomingTransfer { donor, state: Taking::Record, heard: NOW, ..taking(GROUP, None) };
     let is_kept = |process: &mut Process, begun: IncomingTransfer, after: Duration| {
         process.transfers.taking.insert("g".into(), begun);
         process.poll_transfers(NOW + after);
@@ -288,10 +285,10 @@ fn a_donor_is_given_up_only_for_what_it_owes() {
         "the application lags"
     );
     assert!(
-        is_kept(&mut process, IncomingTransfer { caught_up: true, ..begun() }, patience + soon),
+        is_kept(&mut process, IncomingTransfer { state: Taking::CaughtUp, ..begun() }, patience + soon),
         "no view holds us"
     );
-    let entered = || IncomingTransfer { caught_up: true, first_view: Some(4), ..begun() };
+    let entered = || IncomingTransfer { state: Taking::CaughtUp, first_view: Some(4), ..begun() };
     assert!(!is_kept(&mut process, entered(), patience + soon));
     process.primary = false;
     assert!(is_kept(&mut process, entered(), patience + soon), "no quorum is heard");
@@ -331,4 +328,36 @@ fn a_joiner_that_comes_no_farther_is_given_up() {
     assert!(gives_at(&mut process, 75), "this process was away");
     assert!(!gives_at(&mut process, 76));
     assert_eq!(process.counters.transfers_stalled, 1);
+}
+
+#[test]
+fn the_tables_of_a_transfer_are_the_ones_that_are_kept() {
+    crate::transitions::kept::hold::<GivingEvent>("transfer-giving");
+    crate::transitions::kept::hold::<TakingEvent>("transfer-taking");
+}
+
+/// A donor that leaves a step out, or makes one twice, is at fault: what it gave is no state.
+#[test]
+fn a_donor_that_leaves_a_step_out_is_left() {
+    let (mut process, _) = in_cell(Incarnation(1), 2);
+    let restoring = Taking::Snapshot { expected: 5, received: 3 };
+    let (donor, transfer) = (taking(GROUP, None).donor, taking(GROUP, None).transfer);
+    let begin = |bytes| StateMessage::Begin { transfer, bytes };
+    let done = || StateMessage::Done { transfer, view: 3 };
+    let chunk = || StateMessage::Chunk { transfer, offset: 5, bytes: Vec::new() };
+    let cases = [
+        (Taking::Asked, vec![done(), chunk(), StateMessage::CaughtUp { transfer }]),
+        (restoring, vec![begin(Some(5)), begin(None), done(), StateMessage::CaughtUp { transfer }]),
+        (Taking::Record, vec![begin(Some(5)), begin(None), chunk()]),
+        (Taking::CaughtUp, vec![begin(Some(0)), begin(None), chunk()]),
+    ];
+    for (state, messages) in cases {
+        for message in messages {
+            process.transfers.taking.insert("g".into(), IncomingTransfer { state, ..taking(GROUP, Some(3)) });
+            process.take_state(NOW, donor, message.clone());
+            assert!(!process.transfers.is_taking("g"), "{message:?} in {state:?}");
+            assert!(process.transfers.retreats_from(GROUP), "{message:?} in {state:?}");
+        }
+    }
+    assert_eq!(process.counters.transfers_taken, 0);
 }
