@@ -3,13 +3,57 @@
 use std::sync::Arc;
 
 use super::messages::{Ballot, Proposal};
+use crate::transitions::transitions;
 
 /// Memory of one decree, fresh with each decree installed. An acceptor being an incarnation, it needs no disk:
 /// a process that forgets is another process.
 #[derive(Clone, Debug, Default)]
 pub struct Acceptor {
-    promised: Option<Ballot>,
-    accepted: Option<(Ballot, Arc<Proposal>)>,
+    state: Acceptance,
+}
+
+/// What an acceptor is bound to.
+#[derive(Clone, Debug, Default)]
+enum Acceptance {
+    #[default]
+    Free,
+    Promised(Ballot),
+    /// Later ballots may have been promised since.
+    Accepted {
+        promised: Ballot,
+        accepted: (Ballot, Arc<Proposal>),
+    },
+}
+
+transitions! {
+    /// [`Acceptance`] without its data.
+    states AcceptorState {
+        /// It was asked for nothing in this decree.
+        Free,
+        /// It takes no part in ballots before the one that it promised.
+        Promised,
+        /// It holds a proposal, which it reports to coordinators of later ballots.
+        Accepted,
+    }
+    begin Free; end [];
+    events AcceptorEvent {
+        /// No later ballot than this one was promised.
+        Promise (Free | Promised => Promised, Accepted => Accepted),
+        /// A proposal came in a ballot that is promised.
+        Accept (Promised | Accepted => Accepted),
+        /// A decree is installed, and the next one begins.
+        Install (Free | Promised | Accepted => Free),
+    }
+}
+
+impl Acceptance {
+    fn state(&self) -> AcceptorState {
+        match self {
+            Self::Free => AcceptorState::Free,
+            Self::Promised(_) => AcceptorState::Promised,
+            Self::Accepted { .. } => AcceptorState::Accepted,
+        }
+    }
 }
 
 /// Answer to a request.
@@ -22,22 +66,35 @@ pub enum Promise {
 }
 
 impl Acceptor {
+    fn enter(&mut self, event: AcceptorEvent, state: Acceptance) {
+        event.check(self.state.state(), state.state());
+        self.state = state;
+    }
+
+    /// A decree is installed: what binds this acceptor was about that one.
+    pub fn install(&mut self) {
+        self.enter(AcceptorEvent::Install, Acceptance::Free);
+    }
+
     /// Promises `ballot`, if no later one is promised.
     pub fn promise(&mut self, ballot: Ballot) -> Promise {
-        match self.promised {
-            Some(later) if later > ballot => Promise::No(later),
-            _ => {
-                self.promised = Some(ballot);
-                Promise::Yes
-            }
+        if let Some(later) = self.promised().filter(|later| *later > ballot) {
+            return Promise::No(later);
         }
+        let state = match self.accepted() {
+            None => Acceptance::Promised(ballot),
+            Some(accepted) => Acceptance::Accepted { promised: ballot, accepted: accepted.clone() },
+        };
+        self.enter(AcceptorEvent::Promise, state);
+        Promise::Yes
     }
 
     /// Accepts a proposal, unless a later ballot was promised.
     pub fn accept(&mut self, ballot: Ballot, proposal: Arc<Proposal>) -> Promise {
         let promise = self.promise(ballot);
         if promise == Promise::Yes {
-            self.accepted = Some((ballot, proposal));
+            let accepted = (ballot, proposal);
+            self.enter(AcceptorEvent::Accept, Acceptance::Accepted { promised: ballot, accepted });
         }
         promise
     }
@@ -45,20 +102,32 @@ impl Acceptor {
     /// What was accepted, and in which ballot.
     #[must_use]
     pub fn accepted(&self) -> Option<&(Ballot, Arc<Proposal>)> {
-        self.accepted.as_ref()
+        match &self.state {
+            Acceptance::Free | Acceptance::Promised(_) => None,
+            Acceptance::Accepted { accepted, .. } => Some(accepted),
+        }
     }
 
     /// The latest ballot promised.
     #[must_use]
     pub fn promised(&self) -> Option<Ballot> {
-        self.promised
+        match self.state {
+            Acceptance::Free => None,
+            Acceptance::Promised(promised) | Acceptance::Accepted { promised, .. } => Some(promised),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transitions::kept::hold;
     use crate::wire::{Space, Tags};
+
+    #[test]
+    fn the_table_of_an_acceptor_is_the_one_that_is_kept() {
+        hold::<AcceptorEvent>("acceptor");
+    }
 
     fn b(round: u32) -> Ballot {
         Ballot { round, rank: 0 }

@@ -10,6 +10,7 @@ use crate::api::{GroupTerms, LeaveReason};
 use crate::id::{GroupId, Incarnation, MemberInfo};
 use crate::link::StreamReport;
 use crate::time::Instant;
+use crate::transitions::transitions;
 
 /// What the next view should bring, as known to a coordinator.
 #[derive(Clone, Debug, Default)]
@@ -99,7 +100,74 @@ pub enum Phase {
     },
 }
 
+transitions! {
+    /// Where a process stands as coordinator: its [`Phase`], or idle.
+    pub(crate) states BallotState {
+        /// No ballot of its own is under way.
+        Idle,
+        /// Members are asked to stop, and to report what they hold.
+        Gathering,
+        /// Members fetch what they lack of the cuts.
+        Recovering,
+        /// The acceptors are asked.
+        Proposing,
+    }
+    begin Idle; end [];
+    pub(crate) events BallotEvent {
+        /// There is need of a decree, and this process is the one to bring it about.
+        Start (Idle => Gathering),
+        /// All who were asked reported, and some lack a part of a cut.
+        Recover (Gathering => Recovering),
+        /// Nobody lacks a part of a cut, or the proposal was accepted before.
+        Propose (Gathering | Recovering => Proposing),
+        /// A quorum accepted.
+        Decide (Proposing => Idle),
+        /// The decree was decided by another coordinator, or in another ballot of this one.
+        Learn (Gathering | Recovering | Proposing => Idle),
+        /// A rival has a later ballot.
+        Yield (Gathering | Recovering | Proposing => Idle),
+        /// Somebody who is waited for is silent: a new ballot follows, at once or later.
+        GiveUp (Gathering | Recovering | Proposing => Idle),
+        /// This incarnation is over.
+        End (Gathering | Recovering | Proposing => Idle),
+    }
+}
+
+impl BallotState {
+    fn of(ballot: Option<&Coordinator>) -> Self {
+        match ballot.map(|ballot| &ballot.phase) {
+            None => Self::Idle,
+            Some(Phase::Gathering) => Self::Gathering,
+            Some(Phase::Recovering { .. }) => Self::Recovering,
+            Some(Phase::Proposing { .. }) => Self::Proposing,
+        }
+    }
+}
+
 impl Coordinator {
+    /// Changes how far a process is as coordinator: the only way its ballot comes, moves on and goes.
+    pub(crate) fn enter(ballot: &mut Option<Self>, event: BallotEvent, change: impl FnOnce(&mut Option<Self>)) {
+        let from = BallotState::of(ballot.as_ref());
+        change(ballot);
+        event.check(from, BallotState::of(ballot.as_ref()));
+    }
+
+    /// The ballot moves on.
+    pub(crate) fn advance(ballot: &mut Option<Self>, event: BallotEvent, phase: Phase, now: Instant) {
+        Self::enter(ballot, event, |ballot| {
+            if let Some(ballot) = ballot {
+                (ballot.phase, ballot.since) = (phase, now);
+            }
+        });
+    }
+
+    /// The ballot is over, if there is one.
+    pub(crate) fn end(ballot: &mut Option<Self>, event: BallotEvent) {
+        if ballot.is_some() {
+            Self::enter(ballot, event, |ballot| *ballot = None);
+        }
+    }
+
     /// Why `rank` leaves, if it is a candidate and not proved dead.
     #[must_use]
     pub fn reason(&self, rank: usize) -> LeaveReason {
@@ -231,8 +299,14 @@ mod tests {
     use super::*;
     use crate::api::{Limits, Timing};
     use crate::member::{Agreed, GroupEntry, is_quorum};
+    use crate::transitions::kept::hold;
     use crate::wire::{Space, Tags};
     use std::net::SocketAddr;
+
+    #[test]
+    fn the_table_of_a_ballot_is_the_one_that_is_kept() {
+        hold::<BallotEvent>("ballot");
+    }
 
     fn member(i: u64) -> MemberInfo {
         let addr: SocketAddr = "127.0.0.1:1".parse().expect("an address");

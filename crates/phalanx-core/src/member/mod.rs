@@ -29,6 +29,7 @@ mod watch;
 
 pub use acceptor::{Acceptor, Promise};
 pub use agreed::{Agreed, Mismatch, Rise, mismatch};
+pub(crate) use coordinator::BallotEvent;
 pub use coordinator::{Coordinator, MembershipRequests, Phase};
 pub use directory::{Directory, GroupEntry, NUMBERED_MAX, is_quorum};
 pub use ending::{End, Ended, Ends, LOST_MAX, Lost};

@@ -11,8 +11,8 @@ use super::{Process, Stage};
 use crate::api::{Effects, LeaveReason};
 use crate::id::{GroupId, Incarnation, check_name};
 use crate::member::{
-    Ballot, Control, Coordinator, GroupEntry, MembershipRequests, Phase, Promise, Proposal, Report, Returns,
-    Unreadable, Wedge,
+    Ballot, BallotEvent, Control, Coordinator, GroupEntry, MembershipRequests, Phase, Promise, Proposal, Report,
+    Returns, Unreadable, Wedge,
 };
 use crate::time::Instant;
 use crate::wire::DropReason;
@@ -208,7 +208,7 @@ impl Process {
         let stuck = self.progress.leavers().keys().map(|rank| (*rank, LeaveReason::NoProgress));
         let is_heard = |(rank, _): &(usize, LeaveReason)| self.failure_detector.hears(now, *rank);
         let reasons = slow.chain(stuck).filter(is_heard).collect();
-        self.coordinator = Some(Coordinator {
+        let ballot_of_mine = Coordinator {
             decree,
             ballot,
             reasons,
@@ -222,6 +222,9 @@ impl Process {
             recovered: BTreeSet::new(),
             phase: Phase::Gathering,
             since: now,
+        };
+        Coordinator::enter(&mut self.coordinator, BallotEvent::Start, |coordinator| {
+            *coordinator = Some(ballot_of_mine)
         });
         let wedge = Wedge { decree, ballot, groups: groups.into_iter().collect(), cuts: Vec::new() };
         for &rank in asked.iter().filter(|&&r| r != me) {
@@ -254,7 +257,7 @@ impl Process {
         candidates.extend(mute);
         candidates.extend(self.to_go(now));
         let requests = self.current_requests(now);
-        self.coordinator = None;
+        Coordinator::end(&mut self.coordinator, BallotEvent::GiveUp);
         self.start_ballot(now, candidates, requests, fx);
         if self.coordinator.is_none() {
             self.give_up_ballot(now);
@@ -282,7 +285,7 @@ impl Process {
     }
 
     fn give_up_ballot(&mut self, now: Instant) {
-        self.coordinator = None;
+        Coordinator::end(&mut self.coordinator, BallotEvent::GiveUp);
         self.try_after = now + self.backoff();
     }
 
@@ -371,7 +374,7 @@ impl Process {
     fn yield_to(&mut self, ballot: Ballot) {
         self.max_round = self.max_round.max(ballot.round);
         if self.coordinator.as_ref().is_some_and(|c| c.ballot < ballot) {
-            self.coordinator = None;
+            Coordinator::end(&mut self.coordinator, BallotEvent::Yield);
             self.counters.superseded += 1;
             self.try_after = self.last_poll + self.backoff();
         }
@@ -416,8 +419,7 @@ impl Process {
                 if lacking.is_empty() {
                     return self.propose(now, proposal, fx);
                 }
-                c.phase = Phase::Recovering { proposal };
-                c.since = now;
+                Coordinator::advance(&mut self.coordinator, BallotEvent::Recover, Phase::Recovering { proposal }, now);
                 self.counters.cut_recoveries += 1;
                 self.start_cut_recovery(now, lacking, fx);
             }
@@ -454,10 +456,10 @@ impl Process {
 
     /// Every member of a changed group holds its cut: the acceptors are asked.
     fn propose(&mut self, now: Instant, proposal: Arc<Proposal>, fx: &mut impl Effects) {
-        let Some(c) = &mut self.coordinator else { return };
-        c.phase = Phase::Proposing { proposal: proposal.clone(), accepted: BTreeSet::new() };
-        c.since = now;
+        let Some(c) = &self.coordinator else { return };
         let (ballot, asked) = (c.ballot, c.asked.clone());
+        let phase = Phase::Proposing { proposal: proposal.clone(), accepted: BTreeSet::new() };
+        Coordinator::advance(&mut self.coordinator, BallotEvent::Propose, phase, now);
         let me = self.me();
         let my_rank = self.my_rank();
         for rank in asked.into_iter().filter(|rank| *rank != my_rank) {
@@ -527,7 +529,7 @@ impl Process {
             return;
         }
         let proposal = proposal.clone();
-        self.coordinator = None;
+        Coordinator::end(&mut self.coordinator, BallotEvent::Decide);
         let me = self.me();
         // Those that are left out against their will are told when it cannot be lost any more.
         let members = self.directory.members.iter().map(|m| m.incarnation);
@@ -560,7 +562,7 @@ impl Process {
         if proposal.decree != self.directory.decree + 1 || self.decided.is_some() || !self.directory.admits(&proposal) {
             return;
         }
-        self.coordinator = None;
+        Coordinator::end(&mut self.coordinator, BallotEvent::Learn);
         self.decided = Some(proposal);
         self.try_install(now, fx);
     }

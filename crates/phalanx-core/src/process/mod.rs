@@ -43,7 +43,7 @@ use crate::api::{CellView, CommandError, Effects, Event, Founding, Membership, O
 use crate::frames::Frames;
 use crate::id::{AWAY, CellInstance, GroupId, Incarnation};
 use crate::member::{
-    Acceptor, Agreed, Coordinator, Directory, FailureDetector, Inheritance, PathMonitor, Patience, Proposal, Removals,
+    Acceptor, Agreed, BallotEvent, Coordinator, Directory, FailureDetector, Inheritance, PathMonitor, Patience, Proposal, Removals,
     RequestList, Wedge,
 };
 use crate::rng::Rng;
@@ -679,7 +679,7 @@ impl Process {
     fn end(&mut self, event: Event) {
         self.stage = Stage::Over;
         self.was_excluded = matches!(event, Event::Excluded { .. } | Event::Renounced { .. });
-        self.coordinator = None;
+        Coordinator::end(&mut self.coordinator, BallotEvent::End);
         self.group_streams.values().for_each(|f| self.counters.add_token(f.view_streams.token_counts()));
         self.left_undelivered = self.app.len();
         for view_streams in self.group_streams.values() {
