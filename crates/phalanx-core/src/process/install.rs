@@ -8,11 +8,13 @@ use bytes::Bytes;
 use super::groups::Ready;
 use super::path_probes::SILENCE_LEVEL;
 use super::port::{GroupStreams, ViewMeta, streams_port};
-use super::{Process, Stage};
+use super::{Process, Stage, StageEvent};
 use crate::api::{CellView, Effects, Event, GroupTerms, GroupView, LeaveReason, Order};
 use crate::id::Incarnation;
 use crate::id::MemberInfo;
-use crate::member::{Agreed, BallotEvent, Coordinator, Directory, FailureDetector, GroupChange, LastView, PathMonitor, Proposal};
+use crate::member::{
+    Agreed, BallotEvent, Coordinator, Directory, FailureDetector, GroupChange, LastView, PathMonitor, Proposal,
+};
 use crate::order::{ViewStreams, ViewStreamsSettings};
 use crate::time::Instant;
 use crate::wire::DropReason;
@@ -131,7 +133,7 @@ impl Process {
 
         if self.directory.rank(me).is_none() {
             // It asked to leave: the others still need what it holds.
-            self.stage = Stage::Leaving { since: now };
+            self.enter_stage(StageEvent::Leave, Stage::Leaving { since: now });
             // The ranks of the old view are not those of the new one, and it watches nobody any more.
             self.failure_detector = FailureDetector::new(0, 0, now, self.patience());
             self.progress = PathMonitor::new(0, 0, now);
@@ -141,7 +143,7 @@ impl Process {
             }
             return;
         }
-        self.stage = Stage::Member;
+        self.enter_stage(StageEvent::Install, Stage::Member);
         self.begin_watching(now, view_changed, &proposal);
         if self.directory.level >= SILENCE_LEVEL {
             self.removals.adopt(now, self.directory.removals());

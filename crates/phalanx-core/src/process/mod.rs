@@ -43,13 +43,14 @@ use crate::api::{CellView, CommandError, Effects, Event, Founding, Membership, O
 use crate::frames::Frames;
 use crate::id::{AWAY, CellInstance, GroupId, Incarnation};
 use crate::member::{
-    Acceptor, Agreed, BallotEvent, Coordinator, Directory, FailureDetector, Inheritance, PathMonitor, Patience, Proposal, Removals,
-    RequestList, Wedge,
+    Acceptor, Agreed, BallotEvent, Coordinator, Directory, FailureDetector, Inheritance, PathMonitor, Patience,
+    Proposal, Removals, RequestList, Wedge,
 };
 use crate::rng::Rng;
 use crate::seal::{CookieKey, Opener, Security};
 use crate::sorted::SortedMap;
 use crate::time::Instant;
+use crate::transitions::transitions;
 use crate::wire::{Space, Tags};
 use app::{AppQueue, Item};
 use counters::ProcessCounters;
@@ -184,6 +185,40 @@ enum Stage {
     Leaving { since: Instant },
     /// Excluded or left: nothing more happens.
     Over,
+}
+
+transitions! {
+    /// [`Stage`] without its data.
+    states StageState {
+        /// It looks for its cell, or founds it.
+        Searching,
+        /// It is in a view.
+        Member,
+        /// It asked to leave, and the decided view does not hold it. The others may still need what it has.
+        Leaving,
+        /// It was excluded, or left.
+        Over,
+    }
+    begin Searching; end [Over];
+    events StageEvent {
+        /// A view that holds this process is installed.
+        Install (Searching | Member => Member),
+        /// The view is installed that this process asked to be left out of.
+        Leave (Member => Leaving),
+        /// This incarnation is over.
+        End (Searching | Member | Leaving => Over),
+    }
+}
+
+impl Stage {
+    fn state(&self) -> StageState {
+        match self {
+            Self::Searching(_) => StageState::Searching,
+            Self::Member => StageState::Member,
+            Self::Leaving { .. } => StageState::Leaving,
+            Self::Over => StageState::Over,
+        }
+    }
 }
 
 /// A packet of a view that is not installed here yet.
@@ -675,9 +710,14 @@ impl Process {
         self.directory.rank(self.me()).unwrap_or(0)
     }
 
+    fn enter_stage(&mut self, event: StageEvent, stage: Stage) {
+        event.check(self.stage.state(), stage.state());
+        self.stage = stage;
+    }
+
     /// This incarnation is over.
     fn end(&mut self, event: Event) {
-        self.stage = Stage::Over;
+        self.enter_stage(StageEvent::End, Stage::Over);
         self.was_excluded = matches!(event, Event::Excluded { .. } | Event::Renounced { .. });
         Coordinator::end(&mut self.coordinator, BallotEvent::End);
         self.group_streams.values().for_each(|f| self.counters.add_token(f.view_streams.token_counts()));

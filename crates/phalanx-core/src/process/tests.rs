@@ -98,3 +98,8 @@ fn who_turns_seldom_may_answer_so_much_later() {
     assert_eq!((mute(patience), mute(patience + gap)), (vec![], vec![2]));
     assert_eq!(mute(patience + gap + Duration::from_nanos(1)), [1, 2]);
 }
+
+#[test]
+fn the_table_of_a_process_is_the_one_that_is_kept() {
+    crate::transitions::kept::hold::<StageEvent>("stage");
+}
