@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::id::{CellInstance, GroupId, Incarnation, MemberInfo, TrafficClass};
 use crate::member::{FounderRecord, Inheritance};
-use crate::wire::Space;
+use crate::wire::{PacketNumber, Space};
 
 /// How a process may come into its first view.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -525,7 +525,7 @@ pub trait Effects {
 
     /// Whether this process can read packet `number` of a member's stream in a packet space. Only a simulation that plays a
     /// defect says no.
-    fn can_read(&mut self, _sender: Incarnation, _space: Space, _number: u64) -> bool {
+    fn can_read(&mut self, _sender: Incarnation, _space: Space, _number: PacketNumber) -> bool {
         true
     }
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use file::{blesses, hold, read};
-use phalanx_core::link::Ack;
+use phalanx_core::link::{Ack, Gap};
 use phalanx_core::member::{
     Agreed, Ballot, BootstrapMarker, Control, Directory, End, Ended, Findings, FirstView, FounderRecord,
     FoundingBallot, FoundingMessage, FoundingRefusal, GroupChange, GroupCut, GroupEntry, GroupRequest, Heard, LastView,
@@ -23,7 +23,7 @@ use phalanx_core::process::best_effort::{
 };
 use phalanx_core::seal::{CellKey, CookieKey, Opener, Sealer, Security};
 use phalanx_core::wire::codec::{put_prefixed, put_varint};
-use phalanx_core::wire::{Header, Kind, Reader, Space, Tags, cell_tag, put_with_tail, read_with_tail};
+use phalanx_core::wire::{Header, Kind, PacketNumber, Reader, Space, Tags, cell_tag, put_with_tail, read_with_tail};
 use phalanx_core::{
     CellInstance, GroupId, GroupTerms, Incarnation, LeaveReason, Limits, MemberInfo, SlowMembers, Timing,
 };
@@ -213,7 +213,7 @@ fn control_messages() {
     let proposed = std::sync::Arc::new(proposal());
     let welcome = Welcome { instance: INSTANCE, directory: directory(), proposal: proposed.clone() };
     let part = WelcomePart { decree: 5, len_bytes: 100_000, offset: 65_536, bytes: FRAMES.to_vec() };
-    let recovered = RecoveredPacket { space: Space(9), rank: 2, number: 300, frames: FRAMES.to_vec() };
+    let recovered = RecoveredPacket { space: Space(9), rank: 2, number: PacketNumber(300), frames: FRAMES.to_vec() };
     let all = [
         ("wedge", Control::Wedge(Wedge { decree: 5, ballot, groups: vec![GroupId(1)], cuts: Vec::new() })),
         ("wedge_to_fill", Control::Wedge(Wedge { decree: 5, ballot, groups: vec![GroupId(1)], cuts })),
@@ -438,7 +438,8 @@ where
 
 #[test]
 fn best_effort_frames() {
-    let ack = || Ack { prefix: 300, limit: 812, gaps: vec![(302, 303), (310, 320)] };
+    let ack =
+        || Ack { prefix: 300, limit: 812, gaps: vec![Gap { first: 302, last: 303 }, Gap { first: 310, last: 320 }] };
     let frame = |name: &str, put: &dyn Fn(&mut Vec<u8>)| {
         let mut bytes = Vec::new();
         put(&mut bytes);
@@ -499,7 +500,7 @@ fn packets(file: &str, security: &Security) {
 }
 
 fn header(kind: Kind) -> Header {
-    Header { kind, cell_tag: cell_tag(CELL), sender: SENDER, space: Space(SPACE), number: NUMBER }
+    Header { kind, cell_tag: cell_tag(CELL), sender: SENDER, space: Space(SPACE), number: PacketNumber(NUMBER) }
 }
 
 /// 0, 1, 2, up to 31.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use phalanx_core::wire::Space;
+use phalanx_core::wire::{PacketNumber, Space};
 use phalanx_core::{Arriving, Incarnation, Origin, Packet, TrafficClass};
 
 use crate::shm::Neighbours;
@@ -39,7 +39,7 @@ pub trait Transmit {
     /// Whether this process can parse the given packet of a member's stream. Only a simulated driver that injects a
     /// defect returns false.
     #[inline]
-    fn can_read(&mut self, _sender: Incarnation, _space: Space, _number: u64) -> bool {
+    fn can_read(&mut self, _sender: Incarnation, _space: Space, _number: PacketNumber) -> bool {
         true
     }
 

@@ -113,7 +113,7 @@ impl Attacker {
         let mut header = Header::parse(&seen.bytes).ok()?;
         let genuine = header;
         match self.rng.below(5) {
-            0 => header.number += 1 + self.rng.below(1000),
+            0 => header.number.0 += 1 + self.rng.below(1000),
             1 => header.space.0 ^= 1 << self.rng.below(32),
             2 => header.kind = Kind::ALL[index(&mut self.rng, Kind::ALL.len())],
             3 => header.sender = Header::parse(&other.bytes).ok()?.sender,
@@ -160,7 +160,7 @@ fn index(rng: &mut Rng, bound: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use phalanx_core::TrafficClass;
-    use phalanx_core::wire::Space;
+    use phalanx_core::wire::{PacketNumber, Space};
 
     use super::*;
 
@@ -188,7 +188,7 @@ mod tests {
         assert!(attacker.forge(a, b).is_none());
         let packet = |sender: u64, body: u8| {
             let sender = phalanx_core::Incarnation(sender);
-            let header = Header { kind: Kind::Direct, cell_tag: 7, sender, space: Space(1), number: 1 };
+            let header = Header { kind: Kind::Direct, cell_tag: 7, sender, space: Space(1), number: PacketNumber(1) };
             let mut bytes = Vec::new();
             header.write(&mut bytes);
             bytes.resize(Header::LEN + 40, body);

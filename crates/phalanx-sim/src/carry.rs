@@ -207,7 +207,7 @@ impl World {
         len_bytes: usize,
     ) -> bool {
         let (Some(filter), Some(header)) = (self.filter.as_mut(), header) else { return false };
-        filter(&Packet { from, to, class, kind: header.kind, number: header.number, len_bytes })
+        filter(&Packet { from, to, class, kind: header.kind, number: header.number.0, len_bytes })
     }
 
     fn lose(&mut self, reason: Lost) {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use phalanx_core::wire::Space;
+use phalanx_core::wire::{PacketNumber, Space};
 use phalanx_core::{Incarnation, Origin, Packet, TrafficClass};
 use phalanx_driver::{Driver, LossReport, Received, Transmit};
 
@@ -45,7 +45,7 @@ pub(crate) struct SimOutbox {
     /// Packets that the full send buffer did not take, one for each receiver, since the owner last asked.
     pub(crate) refused: u64,
     /// Packets of streams that this process cannot read: their sender, space and number.
-    pub(crate) unreadable: Vec<(Incarnation, Space, u64)>,
+    pub(crate) unreadable: Vec<(Incarnation, Space, PacketNumber)>,
 }
 
 /// An outgoing packet.
@@ -198,7 +198,7 @@ impl Socket {
 }
 
 impl Transmit for SimOutbox {
-    fn can_read(&mut self, sender: Incarnation, space: Space, number: u64) -> bool {
+    fn can_read(&mut self, sender: Incarnation, space: Space, number: PacketNumber) -> bool {
         !self.unreadable.contains(&(sender, space, number))
     }
 

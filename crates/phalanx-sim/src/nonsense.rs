@@ -1,7 +1,7 @@
 //! Packets that some of their readers cannot read: a defect of the readers, if they are few, or of the sender.
 
 use phalanx_core::rng::Rng;
-use phalanx_core::wire::Space;
+use phalanx_core::wire::{PacketNumber, Space};
 use phalanx_core::{GroupId, Incarnation};
 use phalanx_trace::Trouble;
 
@@ -11,7 +11,7 @@ use crate::swarm::index;
 use crate::world::World;
 
 /// Pairs of a reader and a packet that it cannot read: a slot, and the packet's sender, space and number.
-pub(crate) type Blind = Vec<(usize, (Incarnation, Space, u64))>;
+pub(crate) type Blind = Vec<(usize, (Incarnation, Space, PacketNumber))>;
 
 /// Adds these faults to some plans, from a generator of their own.
 pub(crate) fn add_nonsense(rng: &mut Rng, plan: &mut Plan) {
@@ -69,7 +69,7 @@ impl World {
     /// Makes one of the next packets of a process's stream unreadable to some readers.
     pub(crate) fn blind(&mut self, slot: usize, group: GroupId, ahead: u64, readers: &[usize]) -> Option<Blind> {
         let (space, next) = self.next_packet(slot, group)?;
-        let packet = (self.slots[slot].incarnation()?, space, next + ahead - 1);
+        let packet = (self.slots[slot].incarnation()?, space, PacketNumber(next.0 + ahead - 1));
         for &reader in readers {
             self.unreadable(reader, |packets| packets.push(packet));
         }
@@ -86,14 +86,14 @@ impl World {
         }
     }
 
-    fn unreadable(&mut self, slot: usize, change: impl FnOnce(&mut Vec<(Incarnation, Space, u64)>)) {
+    fn unreadable(&mut self, slot: usize, change: impl FnOnce(&mut Vec<(Incarnation, Space, PacketNumber)>)) {
         if let Some(node) = self.slots[slot].node.as_mut() {
             change(&mut node.driver_mut().outgoing().unreadable);
         }
     }
 
     /// The packet space of a process's view of a group, and the number of its next packet there.
-    fn next_packet(&self, slot: usize, group: GroupId) -> Option<(Space, u64)> {
+    fn next_packet(&self, slot: usize, group: GroupId) -> Option<(Space, PacketNumber)> {
         let process = self.slots[slot].node.as_ref()?.process();
         process.next_packets().find(|(of, ..)| *of == group).map(|(_, space, next)| (space, next))
     }

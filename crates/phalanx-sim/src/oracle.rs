@@ -1,12 +1,12 @@
 //! The nonce oracle: (sender incarnation, space, number) names one byte string for ever. If two different packets were
 //! sealed under one nonce, both would be given away, and no trace of deliveries would show it.
 
-use phalanx_core::wire::Space;
+use phalanx_core::wire::{PacketNumber, Space};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// The name of a sealed packet: sender, space, number.
-pub(crate) type PacketName = (u64, Space, u64);
+pub(crate) type PacketName = (u64, Space, PacketNumber);
 
 /// Every name seen and the hash of its bytes. Never iterated, so its order cannot matter.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ impl NonceOracle {
         let hash = hash_bytes(packet).max(1);
         let (sender, space, number) = name;
         let hashes = self.spaces.entry((sender, space)).or_default();
-        let index = usize::try_from(number).unwrap_or(usize::MAX);
+        let index = usize::try_from(number.0).unwrap_or(usize::MAX);
         if index.saturating_sub(hashes.len()) >= GAP_MAX {
             let known = *self.far.entry(name).or_insert_with(|| {
                 self.names += 1;
@@ -103,10 +103,10 @@ mod tests {
     #[test]
     fn one_name_one_byte_string() {
         let mut oracle = NonceOracle::default();
-        assert!(oracle.check((1, Space(2), 3), b"abc"));
-        assert!(oracle.check((1, Space(2), 3), b"abc"), "sent again");
-        assert!(oracle.check((1, Space(2), 4), b"abd"));
-        assert!(!oracle.check((1, Space(2), 3), b"abd"), "the same nonce for other bytes");
+        assert!(oracle.check((1, Space(2), PacketNumber(3)), b"abc"));
+        assert!(oracle.check((1, Space(2), PacketNumber(3)), b"abc"), "sent again");
+        assert!(oracle.check((1, Space(2), PacketNumber(4)), b"abd"));
+        assert!(!oracle.check((1, Space(2), PacketNumber(3)), b"abd"), "the same nonce for other bytes");
         assert_eq!(oracle.len(), 2);
     }
 
@@ -115,14 +115,18 @@ mod tests {
         let mut oracle = NonceOracle::default();
         let far = 3 * GAP_MAX as u64;
         for number in [1, far, u64::MAX] {
-            assert!(oracle.check((1, Space(2), number), b"abc"));
-            assert!(oracle.check((1, Space(2), number), b"abc"));
-            assert!(!oracle.check((1, Space(2), number), b"abd"));
+            assert!(oracle.check((1, Space(2), PacketNumber(number)), b"abc"));
+            assert!(oracle.check((1, Space(2), PacketNumber(number)), b"abc"));
+            assert!(!oracle.check((1, Space(2), PacketNumber(number)), b"abd"));
         }
         for number in 2..=far {
-            assert_eq!(oracle.check((1, Space(2), number), b"abd"), number != far, "{number} was sealed as abc");
+            assert_eq!(
+                oracle.check((1, Space(2), PacketNumber(number)), b"abd"),
+                number != far,
+                "{number} was sealed as abc"
+            );
         }
-        assert!(oracle.check((1, Space(2), far), b"abc"));
+        assert!(oracle.check((1, Space(2), PacketNumber(far)), b"abc"));
         assert_eq!(oracle.len() as u64, far + 1);
     }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use phalanx_core::TrafficClass;
 use phalanx_core::rng::Rng;
-use phalanx_core::wire::{Header, Kind, Space};
+use phalanx_core::wire::{Header, Kind, PacketNumber, Space};
 use phalanx_trace::Event as TraceEvent;
 
 use crate::fault::{Aim, Busy, Role};
@@ -129,7 +129,7 @@ pub(crate) struct Gate {
     /// The fault that removes it again; `None`: it stays.
     pub(crate) fault: Option<usize>,
     /// The only packets it stops, by space and number, and those it learns; `None`: all.
-    only: Option<BTreeSet<(Space, u64)>>,
+    only: Option<BTreeSet<(Space, PacketNumber)>>,
     learning: bool,
     since: Since,
 }
@@ -142,7 +142,7 @@ enum Since {
     /// After the first packet, which also fixes the space; earlier packets of that space pass.
     First,
     /// After this packet of this space.
-    Packet(Space, u64),
+    Packet(Space, PacketNumber),
     /// When the token of the view with this space has passed more often than this.
     Pass(Space, u32),
 }
@@ -424,8 +424,13 @@ mod tests {
     #[test]
     fn a_gate_stops_what_it_says_on_its_links() {
         let gate = |what| Gate::new(vec![(0, 1)], what);
-        let header =
-            |number| Header { kind: Kind::Multicast, sender: Incarnation(7), space: Space(3), number, cell_tag: 0 };
+        let header = |number| Header {
+            kind: Kind::Multicast,
+            sender: Incarnation(7),
+            space: Space(3),
+            number: PacketNumber(number),
+            cell_tag: 0,
+        };
         let stops = |what, from, to| gate(what).stops((from, to), TrafficClass::Data, Some(header(1)), 1000);
         assert!(stops(What::All, 0, 1) && !stops(What::All, 1, 0));
         assert!(stops(What::Socket(TrafficClass::Data), 0, 1) && !stops(What::Socket(TrafficClass::Control), 0, 1));
@@ -442,8 +447,13 @@ mod tests {
 
     #[test]
     fn a_gate_stops_what_comes_after_the_first_packet_or_after_a_pass() {
-        let header =
-            |space, number| Header { kind: Kind::Multicast, sender: Incarnation(7), space, number, cell_tag: 0 };
+        let header = |space, number| Header {
+            kind: Kind::Multicast,
+            sender: Incarnation(7),
+            space,
+            number: PacketNumber(number),
+            cell_tag: 0,
+        };
         let stops =
             |gate: &mut Gate, space, number| gate.stops((0, 1), TrafficClass::Data, Some(header(space, number)), 1000);
         let gate = || Gate::new(vec![(0, 1)], What::All);

@@ -10,7 +10,7 @@ use crate::api::MESSAGE_BYTES_MAX;
 use crate::frames::Frames;
 use crate::time::Instant;
 use crate::wire::codec::{Reader, put_varint, varint_len};
-use crate::wire::{Malformed, Space};
+use crate::wire::{Malformed, PacketNumber, Space};
 
 /// One end of a channel. Messages arrive whole, once, in order, for as long as both incarnations live.
 #[derive(Debug)]
@@ -244,7 +244,7 @@ impl Channel {
 
     /// The number of the packet that [`Self::fill`] just filled.
     #[must_use]
-    pub fn next_number(&self) -> u64 {
+    pub fn next_number(&self) -> PacketNumber {
         self.sending.next()
     }
 
@@ -261,7 +261,7 @@ impl Channel {
     pub fn handle_packet(
         &mut self,
         now: Instant,
-        number: u64,
+        number: PacketNumber,
         frames: &[u8],
         ack_delay: Duration,
         each: &mut impl FnMut(Bytes),
@@ -342,9 +342,9 @@ impl Channel {
     }
 
     /// The next packet to send again: its number and frames.
-    pub fn poll_retransmit(&mut self) -> Option<(u64, Frames)> {
+    pub fn poll_retransmit(&mut self) -> Option<(PacketNumber, Frames)> {
         let (_, number) = self.sending.poll_retransmit()?;
-        let newer = usize::try_from(self.sending.next() - number).unwrap_or(usize::MAX);
+        let newer = usize::try_from(self.sending.next().0 - number.0).unwrap_or(usize::MAX);
         let index = self.retained.len().checked_sub(newer)?;
         Some((number, self.retained.get(index)?.0.clone()))
     }
@@ -392,7 +392,7 @@ mod tests {
             a.send(m.clone(), usize::MAX).expect("room");
         }
         let mut got = Vec::new();
-        let mut flight: Vec<(u64, Frames)> = Vec::new();
+        let mut flight: Vec<(PacketNumber, Frames)> = Vec::new();
         for _ in 0..200_000 {
             let mut frames = Vec::new();
             while a.fill(700, &mut frames) {
@@ -535,7 +535,7 @@ mod tests {
         a.send(Bytes::from_static(b"x"), usize::MAX).expect("room");
         assert!(a.fill(100, &mut frames));
         b.set_window(3);
-        b.handle_packet(Instant::ZERO, 1, &frames, Duration::ZERO, &mut |_| {}).expect("well formed");
+        b.handle_packet(Instant::ZERO, PacketNumber(1), &frames, Duration::ZERO, &mut |_| {}).expect("well formed");
         assert_eq!(b.poll_ack(Instant::ZERO).map(|ack| ack.limit), Some(1 + 3));
     }
 
@@ -548,7 +548,7 @@ mod tests {
                 .iter()
                 .enumerate()
         {
-            let number = n as u64 + 1;
+            let number = PacketNumber(n as u64 + 1);
             assert!(b.handle_packet(Instant::ZERO, number, bad, Duration::ZERO, &mut none).is_err(), "{bad:?}");
         }
     }

@@ -15,7 +15,7 @@ mod sending;
 pub use channel::{Channel, ChannelError};
 pub use receiving::{Arrival, Receiving, StreamReport};
 pub use rtt::Rtt;
-pub use sending::Sending;
+pub use sending::{Sending, Standing};
 
 /// What a receiver says of one stream, always in absolute positions: a late or repeated ack does no harm.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -24,8 +24,17 @@ pub struct Ack {
     pub prefix: u64,
     /// The sender may send packets up to here.
     pub limit: u64,
-    /// Missing packets above `prefix`, as inclusive ranges in rising order; at most [`GAPS_MAX`].
-    pub gaps: Vec<(u64, u64)>,
+    /// Missing packets above `prefix`, in rising order; at most [`GAPS_MAX`].
+    pub gaps: Vec<Gap>,
+}
+
+/// Packets in a row that a receiver lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// The first of them.
+    pub first: u64,
+    /// The last of them.
+    pub last: u64,
 }
 
 /// The most gaps one ack names: enough for a burst, and an ack stays within a small packet.

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Ack, GAPS_MAX};
+use super::{Ack, GAPS_MAX, Gap};
 use crate::frames::Frames;
 use crate::time::Instant;
+use crate::wire::PacketNumber;
 
 /// What became of an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,10 +54,11 @@ impl Receiving {
     }
 
     /// Keeps an arriving packet.
-    pub fn accept(&mut self, number: u64, frames: Frames) -> Arrival {
+    pub fn accept(&mut self, number: PacketNumber, frames: Frames) -> Arrival {
         if self.has(number) {
             return Arrival::Duplicate;
         }
+        let PacketNumber(number) = number;
         if number > self.prefix.saturating_add(self.reach) {
             return Arrival::Ahead;
         }
@@ -72,7 +74,7 @@ impl Receiving {
 
     /// Already arrived (a cheap look before anything is copied)?
     #[must_use]
-    pub fn has(&self, number: u64) -> bool {
+    pub fn has(&self, PacketNumber(number): PacketNumber) -> bool {
         match number.checked_sub(self.prefix) {
             None | Some(0) => true,
             Some(1) => self.next.is_some(),
@@ -82,7 +84,7 @@ impl Receiving {
 
     /// A packet that waits to be taken.
     #[must_use]
-    pub fn peek(&self, number: u64) -> Option<Frames> {
+    pub fn peek(&self, PacketNumber(number): PacketNumber) -> Option<Frames> {
         if number == self.prefix + 1 { self.next.clone() } else { self.waiting.get(&number).cloned() }
     }
 
@@ -92,7 +94,7 @@ impl Receiving {
     }
 
     /// Takes the next packet in order, no further than `up_to`.
-    pub fn pop(&mut self, up_to: u64) -> Option<(u64, Frames)> {
+    pub fn pop(&mut self, up_to: u64) -> Option<(PacketNumber, Frames)> {
         let next = self.prefix + 1;
         if next > up_to {
             return None;
@@ -103,11 +105,11 @@ impl Receiving {
             self.next = self.waiting.remove(&(next + 1));
         }
         self.highest = self.highest.max(next);
-        Some((next, frames))
+        Some((PacketNumber(next), frames))
     }
 
     /// Undoes [`Self::pop`], which gave this packet last.
-    pub fn put_back(&mut self, number: u64, frames: Frames) {
+    pub fn put_back(&mut self, PacketNumber(number): PacketNumber, frames: Frames) {
         debug_assert_eq!(number, self.prefix, "the packet taken last");
         if let Some(next) = self.next.replace(frames) {
             self.waiting.insert(number + 1, next);
@@ -131,14 +133,14 @@ impl Receiving {
         self.prefix + 1 + follows.count() as u64
     }
 
-    /// The missing packets up to `number`, as inclusive ranges; at most [`GAPS_MAX`].
+    /// The missing packets up to `number`, at most [`GAPS_MAX`].
     #[must_use]
-    pub fn gaps_up_to(&self, number: u64) -> Vec<(u64, u64)> {
+    pub fn gaps_up_to(&self, number: u64) -> Vec<Gap> {
         let mut gaps = Vec::new();
         let mut from = self.prefix + 1 + u64::from(self.next.is_some());
         for &have in self.waiting.keys().take_while(|&&n| n <= number) {
             if have > from {
-                gaps.push((from, have - 1));
+                gaps.push(Gap { first: from, last: have - 1 });
                 if gaps.len() == GAPS_MAX {
                     return gaps;
                 }
@@ -146,7 +148,7 @@ impl Receiving {
             from = have + 1;
         }
         if from <= number {
-            gaps.push((from, number));
+            gaps.push(Gap { first: from, last: number });
         }
         gaps
     }
@@ -204,6 +206,10 @@ impl Receiving {
 mod tests {
     use super::*;
 
+    fn gaps(of: &[(u64, u64)]) -> Vec<Gap> {
+        of.iter().map(|&(first, last)| Gap { first, last }).collect()
+    }
+
     fn b(n: u64) -> Frames {
         Frames::from(n.to_le_bytes().to_vec())
     }
@@ -212,43 +218,52 @@ mod tests {
     fn orders_and_names_gaps() {
         let mut r = Receiving::new(100);
         for n in [2, 5, 1, 7] {
-            assert_eq!(r.accept(n, b(n)), Arrival::New);
+            assert_eq!(r.accept(PacketNumber(n), b(n)), Arrival::New);
         }
-        assert_eq!(r.accept(5, b(5)), Arrival::Duplicate);
-        assert_eq!(r.pop(u64::MAX).map(|p| p.0), Some(1));
-        assert_eq!(r.pop(u64::MAX).map(|p| p.0), Some(2));
+        assert_eq!(r.accept(PacketNumber(5), b(5)), Arrival::Duplicate);
+        assert_eq!(r.pop(u64::MAX).map(|p| p.0.0), Some(1));
+        assert_eq!(r.pop(u64::MAX).map(|p| p.0.0), Some(2));
         assert_eq!(r.pop(u64::MAX), None);
-        assert_eq!(r.ack(9).gaps, vec![(3, 4), (6, 6)]);
-        assert_eq!(r.accept(2, b(2)), Arrival::Duplicate);
+        assert_eq!(r.ack(9).gaps, gaps(&[(3, 4), (6, 6)]));
+        assert_eq!(r.accept(PacketNumber(2), b(2)), Arrival::Duplicate);
         r.expect_up_to(9);
-        assert_eq!(r.ack(9).gaps, vec![(3, 4), (6, 6), (8, 9)]);
+        assert_eq!(r.ack(9).gaps, gaps(&[(3, 4), (6, 6), (8, 9)]));
     }
 
     #[test]
     fn what_waits_behind_the_next_follows_it() {
         let mut r = Receiving::new(100);
         for n in [2, 3, 5] {
-            assert_eq!(r.accept(n, b(n)), Arrival::New);
+            assert_eq!(r.accept(PacketNumber(n), b(n)), Arrival::New);
         }
-        assert_eq!((r.held(), r.peek(1), r.peek(3), r.has(1), r.has(3)), (0, None, Some(b(3)), false, true));
-        assert_eq!(r.accept(1, b(1)), Arrival::New);
-        assert_eq!((r.held(), r.peek(1), r.waiting()), (3, Some(b(1)), 4));
-        assert_eq!(r.gaps_up_to(9), vec![(4, 4), (6, 9)]);
-        assert_eq!(r.pop(u64::MAX).map(|p| p.0), Some(1));
-        assert_eq!((r.held(), r.peek(2), r.waiting()), (3, Some(b(2)), 3));
-        assert_eq!(r.accept(2, b(2)), Arrival::Duplicate);
-        assert_eq!((r.pop(1), r.pop(2).map(|p| p.0), r.pop(3).map(|p| p.0)), (None, Some(2), Some(3)));
+        assert_eq!(
+            (
+                r.held(),
+                r.peek(PacketNumber(1)),
+                r.peek(PacketNumber(3)),
+                r.has(PacketNumber(1)),
+                r.has(PacketNumber(3))
+            ),
+            (0, None, Some(b(3)), false, true)
+        );
+        assert_eq!(r.accept(PacketNumber(1), b(1)), Arrival::New);
+        assert_eq!((r.held(), r.peek(PacketNumber(1)), r.waiting()), (3, Some(b(1)), 4));
+        assert_eq!(r.gaps_up_to(9), gaps(&[(4, 4), (6, 9)]));
+        assert_eq!(r.pop(u64::MAX).map(|p| p.0.0), Some(1));
+        assert_eq!((r.held(), r.peek(PacketNumber(2)), r.waiting()), (3, Some(b(2)), 3));
+        assert_eq!(r.accept(PacketNumber(2), b(2)), Arrival::Duplicate);
+        assert_eq!((r.pop(1), r.pop(2).map(|p| p.0.0), r.pop(3).map(|p| p.0.0)), (None, Some(2), Some(3)));
         assert_eq!((r.pop(u64::MAX), r.held(), r.waiting()), (None, 3, 1));
-        assert_eq!(r.accept(4, b(4)), Arrival::New);
+        assert_eq!(r.accept(PacketNumber(4), b(4)), Arrival::New);
         assert_eq!((r.held(), r.has_gap()), (5, true));
     }
 
     #[test]
     fn keeps_nothing_beyond_its_reach() {
         let mut r = Receiving::new(4);
-        assert_eq!(r.accept(5, b(5)), Arrival::Ahead);
-        assert_eq!(r.accept(u64::MAX, b(5)), Arrival::Ahead);
-        assert_eq!(r.accept(4, b(4)), Arrival::New);
+        assert_eq!(r.accept(PacketNumber(5), b(5)), Arrival::Ahead);
+        assert_eq!(r.accept(PacketNumber(u64::MAX), b(5)), Arrival::Ahead);
+        assert_eq!(r.accept(PacketNumber(4), b(4)), Arrival::New);
         assert_eq!(r.waiting(), 1);
     }
 
@@ -257,11 +272,11 @@ mod tests {
     fn an_ack_names_the_first_gaps_and_the_others_later() {
         let mut r = Receiving::new(1000);
         for n in 1..=GAPS_MAX as u64 + 1 {
-            r.accept(2 * n, b(n));
+            r.accept(PacketNumber(2 * n), b(n));
         }
-        let odd = |n: u64| (2 * n - 1, 2 * n - 1);
+        let odd = |n: u64| Gap { first: 2 * n - 1, last: 2 * n - 1 };
         assert_eq!(r.ack(9).gaps, (1..=GAPS_MAX as u64).map(odd).collect::<Vec<_>>());
-        r.accept(1, b(1));
+        r.accept(PacketNumber(1), b(1));
         assert_eq!(r.ack(9).gaps.last(), Some(&odd(GAPS_MAX as u64 + 1)));
     }
 }

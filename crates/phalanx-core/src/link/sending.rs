@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::{Ack, Rtt};
 use crate::time::Instant;
+use crate::wire::PacketNumber;
 
 /// Follows packets until every receiver has them, and decides which to send again to whom. Their frames are kept by
 /// its owner, [`Self::stable`] telling for how long: a retransmission holds the identical frames, so a number names one byte
@@ -56,6 +57,15 @@ struct Receiver {
     rtt: Rtt,
 }
 
+/// Where one receiver of a stream stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// It has acknowledged every packet up to here.
+    pub acked: u64,
+    /// It allows packets up to here.
+    pub limit: u64,
+}
+
 impl Receiver {
     /// Whether it has not acknowledged everything sent before packet `next`.
     #[inline]
@@ -103,8 +113,8 @@ impl Sending {
 
     /// The number the next packet gets.
     #[must_use]
-    pub fn next(&self) -> u64 {
-        self.next
+    pub fn next(&self) -> PacketNumber {
+        PacketNumber(self.next)
     }
 
     /// The highest number every receiver allows.
@@ -206,8 +216,8 @@ impl Sending {
             (r.doubted, r.burst) = (0, PROBE_PACKETS);
         }
         let mut retransmitted = 0;
-        for &(from, to) in &ack.gaps {
-            let (from, to) = (from.max(base).max(acked + 1), to.min(sent));
+        for gap in &ack.gaps {
+            let (from, to) = (gap.first.max(base).max(acked + 1), gap.last.min(sent));
             for number in from..=to {
                 if self.retransmissions.len() >= RETRANSMISSIONS_MAX || retransmitted >= r.retransmit_budget {
                     break;
@@ -237,13 +247,13 @@ impl Sending {
     }
 
     /// The next packet to send again: to which receiver, and its number.
-    pub fn poll_retransmit(&mut self) -> Option<(usize, u64)> {
+    pub fn poll_retransmit(&mut self) -> Option<(usize, PacketNumber)> {
         while let Some((index, number)) = self.retransmissions.pop_front() {
             if self.receivers.get(index).is_some_and(|r| r.acked >= number) {
                 continue;
             }
             if (self.base..self.next).contains(&number) {
-                return Some((index, number));
+                return Some((index, PacketNumber(number)));
             }
         }
         None
@@ -304,10 +314,12 @@ impl Sending {
         }
     }
 
-    /// What `index` has acknowledged, and up to where it allows packets.
+    /// Where `index` stands; a receiver that is not there has nothing, and allows everything.
     #[must_use]
-    pub fn standing(&self, index: usize) -> (u64, u64) {
-        self.receivers.get(index).map_or((0, u64::MAX), |r| (r.acked, r.limit))
+    pub fn standing(&self, index: usize) -> Standing {
+        self.receivers
+            .get(index)
+            .map_or(Standing { acked: 0, limit: u64::MAX }, |r| Standing { acked: r.acked, limit: r.limit })
     }
 
     /// Whether `index` has acknowledged everything sent.
@@ -336,6 +348,7 @@ impl Sending {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Gap;
     use super::*;
 
     fn at(ms: u64) -> Instant {
@@ -351,7 +364,7 @@ mod tests {
     }
 
     fn ack(prefix: u64, gaps: &[(u64, u64)]) -> Ack {
-        Ack { prefix, limit: 20, gaps: gaps.to_vec() }
+        Ack { prefix, limit: 20, gaps: gaps.iter().map(|&(first, last)| Gap { first, last }).collect() }
     }
 
     #[test]
@@ -395,9 +408,9 @@ mod tests {
         let mut s = Sending::new(1, 1000, at(0));
         (0..100).for_each(|_| s.push(at(0)));
         s.handle_timeout(at(10_000), Duration::ZERO);
-        let probed: Vec<u64> = std::iter::from_fn(|| s.poll_retransmit()).map(|(_, number)| number).collect();
+        let probed: Vec<u64> = std::iter::from_fn(|| s.poll_retransmit()).map(|(_, number)| number.0).collect();
         s.handle_ack(at(10_001), 0, &ack(1, &[]));
-        let next: Vec<u64> = std::iter::from_fn(|| s.poll_retransmit()).map(|(_, number)| number).collect();
+        let next: Vec<u64> = std::iter::from_fn(|| s.poll_retransmit()).map(|(_, number)| number.0).collect();
         assert!(!next.is_empty() && next.iter().all(|number| !probed.contains(number)), "{probed:?}, then {next:?}");
     }
 
@@ -457,8 +470,8 @@ mod tests {
     fn retransmits_gaps_to_the_one_who_misses_them() {
         let mut s = sent(5);
         s.handle_ack(at(1), 1, &ack(1, &[(2, 3)]));
-        assert_eq!(s.poll_retransmit(), Some((1, 2)));
-        assert_eq!(s.poll_retransmit(), Some((1, 3)));
+        assert_eq!(s.poll_retransmit(), Some((1, PacketNumber(2))));
+        assert_eq!(s.poll_retransmit(), Some((1, PacketNumber(3))));
         assert_eq!(s.poll_retransmit(), None);
     }
 
@@ -504,9 +517,9 @@ mod tests {
         let mut rounds = 0;
         while let Some(first) = missing.first().copied() {
             rounds += 1;
-            let gaps: Vec<(u64, u64)> = missing.iter().map(|n| (*n, *n)).collect();
+            let gaps = missing.iter().map(|n| Gap { first: *n, last: *n }).collect();
             s.handle_ack(at(1000 * rounds), 0, &Ack { prefix: first - 1, limit: 10_000, gaps });
-            let again: Vec<u64> = std::iter::from_fn(|| s.poll_retransmit()).map(|(_, number)| number).collect();
+            let again: Vec<u64> = std::iter::from_fn(|| s.poll_retransmit()).map(|(_, number)| number.0).collect();
             assert!(again.len() <= RETRANSMISSIONS_MAX, "{}", again.len());
             assert_eq!(again.first(), Some(&first));
             missing.retain(|number| !again.contains(number));
@@ -530,9 +543,9 @@ mod tests {
                 for half in 0..2 {
                     let missing: Vec<u64> = (1..=SENT).filter(|number| !received.contains(number)).collect();
                     let prefix = missing.first().map_or(SENT, |first| first - 1);
-                    let gaps = missing.iter().map(|number| (*number, *number)).collect();
+                    let gaps = missing.iter().map(|n| Gap { first: *n, last: *n }).collect();
                     let burst: Vec<u64> =
-                        std::iter::from_fn(|| s.poll_retransmit()).map(|(_, number)| number).collect();
+                        std::iter::from_fn(|| s.poll_retransmit()).map(|(_, number)| number.0).collect();
                     if burst.len() <= holds {
                         received.extend(burst);
                     }

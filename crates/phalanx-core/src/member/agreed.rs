@@ -1,5 +1,6 @@
 //! Settings that a decree makes equal at all members, and a view's level (`docs/levels.md`).
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -72,14 +73,14 @@ struct Setting {
     name: &'static str,
     differing: Differing,
     /// The least and the largest value that can be in force.
-    range: (u64, u64),
+    range: RangeInclusive<u64>,
     get: fn(&Agreed) -> u64,
     set: fn(&mut Agreed, u64),
     show: fn(u64) -> String,
 }
 
 /// In microseconds: a tenth of a millisecond to a day.
-const DURATIONS: (u64, u64) = (100, 86_400_000_000);
+const DURATIONS: RangeInclusive<u64> = 100..=86_400_000_000;
 
 /// The least members of an adequate cell view. A cell of level 1 has none: each is adequate.
 const MEMBERS_MIN: Setting =
@@ -91,7 +92,7 @@ const SETTINGS: [Setting; 8] = [
         level: 1,
         name: "limits.group_window",
         differing: Differing::IsRefused,
-        range: (1, 1 << 40),
+        range: 1..=1 << 40,
         get: |a| a.group_window_bytes as u64,
         set: |a, n| a.group_window_bytes = as_count(n),
         show: show_bytes,
@@ -102,7 +103,7 @@ const SETTINGS: [Setting; 8] = [
         level: 1,
         name: "limits.slow_members",
         differing: Differing::Adopts,
-        range: (0, 1),
+        range: 0..=1,
         get: |a| u64::from(a.slow_members == SlowMembers::Expel),
         set: |a, n| a.slow_members = if n == 1 { SlowMembers::Expel } else { SlowMembers::Wait },
         show: |n| if n == 1 { "expel".to_owned() } else { "wait".to_owned() },
@@ -127,7 +128,7 @@ const fn count(
     get: fn(&Agreed) -> u64,
     set: fn(&mut Agreed, u64),
 ) -> Setting {
-    Setting { tag, level, name, differing: Differing::Adopts, range: (1, 65_535), get, set, show: |n| n.to_string() }
+    Setting { tag, level, name, differing: Differing::Adopts, range: 1..=65_535, get, set, show: |n| n.to_string() }
 }
 
 fn as_count(n: u64) -> usize {
@@ -158,8 +159,7 @@ impl Setting {
 
     /// Its value in `tags`, if it is there and can be one.
     fn read(&self, tags: &Tags) -> Option<u64> {
-        let (least, most) = self.range;
-        tags.number(self.tag).ok().flatten().filter(|n| (least..=most).contains(n))
+        tags.number(self.tag).ok().flatten().filter(|n| self.range.contains(n))
     }
 }
 
@@ -178,7 +178,7 @@ impl Agreed {
             members_min: limits.members_min,
         };
         for setting in &SETTINGS {
-            let value = (setting.get)(&own).clamp(setting.range.0, setting.range.1);
+            let value = (setting.get)(&own).clamp(*setting.range.start(), *setting.range.end());
             (setting.set)(&mut own, value);
         }
         own

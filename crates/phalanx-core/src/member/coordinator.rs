@@ -144,6 +144,23 @@ impl BallotState {
     }
 }
 
+/// To how many members a packet makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NonsenseVotes {
+    /// So many cannot read it.
+    pub against: usize,
+    /// So many take part in the ballot.
+    pub of: usize,
+}
+
+/// What a member said of a stream that it cannot read to its end.
+struct UnreadStream {
+    /// The prefix that it acted upon.
+    read: u64,
+    /// The next packet makes no sense to it.
+    nonsense: bool,
+}
+
 impl Coordinator {
     /// Changes how far a process is as coordinator: the only way its ballot comes, moves on and goes.
     pub(crate) fn enter(ballot: &mut Option<Self>, event: BallotEvent, change: impl FnOnce(&mut Option<Self>)) {
@@ -212,7 +229,7 @@ impl Coordinator {
                 let change = proposal.groups.iter().find(|c| c.group == *group);
                 let Some(cut) = change.and_then(|c| c.cut.as_ref()) else { return false };
                 let short = |(stream, (held, cut)): (usize, (&u64, &u64))| {
-                    held < cut && !self.unread_of(rank, *group, stream).is_some_and(|(_, nonsense)| nonsense)
+                    held < cut && !self.unread_of(rank, *group, stream).is_some_and(|unread| unread.nonsense)
                 };
                 unreadable.contains(group) && !self.recovered.contains(&rank)
                     || held.iter().zip(&cut.prefixes).enumerate().any(short)
@@ -221,20 +238,20 @@ impl Coordinator {
         self.reports.iter().filter(|(rank, report)| lacks(**rank, report)).map(|(&rank, _)| rank).collect()
     }
 
-    /// What a member said besides of one stream: the prefix that it acted upon, and whether the next packet makes no sense.
-    fn unread_of(&self, rank: usize, group: GroupId, stream: usize) -> Option<(u64, bool)> {
+    /// What a member said besides of one stream.
+    fn unread_of(&self, rank: usize, group: GroupId, stream: usize) -> Option<UnreadStream> {
         let unread = self.unread.get(&rank)?.iter().find(|unread| unread.group == group)?;
         let said = unread.streams.iter().find(|(of, ..)| usize::from(*of) == stream)?;
-        Some((said.1, said.2))
+        Some(UnreadStream { read: said.1, nonsense: said.2 })
     }
 
-    /// Of each group with a packet that makes no sense: to how many, and how many take part.
+    /// One for each group with a packet that makes no sense.
     #[must_use]
-    pub fn votes(&self) -> Vec<(usize, usize)> {
+    pub fn votes(&self) -> Vec<NonsenseVotes> {
         let of_group = |group: GroupId| {
             let against = self.unread.values().flatten().filter(|u| u.group == group && u.has_nonsense());
             let part = self.reports.values().filter(|r| r.prefixes.iter().any(|(of, _)| *of == group));
-            (against.count(), part.count())
+            NonsenseVotes { against: against.count(), of: part.count() }
         };
         self.unreadable_groups().into_iter().map(of_group).collect()
     }
@@ -287,7 +304,8 @@ impl Coordinator {
     fn said(&self, rank: usize, group: GroupId, cut: &GroupCut) -> Option<Vec<StreamReport>> {
         let (_, held) = self.reports.get(&rank)?.prefixes.iter().find(|(of, _)| *of == group)?;
         let said = |(stream, (&held, &cut)): (usize, (&u64, &u64))| {
-            let (read, nonsense) = self.unread_of(rank, group, stream).unwrap_or((held, false));
+            let UnreadStream { read, nonsense } =
+                self.unread_of(rank, group, stream).unwrap_or(UnreadStream { read: held, nonsense: false });
             StreamReport { prefix: held.min(cut), read, nonsense: nonsense && held < cut }
         };
         Some(held.iter().zip(&cut.prefixes).enumerate().map(said).collect())

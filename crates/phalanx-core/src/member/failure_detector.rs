@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::slow::{Slow, SlowReport};
-use super::watch::{LinkReport, Targets, Watch};
+use super::watch::{HeardCount, LinkReport, Targets, Watch};
 use crate::time::Instant;
 
 /// Without heartbeats, other packets of a member count as a sign of life for this many times its suspicion time.
@@ -250,14 +250,14 @@ impl FailureDetector {
             })
     }
 
-    /// How many members `rank` hears, itself included, and whether rank 0 is one of them.
+    /// How many members `rank` hears.
     #[must_use]
-    pub fn heard_count(&self, now: Instant, rank: usize) -> (usize, bool) {
+    pub fn heard_count(&self, now: Instant, rank: usize) -> HeardCount {
         match &self.watch {
             Some(watch) => watch.heard_count(rank),
             None => {
                 let hears = |other: &usize| self.says_it_hears(now, rank, *other);
-                ((0..self.links.len()).filter(hears).count(), hears(&0))
+                HeardCount { members: (0..self.links.len()).filter(hears).count(), with_rank_0: hears(&0) }
             }
         }
     }
@@ -443,7 +443,7 @@ mod tests {
     fn a_rank_beyond_the_view_is_nobody() {
         let mut h = after(3, &[], &[]);
         assert_eq!(h.heard_by(at(2001), 3), [true; 3], "it has said nothing");
-        assert_eq!(h.heard_count(at(2001), 3), (3, true));
+        assert_eq!(h.heard_count(at(2001), 3), HeardCount { members: 3, with_rank_0: true });
         h.heard(at(2001), 3);
         h.beat(at(2001), 3, vec![false; 4]);
         h.died(3);

@@ -10,7 +10,7 @@ use super::orphan::tails;
 use super::{Directory, Return, read_requested_terms, requested_terms};
 use crate::api::{GroupTerms, LeaveReason};
 use crate::id::{CellInstance, GroupId, Incarnation, MemberInfo};
-use crate::wire::{Malformed, Space, Tags, put_with_tail, read_with_tail};
+use crate::wire::{Malformed, PacketNumber, Space, Tags, put_with_tail, read_with_tail};
 
 /// A try at a decree: later rounds beat earlier ones, ties go to the higher rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
@@ -256,7 +256,7 @@ pub struct RecoveredPacket {
     /// The origin's rank in that group view.
     pub rank: u16,
     /// The packet's number.
-    pub number: u64,
+    pub number: PacketNumber,
     /// Its frames.
     #[serde(with = "crate::wire::blob")]
     pub frames: Vec<u8>,

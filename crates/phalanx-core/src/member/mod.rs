@@ -30,7 +30,7 @@ mod watch;
 pub use acceptor::{Acceptor, Promise};
 pub use agreed::{Agreed, Mismatch, Rise, mismatch};
 pub(crate) use coordinator::BallotEvent;
-pub use coordinator::{Coordinator, MembershipRequests, Phase};
+pub use coordinator::{Coordinator, MembershipRequests, NonsenseVotes, Phase};
 pub use directory::{Directory, GroupEntry, NUMBERED_MAX, is_quorum};
 pub use ending::{End, Ended, Ends, LOST_MAX, Lost};
 pub use failure_detector::{FailureDetector, Link, Patience};
@@ -55,4 +55,4 @@ pub use removals::{BUDGET_WINDOW, REMOVALS_MAX, Removal, RemovalEvidence, Remova
 pub use slow::{Slow, SlowReport};
 pub use terms::{read_requested_terms, requested_terms};
 pub use verdict::{GroupVerdict, Verdict, evaluate_all, judge};
-pub use watch::{LinkReport, Targets, Watch};
+pub use watch::{HeardCount, LinkReport, Targets, Watch};

@@ -72,6 +72,15 @@ const PROBED_MAX: usize = 64;
 /// A temporary watcher that has not asked for so many heartbeats is one no more.
 const TEMPORARY_WATCHER_BEATS: u32 = 3;
 
+/// How many members one member hears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeardCount {
+    /// So many, itself included.
+    pub members: usize,
+    /// Rank 0 is one of them: half of a view is a quorum with it alone.
+    pub with_rank_0: bool,
+}
+
 impl Watch {
     /// A fresh view: every link counts as heard.
     #[must_use]
@@ -122,11 +131,14 @@ impl Watch {
         self.link_reports.get(&a).is_some_and(|link_report| lists(&link_report.suspected, b))
     }
 
-    /// How many of those reached `rank` does not disclaim, and whether rank 0 is one of them.
-    pub(super) fn heard_count(&self, rank: usize) -> (usize, bool) {
+    /// How many of those reached `rank` does not disclaim.
+    pub(super) fn heard_count(&self, rank: usize) -> HeardCount {
         let suspected = self.link_reports.get(&rank).map_or(&[][..], |link_report| &link_report.suspected);
         let less = suspected.iter().filter(|other| self.reaches(usize::from(**other))).count();
-        (self.reached_count.saturating_sub(less), self.reaches(0) && !lists(suspected, 0))
+        HeardCount {
+            members: self.reached_count.saturating_sub(less),
+            with_rank_0: self.reaches(0) && !lists(suspected, 0),
+        }
     }
 
     /// Links that are disclaimed between two members that are reached.

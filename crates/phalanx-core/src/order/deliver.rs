@@ -4,6 +4,7 @@
 use super::stream::{Deliverable, Message};
 use super::view_streams::{StreamOutput, ViewStreams};
 use crate::api::Order;
+use crate::wire::PacketNumber;
 
 impl ViewStreams {
     /// Delivers whatever may be delivered; true if anything was.
@@ -63,8 +64,8 @@ impl ViewStreams {
     /// Stable: every member has the message and its past, and for an abcast also what its place rests on: all
     /// abcasts before it with their past, and the announcements that order them. The past is that of all its
     /// sender's messages so far: one of them held back would hold this one back.
-    fn is_stable(&mut self, rank: usize, order: Order, packet: u64) -> bool {
-        if self.streams[rank].stable < packet {
+    fn is_stable(&mut self, rank: usize, order: Order, packet: PacketNumber) -> bool {
+        if self.streams[rank].stable < packet.0 {
             return false;
         }
         let stream = &mut self.streams[rank];
@@ -74,9 +75,9 @@ impl ViewStreams {
         if order != Order::Total || !past_stable {
             return past_stable;
         }
-        let has = |holder: u16, packet: u64| self.streams[usize::from(holder)].stable >= packet;
+        let has = |holder: u16, packet: PacketNumber| self.streams[usize::from(holder)].stable >= packet.0;
         self.total.front().is_some_and(|run| has(run.by, run.packet))
-            && self.total.rests_on().all(|(holder, packet)| has(holder, packet))
+            && self.total.rests_on().all(|(holder, packet)| has(holder, PacketNumber(packet)))
             && self.streams.iter().zip(&self.total_past).all(|(s, &past)| s.stable_messages >= past)
     }
 

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::view_streams::ViewStreams;
+use crate::link::Standing;
 
 /// Each member's part in holding our stream back; empty while nothing holds it back.
 #[derive(Debug, Default)]
@@ -44,19 +45,19 @@ impl ViewStreams {
         let fresh = seen.is_empty();
         seen.resize(n, Seen::default());
         for (rank, seen) in seen.iter_mut().enumerate() {
-            let (acked, limit) = tx.standing(rank);
-            let moved = fresh || (acked, limit) != (seen.acked, seen.limit) || limit >= tx.next();
+            let Standing { acked, limit } = tx.standing(rank);
+            let moved = fresh || (acked, limit) != (seen.acked, seen.limit) || limit >= tx.next().0;
             let still = if moved { Duration::ZERO } else { seen.still + passed };
             *seen = Seen { acked, limit, still };
         }
         // Nearly as long counts for how many there are: two that stopped together are not found one after the other.
         let still = |rank: &usize, least: Duration| seen[*rank].still >= least;
-        let holding = |rank: &usize| tx.standing(*rank).1 < tx.next() && still(rank, after / 2);
+        let holding = |rank: &usize| tx.standing(*rank).limit < tx.next().0 && still(rank, after / 2);
         let silent: Vec<usize> = (0..n).filter(|rank| holding(rank) && !tx.has_all(*rank)).collect();
         let me = self.set.me;
         let slow = if !silent.is_empty() {
             silent
-        } else if tx.standing(me).1 < tx.next() {
+        } else if tx.standing(me).limit < tx.next().0 {
             let is_mine = ordering && own_waits && holding(&me);
             if is_mine { vec![me] } else { Vec::new() }
         } else {

@@ -23,8 +23,10 @@ mod view_streams;
 
 pub use backpressure::Backpressure;
 pub use frame::{FragmentKind, Pairs, StreamFrame, read_frame};
-pub use stream::Deliverable;
-pub use view_streams::{Hold, Status, StreamOutput, TokenCounts, ViewStreams, ViewStreamsSettings};
+pub use stream::{Deliverable, HeldPackets};
+pub use view_streams::{
+    Hold, MessageCounts, Queued, Status, StreamOutput, StreamPrefixes, TokenCounts, ViewStreams, ViewStreamsSettings,
+};
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::frame::{FragmentKind, put_message, put_stable};
 use super::outbox::Pending;
-use super::view_streams::{StreamOutput, ViewStreams, rank_u16};
+use super::view_streams::{Queued, StreamOutput, ViewStreams, rank_u16};
 use crate::api::Order;
 use crate::link::Arrival;
 use crate::time::Instant;
@@ -176,7 +176,7 @@ impl ViewStreams {
         let frames = self.pool.take(&mut self.packer);
         self.tx.push(now);
         if std::mem::take(&mut self.packer_prompt) {
-            self.prompt_up_to = number;
+            self.prompt_up_to = number.0;
         }
         let me = self.set.me;
         let arrival = self.streams[me].rx.accept(number, frames);
@@ -204,7 +204,7 @@ impl ViewStreams {
 
     /// Messages and bytes accepted and not yet in a packet.
     #[must_use]
-    pub fn queued(&self) -> (usize, usize) {
-        (self.outbox.len(), self.outbox.bytes())
+    pub fn queued(&self) -> Queued {
+        Queued { messages: self.outbox.len(), bytes: self.outbox.bytes() }
     }
 }

@@ -6,8 +6,8 @@
 
 use super::frame::{FragmentKind, Pairs, PlainMessage, StreamFrame, read_frame, read_plain};
 use crate::api::Order;
-use crate::wire::Malformed;
 use crate::wire::codec::Reader;
+use crate::wire::{Malformed, PacketNumber};
 
 /// Why a packet is not read now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(super) struct PacketPosition {
     /// The rank of its sender.
     pub(super) by: u16,
     /// Its number in the stream.
-    pub(super) number: u64,
+    pub(super) number: PacketNumber,
 }
 
 /// Who takes what is read.
@@ -207,7 +207,7 @@ impl Context {
                 }
                 Some(StreamFrame::Stable { prefix }) => {
                     // All members have it, so this one has: it stands in a later packet.
-                    if prefix >= position.number {
+                    if prefix >= position.number.0 {
                         return Err(Stop::Nonsense);
                     }
                     out.stable(prefix);

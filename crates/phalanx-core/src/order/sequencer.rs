@@ -93,7 +93,7 @@ impl ViewStreams {
     /// Whether the order may be told now. It may go beyond the window: when the token comes to a member whose window is
     /// full of messages that nobody has ordered, they are delivered, and give credit again, only once it orders them.
     fn may_order(&self) -> bool {
-        !self.wedged && self.tx.next() <= self.tx.limit().saturating_add(self.set.orders_ahead())
+        !self.wedged && self.tx.next().0 <= self.tx.limit().saturating_add(self.set.orders_ahead())
     }
 
     /// Whether abcasts wait here for their order, because the window leaves no room to tell it.
@@ -176,7 +176,7 @@ impl ViewStreams {
         let most = (0..holder.tally.len()).max_by_key(|&r| holder.tally[r]).unwrap_or(self.set.me);
         let is_other = most != self.set.me && holder.tally[most] * 5 >= all * 4;
         holder.tally.fill(0);
-        let settled = |pass: Pass| self.streams[usize::from(pass.by)].stable >= pass.packet;
+        let settled = |pass: Pass| self.streams[usize::from(pass.by)].stable >= pass.packet.0;
         if is_other && !self.total.came_by().is_none_or(settled) {
             self.token.kept += 1;
         } else if is_other && self.may_pack() && self.packer.len() + 16 <= self.set.packet_room {

@@ -9,6 +9,7 @@ use super::total_order::{Run, Total};
 use crate::api::Order;
 use crate::frames::{Frames, Pool};
 use crate::link::{Receiving, StreamReport};
+use crate::wire::PacketNumber;
 
 /// A message that waits for its turn.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub(super) struct Message {
     deps_from: u64,
     deps: u32,
     /// The packet that holds its end.
-    pub(super) packet: u64,
+    pub(super) packet: PacketNumber,
     pub(super) seq: u64,
     body: Body,
 }
@@ -89,7 +90,7 @@ pub(super) struct Stream {
     /// The pieces of a message that is not complete.
     assembled: Vec<u8>,
     /// The first packet found to make no sense: nothing from it on is read, acknowledged, or handed to others.
-    nonsense: Option<u64>,
+    nonsense: Option<PacketNumber>,
     /// The highest packet whose credit was advertised.
     pub(super) advertised: u64,
 }
@@ -183,9 +184,26 @@ impl Taker for TokenScan {
 /// Reads on from where a stream was parsed to, without acting upon anything.
 pub(super) struct Ahead {
     context: Context,
-    next: u64,
+    next: PacketNumber,
     /// It stopped in front of what has to wait.
     pub(super) waits: bool,
+}
+
+/// Packets of a stream that take memory at a member.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeldPackets {
+    /// Parsed, and kept for members that may lack them.
+    pub kept: usize,
+    /// They wait for a packet before them.
+    pub waiting: usize,
+}
+
+impl HeldPackets {
+    /// The larger of each.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        Self { kept: self.kept.max(other.kept), waiting: self.waiting.max(other.waiting) }
+    }
 }
 
 impl Stream {
@@ -221,10 +239,10 @@ impl Stream {
         orders: Orders,
         total: &mut Total,
         pool: &mut Pool,
-        mut can_read: impl FnMut(u64) -> bool,
+        mut can_read: impl FnMut(PacketNumber) -> bool,
     ) -> bool {
         let mut is_prompt = false;
-        let up_to = self.nonsense.map_or(up_to, |first| up_to.min(first - 1));
+        let up_to = self.nonsense.map_or(up_to, |first| up_to.min(first.prefix_before()));
         while let Some((number, frames)) = self.rx.pop(up_to) {
             let read = if can_read(number) {
                 self.parse_packet(PacketPosition { by: me, number }, &frames, orders, total)
@@ -235,7 +253,7 @@ impl Stream {
                 Ok(Read { prompt, stable }) => {
                     is_prompt |= prompt;
                     self.kept.push_back(frames);
-                    self.ends.push_back((number, self.parsed));
+                    self.ends.push_back((number.0, self.parsed));
                     self.set_stable(stable, pool);
                 }
                 Err(stop) => {
@@ -295,7 +313,7 @@ impl Stream {
 
     /// To read on from here without acting upon it; `None` if nothing more is held that could be read.
     pub(super) fn ahead(&self) -> Option<Ahead> {
-        let next = self.rx.prefix() + 1;
+        let next = PacketNumber(self.rx.prefix() + 1);
         let is_more = self.nonsense.is_none() && self.rx.has(next);
         is_more.then(|| Ahead { context: self.context.clone(), next, waits: false })
     }
@@ -307,7 +325,7 @@ impl Stream {
         me: u16,
         tenure: &mut Tenure,
         orders: Orders,
-        mut can_read: impl FnMut(u64) -> bool,
+        mut can_read: impl FnMut(PacketNumber) -> bool,
     ) {
         ahead.waits = false;
         while self.nonsense.is_none()
@@ -322,7 +340,7 @@ impl Stream {
             };
             match read {
                 Ok(_prompt) => {
-                    ahead.next += 1;
+                    ahead.next.0 += 1;
                     if let Some(holder) = scan.pass {
                         *tenure = Tenure { number: tenure.number + 1, holder };
                     }
@@ -339,12 +357,12 @@ impl Stream {
     /// How far it can be read, as far as that was looked at.
     pub(super) fn stream_report(&self) -> StreamReport {
         let held = self.rx.held();
-        let prefix = self.nonsense.map_or(held, |number| held.min(number - 1));
-        StreamReport { prefix, read: self.rx.prefix(), nonsense: self.nonsense == Some(prefix + 1) }
+        let prefix = self.nonsense.map_or(held, |number| held.min(number.prefix_before()));
+        StreamReport { prefix, read: self.rx.prefix(), nonsense: self.nonsense == Some(PacketNumber(prefix + 1)) }
     }
 
     /// The first packet that makes no sense here, if any was found.
-    pub(super) fn nonsense(&self) -> Option<u64> {
+    pub(super) fn nonsense(&self) -> Option<PacketNumber> {
         self.nonsense
     }
 
@@ -391,7 +409,7 @@ impl Stream {
         match &message.body {
             Body::Own(bytes) => bytes,
             Body::Packet { start, len } => {
-                let index = usize::try_from(message.packet - self.kept_base).unwrap_or(usize::MAX);
+                let index = usize::try_from(message.packet.0 - self.kept_base).unwrap_or(usize::MAX);
                 let frames = self.kept.get(index).expect("the packet of an undelivered message is kept");
                 &frames[*start as usize..][..*len as usize]
             }
@@ -428,7 +446,7 @@ impl Stream {
         while self.ends.front().is_some_and(|&(packet, messages)| packet <= self.stable && messages <= self.consumed) {
             self.ends.pop_front();
         }
-        let undelivered = self.queue.front().map_or(u64::MAX, |head| head.packet);
+        let undelivered = self.queue.front().map_or(u64::MAX, |head| head.packet.0);
         while self.kept_base <= self.stable
             && self.kept_base < undelivered
             && let Some(frames) = self.kept.pop_front()
@@ -468,17 +486,17 @@ impl Stream {
     }
 
     /// A packet kept for others: parsed or waiting. What makes no sense is not handed on.
-    pub(super) fn packet(&self, number: u64) -> Option<Frames> {
+    pub(super) fn packet(&self, number: PacketNumber) -> Option<Frames> {
         if self.nonsense.is_some_and(|first| first <= number) {
             return None;
         }
-        let index = usize::try_from(number.checked_sub(self.kept_base)?).ok()?;
+        let index = usize::try_from(number.0.checked_sub(self.kept_base)?).ok()?;
         self.kept.get(index).cloned().or_else(|| self.rx.peek(number))
     }
 
     /// Packets kept for others, and packets that wait for one before them.
-    pub(super) fn held(&self) -> (usize, usize) {
-        (self.kept.len(), self.rx.waiting())
+    pub(super) fn held(&self) -> HeldPackets {
+        HeldPackets { kept: self.kept.len(), waiting: self.rx.waiting() }
     }
 
     /// Whether packets are held that are not known to be stable.
@@ -492,7 +510,10 @@ impl Stream {
         assert_eq!(self.queue.len() as u64, self.parsed - self.delivered, "queue and counts disagree");
         assert_eq!(self.kept_base + self.kept.len() as u64, self.rx.prefix() + 1, "kept packets have a hole");
         let undelivered = self.queue.front();
-        assert!(undelivered.is_none_or(|m| m.packet >= self.kept_base), "a packet with an undelivered message is gone");
+        assert!(
+            undelivered.is_none_or(|m| m.packet.0 >= self.kept_base),
+            "a packet with an undelivered message is gone"
+        );
         let named = self.named();
         assert!(undelivered.is_none_or(|m| m.deps_from >= self.deps_base || m.deps == 0), "dependencies are gone");
         assert!(self.queue.back().is_none_or(|m| m.deps_from + u64::from(m.deps) <= named), "dependencies to come");

@@ -8,7 +8,7 @@ use crate::frames::ReceivedFrames;
 use crate::id::{GroupId, Incarnation};
 use crate::link::Ack;
 use crate::time::Instant;
-use crate::wire::Space;
+use crate::wire::{PacketNumber, Space};
 
 mod nonsense;
 mod standing;
@@ -29,13 +29,13 @@ pub(super) struct Port {
 }
 
 impl StreamOutput for Port {
-    fn multicast(&mut self, _space: Space, number: u64, frames: &[u8]) {
-        self.packets.push((number, frames.to_vec()));
+    fn multicast(&mut self, _space: Space, number: PacketNumber, frames: &[u8]) {
+        self.packets.push((number.0, frames.to_vec()));
     }
     fn is_congested(&mut self) -> bool {
         false
     }
-    fn retransmit(&mut self, _rank: usize, _space: Space, _number: u64, _frames: &[u8]) {}
+    fn retransmit(&mut self, _rank: usize, _space: Space, _number: PacketNumber, _frames: &[u8]) {}
     fn ack(&mut self, _space: Space, rank: usize, ack: &Ack, _wants_stable: bool) {
         self.acks.push((rank, ack.clone()));
     }
@@ -51,8 +51,8 @@ impl StreamOutput for Port {
     fn backpressure(&mut self, bound: Backpressure) {
         self.bounds.push(bound);
     }
-    fn can_read(&mut self, _space: Space, rank: usize, number: u64) -> bool {
-        !self.cannot_read.contains(&(rank, number))
+    fn can_read(&mut self, _space: Space, rank: usize, number: PacketNumber) -> bool {
+        !self.cannot_read.contains(&(rank, number.0))
     }
     fn nonsense(&mut self, rank: usize) {
         self.nonsense.push(rank);
@@ -102,7 +102,7 @@ impl Three {
         for &r in to {
             let (view_streams, port) = &mut self.group_streams[r];
             for (number, frames) in &packets {
-                view_streams.handle_packet(self.now, from, *number, ReceivedFrames::Lent(frames), port);
+                view_streams.handle_packet(self.now, from, PacketNumber(*number), ReceivedFrames::Lent(frames), port);
             }
             while view_streams.poll(self.now, port) {}
         }
@@ -404,7 +404,7 @@ fn in_a_group_of_hundreds_dependencies_that_fit_in_no_header_go_ahead() {
     let hear = |(listener, port): &mut (ViewStreams, Port), all: &[Said]| {
         for (from, packets) in all {
             for (number, frames) in packets {
-                listener.handle_packet(now, *from, *number, ReceivedFrames::Lent(frames), port);
+                listener.handle_packet(now, *from, PacketNumber(*number), ReceivedFrames::Lent(frames), port);
             }
         }
         listener.poll(now, port);
@@ -461,7 +461,7 @@ fn in_an_inadequate_view_uniform_messages_wait_and_what_is_behind_them() {
     }
     while view_streams.poll(t.now, port) {}
     assert!(!view_streams.is_packing(), "nothing to do");
-    assert_eq!((view_streams.hold(), view_streams.queued().0), (Some(Hold::Inadequate), 2));
+    assert_eq!((view_streams.hold(), view_streams.queued().messages), (Some(Hold::Inadequate), 2));
     assert_eq!(port.bounds, [Backpressure::Members], "said once");
     assert!(
         view_streams.is_sent() && !view_streams.is_drained(),
@@ -473,7 +473,7 @@ fn in_an_inadequate_view_uniform_messages_wait_and_what_is_behind_them() {
     view_streams.set_adequate(true);
     assert!(view_streams.is_packing());
     while view_streams.poll(t.now, port) {}
-    assert_eq!((view_streams.hold(), view_streams.queued().0), (None, 0));
+    assert_eq!((view_streams.hold(), view_streams.queued().messages), (None, 0));
     // One of many packets that has begun goes on only when enough are there again.
     assert!(view_streams.multicast(t.now, Order::Fifo, true, &[&[0; 200_000]], port));
     while view_streams.poll(t.now, port) {}
@@ -509,7 +509,7 @@ fn more_runs_than_one_announcement_holds_are_announced_one_after_the_other() {
     let hear = |(view_streams, port): &mut (ViewStreams, Port), said: &[Said], me: usize| {
         for (from, packets) in said.iter().filter(|(from, _)| *from != me) {
             for (number, frames) in packets {
-                view_streams.handle_packet(now, *from, *number, ReceivedFrames::Lent(frames), port);
+                view_streams.handle_packet(now, *from, PacketNumber(*number), ReceivedFrames::Lent(frames), port);
             }
         }
         while view_streams.poll(now, port) {}

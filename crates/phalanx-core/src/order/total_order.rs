@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use super::packet_reader::{PacketPosition, Tenure};
 
+use crate::wire::PacketNumber;
+
 /// A run of the announced order: the next `count` abcasts of `rank`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
@@ -11,14 +13,14 @@ pub(super) struct Run {
     pub(super) count: u64,
     /// Where it was announced: the holder's rank and packet. Uniform delivery waits for that packet's stability.
     pub(super) by: u16,
-    pub(super) packet: u64,
+    pub(super) packet: PacketNumber,
 }
 
 /// A token pass, by where it stands: the rank that passed the token on, and the packet that says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pass {
     pub(super) by: u16,
-    pub(super) packet: u64,
+    pub(super) packet: PacketNumber,
 }
 
 /// The announced order of one group view, put together from the tenures of successive token holders.
@@ -143,13 +145,13 @@ impl Total {
     }
 
     #[inline]
-    fn rest_on(&mut self, holder: u16, packet: u64) {
+    fn rest_on(&mut self, holder: u16, packet: PacketNumber) {
         let index = usize::from(holder);
         if index >= self.rests_on.len() {
             self.rests_on.resize(index + 1, 0);
         }
         // A pass is heard before what was ordered ahead of it is delivered, if that came late: the later packet counts.
-        self.rests_on[index] = self.rests_on[index].max(packet);
+        self.rests_on[index] = self.rests_on[index].max(packet.0);
     }
 
     /// Announced and undelivered abcasts of each rank.
@@ -178,21 +180,24 @@ fn append(log: &mut VecDeque<Run>, run: Run) {
 mod tests {
     use super::*;
 
-    fn run(rank: u16, count: u64, by: u16, packet: u64) -> Run {
+    fn run(rank: u16, count: u64, by: u16, packet: PacketNumber) -> Run {
         Run { rank, count, by, packet }
     }
 
     fn at(by: u16, number: u64) -> PacketPosition {
-        PacketPosition { by, number }
+        PacketPosition { by, number: PacketNumber(number) }
     }
 
     #[test]
     fn tenures_follow_each_other() {
         let mut t = Total::new();
-        t.announce(run(1, 2, 0, 1));
+        t.announce(run(1, 2, 0, PacketNumber(1)));
         t.pass(at(0, 9), 2);
-        assert_eq!((t.in_force(), t.came_by()), (Tenure { number: 1, holder: 2 }, Some(Pass { by: 0, packet: 9 })));
-        t.announce(run(6, 1, 2, 1));
+        assert_eq!(
+            (t.in_force(), t.came_by()),
+            (Tenure { number: 1, holder: 2 }, Some(Pass { by: 0, packet: PacketNumber(9) }))
+        );
+        t.announce(run(6, 1, 2, PacketNumber(1)));
         let mut order = Vec::new();
         while let Some(r) = t.front() {
             order.push((r.rank, t.take_front()));
@@ -204,12 +209,12 @@ mod tests {
     fn what_a_packet_announced_can_be_taken_back() {
         let mut t = Total::new();
         let nothing = t.checkpoint();
-        t.announce(run(1, 2, 0, 1));
+        t.announce(run(1, 2, 0, PacketNumber(1)));
         let first = t.checkpoint();
-        t.announce(run(1, 3, 0, 1));
-        t.announce(run(2, 1, 0, 1));
+        t.announce(run(1, 3, 0, PacketNumber(1)));
+        t.announce(run(2, 1, 0, PacketNumber(1)));
         t.undo(first);
-        assert_eq!((t.front(), t.owed(3)), (Some(run(1, 2, 0, 1)), vec![0, 2, 0]));
+        assert_eq!((t.front(), t.owed(3)), (Some(run(1, 2, 0, PacketNumber(1))), vec![0, 2, 0]));
         t.undo(nothing);
         assert_eq!(t.front(), None);
     }
@@ -219,13 +224,13 @@ mod tests {
     fn runs_join_only_within_one_packet() {
         let mut t = Total::new();
         for (rank, packet) in [(1, 1), (1, 1), (1, 2), (2, 2)] {
-            t.announce(run(rank, 1, 0, packet));
+            t.announce(run(rank, 1, 0, PacketNumber(packet)));
         }
         t.pass(at(0, 2), 3);
-        t.announce(run(2, 1, 3, 2));
+        t.announce(run(2, 1, 3, PacketNumber(2)));
         let mut seen = Vec::new();
         while let Some(Run { rank, by, packet, .. }) = t.front() {
-            seen.push((rank, by, packet, t.take_front()));
+            seen.push((rank, by, packet.0, t.take_front()));
         }
         assert_eq!(seen, [(1, 0, 1, 1), (1, 0, 1, 2), (1, 0, 2, 3), (2, 0, 2, 4), (2, 3, 2, 5)]);
     }
@@ -234,13 +239,13 @@ mod tests {
     fn the_order_rests_on_the_packets_that_announced_it_and_on_those_that_passed_the_token() {
         let mut t = Total::new();
         let rests = |t: &Total| t.rests_on().filter(|(_, packet)| *packet > 0).collect::<Vec<_>>();
-        t.announce(run(1, 1, 0, 3));
+        t.announce(run(1, 1, 0, PacketNumber(3)));
         assert_eq!(rests(&t), [], "nothing of it is delivered yet");
         t.take_front();
         assert_eq!(rests(&t), [(0, 3)]);
         t.pass(at(0, 4), 2);
         assert_eq!(rests(&t), [(0, 4)], "a pass without orders");
-        t.announce(run(1, 1, 2, 7));
+        t.announce(run(1, 1, 2, PacketNumber(7)));
         t.take_front();
         assert_eq!(rests(&t), [(0, 4), (2, 7)]);
     }
@@ -248,10 +253,10 @@ mod tests {
     #[test]
     fn a_pass_is_rested_on_though_what_was_ordered_before_it_is_delivered_later() {
         let mut t = Total::new();
-        t.announce(run(1, 1, 0, 3));
+        t.announce(run(1, 1, 0, PacketNumber(3)));
         t.pass(at(0, 4), 2);
         t.take_front();
-        t.announce(run(1, 1, 2, 7));
+        t.announce(run(1, 1, 2, PacketNumber(7)));
         assert_eq!(t.rests_on().next(), Some((0, 4)));
     }
 }

@@ -4,12 +4,13 @@ use super::packet_reader::Orders;
 use super::stream::{Ahead, Stream};
 use super::view_streams::{StreamOutput, ViewStreams, rank_u16};
 use crate::api::Order;
+use crate::wire::PacketNumber;
 
 impl ViewStreams {
     /// Whether everything up to the cut (one prefix per rank) is here, as far as it is known to make sense.
     #[must_use]
     pub fn holds(&self, cut: &[u64]) -> bool {
-        let has = |(s, &c): (&Stream, &u64)| s.rx.held() >= c || s.nonsense().is_some_and(|number| number <= c);
+        let has = |(s, &c): (&Stream, &u64)| s.rx.held() >= c || s.nonsense().is_some_and(|number| number.0 <= c);
         cut.len() == self.streams.len() && self.streams.iter().zip(cut).all(has)
     }
 
@@ -23,9 +24,9 @@ impl ViewStreams {
     /// What is missing of the cut: (rank, first, last), in rising order.
     #[must_use]
     pub fn missing(&self, cut: &[u64]) -> Vec<(usize, u64, u64)> {
-        let wanted = |rank: usize, c: u64| c.min(self.streams[rank].nonsense().map_or(c, |number| number - 1));
+        let wanted = |rank: usize, c: u64| c.min(self.streams[rank].nonsense().map_or(c, PacketNumber::prefix_before));
         let gaps = |rank: usize, c: u64| {
-            self.streams[rank].rx.gaps_up_to(wanted(rank, c)).into_iter().map(move |(a, b)| (rank, a, b))
+            self.streams[rank].rx.gaps_up_to(wanted(rank, c)).into_iter().map(move |gap| (rank, gap.first, gap.last))
         };
         cut.iter().take(self.streams.len()).enumerate().flat_map(|(rank, &c)| gaps(rank, c)).collect()
     }

@@ -8,14 +8,14 @@ use super::flow_control_lag::FlowControlLag;
 use super::outbox::Outbox;
 use super::packet_reader::Orders;
 use super::sequencer::Sequencer;
-use super::stream::{Deliverable, Stream};
+use super::stream::{Deliverable, HeldPackets, Stream};
 use super::total_order::Total;
 use crate::api::Order;
 use crate::frames::{Frames, Pool, ReceivedFrames};
 use crate::id::{GroupId, Incarnation};
 use crate::link::{Ack, Arrival, Sending, StreamReport};
 use crate::time::Instant;
-use crate::wire::Space;
+use crate::wire::{PacketNumber, Space};
 
 /// What a view's streams are made of; the same at all its members but `me`.
 #[derive(Clone, Debug)]
@@ -60,11 +60,11 @@ impl ViewStreamsSettings {
 /// Where the output of a view's streams goes.
 pub trait StreamOutput {
     /// Sends packet `number` of `space`, holding `frames`, to all other members.
-    fn multicast(&mut self, space: Space, number: u64, frames: &[u8]);
+    fn multicast(&mut self, space: Space, number: PacketNumber, frames: &[u8]);
     /// Whether the system takes no more packets for now.
     fn is_congested(&mut self) -> bool;
     /// Sends a packet again, with the same frames, to one member.
-    fn retransmit(&mut self, rank: usize, space: Space, number: u64, frames: &[u8]);
+    fn retransmit(&mut self, rank: usize, space: Space, number: PacketNumber, frames: &[u8]);
     /// An ack for `rank`'s stream.
     fn ack(&mut self, space: Space, rank: usize, ack: &Ack, wants_stable: bool);
     /// This member's stream status, to one member or (`None`) all others.
@@ -76,7 +76,7 @@ pub trait StreamOutput {
     /// Our stream has come to a bound.
     fn backpressure(&mut self, bound: Backpressure);
     /// Whether this member can read packet `number` of `rank`'s stream: always, but where a simulation plays a defect.
-    fn can_read(&mut self, space: Space, rank: usize, number: u64) -> bool;
+    fn can_read(&mut self, space: Space, rank: usize, number: PacketNumber) -> bool;
     /// A packet of `rank`'s stream makes no sense: the stream is read no further.
     fn nonsense(&mut self, rank: usize);
 }
@@ -118,6 +118,33 @@ pub struct TokenCounts {
     pub kept: u64,
     /// Times that a stream had to wait for the pass that gave its sender the token.
     pub overtaken: u64,
+}
+
+/// How far a member has one stream, in packets without a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamPrefixes {
+    /// It has parsed every packet up to here.
+    pub parsed: u64,
+    /// Every packet up to here is here, parsed or not.
+    pub held: u64,
+}
+
+/// Messages of one view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageCounts {
+    /// Sent by this member.
+    pub sent: u64,
+    /// Delivered at this member, its own among them.
+    pub delivered: u64,
+}
+
+/// What a member's application sent and no packet holds yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queued {
+    /// Messages.
+    pub messages: usize,
+    /// The bytes of those messages.
+    pub bytes: usize,
 }
 
 /// All streams of one group view at one member.
@@ -252,7 +279,7 @@ impl ViewStreams {
         &mut self,
         now: Instant,
         rank: usize,
-        number: u64,
+        number: PacketNumber,
         frames: ReceivedFrames<'_>,
         io: &mut impl StreamOutput,
     ) -> Arrival {
@@ -275,7 +302,7 @@ impl ViewStreams {
     }
 
     /// A packet handed on by somebody who holds it; taken only inside a known cut.
-    pub fn handle_recovered(&mut self, rank: usize, number: u64, frames: Frames) {
+    pub fn handle_recovered(&mut self, rank: usize, number: PacketNumber, frames: Frames) {
         if let Some(stream) = self.streams.get_mut(rank) {
             stream.rx.accept(number, frames);
         }
@@ -321,7 +348,7 @@ impl ViewStreams {
     }
 
     fn status(&self) -> Status {
-        Status { highest: self.tx.next() - 1, stable: self.tx.stable(), blocked: self.is_blocked() }
+        Status { highest: self.tx.next().prefix_before(), stable: self.tx.stable(), blocked: self.is_blocked() }
     }
 
     /// Whether messages wait for credit.
@@ -529,9 +556,9 @@ impl ViewStreams {
         self.wedged
     }
 
-    /// Per stream: the prefix parsed, and the prefix held.
-    pub fn prefixes(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.streams.iter().map(|s| (s.rx.prefix(), s.rx.held()))
+    /// Per stream: how far it was parsed, and how far it is here.
+    pub fn prefixes(&self) -> impl Iterator<Item = StreamPrefixes> {
+        self.streams.iter().map(|s| StreamPrefixes { parsed: s.rx.prefix(), held: s.rx.held() })
     }
 
     /// The decided next view leaves this one as it is: it goes on.
@@ -548,7 +575,7 @@ impl ViewStreams {
 
     /// A packet of `rank`'s stream kept for others.
     #[must_use]
-    pub fn kept(&self, rank: usize, number: u64) -> Option<Frames> {
+    pub fn kept(&self, rank: usize, number: PacketNumber) -> Option<Frames> {
         self.streams.get(rank)?.packet(number)
     }
 
@@ -562,15 +589,15 @@ impl ViewStreams {
         [acks, self.tx.deadline(self.set.ack_delay)].into_iter().flatten().min()
     }
 
-    /// Of the streams here, the most packets that one keeps for others, and that wait for one before them.
+    /// Of each kind of held packet, the most that one of the streams here has.
     #[must_use]
-    pub fn held(&self) -> (usize, usize) {
-        self.streams.iter().map(Stream::held).fold((0, 0), |a, b| (a.0.max(b.0), a.1.max(b.1)))
+    pub fn held(&self) -> HeldPackets {
+        self.streams.iter().map(Stream::held).fold(HeldPackets::default(), HeldPackets::max)
     }
 
     /// The number of the next packet of this member's stream.
     #[must_use]
-    pub fn next_packet(&self) -> u64 {
+    pub fn next_packet(&self) -> PacketNumber {
         self.tx.next()
     }
 
@@ -619,13 +646,13 @@ impl ViewStreams {
     /// How many packets of ours `rank` has acknowledged, with all before them.
     #[must_use]
     pub fn acknowledged(&self, rank: usize) -> u64 {
-        self.tx.standing(rank).0
+        self.tx.standing(rank).acked
     }
 
-    /// Messages sent by us and delivered here, in this view.
+    /// Messages of this view, so far.
     #[must_use]
-    pub fn counts(&self) -> (u64, u64) {
-        (self.sent, self.streams.iter().map(|s| s.delivered).sum())
+    pub fn counts(&self) -> MessageCounts {
+        MessageCounts { sent: self.sent, delivered: self.streams.iter().map(|s| s.delivered).sum() }
     }
 
     /// By rank: the messages of each sender that were delivered in this view.
@@ -653,7 +680,7 @@ impl ViewStreams {
     pub fn check_invariants(&self) {
         self.streams.iter().for_each(Stream::check_invariants);
         let own = &self.streams[self.set.me];
-        assert_eq!(own.rx.prefix() + 1, self.tx.next(), "our stream and our sending side disagree");
+        assert_eq!(own.rx.prefix(), self.tx.next().prefix_before(), "our stream and our sending side disagree");
         assert!(self.total.delivered() <= self.streams.iter().map(|s| s.delivered).sum(), "more abcasts than messages");
     }
 }

@@ -2,7 +2,7 @@
 //! Layout: `docs/wire.md`.
 
 use crate::id::Incarnation;
-use crate::link::{Ack, GAPS_MAX};
+use crate::link::{Ack, GAPS_MAX, Gap};
 use crate::member::{Findings, LinkReport, PathKind, SlowReport, Suspicion};
 use crate::order::Status;
 use crate::wire::codec::{Reader, put_varint};
@@ -131,10 +131,10 @@ pub fn put_ack(out: &mut Vec<u8>, target: Target, ack: &Ack) {
     put_varint(out, ack.limit);
     put_varint(out, ack.gaps.len() as u64);
     let mut at = ack.prefix;
-    for &(from, to) in &ack.gaps {
-        put_varint(out, from - at);
-        put_varint(out, to - from);
-        at = to;
+    for &Gap { first, last } in &ack.gaps {
+        put_varint(out, first - at);
+        put_varint(out, last - first);
+        at = last;
     }
 }
 
@@ -360,10 +360,10 @@ fn ack(r: &mut Reader<'_>) -> Result<Ack, Malformed> {
     let mut at = prefix;
     let mut gaps = Vec::new();
     for _ in 0..n {
-        let from = at.checked_add(r.varint()?).ok_or(Malformed)?;
-        let to = from.checked_add(r.varint()?).ok_or(Malformed)?;
-        gaps.push((from, to));
-        at = to;
+        let first = at.checked_add(r.varint()?).ok_or(Malformed)?;
+        let last = first.checked_add(r.varint()?).ok_or(Malformed)?;
+        gaps.push(Gap { first, last });
+        at = last;
     }
     Ok(Ack { prefix, limit, gaps })
 }
@@ -381,7 +381,7 @@ mod tests {
             space: u32, flag: bool, hears in proptest::collection::vec(any::<bool>(), 0..100), decree: u64,
         ) {
             let mut at = prefix;
-            let gaps = steps.iter().map(|&(a, b)| { let g = (at + a, at + a + b); at = g.1; g }).collect();
+            let gaps = steps.iter().map(|&(a, b)| { let g = Gap { first: at + a, last: at + a + b }; at = g.last; g }).collect();
             let ack = Ack { prefix, limit, gaps };
             let target = Target::Stream { space: Space(space >> 1), wants_stable: flag };
             let status = Status { highest: limit, stable: prefix, blocked: flag };
@@ -499,7 +499,7 @@ mod tests {
     #[test]
     fn an_ack_names_as_many_gaps_as_it_may_and_no_more() {
         let read = |gaps: usize| {
-            let gaps = (0..gaps as u64).map(|n| (10 * n + 5, 10 * n + 7)).collect();
+            let gaps = (0..gaps as u64).map(|n| Gap { first: 10 * n + 5, last: 10 * n + 7 }).collect();
             let mut out = Vec::new();
             put_ack(&mut out, Target::Data, &Ack { prefix: 1, limit: 9, gaps });
             read_best_effort(&mut Reader::new(&out)).map(|frame| frame.is_some())

@@ -6,7 +6,7 @@ use crate::frames::Frames;
 use crate::id::{GroupId, Incarnation};
 use crate::member::{Control, GroupCut, RecoveredPacket};
 use crate::time::Instant;
-use crate::wire::Space;
+use crate::wire::{PacketNumber, Space};
 
 /// The most bytes one fetch answers with; the rest is asked for again.
 const ANSWER_BYTES: usize = 512 * 1024;
@@ -97,7 +97,7 @@ impl Process {
         let cuts = self.awaited_cuts();
         let Some(view_streams) = self.group_streams.get_mut(&packet.space) else { return };
         let cut = cuts.iter().find(|(group, _)| *group == view_streams.meta.group).map(|(_, cut)| cut);
-        let inside = cut.and_then(|c| c.prefixes.get(usize::from(packet.rank))).is_some_and(|&p| packet.number <= p);
+        let inside = cut.and_then(|c| c.prefixes.get(usize::from(packet.rank))).is_some_and(|&p| packet.number.0 <= p);
         if !inside {
             return;
         }
@@ -120,9 +120,10 @@ impl Process {
 }
 
 /// The packets `from` to `to` as far as they are kept, in order and without a gap, and as many as one answer may hold.
-fn answer(from: u64, to: u64, kept: impl Fn(u64) -> Option<Vec<u8>>) -> Vec<(u64, Vec<u8>)> {
+fn answer(from: u64, to: u64, kept: impl Fn(PacketNumber) -> Option<Vec<u8>>) -> Vec<(PacketNumber, Vec<u8>)> {
     let mut bytes = 0;
     (from..=to)
+        .map(PacketNumber)
         .map_while(|number| {
             let frames = (bytes < ANSWER_BYTES).then(|| kept(number))??;
             bytes += frames.len();
@@ -135,14 +136,14 @@ fn answer(from: u64, to: u64, kept: impl Fn(u64) -> Option<Vec<u8>>) -> Vec<(u64
 mod tests {
     use super::*;
 
-    fn numbers(from: u64, to: u64, kept: impl Fn(u64) -> Option<Vec<u8>>) -> Vec<u64> {
-        answer(from, to, kept).into_iter().map(|(number, _)| number).collect()
+    fn numbers(from: u64, to: u64, kept: impl Fn(PacketNumber) -> Option<Vec<u8>>) -> Vec<u64> {
+        answer(from, to, kept).into_iter().map(|(number, _)| number.0).collect()
     }
 
     #[test]
     fn an_answer_holds_each_packet_once_up_to_the_first_gap() {
-        assert_eq!(numbers(3, 6, |number| Some(vec![0; usize::try_from(number).expect("small")])), [3, 4, 5, 6]);
-        assert_eq!(numbers(3, 6, |number| (number != 5).then(Vec::new)), [3, 4]);
+        assert_eq!(numbers(3, 6, |number| Some(vec![0; usize::try_from(number.0).expect("small")])), [3, 4, 5, 6]);
+        assert_eq!(numbers(3, 6, |number| (number.0 != 5).then(Vec::new)), [3, 4]);
         assert_eq!(numbers(6, 3, |_| Some(Vec::new())), []);
         assert_eq!(numbers(u64::MAX, u64::MAX, |_| Some(Vec::new())), [u64::MAX]);
     }

@@ -430,7 +430,7 @@ impl Process {
                 }
                 let votes = c.votes();
                 let proposal = c.judged(&self.directory, proposal.clone());
-                votes.into_iter().for_each(|(against, of)| self.counters.count_nonsense_verdict(against, of));
+                votes.into_iter().for_each(|votes| self.counters.count_nonsense_verdict(votes.against, votes.of));
                 self.propose(now, proposal, fx);
             }
             _ => {}

@@ -7,7 +7,7 @@ use super::port::streams_port;
 use super::{EXCLUDED_MAX, Process, Stage};
 use crate::api::{Effects, Event, LeaveReason};
 use crate::id::{Incarnation, MemberInfo, TrafficClass};
-use crate::member::{Control, Patience, Proposal, is_quorum};
+use crate::member::{Control, HeardCount, Patience, Proposal, is_quorum};
 use crate::time::Instant;
 
 /// An excluded incarnation is told so no more often than this.
@@ -329,7 +329,7 @@ impl Process {
 
     /// Whether `rank` is heard here, and hears a quorum as far as it said.
     pub(super) fn hears_quorum(&self, now: Instant, rank: usize) -> bool {
-        let (count, with_rank_0) = self.failure_detector.heard_count(now, rank);
-        self.failure_detector.hears(now, rank) && is_quorum(count, self.directory.members.len(), with_rank_0)
+        let HeardCount { members, with_rank_0 } = self.failure_detector.heard_count(now, rank);
+        self.failure_detector.hears(now, rank) && is_quorum(members, self.directory.members.len(), with_rank_0)
     }
 }

@@ -193,6 +193,14 @@ impl Search {
     }
 }
 
+/// What a member that answered a probe says of itself.
+#[derive(Clone, Copy)]
+struct Answerer {
+    is_coordinator: bool,
+    /// It takes nobody in for now.
+    is_held: bool,
+}
+
 impl Process {
     /// One step of the search.
     pub(super) fn search(&mut self, now: Instant, fx: &mut impl Effects) {
@@ -371,7 +379,16 @@ impl Process {
                     }
                 }
                 let is_held = tail.get(HELD).is_some();
-                self.answer_challenge(from, nonce, stamp, cookie, view, coordinator, (is_coordinator, is_held), fx);
+                self.answer_challenge(
+                    from,
+                    nonce,
+                    stamp,
+                    cookie,
+                    view,
+                    coordinator,
+                    Answerer { is_coordinator, is_held },
+                    fx,
+                );
             }
             JoinHandshake::Join { info, nonce, stamp, cookie, groups } => {
                 if info.incarnation != sender || groups.len() > GROUPS_MAX || !fits_name(&info.name) {
@@ -524,7 +541,7 @@ impl Process {
         cookie: [u8; 16],
         view: u64,
         coordinator: SocketAddr,
-        (is_coordinator, is_held): (bool, bool),
+        Answerer { is_coordinator, is_held }: Answerer,
         fx: &mut impl Effects,
     ) {
         let is_told = self.welcomes.is_coming(self.last_poll, self.suspect_after());
@@ -865,7 +882,16 @@ mod tests {
         process.search(NOW, &mut fx);
         let (nonce, coordinator) = (process.probing.nonces[1], seeds[3]);
         for (nonce, answers) in [(nonce, 1), (nonce ^ 1, 1)] {
-            process.answer_challenge(seeds[0], nonce, 0, [0; 16], 1, coordinator, (false, false), &mut fx);
+            process.answer_challenge(
+                seeds[0],
+                nonce,
+                0,
+                [0; 16],
+                1,
+                coordinator,
+                Answerer { is_coordinator: false, is_held: false },
+                &mut fx,
+            );
             let Stage::Searching(search) = &process.stage else { panic!("it searches") };
             assert_eq!((search.answers, search.next_probe), (answers, NOW + process.set.timing.probe / 4));
         }

@@ -51,7 +51,7 @@ use crate::seal::{CookieKey, Opener, Security};
 use crate::sorted::SortedMap;
 use crate::time::Instant;
 use crate::transitions::transitions;
-use crate::wire::{Space, Tags};
+use crate::wire::{PacketNumber, Space, Tags};
 use app::{AppQueue, Item};
 use counters::ProcessCounters;
 use groups::GroupIntent;
@@ -225,7 +225,7 @@ impl Stage {
 struct Early {
     sender: Incarnation,
     space: Space,
-    number: u64,
+    number: PacketNumber,
     frames: Frames,
 }
 
@@ -723,8 +723,8 @@ impl Process {
         self.group_streams.values().for_each(|f| self.counters.add_token(f.view_streams.token_counts()));
         self.left_undelivered = self.app.len();
         for view_streams in self.group_streams.values() {
-            let (messages, _) = view_streams.view_streams.queued();
-            self.app.unsent(view_streams.meta.group, messages);
+            let queued = view_streams.view_streams.queued();
+            self.app.unsent(view_streams.meta.group, queued.messages);
         }
         for (to, messages) in self.in_doubt() {
             self.app.event(Event::InDoubt { to, messages });
@@ -750,7 +750,7 @@ impl Process {
         let queued = self
             .group_streams
             .values()
-            .map(|view_streams| (view_streams.meta.group, view_streams.view_streams.queued().0 as u64));
+            .map(|view_streams| (view_streams.meta.group, view_streams.view_streams.queued().messages as u64));
         queued.filter(|(_, messages)| *messages > 0).chain(self.app.unreported_unsent())
     }
 }

@@ -20,7 +20,7 @@ use crate::link::Ack;
 use crate::member::{GroupChange, GroupEntry, INCARNATIONS_MAX, Orphan, RequestList, Return, ReturnPoint, Returns};
 use crate::order::{Backpressure, Deliverable, Status, StreamOutput};
 use crate::time::Instant;
-use crate::wire::Space;
+use crate::wire::{PacketNumber, Space};
 
 /// When the first member with an orphan's state is back, others have so long to come: they may hold more.
 const GATHER: Duration = Duration::from_secs(1);
@@ -69,13 +69,13 @@ struct Shelf<'a> {
 }
 
 impl StreamOutput for Shelf<'_> {
-    fn multicast(&mut self, _space: Space, _number: u64, _frames: &[u8]) {}
+    fn multicast(&mut self, _space: Space, _number: PacketNumber, _frames: &[u8]) {}
 
     fn is_congested(&mut self) -> bool {
         false
     }
 
-    fn retransmit(&mut self, _rank: usize, _space: Space, _number: u64, _frames: &[u8]) {}
+    fn retransmit(&mut self, _rank: usize, _space: Space, _number: PacketNumber, _frames: &[u8]) {}
 
     fn ack(&mut self, _space: Space, _rank: usize, _receipt: &Ack, _wants_stable: bool) {}
 
@@ -91,7 +91,7 @@ impl StreamOutput for Shelf<'_> {
 
     fn backpressure(&mut self, _bound: Backpressure) {}
 
-    fn can_read(&mut self, _space: Space, _rank: usize, _number: u64) -> bool {
+    fn can_read(&mut self, _space: Space, _rank: usize, _number: PacketNumber) -> bool {
         true
     }
 

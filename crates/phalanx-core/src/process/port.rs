@@ -14,7 +14,7 @@ use crate::link::{Ack, Channel};
 use crate::order::{Backpressure, Deliverable, Status, StreamOutput, ViewStreams};
 use crate::seal::{ReplayWindow, Sealer, Security, associated};
 use crate::time::Instant;
-use crate::wire::{Header, Kind, Space, cell_tag};
+use crate::wire::{Header, Kind, PacketNumber, Space, cell_tag};
 
 /// First byte of a message on the data channel: for the application, or of a state transfer.
 pub(super) const DATA_MESSAGE: u8 = 0;
@@ -33,7 +33,7 @@ const CHANNEL_SPACES: Space = Space(u32::MAX - 16);
 pub(super) struct Label {
     pub(super) kind: Kind,
     pub(super) space: Space,
-    pub(super) number: u64,
+    pub(super) number: PacketNumber,
     /// The one process that can open it, for kinds that are addressed.
     pub(super) dest: Incarnation,
     /// It went out before, with the same frames.
@@ -42,7 +42,7 @@ pub(super) struct Label {
 
 impl Label {
     /// A packet for many.
-    pub(super) fn for_all(kind: Kind, space: Space, number: u64) -> Self {
+    pub(super) fn for_all(kind: Kind, space: Space, number: PacketNumber) -> Self {
         Self { kind, space, number, dest: Incarnation::NONE, is_retransmission: false }
     }
 
@@ -58,9 +58,9 @@ pub(super) struct PacketBuilder {
     cell_tag: u32,
     me: Incarnation,
     next_channel_space: Space,
-    handshake: u64,
-    direct: u64,
-    best_effort: u64,
+    handshake: PacketNumber,
+    direct: PacketNumber,
+    best_effort: PacketNumber,
     buffer: Vec<u8>,
 }
 
@@ -71,9 +71,9 @@ impl PacketBuilder {
             cell_tag: cell_tag(cell),
             me,
             next_channel_space: CHANNEL_SPACES,
-            handshake: 0,
-            direct: 0,
-            best_effort: 0,
+            handshake: PacketNumber(0),
+            direct: PacketNumber(0),
+            best_effort: PacketNumber(0),
             buffer: Vec::with_capacity(65_536),
         }
     }
@@ -116,19 +116,19 @@ impl PacketBuilder {
 
     /// What the next handshake is called.
     pub(super) fn handshake(&mut self) -> Label {
-        self.handshake += 1;
+        self.handshake.0 += 1;
         Label::for_all(Kind::Handshake, HANDSHAKE_SPACE, self.handshake)
     }
 
     /// What the next direct packet is called.
     pub(super) fn direct(&mut self, dest: Incarnation) -> Label {
-        self.direct += 1;
+        self.direct.0 += 1;
         Label { dest, ..Label::for_all(Kind::Direct, DIRECT_SPACE, self.direct) }
     }
 
     /// What the next best-effort multicast packet is called.
     pub(super) fn best_effort(&mut self) -> Label {
-        self.best_effort += 1;
+        self.best_effort.0 += 1;
         Label::for_all(Kind::BestEffortMulticast, BEST_EFFORT_SPACE, self.best_effort)
     }
 }
@@ -287,7 +287,7 @@ pub(super) struct StreamsPort<'a, F> {
 }
 
 impl<F: Effects> StreamOutput for StreamsPort<'_, F> {
-    fn multicast(&mut self, space: Space, number: u64, frames: &[u8]) {
+    fn multicast(&mut self, space: Space, number: PacketNumber, frames: &[u8]) {
         self.counters.multicast_packets += 1;
         let label = Label::for_all(Kind::Multicast, space, number);
         self.net.send(label, TrafficClass::Data, &self.meta.others, frames, self.counters, self.fx);
@@ -297,7 +297,7 @@ impl<F: Effects> StreamOutput for StreamsPort<'_, F> {
         self.fx.is_congested()
     }
 
-    fn retransmit(&mut self, rank: usize, space: Space, number: u64, frames: &[u8]) {
+    fn retransmit(&mut self, rank: usize, space: Space, number: PacketNumber, frames: &[u8]) {
         self.counters.retransmissions += 1;
         let label = Label::for_all(Kind::Multicast, space, number).retransmitted();
         let to = &self.meta.addresses[rank..=rank];
@@ -365,7 +365,7 @@ impl<F: Effects> StreamOutput for StreamsPort<'_, F> {
     }
 
     #[inline]
-    fn can_read(&mut self, space: Space, rank: usize, number: u64) -> bool {
+    fn can_read(&mut self, space: Space, rank: usize, number: PacketNumber) -> bool {
         self.fx.can_read(self.meta.members[rank], space, number)
     }
 

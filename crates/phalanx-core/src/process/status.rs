@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::{EARLY_BYTES, EARLY_PACKETS, EXCLUDED_MAX, Process, Stage};
 use crate::id::{CellInstance, GroupId};
 use crate::member::{Acceptor, Coordinator, Directory, Phase, Proposal};
-use crate::order::Hold;
-use crate::wire::Space;
+use crate::order::{Hold, MessageCounts, Queued};
+use crate::wire::{PacketNumber, Space};
 
 /// Where this process's own stream in one group stands.
 #[derive(Clone, Debug)]
@@ -119,7 +119,7 @@ impl Process {
     #[must_use]
     pub fn wedge_states(&self) -> Vec<WedgeState> {
         let gate = |f: &super::port::GroupStreams| {
-            let (parsed, held) = f.view_streams.prefixes().unzip();
+            let (parsed, held) = f.view_streams.prefixes().map(|of| (of.parsed, of.held)).unzip();
             WedgeState { group: f.meta.group, space: f.meta.space, wedged: f.view_streams.is_wedged(), parsed, held }
         };
         self.group_streams.values().map(gate).collect()
@@ -131,9 +131,9 @@ impl Process {
         self.group_streams
             .values()
             .map(|f| {
-                let (queued_messages, queued_bytes) = f.view_streams.queued();
-                let (sent, delivered) = f.view_streams.counts();
-                let busy = queued_messages > 0 || f.view_streams.unstable_packets() > 0;
+                let queued = f.view_streams.queued();
+                let MessageCounts { sent, delivered } = f.view_streams.counts();
+                let busy = queued.messages > 0 || f.view_streams.unstable_packets() > 0;
                 let waits_for = if busy { f.view_streams.waits_for() } else { None };
                 let name_of = |rank: usize| {
                     let who = f.meta.members.get(rank)?;
@@ -144,8 +144,8 @@ impl Process {
                     name: f.meta.name.clone(),
                     view: f.meta.view,
                     members: f.meta.members.len(),
-                    queued_messages,
-                    queued_bytes,
+                    queued_messages: queued.messages,
+                    queued_bytes: queued.bytes,
                     unstable_packets: f.view_streams.unstable_packets(),
                     waits_for: waits_for.and_then(name_of),
                     hold: f.view_streams.hold(),
@@ -165,7 +165,7 @@ impl Process {
         let (mut outbox, mut held_back, mut unstable, mut kept, mut waiting) = (0, 0, 0, 0, 0);
         let (mut window, mut sent, mut undelivered) = (0, 0, EVENTS_MAX);
         for view_streams in self.group_streams.values().map(|f| &f.view_streams) {
-            let (messages, bytes) = view_streams.queued();
+            let Queued { messages, bytes } = view_streams.queued();
             // The first message may be longer than the bound, and each has a byte of its own.
             let counted = if messages > 1 { bytes.saturating_sub(messages) } else { 0 };
             outbox = outbox.max(counted);
@@ -175,7 +175,7 @@ impl Process {
             }
             unstable = unstable.max(usize::try_from(view_streams.unstable_packets()).unwrap_or(usize::MAX));
             let held = view_streams.held();
-            (kept, waiting) = (held.0.max(kept), held.1.max(waiting));
+            (kept, waiting) = (held.kept.max(kept), held.waiting.max(waiting));
             let set = view_streams.settings();
             window = window.max(set.window);
             sent = sent.max(set.unstable_max());
@@ -215,7 +215,7 @@ impl Process {
 
     /// Of each group view this process is in: the group, its packet space, and the number of the next packet that this
     /// process sends in it.
-    pub fn next_packets(&self) -> impl Iterator<Item = (GroupId, Space, u64)> {
+    pub fn next_packets(&self) -> impl Iterator<Item = (GroupId, Space, PacketNumber)> {
         self.group_streams.iter().map(|(&space, f)| (f.meta.group, space, f.view_streams.next_packet()))
     }
 

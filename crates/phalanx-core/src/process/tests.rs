@@ -2,7 +2,7 @@ use super::packets::CHANNEL_WINDOW_MIN;
 use super::*;
 use crate::api::{Founding, Limits, Timing};
 use crate::id::MemberInfo;
-use crate::wire::{DropReason, Header, Kind, Space};
+use crate::wire::{DropReason, Header, Kind, PacketNumber, Space};
 
 pub(super) mod by_hand;
 
@@ -55,7 +55,8 @@ fn a_channels_window_is_told_in_packets() {
 fn packets_of_views_to_come_are_kept_within_bounds() {
     let mut process = process(Timing::default());
     process.directory.next_space = Space(5);
-    let header = |space| Header { kind: Kind::Multicast, cell_tag: 0, sender: Incarnation(2), space, number: 1 };
+    let header =
+        |space| Header { kind: Kind::Multicast, cell_tag: 0, sender: Incarnation(2), space, number: PacketNumber(1) };
     for over in [0, 3, 4] {
         assert_eq!(process.keep_early(&header(Space(over)), b"late"), Err(DropReason::UnknownSpace), "space {over}");
     }

@@ -173,10 +173,18 @@ impl Taking {
 struct Moves {
     /// Bytes of the joiner's channel up to the end of what was queued there of the state.
     queued: u64,
-    /// Of these, bytes that it has acknowledged; and bytes that its application has taken.
-    reached: (u64, u64),
+    reached: ReachedBytes,
     /// Since when it has not come farther.
     since: Instant,
+}
+
+/// How much of a state a joiner has, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct ReachedBytes {
+    /// Of what was queued in its channel, it has acknowledged so many.
+    acknowledged: u64,
+    /// Its application has taken so many.
+    taken: u64,
 }
 
 struct IncomingTransfer {
@@ -566,7 +574,7 @@ impl Process {
             taken_bytes: 0,
             waits: false,
             done: None,
-            moves: Moves { queued: 0, reached: (0, 0), since: now },
+            moves: Moves { queued: 0, reached: ReachedBytes::default(), since: now },
         });
     }
 
@@ -815,7 +823,8 @@ impl Process {
     /// of it and is not taken in; while this process hears no quorum, nobody is for that. Or the group has outrun it.
     fn gives_up(&mut self, now: Instant, g: &mut OutgoingTransfer) -> bool {
         let Some(peer) = self.peers.get(g.to) else { return true };
-        let reached = (peer.data_channel.received().min(g.moves.queued), g.taken_bytes);
+        let reached =
+            ReachedBytes { acknowledged: peer.data_channel.received().min(g.moves.queued), taken: g.taken_bytes };
         if reached != g.moves.reached || !self.primary {
             g.moves = Moves { reached, since: now, ..g.moves };
         }

@@ -33,14 +33,14 @@ impl BufferPool {
         }
     }
 
-    /// Buffers for `len` bytes: how many are written in each, and its place.
-    fn fitting(&self, len: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
+    /// Buffers for `len` bytes.
+    fn fitting(&self, len: usize) -> impl Iterator<Item = Fitting> + '_ {
         let places = self.free.iter().zip(0..).filter(move |(kept, _)| kept.capacity() >= len);
-        places.map(|(kept, at)| (kept.len(), at))
+        places.map(|(kept, at)| Fitting { written_bytes: kept.len(), at })
     }
 
-    fn replace(&mut self, buffer: &mut Vec<u8>, chosen: Option<(usize, usize)>) {
-        if let Some((_, at)) = chosen {
+    fn replace(&mut self, buffer: &mut Vec<u8>, chosen: Option<Fitting>) {
+        if let Some(Fitting { at, .. }) = chosen {
             let kept = self.free.swap_remove(at);
             self.bytes -= kept.capacity();
             let mut short = std::mem::replace(buffer, kept);
@@ -59,6 +59,15 @@ impl BufferPool {
             self.free.push(long);
         }
     }
+}
+
+/// A free buffer that is long enough. The order of the fields is the order of buffers: by what is written in them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Fitting {
+    /// So many of its bytes are written.
+    written_bytes: usize,
+    /// Its place among the free ones.
+    at: usize,
 }
 
 #[cfg(test)]

@@ -64,15 +64,15 @@ impl Budget {
         got
     }
 
-    /// Lets `wanted` packets come, or as many as are free, each charged with `each`. Gives how many, and what is reserved for them.
-    pub(super) fn take_packets(&mut self, wanted: u32, each: u64, reach: Reach) -> (u32, u64) {
+    /// Lets `wanted` packets come, or as many as are free, each charged with `each`.
+    pub(super) fn take_packets(&mut self, wanted: u32, each: u64, reach: Reach) -> Reserved {
         if !self.is_kept {
-            return (wanted, 0);
+            return Reserved { packets: wanted, bytes: 0 };
         }
         let packets = wanted.min(u32::try_from(self.room(reach) / each.max(1)).unwrap_or(u32::MAX));
-        let reserved = u64::from(packets) * each;
-        self.use_up(reserved, reach);
-        (packets, reserved)
+        let bytes = u64::from(packets) * each;
+        self.use_up(bytes, reach);
+        Reserved { packets, bytes }
     }
 
     pub(super) fn give(&mut self, back: u64, reach: Reach) {
@@ -102,6 +102,15 @@ impl Budget {
             fed
         })
     }
+}
+
+/// Room in this endpoint's buffer that was given away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reserved {
+    /// So many packets may come.
+    pub(super) packets: u32,
+    /// So many bytes are kept for them; 0 where nobody counts.
+    pub(super) bytes: u64,
 }
 
 /// What clients may have under way to this endpoint, in bytes as the receive buffer is charged.
@@ -246,17 +255,17 @@ mod tests {
     #[test]
     fn no_more_packets_are_let_come_than_there_is_room_for() {
         let mut budget = Budget::new(1_000, 500, true);
-        assert_eq!(budget.take_packets(7, 100, Reach::Host), (7, 700));
-        assert_eq!(budget.take_packets(7, 100, Reach::Network), (3, 300), "of all together");
-        assert_eq!(budget.take_packets(7, 100, Reach::Host), (0, 0));
+        assert_eq!(budget.take_packets(7, 100, Reach::Host), Reserved { packets: 7, bytes: 700 });
+        assert_eq!(budget.take_packets(7, 100, Reach::Network), Reserved { packets: 3, bytes: 300 }, "of all together");
+        assert_eq!(budget.take_packets(7, 100, Reach::Host), Reserved { packets: 0, bytes: 0 });
         budget.give(1_000 - 300, Reach::Host);
         assert_eq!(
             budget.take_packets(7, 100, Reach::Network),
-            (2, 200),
+            Reserved { packets: 2, bytes: 200 },
             "of what may be on its way through a network"
         );
         let mut unbounded = Budget::new(1_000, 500, false);
-        assert_eq!(unbounded.take_packets(70, 100, Reach::Host), (70, 0));
+        assert_eq!(unbounded.take_packets(70, 100, Reach::Host), Reserved { packets: 70, bytes: 0 });
     }
 
     /// Who waits for room is looked at when there is some, once, and not in each turn.

@@ -3,6 +3,8 @@
 use super::buffer_pool::BufferPool;
 use super::wire::{BEYOND_MAX, FragmentAck};
 
+use crate::wire::PacketNumber;
+
 /// A message cut into fragments of one length; the last may be shorter. A message without bytes has one, without bytes.
 #[derive(Debug, Default)]
 pub(super) struct OutgoingMessage {
@@ -184,7 +186,7 @@ impl OutgoingMessage {
     }
 
     /// Fragment `index`, from [`Self::next`] or sent before, went out in packet `number`.
-    pub(super) fn sent(&mut self, index: u32, number: u64) {
+    pub(super) fn sent(&mut self, index: u32, PacketNumber(number): PacketNumber) {
         debug_assert!(number != LOST && number != ARRIVED);
         if index == self.fresh {
             self.fresh += 1;
@@ -261,7 +263,7 @@ impl OutgoingMessage {
                     change.ended += 1;
                     change.arrived += 1;
                 }
-                number if ack.seen >= number.saturating_add(overtaken_by(at)) => {
+                number if ack.seen.0 >= number.saturating_add(overtaken_by(at)) => {
                     *entry = LOST;
                     self.lost += 1;
                     change.ended += 1;
@@ -321,14 +323,14 @@ mod tests {
         for at in has.iter().map(|at| at - prefix - 1) {
             beyond[at as usize / 8] |= 1 << (at % 8);
         }
-        FragmentAck { seen, limit: u32::MAX, prefix, beyond }
+        FragmentAck { seen: PacketNumber(seen), limit: u32::MAX, prefix, beyond }
     }
 
     #[test]
     fn a_message_without_bytes_is_one_fragment() {
         let mut message = message(0, 10, 9);
         assert_eq!((message.fragments, message.next()), (1, Some(0)));
-        message.sent(0, 1);
+        message.sent(0, PacketNumber(1));
         assert_eq!((message.next(), message.under_way()), (None, 1));
         message.take(&ack(1, 1, &[]), Proof::Reordered);
         assert!(message.has_arrived());
@@ -338,7 +340,7 @@ mod tests {
     fn every_hole_is_sent_again_at_once() {
         let mut message = message(95, 10, 10);
         for number in 1..=10 {
-            message.sent(message.next().expect("allowed"), number);
+            message.sent(message.next().expect("allowed"), PacketNumber(number));
         }
         // 1 and 4 arrived, and everything from 6 on.
         let change = message.take(&ack(10, 0, &[1, 4, 6, 7, 8, 9]), Proof::Reordered);
@@ -347,7 +349,7 @@ mod tests {
         let mut again = Vec::new();
         while let Some(index) = message.next() {
             again.push(index);
-            message.sent(index, 20 + u64::from(index));
+            message.sent(index, PacketNumber(20 + u64::from(index)));
         }
         assert_eq!(again, [0, 2, 3, 5]);
         // The same ack again proves nothing of what was sent since.
@@ -359,7 +361,7 @@ mod tests {
     fn what_may_still_come_is_not_lost() {
         let mut message = message(50, 10, 4);
         for number in 1..=4 {
-            message.sent(message.next().expect("allowed"), number);
+            message.sent(message.next().expect("allowed"), PacketNumber(number));
         }
         assert_eq!(
             message.take(&ack(4, 0, &[3]), Proof::Reordered).lost,
@@ -374,7 +376,7 @@ mod tests {
         let sent = || {
             let mut message = message(40, 10, 4);
             for number in 1..=4 {
-                message.sent(message.next().expect("allowed"), number);
+                message.sent(message.next().expect("allowed"), PacketNumber(number));
             }
             message
         };
@@ -397,7 +399,7 @@ mod tests {
     #[test]
     fn nonsense_changes_nothing() {
         let mut message = message(40, 10, 2);
-        message.sent(0, 1);
+        message.sent(0, PacketNumber(1));
         assert_eq!(message.take(&ack(9, 3, &[]), Proof::Seen), Change::default());
         assert_eq!(message.take(&ack(9, 0, &[2]), Proof::Seen), Change::default());
         message.check_invariants();
@@ -419,7 +421,7 @@ mod tests {
         let mut message = message(40, 10, 4);
         assert!(!message.is_retransmission(message.next().expect("allowed")));
         for number in 1..=4 {
-            message.sent(message.next().expect("allowed"), number);
+            message.sent(message.next().expect("allowed"), PacketNumber(number));
         }
         message.take(&ack(4, 0, &[1, 2, 3]), Proof::Reordered);
         let lost = message.next().expect("the first is lost");

@@ -19,7 +19,7 @@ use crate::rng::Rng;
 use crate::seal::{Sealer, Security, SessionKey};
 use crate::time::Instant;
 use crate::truesize::truesize;
-use crate::wire::{Header, Kind, SessionIndex, SessionSecret};
+use crate::wire::{Header, Kind, PacketNumber, SessionIndex, SessionSecret};
 
 /// Builds packets and hands them out.
 pub(super) struct SessionPackets {
@@ -96,7 +96,7 @@ impl SessionPackets {
     ) {
         self.handshakes += 1;
         self.packet.clear();
-        self.sealer.header(Kind::Open, HANDSHAKE_SPACE, self.handshakes).write(&mut self.packet);
+        self.sealer.header(Kind::Open, HANDSHAKE_SPACE, PacketNumber(self.handshakes)).write(&mut self.packet);
         handshake(&self.offer).write(&mut self.packet);
         self.sealer.seal(Incarnation::NONE, &mut self.packet);
         self.counters.packets_sent += 1;
@@ -150,7 +150,7 @@ pub(super) struct SessionPath {
     /// No number is left for a further packet: the session is to end.
     pub(super) is_used_up: bool,
     /// The greatest number of theirs that came.
-    pub(super) seen: u64,
+    pub(super) seen: PacketNumber,
     /// The longest packet that both sides take.
     packet_bytes: usize,
     tag_len: usize,
@@ -169,7 +169,16 @@ pub(super) struct SessionPath {
     /// Of what this side sent, in bytes as charged.
     pub(super) in_flight: u64,
     /// A packet whose round trip is being measured, the slot it is of, and when it was sent.
-    timed: Option<(u64, u8, Instant)>,
+    timed: Option<(PacketNumber, u8, Instant)>,
+}
+
+/// What a message's fragments cost while they are under way, in bytes as a receive buffer is charged.
+#[derive(Clone, Copy)]
+pub(super) struct Charge {
+    /// Each fragment counts so many; 0: its receiver has allowed for all of them.
+    pub(super) each: u64,
+    /// The other side's buffer takes so many.
+    pub(super) credit: u64,
 }
 
 impl SessionPath {
@@ -197,7 +206,7 @@ impl SessionPath {
             serial,
             count: 0,
             is_used_up: false,
-            seen: 0,
+            seen: PacketNumber(0),
             packet_bytes,
             tag_len: net.tag_len,
             longest_piece: packet_bytes - Header::LEN - net.tag_len - DATA_HEAD_MAX,
@@ -320,7 +329,11 @@ impl SessionPath {
 
     /// Sends a packet with the pending frames and a piece of a message, if there is one, and gives its number. Where none is left,
     /// nothing goes out any more, and the session ends with this turn.
-    pub(super) fn send(&mut self, context: &mut SessionContext<'_, impl CallEffects>, data: Option<&Data<'_>>) -> u64 {
+    pub(super) fn send(
+        &mut self,
+        context: &mut SessionContext<'_, impl CallEffects>,
+        data: Option<&Data<'_>>,
+    ) -> PacketNumber {
         let bytes = data.map_or(&[][..], |data| data.bytes);
         let longest = self.pending.len() + DATA_HEAD_MAX + bytes.len();
         if data.is_some() && !self.pending.is_empty() && longest > self.packet_bytes - Header::LEN - self.tag_len {
@@ -370,8 +383,8 @@ impl SessionPath {
     }
 
     /// The number of the latest packet.
-    fn newest(&self) -> u64 {
-        u64::from(self.serial) << 32 | u64::from(self.count)
+    fn newest(&self) -> PacketNumber {
+        PacketNumber(u64::from(self.serial) << 32 | u64::from(self.count))
     }
 
     /// Sends the pending frames, if there are any.
@@ -388,14 +401,14 @@ impl SessionPath {
         }
     }
 
-    /// Sends of a message what may be sent: each fragment counts `each` as under way, the other side's buffer takes `credit`. `piece`:
+    /// Sends of a message what may be sent: `charge` says what that costs. `piece`:
     /// the only one that may be sent, if it was announced and is not in the message yet. Whether all went that its receiver allows.
     pub(super) fn send_message(
         &mut self,
         message: &mut OutgoingMessage,
         head: &Head,
         piece: &[u8],
-        (each, credit): (u64, u64),
+        Charge { each, credit }: Charge,
         context: &mut SessionContext<'_, impl CallEffects>,
     ) -> bool {
         while let Some(index) = message.next() {
@@ -426,7 +439,7 @@ impl SessionPath {
         head: &Head,
         (piece, wants_ack): (&[u8], bool),
         context: &mut SessionContext<'_, impl CallEffects>,
-    ) -> u64 {
+    ) -> PacketNumber {
         let part = (!message.is_whole()).then(|| FragmentPosition { message_len: message.len() as u64, index });
         let bytes = if piece.is_empty() { message.fragment(index) } else { piece };
         let data = head.data(part, wants_ack, bytes);
@@ -454,7 +467,7 @@ impl SessionPath {
     }
 
     /// Measures the round trip of packet `number`, unless another one's is being measured.
-    fn time(&mut self, number: u64, slot: u8, now: Instant) {
+    fn time(&mut self, number: PacketNumber, slot: u8, now: Instant) {
         self.timed.get_or_insert((number, slot, now));
     }
 
@@ -470,7 +483,7 @@ impl SessionPath {
 
     /// The other side has seen packets up to `seen`; `lost` of them are lost, `arrived` fragments newly there. A round trip that
     /// ends with this is no more than the way: the other side answered at once.
-    fn learn(&mut self, seen: u64, arrived: u32, lost: u32, now: Instant) {
+    fn learn(&mut self, seen: PacketNumber, arrived: u32, lost: u32, now: Instant) {
         if let Some((number, _, at)) = self.timed
             && seen >= number
         {
@@ -551,14 +564,14 @@ pub(super) struct Congestion {
     /// Still growing by what arrives.
     starting: bool,
     /// Losses among packets up to this number belong to one event.
-    event: u64,
+    event: PacketNumber,
 }
 
 impl Congestion {
     fn new(packet: u64, pace: Pace) -> Self {
         let Pace { window_packets, delay_free } = pace;
         let window = packet * window_packets;
-        Self { window, packet, delay_free, shortest: Duration::MAX, starting: true, event: 0 }
+        Self { window, packet, delay_free, shortest: Duration::MAX, starting: true, event: PacketNumber(0) }
     }
 
     fn sample(&mut self, took: Duration) {
@@ -588,7 +601,7 @@ impl Congestion {
         self.window = self.window.saturating_add(more).min(WINDOW_MAX);
     }
 
-    fn lost(&mut self, seen: u64, newest: u64) {
+    fn lost(&mut self, seen: PacketNumber, newest: PacketNumber) {
         if seen < self.event {
             return;
         }
@@ -627,16 +640,16 @@ mod tests {
     #[test]
     fn a_window_is_halved_once_for_what_was_lost_together_and_never_below_its_least() {
         let mut congestion = begins_with(32);
-        congestion.lost(10, 20);
+        congestion.lost(PacketNumber(10), PacketNumber(20));
         assert_eq!(congestion.window, 16_000);
         for seen in [11, 15, 19] {
-            congestion.lost(seen, 30);
+            congestion.lost(PacketNumber(seen), PacketNumber(30));
             assert_eq!(congestion.window, 16_000, "{seen} was sent before");
         }
-        congestion.lost(20, 30);
+        congestion.lost(PacketNumber(20), PacketNumber(30));
         assert_eq!(congestion.window, 8_000);
         for seen in [30, 40, 50, 60] {
-            congestion.lost(seen, seen + 10);
+            congestion.lost(PacketNumber(seen), PacketNumber(seen + 10));
             assert_eq!(congestion.window, WINDOW_LEAST * 1_000);
         }
     }
@@ -648,7 +661,7 @@ mod tests {
         assert_eq!(congestion.window, 16_000);
         congestion.arrived(2, 1_000);
         assert_eq!(congestion.window, 16_000, "it was not full");
-        congestion.lost(10, 20);
+        congestion.lost(PacketNumber(10), PacketNumber(20));
         assert_eq!(congestion.window, 8_000);
         congestion.arrived(8, 0);
         assert_eq!(congestion.window, 9_000, "a packet for a window that came");
@@ -695,15 +708,15 @@ mod tests {
         let mut path = path_to([127, 0, 0, 1]);
         let ms = Duration::from_millis;
         let unknown = path.rtt.smoothed();
-        path.time(7, 0, Instant(1));
-        path.learn(6, 1, 0, Instant(1) + ms(2));
+        path.time(PacketNumber(7), 0, Instant(1));
+        path.learn(PacketNumber(6), 1, 0, Instant(1) + ms(2));
         assert_eq!((path.timed.is_some(), path.rtt.smoothed()), (true, unknown), "it may still be on its way");
-        path.learn(8, 1, 0, Instant(1) + ms(3));
+        path.learn(PacketNumber(8), 1, 0, Instant(1) + ms(3));
         assert_eq!((path.timed.is_some(), path.rtt.smoothed()), (false, ms(3)));
         let window = path.congestion.window;
-        path.learn(9, 0, 0, Instant(1) + ms(3));
+        path.learn(PacketNumber(9), 0, 0, Instant(1) + ms(3));
         assert_eq!(path.congestion.window, window);
-        path.learn(10, 0, 1, Instant(1) + ms(3));
+        path.learn(PacketNumber(10), 0, 1, Instant(1) + ms(3));
         assert_eq!(path.congestion.window, window / 2);
     }
 }

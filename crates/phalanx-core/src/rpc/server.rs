@@ -5,14 +5,14 @@ use std::borrow::Cow;
 use super::api::{CallEffects, CallId, HandlerResult, TracePoint};
 use super::context::SessionContext;
 use super::fragmentation::{OutgoingMessage, Proof};
-use super::path::{Head, SessionPath, recount, shortest_first};
+use super::path::{Charge, Head, SessionPath, recount, shortest_first};
 use super::reassembly::{FragmentArrival, Reassembly};
 use super::wire::{
     ALL, CallName, Data, FragmentAck, FragmentPosition, Refusal, Side, put_ack, put_cancelled, put_pong, put_ready,
 };
 use crate::transitions::transitions;
 
-use crate::wire::SessionIndex;
+use crate::wire::{PacketNumber, SessionIndex};
 
 /// A session as its server keeps it.
 pub(super) struct ServerSession {
@@ -78,7 +78,7 @@ struct ServerSlot {
     /// Answers that were begun before this one.
     age: u64,
     /// The packet with a fragment that went once more, to be told what has come; 0: there was none.
-    probed_as: u64,
+    probed_as: PacketNumber,
 }
 
 transitions! {
@@ -368,7 +368,7 @@ impl ServerSession {
         let call = &mut self.slots[slot];
         call.enter(event, ServerSlotState::Answered);
         call.answer.begin(path.longest_piece, 0);
-        call.probed_as = 0;
+        call.probed_as = PacketNumber(0);
         context.held.answers += call.answer.len();
         call.answered_bytes = call.answer.len();
         (call.age, self.begun) = (self.begun, self.begun + 1);
@@ -421,7 +421,7 @@ impl ServerSession {
         let name = CallName { slot: slot as u8, call: call.call };
         let head = Head { side: Side::Answer, name, response_credit: 0, refusal: call.refusal };
         let each = per_fragment(&self.path, &call.answer);
-        let is_done = self.path.send_message(&mut call.answer, &head, &[], (each, u64::MAX), context);
+        let is_done = self.path.send_message(&mut call.answer, &head, &[], Charge { each, credit: u64::MAX }, context);
         self.unsent -= u32::from(is_done);
         context.fx.mark(if is_done { TracePoint::Answered } else { TracePoint::AnswerHeld }, call.call);
     }
@@ -477,7 +477,7 @@ impl ServerSession {
         if asks {
             self.path.forget_timing();
         }
-        let is_probed = call.probed_as != 0 && ack.seen >= call.probed_as;
+        let is_probed = call.probed_as.0 != 0 && ack.seen >= call.probed_as;
         let proves = if is_probed { Proof::Seen } else { Proof::Reordered };
         let change = self.path.take_ack(&mut call.answer, (name.slot, each), (ack, proves), context);
         recount(&mut self.unsent, had, call.answer.next().is_some());

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::seal::{CellKey, Security};
-use crate::wire::{DropReason, Kind, Space};
+use crate::wire::{DropReason, Kind, PacketNumber, Space};
 use crate::{Arriving, Incarnation, Instant, Origin, Packet, PartialPacket, RemainingPayload, TrafficClass, truesize};
 
 mod addresses;
@@ -967,7 +967,7 @@ fn forged_and_foreign_packets_change_nothing() {
     let mut sealer = crate::seal::Sealer::new(&key, "test", Incarnation(1));
     for (number, session_secret) in (1 << 40..).zip([1, 2, u64::MAX]) {
         let mut forged = Vec::new();
-        sealer.header(Kind::Session, Space(0), number).write(&mut forged);
+        sealer.header(Kind::Session, Space(0), PacketNumber(number)).write(&mut forged);
         forged.extend_from_slice(&packet[24..packet.len() - 16]);
         sealer.seal(Incarnation(session_secret), &mut forged);
         at_server(&mut world, forged);

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
     use crate::rpc::{CallId, ClientCallId, HandlerResult, Outcome};
     use crate::seal::{CellKey, Security};
-    use crate::wire::{Kind, Space};
+    use crate::wire::{Kind, PacketNumber, Space};
 
     /// A driver: how many read its memory, whether it takes packets in parts, and what it was handed in each way.
     #[derive(Default)]
@@ -93,7 +93,7 @@ mod tests {
     fn leaves(security: &Security, piece_len: usize, mut driver: Driver) -> (TransmitPath, Driver) {
         let mut sealer = Sealer::new(security, "test", Incarnation(1));
         let mut packet = Vec::new();
-        sealer.header(Kind::Session, Space(0), 1).write(&mut packet);
+        sealer.header(Kind::Session, Space(0), PacketNumber(1)).write(&mut packet);
         packet.extend_from_slice(b"frames");
         let to = SocketAddr::from(([127, 0, 0, 1], 1));
         let way = transmit_message(&mut sealer, Incarnation(2), to, &mut packet, &vec![7; piece_len], &mut driver);

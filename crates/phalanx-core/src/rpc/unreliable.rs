@@ -16,7 +16,7 @@ use crate::id::{Incarnation, Origin};
 use crate::packet::{Arriving, Packet, PartialPacket};
 use crate::seal::{Opener, Sealer, Security};
 use crate::wire::codec::{Malformed, Reader, put_u8, put_varint};
-use crate::wire::{DropReason, Header, Kind, SessionIndex, SessionSecret, Space};
+use crate::wire::{DropReason, Header, Kind, PacketNumber, SessionIndex, SessionSecret, Space};
 
 /// What a plain endpoint must know.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub struct UnreliableEndpoint {
     me: Incarnation,
     longest_piece: usize,
     message_bytes: usize,
-    number: u64,
+    number: PacketNumber,
     next_call_id: u64,
     /// Answers that are awaited.
     awaited: BTreeMap<u64, Reassembly>,
@@ -73,7 +73,7 @@ impl UnreliableEndpoint {
             me: options.me,
             longest_piece,
             message_bytes: options.message_bytes,
-            number: 0,
+            number: PacketNumber(0),
             next_call_id: 1,
             awaited: BTreeMap::new(),
             requests: BTreeMap::new(),
@@ -105,7 +105,7 @@ impl UnreliableEndpoint {
         let mut index = 0_u64;
         loop {
             let (piece, after) = rest.split_at(rest.len().min(longest));
-            self.number += 1;
+            self.number.0 += 1;
             self.packet.clear();
             self.sealer.header(Kind::Unreliable, Space(0), self.number).write(&mut self.packet);
             put_u8(&mut self.packet, flags | if whole { WHOLE } else { 0 });
@@ -227,7 +227,7 @@ impl UnreliableEndpoint {
                 incoming,
                 part,
                 (bytes, placed),
-                (self.longest_piece, self.message_bytes),
+                PieceBounds { piece_bytes: self.longest_piece, message_bytes: self.message_bytes },
                 &mut self.buffer_pool,
             )? {
                 return Ok(());
@@ -262,7 +262,7 @@ impl UnreliableEndpoint {
                 incoming,
                 part,
                 (bytes, placed),
-                (self.longest_piece, self.message_bytes),
+                PieceBounds { piece_bytes: self.longest_piece, message_bytes: self.message_bytes },
                 &mut self.buffer_pool,
             )? {
                 self.answer = answer;
@@ -305,12 +305,20 @@ impl<'a> UnreliableFrame<'a> {
     }
 }
 
+/// How long the parts of a message may be.
+struct PieceBounds {
+    /// The longest piece of a message that does not fit a packet.
+    piece_bytes: usize,
+    /// The longest message.
+    message_bytes: usize,
+}
+
 /// Takes a piece; whether the message is complete.
 fn accept(
     incoming: &mut Reassembly,
     part: FragmentPosition,
     (bytes, placed): (&[u8], usize),
-    (longest_piece, message_bytes): (usize, usize),
+    PieceBounds { piece_bytes, message_bytes }: PieceBounds,
     buffer_pool: &mut BufferPool,
 ) -> Result<bool, DropReason> {
     let len = usize::try_from(part.message_len).unwrap_or(usize::MAX);
@@ -318,7 +326,7 @@ fn accept(
         return Err(DropReason::Overload);
     }
     if !incoming.is_begun() {
-        incoming.begin(len, longest_piece, u32::MAX, buffer_pool);
+        incoming.begin(len, piece_bytes, u32::MAX, buffer_pool);
     }
     match incoming.accept(part, bytes, placed) {
         FragmentArrival::Nonsense => Err(DropReason::Malformed),

@@ -2,7 +2,7 @@
 
 use super::api::OFFER_BYTES_MAX;
 use crate::wire::codec::{Malformed, Reader, put_prefixed, put_u8, put_u64, put_varint};
-use crate::wire::{SessionIndex, SessionSecret, Space};
+use crate::wire::{PacketNumber, SessionIndex, SessionSecret, Space};
 
 /// What an open packet holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,7 +187,7 @@ pub(super) struct FragmentPosition {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FragmentAck {
     /// The greatest packet number of the session that it has seen.
-    pub(super) seen: u64,
+    pub(super) seen: PacketNumber,
     /// Fragments below this may be sent.
     pub(super) limit: u32,
     /// It has all fragments below this.
@@ -200,7 +200,7 @@ pub(super) struct FragmentAck {
 impl FragmentAck {
     /// For a whole message of so many fragments, told some time after the last came: it says nothing of how long that took.
     pub(super) fn late(fragments: u32) -> Self {
-        Self { seen: 0, limit: 0, prefix: fragments, beyond: Vec::new() }
+        Self { seen: PacketNumber(0), limit: 0, prefix: fragments, beyond: Vec::new() }
     }
 }
 
@@ -317,14 +317,14 @@ pub(super) fn put_ack(out: &mut Vec<u8>, side: Side, name: CallName, asks: bool,
         },
     );
     put_name(out, name);
-    put_u64(out, ack.seen);
+    put_u64(out, ack.seen.0);
     put_varint(out, u64::from(ack.limit));
     put_varint(out, u64::from(ack.prefix));
     put_prefixed(out, &ack.beyond);
 }
 
 fn read_ack(from: &mut Reader<'_>) -> Result<FragmentAck, Malformed> {
-    let (seen, limit, prefix) = (from.u64()?, from.varint_u32()?, from.varint_u32()?);
+    let (seen, limit, prefix) = (PacketNumber(from.u64()?), from.varint_u32()?, from.varint_u32()?);
     let beyond = from.prefixed()?;
     if beyond.len() > BEYOND_MAX {
         return Err(Malformed);
@@ -458,7 +458,7 @@ mod tests {
     fn an_ack_has_as_many_bits_as_it_may_and_no_more() {
         let read = |bytes: usize| {
             let mut out = Vec::new();
-            let ack = FragmentAck { seen: 1, limit: 2, prefix: 3, beyond: vec![0xff; bytes] };
+            let ack = FragmentAck { seen: PacketNumber(1), limit: 2, prefix: 3, beyond: vec![0xff; bytes] };
             put_ack(&mut out, Side::Request, CallName { slot: 1, call: 1 }, false, &ack);
             read_frame(&mut Reader::new(&out)).map(|frame| match frame {
                 Frame::FragmentAck { ack, .. } => ack.beyond.len(),
@@ -516,7 +516,7 @@ mod tests {
     #[test]
     fn golden_call_packets() {
         let name = CallName { slot: 3, call: 300 };
-        let ack = FragmentAck { seen: 9, limit: 12, prefix: 4, beyond: vec![0b101] };
+        let ack = FragmentAck { seen: PacketNumber(9), limit: 12, prefix: 4, beyond: vec![0b101] };
         let opened = Opened {
             session_index: SessionIndex(5),
             session_secret: SessionSecret(0x7172_7374),

@@ -122,7 +122,7 @@ impl SenderKey {
 fn nonce(header: &Header) -> Nonce {
     let mut bytes = [0; NONCE_LEN];
     bytes[..4].copy_from_slice(&header.space.0.to_le_bytes());
-    bytes[4..].copy_from_slice(&header.number.to_le_bytes());
+    bytes[4..].copy_from_slice(&header.number.0.to_le_bytes());
     Nonce::assume_unique_for_key(bytes)
 }
 

@@ -1,5 +1,7 @@
 //! The replay window: which packet numbers were received in a space without retransmission.
 
+use crate::wire::PacketNumber;
+
 /// The last [`Self::SPAN`] packet numbers of one space, each let through once.
 ///
 /// Ask only about packets whose tag verified: a forged number must not move the window.
@@ -22,7 +24,7 @@ impl ReplayWindow {
     }
 
     /// Whether `number` is seen for the first time; marks it. False also when it is too old to tell.
-    pub fn check_and_set(&mut self, number: u64) -> bool {
+    pub fn check_and_set(&mut self, PacketNumber(number): PacketNumber) -> bool {
         match self.highest {
             Some(highest) if number <= highest => {
                 if highest - number >= Self::SPAN {
@@ -75,23 +77,24 @@ mod tests {
     use proptest::prelude::*;
 
     use super::ReplayWindow;
+    use crate::wire::PacketNumber;
 
     #[test]
     fn edges() {
         let mut window = ReplayWindow::new();
-        assert!(window.check_and_set(0));
-        assert!(!window.check_and_set(0));
-        assert!(window.check_and_set(1023));
-        assert!(!window.check_and_set(0), "still in the window, and seen");
-        assert!(window.check_and_set(1));
-        assert!(window.check_and_set(1025));
-        assert!(!window.check_and_set(1), "1 fell out of the window");
-        assert!(window.check_and_set(2), "the oldest the window holds");
-        assert!(window.check_and_set(1024), "skipped, not seen, though 0 used its bit");
-        assert!(window.check_and_set(u64::MAX));
-        assert!(!window.check_and_set(u64::MAX));
-        assert!(window.check_and_set(u64::MAX - 1023));
-        assert!(!window.check_and_set(u64::MAX - 1024));
+        assert!(window.check_and_set(PacketNumber(0)));
+        assert!(!window.check_and_set(PacketNumber(0)));
+        assert!(window.check_and_set(PacketNumber(1023)));
+        assert!(!window.check_and_set(PacketNumber(0)), "still in the window, and seen");
+        assert!(window.check_and_set(PacketNumber(1)));
+        assert!(window.check_and_set(PacketNumber(1025)));
+        assert!(!window.check_and_set(PacketNumber(1)), "1 fell out of the window");
+        assert!(window.check_and_set(PacketNumber(2)), "the oldest the window holds");
+        assert!(window.check_and_set(PacketNumber(1024)), "skipped, not seen, though 0 used its bit");
+        assert!(window.check_and_set(PacketNumber(u64::MAX)));
+        assert!(!window.check_and_set(PacketNumber(u64::MAX)));
+        assert!(window.check_and_set(PacketNumber(u64::MAX - 1023)));
+        assert!(!window.check_and_set(PacketNumber(u64::MAX - 1024)));
         assert_eq!(window.highest(), Some(u64::MAX));
     }
 
@@ -125,7 +128,7 @@ mod tests {
                 let highest = seen.last().copied().unwrap_or(0);
                 let too_old = highest.saturating_sub(number) >= ReplayWindow::SPAN;
                 let expected = !too_old && seen.insert(number);
-                prop_assert_eq!(window.check_and_set(number), expected, "number {}, highest {}", number, highest);
+                prop_assert_eq!(window.check_and_set(PacketNumber(number)), expected, "number {}, highest {}", number, highest);
             }
         }
     }

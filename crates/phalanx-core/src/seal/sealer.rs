@@ -7,7 +7,7 @@ use std::fmt;
 use super::key::{KeySource, SenderKey};
 use super::{Associated, CHECKSUM_LEN, Security, associated, cell_tag, checksum};
 use crate::id::Incarnation;
-use crate::wire::{Header, Kind, Space};
+use crate::wire::{Header, Kind, PacketNumber, Space};
 
 /// Seals packets of one incarnation. An incarnation has one sealer: two would use a nonce twice.
 pub struct Sealer {
@@ -18,7 +18,7 @@ pub struct Sealer {
     /// The highest number sealed in each space; of a session's packets, in each space under each upper half of numbers.
     /// Numbers only grow, so none can come twice.
     #[cfg(debug_assertions)]
-    sealed: BTreeMap<(Space, u64), u64>,
+    sealed: BTreeMap<(Space, u64), PacketNumber>,
 }
 
 impl Sealer {
@@ -40,7 +40,7 @@ impl Sealer {
 
     /// The header of a packet of this process.
     #[must_use]
-    pub fn header(&self, kind: Kind, space: Space, number: u64) -> Header {
+    pub fn header(&self, kind: Kind, space: Space, number: PacketNumber) -> Header {
         Header { kind, cell_tag: self.cell_tag, sender: self.me, space, number }
     }
 
@@ -107,7 +107,7 @@ impl Sealer {
     /// The invariant on which the cipher stands: (key, space, number) names one byte string for ever.
     #[cfg(debug_assertions)]
     fn assert_fresh(&mut self, header: &Header) {
-        let session = if header.kind == Kind::Session { header.number >> 32 } else { 0 };
+        let session = if header.kind == Kind::Session { header.number.0 >> 32 } else { 0 };
         let before = self.sealed.insert((header.space, session), header.number);
         assert!(
             before.is_none_or(|before| before < header.number),

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::wire::{DropReason, Kind, SessionSecret, Space};
+use crate::wire::{DropReason, Kind, PacketNumber, SessionSecret, Space};
 
 const ME: Incarnation = Incarnation(0x1111_2222_3333_4444);
 const YOU: Incarnation = Incarnation(0x5555_6666_7777_8888);
@@ -23,7 +23,7 @@ fn dest(kind: Kind, to: Incarnation) -> Incarnation {
 fn sealed(security: &Security, kind: Kind, frames: &[u8]) -> Vec<u8> {
     let mut sealer = Sealer::new(security, "home", ME);
     let mut packet = Vec::new();
-    sealer.header(kind, Space(7), 9).write(&mut packet);
+    sealer.header(kind, Space(7), PacketNumber(9)).write(&mut packet);
     packet.extend_from_slice(frames);
     sealer.seal(dest(kind, YOU), &mut packet);
     packet
@@ -43,7 +43,10 @@ fn opens_what_was_sealed_for_it() {
                 let packet = sealed(&security, kind, frames);
                 assert_eq!(packet.len(), Header::LEN + frames.len() + security.tag_len());
                 let (header, got) = opened(&security, "home", YOU, &packet).expect("sealed for it");
-                assert_eq!((header.kind, header.sender, header.space, header.number), (kind, ME, Space(7), 9));
+                assert_eq!(
+                    (header.kind, header.sender, header.space, header.number),
+                    (kind, ME, Space(7), PacketNumber(9))
+                );
                 assert_eq!(got, frames);
             }
         }
@@ -56,7 +59,7 @@ fn parts_are_sealed_as_the_whole() {
         for rest in [0, 1, 100, 65_000].map(|len| vec![0xa5; len]) {
             let mut sealer = Sealer::new(&security, "home", ME);
             let mut packet = Vec::new();
-            sealer.header(Kind::Data, Space(7), 9).write(&mut packet);
+            sealer.header(Kind::Data, Space(7), PacketNumber(9)).write(&mut packet);
             packet.extend_from_slice(b"frames ");
             let tag = sealer.seal_parts(YOU, &mut packet, &rest);
             if let Some(tag) = tag {
@@ -111,7 +114,8 @@ fn cells_of_one_tag_have_two_keys() {
     assert_eq!(opened(&key(1), "away", YOU, &packet), Err(DropReason::BadTag));
 
     let source = |cell| key::KeySource::new(&CellKey::from_bytes([1; 32]), cell);
-    let header = Header { kind: Kind::BestEffortMulticast, cell_tag: 0, sender: ME, space: Space(1), number: 1 };
+    let header =
+        Header { kind: Kind::BestEffortMulticast, cell_tag: 0, sender: ME, space: Space(1), number: PacketNumber(1) };
     let tag_of = |cell, sender| {
         let mut frames = [0; 4];
         source(cell).of(sender).seal(&header, &[0; 32], &mut frames).as_ref().to_vec()
@@ -200,11 +204,11 @@ fn a_nonce_is_all_of_space_and_number() {
         sealer.seal(Incarnation::NONE, &mut packet);
         packet[Header::LEN..][..32].to_vec()
     };
-    assert_eq!(stream(Space(1), 2), stream(Space(1), 2));
-    assert_ne!(stream(Space(1), 2), stream(Space(2), 1));
-    assert_ne!(stream(Space(1), 2), stream(Space(1), 3));
-    assert_ne!(stream(Space(1), 2), stream(Space(1 << 8), 2));
-    assert_ne!(stream(Space(1), 2), stream(Space(1), 2 << 32));
+    assert_eq!(stream(Space(1), PacketNumber(2)), stream(Space(1), PacketNumber(2)));
+    assert_ne!(stream(Space(1), PacketNumber(2)), stream(Space(2), PacketNumber(1)));
+    assert_ne!(stream(Space(1), PacketNumber(2)), stream(Space(1), PacketNumber(3)));
+    assert_ne!(stream(Space(1), PacketNumber(2)), stream(Space(1 << 8), PacketNumber(2)));
+    assert_ne!(stream(Space(1), PacketNumber(2)), stream(Space(1), PacketNumber(2 << 32)));
 }
 
 #[cfg(debug_assertions)]
@@ -212,7 +216,7 @@ fn seal_numbers(numbers: &[(u32, u64)]) {
     let mut sealer = Sealer::new(&key(1), "home", ME);
     for &(space, number) in numbers {
         let mut packet = Vec::new();
-        sealer.header(Kind::BestEffortMulticast, Space(space), number).write(&mut packet);
+        sealer.header(Kind::BestEffortMulticast, Space(space), PacketNumber(number)).write(&mut packet);
         sealer.seal(Incarnation::NONE, &mut packet);
     }
 }
@@ -235,7 +239,7 @@ fn a_number_is_sealed_once() {
 #[should_panic(expected = "a process seals its own packets")]
 fn a_process_seals_its_own_packets() {
     let mut packet = Vec::new();
-    Sealer::new(&key(1), "home", YOU).header(Kind::BestEffortMulticast, Space(1), 1).write(&mut packet);
+    Sealer::new(&key(1), "home", YOU).header(Kind::BestEffortMulticast, Space(1), PacketNumber(1)).write(&mut packet);
     Sealer::new(&key(1), "home", ME).seal(Incarnation::NONE, &mut packet);
 }
 
@@ -253,7 +257,7 @@ proptest! {
     ) {
         for security in [Security::Sealed(CellKey::from_bytes(secret)), Security::None] {
             let mut sealer = Sealer::new(&security, &cell, Incarnation(from));
-            let header = sealer.header(kind, Space(space), number);
+            let header = sealer.header(kind, Space(space), PacketNumber(number));
             let mut packet = Vec::new();
             header.write(&mut packet);
             packet.extend_from_slice(&frames);
@@ -276,7 +280,7 @@ proptest! {
         remembered: bool,
     ) {
         let mut packet = Vec::new();
-        Header { kind, cell_tag: cell_tag("home"), sender: ME, space: Space(1), number: 1 }.write(&mut packet);
+        Header { kind, cell_tag: cell_tag("home"), sender: ME, space: Space(1), number: PacketNumber(1) }.write(&mut packet);
         packet.extend_from_slice(&bytes);
         let mut opener = Opener::new(&key(1), "home", YOU);
         if remembered {
@@ -294,7 +298,7 @@ fn more_strangers_than_keys_are_kept_are_opened_all_the_same() {
         for who in 1..=20 {
             let mut sealer = Sealer::new(&key(1), "home", Incarnation(who));
             let mut packet = Vec::new();
-            sealer.header(Kind::Data, Space(7), 9).write(&mut packet);
+            sealer.header(Kind::Data, Space(7), PacketNumber(9)).write(&mut packet);
             packet.extend_from_slice(b"frames");
             sealer.seal(YOU, &mut packet);
             assert_eq!(opener.open(&mut packet).map(|(_, frames)| frames.to_vec()), Ok(b"frames".to_vec()));
@@ -307,7 +311,13 @@ fn more_strangers_than_keys_are_kept_are_opened_all_the_same() {
 fn a_packet_of_a_session_that_is_shorter_than_its_tag_is_called_short() {
     for security in both() {
         let key = Opener::new(&security, "home", YOU).session_key(ME);
-        let header = Header { kind: Kind::Session, cell_tag: cell_tag("home"), sender: ME, space: Space(1), number: 1 };
+        let header = Header {
+            kind: Kind::Session,
+            cell_tag: cell_tag("home"),
+            sender: ME,
+            space: Space(1),
+            number: PacketNumber(1),
+        };
         for (len, reason) in [(security.tag_len() - 1, DropReason::Short), (security.tag_len(), DropReason::BadTag)] {
             let mut packet = Vec::new();
             header.write(&mut packet);

@@ -4,7 +4,7 @@ use aws_lc_rs::digest;
 
 use crate::id::Incarnation;
 use crate::wire::drop::DropReason;
-use crate::wire::numbers::Space;
+use crate::wire::numbers::{PacketNumber, Space};
 
 /// What a packet is for, and with it whether it is retransmitted and whom it is sealed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,7 +71,7 @@ pub struct Header {
     /// The sender's packet space; never reused in an incarnation.
     pub space: Space,
     /// The packet's number in its space; never used for other bytes.
-    pub number: u64,
+    pub number: PacketNumber,
 }
 
 impl Header {
@@ -106,7 +106,7 @@ impl Header {
             cell_tag: u32::from_le_bytes([c0, c1, c2, 0]),
             sender,
             space: Space(u32::from_le_bytes([s0, s1, s2, s3])),
-            number: u64::from_le_bytes([n0, n1, n2, n3, n4, n5, n6, n7]),
+            number: PacketNumber(u64::from_le_bytes([n0, n1, n2, n3, n4, n5, n6, n7])),
         })
     }
 
@@ -132,7 +132,7 @@ impl Header {
         bytes[1..4].copy_from_slice(&tag);
         bytes[4..12].copy_from_slice(&self.sender.0.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.space.0.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.number.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.number.0.to_le_bytes());
         bytes
     }
 }
@@ -150,12 +150,18 @@ pub fn cell_tag(cell: &str) -> u32 {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Header, Kind, Space, cell_tag};
+    use super::{Header, Kind, PacketNumber, Space, cell_tag};
     use crate::id::Incarnation;
     use crate::wire::drop::DropReason;
 
     fn sample() -> Header {
-        Header { kind: Kind::Data, cell_tag: 0x0003_0201, sender: Incarnation(4), space: Space(5), number: 6 }
+        Header {
+            kind: Kind::Data,
+            cell_tag: 0x0003_0201,
+            sender: Incarnation(4),
+            space: Space(5),
+            number: PacketNumber(6),
+        }
     }
 
     #[test]
@@ -213,7 +219,7 @@ mod tests {
             number: u64,
             rest: Vec<u8>,
         ) {
-            let header = Header { kind, cell_tag, sender: Incarnation(sender), space: Space(space), number };
+            let header = Header { kind, cell_tag, sender: Incarnation(sender), space: Space(space), number: PacketNumber(number) };
             let mut packet = Vec::new();
             header.write(&mut packet);
             prop_assert_eq!(packet.len(), Header::LEN);

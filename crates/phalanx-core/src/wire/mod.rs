@@ -12,5 +12,5 @@ pub mod tags;
 pub use codec::{Malformed, Reader};
 pub use drop::DropReason;
 pub use header::{Header, Kind, cell_tag};
-pub use numbers::{SessionIndex, SessionSecret, Space};
+pub use numbers::{PacketNumber, SessionIndex, SessionSecret, Space};
 pub use tags::{TAGS_BYTES_MAX, Tags, put_with_tail, read_with_tail};

@@ -1,4 +1,5 @@
-//! What names a packet beside its sender: its packet-number space, or the session of calls that it belongs to.
+//! What names a packet beside its sender: its packet-number space, its number there, and the session of
+//! calls that it belongs to.
 
 use std::fmt;
 
@@ -22,6 +23,27 @@ impl Space {
 }
 
 impl fmt::Display for Space {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The number of a packet in its space; never used for other bytes. Streams and channels count from 1, so that a prefix
+/// of a stream (a plain `u64`) is both how many packets it has and the number of its last one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PacketNumber(pub u64);
+
+impl PacketNumber {
+    /// The packets before this one, as a prefix of its stream. Streams count from 1.
+    #[must_use]
+    #[inline]
+    pub const fn prefix_before(self) -> u64 {
+        self.0 - 1
+    }
+}
+
+impl fmt::Display for PacketNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }

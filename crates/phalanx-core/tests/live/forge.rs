@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use phalanx_core::seal::{CellKey, Opener, Sealer, Security};
 use phalanx_core::wire::codec::put_varint;
-use phalanx_core::wire::{Header, Kind, Space, cell_tag};
+use phalanx_core::wire::{Header, Kind, PacketNumber, Space, cell_tag};
 use phalanx_core::{Incarnation, Instant, TrafficClass};
 
 use super::cell::Flying;
@@ -20,7 +20,7 @@ const WHOLE: u8 = 3;
 pub(super) struct Forger {
     security: Security,
     /// The latest space and number of each kind of packet, by sender and receiver.
-    latest: BTreeMap<(usize, usize, u8), (Space, u64)>,
+    latest: BTreeMap<(usize, usize, u8), (Space, PacketNumber)>,
 }
 
 impl Forger {
@@ -32,7 +32,8 @@ impl Forger {
     pub(super) fn saw(&mut self, from: usize, to: usize, packet: &[u8]) {
         if let Ok(header) = Header::parse(packet) {
             let latest = self.latest.entry((from, to, header.kind as u8)).or_default();
-            *latest = (header.space, header.number.max(if header.space == latest.0 { latest.1 } else { 0 }));
+            *latest =
+                (header.space, header.number.max(if header.space == latest.0 { latest.1 } else { PacketNumber(0) }));
         }
     }
 
@@ -75,15 +76,15 @@ impl Forger {
             128..192 => Space(u32::from(space - 128)),
             _ => Space(u32::MAX - u32::from(space - 192)),
         };
-        let base = if space == in_use.0 { in_use.1 } else { 0 };
+        let base = if space == in_use.0 { in_use.1.0 } else { 0 };
         let first = match number {
             0..192 => base.saturating_add(1 + u64::from(number)),
             192..224 => base.saturating_sub(u64::from(number - 192)),
             _ => base.saturating_add(1 << (number - 192)),
         };
-        let numbers = (0..=u64::from(times % 32)).map(|i| first.saturating_add(i));
+        let numbers = (0..=u64::from(times % 32)).map(|i| PacketNumber(first.saturating_add(i)));
         if number < 192 {
-            *latest = (space, first.saturating_add(u64::from(times % 32)));
+            *latest = (space, PacketNumber(first.saturating_add(u64::from(times % 32))));
         }
         numbers.map(|number| self.packet(from, to, class, kind, (space, number), frames)).collect()
     }
@@ -104,7 +105,7 @@ impl Forger {
         put_varint(&mut frames, message.len() as u64);
         frames.extend_from_slice(message);
         let latest = self.latest.entry((from.0, to.0, kind as u8)).or_default();
-        latest.1 = latest.1.saturating_add(1);
+        latest.1 = PacketNumber(latest.1.0.saturating_add(1));
         let place = *latest;
         vec![self.packet(from, to, class, kind, place, &frames)]
     }
@@ -113,8 +114,13 @@ impl Forger {
     pub(super) fn intrude(stranger: Incarnation, to: Incarnation, kind: u8, seals: bool, frames: &[u8]) -> Vec<u8> {
         let foreign = Self { security: Security::Sealed(CellKey::from_bytes([4; 32])), latest: BTreeMap::new() };
         let kind = Kind::ALL[usize::from(kind) % Kind::ALL.len()];
-        let header =
-            Header { kind, cell_tag: cell_tag(CELL), sender: stranger, space: Space(u32::MAX), number: stranger.0 };
+        let header = Header {
+            kind,
+            cell_tag: cell_tag(CELL),
+            sender: stranger,
+            space: Space(u32::MAX),
+            number: PacketNumber(stranger.0),
+        };
         let mut packet = foreign.seal(header, to, frames);
         if !seals {
             packet.truncate(packet.len() - foreign.security.tag_len());
@@ -128,7 +134,7 @@ impl Forger {
         to: (usize, Incarnation),
         class: TrafficClass,
         kind: Kind,
-        (space, number): (Space, u64),
+        (space, number): (Space, PacketNumber),
         frames: &[u8],
     ) -> Flying {
         let header = Header { kind, cell_tag: cell_tag(CELL), sender: from.1, space, number };

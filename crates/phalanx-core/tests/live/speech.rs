@@ -10,7 +10,7 @@ use phalanx_core::member::{
     WelcomePart,
 };
 use phalanx_core::rng::Rng;
-use phalanx_core::wire::{Space, Tags, put_with_tail};
+use phalanx_core::wire::{PacketNumber, Space, Tags, put_with_tail};
 use phalanx_core::{CellInstance, GroupId, Incarnation, LEVEL, LeaveReason, Limits, MemberInfo, Timing};
 
 /// Makes one message after the other.
@@ -50,7 +50,7 @@ impl Speech<'_> {
             8 => Control::Recovered(RecoveredPacket {
                 space: Space(self.small()),
                 rank: self.rank(),
-                number: self.number(),
+                number: PacketNumber(self.number()),
                 frames: self.frames(),
             }),
             9 => Control::MembershipRequests(RequestList {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use phalanx_core::wire::Space;
+use phalanx_core::wire::{PacketNumber, Space};
 use phalanx_core::{Incarnation, TrafficClass};
 
 use super::lend::Joined;
@@ -118,7 +118,7 @@ impl Sending {
 #[deny(clippy::missing_trait_methods, reason = "a decorator forwards every method, those with a default too")]
 impl<T: Transmit + ?Sized> Transmit for ShmOutbox<T> {
     #[inline]
-    fn can_read(&mut self, sender: Incarnation, space: Space, number: u64) -> bool {
+    fn can_read(&mut self, sender: Incarnation, space: Space, number: PacketNumber) -> bool {
         self.parts().1.can_read(sender, space, number)
     }
 

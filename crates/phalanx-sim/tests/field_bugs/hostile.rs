@@ -3,7 +3,7 @@
 use phalanx_core::Incarnation;
 use phalanx_core::Order;
 use phalanx_core::wire::header::cell_tag;
-use phalanx_core::wire::{Header, Kind, Space};
+use phalanx_core::wire::{Header, Kind, PacketNumber, Space};
 use phalanx_sim::Cell;
 
 use crate::{MS, SECOND};
@@ -29,8 +29,13 @@ fn cleartext_to_a_sealed_member_is_dropped() {
     let mut cell = Cell::settled(3, 10);
     for kind in Kind::ALL {
         for number in 0..50 {
-            let header =
-                Header { kind, cell_tag: cell_tag("sim"), sender: Incarnation(number + 1), space: Space(1), number };
+            let header = Header {
+                kind,
+                cell_tag: cell_tag("sim"),
+                sender: Incarnation(number + 1),
+                space: Space(1),
+                number: PacketNumber(number),
+            };
             let mut packet = Vec::new();
             header.write(&mut packet);
             packet.resize(packet.len() + 4 * number as usize, number as u8);
@@ -51,8 +56,13 @@ fn a_notice_in_cleartext_in_the_name_of_a_member_is_dropped() {
     let member = cell.incarnation(1).expect("it runs");
     for padding in [0, 1, 12, 13, 16, 40] {
         for number in (1..200).chain(1_000_000..1_000_010) {
-            let header =
-                Header { kind: Kind::Direct, cell_tag: cell_tag("sim"), sender: member, space: Space(0), number };
+            let header = Header {
+                kind: Kind::Direct,
+                cell_tag: cell_tag("sim"),
+                sender: member,
+                space: Space(0),
+                number: PacketNumber(number),
+            };
             let mut packet = Vec::new();
             header.write(&mut packet);
             packet.extend_from_slice(&EXCLUDED_BY_1000);
@@ -70,7 +80,8 @@ fn a_packet_of_any_length_is_survived() {
     let mut cell = Cell::settled(3, 35);
     let member = cell.incarnation(1).expect("it runs");
     for kind in Kind::ALL {
-        let header = Header { kind, cell_tag: cell_tag("sim"), sender: member, space: Space(1), number: 7 };
+        let header =
+            Header { kind, cell_tag: cell_tag("sim"), sender: member, space: Space(1), number: PacketNumber(7) };
         let mut packet = Vec::new();
         header.write(&mut packet);
         packet.resize(100, 0x5a);

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use phalanx_core::member::FounderRecord;
-use phalanx_core::wire::Space;
+use phalanx_core::wire::{PacketNumber, Space};
 use phalanx_core::{Delivery, Effects, Event, GroupId, Incarnation, LeaveReason, Order, Snapshot, TrafficClass};
 use phalanx_driver::Transmit;
 
@@ -47,7 +47,7 @@ impl<T: Transmit + ?Sized, H: Handler> Effects for Sink<'_, T, H> {
     }
 
     #[inline]
-    fn can_read(&mut self, sender: Incarnation, space: Space, number: u64) -> bool {
+    fn can_read(&mut self, sender: Incarnation, space: Space, number: PacketNumber) -> bool {
         self.outbox.can_read(sender, space, number)
     }
 

@@ -42,10 +42,10 @@ fn settings_are_complete_possible_and_known() {
         tags.iter().filter(|(tag, _)| *tag != setting.tag).for_each(|(tag, bytes)| without.put(tag, bytes));
         assert!(!Agreed::are_settings(&without, LEVEL), "without {}", setting.name);
         for (value, possible) in [
-            (setting.range.0, true),
-            (setting.range.1, true),
-            (setting.range.0.wrapping_sub(1), false),
-            (setting.range.1 + 1, false),
+            (*setting.range.start(), true),
+            (*setting.range.end(), true),
+            (setting.range.start().wrapping_sub(1), false),
+            (*setting.range.end() + 1, false),
         ] {
             let mut with = tags.clone();
             with.put_number(setting.tag, value);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::PROBED_MAX;
-use crate::member::{FailureDetector, LinkReport, Patience, WatchGraph};
+use crate::member::{FailureDetector, HeardCount, LinkReport, Patience, WatchGraph};
 use crate::time::Instant;
 
 const BEAT: Duration = Duration::from_millis(100);
@@ -103,7 +103,7 @@ impl Cell {
     }
 
     fn hears(&self, rank: usize) -> usize {
-        self.members[rank].heard_count(self.now, rank).0
+        self.members[rank].heard_count(self.now, rank).members
     }
 }
 
@@ -158,7 +158,7 @@ fn a_deaf_member_goes_and_not_those_it_suspects() {
         assert_eq!(cell.hears(rank), 8);
     }
     assert_eq!(cell.hears(2), 1, "who hears nobody does not coordinate");
-    assert_eq!(cell.members[0].heard_count(cell.now, 3), (8, true));
+    assert_eq!(cell.members[0].heard_count(cell.now, 3), HeardCount { members: 8, with_rank_0: true });
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::frames::ReceivedFrames;
 use crate::link::Ack;
 use crate::order::{Backpressure, ViewStreams};
 use crate::time::Instant;
+use crate::wire::PacketNumber;
 
 const WINDOW: u64 = 64;
 const STEP: Duration = Duration::from_millis(100);
@@ -156,8 +157,14 @@ fn who_is_to_order_and_whose_own_application_waits_is_the_slow_one() {
             while other.poll(sender.now, &mut port) {}
         }
         for number in 1..=4 {
-            let frames = other.kept(1, number).expect("unstable");
-            sender.view_streams.handle_packet(sender.now, 1, number, ReceivedFrames::Lent(&frames), &mut sender.port);
+            let frames = other.kept(1, PacketNumber(number)).expect("unstable");
+            sender.view_streams.handle_packet(
+                sender.now,
+                1,
+                PacketNumber(number),
+                ReceivedFrames::Lent(&frames),
+                &mut sender.port,
+            );
             while sender.view_streams.poll(sender.now, &mut sender.port) {}
         }
         (1..3).for_each(|rank| sender.told(rank, WINDOW + 2, 2 * WINDOW));

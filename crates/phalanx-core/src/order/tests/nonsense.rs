@@ -4,6 +4,7 @@ use super::*;
 use crate::link::StreamReport;
 use crate::order::FragmentKind;
 use crate::order::frame::{put_announce, put_message, put_pass, put_past, put_stable};
+use crate::wire::PacketNumber;
 
 fn message(out: &mut Vec<u8>, order: Order, sequenced: bool, fragment: FragmentKind, deps: &[(u16, u64)], body: &[u8]) {
     put_message(out, order, sequenced, false, fragment, deps, body.len());
@@ -20,7 +21,7 @@ fn whole(order: Order) -> Vec<u8> {
 fn hand(c: &mut (ViewStreams, Port), from: usize, first: u64, packets: &[&[u8]]) {
     let (view_streams, port) = c;
     for (number, frames) in (first..).zip(packets) {
-        view_streams.handle_packet(Instant(1), from, number, ReceivedFrames::Lent(frames), port);
+        view_streams.handle_packet(Instant(1), from, PacketNumber(number), ReceivedFrames::Lent(frames), port);
     }
     while view_streams.poll(Instant(1), port) {}
 }
@@ -37,7 +38,12 @@ fn nothing_of_a_packet_that_makes_no_sense_counts_and_nothing_after_it() {
     hand(&mut c, B, 1, &[&whole(Order::Fifo), &good_then_bad, &whole(Order::Fifo)]);
     assert_eq!((c.1.delivered.as_slice(), c.1.nonsense.as_slice()), (&[(B, 1)][..], &[B][..]));
     assert_eq!(ack_for(&c.1, B), Some(1));
-    assert!(c.0.has_nonsense() && c.0.kept(B, 1).is_some() && c.0.kept(B, 2).is_none() && c.0.kept(B, 3).is_none());
+    assert!(
+        c.0.has_nonsense()
+            && c.0.kept(B, PacketNumber(1)).is_some()
+            && c.0.kept(B, PacketNumber(2)).is_none()
+            && c.0.kept(B, PacketNumber(3)).is_none()
+    );
     // Other streams go on, and it is told once.
     hand(&mut c, A, 1, &[&whole(Order::Fifo)]);
     hand(&mut c, B, 4, &[&whole(Order::Fifo)]);
@@ -199,7 +205,7 @@ fn orders_whose_pass_is_lost_do_not_count_at_the_end() {
         assert_eq!(said[B], StreamReport { prefix: 3, read: 0, nonsense: false });
         let mut pass = Vec::new();
         put_pass(&mut pass, 0, 1);
-        c.0.handle_recovered(A, 1, crate::frames::Frames::from(pass));
+        c.0.handle_recovered(A, PacketNumber(1), crate::frames::Frames::from(pass));
         assert_eq!(c.0.finish(&cut, &mut c.1), Some(0));
         assert_eq!(c.1.delivered, [(B, 1), (B, 2), (B, 3)]);
         assert_eq!(c.1.positions, [1, 2, 3]);
@@ -214,7 +220,7 @@ fn what_is_held_is_read_ahead() {
     hand(&mut c, B, 1, &[&whole(Order::Fifo)]);
     c.0.wedge(Instant(1), &mut c.1);
     for number in 2..=4 {
-        c.0.handle_recovered(B, number, crate::frames::Frames::from(whole(Order::Fifo)));
+        c.0.handle_recovered(B, PacketNumber(number), crate::frames::Frames::from(whole(Order::Fifo)));
     }
     let said = c.0.wedge(Instant(1), &mut c.1);
     assert_eq!(said[B], StreamReport { prefix: 2, read: 1, nonsense: true });
@@ -231,6 +237,6 @@ fn a_wrong_order_is_found_with_the_pass_that_was_fetched() {
     let mut c = view_streams(C, 3);
     hand(&mut c, B, 1, &[&wrong]);
     assert!(!c.0.wedge(Instant(1), &mut c.1)[B].nonsense, "it may be right");
-    c.0.handle_recovered(A, 1, crate::frames::Frames::from(pass));
+    c.0.handle_recovered(A, PacketNumber(1), crate::frames::Frames::from(pass));
     assert_eq!(c.0.wedge(Instant(1), &mut c.1)[B], StreamReport { prefix: 0, read: 0, nonsense: true });
 }

@@ -7,6 +7,7 @@ use crate::link::{Ack, Arrival};
 use crate::order::frame::{StreamFrame, read_frame};
 use crate::order::{Backpressure, Hold};
 use crate::time::Instant;
+use crate::wire::PacketNumber;
 use crate::wire::codec::Reader;
 
 const WINDOW: u64 = 64;
@@ -57,7 +58,7 @@ fn no_packet_is_longer_than_its_room_whatever_its_headers_say() {
         }
         let sender = &mut all[0];
         for (rank, frames) in &said {
-            sender.0.handle_packet(NOW, *rank, 1, ReceivedFrames::Lent(frames), &mut sender.1);
+            sender.0.handle_packet(NOW, *rank, PacketNumber(1), ReceivedFrames::Lent(frames), &mut sender.1);
         }
         settle(sender);
         assert!(sender.0.multicast(NOW, Order::Causal, false, &[&vec![0; len]], &mut sender.1));
@@ -80,7 +81,10 @@ fn a_packet_that_comes_again_is_acknowledged_again_and_ones_own_is_not() {
     t.cast(A, Order::Fifo, false);
     let (view_streams, port) = &mut t.group_streams[A];
     let own = port.packets[0].1.clone();
-    assert_eq!(view_streams.handle_packet(NOW, A, 1, ReceivedFrames::Lent(&own), port), Arrival::Duplicate);
+    assert_eq!(
+        view_streams.handle_packet(NOW, A, PacketNumber(1), ReceivedFrames::Lent(&own), port),
+        Arrival::Duplicate
+    );
     settle(&mut t.group_streams[A]);
     assert_eq!(t.group_streams[A].1.acks.len(), 0);
 }

@@ -14,7 +14,7 @@ use crate::process::best_effort::{Target, put_ack};
 use crate::process::groups::REQUESTS_MAX;
 use crate::process::port::Peer;
 use crate::seal::Sealer;
-use crate::wire::{Space, put_with_tail};
+use crate::wire::{PacketNumber, Space, put_with_tail};
 
 pub(in crate::process) const NOW: Instant = Instant(1_000_000_000);
 const NANO: Duration = Duration::from_nanos(1);
@@ -173,7 +173,8 @@ fn said(process: &mut Process, to: Incarnation) -> Vec<Control> {
     let (mut frames, mut said) = (Vec::new(), Vec::new());
     if peer.control_channel.fill(1 << 16, &mut frames) {
         let mut read = |message: Bytes| said.push(Control::decode(&message).expect("it makes sense"));
-        let arrived = Channel::new(Space(1), 1, NOW).handle_packet(NOW, 1, &frames, Duration::ZERO, &mut read);
+        let arrived =
+            Channel::new(Space(1), 1, NOW).handle_packet(NOW, PacketNumber(1), &frames, Duration::ZERO, &mut read);
         arrived.expect("whole messages");
     }
     said
@@ -513,7 +514,7 @@ fn streams_that_make_no_sense_are_counted() {
     let (mut process, mut fx) = in_group(A, 2);
     let mut sealer = Sealer::new(&Security::None, "test", B);
     let mut packet = Vec::new();
-    sealer.header(Kind::Multicast, Space(1), 1).write(&mut packet);
+    sealer.header(Kind::Multicast, Space(1), PacketNumber(1)).write(&mut packet);
     packet.extend_from_slice(&[0xff; 3]);
     sealer.seal(Incarnation::NONE, &mut packet);
     let origin = Origin::Network(named(2).data);
@@ -543,7 +544,7 @@ fn a_member_whose_channel_makes_no_sense_is_unheard() {
         let mut sealer = Sealer::new(&Security::None, "test", B);
         let mut say = |process: &mut Process, number: u64, bytes: &[u8]| {
             let mut packet = Vec::new();
-            sealer.header(kind, Space(77), number).write(&mut packet);
+            sealer.header(kind, Space(77), PacketNumber(number)).write(&mut packet);
             let len = u8::try_from(bytes.len()).expect("short");
             packet.extend_from_slice(&[3, len, len]);
             packet.extend_from_slice(bytes);
@@ -645,7 +646,7 @@ fn acks_for_control_travel_with_control() {
     put_ack(&mut peer.direct, Target::Control, &crate::link::Ack::default());
     process.poll_channels(NOW, &mut fx);
     assert_eq!(fx.sent, [(TrafficClass::Control, vec![named(2).control])]);
-    assert_eq!([process.net.direct(B).number, process.net.direct(B).number], [2, 3]);
+    assert_eq!([process.net.direct(B).number, process.net.direct(B).number], [2, 3].map(PacketNumber));
 }
 
 #[test]
@@ -673,7 +674,7 @@ fn a_loss_is_told_to_who_may_have_sent_it() {
     process.peers.poll(|_, _| false);
     let peer = process.peers.get_mut(B).expect("a member");
     let delay = Duration::from_millis(2);
-    peer.control_channel.handle_packet(NOW, 1, &[], delay, &mut |_| {}).expect("an empty packet");
+    peer.control_channel.handle_packet(NOW, PacketNumber(1), &[], delay, &mut |_| {}).expect("an empty packet");
     peer.control_channel.poll_ack(NOW + delay).expect("it is due");
     process.peers.poll(|_, _| false);
     assert_eq!(process.peers.deadline(delay, false), None, "all are at rest");

@@ -22,7 +22,7 @@ fn giving(group: GroupId, to: Incarnation, transfer: u64) -> OutgoingTransfer {
         taken_bytes: 0,
         waits: false,
         done: None,
-        moves: Moves { queued: 0, reached: (0, 0), since: NOW },
+        moves: Moves { queued: 0, reached: ReachedBytes::default(), since: NOW },
     }
 }
 

@@ -179,10 +179,9 @@ impl ClientSession {
             let open = answer.limit.saturating_sub(answer.count());
             let most =
                 u32::try_from(path.receive_budget_of_one(context.limits) / each.max(1)).unwrap_or(u32::MAX).max(2);
-            let (packets, reserved) =
-                context.budget.take_packets(left.min(most.saturating_sub(open)), each, path.reach);
-            answer.limit += packets;
-            call.reserved += reserved;
+            let reserved = context.budget.take_packets(left.min(most.saturating_sub(open)), each, path.reach);
+            answer.limit += reserved.packets;
+            call.reserved += reserved.bytes;
             answer.unacknowledged = 0;
             call.starved = left > 0 && answer.limit == answer.count();
             if call.starved {

@@ -11,14 +11,14 @@ use std::net::SocketAddr;
 use super::api::{CallEffects, CallError, CallOptions, ClientCallId, Failure, Outcome, Reason, TracePoint};
 use super::context::SessionContext;
 use super::fragmentation::{OutgoingMessage, Proof};
-use super::path::{Head, SessionPackets, SessionPath, recount, shortest_first};
+use super::path::{Charge, Head, SessionPackets, SessionPath, recount, shortest_first};
 use super::reassembly::Reassembly;
 use super::wire::{
     ALL, CallName, FragmentAck, Opened, Refusal, SessionHandshake, Side, put_cancel, put_close, put_proof,
 };
 use crate::time::Instant;
 use crate::transitions::transitions;
-use crate::wire::SessionIndex;
+use crate::wire::{PacketNumber, SessionIndex};
 use timers::SILENT_PROBES;
 
 /// A session as its client keeps it.
@@ -34,7 +34,7 @@ pub(super) struct ClientSession {
     queue: VecDeque<Queued>,
     credit: u64,
     /// The packet that said so: what an earlier one says that comes later is old.
-    credited_by: u64,
+    credited_by: PacketNumber,
     /// Calls with something left to send.
     unsent: u32,
     /// Length of answers, smoothed, in bytes.
@@ -137,7 +137,7 @@ struct ClientSlot {
     sent_at: Instant,
     probes: u32,
     /// The packet that asked for it last.
-    asked_as: u64,
+    asked_as: PacketNumber,
     /// An ack for its answer is due with the next turn.
     ack_due: bool,
     /// The server may send nothing of its answer for now: no room was left for it.
@@ -241,7 +241,7 @@ impl ClientSession {
             free: Vec::new(),
             queue: VecDeque::new(),
             credit: 0,
-            credited_by: 0,
+            credited_by: PacketNumber(0),
             unsent: 0,
             answer_bytes: 0,
             unanswered: 0,
@@ -329,7 +329,7 @@ impl ClientSession {
         call.terms = terms;
         context.fx.mark(TracePoint::Begun, terms.call_id.0);
         call.quiet_since = context.now;
-        (call.probes, call.asked_as, call.ack_due) = (0, 0, false);
+        (call.probes, call.asked_as, call.ack_due) = (0, PacketNumber(0), false);
         let rest = match request {
             Cow::Owned(request) => {
                 call.request.give(request, &mut context.net.buffer_pool);
@@ -397,7 +397,7 @@ impl ClientSession {
         let head = Head { side: Side::Request, name, response_credit: call.reserved, refusal: false };
         let next = call.request.next();
         let each = per_fragment(path, &call.request);
-        let is_done = path.send_message(&mut call.request, &head, piece, (each, self.credit), context);
+        let is_done = path.send_message(&mut call.request, &head, piece, Charge { each, credit: self.credit }, context);
         self.unsent -= u32::from(is_done);
         if !is_done {
             context.fx.mark(TracePoint::Held, call.terms.call_id.0);
@@ -451,7 +451,7 @@ impl ClientSession {
             return true;
         }
         let had = call.has_more();
-        let proves = if call.asked_as != 0 && ack.seen >= call.asked_as { Proof::Seen } else { Proof::Reordered };
+        let proves = if call.asked_as.0 != 0 && ack.seen >= call.asked_as { Proof::Seen } else { Proof::Reordered };
         let each = per_fragment(path, &call.request);
         let change = path.take_ack(&mut call.request, (slot as u8, each), (ack, proves), context);
         if change.lost > 0 {
@@ -482,7 +482,7 @@ impl ClientSession {
     }
 
     /// Packet `number` says what may be under way.
-    pub(super) fn handle_credit(&mut self, credit: u64, number: u64) -> bool {
+    pub(super) fn handle_credit(&mut self, credit: u64, number: PacketNumber) -> bool {
         if number <= self.credited_by {
             return false;
         }
@@ -630,7 +630,7 @@ impl ClientSession {
         context.fx.session_opened(path.peer, path.to, offer);
         self.enter(SessionEvent::Open, Connection::Open(path));
         self.offered = usize::from(opened.slots.min(context.limits.slots).max(1));
-        (self.credit, self.credited_by) = (opened.credit, 0);
+        (self.credit, self.credited_by) = (opened.credit, PacketNumber(0));
         self.unanswered = 0;
         context.net.counters.sessions_opened += 1;
         true

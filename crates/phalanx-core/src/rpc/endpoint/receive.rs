@@ -151,7 +151,7 @@ impl Endpoint {
         if path.peer != header.sender {
             return Err(DropReason::UnknownPeer);
         }
-        if header.number.saturating_add(OLD_PACKETS) < path.seen {
+        if header.number.0.saturating_add(OLD_PACKETS) < path.seen.0 {
             return Err(DropReason::Replayed);
         }
         let came_len = match &came {

@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::wire::Header;
-use crate::wire::{SessionIndex, SessionSecret};
+use crate::wire::{PacketNumber, SessionIndex, SessionSecret, Space};
 
 const MS: Duration = Duration::from_millis(1);
 
 /// What each nonce of a sender was used for.
 #[derive(Default)]
-struct Nonces(BTreeMap<(u32, u64), Vec<u8>>);
+struct Nonces(BTreeMap<(Space, PacketNumber), Vec<u8>>);
 
 impl Nonces {
     fn note<'p>(&mut self, packets: impl IntoIterator<Item = &'p (SocketAddr, Vec<u8>)>) {
         for (_, packet) in packets {
             let header = Header::parse(packet).expect("a header");
-            let before = self.0.insert((header.space.0, header.number), packet.clone());
+            let before = self.0.insert((header.space, header.number), packet.clone());
             assert!(before.is_none_or(|before| before == *packet), "{header:?} names two packets");
         }
     }
