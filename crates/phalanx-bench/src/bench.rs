@@ -48,6 +48,15 @@ pub(crate) struct Bench<'a> {
     counted: Vec<Series>,
 }
 
+/// How long a measurement takes.
+#[derive(Clone, Copy)]
+pub(crate) struct Times {
+    /// The load runs for so long before anything counts.
+    pub(crate) warm: Duration,
+    /// So long everything counts.
+    pub(crate) measured: Duration,
+}
+
 impl<'a> Bench<'a> {
     pub(crate) fn new(
         request: &'a Request,
@@ -77,8 +86,8 @@ impl<'a> Bench<'a> {
         (self.measured() / 4).clamp(WARM_LEAST, WARM_MOST)
     }
 
-    pub(crate) fn times(&self) -> (Duration, Duration) {
-        (self.warm(), self.measured())
+    pub(crate) fn times(&self) -> Times {
+        Times { warm: self.warm(), measured: self.measured() }
     }
 
     /// Returns a cell as planned: the previous case's if its plan is the same, else a new one.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use crate::bench::Times;
 use crate::choice::{Cores, Ordering, Security, Senders, Transport, Waiting};
 use crate::crew::{Child, Interrupt, PATIENCE};
 use crate::error::BenchError;
@@ -212,7 +213,7 @@ impl Cell {
         senders: Senders,
         ordering: Ordering,
         size: usize,
-        (warm, measured): (Duration, Duration),
+        Times { warm, measured }: Times,
     ) -> Result<Measured, BenchError> {
         self.load(senders, ordering, size, None)?;
         self.interrupt.sleep(warm)?;
@@ -231,6 +232,14 @@ pub(crate) struct Measured {
     senders: Senders,
     first: Vec<Mark>,
     second: Vec<Mark>,
+}
+
+/// Processor time for each delivery, in nanoseconds.
+pub(crate) struct DeliveryCpu {
+    /// At the youngest member, which sends.
+    pub(crate) sender_ns: f64,
+    /// The mean over the counted members.
+    pub(crate) receivers_ns: f64,
 }
 
 impl Measured {
@@ -252,14 +261,13 @@ impl Measured {
         rates.sum::<f64>() / self.counted().max(1) as f64
     }
 
-    /// Processor time for each delivery, in nanoseconds: at the youngest member, which sends, and the mean over the
-    /// counted members.
-    pub(crate) fn cpu_ns(&self) -> (f64, f64) {
+    /// Processor time for each delivery.
+    pub(crate) fn cpu_ns(&self) -> DeliveryCpu {
         let of = |(first, second): (&Mark, &Mark)| {
             (second.cpu_ns - first.cpu_ns) as f64 / (second.delivered - first.delivered).max(1) as f64
         };
         let receivers = self.pairs().take(self.counted()).map(of).sum::<f64>() / self.counted().max(1) as f64;
-        (self.pairs().last().map_or(0.0, of), receivers)
+        DeliveryCpu { sender_ns: self.pairs().last().map_or(0.0, of), receivers_ns: receivers }
     }
 
     /// Acceptances of the slowest sender, divided by those of the fastest.

@@ -127,12 +127,21 @@ pub fn run(request: &Request, reporter: &mut dyn Reporter) -> Result<(), BenchEr
     if failed.is_empty() { Ok(()) } else { Err(BenchError::Failed(failed)) }
 }
 
-/// Returns the name and a description of each case of a request.
+/// A case that can be measured.
+#[derive(Clone, Debug)]
+pub struct CaseInfo {
+    /// Its name, by which a request selects it.
+    pub name: String,
+    /// What it measures.
+    pub what: String,
+}
+
+/// Returns each case of a request.
 ///
 /// # Errors
 /// [`BenchError::Usage`] when no case matches.
-pub fn list(request: &Request) -> Result<Vec<(String, String)>, BenchError> {
-    Ok(chosen(request)?.into_iter().map(|case| (case.name, case.what)).collect())
+pub fn list(request: &Request) -> Result<Vec<CaseInfo>, BenchError> {
+    Ok(chosen(request)?.into_iter().map(|case| CaseInfo { name: case.name, what: case.what }).collect())
 }
 
 /// Number of allocations by the protocol core, both sides together, while `messages` totally ordered multicasts of 100

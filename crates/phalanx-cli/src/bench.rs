@@ -186,8 +186,8 @@ fn request(bench: &Bench, suite: Suite) -> Request {
 fn list(request: &Request) -> Result<(), Failure> {
     let cases = phalanx_bench::list(request).map_err(|error| failure(&error))?;
     let mut table = Table::new(&[request.suite.word(), ""]);
-    for (name, what) in cases {
-        table.row([name, what]);
+    for case in cases {
+        table.row([case.name, case.what]);
     }
     data(table);
     Ok(())

@@ -1,7 +1,7 @@
 //! The explored configurations, and the property that each missing rule must break.
 
 use crate::credits::{Credits, FINISH, Missing};
-use crate::explore::{always_reaches, shortest};
+use crate::explore::{Breach, always_reaches, shortest};
 use crate::founding::{self, Founding};
 use crate::leaving::{self, Leaving};
 use crate::levels::{self, Levels};
@@ -128,11 +128,11 @@ pub fn credits() -> Vec<Credits> {
 /// The steps to a state that breaks `property` without a rule of credits, if there is one, and the number of states
 /// seen.
 #[must_use]
-pub fn without_credit_rule(missing: Missing, property: &'static str) -> Option<(usize, usize)> {
+pub fn without_credit_rule(missing: Missing, property: &'static str) -> Option<Breach> {
     let model = Credits { receivers: 2, packets: 3, window: 1, missing: Some(missing) };
     if property == FINISH {
         let (states, path) = always_reaches(&model, |s| model.is_finished(s));
-        return path.map(|path| (path.len(), states));
+        return path.map(|path| Breach { steps: path.len(), states });
     }
     shortest(&model, property)
 }

@@ -84,19 +84,27 @@ where
     }
 }
 
-/// The fewest steps to a state that breaks a property, and the number of states seen when the first such state was
-/// found.
-pub fn shortest<M>(model: &M, property: &'static str) -> Option<(usize, usize)>
+/// A way to a state that breaks a property.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Breach {
+    /// Its steps.
+    pub steps: usize,
+    /// How many states were seen when the first such way was found.
+    pub states: usize,
+}
+
+/// The shortest way to a state that breaks a property.
+pub fn shortest<M>(model: &M, property: &'static str) -> Option<Breach>
 where
     M: Model + Clone + Send + Sync + 'static,
     M::State: Clone + std::fmt::Debug + std::hash::Hash + PartialEq + Send + Sync + 'static,
     M::Action: Clone + std::fmt::Debug + PartialEq + Send + Sync,
 {
-    let mut found: Option<(usize, usize)> = None;
+    let mut found: Option<Breach> = None;
     loop {
         let until = HasDiscoveries::AnyOf([property].into_iter().collect());
         let mut builder = model.clone().checker().finish_when(until);
-        if let Some((steps, _)) = found {
+        if let Some(Breach { steps, .. }) = found {
             // The checker takes states in blocks and reports the last violation in a block, so there may be a shorter
             // path.
             builder = builder.target_max_depth(steps + 1);
@@ -104,7 +112,7 @@ where
         let checker = builder.spawn_bfs().join();
         let Some(path) = checker.discovery(property) else { return found };
         let steps = path.into_actions().len();
-        found = Some((steps, found.map_or(checker.unique_state_count(), |(_, states)| states)));
+        found = Some(Breach { steps, states: found.map_or(checker.unique_state_count(), |first| first.states) });
         if steps == 0 {
             return found;
         }

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::process::ExitCode;
 
-use phalanx_model::explore::{explore, shortest};
+use phalanx_model::explore::{Breach, explore, shortest};
 use phalanx_model::progress;
 
 mod report;
@@ -88,7 +88,7 @@ fn explore_progress(mutants: bool, threads: usize) -> bool {
         for missing in progress::Missing::ALL {
             let (model, property) = progress::without(missing);
             let found = shortest(&model, property);
-            let (steps, states) = found.unwrap_or_default();
+            let Breach { steps, states } = found.unwrap_or_default();
             println!("{}: {steps} steps, {states} states: {property}", missing.name());
             good &= found.is_some();
         }

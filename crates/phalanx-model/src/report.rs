@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use phalanx_model::cases;
 use phalanx_model::credits::{FINISH, Missing};
-use phalanx_model::explore::{Outcome, always_reaches, explore, shortest};
+use phalanx_model::explore::{Breach, Outcome, always_reaches, explore, shortest};
 use phalanx_model::founding;
 use phalanx_model::leaving;
 use phalanx_model::levels;
@@ -127,7 +127,7 @@ fn print(config: &str, outcome: &Outcome, json: bool) {
 /// Explores with each rule missing in turn. True if each breaks what it must.
 pub(crate) fn mutants(json: bool) -> bool {
     let mut good = true;
-    let mut tell = |name: &str, property: Option<&str>, found: Option<(usize, usize)>| {
+    let mut tell = |name: &str, property: Option<&str>, found: Option<Breach>| {
         let as_expected = property.is_some() == found.is_some();
         good &= as_expected;
         if json {
@@ -135,17 +135,17 @@ pub(crate) fn mutants(json: bool) -> bool {
             let number = |n: Option<usize>| n.map_or("null".to_owned(), |n| n.to_string());
             println!(
                 "{{\"mutant\":\"{name}\",\"property\":{quoted},\"steps\":{},\"states\":{},\"as_expected\":{as_expected}}}",
-                number(found.map(|f| f.0)),
-                number(found.map(|f| f.1))
+                number(found.map(|f| f.steps)),
+                number(found.map(|f| f.states))
             );
         } else {
             let text = match (property, found) {
-                (Some(property), Some((steps, states))) => {
+                (Some(property), Some(Breach { steps, states })) => {
                     format!("breaks after {steps:2} steps, within {states:6} states: {property}")
                 }
                 (Some(property), None) => format!("NOT RECOGNISED: {property} holds"),
                 (None, None) => "breaks nothing, as it should".to_owned(),
-                (None, Some((steps, _))) => format!("BREAKS something after {steps} steps and should not"),
+                (None, Some(Breach { steps, .. })) => format!("BREAKS something after {steps} steps and should not"),
             };
             println!("{name:28} {text}");
         }
@@ -181,7 +181,7 @@ pub(crate) fn mutants(json: bool) -> bool {
 
 /// The fewest steps to a state that breaks a property, and the states seen until then. Without a property: to a state
 /// that breaks any.
-fn breaks<M>(model: &M, property: Option<&'static str>) -> Option<(usize, usize)>
+fn breaks<M>(model: &M, property: Option<&'static str>) -> Option<Breach>
 where
     M: Model + Clone + Send + Sync + 'static,
     M::State: Clone + std::fmt::Debug + std::hash::Hash + PartialEq + Send + Sync + 'static,
@@ -189,7 +189,11 @@ where
 {
     let Some(property) = property else {
         let outcome = explore(model.clone(), 1, &[]);
-        return outcome.broken().filter_map(|f| f.path.as_ref()).map(|path| (path.len(), outcome.unique)).next();
+        return outcome
+            .broken()
+            .filter_map(|f| f.path.as_ref())
+            .map(|path| Breach { steps: path.len(), states: outcome.unique })
+            .next();
     };
     shortest(model, property)
 }

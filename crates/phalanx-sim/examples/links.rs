@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use phalanx_core::rpc::EndpointLimits;
-use phalanx_sim::calls::links::{Long, Measured, Setup, Workload, measure};
+use phalanx_sim::calls::links::{Extremes, Long, Measured, Setup, Workload, measure};
 
 /// The parameters: name, default, description.
 const PARAMETERS: [(&str, u64, &str); 26] = [
@@ -204,7 +204,7 @@ fn cells(measured: &Measured) -> Vec<(String, String)> {
         ("port_KiB", (measured.port_bytes_max >> 10).to_string()),
         ("buffer_KiB", (measured.charged_bytes_max >> 10).to_string()),
     ]);
-    let parts = |(least, most): (u64, u64)| format!("{:.2}", most as f64 / least.max(1) as f64);
+    let parts = |Extremes { least, most }: Extremes| format!("{:.2}", most as f64 / least.max(1) as f64);
     cells.push(("uneven", parts(measured.client_bytes)));
     cells.push(("uneven_servers", parts(measured.server_ns)));
     let mut cells: Vec<(String, String)> = cells.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();

@@ -24,13 +24,22 @@ struct Resource {
     newest: u64,
 }
 
+/// One use of a resource.
+#[derive(Debug, PartialEq, Eq)]
+struct Use {
+    /// Its number among all uses of the resource.
+    serial: u64,
+    /// Whether the token let it in.
+    accepted: bool,
+}
+
 impl Resource {
     /// Uses a resource with a token. Returns the count of this use, and whether it is let in.
-    fn use_with(&mut self, token: u64) -> (u64, bool) {
+    fn use_with(&mut self, token: u64) -> Use {
         self.uses += 1;
         let accepted = token >= self.newest;
         self.newest = self.newest.max(token);
-        (self.uses, accepted)
+        Use { serial: self.uses, accepted }
     }
 }
 
@@ -64,7 +73,7 @@ impl World {
         for (lock, resource) in self.guarded.resources.iter_mut().enumerate() {
             let token = app.calls.held[lock];
             if token > 0 {
-                let (serial, accepted) = resource.use_with(token);
+                let Use { serial, accepted } = resource.use_with(token);
                 let resource = u32::try_from(lock).unwrap_or(0);
                 app.record(Event::Guard { resource, serial, token, accepted });
             }
@@ -100,9 +109,9 @@ mod tests {
     #[test]
     fn a_resource_turns_older_tokens_away() {
         let mut resource = Resource::default();
-        assert_eq!(resource.use_with(5), (1, true));
-        assert_eq!(resource.use_with(5), (2, true));
-        assert_eq!(resource.use_with(7), (3, true));
-        assert_eq!(resource.use_with(5), (4, false));
+        assert_eq!(resource.use_with(5), Use { serial: 1, accepted: true });
+        assert_eq!(resource.use_with(5), Use { serial: 2, accepted: true });
+        assert_eq!(resource.use_with(7), Use { serial: 3, accepted: true });
+        assert_eq!(resource.use_with(5), Use { serial: 4, accepted: false });
     }
 }

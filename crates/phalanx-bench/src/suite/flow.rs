@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::Request;
-use crate::bench::{Bench, Case};
+use crate::bench::{Bench, Case, Times};
 use crate::cell::{Cell, CellPlan};
 use crate::child::now_ns;
 use crate::choice::{Cores, Medium, Ordering, Security, Senders, Transport};
@@ -53,7 +53,7 @@ fn one_processor(bench: &mut Bench<'_>, transport: Transport, size: usize) -> Re
     let cores = Some(Cores::One);
     let plan = CellPlan { cores, ..CellPlan::new(2, transport, Security::Sealed) };
     let mut cell = bench.cell(&plan)?;
-    let (warm, measured) = bench.times();
+    let Times { warm, measured } = bench.times();
     let medium = Medium::Datagrams;
     let raw = Streaming { medium, size, receivers: 1, how: Stream::Plain, cores, warm, measured };
     let series = |metric, unit| Series::new(metric, unit, 2, size);
@@ -155,7 +155,7 @@ fn left_out(bench: &mut Bench<'_>, transport: Transport, lives: bool) -> Result<
     let mut after = series("goodput of the others without it", "msg/s").against("before");
     let mut left = series("until the view without it", "ms");
     let mut pause = series("longest pause of the sender", "ms");
-    let (warm, measured) = bench.times();
+    let Times { warm, measured } = bench.times();
     for round in 0..bench.rounds() {
         bench.round(round)?;
         // An expelled member returns as a new incarnation that missed messages, so each round has a cell of its own.
@@ -190,10 +190,10 @@ fn slow(bench: &mut Bench<'_>, transport: Transport) -> Result<(), BenchError> {
     let series = |metric, unit| Series::new(metric, unit, MEMBERS, SIZE).against("without it");
     let mut others = series("goodput at the others", "msg/s");
     let mut slowed = series("goodput at the slow one", "msg/s");
-    let (warm, measured) = bench.times();
+    let Times { warm, measured } = bench.times();
     for round in 0..bench.rounds() {
         bench.round(round)?;
-        let full = cell.measure(Senders::One, Ordering::Total, SIZE, (warm, measured))?.delivered_per_s();
+        let full = cell.measure(Senders::One, Ordering::Total, SIZE, Times { warm, measured })?.delivered_per_s();
         cell.members[STOPPED].tell(&Command::Take { per_second: Some(full / 10.0) })?;
         cell.load(Senders::One, Ordering::Total, SIZE, None)?;
         // Waits until the windows are full.
@@ -254,7 +254,7 @@ fn pipeline(bench: &mut Bench<'_>, transport: Transport) -> Result<(), BenchErro
 
 /// Has the first member send to the second. Returns the messages per second at the member `at`, and how many never
 /// arrived.
-fn feed(cell: &mut Cell, at: usize, (warm, measured): (Duration, Duration)) -> Result<(f64, i64), BenchError> {
+fn feed(cell: &mut Cell, at: usize, Times { warm, measured }: Times) -> Result<(f64, i64), BenchError> {
     let before = cell.marks()?;
     let to = cell.members[1].name.clone();
     cell.members[0].tell(&Command::Feed { to, size: SIZE })?;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::Request;
-use crate::bench::{Bench, Case};
+use crate::bench::{Bench, Case, Times};
 use crate::cell::{Cell, CellPlan};
 use crate::choice::{Cores, Ordering, Security, Transport, Waiting};
 use crate::crew::PATIENCE;
@@ -113,7 +113,7 @@ const PLACES: [(Waiting, Cores); 3] =
 
 fn measure(bench: &mut Bench<'_>, plan: &Plan) -> Result<(), BenchError> {
     let mut cell = bench.cell(&plan.cell())?;
-    let (warm, measured) = bench.times();
+    let Times { warm, measured } = bench.times();
     let raw = Tripping {
         medium: plan.transport.medium(),
         size: plan.size,
@@ -139,7 +139,7 @@ fn measure(bench: &mut Bench<'_>, plan: &Plan) -> Result<(), BenchError> {
         let baseline = if plan.way == Way::One { one_way } else { there_and_back };
         // Anew in each round, because the machine's speed changes.
         let offered = if plan.loaded {
-            let most = cell.measure_oldest(plan.size, (warm, measured / 2))?;
+            let most = cell.measure_oldest(plan.size, Times { warm, measured: measured / 2 })?;
             Some(most / 4.0)
         } else {
             None
@@ -218,7 +218,7 @@ impl Cell {
     }
 
     /// The maximum rate of the oldest member, in multicasts per second.
-    fn measure_oldest(&mut self, size: usize, (warm, measured): (Duration, Duration)) -> Result<f64, BenchError> {
+    fn measure_oldest(&mut self, size: usize, Times { warm, measured }: Times) -> Result<f64, BenchError> {
         self.members[0].tell(&Command::Load { ordering: Ordering::Total, size, per_second: None })?;
         self.pause(warm)?;
         let first = self.marks()?;

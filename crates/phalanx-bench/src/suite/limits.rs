@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
 use crate::Request;
-use crate::bench::{Bench, Case};
+use crate::bench::{Bench, Case, Times};
 use crate::choice::{Cores, Medium, Waiting};
 use crate::error::{BenchError, While};
 use crate::protocol::Stream;
@@ -195,7 +195,7 @@ fn batch(bench: &mut Bench<'_>, size: usize) -> Result<(), BenchError> {
 }
 
 fn streamed(bench: &mut Bench<'_>, medium: Medium, how: Stream, size: usize) -> Result<(), BenchError> {
-    let (warm, measured) = bench.times();
+    let Times { warm, measured } = bench.times();
     let plan = Streaming { medium, size, receivers: 1, how, cores: Some(Cores::Two), warm, measured };
     let mut rate = Series::new("throughput", "msg/s", 2, size);
     let mut lost = Series::new("lost", "%", 2, size);

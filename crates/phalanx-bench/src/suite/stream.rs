@@ -1,7 +1,7 @@
 //! Multicasts delivered per second, beside a raw stream of the same size to as many receivers; and uniform abcasts
 //! beside plain ones.
 
-use crate::bench::{Bench, Case};
+use crate::bench::{Bench, Case, Times};
 use crate::cell::CellPlan;
 use crate::choice::{Ordering, Security, Senders, Transport};
 use crate::error::BenchError;
@@ -142,7 +142,7 @@ fn measure(bench: &mut Bench<'_>, plan: &Plan) -> Result<(), BenchError> {
     let Plan { ordering, senders, members, size, transport, security } = *plan;
     let mut cell = bench.cell(&CellPlan::new(members, transport, security))?;
     let medium = transport.medium();
-    let (warm, measured) = bench.times();
+    let Times { warm, measured } = bench.times();
     let receivers = medium.receivers(members - 1);
     let raw = Streaming { medium, size, receivers, how: Stream::Batched, cores: None, warm, measured };
     let series = |metric, unit| Series::new(metric, unit, members, size);
@@ -154,11 +154,11 @@ fn measure(bench: &mut Bench<'_>, plan: &Plan) -> Result<(), BenchError> {
     for round in 0..bench.rounds() {
         bench.round(round)?;
         let baseline = stream(&raw, bench.interrupt())?.received_per_s;
-        let ours = cell.measure(senders, ordering, size, (warm, measured))?;
+        let ours = cell.measure(senders, ordering, size, Times { warm, measured })?;
         rate.add_beside(ours.delivered_per_s(), baseline);
-        let (at_sender, at_receiver) = ours.cpu_ns();
-        sender.add(at_sender);
-        receiver.add(at_receiver);
+        let cpu = ours.cpu_ns();
+        sender.add(cpu.sender_ns);
+        receiver.add(cpu.receivers_ns);
         packets.add(ours.packets_per_message());
         drops.add(ours.kernel_drops() as f64);
     }

@@ -115,18 +115,25 @@ fn measure(bench: &mut Bench<'_>, transport: Transport, change: Change, saturate
         let after = worst(&pauses[..stayed]);
         cell.tell_all(&Command::Stop)?;
         until.add(viewed.unwrap_or(began).saturating_sub(began) as f64 / 1e6);
-        sending.add_beside(after.0, before.0);
-        delivering.add_beside(after.1, before.1);
+        sending.add_beside(after.send_ms, before.send_ms);
+        delivering.add_beside(after.delivery_ms, before.delivery_ms);
         restore(&mut cell)?;
     }
     bench.report([&sending, &delivering, &until]);
     Ok(())
 }
 
-/// The longest pauses of any member, in milliseconds: between sends, and between deliveries.
-fn worst(pauses: &[Pauses]) -> (f64, f64) {
+/// The longest pauses of any member, in milliseconds.
+struct WorstPauses {
+    /// Between two sends.
+    send_ms: f64,
+    /// Between two deliveries.
+    delivery_ms: f64,
+}
+
+fn worst(pauses: &[Pauses]) -> WorstPauses {
     let of = |which: fn(&Pauses) -> u64| pauses.iter().map(which).max().unwrap_or(0) as f64 / 1e6;
-    (of(|pauses| pauses.send_ns), of(|pauses| pauses.delivery_ns))
+    WorstPauses { send_ms: of(|pauses| pauses.send_ns), delivery_ms: of(|pauses| pauses.delivery_ns) }
 }
 
 fn happen(cell: &mut Cell, change: Change) -> Result<(), BenchError> {

@@ -64,6 +64,15 @@ pub(super) struct Ledger {
     digest: u64,
 }
 
+/// What all balances of a ledger come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Audit {
+    /// Of every balance and of [`Ledger::digest`].
+    pub(super) digest: u64,
+    /// Of all balances; see [`Ledger::sum_due`].
+    pub(super) sum: u64,
+}
+
 impl Ledger {
     pub(super) fn new() -> Self {
         // All pages are initially one shared page, so an untouched ledger costs one page.
@@ -95,15 +104,15 @@ impl Ledger {
         mix(self.digest ^ self.applied)
     }
 
-    /// Returns a digest of every balance and of [`Self::digest`], and the sum of all balances.
-    pub(super) fn audit(&self) -> (u64, u64) {
+    /// Reads every balance.
+    pub(super) fn audit(&self) -> Audit {
         let mut digest = self.digest();
         let mut sum = 0_u64;
         for balance in self.pages.iter().flat_map(|page| page.iter()) {
             digest = mix(digest ^ balance);
             sum = sum.wrapping_add(*balance);
         }
-        (digest, sum)
+        Audit { digest, sum }
     }
 
     /// The sum of all balances of an undamaged ledger.
@@ -267,7 +276,7 @@ mod tests {
             b.apply(&transfer(number));
         }
         assert_eq!(a.audit(), b.audit());
-        assert_eq!(a.audit().1, Ledger::sum_due());
+        assert_eq!(a.audit().sum, Ledger::sum_due());
         a.apply(&transfer(1));
         a.apply(&transfer(2));
         b.apply(&transfer(2));
@@ -297,7 +306,7 @@ mod tests {
         assert_eq!(offset, frozen.len_bytes());
         let copy = incoming.finish().expect("whole");
         assert_eq!(copy.audit(), before);
-        assert_ne!(copy.audit().0, ledger.audit().0);
+        assert_ne!(copy.audit().digest, ledger.audit().digest);
     }
 
     #[test]

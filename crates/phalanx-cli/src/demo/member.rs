@@ -10,7 +10,7 @@ use phalanx::config::Config;
 use phalanx::core::{CommandError, GroupTerms, Order};
 use phalanx::{Inline, Options, Traced, traced};
 
-use super::ledger::{ACCOUNTS, Transfer};
+use super::ledger::{ACCOUNTS, Audit, Transfer};
 use super::replica::{GROUP, Replica};
 use super::report::{self, Report, now_ns};
 use super::stage::{CELL, TRACES};
@@ -102,7 +102,7 @@ fn obey<W: Write>(
             Ok(Some(report::Order::Feed { rate })) => feed.set(rate),
             Ok(Some(report::Order::Audit)) => {
                 let replica = handler.inner_mut();
-                let (digest, sum) = replica.ledger.audit();
+                let Audit { digest, sum } = replica.ledger.audit();
                 replica.reports.push(Report::Audit { applied: replica.ledger.applied(), digest, sum });
             }
             Ok(Some(report::Order::Leave)) => return Ok(false),

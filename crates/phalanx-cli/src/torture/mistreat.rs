@@ -111,12 +111,20 @@ impl Link {
     }
 }
 
-/// Offsets of the UDP header and of its data, if the frame is an unfragmented UDP datagram over IPv4.
-fn udp(frame: &[u8]) -> Option<(usize, usize)> {
+/// Where the parts of a datagram begin in its frame.
+struct DatagramOffsets {
+    /// The UDP header.
+    header: usize,
+    /// What follows it.
+    data: usize,
+}
+
+/// Looks into a frame; `None` unless it is an unfragmented UDP datagram over IPv4.
+fn udp(frame: &[u8]) -> Option<DatagramOffsets> {
     let ip = frame.get(14..34)?;
     let plain = frame.get(12..14)? == [8, 0] && ip[9] == 17 && u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff == 0;
     let header = 14 + usize::from(ip[0] & 15) * 4;
-    (plain && frame.len() > header + 8).then_some((header, header + 8))
+    (plain && frame.len() > header + 8).then_some(DatagramOffsets { header, data: header + 8 })
 }
 
 /// Whether the frame is a datagram. Only these are mistreated: without ARP the healthy direction of a link would fail
@@ -128,7 +136,7 @@ pub(super) fn is_datagram(frame: &[u8]) -> bool {
 /// Flips one bit of a datagram. Every other time it removes the checksum, so that the damage reaches the program and is
 /// not dropped by the kernel.
 pub(super) fn flip(frame: &mut [u8], bit: u64) {
-    let Some((header, data)) = udp(frame) else { return };
+    let Some(DatagramOffsets { header, data }) = udp(frame) else { return };
     let bits = (frame.len() - data) as u64 * 8;
     let at = bit % bits;
     frame[data + usize::try_from(at / 8).unwrap_or(0)] ^= 1 << (at % 8);

@@ -11,7 +11,7 @@ use super::ring::{Cursor, HEAD_BYTES, Polled, RemainingRecord};
 use super::segment::{Foreign, LINKS_MAX, Own, Refused};
 use super::sending::Sending;
 use super::stats::LinkStats;
-use crate::driver::LONG_BYTES;
+use crate::driver::{LONG_BYTES, Received};
 
 /// All links of a process. A link's index is its bit in the records that this process writes.
 #[derive(Debug)]
@@ -168,14 +168,14 @@ impl Links {
     }
 
     /// Hands up to `max` packets of `class` to `each`, those longer than `whole_max` when their header is there.
-    /// Returns their number, and whether a bound ended the call before the rings were empty.
+    /// There may be more where a bound ended the call before the rings were empty.
     pub(super) fn receive(
         &mut self,
         class: TrafficClass,
         max: usize,
         whole_max: usize,
         each: &mut impl FnMut(Arriving<'_>),
-    ) -> (usize, bool) {
+    ) -> Received {
         let (mut taken, mut looks) = (0, 0);
         let count = self.links.len();
         let first = if self.next_turn < count { self.next_turn } else { 0 };
@@ -196,7 +196,7 @@ impl Links {
                 // Records for others are bounded too, so that one busy or hostile writer cannot hold this process in
                 // the call.
                 if taken >= max || looks >= POLLS_MAX {
-                    return (taken, true);
+                    return Received { packets: taken, more: true };
                 }
                 looks += 1;
                 let looked = cursor.look(ring, 1 << place, whole_max, &mut self.buffer);
@@ -230,7 +230,7 @@ impl Links {
                 }
             }
         }
-        (taken, false)
+        Received { packets: taken, more: false }
     }
 
     /// Delays a sleep after a long packet. Another one is then mostly being made and arrives sooner than a sleep could

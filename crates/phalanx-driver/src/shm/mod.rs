@@ -187,9 +187,9 @@ impl<D: Driver> Shm<D> {
             links.receive(class, max, whole_max, &mut hand_up)
         };
         // Control goes first but leaves a quarter, so that a flood of it cannot starve data.
-        let (control, more_control) = receive(TrafficClass::Control, max - max / 4);
-        let (data, more_data) = receive(TrafficClass::Data, max - control);
-        Received { packets: control + data, more: more_control || more_data }
+        let control = receive(TrafficClass::Control, max - max / 4);
+        let data = receive(TrafficClass::Data, max - control.packets);
+        Received { packets: control.packets + data.packets, more: control.more || data.more }
     }
 
     fn receive_below(

@@ -49,16 +49,24 @@ pub fn erosion(members: usize, silent: bool, variant: Variant) -> Erosion {
     found
 }
 
-/// For cells of `members`: the number of graphs in which the greedy rule removes more than the cover does, and the
-/// number of all graphs.
+/// Graphs of failed links in a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GraphCount {
+    /// Those where the rule that takes whoever has most failed links, again and again, removes more than the fewest.
+    pub worse: usize,
+    /// All graphs.
+    pub all: usize,
+}
+
+/// Compares that rule with the fewest, in all graphs of a cell of so many.
 #[must_use]
-pub fn greedy_removes_more(members: usize) -> (usize, usize) {
+pub fn greedy_removes_more(members: usize) -> GraphCount {
     let all: u8 = (1 << members) - 1;
     let greedy = Variant { greedy: true, ..Variant::default() };
     let more = |links: &Links| {
         cover(&links.any, all, greedy).count_ones() > cover(&links.any, all, Variant::default()).count_ones()
     };
-    (graphs(all, false).filter(more).count(), graphs(all, false).count())
+    GraphCount { worse: graphs(all, false).filter(more).count(), all: graphs(all, false).count() }
 }
 
 /// The members that go when one is dead and the data links between all others fail.

@@ -6,7 +6,7 @@ use phalanx_core::{Delivery, GroupId, GroupView, Incarnation};
 use phalanx_trace::{Action, Event, Outcome};
 
 use super::App;
-use crate::objects::{Command, KEYS, LOCKS};
+use crate::objects::{Command, KEYS, LOCKS, LockHolder};
 
 /// The group with the objects.
 pub(crate) const OBJECTS_GROUP: &str = "a";
@@ -119,7 +119,7 @@ impl App {
     /// process and does not consider itself the holder.
     fn void_grant(&self, group: GroupId, lock: usize) -> Option<u64> {
         let group = self.groups.get(&group)?;
-        let (holder, token) = group.state.objects.locks.holder(lock)?;
+        let LockHolder { holder, token } = group.state.objects.locks.holder(lock)?;
         let here = group.members.contains(&Incarnation(holder));
         let mine_once = holder == self.calls.me && self.calls.held[lock] != token;
         (!here || mine_once || self.calls.gone[lock] == token).then_some(token)
@@ -129,7 +129,7 @@ impl App {
     pub(super) fn void_grants(&mut self, view: &GroupView) {
         let Some(group) = self.groups.get(&view.group).filter(|group| group.name == OBJECTS_GROUP) else { return };
         for (lock, gone) in self.calls.gone.iter_mut().enumerate() {
-            if let Some((holder, token)) = group.state.objects.locks.holder(lock) {
+            if let Some(LockHolder { holder, token }) = group.state.objects.locks.holder(lock) {
                 let holder = Incarnation(holder);
                 if !view.members.contains(&holder) || view.joined.contains(&holder) {
                     *gone = token;

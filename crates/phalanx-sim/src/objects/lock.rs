@@ -13,10 +13,19 @@ pub(crate) const LOCKS: usize = 2;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Locks([[u64; 2]; LOCKS]);
 
+/// Who holds a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LockHolder {
+    /// The incarnation.
+    pub(crate) holder: u64,
+    /// The token of its grant.
+    pub(crate) token: u64,
+}
+
 impl Locks {
     /// The holder of a lock, and its token.
-    pub(crate) fn holder(&self, lock: usize) -> Option<(u64, u64)> {
-        self.0.get(lock).filter(|[holder, _]| *holder != 0).map(|[holder, token]| (*holder, *token))
+    pub(crate) fn holder(&self, lock: usize) -> Option<LockHolder> {
+        self.0.get(lock).filter(|[holder, _]| *holder != 0).map(|&[holder, token]| LockHolder { holder, token })
     }
 
     /// Applies a request. `gone`: the token of a grant that is void, because its holder was in a view and then was not;
@@ -24,7 +33,7 @@ impl Locks {
     pub(super) fn acquire(&mut self, lock: u32, who: u64, token: u64, gone: u64) -> Outcome {
         let index = lock as usize;
         match self.holder(index) {
-            Some((holder, token)) if token != gone => return Outcome::Held { holder, token },
+            Some(LockHolder { holder, token }) if token != gone => return Outcome::Held { holder, token },
             _ => {}
         }
         let Some(entry) = self.0.get_mut(index) else { return Outcome::Nothing };

@@ -12,7 +12,7 @@ use phalanx_trace::{Action, Outcome};
 
 pub(crate) use bank::{ACCOUNTS, Bank};
 pub(crate) use command::Command;
-pub(crate) use lock::{LOCKS, Locks};
+pub(crate) use lock::{LOCKS, LockHolder, Locks};
 pub(crate) use register::{KEYS, Registers};
 
 /// One copy of a group's objects.
@@ -111,7 +111,7 @@ mod tests {
             assert_eq!(objects.apply(&delivery(&payload, true), 1).map(|(number, _)| number), Some(op));
         }
         assert_eq!(Objects::of_words(&objects.words()), objects);
-        assert_eq!(objects.locks.holder(1), Some((7, 1 << 60 | 2 << 44 | 3 << 22 | 4)));
+        assert_eq!(objects.locks.holder(1), Some(LockHolder { holder: 7, token: 1 << 60 | 2 << 44 | 3 << 22 | 4 }));
         assert_ne!(objects, Objects::default());
         assert!(token(2, 1, (1 << 32) + 6, 2) < token(2, (1 << 16) + 2, 3, 1), "a group that is made after a reform");
     }

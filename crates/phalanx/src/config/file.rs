@@ -24,7 +24,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Entry>, ConfigError> {
 pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<Entry>, ConfigError> {
     let table = DeTable::parse(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
-        let (line, column) = position(text, offset);
+        let Position { line, column } = position(text, offset);
         ConfigError::Syntax { path: path.to_owned(), line, column, message: error.message().to_owned() }
     })?;
     let mut entries = Vec::new();
@@ -40,7 +40,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<Entry>, ConfigError> 
 fn collect(path: &Path, text: &str, prefix: &str, table: &DeTable<'_>, entries: &mut Vec<Entry>) {
     for (name, value) in table {
         let key = format!("{prefix}{}", name.get_ref());
-        let (line, _) = position(text, name.span().start);
+        let line = position(text, name.span().start).line;
         let origin = Origin::File { path: path.to_owned(), line };
         match value.get_ref() {
             // Tables have one level only; a deeper one is reported as an unknown key with its full name.
@@ -72,10 +72,16 @@ fn written(value: &DeValue<'_>) -> Written {
     }
 }
 
-/// The line and column of a byte offset, both from 1.
-fn position(text: &str, offset: usize) -> (usize, usize) {
+/// A place in a text; both count from 1.
+struct Position {
+    line: usize,
+    column: usize,
+}
+
+/// The place of a byte offset.
+fn position(text: &str, offset: usize) -> Position {
     let before = text.get(..offset).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    (line, column)
+    Position { line, column }
 }

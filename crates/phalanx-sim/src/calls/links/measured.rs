@@ -26,9 +26,9 @@ pub struct Measured {
     /// Results by length, if lengths differ.
     pub classes: Vec<SizeClass>,
     /// Message bytes of the client with the fewest, and of the one with the most.
-    pub client_bytes: (u64, u64),
+    pub client_bytes: Extremes,
     /// Mean duration of a call to the fastest server, and to the slowest, in nanoseconds.
-    pub server_ns: (u64, u64),
+    pub server_ns: Extremes,
     /// Packets sent.
     pub packets: u64,
     /// Packets dropped because a port of the switch was full.
@@ -167,7 +167,16 @@ fn classes<'a>(setup: &Setup, long: Long, answered: impl Iterator<Item = &'a End
     CLASS_BYTES.into_iter().zip(slowdowns).map(class).collect()
 }
 
-fn bytes_by_client<'a>(answered: impl Iterator<Item = &'a Ended>) -> (u64, u64) {
+/// The ends of a range of figures; both 0 where there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extremes {
+    /// The smallest figure.
+    pub least: u64,
+    /// The largest.
+    pub most: u64,
+}
+
+fn bytes_by_client<'a>(answered: impl Iterator<Item = &'a Ended>) -> Extremes {
     let mut bytes: BTreeMap<usize, u64> = BTreeMap::new();
     for ended in answered {
         *bytes.entry(ended.what.client).or_default() += ended.message_bytes();
@@ -175,7 +184,7 @@ fn bytes_by_client<'a>(answered: impl Iterator<Item = &'a Ended>) -> (u64, u64) 
     least_and_most(bytes.into_values())
 }
 
-fn time_by_server<'a>(answered: impl Iterator<Item = &'a Ended>) -> (u64, u64) {
+fn time_by_server<'a>(answered: impl Iterator<Item = &'a Ended>) -> Extremes {
     let mut times: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
     for ended in answered {
         let (sum_ns, count) = times.entry(ended.what.server).or_default();
@@ -185,10 +194,11 @@ fn time_by_server<'a>(answered: impl Iterator<Item = &'a Ended>) -> (u64, u64) {
     least_and_most(times.into_values().map(|(sum_ns, count)| sum_ns / count))
 }
 
-fn least_and_most(values: impl Iterator<Item = u64>) -> (u64, u64) {
+fn least_and_most(values: impl Iterator<Item = u64>) -> Extremes {
     values
-        .fold(None, |seen: Option<(u64, u64)>, value| {
-            Some(seen.map_or((value, value), |(least, most)| (least.min(value), most.max(value))))
+        .fold(None, |seen: Option<Extremes>, value| {
+            let Extremes { least, most } = seen.unwrap_or(Extremes { least: value, most: value });
+            Some(Extremes { least: least.min(value), most: most.max(value) })
         })
         .unwrap_or_default()
 }

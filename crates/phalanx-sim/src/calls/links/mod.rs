@@ -16,7 +16,7 @@ mod world;
 
 use phalanx_core::rng::Rng;
 
-pub use measured::{Measured, SizeClass, Spread};
+pub use measured::{Extremes, Measured, SizeClass, Spread};
 pub use setup::{Long, Setup, Workload};
 
 use measured::Record;
