@@ -20,11 +20,9 @@ mod member;
 mod protocol;
 mod raw;
 mod report;
+mod request;
 mod row;
 mod suite;
-
-use std::path::PathBuf;
-use std::time::Duration;
 
 pub use alloc::Counting;
 pub use child::{run as run_child, run_program};
@@ -33,75 +31,10 @@ pub use crew::{CHILD_COMMAND, Interrupt};
 pub use error::BenchError;
 pub use machine::Machine;
 pub use report::Measured;
+pub use request::{Reporter, Request, Selection, Suite};
 pub use row::{Row, median, show, show_spread};
-pub use suite::Suite;
 
 use bench::{Bench, Case};
-
-/// A request for measurements.
-#[derive(Clone, Debug)]
-pub struct Request {
-    /// The suite.
-    pub suite: Suite,
-    /// Names of cases, in which `*` matches anything. Empty: all cases.
-    pub cases: Vec<String>,
-    /// Whether to run one short round, to see that it works.
-    pub quick: bool,
-    /// Number of rounds for each case.
-    pub rounds: usize,
-    /// Duration of one measurement.
-    pub seconds: Duration,
-    /// For the suite `stream`: parameters of the cases, in place of the usual ones.
-    pub selection: Selection,
-    /// Directory of the peers' runners.
-    pub peers: PathBuf,
-    /// Directory in which the runners were built.
-    pub built: PathBuf,
-    /// Whether to report where the slowest call of a case spent its time.
-    pub trace: bool,
-    /// Whether to report the counters of the endpoints of calls.
-    pub counters: bool,
-    /// Set when the user asked to stop.
-    pub interrupt: Interrupt,
-}
-
-impl Request {
-    /// Whether nothing particular is requested and the run must be quick: a few cases then represent all.
-    pub(crate) fn is_sketch(&self) -> bool {
-        self.quick && self.cases.is_empty()
-    }
-}
-
-/// Parameters of cases. Every combination of the named values makes a case; an empty list has one usual value.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selection {
-    /// Message sizes in bytes.
-    pub sizes: Vec<usize>,
-    /// Numbers of group members.
-    pub members: Vec<usize>,
-    /// Orders.
-    pub orders: Vec<Ordering>,
-    /// Which members send.
-    pub senders: Vec<Senders>,
-    /// How packets travel.
-    pub transports: Vec<Transport>,
-    /// Whether packets are encrypted.
-    pub security: Vec<Security>,
-}
-
-/// Receives the results of a run.
-pub trait Reporter {
-    /// Called with the number of cases to be measured.
-    fn plan(&mut self, cases: usize);
-    /// Called with the step that begins.
-    fn doing(&mut self, what: &str);
-    /// Called when a case has ended, with or without a figure.
-    fn case_done(&mut self);
-    /// Called with each figure.
-    fn row(&mut self, row: &Row);
-    /// Called with a message for people.
-    fn notice(&mut self, what: &str);
-}
 
 /// Measures the requested cases one after the other. A case that fails is reported, and the next ones are measured.
 ///
@@ -169,7 +102,7 @@ pub fn drive_core(count: usize, sealed: bool, trips: bool) -> Result<(), BenchEr
 }
 
 fn chosen(request: &Request) -> Result<Vec<Case>, BenchError> {
-    let mut cases = request.suite.cases(request);
+    let mut cases = suite::cases(request.suite, request);
     let known = |asked: &String| cases.iter().any(|case| fits(asked, &case.name));
     if let Some(asked) = request.cases.iter().find(|asked| !known(asked)) {
         let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();

@@ -59,15 +59,12 @@ pub struct Timing {
     /// [`Limits::slow_members`] says that those leave. Where it is less than `suspect_after`, that counts. Shorter frees the others
     /// sooner, and costs members that only paused. Default 10 s.
     pub expel_after: Duration,
-    /// The longest that this process stays away between two turns while it works as intended, at most [`TURN_GAP_MAX`]. The others bear
+    /// The longest that this process stays away between two turns while it works as intended, at most [`crate::TURN_GAP_MAX`]. The others bear
     /// its silence for so much longer, and it takes no turn within that time for a late one. More lets an application turn it seldom;
     /// a view change waits for its turn, and its death is found so much later. Up to 50 ms, or zero, adds nothing: so much is borne of
     /// everybody. Each process's own, told to the others when it joins. Default 50 ms.
     pub turn_gap_max: Duration,
 }
-
-/// The longest gap between two turns that a process may declare, and that others believe.
-pub const TURN_GAP_MAX: Duration = Duration::from_secs(60);
 
 impl Default for Timing {
     fn default() -> Self {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::TURN_GAP_MAX;
+use crate::time::TURN_GAP_MAX;
 use crate::wire::Tags;
 
 /// The level of this build: what it may send and understands (`docs/levels.md`).

@@ -34,5 +34,5 @@ pub use id::{
 pub use packet::{Arriving, Packet, PartialPacket, RemainingPayload};
 pub use process::{Activity, Process, StreamStatus};
 pub use seal::Security;
-pub use time::Instant;
+pub use time::{Instant, TURN_GAP_MAX};
 pub use truesize::{TRUESIZE_MIN, truesize};

@@ -25,6 +25,9 @@ impl Instant {
     }
 }
 
+/// The longest gap between two turns that a process may declare, and that others believe.
+pub const TURN_GAP_MAX: Duration = Duration::from_secs(60);
+
 fn nanos(d: Duration) -> u64 {
     u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,5 +1,6 @@
 //! Makes one HTML page of the results of some runs. It needs no other file, no script and no network.
 
+mod escape;
 mod plot;
 mod style;
 
@@ -9,8 +10,9 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{BenchError, While};
 use crate::machine::Machine;
+use crate::request::Suite;
 use crate::row::Row;
-use crate::suite::Suite;
+use escape::escape;
 use plot::{Bar, Lines, Spread, bars, lines, spreads};
 
 /// Content of the result files.
@@ -248,22 +250,6 @@ fn table(body: &mut String, rows: &[&Row]) {
         body.push_str("</tr>");
     }
     body.push_str("</table></div></details>");
-}
-
-/// Escapes text for any place in the page.
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            other => out.push(other),
-        }
-    }
-    out
 }
 
 /// Lines in one plot.

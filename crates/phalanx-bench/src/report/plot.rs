@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::escape;
+use super::escape::escape;
 use crate::row::show;
 
 /// A bar on a logarithmic axis around 1.

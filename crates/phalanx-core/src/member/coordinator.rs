@@ -5,50 +5,12 @@ use std::sync::Arc;
 
 use super::messages::{Ballot, GroupCut, Proposal, Report, Unread};
 use super::verdict::evaluate_all;
-use super::{Directory, RemovalEvidence, Removals, Returns, Rise, build_proposal};
-use crate::api::{GroupTerms, LeaveReason};
-use crate::id::{GroupId, Incarnation, MemberInfo};
+use super::{Directory, MembershipRequests, build_proposal};
+use crate::api::LeaveReason;
+use crate::id::{GroupId, Incarnation};
 use crate::link::StreamReport;
 use crate::time::Instant;
 use crate::transitions::transitions;
-
-/// What the next view should bring, as known to a coordinator.
-#[derive(Clone, Debug, Default)]
-pub struct MembershipRequests {
-    /// Processes to take in, with the groups they want at once.
-    pub joiners: Vec<(MemberInfo, Vec<String>)>,
-    /// Members (by incarnation) that want to leave the cell.
-    pub leavers: BTreeSet<Incarnation>,
-    /// Members that want into a group: (group name, who), in order of asking.
-    pub group_joins: Vec<(String, Incarnation)>,
-    /// Members that want out of a group.
-    pub group_leaves: Vec<(String, Incarnation)>,
-    /// What a group is agreed to be that one of those who want into it makes, by name and wisher.
-    pub terms: BTreeMap<(String, Incarnation), GroupTerms>,
-    /// A level that the cell is to rise to.
-    pub rise: Option<Rise>,
-    /// Orphans that are back, or wait for fewer.
-    pub returns: BTreeMap<GroupId, Returns>,
-    /// Former members that are known to be out, and members that are proved dead. No reason for a new view.
-    pub out: BTreeSet<Incarnation>,
-    /// What is known of those that are to leave because they are silent, or a path to them failed. No reason for a new view.
-    pub removal_evidence: BTreeMap<Incarnation, RemovalEvidence>,
-    /// From level 5 on: who was left out lately, and now. No reason for a new view.
-    pub removals: Option<(Instant, Removals)>,
-}
-
-impl MembershipRequests {
-    /// Nobody wants anything.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.joiners.is_empty()
-            && self.leavers.is_empty()
-            && self.group_joins.is_empty()
-            && self.group_leaves.is_empty()
-            && self.rise.is_none()
-            && self.returns.is_empty()
-    }
-}
 
 /// One try at a decree.
 #[derive(Clone, Debug)]
@@ -315,7 +277,8 @@ impl Coordinator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{Limits, Timing};
+    use crate::api::{GroupTerms, Limits, Timing};
+    use crate::id::MemberInfo;
     use crate::member::{Agreed, GroupEntry, is_quorum};
     use crate::transitions::kept::hold;
     use crate::wire::{Space, Tags};

@@ -14,6 +14,7 @@ mod failure_detector;
 mod fault_bounds;
 mod founding;
 mod graph;
+mod membership_requests;
 mod messages;
 mod orphan;
 mod path_monitor;
@@ -30,7 +31,7 @@ mod watch;
 pub use acceptor::{Acceptor, Promise};
 pub use agreed::{Agreed, Mismatch, Rise, mismatch};
 pub(crate) use coordinator::BallotEvent;
-pub use coordinator::{Coordinator, MembershipRequests, NonsenseVotes, Phase};
+pub use coordinator::{Coordinator, NonsenseVotes, Phase};
 pub use directory::{Directory, GroupEntry, NUMBERED_MAX, is_quorum};
 pub use ending::{End, Ended, Ends, LOST_MAX, Lost};
 pub use failure_detector::{FailureDetector, Link, Patience};
@@ -40,6 +41,7 @@ pub use founding::{
     Heard, LastView, choose,
 };
 pub use graph::WatchGraph;
+pub use membership_requests::MembershipRequests;
 pub use messages::{
     Ballot, Control, GroupChange, GroupCut, GroupRequest, Proposal, RecoveredPacket, Report, RequestList, StateMessage,
     Unread, Unreadable, Wedge, Welcome, WelcomePart,

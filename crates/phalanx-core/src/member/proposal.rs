@@ -100,7 +100,7 @@ pub fn build_proposal(
         tail: Tags::default(),
     };
     directory.note_lost(&mut proposal, &requests.out);
-    directory.note_removals(&mut proposal, requests);
+    directory.note_removals(&mut proposal, requests.removals.as_ref(), &requests.removal_evidence);
     proposal
 }
 

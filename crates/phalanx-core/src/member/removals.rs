@@ -4,13 +4,13 @@
 //! From level 5 on the record is part of the directory, so all members and joiners share it. Below level 5 each member
 //! keeps its own. `docs/progress.md` has the rules.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::Directory;
 use super::messages::Proposal;
-use super::{Directory, MembershipRequests};
 use crate::api::LeaveReason;
 use crate::id::{Incarnation, fits_name};
 use crate::time::Instant;
@@ -175,16 +175,16 @@ impl Directory {
     }
 
     /// Puts the record into a proposal, with those that it leaves out.
-    pub(super) fn note_removals(&self, proposal: &mut Proposal, requests: &MembershipRequests) {
-        let Some((now, mut removals)) = requests.removals.clone() else { return };
+    pub(super) fn note_removals(
+        &self,
+        proposal: &mut Proposal,
+        removals: Option<&(Instant, Removals)>,
+        evidence: &BTreeMap<Incarnation, RemovalEvidence>,
+    ) {
+        let Some((now, mut removals)) = removals.cloned() else { return };
         for (who, _) in proposal.left.iter().filter(|(_, why)| is_recorded(*why)) {
             let Some(rank) = self.rank(*who) else { continue };
-            removals.remove(
-                now,
-                &self.members[rank].name,
-                *who,
-                requests.removal_evidence.get(who).cloned().unwrap_or_default(),
-            );
+            removals.remove(now, &self.members[rank].name, *who, evidence.get(who).cloned().unwrap_or_default());
         }
         let record = removals.record(now);
         if !(record.is_empty() && self.removals().is_empty()) {

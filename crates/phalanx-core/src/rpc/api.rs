@@ -23,7 +23,7 @@ pub struct EndpointOptions {
     /// Whether it answers calls. If not, whoever asks for a session is refused.
     pub serves: bool,
     /// How it can be reached beside the network, in its driver's words: told to the other side of each session, which hands it to
-    /// [`CallEffects::session_opened`]. At most [`OFFER_BYTES_MAX`] bytes, of longer ones nothing is told; empty: not at all.
+    /// [`CallEffects::session_opened`]. At most [`super::OFFER_BYTES_MAX`] bytes, of longer ones nothing is told; empty: not at all.
     pub offer: Vec<u8>,
     /// Bounds.
     pub limits: EndpointLimits,
@@ -84,9 +84,6 @@ impl Default for EndpointLimits {
         }
     }
 }
-
-/// The longest [`EndpointOptions::offer`], in bytes.
-pub const OFFER_BYTES_MAX: usize = 24;
 
 /// A session of this endpoint as client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

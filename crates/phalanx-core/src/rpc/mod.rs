@@ -25,12 +25,12 @@ mod wire;
 
 pub use api::{
     AnswerError, CallEffects, CallError, CallId, CallOptions, ClientCallId, EndpointLimits, EndpointOptions, Failure,
-    HandlerResult, OFFER_BYTES_MAX, Outcome, Reason, SessionId, TracePoint,
+    HandlerResult, Outcome, Reason, SessionId, TracePoint,
 };
 pub use counters::Counters;
 pub use endpoint::Endpoint;
 pub use unreliable::{UnreliableEndpoint, UnreliableOptions};
-pub use wire::Refusal;
+pub use wire::{OFFER_BYTES_MAX, Refusal};
 
 #[cfg(test)]
 mod tests;

@@ -3,15 +3,15 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::api::{CallEffects, EndpointLimits, EndpointOptions, OFFER_BYTES_MAX};
+use super::api::{CallEffects, EndpointLimits, EndpointOptions};
 use super::buffer_pool::BufferPool;
 use super::context::SessionContext;
 use super::counters::Counters;
 use super::fragmentation::{Change, OutgoingMessage, Proof, fragment_bytes};
 use super::transmit::{TransmitPath, transmit_message};
 use super::wire::{
-    CHALLENGE_PACKET_LEN, CallName, DATA_HEAD_MAX, Data, FragmentAck, FragmentPosition, HANDSHAKE_SPACE, Opened,
-    SessionHandshake, Side, put_challenge, put_credit,
+    CHALLENGE_PACKET_LEN, CallName, DATA_HEAD_MAX, Data, FragmentAck, FragmentPosition, HANDSHAKE_SPACE,
+    OFFER_BYTES_MAX, Opened, SessionHandshake, Side, put_challenge, put_credit,
 };
 use crate::id::{Incarnation, TrafficClass};
 use crate::link::Rtt;

@@ -1,6 +1,5 @@
 //! The frames of call packets (`docs/rpc.md`). Parsing is total: invalid bytes give [`Malformed`].
 
-use super::api::OFFER_BYTES_MAX;
 use crate::wire::codec::{Malformed, Reader, put_prefixed, put_u8, put_u64, put_varint};
 use crate::wire::{PacketNumber, SessionIndex, SessionSecret, Space};
 
@@ -24,6 +23,9 @@ pub(super) struct Opened {
     pub(super) packet_bytes: u32,
     pub(super) credit: u64,
 }
+
+/// The longest [`super::EndpointOptions::offer`], in bytes.
+pub const OFFER_BYTES_MAX: usize = 24;
 
 /// Why a server did not run a call, or opened no session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,0 +1,183 @@
+//! Who may import whom: crates, the modules of the core, and files that import each other in a circle.
+//! `docs/ARCHITECTURE.md`, "Who imports whom", says what the tables are for.
+
+#[path = "imports/graph.rs"]
+mod graph;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use graph::Graph;
+
+/// What each crate may use of the workspace.
+const CRATES: [(&str, &[&str]); 9] = [
+    ("phalanx-core", &[]),
+    ("phalanx-trace", &[]),
+    ("phalanx-check", &["phalanx-trace"]),
+    ("phalanx-driver", &["phalanx-core"]),
+    ("phalanx", &["phalanx-core", "phalanx-driver", "phalanx-trace"]),
+    ("phalanx-bench", &["phalanx"]),
+    ("phalanx-sim", &["phalanx-core", "phalanx-driver", "phalanx", "phalanx-check", "phalanx-trace"]),
+    ("phalanx-model", &["phalanx-core", "phalanx", "phalanx-check", "phalanx-sim", "phalanx-trace"]),
+    ("phalanx-cli", &["phalanx", "phalanx-bench", "phalanx-check", "phalanx-sim", "phalanx-trace"]),
+];
+
+/// Modules of the core that all others may import, and that import each other.
+const VOCABULARY: [&str; 9] = ["api", "frames", "id", "packet", "rng", "sorted", "time", "transitions", "truesize"];
+
+/// What each module of the core may import besides the vocabulary: data climbs, and nothing imports what is above it.
+const LAYERS: [(&str, &[&str]); 7] = [
+    ("wire", &[]),
+    ("seal", &["wire"]),
+    ("link", &["wire"]),
+    ("order", &["wire", "link"]),
+    ("member", &["wire", "link"]),
+    ("process", &["wire", "seal", "link", "order", "member"]),
+    ("rpc", &["wire", "seal", "link"]),
+];
+
+/// What the vocabulary imports of the layers above `wire`, by file: no more of these. `wire` has what the vocabulary is made of:
+/// numbers with types of their own, and tagged entries.
+const VOCABULARY_KNOWS: [(&str, &str); 2] =
+    // `Effects` keeps what founders must not forget.
+    [("api", "member/founding"), ("api", "member/reform")];
+
+/// Files that import each other today, by crate. A circle that is mended leaves the list; no other may come.
+const KNOWN_CIRCLES: [(&str, &str); 13] = [
+    (
+        "phalanx-core",
+        "api member/agreed member/directory member/ending member/founding member/messages member/orphan \
+        member/reform member/terms",
+    ),
+    ("phalanx-core", "order/backpressure order/flow_control_lag order/sequencer order/view_streams"),
+    (
+        "phalanx-core",
+        "process process/adequacy process/founding process/groups process/join process/orphans process/packets \
+        process/path_probes process/peers process/port process/reform process/transfer process/welcome",
+    ),
+    ("phalanx-core", "rpc/client rpc/client/timers"),
+    ("phalanx-core", "rpc/context rpc/path"),
+    (
+        "phalanx-bench",
+        "calls calls/carriers calls/load calls/tcp child crew member member/app member/work protocol raw \
+        raw/roles raw/trips",
+    ),
+    (
+        "phalanx-bench",
+        "suite suite/peers suite/peers/runner suite/rpc suite/rpc/clients suite/rpc/incast suite/rpc/loss \
+        suite/rpc/mixed suite/rpc/one suite/rpc/open suite/rpc/peer suite/rpc/sweep",
+    ),
+    ("phalanx-sim", "app app/calls"),
+    (
+        "phalanx-sim",
+        "bursts campaign carry chaos commands driver fault founding frontier holders judge laggards late leaving \
+        links lost_view minima neighbours network nonsense operate partial plan reduce ruin run slot stranded \
+        swarm timeline unequal watch world",
+    ),
+    ("phalanx-sim", "calls calls/network calls/world"),
+    ("phalanx-sim", "calls/links/host calls/links/world"),
+    ("phalanx-sim", "costs costs/lab costs/measure costs/overload"),
+    ("phalanx-sim", "svg svg/draw svg/messages svg/scene svg/select"),
+];
+
+fn crates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn read(name: &str) -> Graph {
+    Graph::read(&crates().join(name).join("src"))
+}
+
+/// A file's name: `lib` is the root.
+fn shown(module: &[String]) -> String {
+    if module.is_empty() { "lib".to_owned() } else { module.join("/") }
+}
+
+#[test]
+fn crates_depend_on_those_below_them_only() {
+    for entry in fs::read_dir(crates()).expect("a directory").map(|entry| entry.expect("readable")) {
+        let name = entry.file_name().into_string().expect("UTF-8");
+        let Ok(manifest) = fs::read_to_string(entry.path().join("Cargo.toml")) else { continue };
+        let row = CRATES.iter().find(|(row, _)| *row == name);
+        let (_, allowed) = row.unwrap_or_else(|| panic!("{name} has no row in CRATES: what may it use?"));
+        // The first word of a line of a section of dependencies. Tests may use more.
+        let used = manifest.split("\n[").filter(|section| section.starts_with("dependencies]")).flat_map(str::lines);
+        for used in
+            used.filter_map(|line| line.split([' ', '.', '=']).next()).filter(|word| word.starts_with("phalanx"))
+        {
+            assert!(allowed.contains(&used), "{name} must not depend on {used}: see CRATES");
+        }
+    }
+}
+
+#[test]
+fn a_module_of_the_core_imports_nothing_from_above_it() {
+    let mut met: BTreeSet<(&str, &str)> = BTreeSet::new();
+    for (from, to) in read("phalanx-core").edges() {
+        let Some(module) = from.first() else { continue };
+        for to in to {
+            let Some(imported) = to.first().filter(|imported| *imported != module) else {
+                assert!(
+                    !to.is_empty(),
+                    "{} imports names of the crate's root: name the module they stand in",
+                    shown(&from)
+                );
+                continue;
+            };
+            if VOCABULARY.contains(&imported.as_str()) {
+                continue;
+            }
+            let (file, other) = (shown(&from), shown(&to));
+            let known = VOCABULARY_KNOWS.iter().find(|(from, to)| *from == file && *to == other);
+            let layer = LAYERS.iter().find(|(layer, _)| layer == module);
+            let below = match layer {
+                Some((_, below)) => below.contains(&imported.as_str()),
+                None => imported == "wire",
+            };
+            assert!(
+                below || known.is_some(),
+                "{file} imports {other}: `{module}` must not know `{imported}`, see LAYERS"
+            );
+            met.extend(known);
+        }
+    }
+    assert_eq!(met.len(), VOCABULARY_KNOWS.len(), "only {met:?} are left of VOCABULARY_KNOWS: shorten it");
+}
+
+#[test]
+fn no_files_import_each_other_but_those_known() {
+    for name in ["phalanx-core", "phalanx-bench", "phalanx-sim", "phalanx-trace"] {
+        let graph = read(name);
+        assert!(graph.len() > 8, "the sources of {name} were read");
+        let edges = graph.edges();
+        let found: Vec<Vec<String>> =
+            graph.circles().iter().map(|circle| circle.iter().map(|module| shown(module)).collect()).collect();
+        let known = KNOWN_CIRCLES.iter().filter(|(row, _)| *row == name);
+        let known: Vec<Vec<&str>> = known.map(|(_, circle)| circle.split_whitespace().collect()).collect();
+        let within = |circle: &[String], known: &[&str]| circle.iter().all(|file| known.contains(&file.as_str()));
+        for circle in &found {
+            if known.iter().any(|known| within(circle, known)) {
+                continue;
+            }
+            let inside = |to: &Vec<String>| circle.contains(&shown(to));
+            let imports: Vec<String> = edges
+                .iter()
+                .filter(|(from, _)| inside(from))
+                .map(|(from, to)| {
+                    let to: Vec<String> = to.iter().filter(|to| inside(to)).map(|to| shown(to)).collect();
+                    format!("  {} imports {}", shown(from), to.join(", "))
+                })
+                .collect();
+            panic!("files of {name} import each other; move what they share to its owner:\n{}", imports.join("\n"));
+        }
+        for known in &known {
+            let left = found.iter().any(|circle| within(circle, known));
+            assert!(left, "{name}: {known:?} import each other no more: take the circle from KNOWN_CIRCLES");
+            for file in known {
+                let left = found.iter().any(|circle| circle.iter().any(|other| other == file));
+                assert!(left, "{name}: {file} is in no circle: take it from KNOWN_CIRCLES");
+            }
+        }
+    }
+}

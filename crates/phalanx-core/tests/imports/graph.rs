@@ -1,0 +1,297 @@
+//! Who imports whom among the files of a crate. Reads the sources as text: every `use`, and every path in the code that
+//! begins with `crate`, `self`, `super` or the name of a child module. Tests are left out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+/// A module's path below the crate: empty for the root.
+pub(crate) type Module = Vec<String>;
+
+/// What one file says.
+#[derive(Default)]
+struct Source {
+    /// Names that a `use` brings in, with what they stand for.
+    imports: BTreeMap<String, Module>,
+    /// Modules all of whose names are brought in.
+    globs: Vec<Module>,
+    /// Names of the items that stand here.
+    items: BTreeSet<String>,
+    /// Absolute paths that the code names.
+    named: Vec<Module>,
+}
+
+/// The files of a crate and what each imports, by module.
+pub(crate) struct Graph {
+    sources: BTreeMap<Module, Source>,
+}
+
+impl Graph {
+    /// Reads the sources below `src`.
+    pub(crate) fn read(src: &Path) -> Self {
+        let mut files = BTreeMap::new();
+        find(src, &mut Vec::new(), &mut files);
+        let modules: BTreeSet<Module> = files.keys().cloned().collect();
+        let sources = files
+            .iter()
+            .map(|(module, text)| (module.clone(), parse(module, &modules, &tokens(&without_comments(text)))))
+            .collect();
+        Self { sources }
+    }
+
+    /// How many files there are.
+    pub(crate) fn len(&self) -> usize {
+        self.sources.len()
+    }
+
+    /// What each file imports of the others.
+    pub(crate) fn edges(&self) -> BTreeMap<Module, BTreeSet<Module>> {
+        let imported = |module: &Module, source: &Source| {
+            source.named.iter().map(|path| self.home(path, 0)).filter(|to| to != module).collect()
+        };
+        self.sources.iter().map(|(module, source)| (module.clone(), imported(module, source))).collect()
+    }
+
+    /// The file in which what `path` names stands: re-exports are followed.
+    fn home(&self, path: &[String], depth: usize) -> Module {
+        let mut module = Module::new();
+        for (index, segment) in path.iter().enumerate() {
+            let mut child = module.clone();
+            child.push(segment.clone());
+            if self.sources.contains_key(&child) {
+                module = child;
+                continue;
+            }
+            let source = &self.sources[&module];
+            if source.items.contains(segment) || depth > 8 {
+                break;
+            }
+            if let Some(import) = source.imports.get(segment) {
+                let rest = path.get(index + 1..).unwrap_or_default();
+                return self.home(&[import, rest].concat(), depth + 1);
+            }
+            let from = source.globs.iter().map(|glob| self.home(glob, depth + 1));
+            if let Some(glob) = from.into_iter().find(|glob| self.sources[glob].items.contains(segment)) {
+                return glob;
+            }
+            break;
+        }
+        module
+    }
+
+    /// Files that import each other in a circle, each group in order.
+    pub(crate) fn circles(&self) -> Vec<Vec<Module>> {
+        let edges = self.edges();
+        let reached: BTreeMap<&Module, BTreeSet<&Module>> =
+            edges.keys().map(|from| (from, reach(&edges, from))).collect();
+        let mut circles = BTreeSet::new();
+        for (from, to) in &reached {
+            let circle: Vec<Module> =
+                to.iter().filter(|other| reached[**other].contains(*from)).map(|other| (*other).clone()).collect();
+            if circle.len() > 1 {
+                circles.insert(circle);
+            }
+        }
+        circles.into_iter().collect()
+    }
+}
+
+fn reach<'a>(edges: &'a BTreeMap<Module, BTreeSet<Module>>, from: &'a Module) -> BTreeSet<&'a Module> {
+    let (mut found, mut left) = (BTreeSet::new(), vec![from]);
+    while let Some(module) = left.pop() {
+        left.extend(edges[module].iter().filter(|to| found.insert(*to)));
+    }
+    found
+}
+
+/// Files by module; what lies in `tests` is none.
+fn find(dir: &Path, module: &mut Module, files: &mut BTreeMap<Module, String>) {
+    for entry in fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("readable").path()) {
+        let stem = entry.file_stem().and_then(|stem| stem.to_str()).expect("UTF-8").to_owned();
+        if stem == "tests" {
+            continue;
+        }
+        if entry.is_dir() {
+            module.push(stem);
+            find(&entry, module, files);
+            module.pop();
+        } else if entry.extension().is_some_and(|extension| extension == "rs") {
+            let mut name = module.clone();
+            if !matches!(stem.as_str(), "mod" | "lib" | "main") {
+                name.push(stem);
+            }
+            *files.entry(name).or_default() += &fs::read_to_string(&entry).expect("readable");
+        }
+    }
+}
+
+/// The code without comments and without what stands between quotes.
+fn without_comments(text: &str) -> String {
+    let mut code = String::new();
+    for line in text.lines() {
+        let (mut quoted, mut before) = (false, ' ');
+        for (at, c) in line.char_indices() {
+            match c {
+                '"' if before != '\\' && before != '\'' => quoted = !quoted,
+                '/' if !quoted && line[at..].starts_with("//") => break,
+                _ if !quoted => code.push(c),
+                _ => {}
+            }
+            before = c;
+        }
+        code.push('\n');
+    }
+    code
+}
+
+/// Words and signs; a path separator is one. What `#[cfg(test)]` stands before is left out.
+fn tokens(code: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = code;
+    while let Some(first) = rest.chars().next() {
+        let length = match first {
+            _ if rest.starts_with("#[cfg(test)]") => {
+                rest = after_item(&rest["#[cfg(test)]".len()..]);
+                continue;
+            }
+            c if c.is_alphanumeric() || c == '_' => {
+                rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len())
+            }
+            ':' if rest.starts_with("::") => 2,
+            c => c.len_utf8(),
+        };
+        let (token, after) = rest.split_at(length);
+        if !token.trim().is_empty() {
+            found.push(token);
+        }
+        rest = after;
+    }
+    found
+}
+
+/// What follows the item that `code` begins with.
+fn after_item(code: &str) -> &str {
+    let mut depth = 0_usize;
+    for (at, c) in code.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth <= 1 => return &code[at + 1..],
+            '}' => depth -= 1,
+            ';' if depth == 0 => return &code[at + 1..],
+            _ => {}
+        }
+    }
+    ""
+}
+
+fn parse(module: &Module, modules: &BTreeSet<Module>, tokens: &[&str]) -> Source {
+    const ITEMS: [&str; 9] = ["struct", "enum", "trait", "fn", "const", "static", "type", "macro_rules", "union"];
+    let mut source = Source::default();
+    let mut at = 0;
+    while let Some(&token) = tokens.get(at) {
+        let before = at.checked_sub(1).and_then(|before| tokens.get(before)).copied().unwrap_or_default();
+        if token == "use" {
+            // A re-export of a module's own parts is no import.
+            let exported = before == "pub" || before == ")";
+            let end = tokens[at..].iter().position(|token| *token == ";").map_or(tokens.len(), |length| at + length);
+            let mut place = at + 1;
+            for (path, name) in tree(tokens, &mut place, end) {
+                let Some(path) = absolute(module, modules, &path) else { continue };
+                if !(exported && path.starts_with(module)) {
+                    source.named.push(path.clone());
+                }
+                match name.as_str() {
+                    "*" => source.globs.push(path),
+                    _ => drop(source.imports.insert(name, path)),
+                }
+            }
+            at = end;
+            continue;
+        }
+        if ITEMS.contains(&token) {
+            source.items.extend(tokens.get(at + 1).filter(|name| **name != "!").map(|name| (*name).to_owned()));
+        }
+        if before != "::" && tokens.get(at + 1) == Some(&"::") {
+            let mut path = vec![token.to_owned()];
+            while tokens.get(at + 1) == Some(&"::") {
+                path.extend(tokens.get(at + 2).filter(|next| **next != "<" && **next != "{").map(|t| (*t).to_owned()));
+                at += 2;
+            }
+            source.named.extend(absolute(module, modules, &path));
+        }
+        at += 1;
+    }
+    source
+}
+
+/// The paths of a `use`, each with the name it brings in.
+fn tree(tokens: &[&str], at: &mut usize, end: usize) -> Vec<(Vec<String>, String)> {
+    let mut path: Vec<String> = Vec::new();
+    while *at < end {
+        let token = tokens[*at];
+        *at += 1;
+        match token {
+            "::" => {}
+            "*" => return vec![(path, "*".to_owned())],
+            "{" => {
+                let mut found = Vec::new();
+                while *at < end && tokens[*at] != "}" {
+                    for (rest, name) in tree(tokens, at, end) {
+                        let rest = if rest == ["self"] { Vec::new() } else { rest };
+                        let full = [path.clone(), rest].concat();
+                        let name = if name == "self" { full.last().cloned().unwrap_or_default() } else { name };
+                        found.push((full, name));
+                    }
+                    if tokens[*at] == "," {
+                        *at += 1;
+                    }
+                }
+                *at += 1;
+                return found;
+            }
+            name => {
+                path.push(name.to_owned());
+                match tokens.get(*at).copied() {
+                    Some("::") => {}
+                    Some("as") => {
+                        let other = tokens[*at + 1].to_owned();
+                        *at += 2;
+                        return vec![(path, other)];
+                    }
+                    _ => {
+                        let name = name.to_owned();
+                        return vec![(path, name)];
+                    }
+                }
+            }
+        }
+    }
+    Vec::new()
+}
+
+/// The path from the root, if it lies in this crate.
+fn absolute(module: &Module, modules: &BTreeSet<Module>, path: &[String]) -> Option<Module> {
+    let mut base = module.clone();
+    let mut rest = path;
+    match path.first()?.as_str() {
+        "crate" => {
+            base.clear();
+            rest = &path[1..];
+        }
+        "self" => rest = &path[1..],
+        "super" => {
+            while rest.first().is_some_and(|first| first == "super") {
+                base.pop();
+                rest = &rest[1..];
+            }
+        }
+        first => {
+            let child = [module.clone(), vec![first.to_owned()]].concat();
+            if !modules.contains(&child) {
+                return None;
+            }
+        }
+    }
+    base.extend(rest.iter().cloned());
+    Some(base)
+}
