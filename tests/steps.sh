@@ -57,6 +57,14 @@ expect 1 'not named' 'a() { fetch Go false || true; bash -c "exit 77"; }; step a
 expect 1 'not named' 'a() { fetch Go false || true; echo "a test: no net" >>"$PHALANX_SKIPS"; }; step a a'
 unset PHALANX_CI
 
+# Subjects of commits, in characters.
+subjects='subjects() { printf "%s\\n" "a1 $1" | tests/lib/subjects.sh; }; step subjects subjects'
+long=$(printf 'link: %066d' 0)
+expect 0 '1 run' "$subjects '$long'"
+expect 0 '1 run' "$subjects '${long/0/é}'"
+expect 1 '73 characters' "$subjects '${long}0'"
+expect 1 'full stop' "$subjects 'link: done.'"
+
 # The list of fuzz targets, from a fake cargo that has none, or cannot list them.
 mkdir "$work/bin"
 export PATH=$work/bin:$PATH
