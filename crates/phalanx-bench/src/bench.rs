@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cell::{Cell, CellPlan};
+use crate::cell::{Cell, CellPlan, Times};
 use crate::crew::Interrupt;
 use crate::error::{BenchError, While};
 use crate::row::{Row, Series};
@@ -46,15 +46,6 @@ pub(crate) struct Bench<'a> {
     said: BTreeSet<String>,
     /// Counters of the endpoints in this case, divided by answered calls.
     counted: Vec<Series>,
-}
-
-/// How long a measurement takes.
-#[derive(Clone, Copy)]
-pub(crate) struct Times {
-    /// The load runs for so long before anything counts.
-    pub(crate) warm: Duration,
-    /// So long everything counts.
-    pub(crate) measured: Duration,
 }
 
 impl<'a> Bench<'a> {

@@ -5,11 +5,19 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::bench::Times;
 use crate::choice::{Cores, Ordering, Security, Senders, Transport, Waiting};
 use crate::crew::{Child, Interrupt, PATIENCE};
 use crate::error::BenchError;
 use crate::protocol::{Command, Mark, MemberRole, Pauses, Report, Role, What};
+
+/// How long a measurement takes.
+#[derive(Clone, Copy)]
+pub(crate) struct Times {
+    /// The load runs for so long before anything counts.
+    pub(crate) warm: Duration,
+    /// So long everything counts.
+    pub(crate) measured: Duration,
+}
 
 /// Settings of a cell.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::Request;
-use crate::bench::{Bench, Case, Times};
-use crate::cell::{Cell, CellPlan};
+use crate::bench::{Bench, Case};
+use crate::cell::{Cell, CellPlan, Times};
 use crate::child::now_ns;
 use crate::choice::{Cores, Medium, Ordering, Security, Senders, Transport};
 use crate::crew::PATIENCE;

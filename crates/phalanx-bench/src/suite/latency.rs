@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use crate::Request;
-use crate::bench::{Bench, Case, Times};
-use crate::cell::{Cell, CellPlan};
+use crate::bench::{Bench, Case};
+use crate::cell::{Cell, CellPlan, Times};
 use crate::choice::{Cores, Ordering, Security, Transport, Waiting};
 use crate::crew::PATIENCE;
 use crate::error::BenchError;

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
 use crate::Request;
-use crate::bench::{Bench, Case, Times};
+use crate::bench::{Bench, Case};
+use crate::cell::Times;
 use crate::choice::{Cores, Medium, Waiting};
 use crate::error::{BenchError, While};
 use crate::protocol::Stream;

@@ -1,8 +1,8 @@
 //! Multicasts delivered per second, beside a raw stream of the same size to as many receivers; and uniform abcasts
 //! beside plain ones.
 
-use crate::bench::{Bench, Case, Times};
-use crate::cell::CellPlan;
+use crate::bench::{Bench, Case};
+use crate::cell::{CellPlan, Times};
 use crate::choice::{Ordering, Security, Senders, Transport};
 use crate::error::BenchError;
 use crate::protocol::Stream;
