@@ -74,7 +74,6 @@ pub(crate) use transitions;
 pub(crate) mod kept {
     use std::fmt::{Debug, Write as _};
     use std::path::PathBuf;
-    use std::sync::{Mutex, PoisonError};
 
     use crate::golden::blesses;
 
@@ -90,7 +89,7 @@ pub(crate) mod kept {
     }
 
     /// Fails unless the table makes sense, and is the one in `tests/transitions` and in `docs/states.md`. With `PHALANX_BLESS=1`
-    /// both are written instead.
+    /// both are written instead: the machines share the page, so with `--test-threads=1`.
     pub(crate) fn hold<M: Machine>(name: &str) {
         make_sense::<M>();
         let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
@@ -159,11 +158,7 @@ pub(crate) mod kept {
         text
     }
 
-    /// Machines share the page, and their tests run at the same time.
-    static PAGE: Mutex<()> = Mutex::new(());
-
     fn keep(path: &PathBuf, now: impl FnOnce(&str) -> String) {
-        let _alone = PAGE.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = std::fs::read_to_string(path).unwrap_or_default();
         let now = now(&kept);
         if blesses() {

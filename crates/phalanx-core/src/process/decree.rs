@@ -224,7 +224,7 @@ impl Process {
             since: now,
         };
         Coordinator::enter(&mut self.coordinator, BallotEvent::Start, |coordinator| {
-            *coordinator = Some(ballot_of_mine)
+            *coordinator = Some(ballot_of_mine);
         });
         let wedge = Wedge { decree, ballot, groups: groups.into_iter().collect(), cuts: Vec::new() };
         for &rank in asked.iter().filter(|&&r| r != me) {
