@@ -89,15 +89,55 @@ impl fmt::Display for CellInstance {
     }
 }
 
+/// A view has no more members than this: a [`Rank`] counts them.
+pub const MEMBERS_MAX: usize = 1 << 16;
+
 /// A member's index in one view, 0 the oldest; meaningless without the view.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+#[repr(transparent)]
 pub struct Rank(pub u16);
 
 impl Rank {
-    /// As an index into the view's member list.
+    /// The oldest member. Of two halves of a view, the one with it is a quorum.
+    pub const FIRST: Self = Self(0);
+
+    /// As an index into a list that has an entry for each member of the view.
+    #[inline]
     #[must_use]
-    pub fn index(self) -> usize {
-        usize::from(self.0)
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The rank of the member at `index` of a view's list of members, which has at most [`MEMBERS_MAX`].
+    #[inline]
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "a list of more members is no view")]
+    pub const fn from_index(index: usize) -> Self {
+        debug_assert!(index < MEMBERS_MAX);
+        Self(index as u16)
+    }
+
+    /// All ranks of a view of `members`, in rising order.
+    pub fn all(members: usize) -> impl DoubleEndedIterator<Item = Self> + ExactSizeIterator + Clone {
+        (0..members).map(Self::from_index)
+    }
+
+    /// Entries of a list by rank, each with its rank.
+    pub fn enumerate<I: IntoIterator>(entries: I) -> impl Iterator<Item = (Self, I::Item)> {
+        entries.into_iter().enumerate().map(|(index, entry)| (Self::from_index(index), entry))
+    }
+}
+
+impl fmt::Debug for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
     }
 }
 

@@ -25,7 +25,7 @@ use phalanx_core::seal::{CellKey, CookieKey, Opener, Sealer, Security};
 use phalanx_core::wire::codec::{put_prefixed, put_varint};
 use phalanx_core::wire::{Header, Kind, PacketNumber, Reader, Space, Tags, cell_tag, put_with_tail, read_with_tail};
 use phalanx_core::{
-    CellInstance, GroupId, GroupTerms, Incarnation, LeaveReason, Limits, MemberInfo, SlowMembers, Timing,
+    CellInstance, GroupId, GroupTerms, Incarnation, LeaveReason, Limits, MemberInfo, Rank, SlowMembers, Timing,
 };
 
 const CELL: &str = "golden";
@@ -199,13 +199,13 @@ fn first_view() -> FirstView {
 }
 
 fn unreadable(ballot: Option<Ballot>) -> Unreadable {
-    let streams = vec![(0, 7, false), (300, 299, true)];
+    let streams = vec![(Rank(0), 7, false), (Rank(300), 299, true)];
     Unreadable { decree: 4, ballot, groups: vec![Unread { group: GroupId(1), streams }] }
 }
 
 #[test]
 fn control_messages() {
-    let ballot = Ballot { round: 2, rank: 1 };
+    let ballot = Ballot { round: 2, rank: Rank(1) };
     let cuts = vec![(GroupId(1), proposal().groups[0].cut.clone().expect("a cut"))];
     let prefixes = vec![(GroupId(1), vec![7, 0, 300])];
     let accepted = Some((ballot, proposal()));
@@ -213,7 +213,8 @@ fn control_messages() {
     let proposed = std::sync::Arc::new(proposal());
     let welcome = Welcome { instance: INSTANCE, directory: directory(), proposal: proposed.clone() };
     let part = WelcomePart { decree: 5, len_bytes: 100_000, offset: 65_536, bytes: FRAMES.to_vec() };
-    let recovered = RecoveredPacket { space: Space(9), rank: 2, number: PacketNumber(300), frames: FRAMES.to_vec() };
+    let recovered =
+        RecoveredPacket { space: Space(9), rank: Rank(2), number: PacketNumber(300), frames: FRAMES.to_vec() };
     let all = [
         ("wedge", Control::Wedge(Wedge { decree: 5, ballot, groups: vec![GroupId(1)], cuts: Vec::new() })),
         ("wedge_to_fill", Control::Wedge(Wedge { decree: 5, ballot, groups: vec![GroupId(1)], cuts })),
@@ -224,7 +225,7 @@ fn control_messages() {
         ("accepted", Control::Accepted { decree: 5, ballot }),
         ("decide", Control::Decide(proposed)),
         ("welcome", Control::Welcome(Box::new(welcome))),
-        ("fetch", Control::Fetch { space: Space(9), rank: 2, from: 298, to: 300 }),
+        ("fetch", Control::Fetch { space: Space(9), rank: Rank(2), from: 298, to: 300 }),
         ("recovered", Control::Recovered(recovered)),
         (
             "wishes",
@@ -237,7 +238,7 @@ fn control_messages() {
         ),
         ("leave", Control::Leave),
         ("unreadable", Control::Unreadable(unreadable(None))),
-        ("unreadable_in_a_ballot", Control::Unreadable(unreadable(Some(Ballot { round: 3, rank: 2 })))),
+        ("unreadable_in_a_ballot", Control::Unreadable(unreadable(Some(Ballot { round: 3, rank: Rank(2) })))),
         ("holds_state", Control::HoldsState { group: GroupId(1), view: 3 }),
         ("out", Control::Out),
         ("welcome_part", Control::WelcomePart(part)),
@@ -305,7 +306,7 @@ fn orphans() {
     let mut seated = member(4);
     seated.sit(0x5ea7_0004);
     seated.keeps(&[Incarnation(2), Incarnation(300)]);
-    let ballot = Ballot { round: 2, rank: 1 };
+    let ballot = Ballot { round: 2, rank: Rank(1) };
     let groups = |id| vec![GroupId(id)];
     let report = Report {
         decree: 5,
@@ -445,18 +446,18 @@ fn best_effort_frames() {
         put(&mut bytes);
         (name.to_owned(), bytes)
     };
-    let link_report = LinkReport { version: 3, suspected: vec![2], besides: vec![0, 5] };
+    let link_report = LinkReport { version: 3, suspected: vec![Rank(2)], besides: vec![Rank(0), Rank(5)] };
     let beat = WatchHeartbeat { decree: 5, depth: 2, asks: true, digest: NUMBER };
     let stream = Target::Stream { space: Space(9), wants_stable: true };
     let status = Status { highest: 300, stable: 290, blocked: true };
-    let slow_report = SlowReport { excused: true, slow: vec![1, 3] };
+    let slow_report = SlowReport { excused: true, slow: vec![Rank(1), Rank(3)] };
     let probe = Probe { kind: PathKind::LongControl, answers: false, sent: NUMBER };
     let suspicion = |rank, kind, number| Suspicion { rank, kind, number };
-    let suspected = vec![suspicion(1, PathKind::Data, 300), suspicion(2, PathKind::LongData, 4)];
-    let findings = Findings { suspected, answered: vec![(1, 7), (4, 300)], ..Findings::default() };
-    let silent = vec![suspicion(3, PathKind::Silence, 5)];
+    let suspected = vec![suspicion(Rank(1), PathKind::Data, 300), suspicion(Rank(2), PathKind::LongData, 4)];
+    let findings = Findings { suspected, answered: vec![(Rank(1), 7), (Rank(4), 300)], ..Findings::default() };
+    let silent = vec![suspicion(Rank(3), PathKind::Silence, 5)];
     let reached = vec![Incarnation(NUMBER)];
-    let later = Findings { suspected: silent, answered: Vec::new(), dead: vec![4, 6], reached };
+    let later = Findings { suspected: silent, answered: Vec::new(), dead: vec![Rank(4), Rank(6)], reached };
     let all = vec![
         frame("receipt_stream", &|out| put_ack(out, stream, &ack())),
         frame("receipt_control", &|out| put_ack(out, Target::Control, &ack())),
@@ -465,7 +466,7 @@ fn best_effort_frames() {
         frame("heartbeat", &|out| put_heartbeat(out, 5, &[true, false, true])),
         frame("exclusion", &|out| put_excluded(out, 6)),
         frame("heartbeat_of_a_large_cell", &|out| put_watch_heartbeat(out, &beat)),
-        frame("claim", &|out| put_link_report(out, 5, 4, &link_report)),
+        frame("claim", &|out| put_link_report(out, 5, Rank(4), &link_report)),
         frame("complaint", &|out| put_slow_report(out, 5, &slow_report)),
         frame("probe", &|out| put_probe(out, probe, 0)),
         frame("answer_of_20_bytes", &|out| put_probe(out, Probe { answers: true, ..probe }, 20)),

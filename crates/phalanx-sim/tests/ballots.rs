@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use phalanx_core::Rank;
 use phalanx_core::wire::Kind;
 use phalanx_sim::Cell;
 
@@ -88,15 +89,17 @@ fn an_acceptance_of_an_earlier_ballot_counts_nothing() {
         cell.mend(first, other);
         cell.mend(other, first);
     }
-    let promised = |cell: &Cell, slot: usize| cell.promised(slot).filter(|ballot| ballot.round > 1 && ballot.rank == 0);
+    let promised =
+        |cell: &Cell, slot: usize| cell.promised(slot).filter(|ballot| ballot.round > 1 && ballot.rank == Rank::FIRST);
     assert!(
         cell.run_until(5 * SECOND, |cell| [third, fourth, fifth].iter().all(|&slot| promised(cell, slot).is_some()))
     );
     cell.lose_if(move |packet| {
         packet.kind == Kind::Control && (packet.from == first || packet.from == third) && to_others(packet.to)
     });
-    let again =
-        |cell: &Cell, slot: usize| cell.accepted(slot).is_some_and(|ballot| ballot.round > 1 && ballot.rank == 0);
+    let again = |cell: &Cell, slot: usize| {
+        cell.accepted(slot).is_some_and(|ballot| ballot.round > 1 && ballot.rank == Rank::FIRST)
+    };
     assert!(cell.run_until(SECOND, |cell| again(cell, first) && again(cell, third)));
     assert!(!again(&cell, fourth) && !again(&cell, fifth));
     // The old acceptance arrives. With it they would be three of five.

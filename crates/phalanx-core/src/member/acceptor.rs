@@ -121,6 +121,7 @@ impl Acceptor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::Rank;
     use crate::transitions::kept::hold;
     use crate::wire::{Space, Tags};
 
@@ -130,7 +131,7 @@ mod tests {
     }
 
     fn b(round: u32) -> Ballot {
-        Ballot { round, rank: 0 }
+        Ballot { round, rank: Rank(0) }
     }
 
     fn proposal(view: u64) -> Arc<Proposal> {

@@ -7,7 +7,7 @@ use super::messages::{Ballot, GroupCut, Proposal, Report, Unread};
 use super::verdict::evaluate_all;
 use super::{Directory, MembershipRequests, build_proposal};
 use crate::api::LeaveReason;
-use crate::id::{GroupId, Incarnation};
+use crate::id::{GroupId, Incarnation, Rank};
 use crate::link::StreamReport;
 use crate::time::Instant;
 use crate::transitions::transitions;
@@ -20,23 +20,23 @@ pub struct Coordinator {
     /// The ballot.
     pub ballot: Ballot,
     /// Candidates for leaving, by rank: they were not asked.
-    pub candidates: BTreeSet<usize>,
+    pub candidates: BTreeSet<Rank>,
     /// Why those of the candidates that are heard are to leave.
-    pub reasons: BTreeMap<usize, LeaveReason>,
+    pub reasons: BTreeMap<Rank, LeaveReason>,
     /// Who was asked, by rank.
-    pub asked: BTreeSet<usize>,
+    pub asked: BTreeSet<Rank>,
     /// Groups named in the wedge.
     pub groups: BTreeSet<GroupId>,
     /// What it is to bring.
     pub requests: MembershipRequests,
     /// Reports so far, by rank.
-    pub reports: BTreeMap<usize, Report>,
+    pub reports: BTreeMap<Rank, Report>,
     /// What members said besides of what they report, by rank.
-    pub unread: BTreeMap<usize, Vec<Unread>>,
+    pub unread: BTreeMap<Rank, Vec<Unread>>,
     /// Who was asked to fill a cut, by rank.
-    pub recovering: BTreeSet<usize>,
+    pub recovering: BTreeSet<Rank>,
     /// Those of them that reported again.
-    pub recovered: BTreeSet<usize>,
+    pub recovered: BTreeSet<Rank>,
     /// How far it is.
     pub phase: Phase,
     /// When this step began.
@@ -58,7 +58,7 @@ pub enum Phase {
         /// The proposal.
         proposal: Arc<Proposal>,
         /// Who accepted, by rank.
-        accepted: BTreeSet<usize>,
+        accepted: BTreeSet<Rank>,
     },
 }
 
@@ -149,14 +149,14 @@ impl Coordinator {
 
     /// Why `rank` leaves, if it is a candidate and not proved dead.
     #[must_use]
-    pub fn reason(&self, rank: usize) -> LeaveReason {
+    pub fn reason(&self, rank: Rank) -> LeaveReason {
         self.reasons.get(&rank).copied().unwrap_or(LeaveReason::Unreachable)
     }
 
     /// The proposal to make once all who were asked have reported: the highest accepted one, unchanged; if there
     /// is none, one built from the reports.
     #[must_use]
-    pub fn proposal(&self, directory: &Directory, reason: impl Fn(usize) -> LeaveReason) -> Arc<Proposal> {
+    pub fn proposal(&self, directory: &Directory, reason: impl Fn(Rank) -> LeaveReason) -> Arc<Proposal> {
         let accepted = self.reports.values().filter_map(|r| r.accepted.as_ref()).max_by_key(|(ballot, _)| *ballot);
         match accepted {
             Some((_, proposal)) => Arc::new(proposal.clone()),
@@ -184,26 +184,26 @@ impl Coordinator {
     /// and of a group with a packet that makes no sense to somebody, everybody, since with what the others hold it may make
     /// no sense to more.
     #[must_use]
-    pub fn lacking(&self, proposal: &Proposal) -> BTreeSet<usize> {
+    pub fn lacking(&self, proposal: &Proposal) -> BTreeSet<Rank> {
         let unreadable = self.unreadable_groups();
-        let lacks = |rank: usize, report: &Report| {
+        let lacks = |rank: Rank, report: &Report| {
             report.prefixes.iter().any(|(group, held)| {
                 let change = proposal.groups.iter().find(|c| c.group == *group);
                 let Some(cut) = change.and_then(|c| c.cut.as_ref()) else { return false };
-                let short = |(stream, (held, cut)): (usize, (&u64, &u64))| {
+                let short = |(stream, (held, cut)): (Rank, (&u64, &u64))| {
                     held < cut && !self.unread_of(rank, *group, stream).is_some_and(|unread| unread.nonsense)
                 };
                 unreadable.contains(group) && !self.recovered.contains(&rank)
-                    || held.iter().zip(&cut.prefixes).enumerate().any(short)
+                    || Rank::enumerate(held.iter().zip(&cut.prefixes)).any(short)
             })
         };
         self.reports.iter().filter(|(rank, report)| lacks(**rank, report)).map(|(&rank, _)| rank).collect()
     }
 
     /// What a member said besides of one stream.
-    fn unread_of(&self, rank: usize, group: GroupId, stream: usize) -> Option<UnreadStream> {
+    fn unread_of(&self, rank: Rank, group: GroupId, stream: Rank) -> Option<UnreadStream> {
         let unread = self.unread.get(&rank)?.iter().find(|unread| unread.group == group)?;
-        let said = unread.streams.iter().find(|(of, ..)| usize::from(*of) == stream)?;
+        let said = unread.streams.iter().find(|(of, ..)| *of == stream)?;
         Some(UnreadStream { read: said.1, nonsense: said.2 })
     }
 
@@ -233,15 +233,16 @@ impl Coordinator {
             if entry.members.iter().all(|who| change.left.iter().any(|(left, _)| left == who)) {
                 continue; // nobody goes on with its state anyway
             }
-            let has_state = |rank: usize| {
-                let report = directory.rank(entry.members[rank]).and_then(|rank| self.reports.get(&rank));
+            let has_state = |rank: Rank| {
+                let report = directory.rank(entry.members[rank.index()]).and_then(|rank| self.reports.get(&rank));
                 report.is_none_or(|report| report.has_state(change.group))
             };
-            let stays = |rank: usize| change.left.iter().all(|(who, _)| *who != entry.members[rank]) && has_state(rank);
+            let stays =
+                |rank: Rank| change.left.iter().all(|(who, _)| *who != entry.members[rank.index()]) && has_state(rank);
             let outcome = evaluate_all(&said, stays);
-            let mut goes: Vec<(usize, LeaveReason)> = Vec::new();
+            let mut goes: Vec<(Rank, LeaveReason)> = Vec::new();
             if outcome.stops {
-                goes.extend((0..entry.members.len()).map(|rank| (rank, LeaveReason::Stopped)));
+                goes.extend(Rank::all(entry.members.len()).map(|rank| (rank, LeaveReason::Stopped)));
                 change.joined.clear();
             } else {
                 cut.prefixes = outcome.cut;
@@ -249,7 +250,7 @@ impl Coordinator {
                 goes.extend(outcome.anew.into_iter().map(|rank| (rank, LeaveReason::Anew)));
             }
             for (rank, why) in goes {
-                let who = entry.members[rank];
+                let who = entry.members[rank.index()];
                 change.left.retain(|(other, _)| *other != who);
                 change.left.push((who, why));
             }
@@ -263,14 +264,14 @@ impl Coordinator {
     }
 
     /// What the member of that rank in the cell said of a group's streams, no further than the cut that all were asked for.
-    fn said(&self, rank: usize, group: GroupId, cut: &GroupCut) -> Option<Vec<StreamReport>> {
+    fn said(&self, rank: Rank, group: GroupId, cut: &GroupCut) -> Option<Vec<StreamReport>> {
         let (_, held) = self.reports.get(&rank)?.prefixes.iter().find(|(of, _)| *of == group)?;
-        let said = |(stream, (&held, &cut)): (usize, (&u64, &u64))| {
+        let said = |(stream, (&held, &cut)): (Rank, (&u64, &u64))| {
             let UnreadStream { read, nonsense } =
                 self.unread_of(rank, group, stream).unwrap_or(UnreadStream { read: held, nonsense: false });
             StreamReport { prefix: held.min(cut), read, nonsense: nonsense && held < cut }
         };
-        Some(held.iter().zip(&cut.prefixes).enumerate().map(said).collect())
+        Some(Rank::enumerate(held.iter().zip(&cut.prefixes)).map(said).collect())
     }
 }
 
@@ -307,14 +308,14 @@ mod tests {
     }
 
     fn report(prefixes: &[u64]) -> Report {
-        let ballot = Ballot { round: 1, rank: 0 };
+        let ballot = Ballot { round: 1, rank: Rank(0) };
         let prefixes = vec![(GroupId(1), prefixes.to_vec())];
         Report { decree: 2, ballot, prefixes, ..Report::default() }
     }
 
     #[test]
     fn the_cut_is_the_longest_prefix_of_each_stream() {
-        let reports = BTreeMap::from([(0, report(&[5, 2, 7])), (1, report(&[4, 3, 9]))]);
+        let reports = BTreeMap::from([(Rank(0), report(&[5, 2, 7])), (Rank(1), report(&[4, 3, 9]))]);
         let wedged = BTreeSet::from([GroupId(1)]);
         let p =
             build_proposal(&directory(3), &reports, &wedged, &BTreeSet::new(), &MembershipRequests::default(), |_| {
@@ -332,13 +333,13 @@ mod tests {
         let d = directory(3);
         let mut c = Coordinator {
             decree: 2,
-            ballot: Ballot { round: 1, rank: 0 },
-            candidates: BTreeSet::from([2]),
+            ballot: Ballot { round: 1, rank: Rank(0) },
+            candidates: BTreeSet::from([2].map(Rank)),
             reasons: BTreeMap::new(),
-            asked: BTreeSet::from([0, 1]),
+            asked: BTreeSet::from([0, 1].map(Rank)),
             groups: BTreeSet::from([GroupId(1)]),
             requests: MembershipRequests::default(),
-            reports: BTreeMap::from([(0, report(&[5, 2, 7])), (1, report(&[5, 3, 7]))]),
+            reports: BTreeMap::from([(Rank(0), report(&[5, 2, 7])), (Rank(1), report(&[5, 3, 7]))]),
             unread: BTreeMap::new(),
             recovering: BTreeSet::new(),
             recovered: BTreeSet::new(),
@@ -346,14 +347,14 @@ mod tests {
             since: Instant::ZERO,
         };
         let p = c.proposal(&d, |_| LeaveReason::Died);
-        assert_eq!(c.lacking(&p), BTreeSet::from([0]));
-        c.reports.insert(0, report(&[5, 3, 8]));
+        assert_eq!(c.lacking(&p), BTreeSet::from([0].map(Rank)));
+        c.reports.insert(Rank(0), report(&[5, 3, 8]));
         assert_eq!(c.lacking(&p), BTreeSet::new());
     }
 
     #[test]
     fn survivors_stay_a_quorum_of_the_next_view() {
-        let reports = BTreeMap::from([(0, report(&[0, 0])), (1, report(&[0, 0]))]);
+        let reports = BTreeMap::from([(Rank(0), report(&[0, 0])), (Rank(1), report(&[0, 0]))]);
         let requests = MembershipRequests {
             joiners: (10..20).map(|i| (member(i), Vec::new())).collect(),
             ..MembershipRequests::default()
@@ -371,7 +372,7 @@ mod tests {
         let d = directory(3);
         let old = build_proposal(
             &d,
-            &BTreeMap::from([(0, report(&[1, 1, 1]))]),
+            &BTreeMap::from([(Rank(0), report(&[1, 1, 1]))]),
             &BTreeSet::new(),
             &BTreeSet::new(),
             &MembershipRequests::default(),
@@ -382,16 +383,16 @@ mod tests {
         tail.put(99, b"later");
         let old = Proposal { level: 2, tail, ..old };
         let mut with_old = report(&[9, 9, 9]);
-        with_old.accepted = Some((Ballot { round: 3, rank: 1 }, old.clone()));
+        with_old.accepted = Some((Ballot { round: 3, rank: Rank(1) }, old.clone()));
         let c = Coordinator {
             decree: 2,
-            ballot: Ballot { round: 7, rank: 0 },
+            ballot: Ballot { round: 7, rank: Rank(0) },
             candidates: BTreeSet::new(),
             reasons: BTreeMap::new(),
-            asked: BTreeSet::from([0, 1]),
+            asked: BTreeSet::from([0, 1].map(Rank)),
             groups: BTreeSet::from([GroupId(1)]),
             requests: MembershipRequests::default(),
-            reports: BTreeMap::from([(0, report(&[1, 1, 1])), (1, with_old)]),
+            reports: BTreeMap::from([(Rank(0), report(&[1, 1, 1])), (Rank(1), with_old)]),
             unread: BTreeMap::new(),
             recovering: BTreeSet::new(),
             recovered: BTreeSet::new(),
@@ -405,28 +406,32 @@ mod tests {
     #[test]
     fn of_two_accepted_proposals_that_of_the_later_ballot_is_taken() {
         let d = directory(3);
-        let reported = BTreeMap::from([(0, report(&[1, 1, 1])), (1, report(&[1, 1, 1]))]);
+        let reported = BTreeMap::from([(Rank(0), report(&[1, 1, 1])), (Rank(1), report(&[1, 1, 1]))]);
         let leaving_out = |reason| {
             build_proposal(&d, &reported, &BTreeSet::new(), &BTreeSet::new(), &MembershipRequests::default(), |_| {
                 reason
             })
         };
         let (earlier, later) = (leaving_out(LeaveReason::Died), leaving_out(LeaveReason::Unreachable));
-        let first = (Ballot { round: 3, rank: 2 }, earlier);
-        for ballot in [Ballot { round: 4, rank: 0 }, Ballot { round: 3, rank: 3 }] {
-            for (older, newer) in [(0, 2), (2, 0)] {
+        let first = (Ballot { round: 3, rank: Rank(2) }, earlier);
+        for ballot in [Ballot { round: 4, rank: Rank(0) }, Ballot { round: 3, rank: Rank(3) }] {
+            for (older, newer) in [(0, 2), (2, 0)].map(|(a, b)| (Rank(a), Rank(b))) {
                 let second = (ballot, later.clone());
                 let accepted =
                     |accepted: &(Ballot, Proposal)| Report { accepted: Some(accepted.clone()), ..report(&[]) };
                 let c = Coordinator {
                     decree: 2,
-                    ballot: Ballot { round: 7, rank: 1 },
+                    ballot: Ballot { round: 7, rank: Rank(1) },
                     candidates: BTreeSet::new(),
                     reasons: BTreeMap::new(),
-                    asked: BTreeSet::from([0, 1, 2]),
+                    asked: BTreeSet::from([0, 1, 2].map(Rank)),
                     groups: BTreeSet::new(),
                     requests: MembershipRequests::default(),
-                    reports: BTreeMap::from([(older, accepted(&first)), (1, report(&[])), (newer, accepted(&second))]),
+                    reports: BTreeMap::from([
+                        (older, accepted(&first)),
+                        (Rank(1), report(&[])),
+                        (newer, accepted(&second)),
+                    ]),
                     unread: BTreeMap::new(),
                     recovering: BTreeSet::new(),
                     recovered: BTreeSet::new(),
@@ -444,8 +449,8 @@ mod tests {
         let held = vec![(GroupId(1), vec![0, 0])];
         let mut d = directory(3);
         d.groups.get_mut(&GroupId(1)).expect("the group is there").members.truncate(2);
-        let reports: BTreeMap<usize, Report> =
-            (0..3).map(|rank| (rank, Report { prefixes: held.clone(), ..report(&[]) })).collect();
+        let reports: BTreeMap<Rank, Report> =
+            Rank::all(3).map(|rank| (rank, Report { prefixes: held.clone(), ..report(&[]) })).collect();
         let leave = |who| ("g".to_owned(), Incarnation(who));
         let mut requests = MembershipRequests {
             group_joins: vec![("g".into(), Incarnation(3))],
@@ -479,8 +484,8 @@ mod tests {
         d.groups.insert(GroupId(2), other);
         (d.next_group, d.next_space) = (3, Space(11));
         let held = vec![(GroupId(1), vec![0; 3]), (GroupId(2), vec![0; 3])];
-        let reports: BTreeMap<usize, Report> =
-            (0..3).map(|rank| (rank, Report { prefixes: held.clone(), ..report(&[]) })).collect();
+        let reports: BTreeMap<Rank, Report> =
+            Rank::all(3).map(|rank| (rank, Report { prefixes: held.clone(), ..report(&[]) })).collect();
         let requests =
             MembershipRequests { group_leaves: vec![("h".into(), Incarnation(2))], ..MembershipRequests::default() };
         let wedged = BTreeSet::from([GroupId(1), GroupId(2)]);
@@ -492,7 +497,7 @@ mod tests {
 
     #[test]
     fn a_new_group_is_made_of_those_who_ask() {
-        let reports = BTreeMap::from([(0, report(&[])), (1, report(&[]))]);
+        let reports = BTreeMap::from([(Rank(0), report(&[])), (Rank(1), report(&[]))]);
         let mut requests = MembershipRequests {
             joiners: vec![(member(9), vec!["new".into()])],
             group_joins: vec![("new".into(), Incarnation(2)), ("new".into(), Incarnation(2))],
@@ -521,8 +526,8 @@ mod tests {
     #[test]
     fn what_stays_the_same_costs_no_bytes() {
         let sizes = [20, 1000].map(|n| {
-            let reports: BTreeMap<usize, Report> =
-                (0..n).filter(|rank| *rank != 7).map(|rank| (rank, report(&vec![0; n]))).collect();
+            let reports: BTreeMap<Rank, Report> =
+                Rank::all(n).filter(|rank| *rank != Rank(7)).map(|rank| (rank, report(&vec![0; n]))).collect();
             let d = directory(n as u64);
             let p = build_proposal(
                 &d,
@@ -544,7 +549,7 @@ mod tests {
     fn a_group_ends_with_its_last_member() {
         let mut d = directory(2);
         d.groups.get_mut(&GroupId(1)).expect("the group").members = vec![Incarnation(2)];
-        let reports = BTreeMap::from([(0, report(&[]))]);
+        let reports = BTreeMap::from([(Rank(0), report(&[]))]);
         let p = build_proposal(
             &d,
             &reports,

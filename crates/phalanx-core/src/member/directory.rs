@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::messages::{GroupChange, Proposal};
 use crate::api::LeaveReason;
-use crate::id::{GroupId, Incarnation, MemberInfo};
+use crate::id::{GroupId, Incarnation, MemberInfo, Rank};
 use crate::wire::{Space, Tags};
 
 /// The cell as decided, the same at every process that installed the same decree.
@@ -142,8 +142,8 @@ impl Directory {
 
     /// The rank of a process in the cell view.
     #[must_use]
-    pub fn rank(&self, who: Incarnation) -> Option<usize> {
-        self.members.iter().position(|m| m.incarnation == who)
+    pub fn rank(&self, who: Incarnation) -> Option<Rank> {
+        self.members.iter().position(|m| m.incarnation == who).map(Rank::from_index)
     }
 
     /// The group of that name.
@@ -167,9 +167,9 @@ impl Directory {
 
     /// Whether `present` (by rank) is a quorum of the view in force.
     #[must_use]
-    pub fn is_quorum(&self, present: impl Fn(usize) -> bool) -> bool {
-        let count = (0..self.members.len()).filter(|&r| present(r)).count();
-        is_quorum(count, self.members.len(), present(0))
+    pub fn is_quorum(&self, present: impl Fn(Rank) -> bool) -> bool {
+        let count = Rank::all(self.members.len()).filter(|&r| present(r)).count();
+        is_quorum(count, self.members.len(), present(Rank::FIRST))
     }
 
     /// How many make a quorum without rank 0.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::slow::{Slow, SlowReport};
 use super::watch::{HeardCount, LinkReport, Targets, Watch};
+use crate::id::Rank;
 use crate::time::Instant;
 
 /// Without heartbeats, other packets of a member count as a sign of life for this many times its suspicion time.
@@ -38,7 +39,7 @@ pub struct Link {
 /// The view's links as seen from one member.
 #[derive(Clone, Debug)]
 pub struct FailureDetector {
-    me: usize,
+    me: Rank,
     links: Vec<Link>,
     patience: Patience,
     /// In a cell in which not everybody watches everybody.
@@ -60,7 +61,7 @@ pub struct Patience {
 impl FailureDetector {
     /// A fresh view: everybody counts as heard now.
     #[must_use]
-    pub fn new(me: usize, members: usize, now: Instant, patience: Patience) -> Self {
+    pub fn new(me: Rank, members: usize, now: Instant, patience: Patience) -> Self {
         let link = Link {
             last_heard: now,
             last_heartbeat: now,
@@ -100,16 +101,16 @@ impl FailureDetector {
     }
 
     /// Something was heard from `rank`.
-    pub fn heard(&mut self, now: Instant, rank: usize) {
-        if let Some(link) = self.links.get_mut(rank) {
+    pub fn heard(&mut self, now: Instant, rank: Rank) {
+        if let Some(link) = self.links.get_mut(rank.index()) {
             link.last_heard = now;
         }
     }
 
     /// When anything came from `rank`.
     #[must_use]
-    pub fn last_heard(&self, rank: usize) -> Instant {
-        self.links.get(rank).map_or(Instant::ZERO, |link| link.last_heard)
+    pub fn last_heard(&self, rank: Rank) -> Instant {
+        self.links.get(rank.index()).map_or(Instant::ZERO, |link| link.last_heard)
     }
 
     /// Who is called too slow.
@@ -119,8 +120,8 @@ impl FailureDetector {
     }
 
     /// `rank` says who holds it back, and takes back what it said before. True if that is news.
-    pub fn note_slow_report(&mut self, now: Instant, rank: usize, slow_report: SlowReport) -> bool {
-        rank < self.links.len() && self.slow.say(now, rank, slow_report)
+    pub fn note_slow_report(&mut self, now: Instant, rank: Rank, slow_report: SlowReport) -> bool {
+        rank.index() < self.links.len() && self.slow.say(now, rank, slow_report)
     }
 
     /// Draws conclusions from what was said of slow members.
@@ -133,9 +134,9 @@ impl FailureDetector {
     }
 
     /// A heartbeat of this decree: `hears` by rank. The slow-member report of its sender follows it.
-    pub fn beat(&mut self, now: Instant, rank: usize, hears: Vec<bool>) {
+    pub fn beat(&mut self, now: Instant, rank: Rank, hears: Vec<bool>) {
         let patience = self.patience;
-        if let Some(link) = self.links.get_mut(rank) {
+        if let Some(link) = self.links.get_mut(rank.index()) {
             link.beat(now, &patience);
             link.hears = Some(hears);
             self.slow.say(now, rank, SlowReport::default());
@@ -143,9 +144,9 @@ impl FailureDetector {
     }
 
     /// A heartbeat of this decree in a large cell; see [`Watch::depth`]. True if its sender knows other link-state reports.
-    pub fn watch_heartbeat(&mut self, now: Instant, rank: usize, depth: u64, asks: bool, digest: u64) -> bool {
+    pub fn watch_heartbeat(&mut self, now: Instant, rank: Rank, depth: u64, asks: bool, digest: u64) -> bool {
         let patience = self.patience;
-        let (Some(link), Some(watch)) = (self.links.get_mut(rank), self.watch.as_mut()) else { return false };
+        let (Some(link), Some(watch)) = (self.links.get_mut(rank.index()), self.watch.as_mut()) else { return false };
         link.beat(now, &patience);
         watch.beat(now, rank, depth, asks);
         watch.digest() != digest
@@ -155,51 +156,54 @@ impl FailureDetector {
     pub fn judge(&mut self, now: Instant) {
         let Self { me, links, patience, watch, .. } = self;
         let Some(watch) = watch else { return };
-        let silent = |rank: usize, since: Instant| {
-            links.get(rank).is_some_and(|l| l.dead || l.deaf || now.since(l.last_heard.max(since)) >= l.bears(patience))
+        let silent = |rank: Rank, since: Instant| {
+            links
+                .get(rank.index())
+                .is_some_and(|l| l.dead || l.deaf || now.since(l.last_heard.max(since)) >= l.bears(patience))
         };
-        let mut suspected: BTreeSet<usize> =
+        let mut suspected: BTreeSet<Rank> =
             watch.neighbours().iter().copied().filter(|&rank| silent(rank, Instant::ZERO)).collect();
         // Who is out of reach already need not be suspected by everybody who waits for an answer. Who was suspected stays so: a
         // link-state report of others may bring it back into reach, and it would count as heard until this member looks again.
-        let counts = |rank: usize| watch.reaches(rank) || watch.suspects(*me, rank);
+        let counts = |rank: Rank| watch.reaches(rank) || watch.suspects(*me, rank);
         suspected.extend(watch.watchees().filter(|&(rank, since)| counts(rank) && silent(rank, since)).map(|w| w.0));
         let besides = watch.besides(now, patience.suspect_after);
-        watch.set_own(suspected.into_iter().filter_map(|rank| u16::try_from(rank).ok()).collect(), besides);
-        watch.refresh(|rank| links.get(rank).is_some_and(|l| l.dead));
+        watch.set_own(suspected.into_iter().collect(), besides);
+        watch.refresh(|rank| links.get(rank.index()).is_some_and(|l| l.dead));
     }
 
     /// Whom the next heartbeat of a large cell goes to. `waited_for` owe this member an answer.
-    pub fn targets(&mut self, now: Instant, waited_for: BTreeSet<usize>) -> Targets {
+    pub fn targets(&mut self, now: Instant, waited_for: BTreeSet<Rank>) -> Targets {
         let Self { links, patience, watch, .. } = self;
         let Some(watch) = watch else { return Targets::default() };
-        let silent = |rank: usize| links.get(rank).is_some_and(|l| now.since(l.last_heard) > patience.beat * 3 / 2);
-        let is_dead = |rank: usize| links.get(rank).is_some_and(|l| l.dead);
+        let silent =
+            |rank: Rank| links.get(rank.index()).is_some_and(|l| now.since(l.last_heard) > patience.beat * 3 / 2);
+        let is_dead = |rank: Rank| links.get(rank.index()).is_some_and(|l| l.dead);
         watch.targets(now, patience.beat, waited_for, silent, is_dead)
     }
 
     /// A member of a large cell is heard and hears nobody itself, until its next heartbeat of this decree.
-    pub fn hears_nobody(&mut self, rank: usize) {
-        if let Some(link) = self.links.get_mut(rank) {
+    pub fn hears_nobody(&mut self, rank: Rank) {
+        if let Some(link) = self.links.get_mut(rank.index()) {
             link.deaf = true;
         }
     }
 
     /// A link-state report that another member made or passed on. True if it is news.
-    pub fn take_link_report(&mut self, rank: usize, link_report: LinkReport) -> bool {
+    pub fn take_link_report(&mut self, rank: Rank, link_report: LinkReport) -> bool {
         self.watch.as_mut().is_some_and(|watch| watch.take_link_report(rank, link_report))
     }
 
     /// What `rank` sends makes no sense here: in this view it is not heard any more.
-    pub fn distrust(&mut self, rank: usize) {
-        if let Some(link) = self.links.get_mut(rank) {
+    pub fn distrust(&mut self, rank: Rank) {
+        if let Some(link) = self.links.get_mut(rank.index()) {
             link.distrusted = true;
         }
     }
 
     /// The operating system proved `rank` dead.
-    pub fn died(&mut self, rank: usize) {
-        if let Some(link) = self.links.get_mut(rank) {
+    pub fn died(&mut self, rank: Rank) {
+        if let Some(link) = self.links.get_mut(rank.index()) {
             link.dead = true;
         }
         if let Some(watch) = &mut self.watch {
@@ -209,8 +213,8 @@ impl FailureDetector {
 
     /// Whether `rank` was proved dead.
     #[must_use]
-    pub fn is_dead(&self, rank: usize) -> bool {
-        self.links.get(rank).is_some_and(|l| l.dead)
+    pub fn is_dead(&self, rank: Rank) -> bool {
+        self.links.get(rank.index()).is_some_and(|l| l.dead)
     }
 
     /// This process was away for `gap` (stopped, starved, its clock jumped): what it did not hear meanwhile
@@ -225,8 +229,8 @@ impl FailureDetector {
 
     /// Members that proved dead.
     #[must_use]
-    pub fn dead(&self) -> BTreeSet<usize> {
-        (0..self.links.len()).filter(|rank| self.is_dead(*rank)).collect()
+    pub fn dead(&self) -> BTreeSet<Rank> {
+        Rank::all(self.links.len()).filter(|rank| self.is_dead(*rank)).collect()
     }
 
     /// Whether any member proved dead.
@@ -237,8 +241,8 @@ impl FailureDetector {
 
     /// Whether this process hears `rank`, itself or through others.
     #[must_use]
-    pub fn hears(&self, now: Instant, rank: usize) -> bool {
-        let link = self.links.get(rank);
+    pub fn hears(&self, now: Instant, rank: Rank) -> bool {
+        let link = self.links.get(rank.index());
         rank == self.me
             || link.is_some_and(|l| {
                 !l.dead
@@ -252,12 +256,15 @@ impl FailureDetector {
 
     /// How many members `rank` hears.
     #[must_use]
-    pub fn heard_count(&self, now: Instant, rank: usize) -> HeardCount {
+    pub fn heard_count(&self, now: Instant, rank: Rank) -> HeardCount {
         match &self.watch {
             Some(watch) => watch.heard_count(rank),
             None => {
-                let hears = |other: &usize| self.says_it_hears(now, rank, *other);
-                HeardCount { members: (0..self.links.len()).filter(hears).count(), with_rank_0: hears(&0) }
+                let hears = |other: &Rank| self.says_it_hears(now, rank, *other);
+                HeardCount {
+                    members: Rank::all(self.links.len()).filter(hears).count(),
+                    with_rank_0: hears(&Rank::FIRST),
+                }
             }
         }
     }
@@ -265,28 +272,28 @@ impl FailureDetector {
     /// Whom this process hears, by rank.
     #[must_use]
     pub fn heard_by_me(&self, now: Instant) -> Vec<bool> {
-        (0..self.links.len()).map(|r| self.hears(now, r)).collect()
+        Rank::all(self.links.len()).map(|r| self.hears(now, r)).collect()
     }
 
     /// Whether `a` hears `b`, as far as is known here; what `a` has not said counts as yes.
-    fn says_it_hears(&self, now: Instant, a: usize, b: usize) -> bool {
+    fn says_it_hears(&self, now: Instant, a: Rank, b: Rank) -> bool {
         if a == self.me {
             return self.hears(now, b);
         }
-        let said = self.links.get(a).and_then(|link| link.hears.as_ref());
-        said.is_none_or(|h| h.get(b).copied().unwrap_or(true))
+        let said = self.links.get(a.index()).and_then(|link| link.hears.as_ref());
+        said.is_none_or(|h| h.get(b.index()).copied().unwrap_or(true))
     }
 
     /// Whom `rank` says it hears.
     #[must_use]
-    pub fn heard_by(&self, now: Instant, rank: usize) -> Vec<bool> {
-        (0..self.links.len()).map(|b| self.says_it_hears(now, rank, b)).collect()
+    pub fn heard_by(&self, now: Instant, rank: Rank) -> Vec<bool> {
+        Rank::all(self.links.len()).map(|b| self.says_it_hears(now, rank, b)).collect()
     }
 
     /// Candidates for leaving: those proved dead or in `leaving`; those not heard here; then, while suspected links
     /// remain among the others, whoever has most (ties: the younger).
     #[must_use]
-    pub fn candidates(&self, now: Instant, leaving: &BTreeSet<usize>) -> BTreeSet<usize> {
+    pub fn candidates(&self, now: Instant, leaving: &BTreeSet<Rank>) -> BTreeSet<Rank> {
         let n = self.links.len();
         let mut out = self.unheard(now, leaving);
         if let Some(watch) = &self.watch {
@@ -294,8 +301,8 @@ impl FailureDetector {
             return out;
         }
         loop {
-            let rest: Vec<usize> = (0..n).filter(|r| !out.contains(r)).collect();
-            let suspected = |p: usize| {
+            let rest: Vec<Rank> = Rank::all(n).filter(|r| !out.contains(r)).collect();
+            let suspected = |p: Rank| {
                 rest.iter()
                     .filter(|&&q| q != p && !(self.says_it_hears(now, p, q) && self.says_it_hears(now, q, p)))
                     .count()
@@ -309,16 +316,16 @@ impl FailureDetector {
     }
 
     /// Those in `leaving` and those not heard here.
-    fn unheard(&self, now: Instant, leaving: &BTreeSet<usize>) -> BTreeSet<usize> {
+    fn unheard(&self, now: Instant, leaving: &BTreeSet<Rank>) -> BTreeSet<Rank> {
         let n = self.links.len();
-        (0..n).filter(|&r| leaving.contains(&r) || (r != self.me && !self.hears(now, r))).collect()
+        Rank::all(n).filter(|&r| leaving.contains(&r) || (r != self.me && !self.hears(now, r))).collect()
     }
 
     /// While suspected links remain among those that are not out, whoever has most goes.
-    fn settle_links(&self, mut links: BTreeSet<(usize, usize)>, out: &mut BTreeSet<usize>) {
+    fn settle_links(&self, mut links: BTreeSet<(Rank, Rank)>, out: &mut BTreeSet<Rank>) {
         loop {
             links.retain(|(a, b)| !out.contains(a) && !out.contains(b));
-            let mut suspected: BTreeMap<usize, usize> = BTreeMap::new();
+            let mut suspected: BTreeMap<Rank, usize> = BTreeMap::new();
             for rank in links.iter().flat_map(|(a, b)| [*a, *b]).filter(|rank| *rank != self.me) {
                 *suspected.entry(rank).or_default() += 1;
             }
@@ -339,9 +346,9 @@ impl FailureDetector {
     /// When the next link may fall silent.
     #[must_use]
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
-        (0..self.links.len())
+        Rank::all(self.links.len())
             .filter(|&r| r != self.me && self.hears(now, r))
-            .map(|r| self.links[r].silent_from(&self.patience))
+            .map(|r| self.links[r.index()].silent_from(&self.patience))
             .min()
     }
 }
@@ -386,7 +393,7 @@ mod tests {
     }
 
     fn failure_detector(n: usize) -> FailureDetector {
-        FailureDetector::new(0, n, at(0), patience(16))
+        FailureDetector::new(Rank(0), n, at(0), patience(16))
     }
 
     /// Everybody but `silent` beats, and hears all but those in `deaf_to` (pairs listener, speaker).
@@ -394,14 +401,14 @@ mod tests {
         let mut h = failure_detector(n);
         for r in (0..n).filter(|r| !silent.contains(r)) {
             let hears = (0..n).map(|s| !silent.contains(&s) && !deaf_to.contains(&(r, s))).collect();
-            h.heard(at(2000), r);
-            h.beat(at(2000), r, hears);
+            h.heard(at(2000), Rank::from_index(r));
+            h.beat(at(2000), Rank::from_index(r), hears);
         }
         h
     }
 
     fn candidates(h: &FailureDetector) -> Vec<usize> {
-        h.candidates(at(2001), &BTreeSet::new()).into_iter().collect()
+        h.candidates(at(2001), &BTreeSet::new()).into_iter().map(Rank::index).collect()
     }
 
     /// Who may stay away for longer is silent so much later, and nobody else.
@@ -421,16 +428,16 @@ mod tests {
     fn who_sends_no_heartbeats_is_not_heard_for_good() {
         let patience =
             Patience { suspect_after: Duration::from_millis(900), beat: Duration::from_millis(200), watchers: 16 };
-        let mut failure_detector = FailureDetector::new(0, 2, at(0), patience);
+        let mut failure_detector = FailureDetector::new(Rank(0), 2, at(0), patience);
         for ms in 1..3_600 {
-            failure_detector.heard(at(ms), 1);
-            assert!(failure_detector.hears(at(ms), 1), "{ms} ms");
+            failure_detector.heard(at(ms), Rank(1));
+            assert!(failure_detector.hears(at(ms), Rank(1)), "{ms} ms");
         }
         assert_eq!(failure_detector.deadline(at(3_599)), Some(at(3_600)));
-        failure_detector.heard(at(3_600), 1);
-        assert!(!failure_detector.hears(at(3_600), 1));
-        failure_detector.beat(at(3_600), 1, vec![true; 2]);
-        assert!(failure_detector.hears(at(3_600), 1));
+        failure_detector.heard(at(3_600), Rank(1));
+        assert!(!failure_detector.hears(at(3_600), Rank(1)));
+        failure_detector.beat(at(3_600), Rank(1), vec![true; 2]);
+        assert!(failure_detector.hears(at(3_600), Rank(1)));
     }
 
     #[test]
@@ -442,15 +449,15 @@ mod tests {
     #[test]
     fn a_rank_beyond_the_view_is_nobody() {
         let mut h = after(3, &[], &[]);
-        assert_eq!(h.heard_by(at(2001), 3), [true; 3], "it has said nothing");
-        assert_eq!(h.heard_count(at(2001), 3), HeardCount { members: 3, with_rank_0: true });
-        h.heard(at(2001), 3);
-        h.beat(at(2001), 3, vec![false; 4]);
-        h.died(3);
-        assert!(!h.hears(at(2001), 3) && !h.is_dead(3));
+        assert_eq!(h.heard_by(at(2001), Rank(3)), [true; 3], "it has said nothing");
+        assert_eq!(h.heard_count(at(2001), Rank(3)), HeardCount { members: 3, with_rank_0: true });
+        h.heard(at(2001), Rank(3));
+        h.beat(at(2001), Rank(3), vec![false; 4]);
+        h.died(Rank(3));
+        assert!(!h.hears(at(2001), Rank(3)) && !h.is_dead(Rank(3)));
         // Who left has no view any more.
-        let none = FailureDetector::new(0, 0, at(0), patience(16));
-        assert_eq!(none.heard_by(at(1), 4), [false; 0]);
+        let none = FailureDetector::new(Rank(0), 0, at(0), patience(16));
+        assert_eq!(none.heard_by(at(1), Rank(4)), [false; 0]);
     }
 
     #[test]
@@ -466,17 +473,17 @@ mod tests {
     #[test]
     fn a_dead_one_goes_at_once() {
         let mut h = after(3, &[], &[]);
-        h.died(1);
+        h.died(Rank(1));
         assert_eq!(candidates(&h), [1]);
     }
 
     #[test]
     fn what_was_read_after_an_absence_was_not_heard_in_the_future() {
         let mut h = failure_detector(3);
-        h.heard(at(30_000), 1);
+        h.heard(at(30_000), Rank(1));
         h.forgive(at(30_000), Duration::from_secs(30));
-        assert!(h.hears(at(30_100), 1) && h.hears(at(30_100), 2));
-        assert!(!h.hears(at(32_000), 1) && !h.hears(at(32_000), 2));
+        assert!(h.hears(at(30_100), Rank(1)) && h.hears(at(30_100), Rank(2)));
+        assert!(!h.hears(at(32_000), Rank(1)) && !h.hears(at(32_000), Rank(2)));
     }
 
     #[test]
@@ -485,18 +492,18 @@ mod tests {
         for beat in 1..=40 {
             let [even, odd] = [at(100 * beat), at(100 * beat + 80 * (beat % 2))];
             for (h, now) in [(&mut regular, even), (&mut irregular, odd), (&mut away, even)] {
-                h.heard(now, 1);
-                h.beat(now, 1, vec![true; 2]);
+                h.heard(now, Rank(1));
+                h.beat(now, Rank(1), vec![true; 2]);
             }
         }
         // Some 80 ms off, counted four times.
-        assert!(!regular.hears(at(4000 + 950), 1));
-        assert!(irregular.hears(at(4000 + 1150), 1) && !irregular.hears(at(4000 + 1300), 1));
+        assert!(!regular.hears(at(4000 + 950), Rank(1)));
+        assert!(irregular.hears(at(4000 + 1150), Rank(1)) && !irregular.hears(at(4000 + 1300), Rank(1)));
         // What this process itself missed is no irregularity of the other.
         away.forgive(at(9100), Duration::from_secs(5));
-        away.heard(at(9100), 1);
-        away.beat(at(9100), 1, vec![true; 2]);
-        assert!(!away.hears(at(9100 + 950), 1));
+        away.heard(at(9100), Rank(1));
+        away.beat(at(9100), Rank(1), vec![true; 2]);
+        assert!(!away.hears(at(9100 + 950), Rank(1)));
     }
 
     #[test]

@@ -7,6 +7,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::id::Rank;
+
 /// The watch graph of one view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchGraph {
@@ -32,32 +34,32 @@ impl WatchGraph {
 
     /// Those that `rank` watches, and that watch it, in rising order.
     #[must_use]
-    pub fn neighbours(&self, rank: usize) -> Vec<usize> {
-        let n = self.members;
-        let both = self.steps.iter().flat_map(|step| [(rank + step) % n, (rank + n - step) % n]);
-        let set: BTreeSet<usize> = both.filter(|other| *other != rank).collect();
+    pub fn neighbours(&self, rank: Rank) -> Vec<Rank> {
+        let (n, index) = (self.members, rank.index());
+        let both = self.steps.iter().flat_map(|step| [(index + step) % n, (index + n - step) % n]);
+        let set: BTreeSet<Rank> = both.map(Rank::from_index).filter(|other| *other != rank).collect();
         set.into_iter().collect()
     }
 
     /// Itself, then those whose shortest way from `rank` has one link, two links, and so on, until nobody is left.
-    fn rings(&self, rank: usize) -> impl Iterator<Item = Vec<usize>> {
+    fn rings(&self, rank: Rank) -> impl Iterator<Item = Vec<Rank>> {
         let mut met = BTreeSet::from([rank]);
         std::iter::successors(Some(vec![rank]), move |ring| {
             let all = ring.iter().flat_map(|rank| self.neighbours(*rank));
-            let next: Vec<usize> = all.filter(|other| met.insert(*other)).collect();
+            let next: Vec<Rank> = all.filter(|other| met.insert(*other)).collect();
             (!next.is_empty()).then_some(next)
         })
     }
 
     /// Those no more than `links` away from `rank`, itself among them.
-    pub fn within(&self, rank: usize, links: u64) -> impl Iterator<Item = usize> {
+    pub fn within(&self, rank: Rank, links: u64) -> impl Iterator<Item = Rank> {
         self.rings(rank).take(usize::try_from(links).unwrap_or(usize::MAX).saturating_add(1)).flatten()
     }
 
     /// The most links on a shortest way between two members. The graph looks the same from everywhere.
     #[must_use]
     pub fn span(&self) -> usize {
-        self.rings(0).count() - 1
+        self.rings(Rank::FIRST).count() - 1
     }
 }
 
@@ -72,8 +74,8 @@ mod tests {
     use super::*;
     use crate::rng::Rng;
 
-    fn reached(graph: &WatchGraph, members: usize, gone: &BTreeSet<usize>) -> usize {
-        let start = (0..members).find(|rank| !gone.contains(rank)).expect("somebody is left");
+    fn reached(graph: &WatchGraph, members: usize, gone: &BTreeSet<Rank>) -> usize {
+        let start = Rank::all(members).find(|rank| !gone.contains(rank)).expect("somebody is left");
         let (mut seen, mut ring) = (BTreeSet::from([start]), vec![start]);
         while let Some(rank) = ring.pop() {
             for other in graph.neighbours(rank) {
@@ -90,7 +92,7 @@ mod tests {
         for (members, watchers, links) in [(5, 3, 4), (9, 2, 2), (9, 4, 4), (17, 16, 16), (64, 16, 16), (1000, 16, 16)]
         {
             let graph = WatchGraph::new(members, watchers);
-            for rank in 0..members {
+            for rank in Rank::all(members) {
                 let neighbours = graph.neighbours(rank);
                 assert_eq!(neighbours.len(), links, "{members} members, rank {rank}: {neighbours:?}");
                 for other in &neighbours {
@@ -116,10 +118,10 @@ mod tests {
             for round in 0..200 {
                 let mut gone = BTreeSet::new();
                 // Half of the rounds take the worst: all but one of the watchers of one member.
-                let around = graph.neighbours(round % members);
+                let around = graph.neighbours(Rank::from_index(round % members));
                 let few = if round % 2 == 0 { watchers / 4 } else { around.len() - 1 };
                 while gone.len() < few {
-                    let any = usize::try_from(rng.below(members as u64)).expect("small");
+                    let any = Rank(u16::try_from(rng.below(members as u64)).expect("small"));
                     gone.insert(if round % 4 == 1 { around[gone.len()] } else { any });
                 }
                 assert_eq!(reached(&graph, members, &gone), members - gone.len(), "{members} without {gone:?}");
@@ -130,7 +132,7 @@ mod tests {
     #[test]
     fn neighbours_in_rank_may_go_together() {
         let graph = WatchGraph::new(1000, 16);
-        let gone: BTreeSet<usize> = (300..700).collect();
+        let gone: BTreeSet<Rank> = (300..700).map(Rank).collect();
         assert_eq!(reached(&graph, 1000, &gone), 600);
     }
 

@@ -9,7 +9,7 @@ use super::founding::FoundingMessage;
 use super::orphan::tails;
 use super::{Directory, Return, read_requested_terms, requested_terms};
 use crate::api::{GroupTerms, LeaveReason};
-use crate::id::{CellInstance, GroupId, Incarnation, MemberInfo};
+use crate::id::{CellInstance, GroupId, Incarnation, MemberInfo, Rank};
 use crate::wire::{Malformed, PacketNumber, Space, Tags, put_with_tail, read_with_tail};
 
 /// A try at a decree: later rounds beat earlier ones, ties go to the higher rank.
@@ -18,7 +18,7 @@ pub struct Ballot {
     /// Grows with each try.
     pub round: u32,
     /// The coordinator's rank in the view in force.
-    pub rank: u16,
+    pub rank: Rank,
 }
 
 /// Asks the acceptors of a view to stop and report; with cuts, to report once they hold them.
@@ -75,7 +75,7 @@ pub struct Unread {
     pub group: GroupId,
     /// Of each such stream: its sender's rank in the group view, the prefix acted upon, and whether the packet after the
     /// reported prefix is there and makes no sense.
-    pub streams: Vec<(u16, u64, bool)>,
+    pub streams: Vec<(Rank, u64, bool)>,
 }
 
 impl Unread {
@@ -254,7 +254,7 @@ pub struct RecoveredPacket {
     /// The stream's packet space.
     pub space: Space,
     /// The origin's rank in that group view.
-    pub rank: u16,
+    pub rank: Rank,
     /// The packet's number.
     pub number: PacketNumber,
     /// Its frames.
@@ -372,7 +372,7 @@ pub enum Control {
         /// The stream's packet space.
         space: Space,
         /// The origin's rank in that group view.
-        rank: u16,
+        rank: Rank,
         /// First and last number wanted.
         from: u64,
         /// See `from`.

@@ -333,7 +333,7 @@ impl Directory {
         let stayed = entry.stayed();
         let out = |who: &Incarnation| change.left.iter().any(|(left, why)| left == who && why.may_come_back());
         let holder = |(rank, who): (usize, &Incarnation)| {
-            let info = self.rank(*who).map(|rank| &self.members[rank]);
+            let info = self.rank(*who).map(|rank| &self.members[rank.index()]);
             let name = info.filter(|_| entry.members.len() <= NAMED_MAX).map(|info| info.name.clone());
             let (seat, name) = (info.map_or(0, MemberInfo::seat), name.unwrap_or_default());
             OrphanHolder { who: *who, seat, stayed: rank < stayed, name }
@@ -351,7 +351,8 @@ impl Directory {
         }
         let ended = |why: &LeaveReason| matches!(why, LeaveReason::Died | LeaveReason::Left);
         let left = proposal.left.iter().filter(|(_, why)| ended(why));
-        let gone: Vec<&MemberInfo> = left.filter_map(|(who, _)| before.members.get(before.rank(*who)?)).collect();
+        let gone: Vec<&MemberInfo> =
+            left.filter_map(|(who, _)| before.members.get(before.rank(*who)?.index())).collect();
         let is_gone = |holder: &OrphanHolder| {
             let anew = |info: &MemberInfo| info.seat() == holder.seat && !info.is_or_keeps(holder.who);
             gone.iter().any(|info| info.is_or_keeps(holder.who)) || holder.seat != 0 && proposal.joined.iter().any(anew)

@@ -13,7 +13,7 @@ use std::time::Duration;
 use self::acks::AckTracker;
 pub use self::acks::SendKind;
 use super::is_quorum;
-use crate::id::Incarnation;
+use crate::id::{Incarnation, Rank};
 use crate::time::Instant;
 
 /// In what a path may fail. A probe goes the same way as what it stands for, as long, and so does its answer.
@@ -67,7 +67,7 @@ impl PathKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Suspicion {
     /// Who is suspected, by rank.
-    pub rank: u16,
+    pub rank: Rank,
     /// In what.
     pub kind: PathKind,
     /// Rises with each suspicion of the same suspecter in a view.
@@ -80,9 +80,9 @@ pub struct Findings {
     /// Its suspicions, in rising order.
     pub suspected: Vec<Suspicion>,
     /// Of these members, by rank in rising order, it has looked into the suspicions up to this number.
-    pub answered: Vec<(u16, u64)>,
+    pub answered: Vec<(Rank, u64)>,
     /// Members that are proved dead, by rank in rising order.
-    pub dead: Vec<u16>,
+    pub dead: Vec<Rank>,
     /// Processes that wait to come back and that it can talk with, see [`super::Removal::suspecters`].
     pub reached: Vec<Incarnation>,
 }
@@ -94,8 +94,8 @@ impl Findings {
         *self == Self::default()
     }
 
-    fn calls_silent(&self, rank: usize) -> bool {
-        self.suspected.iter().any(|a| usize::from(a.rank) == rank && a.kind == PathKind::Silence)
+    fn calls_silent(&self, rank: Rank) -> bool {
+        self.suspected.iter().any(|a| a.rank == rank && a.kind == PathKind::Silence)
     }
 }
 
@@ -141,10 +141,10 @@ impl ProbedPath {
 /// What is known in the view in force of the paths between members.
 #[derive(Clone, Debug)]
 pub struct PathMonitor {
-    me: usize,
+    me: Rank,
     paths: Vec<[ProbedPath; PathKind::ALL.len()]>,
     /// Whom this member probes though nothing is owed; `None`: everybody.
-    neighbours: Option<BTreeSet<usize>>,
+    neighbours: Option<BTreeSet<Rank>>,
     acks: AckTracker,
     /// When each was sent a message on its control channel last, only to see whether it is acknowledged.
     pinged: Vec<Option<Instant>>,
@@ -157,10 +157,10 @@ pub struct PathMonitor {
     /// When each said something last.
     reported_at: Vec<Instant>,
     /// When a suspicion was heard of here, by suspecter.
-    learnt: BTreeMap<(usize, Suspicion), Instant>,
+    learnt: BTreeMap<(Rank, Suspicion), Instant>,
     /// What this member has looked into, by suspecter.
-    answered: BTreeMap<u16, u64>,
-    leavers: BTreeMap<usize, Case>,
+    answered: BTreeMap<Rank, u64>,
+    leavers: BTreeMap<Rank, Case>,
     /// Since when suspicions stand that not all have looked into.
     open_since: Option<Instant>,
     /// Since when all have looked into all of them.
@@ -175,7 +175,7 @@ pub struct Case {
     /// Some of those that stay hear it.
     pub is_heard: bool,
     /// Those that stay and to which a path failed, by rank.
-    pub suspecters: Vec<usize>,
+    pub suspecters: Vec<Rank>,
 }
 
 /// What an evaluation needs besides.
@@ -186,11 +186,11 @@ pub struct Evaluation<'a> {
     /// Whom it hears, by rank, itself included.
     pub hears: &'a [bool],
     /// Those that leave anyway: below level 5 whoever is silent, from there on whoever is proved dead.
-    pub out: &'a BTreeSet<usize>,
+    pub out: &'a BTreeSet<Rank>,
     /// How many members may go that did not go before; see [`super::Removals`].
     pub budget: usize,
     /// Those that went before, by the ranks they have now.
-    pub again: &'a BTreeSet<usize>,
+    pub again: &'a BTreeSet<Rank>,
     /// From level 5 on: silence is judged too.
     pub silence: Option<Silence<'a>>,
 }
@@ -199,7 +199,7 @@ pub struct Evaluation<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Silence<'a> {
     /// Members that are heard and have not installed the view in force for long: they never will.
-    pub behind: &'a BTreeSet<usize>,
+    pub behind: &'a BTreeSet<Rank>,
     /// Between two heartbeats.
     pub beat: Duration,
 }
@@ -207,7 +207,7 @@ pub struct Silence<'a> {
 impl PathMonitor {
     /// A fresh view: everybody makes progress now.
     #[must_use]
-    pub fn new(me: usize, members: usize, now: Instant) -> Self {
+    pub fn new(me: Rank, members: usize, now: Instant) -> Self {
         let path = ProbedPath::new(now);
         Self {
             me,
@@ -236,28 +236,28 @@ impl PathMonitor {
 
     /// For a cell with a watch graph: this member probes these neighbours, members that have owed it an acknowledgement for
     /// several heartbeats, and both ends of suspected paths. Without this it probes everybody.
-    pub fn set_neighbours(&mut self, neighbours: BTreeSet<usize>) {
+    pub fn set_neighbours(&mut self, neighbours: BTreeSet<Rank>) {
         self.neighbours = Some(neighbours);
     }
 
     /// The probes that go out with this heartbeat, to those that are `heard`. Who is not heard, or hears nothing itself, is others' business.
-    pub fn probes(&mut self, now: Instant, heard: &[bool]) -> Vec<(usize, PathKind)> {
+    pub fn probes(&mut self, now: Instant, heard: &[bool]) -> Vec<(Rank, PathKind)> {
         self.beats += 1;
         let urgent = self.paths_to_verify(heard);
         let mut probes = Vec::new();
-        for rank in (0..self.paths.len()).filter(|rank| *rank != self.me) {
+        for rank in Rank::all(self.paths.len()).filter(|rank| *rank != self.me) {
             let is_watched = self.neighbours.as_ref().is_none_or(|near| near.contains(&rank));
             let looks = |sent: SendKind| self.acks.looks(rank, sent);
             let is_watched = is_watched || looks(SendKind::Data).max(looks(SendKind::DataChannel)) > OWED_BEATS;
             for kind in PathKind::PROBED {
-                let path = &mut self.paths[rank][usize::from(kind.number())];
+                let path = &mut self.paths[rank.index()][usize::from(kind.number())];
                 if !is_in(heard, rank) {
                     *path = ProbedPath::new(now);
                     continue;
                 }
                 let every = if kind.is_long() { LONG_EVERY } else { EVERY };
                 let is_due =
-                    path.unanswered_probes > 0 || is_watched && (self.beats + rank as u64).is_multiple_of(every);
+                    path.unanswered_probes > 0 || is_watched && (self.beats + u64::from(rank.0)).is_multiple_of(every);
                 if is_due || path.suspected.is_some() || urgent.contains(&(rank, kind)) {
                     if path.unanswered_probes == 0 {
                         path.unanswered = now;
@@ -271,20 +271,20 @@ impl PathMonitor {
     }
 
     /// What suspecters heard say, with the other end: paths that this member has to look into.
-    fn paths_to_verify(&self, heard: &[bool]) -> BTreeSet<(usize, PathKind)> {
+    fn paths_to_verify(&self, heard: &[bool]) -> BTreeSet<(Rank, PathKind)> {
         let open = self.learnt.iter().filter(|((by, suspicion), _)| {
             is_in(heard, *by)
                 && suspicion.kind != PathKind::Silence
-                && self.answered.get(&rank_of(*by)).copied().unwrap_or(0) < suspicion.number
+                && self.answered.get(by).copied().unwrap_or(0) < suspicion.number
         });
-        open.flat_map(|((by, a), _)| [(*by, a.kind), (usize::from(a.rank), a.kind)])
-            .filter(|(rank, _)| *rank != self.me)
-            .collect()
+        open.flat_map(|((by, a), _)| [(*by, a.kind), (a.rank, a.kind)]).filter(|(rank, _)| *rank != self.me).collect()
     }
 
     /// `rank` answered a probe that went out at `sent`.
-    pub fn answer(&mut self, now: Instant, rank: usize, kind: PathKind, sent: Instant) {
-        let Some(path) = self.paths.get_mut(rank).map(|paths| &mut paths[usize::from(kind.number())]) else { return };
+    pub fn answer(&mut self, now: Instant, rank: Rank, kind: PathKind, sent: Instant) {
+        let Some(path) = self.paths.get_mut(rank.index()).map(|paths| &mut paths[usize::from(kind.number())]) else {
+            return;
+        };
         if sent > now || sent <= path.answered {
             return;
         }
@@ -299,8 +299,8 @@ impl PathMonitor {
 
     /// `rank` has acknowledged so much, in whatever unit, of what it was `sent` so, and `owes` more. Another sum than before is
     /// progress. To be called with each heartbeat.
-    pub fn acknowledged(&mut self, now: Instant, rank: usize, sent: SendKind, sum: u64, owes: bool) {
-        let Some(paths) = self.paths.get_mut(rank) else { return };
+    pub fn acknowledged(&mut self, now: Instant, rank: Rank, sent: SendKind, sum: u64, owes: bool) {
+        let Some(paths) = self.paths.get_mut(rank.index()) else { return };
         let moves = self.acks.note(now, rank, sent, sum, owes);
         for kind in PathKind::PROBED {
             let path = &mut paths[usize::from(kind.number())];
@@ -324,22 +324,21 @@ impl PathMonitor {
     /// Members to which something is to be sent on the control channel, only to see whether it is acknowledged: both ends of a path on which
     /// control packets fail, as others say; and everybody, when somebody acknowledges nothing, before that one is suspected: it may
     /// be this member that nobody hears there.
-    pub fn pings(&mut self, now: Instant, heard: &[bool], patience: Duration) -> Vec<usize> {
-        let others: Vec<usize> = (0..self.paths.len()).filter(|rank| *rank != self.me && is_in(heard, *rank)).collect();
+    pub fn pings(&mut self, now: Instant, heard: &[bool], patience: Duration) -> Vec<Rank> {
+        let others: Vec<Rank> =
+            Rank::all(self.paths.len()).filter(|rank| *rank != self.me && is_in(heard, *rank)).collect();
         let half = patience / 2;
         let is_in_doubt = others.iter().any(|rank| self.acks.is_stuck(now, *rank, SendKind::Control, half));
         let learnt = self.learnt.iter().filter(|((_, suspicion), _)| suspicion.kind == PathKind::LongControl);
-        let ends: Vec<(usize, Instant)> =
-            learnt.flat_map(|((by, a), at)| [(*by, *at), (usize::from(a.rank), *at)]).collect();
-        let wants = |rank: usize| {
+        let ends: Vec<(Rank, Instant)> = learnt.flat_map(|((by, a), at)| [(*by, *at), (a.rank, *at)]).collect();
+        let wants = |rank: Rank| {
             let moved = self.acks.moved(rank, SendKind::Control);
             is_in_doubt && now.since(moved) >= half || ends.iter().any(|(end, at)| *end == rank && moved <= *at)
         };
-        let waits = |rank: usize| self.pinged[rank].is_some_and(|at| now.since(at) < half);
-        let is_idle = |rank: usize| self.acks.is_idle(rank, SendKind::Control);
-        let to: Vec<usize> =
-            others.into_iter().filter(|rank| is_idle(*rank) && wants(*rank) && !waits(*rank)).collect();
-        to.iter().for_each(|rank| self.pinged[*rank] = Some(now));
+        let waits = |rank: Rank| self.pinged[rank.index()].is_some_and(|at| now.since(at) < half);
+        let is_idle = |rank: Rank| self.acks.is_idle(rank, SendKind::Control);
+        let to: Vec<Rank> = others.into_iter().filter(|rank| is_idle(*rank) && wants(*rank) && !waits(*rank)).collect();
+        to.iter().for_each(|rank| self.pinged[rank.index()] = Some(now));
         to
     }
 
@@ -357,8 +356,8 @@ impl PathMonitor {
     }
 
     /// A heartbeat of `rank`. Findings follow it in its packet, if there are any.
-    pub fn beat(&mut self, rank: usize) {
-        let Some(beats) = self.silent_beats.get_mut(rank) else { return };
+    pub fn beat(&mut self, rank: Rank) {
+        let Some(beats) = self.silent_beats.get_mut(rank.index()) else { return };
         *beats = beats.saturating_add(1);
         if *beats > SILENT_BEATS {
             self.take_back(rank);
@@ -367,25 +366,25 @@ impl PathMonitor {
 
     /// In a cell with a watch graph, where not all send each other heartbeats: what was not said again for so long is taken back.
     pub fn expire(&mut self, now: Instant, after: Duration) {
-        for rank in 0..self.said.len() {
-            if now.since(self.reported_at[rank]) >= after {
+        for rank in Rank::all(self.said.len()) {
+            if now.since(self.reported_at[rank.index()]) >= after {
                 self.take_back(rank);
             }
         }
     }
 
-    fn take_back(&mut self, rank: usize) {
-        if !self.said[rank].is_empty() {
-            self.said[rank] = Findings::default();
+    fn take_back(&mut self, rank: Rank) {
+        if !self.said[rank.index()].is_empty() {
+            self.said[rank.index()] = Findings::default();
             self.learnt.retain(|(by, _), _| *by != rank);
         }
     }
 
     /// `rank` says what it found, and takes back what it said before. True if that is other than before.
-    pub fn hear(&mut self, now: Instant, rank: usize, findings: Findings) -> bool {
+    pub fn hear(&mut self, now: Instant, rank: Rank, findings: Findings) -> bool {
         let members = self.paths.len();
-        let is_named = |who: u16| usize::from(who) < members && usize::from(who) != rank;
-        let makes_sense = rank < members
+        let is_named = |who: Rank| who.index() < members && who != rank;
+        let makes_sense = rank.index() < members
             && rank != self.me
             && findings.suspected.len() <= members * PathKind::ALL.len()
             && findings.suspected.iter().all(|suspicion| is_named(suspicion.rank))
@@ -400,15 +399,15 @@ impl PathMonitor {
         for suspicion in suspected {
             self.learnt.entry((rank, *suspicion)).or_insert(now);
         }
-        let is_news = self.said[rank] != findings;
-        (self.said[rank], self.silent_beats[rank], self.reported_at[rank]) = (findings, 0, now);
+        let is_news = self.said[rank.index()] != findings;
+        (self.said[rank.index()], self.silent_beats[rank.index()], self.reported_at[rank.index()]) = (findings, 0, now);
         is_news
     }
 
     /// Suspects those that are silent: not in `hears`. `last_heard` tells when anything came from a member.
-    pub fn detect_silence(&mut self, hears: &[bool], last_heard: impl Fn(usize) -> Instant) {
-        for rank in (0..self.paths.len()).filter(|rank| *rank != self.me) {
-            let path = &mut self.paths[rank][usize::from(PathKind::Silence.number())];
+    pub fn detect_silence(&mut self, hears: &[bool], last_heard: impl Fn(Rank) -> Instant) {
+        for rank in Rank::all(self.paths.len()).filter(|rank| *rank != self.me) {
+            let path = &mut self.paths[rank.index()][usize::from(PathKind::Silence.number())];
             path.answered = last_heard(rank);
             if is_in(hears, rank) {
                 path.suspected = None;
@@ -422,29 +421,29 @@ impl PathMonitor {
     /// Suspects those that left probes unanswered for `patience`, and finds out what of others' suspicions was looked into. Gives the number of
     /// new suspicions.
     pub fn check_probes(&mut self, now: Instant, heard: &[bool], patience: Duration) -> u64 {
-        let mut since: BTreeMap<(usize, PathKind), Instant> = BTreeMap::new();
+        let mut since: BTreeMap<(Rank, PathKind), Instant> = BTreeMap::new();
         for ((by, suspicion), at) in &self.learnt {
-            for rank in [*by, usize::from(suspicion.rank)] {
+            for rank in [*by, suspicion.rank] {
                 let latest = since.entry((rank, suspicion.kind)).or_insert(*at);
                 *latest = (*latest).max(*at);
             }
         }
         let before = self.last_number;
-        let patience_with = |rank: usize| patience + self.gaps.get(rank).copied().unwrap_or_default();
-        let others = |rank: &usize| *rank != self.me && is_in(heard, *rank);
+        let patience_with = |rank: Rank| patience + self.gaps.get(rank.index()).copied().unwrap_or_default();
+        let others = |rank: &Rank| *rank != self.me && is_in(heard, *rank);
         // Members with silent control channels are suspected together: one that is suspected before the others are known to be silent
         // might go in the place of this member.
-        let is_open = (0..self.paths.len())
+        let is_open = Rank::all(self.paths.len())
             .filter(others)
             .any(|rank| self.acks.is_open(now, rank, SendKind::Control, patience_with(rank)));
-        for rank in (0..self.paths.len()).filter(others) {
+        for rank in Rank::all(self.paths.len()).filter(others) {
             let patience = patience_with(rank);
             for kind in PathKind::PROBED {
-                let short = self.paths[rank][usize::from(PathKind::Data.number())];
+                let short = self.paths[rank.index()][usize::from(PathKind::Data.number())];
                 if kind == PathKind::LongData && (short.suspected.is_some() || short.unanswered_probes >= PROBES_MIN) {
                     continue; // where short packets fail, long ones tell nothing new, and each suspicion is looked into anew
                 }
-                let path = &mut self.paths[rank][usize::from(kind.number())];
+                let path = &mut self.paths[rank.index()][usize::from(kind.number())];
                 if path.suspected.is_some() {
                     continue;
                 }
@@ -469,13 +468,13 @@ impl PathMonitor {
                 }
             }
         }
-        let mut answered: BTreeMap<u16, u64> = BTreeMap::new();
-        let mut open: BTreeSet<usize> = BTreeSet::new();
+        let mut answered: BTreeMap<Rank, u64> = BTreeMap::new();
+        let mut open: BTreeSet<Rank> = BTreeSet::new();
         let mut learnt: Vec<_> = self.learnt.iter().collect();
         learnt.sort_by_key(|((by, suspicion), _)| (*by, suspicion.number));
         for ((by, suspicion), at) in learnt {
-            let is_done = [*by, usize::from(suspicion.rank)].into_iter().all(|rank| {
-                let path = &self.paths[rank][usize::from(suspicion.kind.number())];
+            let is_done = [*by, suspicion.rank].into_iter().all(|rank| {
+                let path = &self.paths[rank.index()][usize::from(suspicion.kind.number())];
                 let is_seen = match suspicion.kind {
                     PathKind::Silence => path.answered >= *at,
                     _ if !is_in(heard, rank) => true,
@@ -483,13 +482,13 @@ impl PathMonitor {
                     PathKind::Data | PathKind::LongData => path.answered > *at,
                 };
                 let is_short_accused = suspicion.kind == PathKind::LongData
-                    && self.paths[rank][usize::from(PathKind::Data.number())].suspected.is_some();
+                    && self.paths[rank.index()][usize::from(PathKind::Data.number())].suspected.is_some();
                 rank == self.me || path.suspected.is_some() || is_short_accused || is_seen
             });
             if !is_done {
                 open.insert(*by);
             } else if !open.contains(by) {
-                answered.insert(rank_of(*by), suspicion.number);
+                answered.insert(*by, suspicion.number);
             }
         }
         self.answered = answered;
@@ -500,7 +499,7 @@ impl PathMonitor {
     #[must_use]
     pub fn findings(&self) -> Findings {
         let mut suspected = Vec::new();
-        for (rank, paths) in (0..u16::MAX).zip(&self.paths) {
+        for (rank, paths) in Rank::enumerate(&self.paths) {
             let of = |kind: PathKind| paths[usize::from(kind.number())].suspected;
             suspected
                 .extend(PathKind::ALL.into_iter().filter_map(|kind| Some(Suspicion { rank, kind, number: of(kind)? })));
@@ -519,18 +518,18 @@ impl PathMonitor {
         if evaluation.silence.is_some() {
             self.leavers.extend(dead.iter().map(|rank| (*rank, Case::default())));
         }
-        let is_behind = |rank: usize| evaluation.silence.is_some_and(|silence| silence.behind.contains(&rank));
-        let speaks = |rank: usize| is_in(evaluation.hears, rank) && !dead.contains(&rank) && !is_behind(rank);
+        let is_behind = |rank: Rank| evaluation.silence.is_some_and(|silence| silence.behind.contains(&rank));
+        let speaks = |rank: Rank| is_in(evaluation.hears, rank) && !dead.contains(&rank) && !is_behind(rank);
         if !speaks(self.me) {
             return;
         }
-        let counts = |rank: usize| if evaluation.silence.is_some() { !dead.contains(&rank) } else { speaks(rank) };
+        let counts = |rank: Rank| if evaluation.silence.is_some() { !dead.contains(&rank) } else { speaks(rank) };
         let own = self.findings();
-        let mut suspicions: Vec<(usize, Suspicion)> = own.suspected.iter().map(|a| (self.me, *a)).collect();
-        for (by, findings) in self.said.iter().enumerate().filter(|(by, _)| speaks(*by)) {
+        let mut suspicions: Vec<(Rank, Suspicion)> = own.suspected.iter().map(|a| (self.me, *a)).collect();
+        for (by, findings) in Rank::enumerate(&self.said).filter(|(by, _)| speaks(*by)) {
             suspicions.extend(findings.suspected.iter().map(|suspicion| (by, *suspicion)));
         }
-        suspicions.retain(|(_, suspicion)| counts(usize::from(suspicion.rank)));
+        suspicions.retain(|(_, suspicion)| counts(suspicion.rank));
         let is_settled = self.is_verified(&suspicions, &own, &evaluation, speaks) && {
             self.verified_since = verified_since;
             self.stays_so(&suspicions, &own, &evaluation, speaks)
@@ -540,19 +539,19 @@ impl PathMonitor {
             return;
         }
         self.open_since = None;
-        let there: BTreeSet<usize> = (0..self.paths.len()).filter(|rank| counts(*rank)).collect();
-        let mut links: BTreeSet<(usize, usize, PathKind)> = suspicions
+        let there: BTreeSet<Rank> = Rank::all(self.paths.len()).filter(|rank| counts(*rank)).collect();
+        let mut links: BTreeSet<(Rank, Rank, PathKind)> = suspicions
             .iter()
-            .map(|(by, a)| (*by, usize::from(a.rank), a.kind))
+            .map(|(by, a)| (*by, a.rank, a.kind))
             .map(|(a, b, kind)| (a.min(b), a.max(b), kind))
             .collect();
         for rank in there.iter().copied().filter(|rank| is_behind(*rank)) {
             let others = there.iter().copied().filter(|other| *other != rank);
             links.extend(others.map(|other| (rank.min(other), rank.max(other), PathKind::Silence)));
         }
-        let silent: BTreeSet<(usize, usize)> =
+        let silent: BTreeSet<(Rank, Rank)> =
             links.iter().filter(|link| link.2 == PathKind::Silence).map(|(a, b, _)| (*a, *b)).collect();
-        let failed: BTreeSet<(usize, usize)> = links.into_iter().map(|(a, b, _)| (a, b)).collect();
+        let failed: BTreeSet<(Rank, Rank)> = links.into_iter().map(|(a, b, _)| (a, b)).collect();
         if failed.is_empty() {
             return;
         }
@@ -562,11 +561,11 @@ impl PathMonitor {
     }
 
     /// Those that the judge knows to be dead, or that a member which it hears knows to be.
-    fn proved_dead(&self, evaluation: &Evaluation<'_>) -> BTreeSet<usize> {
+    fn proved_dead(&self, evaluation: &Evaluation<'_>) -> BTreeSet<Rank> {
         let mut dead = evaluation.out.clone();
         if evaluation.silence.is_some() {
-            let heard = self.said.iter().enumerate().filter(|(by, _)| is_in(evaluation.hears, *by));
-            dead.extend(heard.flat_map(|(_, findings)| &findings.dead).map(|rank| usize::from(*rank)));
+            let heard = Rank::enumerate(&self.said).filter(|(by, _)| is_in(evaluation.hears, *by));
+            dead.extend(heard.flat_map(|(_, findings)| &findings.dead));
             dead.remove(&self.me);
         }
         dead
@@ -575,19 +574,19 @@ impl PathMonitor {
     /// Whether each member that `speaks` has looked into each suspicion, but for the two ends.
     fn is_verified(
         &self,
-        suspicions: &[(usize, Suspicion)],
+        suspicions: &[(Rank, Suspicion)],
         own: &Findings,
         evaluation: &Evaluation<'_>,
-        speaks: impl Fn(usize) -> bool,
+        speaks: impl Fn(Rank) -> bool,
     ) -> bool {
-        let others: Vec<usize> = (0..self.paths.len()).filter(|rank| speaks(*rank)).collect();
+        let others: Vec<Rank> = Rank::all(self.paths.len()).filter(|rank| speaks(*rank)).collect();
         suspicions.iter().all(|(by, suspicion)| {
             others.iter().all(|other| {
                 let findings = self.findings_of(*other, own);
-                let is_answer = |(of, upto): &(u16, u64)| usize::from(*of) == *by && *upto >= suspicion.number;
+                let is_answer = |(of, upto): &(Rank, u64)| *of == *by && *upto >= suspicion.number;
                 // Who does not hear the suspecter never learns of it.
                 *other == *by
-                    || *other == usize::from(suspicion.rank)
+                    || *other == suspicion.rank
                     || findings.answered.iter().any(is_answer)
                     || evaluation.silence.is_some() && findings.calls_silent(*by)
             })
@@ -597,61 +596,61 @@ impl PathMonitor {
     /// All have looked into all of these. Whether each silent link is so for long enough since.
     fn stays_so(
         &mut self,
-        suspicions: &[(usize, Suspicion)],
+        suspicions: &[(Rank, Suspicion)],
         own: &Findings,
         evaluation: &Evaluation<'_>,
-        speaks: impl Fn(usize) -> bool,
+        speaks: impl Fn(Rank) -> bool,
     ) -> bool {
         let Some(silence) = evaluation.silence else { return true };
-        let is_heard = |suspected: usize| {
-            let mut others = (0..self.paths.len()).filter(|rank| *rank != suspected && speaks(*rank));
+        let is_heard = |suspected: Rank| {
+            let mut others = Rank::all(self.paths.len()).filter(|rank| *rank != suspected && speaks(*rank));
             others.any(|other| !self.findings_of(other, own).calls_silent(suspected))
         };
         let mut silent = suspicions.iter().filter(|(_, suspicion)| suspicion.kind == PathKind::Silence);
-        if !silent.any(|(_, suspicion)| is_heard(usize::from(suspicion.rank))) {
+        if !silent.any(|(_, suspicion)| is_heard(suspicion.rank)) {
             return true;
         }
         evaluation.now.since(*self.verified_since.get_or_insert(evaluation.now)) >= silence.beat * SILENT_FOR
     }
 
-    fn findings_of<'a>(&'a self, rank: usize, own: &'a Findings) -> &'a Findings {
-        if rank == self.me { own } else { &self.said[rank] }
+    fn findings_of<'a>(&'a self, rank: Rank, own: &'a Findings) -> &'a Findings {
+        if rank == self.me { own } else { &self.said[rank.index()] }
     }
 
     /// The fewest members with an end of each of `failed`, if they may go.
     fn choose(
         &self,
-        failed: &BTreeSet<(usize, usize)>,
-        silent: &BTreeSet<(usize, usize)>,
-        there: &BTreeSet<usize>,
+        failed: &BTreeSet<(Rank, Rank)>,
+        silent: &BTreeSet<(Rank, Rank)>,
+        there: &BTreeSet<Rank>,
         evaluation: &Evaluation<'_>,
-    ) -> Option<BTreeMap<usize, Case>> {
+    ) -> Option<BTreeMap<Rank, Case>> {
         let members = self.paths.len();
         let may_lack = |count: usize| is_quorum(there.len() - count, members, true);
         let most = (0..there.len()).take_while(|count| may_lack(*count)).last().unwrap_or(0);
         // Of a cell that broke into halves, that with rank 0 stays.
-        let leaves_a_quorum = |cover: &[usize]| {
-            let with_rank_0 = there.contains(&0) && !cover.contains(&0);
+        let leaves_a_quorum = |cover: &[Rank]| {
+            let with_rank_0 = there.contains(&Rank::FIRST) && !cover.contains(&Rank::FIRST);
             is_quorum(there.len() - cover.len(), members, with_rank_0)
         };
         let cover = cover(failed, most, &leaves_a_quorum)?;
-        let stay: Vec<usize> = there.difference(&cover).copied().collect();
-        let case = |rank: &usize| {
-            let has = |links: &BTreeSet<(usize, usize)>, other: &usize| {
+        let stay: Vec<Rank> = there.difference(&cover).copied().collect();
+        let case = |rank: &Rank| {
+            let has = |links: &BTreeSet<(Rank, Rank)>, other: &Rank| {
                 links.contains(&((*rank).min(*other), (*rank).max(*other)))
             };
             let is_heard = stay.iter().any(|other| !has(silent, other));
             let suspecters = stay.iter().copied().filter(|other| has(failed, other)).collect();
             (*rank, Case { is_heard, suspecters })
         };
-        let cases: BTreeMap<usize, Case> = cover.iter().map(case).collect();
+        let cases: BTreeMap<Rank, Case> = cover.iter().map(case).collect();
         let counted = cases.iter().filter(|(rank, case)| case.is_heard && !evaluation.again.contains(rank)).count();
         (counted <= evaluation.budget).then_some(cases)
     }
 
     /// Those that are to leave, as of the last judgement.
     #[must_use]
-    pub fn leavers(&self) -> &BTreeMap<usize, Case> {
+    pub fn leavers(&self) -> &BTreeMap<Rank, Case> {
         &self.leavers
     }
 
@@ -671,24 +670,16 @@ impl PathMonitor {
     }
 }
 
-fn is_in(heard: &[bool], rank: usize) -> bool {
-    heard.get(rank).is_some_and(|heard| *heard)
-}
-
-fn rank_of(rank: usize) -> u16 {
-    u16::try_from(rank).unwrap_or(u16::MAX)
+fn is_in(heard: &[bool], rank: Rank) -> bool {
+    heard.get(rank.index()).is_some_and(|heard| *heard)
 }
 
 /// The smallest set of at most `most` members with an end of each path, of those that `may_go`; of several, the one whose youngest is
 /// youngest, then the next. Of more than [`COVER_MAX`], whoever has most paths goes first (ties: the younger): that need not be the smallest.
-fn cover(
-    failed: &BTreeSet<(usize, usize)>,
-    most: usize,
-    may_go: &impl Fn(&[usize]) -> bool,
-) -> Option<BTreeSet<usize>> {
+fn cover(failed: &BTreeSet<(Rank, Rank)>, most: usize, may_go: &impl Fn(&[Rank]) -> bool) -> Option<BTreeSet<Rank>> {
     let exact = (1..=most.min(COVER_MAX)).find_map(|size| {
-        let mut best: Option<Vec<usize>> = None;
-        let links: Vec<(usize, usize)> = failed.iter().copied().collect();
+        let mut best: Option<Vec<Rank>> = None;
+        let links: Vec<(Rank, Rank)> = failed.iter().copied().collect();
         extend_cover(&links, size, may_go, &mut Vec::new(), &mut best);
         best.map(|ranks| ranks.into_iter().collect())
     });
@@ -697,7 +688,7 @@ fn cover(
     }
     let (mut links, mut chosen) = (failed.clone(), Vec::new());
     while !links.is_empty() {
-        let mut paths: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut paths: BTreeMap<Rank, usize> = BTreeMap::new();
         links.iter().flat_map(|(a, b)| [*a, *b]).for_each(|rank| *paths.entry(rank).or_default() += 1);
         let (_, worst) = paths.into_iter().map(|(rank, count)| (count, rank)).max()?;
         links.retain(|(a, b)| *a != worst && *b != worst);
@@ -708,11 +699,11 @@ fn cover(
 
 /// Of each path that is not covered yet, one end or the other.
 fn extend_cover(
-    links: &[(usize, usize)],
+    links: &[(Rank, Rank)],
     size: usize,
-    may_go: &impl Fn(&[usize]) -> bool,
-    chosen: &mut Vec<usize>,
-    best: &mut Option<Vec<usize>>,
+    may_go: &impl Fn(&[Rank]) -> bool,
+    chosen: &mut Vec<Rank>,
+    best: &mut Option<Vec<Rank>>,
 ) {
     let Some((a, b)) = links.iter().find(|(a, b)| !chosen.contains(a) && !chosen.contains(b)) else {
         let mut ranks = chosen.clone();

@@ -6,28 +6,25 @@ use super::messages::{GroupChange, GroupCut, Proposal, Report};
 use super::orphan::Revived;
 use super::{Directory, GroupEntry, MembershipRequests, ORPHANS_MAX, Returns, is_quorum, mismatch};
 use crate::api::{GroupTerms, LeaveReason};
-use crate::id::{GroupId, Incarnation, MemberInfo};
+use crate::id::{GroupId, Incarnation, MemberInfo, Rank};
 use crate::wire::{Space, Tags};
 
 /// Builds a proposal: survivors are exactly those that reported and do not want to leave.
 #[must_use]
 pub fn build_proposal(
     directory: &Directory,
-    reports: &BTreeMap<usize, Report>,
+    reports: &BTreeMap<Rank, Report>,
     wedged: &BTreeSet<GroupId>,
     unreadable: &BTreeSet<GroupId>,
     requests: &MembershipRequests,
-    reason: impl Fn(usize) -> LeaveReason,
+    reason: impl Fn(Rank) -> LeaveReason,
 ) -> Proposal {
     let held = held_leavers(directory, reports, wedged, requests, &reason);
     let leaves = |who: &Incarnation| requests.leavers.contains(who) && !held.contains(who);
-    let stays = |r: usize| reports.contains_key(&r) && !leaves(&directory.members[r].incarnation);
+    let stays = |r: Rank| reports.contains_key(&r) && !leaves(&directory.members[r.index()].incarnation);
     let survivors: Vec<&MemberInfo> =
-        directory.members.iter().enumerate().filter(|&(r, _)| stays(r)).map(|(_, m)| m).collect();
-    let left: Vec<(Incarnation, LeaveReason)> = directory
-        .members
-        .iter()
-        .enumerate()
+        Rank::enumerate(&directory.members).filter(|&(r, _)| stays(r)).map(|(_, m)| m).collect();
+    let left: Vec<(Incarnation, LeaveReason)> = Rank::enumerate(&directory.members)
         .filter(|&(r, _)| !stays(r))
         .map(|(r, m)| (m.incarnation, if reports.contains_key(&r) { LeaveReason::Left } else { reason(r) }))
         .collect();
@@ -110,17 +107,17 @@ pub fn build_proposal(
 /// cut, and they would bring the group back without what it alone delivered. They are dropped first.
 fn held_leavers(
     directory: &Directory,
-    reports: &BTreeMap<usize, Report>,
+    reports: &BTreeMap<Rank, Report>,
     wedged: &BTreeSet<GroupId>,
     requests: &MembershipRequests,
-    reason: &impl Fn(usize) -> LeaveReason,
+    reason: &impl Fn(Rank) -> LeaveReason,
 ) -> BTreeSet<Incarnation> {
     let mut held = BTreeSet::new();
     if !directory.has_orphans() || requests.leavers.is_empty() && requests.group_leaves.is_empty() {
         return held;
     }
-    let rest: Vec<usize> = (0..directory.members.len())
-        .filter(|&r| !requests.leavers.contains(&directory.members[r].incarnation))
+    let rest: Vec<Rank> = Rank::all(directory.members.len())
+        .filter(|&r| !requests.leavers.contains(&directory.members[r.index()].incarnation))
         .collect();
     let present = rest.iter().filter(|r| reports.contains_key(r)).count();
     let with_first = rest.first().is_some_and(|r| reports.contains_key(r));
@@ -170,7 +167,7 @@ fn change_group(
     directory: &Directory,
     group: GroupId,
     entry: &GroupEntry,
-    reports: &BTreeMap<usize, Report>,
+    reports: &BTreeMap<Rank, Report>,
     cell_left: &[(Incarnation, LeaveReason)],
     leaves: &[(String, Incarnation)],
     coming: &[Incarnation],
@@ -208,7 +205,7 @@ fn change_group(
         for (stream, &prefix) in prefixes.iter().enumerate().take(n) {
             if prefix > cut.prefixes[stream] {
                 cut.prefixes[stream] = prefix;
-                cut.holders[stream] = directory.members[rank].incarnation;
+                cut.holders[stream] = directory.members[rank.index()].incarnation;
             }
         }
     }

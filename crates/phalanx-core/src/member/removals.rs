@@ -184,7 +184,12 @@ impl Directory {
         let Some((now, mut removals)) = removals.cloned() else { return };
         for (who, _) in proposal.left.iter().filter(|(_, why)| is_recorded(*why)) {
             let Some(rank) = self.rank(*who) else { continue };
-            removals.remove(now, &self.members[rank].name, *who, evidence.get(who).cloned().unwrap_or_default());
+            removals.remove(
+                now,
+                &self.members[rank.index()].name,
+                *who,
+                evidence.get(who).cloned().unwrap_or_default(),
+            );
         }
         let record = removals.record(now);
         if !(record.is_empty() && self.removals().is_empty()) {
@@ -197,7 +202,7 @@ impl Directory {
     pub fn apart(&self, proposal: &Proposal) -> Vec<(Incarnation, Vec<Incarnation>)> {
         let record = read(&proposal.tail);
         let suspecters = |who: &Incarnation| {
-            let name = &self.members[self.rank(*who)?].name;
+            let name = &self.members[self.rank(*who)?.index()].name;
             record.iter().find(|removal| removal.name == *name).map(|removal| removal.suspecters.clone())
         };
         let left = proposal.left.iter().filter(|(_, why)| is_recorded(*why));

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::is_quorum;
+use crate::id::Rank;
 use crate::time::Instant;
 
 /// What one member says.
@@ -16,7 +17,7 @@ pub struct SlowReport {
     /// A state transfer keeps it from taking what is due to it.
     pub excused: bool,
     /// Those that it calls too slow, by rank, in rising order; it may be one of them.
-    pub slow: Vec<u16>,
+    pub slow: Vec<Rank>,
 }
 
 /// Accused by one member at a time; whoever else is slow has its turn in the next view.
@@ -38,13 +39,13 @@ impl SlowReport {
 /// The complaints of the view in force.
 #[derive(Clone, Debug, Default)]
 pub struct Slow {
-    said: BTreeMap<usize, (Instant, SlowReport)>,
-    leavers: BTreeSet<usize>,
+    said: BTreeMap<Rank, (Instant, SlowReport)>,
+    leavers: BTreeSet<Rank>,
 }
 
 impl Slow {
     /// `rank` says `slow_report`, and takes back what it said before. True if that is another.
-    pub(super) fn say(&mut self, now: Instant, rank: usize, slow_report: SlowReport) -> bool {
+    pub(super) fn say(&mut self, now: Instant, rank: Rank, slow_report: SlowReport) -> bool {
         let old = if slow_report.is_empty() {
             self.said.remove(&rank).map(|(_, old)| old)
         } else {
@@ -55,31 +56,31 @@ impl Slow {
 
     /// Whether `rank` said lately that a state transfer holds it up.
     #[must_use]
-    pub fn is_excused(&self, rank: usize) -> bool {
+    pub fn is_excused(&self, rank: Rank) -> bool {
         self.said.get(&rank).is_some_and(|(_, said)| said.excused)
     }
 
     /// Draws the conclusions from what was said: those that are to leave, though they are alive. While anybody is
     /// suspected among the others, that is whoever most of them suspect (ties: the younger). Somebody is spared if
     /// without it no quorum were left; `out` leave anyway.
-    pub(super) fn judge(&mut self, now: Instant, patience: Duration, members: usize, out: &BTreeSet<usize>) {
+    pub(super) fn judge(&mut self, now: Instant, patience: Duration, members: usize, out: &BTreeSet<Rank>) {
         self.said.retain(|_, (at, _)| now.since(*at) < patience);
         self.leavers.clear();
         let mut spared = BTreeSet::new();
         loop {
-            let is_out = |rank: &usize| out.contains(rank) || self.leavers.contains(rank);
-            let mut suspected: BTreeMap<usize, usize> = BTreeMap::new();
+            let is_out = |rank: &Rank| out.contains(rank) || self.leavers.contains(rank);
+            let mut suspected: BTreeMap<Rank, usize> = BTreeMap::new();
             for (_, (_, slow_report)) in self.said.iter().filter(|(by, _)| !is_out(by)) {
-                for rank in slow_report.slow.iter().map(|rank| usize::from(*rank)).filter(|rank| *rank < members) {
+                for rank in slow_report.slow.iter().copied().filter(|rank| rank.index() < members) {
                     if !is_out(&rank) && !spared.contains(&rank) && !self.is_excused(rank) {
                         *suspected.entry(rank).or_default() += 1;
                     }
                 }
             }
             let Some((_, worst)) = suspected.into_iter().map(|(rank, count)| (count, rank)).max() else { return };
-            let stays = |rank: usize| rank != worst && !is_out(&rank);
-            let left = (0..members).filter(|rank| stays(*rank)).count();
-            let may_leave = is_quorum(left, members, stays(0));
+            let stays = |rank: Rank| rank != worst && !is_out(&rank);
+            let left = Rank::all(members).filter(|rank| stays(*rank)).count();
+            let may_leave = is_quorum(left, members, stays(Rank::FIRST));
             if may_leave {
                 self.leavers.insert(worst);
             } else {
@@ -95,13 +96,13 @@ impl Slow {
 
     /// Those that are to leave, as of the last judgement.
     #[must_use]
-    pub fn leavers(&self) -> &BTreeSet<usize> {
+    pub fn leavers(&self) -> &BTreeSet<Rank> {
         &self.leavers
     }
 
     /// What `rank` said last.
     #[must_use]
-    pub fn said(&self, rank: usize) -> Option<&SlowReport> {
+    pub fn said(&self, rank: Rank) -> Option<&SlowReport> {
         self.said.get(&rank).map(|(_, slow_report)| slow_report)
     }
 }
@@ -117,16 +118,20 @@ mod tests {
     }
 
     /// Who leaves a view of `members` when these complaints were made: who, whom.
-    fn leavers(members: usize, said: &[(usize, &[u16])], excused: &[usize]) -> Vec<usize> {
+    fn leavers(members: usize, said: &[(u16, &[u16])], excused: &[u16]) -> Vec<u16> {
         let mut slow = Slow::default();
         for rank in excused {
-            slow.say(at(0), *rank, SlowReport { excused: true, slow: Vec::new() });
+            slow.say(at(0), Rank(*rank), SlowReport { excused: true, slow: Vec::new() });
         }
         for (by, suspected) in said {
-            slow.say(at(0), *by, SlowReport { excused: false, slow: suspected.to_vec() });
+            slow.say(
+                at(0),
+                Rank(*by),
+                SlowReport { excused: false, slow: suspected.iter().copied().map(Rank).collect() },
+            );
         }
         slow.judge(at(1), PATIENCE, members, &BTreeSet::new());
-        slow.leavers().iter().copied().collect()
+        slow.leavers().iter().map(|rank| rank.0).collect()
     }
 
     #[test]
@@ -159,14 +164,14 @@ mod tests {
     #[test]
     fn what_is_taken_back_or_not_said_again_lapses() {
         let mut slow = Slow::default();
-        let two = SlowReport { excused: false, slow: vec![2] };
-        assert!(slow.say(at(0), 1, two.clone()));
-        assert!(!slow.say(at(500), 1, two.clone()));
+        let two = SlowReport { excused: false, slow: vec![Rank(2)] };
+        assert!(slow.say(at(0), Rank(1), two.clone()));
+        assert!(!slow.say(at(500), Rank(1), two.clone()));
         slow.judge(at(1399), PATIENCE, 3, &BTreeSet::new());
         assert_eq!(slow.leavers().len(), 1);
         slow.judge(at(1400), PATIENCE, 3, &BTreeSet::new());
         assert_eq!(slow.leavers().len(), 0);
-        assert!(slow.say(at(1500), 1, two) && slow.say(at(1600), 1, SlowReport::default()));
+        assert!(slow.say(at(1500), Rank(1), two) && slow.say(at(1600), Rank(1), SlowReport::default()));
         slow.judge(at(1600), PATIENCE, 3, &BTreeSet::new());
         assert_eq!(slow.leavers().len(), 0);
     }
@@ -174,18 +179,20 @@ mod tests {
     #[test]
     fn those_that_leave_anyway_suspect_nobody() {
         let mut slow = Slow::default();
-        slow.say(at(0), 1, SlowReport { excused: false, slow: vec![2] });
-        slow.judge(at(1), PATIENCE, 3, &BTreeSet::from([1]));
+        slow.say(at(0), Rank(1), SlowReport { excused: false, slow: vec![Rank(2)] });
+        slow.judge(at(1), PATIENCE, 3, &BTreeSet::from([1].map(Rank)));
         assert_eq!(slow.leavers().len(), 0);
     }
 
     #[test]
     fn one_member_suspects_as_many_as_it_may_and_the_next_view_judges_the_others() {
-        let mut slow_report = SlowReport { excused: false, slow: (1..=SLOW_REPORTED_MAX as u16 + 1).collect() };
+        let mut slow_report =
+            SlowReport { excused: false, slow: (1..=SLOW_REPORTED_MAX as u16 + 1).map(Rank).collect() };
         slow_report.cut();
-        assert_eq!(slow_report.slow, (1..=SLOW_REPORTED_MAX as u16).collect::<Vec<_>>());
+        assert_eq!(slow_report.slow, (1..=SLOW_REPORTED_MAX as u16).map(Rank).collect::<Vec<_>>());
         slow_report.cut();
         assert_eq!(slow_report.slow.len(), SLOW_REPORTED_MAX);
-        assert_eq!(leavers(100, &[(0, &slow_report.slow)], &[]).len(), SLOW_REPORTED_MAX, "all of them may go at once");
+        let ranks: Vec<u16> = slow_report.slow.iter().map(|rank| rank.0).collect();
+        assert_eq!(leavers(100, &[(0, &ranks)], &[]).len(), SLOW_REPORTED_MAX, "all of them may go at once");
     }
 }

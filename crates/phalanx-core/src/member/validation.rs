@@ -6,11 +6,8 @@ use std::collections::BTreeSet;
 
 use super::directory::members_after;
 use super::{Agreed, Directory, GroupChange, Proposal, Welcome, mismatch};
-use crate::id::{Incarnation, MemberInfo};
+use crate::id::{Incarnation, MEMBERS_MAX, MemberInfo};
 use crate::wire::{Space, Tags};
-
-/// Ranks have 16 bits.
-const MEMBERS_MAX: usize = 1 << 16;
 
 impl Directory {
     /// Whether `proposal` may follow on this directory.

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::id::Rank;
 use crate::link::StreamReport;
 
 /// What is decided of one stream.
@@ -15,7 +16,7 @@ pub struct Verdict {
     /// The sender leaves the group.
     pub sender_goes: bool,
     /// Who takes the state anew, by rank.
-    pub anew: BTreeSet<usize>,
+    pub anew: BTreeSet<Rank>,
     /// Nobody can say who is at fault: the group stops.
     pub stops: bool,
 }
@@ -27,16 +28,15 @@ pub struct Verdict {
 /// again, as they may not have stopped at the same packet. Half against half stops the group, unless the sender is gone
 /// anyway: then the longer prefix counts.
 #[must_use]
-pub fn judge(sender: usize, said: &[Option<StreamReport>]) -> Verdict {
-    let present = |rank: usize| said.get(rank).copied().flatten();
-    let mut voters: BTreeSet<usize> = (0..said.len()).filter(|&rank| present(rank).is_some()).collect();
+pub fn judge(sender: Rank, said: &[Option<StreamReport>]) -> Verdict {
+    let present = |rank: Rank| said.get(rank.index()).copied().flatten();
+    let mut voters: BTreeSet<Rank> = Rank::all(said.len()).filter(|&rank| present(rank).is_some()).collect();
     let mut sender_votes = voters.contains(&sender);
     let mut verdict = Verdict::default();
     loop {
         verdict.cut = voters.iter().filter_map(|&rank| present(rank)).map(|said| said.prefix).max().unwrap_or(0);
         let stopped = |said: StreamReport| said.nonsense && said.prefix < verdict.cut;
-        let short: BTreeSet<usize> =
-            voters.iter().copied().filter(|&rank| present(rank).is_some_and(stopped)).collect();
+        let short: BTreeSet<Rank> = voters.iter().copied().filter(|&rank| present(rank).is_some_and(stopped)).collect();
         let against = 2 * short.len();
         if against == voters.len() && sender_votes && !short.is_empty() {
             return Verdict { stops: true, ..Verdict::default() };
@@ -48,7 +48,9 @@ pub fn judge(sender: usize, said: &[Option<StreamReport>]) -> Verdict {
         verdict.sender_goes |= sender_votes;
         (voters, sender_votes) = (short, false);
     }
-    verdict.anew.extend((0..said.len()).filter(|&rank| present(rank).is_some_and(|said| said.read > verdict.cut)));
+    verdict
+        .anew
+        .extend(Rank::all(said.len()).filter(|&rank| present(rank).is_some_and(|said| said.read > verdict.cut)));
     if verdict.sender_goes {
         verdict.anew.remove(&sender);
     }
@@ -61,9 +63,9 @@ pub struct GroupVerdict {
     /// Where each stream ends.
     pub cut: Vec<u64>,
     /// Senders that leave the group, by rank.
-    pub gone: BTreeSet<usize>,
+    pub gone: BTreeSet<Rank>,
     /// Who takes the state anew, by rank.
-    pub anew: BTreeSet<usize>,
+    pub anew: BTreeSet<Rank>,
     /// The group stops: nobody goes on.
     pub stops: bool,
 }
@@ -71,11 +73,11 @@ pub struct GroupVerdict {
 /// Judges all streams. `said`: by reporter, of each stream; `stays`: who would stay in the group. It goes on only with
 /// somebody that keeps its state.
 #[must_use]
-pub fn evaluate_all(said: &[Option<Vec<StreamReport>>], stays: impl Fn(usize) -> bool) -> GroupVerdict {
+pub fn evaluate_all(said: &[Option<Vec<StreamReport>>], stays: impl Fn(Rank) -> bool) -> GroupVerdict {
     let mut all = GroupVerdict::default();
-    for sender in 0..said.len() {
+    for sender in Rank::all(said.len()) {
         let of_stream: Vec<Option<StreamReport>> =
-            said.iter().map(|said| said.as_ref()?.get(sender).copied()).collect();
+            said.iter().map(|said| said.as_ref()?.get(sender.index()).copied()).collect();
         let verdict = judge(sender, &of_stream);
         all.cut.push(verdict.cut);
         all.anew.extend(verdict.anew);
@@ -85,8 +87,8 @@ pub fn evaluate_all(said: &[Option<Vec<StreamReport>>], stays: impl Fn(usize) ->
         }
     }
     all.anew.retain(|rank| !all.gone.contains(rank));
-    let keeps = |rank: usize| stays(rank) && !all.gone.contains(&rank) && !all.anew.contains(&rank);
-    all.stops |= !(0..said.len()).any(keeps);
+    let keeps = |rank: Rank| stays(rank) && !all.gone.contains(&rank) && !all.anew.contains(&rank);
+    all.stops |= !Rank::all(said.len()).any(keeps);
     all
 }
 
@@ -94,8 +96,8 @@ pub fn evaluate_all(said: &[Option<Vec<StreamReport>>], stays: impl Fn(usize) ->
 mod tests {
     use super::*;
 
-    fn ranks<const N: usize>(ranks: [usize; N]) -> BTreeSet<usize> {
-        BTreeSet::from(ranks)
+    fn ranks<const N: usize>(ranks: [u16; N]) -> BTreeSet<Rank> {
+        BTreeSet::from(ranks.map(Rank))
     }
 
     fn stopped(prefix: u64) -> Option<StreamReport> {
@@ -108,45 +110,45 @@ mod tests {
 
     #[test]
     fn the_fewer_take_the_state_anew() {
-        let verdict = judge(0, &[reads(4), stopped(2), reads(4)]);
+        let verdict = judge(Rank(0), &[reads(4), stopped(2), reads(4)]);
         assert_eq!(verdict, Verdict { cut: 4, anew: ranks([1]), ..Verdict::default() });
-        let verdict = judge(0, &[reads(4), stopped(2), stopped(3), reads(4), reads(4)]);
+        let verdict = judge(Rank(0), &[reads(4), stopped(2), stopped(3), reads(4), reads(4)]);
         assert_eq!(verdict, Verdict { cut: 4, anew: ranks([1, 2]), ..Verdict::default() });
     }
 
     #[test]
     fn the_sender_goes_when_the_more_cannot_read_it() {
-        let verdict = judge(0, &[reads(4), stopped(2), stopped(2)]);
+        let verdict = judge(Rank(0), &[reads(4), stopped(2), stopped(2)]);
         assert_eq!(verdict, Verdict { cut: 2, sender_goes: true, ..Verdict::default() });
         // One of them acted upon what the others cannot read.
-        let verdict = judge(0, &[reads(4), stopped(2), stopped(2), stopped(2), reads(4)]);
+        let verdict = judge(Rank(0), &[reads(4), stopped(2), stopped(2), stopped(2), reads(4)]);
         assert_eq!(verdict, Verdict { cut: 2, sender_goes: true, anew: ranks([4]), ..Verdict::default() });
     }
 
     #[test]
     fn half_against_half_stops_the_group_while_the_sender_is_there() {
-        assert!(judge(0, &[reads(4), stopped(2)]).stops);
-        assert!(judge(1, &[stopped(2), reads(4), reads(4), stopped(3)]).stops);
-        let verdict = judge(0, &[None, reads(4), stopped(2)]);
+        assert!(judge(Rank(0), &[reads(4), stopped(2)]).stops);
+        assert!(judge(Rank(1), &[stopped(2), reads(4), reads(4), stopped(3)]).stops);
+        let verdict = judge(Rank(0), &[None, reads(4), stopped(2)]);
         assert_eq!(verdict, Verdict { cut: 4, anew: ranks([2]), ..Verdict::default() });
     }
 
     #[test]
     fn what_nobody_that_is_present_can_read_is_outside_of_the_cut() {
-        assert_eq!(judge(0, &[None, stopped(2), stopped(2)]), Verdict { cut: 2, ..Verdict::default() });
-        assert_eq!(judge(0, &[None, None]), Verdict::default());
+        assert_eq!(judge(Rank(0), &[None, stopped(2), stopped(2)]), Verdict { cut: 2, ..Verdict::default() });
+        assert_eq!(judge(Rank(0), &[None, None]), Verdict::default());
     }
 
     #[test]
     fn readers_that_stop_at_different_packets_are_asked_again() {
-        let verdict = judge(0, &[reads(2), stopped(0), stopped(1), stopped(1), stopped(1)]);
+        let verdict = judge(Rank(0), &[reads(2), stopped(0), stopped(1), stopped(1), stopped(1)]);
         assert_eq!(verdict, Verdict { cut: 1, sender_goes: true, anew: ranks([1]), stops: false });
     }
 
     #[test]
     fn who_holds_more_than_the_cut_without_acting_upon_it_stays() {
         let fetched = Some(StreamReport { prefix: 1, read: 0, nonsense: false });
-        let verdict = judge(0, &[reads(1), stopped(0), stopped(0), stopped(0), fetched]);
+        let verdict = judge(Rank(0), &[reads(1), stopped(0), stopped(0), stopped(0), fetched]);
         assert_eq!(verdict, Verdict { sender_goes: true, ..Verdict::default() });
     }
 
@@ -161,6 +163,6 @@ mod tests {
         let two = [reader(2), reader(0), reader(9)];
         let outcome = evaluate_all(&two, |_| true);
         assert_eq!((outcome.anew, outcome.stops, outcome.cut), (ranks([0, 1]), false, vec![1, 1, 1]));
-        assert!(evaluate_all(&two, |rank| rank != 2).stops, "the one that could keep it leaves");
+        assert!(evaluate_all(&two, |rank| rank != Rank(2)).stops, "the one that could keep it leaves");
     }
 }

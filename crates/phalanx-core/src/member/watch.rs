@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::graph::WatchGraph;
+use crate::id::Rank;
 use crate::time::Instant;
 
 /// What one member says of its links in the view in force.
@@ -20,50 +21,50 @@ pub struct LinkReport {
     /// Grows with each change; 0: nothing was ever said, nothing is wrong.
     pub version: u64,
     /// Those it watches and does not hear, by rank, in rising order.
-    pub suspected: Vec<u16>,
+    pub suspected: Vec<Rank>,
     /// Those it hears though they are not its neighbours, in rising order: it reached them in no other way.
-    pub besides: Vec<u16>,
+    pub besides: Vec<Rank>,
 }
 
 /// What one member knows of the links of its view.
 #[derive(Clone, Debug)]
 pub struct Watch {
-    me: usize,
+    me: Rank,
     members: usize,
     graph: WatchGraph,
-    neighbours: Vec<usize>,
+    neighbours: Vec<Rank>,
     span: u64,
     /// Claims of a version above 0, by rank.
-    link_reports: BTreeMap<usize, LinkReport>,
+    link_reports: BTreeMap<Rank, LinkReport>,
     digest: u64,
     /// Whose link-state reports are to be passed on.
-    news: BTreeSet<usize>,
+    news: BTreeSet<Rank>,
     /// By rank; as of the link-state reports then known.
     reached: Vec<bool>,
     reached_count: usize,
     stale: bool,
     /// Those watched besides, because an answer of theirs is waited for or links are in doubt: since when.
-    watchees: BTreeMap<usize, Instant>,
-    waited_before: BTreeSet<usize>,
+    watchees: BTreeMap<Rank, Instant>,
+    waited_before: BTreeSet<Rank>,
     /// Those that asked for heartbeats, and when they last did.
-    temporary_watchers: BTreeMap<usize, Instant>,
+    temporary_watchers: BTreeMap<Rank, Instant>,
     /// Those that are no neighbours and whose heartbeat came, and when.
-    heard_besides: BTreeMap<usize, Instant>,
+    heard_besides: BTreeMap<Rank, Instant>,
     /// How far around each neighbour everybody has installed the decree in force.
-    depths: BTreeMap<usize, u64>,
+    depths: BTreeMap<Rank, u64>,
     /// Which of those out of reach are looked for next.
     turn: usize,
     /// Whom the last heartbeat went to.
-    last_targets: BTreeSet<usize>,
+    last_targets: BTreeSet<Rank>,
 }
 
 /// Whom the next heartbeat goes to, by rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Targets {
     /// The neighbours, and those that asked.
-    pub told: BTreeSet<usize>,
+    pub told: BTreeSet<Rank>,
     /// Those that are asked to answer with heartbeats.
-    pub asked: BTreeSet<usize>,
+    pub asked: BTreeSet<Rank>,
 }
 
 /// Up to so many members, each looks at all of its links as soon as one in the cell is disclaimed though both its ends are
@@ -84,7 +85,7 @@ pub struct HeardCount {
 impl Watch {
     /// A fresh view: every link counts as heard.
     #[must_use]
-    pub fn new(me: usize, members: usize, watchers: usize) -> Self {
+    pub fn new(me: Rank, members: usize, watchers: usize) -> Self {
         let graph = WatchGraph::new(members, watchers);
         Self {
             me,
@@ -104,56 +105,53 @@ impl Watch {
             temporary_watchers: BTreeMap::new(),
             heard_besides: BTreeMap::new(),
             depths: BTreeMap::new(),
-            turn: me,
+            turn: me.index(),
         }
     }
 
     /// Those that this member watches, and that watch it.
     #[must_use]
-    pub fn neighbours(&self) -> &[usize] {
+    pub fn neighbours(&self) -> &[Rank] {
         &self.neighbours
     }
 
     /// Those watched besides the neighbours, and since when.
-    pub(super) fn watchees(&self) -> impl Iterator<Item = (usize, Instant)> {
+    pub(super) fn watchees(&self) -> impl Iterator<Item = (Rank, Instant)> {
         self.watchees.iter().map(|(rank, since)| (*rank, *since))
     }
 
     /// Whether `rank` is reached over links that neither end disclaims.
     #[must_use]
-    pub fn reaches(&self, rank: usize) -> bool {
-        self.reached.get(rank).copied().unwrap_or(false)
+    pub fn reaches(&self, rank: Rank) -> bool {
+        self.reached.get(rank.index()).copied().unwrap_or(false)
     }
 
     /// Whether `a` says that it does not hear `b`.
     #[must_use]
-    pub fn suspects(&self, a: usize, b: usize) -> bool {
+    pub fn suspects(&self, a: Rank, b: Rank) -> bool {
         self.link_reports.get(&a).is_some_and(|link_report| lists(&link_report.suspected, b))
     }
 
     /// How many of those reached `rank` does not disclaim.
-    pub(super) fn heard_count(&self, rank: usize) -> HeardCount {
+    pub(super) fn heard_count(&self, rank: Rank) -> HeardCount {
         let suspected = self.link_reports.get(&rank).map_or(&[][..], |link_report| &link_report.suspected);
-        let less = suspected.iter().filter(|other| self.reaches(usize::from(**other))).count();
+        let less = suspected.iter().filter(|other| self.reaches(**other)).count();
         HeardCount {
             members: self.reached_count.saturating_sub(less),
-            with_rank_0: self.reaches(0) && !lists(suspected, 0),
+            with_rank_0: self.reaches(Rank::FIRST) && !lists(suspected, Rank::FIRST),
         }
     }
 
     /// Links that are disclaimed between two members that are reached.
-    pub(super) fn suspected_links(&self) -> BTreeSet<(usize, usize)> {
+    pub(super) fn suspected_links(&self) -> BTreeSet<(Rank, Rank)> {
         let pairs = self.link_reports.iter().flat_map(|(rank, link_report)| {
-            link_report
-                .suspected
-                .iter()
-                .map(move |other| (*rank.min(&usize::from(*other)), *rank.max(&usize::from(*other))))
+            link_report.suspected.iter().map(move |other| (*rank.min(&*other), *rank.max(&*other)))
         });
         pairs.filter(|(a, b)| self.reaches(*a) && self.reaches(*b)).collect()
     }
 
     /// This member's own link-state report, as it is now; a changed one is news.
-    pub(super) fn set_own(&mut self, suspected: Vec<u16>, besides: Vec<u16>) {
+    pub(super) fn set_own(&mut self, suspected: Vec<Rank>, besides: Vec<Rank>) {
         let own = self.link_reports.get(&self.me);
         let same = own.map_or(suspected.is_empty() && besides.is_empty(), |own| {
             own.suspected == suspected && own.besides == besides
@@ -165,16 +163,16 @@ impl Watch {
     }
 
     /// Another member's link-state report. True if it is newer than what was known.
-    pub fn take_link_report(&mut self, rank: usize, link_report: LinkReport) -> bool {
+    pub fn take_link_report(&mut self, rank: Rank, link_report: LinkReport) -> bool {
         let known = self.link_reports.get(&rank).map_or(0, |known| known.version);
-        if rank >= self.members || rank == self.me || link_report.version <= known {
+        if rank.index() >= self.members || rank == self.me || link_report.version <= known {
             return false;
         }
         self.store(rank, link_report);
         true
     }
 
-    fn store(&mut self, rank: usize, link_report: LinkReport) {
+    fn store(&mut self, rank: Rank, link_report: LinkReport) {
         self.digest ^= mark(rank, link_report.version);
         if let Some(old) = self.link_reports.insert(rank, link_report) {
             self.digest ^= mark(rank, old.version);
@@ -197,19 +195,19 @@ impl Watch {
     }
 
     /// Claims that are to be passed on; they count as passed on.
-    pub fn take_news(&mut self) -> Vec<(usize, LinkReport)> {
+    pub fn take_news(&mut self) -> Vec<(Rank, LinkReport)> {
         let news = std::mem::take(&mut self.news);
         news.into_iter().filter_map(|rank| Some((rank, self.link_reports.get(&rank)?.clone()))).collect()
     }
 
     /// Whom the last heartbeat went to: link-state reports go there too.
     #[must_use]
-    pub fn last_targets(&self) -> BTreeSet<usize> {
+    pub fn last_targets(&self) -> BTreeSet<Rank> {
         self.last_targets.clone()
     }
 
     /// All link-state reports there are.
-    pub fn link_reports(&self) -> impl Iterator<Item = (usize, &LinkReport)> {
+    pub fn link_reports(&self) -> impl Iterator<Item = (Rank, &LinkReport)> {
         self.link_reports.iter().map(|(rank, link_report)| (*rank, link_report))
     }
 
@@ -219,21 +217,21 @@ impl Watch {
     }
 
     /// Finds out who is reached, if anything changed.
-    pub(super) fn refresh(&mut self, is_dead: impl Fn(usize) -> bool) {
+    pub(super) fn refresh(&mut self, is_dead: impl Fn(Rank) -> bool) {
         if !std::mem::take(&mut self.stale) {
             return;
         }
         let mut reached = vec![false; self.members];
-        reached[self.me] = true;
+        reached[self.me.index()] = true;
         let mut ways = vec![self.me];
         while let Some(rank) = ways.pop() {
             let besides = self.link_reports.get(&rank).map_or(&[][..], |link_report| &link_report.besides);
-            let besides = besides.iter().map(|other| usize::from(*other)).filter(|other| {
+            let besides = besides.iter().copied().filter(|other| {
                 self.link_reports.get(other).is_some_and(|link_report| lists(&link_report.besides, rank))
             });
             for other in self.graph.neighbours(rank).into_iter().chain(besides) {
                 let holds = !self.suspects(rank, other) && !self.suspects(other, rank) && !is_dead(other);
-                if holds && other < self.members && !std::mem::replace(&mut reached[other], true) {
+                if holds && other.index() < self.members && !std::mem::replace(&mut reached[other.index()], true) {
                     ways.push(other);
                 }
             }
@@ -244,7 +242,7 @@ impl Watch {
 
     /// A heartbeat of `rank` in the decree in force: how far around it everybody has installed that, and whether it
     /// asks for an answer.
-    pub(super) fn beat(&mut self, now: Instant, rank: usize, depth: u64, asks: bool) {
+    pub(super) fn beat(&mut self, now: Instant, rank: Rank, depth: u64, asks: bool) {
         if self.neighbours.binary_search(&rank).is_ok() {
             let told = self.depths.entry(rank).or_default();
             *told = depth.max(*told);
@@ -279,21 +277,21 @@ impl Watch {
         let mut installed = vec![false; self.members];
         for (&rank, &depth) in self.depths.iter().chain([(&self.me, &self.depth())]) {
             for near in self.graph.within(rank, depth) {
-                installed[near] = true;
+                installed[near.index()] = true;
             }
         }
         installed
     }
 
     /// Those whom this member hears though they are no neighbours, and reaches in no other way, or is reached by.
-    pub(super) fn besides(&self, now: Instant, patience: Duration) -> Vec<u16> {
+    pub(super) fn besides(&self, now: Instant, patience: Duration) -> Vec<Rank> {
         let own = self.link_reports.get(&self.me).map_or(&[][..], |link_report| &link_report.besides);
-        let counts = |rank: usize| {
+        let counts = |rank: Rank| {
             let listed = self.link_reports.get(&rank).is_some_and(|link_report| lists(&link_report.besides, self.me));
             !self.reaches(rank) || listed || lists(own, rank)
         };
         let heard = self.heard_besides.iter().filter(|(_, at)| now.since(**at) < patience);
-        heard.filter(|(rank, _)| counts(**rank)).filter_map(|(rank, _)| u16::try_from(*rank).ok()).collect()
+        heard.filter(|(rank, _)| counts(**rank)).map(|(rank, _)| *rank).collect()
     }
 
     /// Whether links that nobody watches are to be looked at: where one is broken between two members that others reach, more may
@@ -314,17 +312,17 @@ impl Watch {
         &mut self,
         now: Instant,
         beat: Duration,
-        waited_for: BTreeSet<usize>,
-        silent: impl Fn(usize) -> bool,
-        is_dead: impl Fn(usize) -> bool,
+        waited_for: BTreeSet<Rank>,
+        silent: impl Fn(Rank) -> bool,
+        is_dead: impl Fn(Rank) -> bool,
     ) -> Targets {
-        let is_neighbour = |rank: &usize| self.neighbours.binary_search(rank).is_ok();
-        let waited_for = if self.is_in_doubt() { (0..self.members).collect() } else { waited_for };
+        let is_neighbour = |rank: &Rank| self.neighbours.binary_search(rank).is_ok();
+        let waited_for = if self.is_in_doubt() { Rank::all(self.members).collect() } else { waited_for };
         // Whoever was suspected is asked until it is heard: a suspicion lapses by nothing else.
         let suspected = self.link_reports.get(&self.me).map_or(&[][..], |link_report| &link_report.suspected);
         self.watchees.retain(|rank, _| waited_for.contains(rank) || lists(suspected, *rank));
         for &rank in waited_for.intersection(&self.waited_before) {
-            if rank != self.me && rank < self.members && !is_neighbour(&rank) && silent(rank) {
+            if rank != self.me && rank.index() < self.members && !is_neighbour(&rank) && silent(rank) {
                 self.watchees.entry(rank).or_insert(now);
             }
         }
@@ -334,10 +332,10 @@ impl Watch {
         targets.told.extend(self.temporary_watchers.keys());
         targets.asked.extend(self.watchees.keys());
         let own = self.link_reports.get(&self.me).map_or(&[][..], |link_report| &link_report.besides);
-        targets.asked.extend(own.iter().map(|rank| usize::from(*rank)));
+        targets.asked.extend(own);
         // Whoever lost all its neighbours is looked for by everybody, a few at a time.
         if self.reached_count < self.members {
-            let lost: Vec<usize> = (0..self.members)
+            let lost: Vec<Rank> = Rank::all(self.members)
                 .filter(|&rank| !self.reaches(rank) && !is_neighbour(&rank) && !is_dead(rank))
                 .collect();
             let few = lost.len().min(self.neighbours.len());
@@ -350,13 +348,14 @@ impl Watch {
     }
 }
 
-fn lists(ranks: &[u16], rank: usize) -> bool {
-    u16::try_from(rank).is_ok_and(|rank| ranks.binary_search(&rank).is_ok())
+fn lists(ranks: &[Rank], rank: Rank) -> bool {
+    ranks.binary_search(&rank).is_ok()
 }
 
 /// A link-state report's part of the digest.
-fn mark(rank: usize, version: u64) -> u64 {
-    let mut mixed = (rank as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ version.wrapping_mul(0xd6e8_feb8_6659_fd93);
+fn mark(rank: Rank, version: u64) -> u64 {
+    let mut mixed =
+        (u64::from(rank.0) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ version.wrapping_mul(0xd6e8_feb8_6659_fd93);
     mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
     mixed ^ mixed >> 29
 }

@@ -4,6 +4,7 @@
 use super::stream::{Deliverable, Message};
 use super::view_streams::{StreamOutput, ViewStreams};
 use crate::api::Order;
+use crate::id::Rank;
 use crate::wire::PacketNumber;
 
 impl ViewStreams {
@@ -12,7 +13,7 @@ impl ViewStreams {
         let mut any = false;
         while self.has_queued() {
             let mut progress = false;
-            for rank in 0..self.streams.len() {
+            for rank in Rank::all(self.streams.len()) {
                 while self.is_ready(rank) {
                     self.deliver_head(rank, io);
                     progress = true;
@@ -33,14 +34,14 @@ impl ViewStreams {
     }
 
     pub(super) fn has_deliverable(&mut self) -> bool {
-        self.has_queued() && (0..self.streams.len()).any(|rank| self.is_ready(rank))
+        self.has_queued() && Rank::all(self.streams.len()).any(|rank| self.is_ready(rank))
     }
 
     #[inline]
-    fn is_ready(&mut self, rank: usize) -> bool {
-        let Some(head) = self.streams[rank].queue.front() else { return false };
+    fn is_ready(&mut self, rank: Rank) -> bool {
+        let Some(head) = self.streams[rank.index()].queue.front() else { return false };
         let (order, uniform, packet) = (head.order, head.uniform, head.packet);
-        if order == Order::Total && self.total.front().is_none_or(|run| usize::from(run.rank) != rank) {
+        if order == Order::Total && self.total.front().is_none_or(|run| run.rank != rank) {
             return false;
         }
         if order != Order::Fifo && !self.deps_met(rank) {
@@ -51,31 +52,32 @@ impl ViewStreams {
 
     /// Whether all that the head of `rank`'s queue depends on was delivered here.
     #[inline]
-    pub(super) fn deps_met(&self, rank: usize) -> bool {
-        self.streams[rank].queue.front().is_some_and(|head| {
+    pub(super) fn deps_met(&self, rank: Rank) -> bool {
+        self.streams[rank.index()].queue.front().is_some_and(|head| {
             if !head.has_deps() {
                 return true;
             }
-            let mut deps = self.streams[rank].deps_of(head);
-            deps.all(|(r, count)| usize::from(r) == rank || self.streams[usize::from(r)].delivered >= count)
+            let mut deps = self.streams[rank.index()].deps_of(head);
+            deps.all(|(r, count)| r == rank || self.streams[r.index()].delivered >= count)
         })
     }
 
     /// Stable: every member has the message and its past, and for an abcast also what its place rests on: all
     /// abcasts before it with their past, and the announcements that order them. The past is that of all its
     /// sender's messages so far: one of them held back would hold this one back.
-    fn is_stable(&mut self, rank: usize, order: Order, packet: PacketNumber) -> bool {
-        if self.streams[rank].stable < packet.0 {
+    fn is_stable(&mut self, rank: Rank, order: Order, packet: PacketNumber) -> bool {
+        if self.streams[rank.index()].stable < packet.0 {
             return false;
         }
-        let stream = &mut self.streams[rank];
+        let stream = &mut self.streams[rank.index()];
         stream.advance_to_head();
-        let past = self.streams[rank].head_vector().iter().enumerate();
-        let past_stable = past.into_iter().all(|(r, &needed)| r == rank || self.streams[r].stable_messages >= needed);
+        let past = Rank::enumerate(self.streams[rank.index()].head_vector());
+        let past_stable =
+            past.into_iter().all(|(r, &needed)| r == rank || self.streams[r.index()].stable_messages >= needed);
         if order != Order::Total || !past_stable {
             return past_stable;
         }
-        let has = |holder: u16, packet: PacketNumber| self.streams[usize::from(holder)].stable >= packet.0;
+        let has = |holder: Rank, packet: PacketNumber| self.streams[holder.index()].stable >= packet.0;
         self.total.front().is_some_and(|run| has(run.by, run.packet))
             && self.total.rests_on().all(|(holder, packet)| has(holder, PacketNumber(packet)))
             && self.streams.iter().zip(&self.total_past).all(|(s, &past)| s.stable_messages >= past)
@@ -83,8 +85,8 @@ impl ViewStreams {
 
     /// Delivers the head of `rank`'s queue.
     #[inline]
-    fn deliver_head(&mut self, rank: usize, io: &mut impl StreamOutput) {
-        let position = if self.streams[rank].queue.front().is_some_and(|m| m.order == Order::Total) {
+    fn deliver_head(&mut self, rank: Rank, io: &mut impl StreamOutput) {
+        let position = if self.streams[rank.index()].queue.front().is_some_and(|m| m.order == Order::Total) {
             Some(self.total.take_front())
         } else {
             None
@@ -93,13 +95,13 @@ impl ViewStreams {
     }
 
     #[inline]
-    pub(super) fn deliver_numbered(&mut self, rank: usize, position: Option<u64>, io: &mut impl StreamOutput) {
+    pub(super) fn deliver_numbered(&mut self, rank: Rank, position: Option<u64>, io: &mut impl StreamOutput) {
         let Self { streams, total_past, holder, pool, .. } = self;
-        let stream = &mut streams[rank];
+        let stream = &mut streams[rank.index()];
         let Some(message) = stream.take_head() else { return };
         let Message { order, uniform, seq, .. } = message;
         if order == Order::Total {
-            total_past[rank] = seq;
+            total_past[rank.index()] = seq;
             let causes = stream.head_vector();
             if !causes.is_empty() {
                 for (past, &needed) in total_past.iter_mut().zip(causes) {
@@ -118,8 +120,8 @@ impl ViewStreams {
     }
 
     /// The application took a message of `rank` that it had not taken at once.
-    pub fn consumed(&mut self, rank: usize) {
-        if let Some(stream) = self.streams.get_mut(rank) {
+    pub fn consumed(&mut self, rank: Rank) {
+        if let Some(stream) = self.streams.get_mut(rank.index()) {
             stream.consume(1, &mut self.pool);
         }
     }

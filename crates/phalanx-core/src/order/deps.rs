@@ -6,6 +6,7 @@ use super::StreamOutput;
 use super::frame::{dep_bytes, put_past};
 use super::view_streams::ViewStreams;
 use crate::api::Order;
+use crate::id::Rank;
 use crate::time::Instant;
 
 /// Bytes that dependencies may take in a message's header.
@@ -36,7 +37,7 @@ impl ViewStreams {
 
     fn announce_long_past(&mut self, now: Instant, io: &mut impl StreamOutput) -> bool {
         loop {
-            let mut due: Vec<(u16, u64)> = self.unannounced().collect();
+            let mut due: Vec<(Rank, u64)> = self.unannounced().collect();
             if 3 + due.iter().copied().map(dep_bytes).sum::<usize>() <= DEPS_ROOM {
                 return true;
             }
@@ -54,28 +55,28 @@ impl ViewStreams {
             });
             put_past(&mut self.packer, &due);
             for (rank, growth) in due {
-                self.announced_deps[usize::from(rank)] += growth;
+                self.announced_deps[rank.index()] += growth;
             }
         }
     }
 
     /// What was delivered here and not told yet.
-    fn unannounced(&self) -> impl Iterator<Item = (u16, u64)> {
-        let ranks = self.announced_deps.iter().zip(&self.streams).enumerate().filter(|(rank, _)| *rank != self.set.me);
-        let grown =
-            ranks.map(|(rank, (told, stream))| (u16::try_from(rank).unwrap_or(u16::MAX), stream.delivered - *told));
+    fn unannounced(&self) -> impl Iterator<Item = (Rank, u64)> {
+        let streams = Rank::enumerate(self.announced_deps.iter().zip(&self.streams));
+        let others = streams.filter(|(rank, _)| *rank != self.set.me);
+        let grown = others.map(|(rank, (told, stream))| (rank, stream.delivered - *told));
         grown.filter(|(_, growth)| *growth > 0)
     }
 
     /// What was delivered here since our previous causal message: told now, in the list lent, which is empty before.
     #[inline]
-    pub(super) fn take_deps(&mut self, due: &mut Vec<(u16, u64)>) {
+    pub(super) fn take_deps(&mut self, due: &mut Vec<(Rank, u64)>) {
         if !std::mem::take(&mut self.announced_old) {
             return;
         }
         due.extend(self.unannounced());
         for &(rank, growth) in due.iter() {
-            self.announced_deps[usize::from(rank)] += growth;
+            self.announced_deps[rank.index()] += growth;
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::view_streams::ViewStreams;
+use crate::id::Rank;
 use crate::link::Standing;
 
 /// Each member's part in holding our stream back; empty while nothing holds it back.
@@ -31,7 +32,7 @@ impl ViewStreams {
     /// was sent cannot be delivered anywhere, or the fault is here. It calls itself too slow if it is to order what
     /// others wait for, and its own application is what keeps it from that. Where half of the members hold the stream
     /// back, and not one alone, they are not slow: the sender is fast.
-    pub fn lagging(&mut self, passed: Duration, after: Duration, own_waits: bool) -> Vec<usize> {
+    pub fn lagging(&mut self, passed: Duration, after: Duration, own_waits: bool) -> Vec<Rank> {
         let ordering = self.orders_wait();
         if self.wedged {
             return Vec::new();
@@ -44,24 +45,24 @@ impl ViewStreams {
         let seen = &mut self.flow_control_lag.seen;
         let fresh = seen.is_empty();
         seen.resize(n, Seen::default());
-        for (rank, seen) in seen.iter_mut().enumerate() {
-            let Standing { acked, limit } = tx.standing(rank);
+        for (rank, seen) in Rank::enumerate(seen.iter_mut()) {
+            let Standing { acked, limit } = tx.standing(rank.index());
             let moved = fresh || (acked, limit) != (seen.acked, seen.limit) || limit >= tx.next().0;
             let still = if moved { Duration::ZERO } else { seen.still + passed };
             *seen = Seen { acked, limit, still };
         }
         // Nearly as long counts for how many there are: two that stopped together are not found one after the other.
-        let still = |rank: &usize, least: Duration| seen[*rank].still >= least;
-        let holding = |rank: &usize| tx.standing(*rank).limit < tx.next().0 && still(rank, after / 2);
-        let silent: Vec<usize> = (0..n).filter(|rank| holding(rank) && !tx.has_all(*rank)).collect();
+        let still = |rank: &Rank, least: Duration| seen[rank.index()].still >= least;
+        let holding = |rank: &Rank| tx.standing(rank.index()).limit < tx.next().0 && still(rank, after / 2);
+        let silent: Vec<Rank> = Rank::all(n).filter(|rank| holding(rank) && !tx.has_all(rank.index())).collect();
         let me = self.set.me;
         let slow = if !silent.is_empty() {
             silent
-        } else if tx.standing(me).limit < tx.next().0 {
+        } else if tx.standing(me.index()).limit < tx.next().0 {
             let is_mine = ordering && own_waits && holding(&me);
             if is_mine { vec![me] } else { Vec::new() }
         } else {
-            (0..n).filter(holding).collect()
+            Rank::all(n).filter(holding).collect()
         };
         if slow.len() > 1 && slow.len() * 2 >= n {
             return Vec::new();

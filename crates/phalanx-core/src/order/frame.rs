@@ -1,6 +1,7 @@
 //! The frames of a multicast packet. Layout: `docs/wire.md`, "Stream frames".
 
 use crate::api::{MESSAGE_BYTES_MAX, Order};
+use crate::id::Rank;
 use crate::wire::Malformed;
 use crate::wire::codec::{Reader, put_varint, varint_len};
 
@@ -32,7 +33,7 @@ impl Pairs<'_> {
     }
 
     /// Each in turn.
-    pub fn iter(&self) -> impl Iterator<Item = (u16, u64)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Rank, u64)> {
         let mut r = Reader::new(self.bytes);
         // Read once before: it makes sense.
         (0..self.count).map_while(move |_| pair(&mut r).ok())
@@ -72,7 +73,7 @@ pub enum StreamFrame<'a> {
         /// The tenure that ends.
         tenure: u32,
         /// The next holder.
-        to: u16,
+        to: Rank,
     },
     /// Every member has this stream up to `prefix`.
     Stable {
@@ -110,7 +111,7 @@ pub(super) fn put_message(
     sequenced: bool,
     uniform: bool,
     fragment: FragmentKind,
-    deps: &[(u16, u64)],
+    deps: &[(Rank, u64)],
     body_len: usize,
 ) {
     let order_bits = match (order, sequenced) {
@@ -137,17 +138,17 @@ pub(super) fn put_message(
 }
 
 /// Appends an announcement.
-pub(super) fn put_announce(out: &mut Vec<u8>, tenure: u32, prompt: bool, runs: &[(u16, u64)]) {
+pub(super) fn put_announce(out: &mut Vec<u8>, tenure: u32, prompt: bool, runs: &[(Rank, u64)]) {
     out.push(ANNOUNCE);
     put_varint(out, u64::from(tenure) << 1 | u64::from(prompt));
     put_pairs(out, runs);
 }
 
 /// Appends a token pass.
-pub(super) fn put_pass(out: &mut Vec<u8>, tenure: u32, to: u16) {
+pub(super) fn put_pass(out: &mut Vec<u8>, tenure: u32, to: Rank) {
     out.push(PASS);
     put_varint(out, u64::from(tenure));
-    put_varint(out, u64::from(to));
+    put_varint(out, u64::from(to.0));
 }
 
 /// Appends a stability mark.
@@ -157,20 +158,20 @@ pub(super) fn put_stable(out: &mut Vec<u8>, prefix: u64) {
 }
 
 /// Appends dependencies of a message that follows.
-pub(super) fn put_past(out: &mut Vec<u8>, deps: &[(u16, u64)]) {
+pub(super) fn put_past(out: &mut Vec<u8>, deps: &[(Rank, u64)]) {
     out.push(PAST);
     put_pairs(out, deps);
 }
 
 /// Bytes that one dependency takes.
-pub(super) fn dep_bytes((rank, growth): (u16, u64)) -> usize {
-    varint_len(u64::from(rank)) + varint_len(growth)
+pub(super) fn dep_bytes((rank, growth): (Rank, u64)) -> usize {
+    varint_len(u64::from(rank.0)) + varint_len(growth)
 }
 
-fn put_pairs(out: &mut Vec<u8>, pairs: &[(u16, u64)]) {
+fn put_pairs(out: &mut Vec<u8>, pairs: &[(Rank, u64)]) {
     put_varint(out, pairs.len() as u64);
     for &(rank, count) in pairs {
-        put_varint(out, u64::from(rank));
+        put_varint(out, u64::from(rank.0));
         put_varint(out, count);
     }
 }
@@ -187,12 +188,12 @@ fn pairs<'a>(r: &mut Reader<'a>) -> Result<Pairs<'a>, Malformed> {
     Ok(Pairs { bytes: &start[..start.len() - r.remaining()], count })
 }
 
-fn pair(r: &mut Reader<'_>) -> Result<(u16, u64), Malformed> {
+fn pair(r: &mut Reader<'_>) -> Result<(Rank, u64), Malformed> {
     Ok((rank(r)?, r.varint()?))
 }
 
-fn rank(r: &mut Reader<'_>) -> Result<u16, Malformed> {
-    u16::try_from(r.varint()?).map_err(|_too_big| Malformed)
+fn rank(r: &mut Reader<'_>) -> Result<Rank, Malformed> {
+    u16::try_from(r.varint()?).map(Rank).map_err(|_too_big| Malformed)
 }
 
 /// A whole message that depends on nothing new, as most are.
@@ -315,7 +316,7 @@ mod tests {
     fn a_list_longer_than_any_group_is_refused() {
         let past = |pairs: usize| {
             let mut out = vec![PAST];
-            put_pairs(&mut out, &vec![(1, 1); pairs]);
+            put_pairs(&mut out, &vec![(Rank(1), 1); pairs]);
             read_frame(&mut Reader::new(&out)).map(|_| ())
         };
         let longest = usize::try_from(LIST_MAX).expect("small");
@@ -325,7 +326,7 @@ mod tests {
     /// `tests/golden/README.md`.
     #[test]
     fn golden_stream_frames() {
-        let message = |order, sequenced, uniform, fragment, deps: &[(u16, u64)]| {
+        let message = |order, sequenced, uniform, fragment, deps: &[(Rank, u64)]| {
             let mut out = Vec::new();
             put_message(&mut out, order, sequenced, uniform, fragment, deps, 4);
             out.extend_from_slice(b"body");
@@ -340,17 +341,17 @@ mod tests {
             ("fifo", message(Order::Fifo, false, false, FragmentKind::Whole, &[])),
             (
                 "causal_with_dependencies",
-                message(Order::Causal, false, false, FragmentKind::Whole, &[(0, 1), (300, 2)]),
+                message(Order::Causal, false, false, FragmentKind::Whole, &[(Rank(0), 1), (Rank(300), 2)]),
             ),
             ("total", message(Order::Total, false, false, FragmentKind::Whole, &[])),
             ("total_placed_uniform", message(Order::Total, true, true, FragmentKind::Whole, &[])),
             ("first_piece", message(Order::Total, false, true, FragmentKind::First(1 << 20), &[])),
             ("middle_piece", message(Order::Total, false, true, FragmentKind::Middle, &[])),
-            ("last_piece", message(Order::Total, false, true, FragmentKind::Last, &[(1, 3)])),
-            ("announcement", frame(&|out| put_announce(out, 3, true, &[(0, 2), (4, 1)]))),
-            ("token_pass", frame(&|out| put_pass(out, 3, 4))),
+            ("last_piece", message(Order::Total, false, true, FragmentKind::Last, &[(Rank(1), 3)])),
+            ("announcement", frame(&|out| put_announce(out, 3, true, &[(Rank(0), 2), (Rank(4), 1)]))),
+            ("token_pass", frame(&|out| put_pass(out, 3, Rank(4)))),
             ("stability", frame(&|out| put_stable(out, 290))),
-            ("past", frame(&|out| put_past(out, &[(0, 1), (2, 5)]))),
+            ("past", frame(&|out| put_past(out, &[(Rank(0), 1), (Rank(2), 5)]))),
         ];
         file::hold("stream.txt", all.map(|(name, bytes)| (name.to_owned(), bytes)).to_vec());
         for (name, bytes) in file::read("stream.txt") {
@@ -363,9 +364,9 @@ mod tests {
         #[test]
         fn what_is_written_is_read(
             kind in 0..4u8, uniform: bool, fragment in 0..4u8,
-            deps in proptest::collection::vec((0..64u16, 1..1000u64), 0..5),
+            deps in proptest::collection::vec(((0..64u16).prop_map(Rank), 1..1000u64), 0..5),
             body in proptest::collection::vec(any::<u8>(), 0..300),
-            runs in proptest::collection::vec((0..64u16, 1..1000u64), 0..5), tenure: u32, prefix: u64,
+            runs in proptest::collection::vec(((0..64u16).prop_map(Rank), 1..1000u64), 0..5), tenure: u32, prefix: u64,
         ) {
             let tenure = tenure >> 1;
             let order = [Order::Fifo, Order::Causal, Order::Total, Order::Total][usize::from(kind)];
@@ -374,7 +375,7 @@ mod tests {
             put_message(&mut out, order, kind == 3, uniform, fragment, &deps, body.len());
             out.extend_from_slice(&body);
             put_announce(&mut out, tenure, uniform, &runs);
-            put_pass(&mut out, tenure, 3);
+            put_pass(&mut out, tenure, Rank(3));
             put_stable(&mut out, prefix);
             let mut r = Reader::new(&out);
             let listed = |pairs: Pairs<'_>| pairs.iter().collect::<Vec<_>>();
@@ -386,7 +387,7 @@ mod tests {
             let StreamFrame::Announce { runs: read, .. } = announced else { panic!("{announced:?} announces nothing") };
             prop_assert_eq!(listed(read), runs);
             prop_assert_eq!(announced, StreamFrame::Announce { tenure, prompt: uniform, runs: read });
-            prop_assert_eq!(read_frame(&mut r).ok().flatten().expect("a frame"), StreamFrame::Pass { tenure, to: 3 });
+            prop_assert_eq!(read_frame(&mut r).ok().flatten().expect("a frame"), StreamFrame::Pass { tenure, to: Rank(3) });
             prop_assert_eq!(read_frame(&mut r).ok().flatten().expect("a frame"), StreamFrame::Stable { prefix });
             prop_assert!(r.is_empty());
         }

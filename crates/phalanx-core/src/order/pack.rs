@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::frame::{FragmentKind, put_message, put_stable};
 use super::outbox::Pending;
-use super::view_streams::{Queued, StreamOutput, ViewStreams, rank_u16};
+use super::view_streams::{Queued, StreamOutput, ViewStreams};
 use crate::api::Order;
 use crate::link::Arrival;
 use crate::time::Instant;
@@ -87,7 +87,7 @@ impl ViewStreams {
             self.sent += 1;
         }
         if sequenced {
-            self.announce_own(1, rank_u16(self.set.me));
+            self.announce_own(1, self.set.me);
         } else if order == Order::Total && ends {
             self.last_unsequenced = self.sent;
         }
@@ -179,7 +179,7 @@ impl ViewStreams {
             self.prompt_up_to = number.0;
         }
         let me = self.set.me;
-        let arrival = self.streams[me].rx.accept(number, frames);
+        let arrival = self.streams[me.index()].rx.accept(number, frames);
         debug_assert_eq!(arrival, Arrival::New, "our own packets come once, in order");
         self.parse(now, me, io);
     }

@@ -6,6 +6,7 @@
 
 use super::frame::{FragmentKind, Pairs, PlainMessage, StreamFrame, read_frame, read_plain};
 use crate::api::Order;
+use crate::id::Rank;
 use crate::wire::codec::Reader;
 use crate::wire::{Malformed, PacketNumber};
 
@@ -28,7 +29,7 @@ impl From<Malformed> for Stop {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tenure {
     pub(super) number: u32,
-    pub(super) holder: u16,
+    pub(super) holder: Rank,
 }
 
 /// What is done with orders.
@@ -55,7 +56,7 @@ pub(super) struct MessageKind {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PacketPosition {
     /// The rank of its sender.
-    pub(super) by: u16,
+    pub(super) by: Rank,
     /// Its number in the stream.
     pub(super) number: PacketNumber,
 }
@@ -63,7 +64,7 @@ pub(super) struct PacketPosition {
 /// Who takes what is read.
 pub(super) trait Taker {
     /// The next message that is complete depends on so many messages of a rank.
-    fn depend(&mut self, dep: (u16, u64));
+    fn depend(&mut self, dep: (Rank, u64));
     /// A message lies whole in the packet.
     fn whole(&mut self, kind: MessageKind, start: u32, len: u32);
     /// A piece of a longer message, its first or a later one.
@@ -71,9 +72,9 @@ pub(super) trait Taker {
     /// The pieces so far are a message.
     fn last(&mut self, kind: MessageKind);
     /// The next `count` abcasts of a rank come next.
-    fn order(&mut self, rank: u16, count: u64);
+    fn order(&mut self, rank: Rank, count: u64);
     /// The token goes to that rank.
-    fn pass(&mut self, to: u16);
+    fn pass(&mut self, to: Rank);
     /// Every member has the stream up to there.
     fn stable(&mut self, prefix: u64);
 }
@@ -94,7 +95,7 @@ pub(super) struct Context {
     /// The sender's vector time as of its last message, by rank, as far as any entry is above 0.
     vector: Vec<u64>,
     /// Dependencies told ahead of the next message that may have any, as absolute counts.
-    past: Vec<(u16, u64)>,
+    past: Vec<(Rank, u64)>,
     /// The tenure its sender last spoke for.
     tenure: u32,
     pieces: Option<Pieces>,
@@ -105,9 +106,9 @@ pub(super) struct Context {
 #[derive(Clone, Debug, Default)]
 struct Before {
     /// Entries of the vector time that changed, in the order of their changes.
-    vector: Vec<(u16, u64)>,
+    vector: Vec<(Rank, u64)>,
     /// If it changed.
-    past: Option<Vec<(u16, u64)>>,
+    past: Option<Vec<(Rank, u64)>>,
     tenure: u32,
     pieces: Option<Pieces>,
 }
@@ -185,7 +186,7 @@ impl Context {
                     let counts = counts(of, position.by, tenure, orders)?;
                     self.tenure = of;
                     for (rank, count) in runs.iter() {
-                        if usize::from(rank) >= self.members {
+                        if rank.index() >= self.members {
                             return Err(Stop::Nonsense);
                         }
                         if counts && count > 0 {
@@ -195,7 +196,7 @@ impl Context {
                 }
                 Some(StreamFrame::Pass { tenure: of, to }) => {
                     let next = of.checked_add(1).ok_or(Stop::Nonsense)?;
-                    if usize::from(to) >= self.members || to == position.by {
+                    if to.index() >= self.members || to == position.by {
                         return Err(Stop::Nonsense);
                     }
                     // Its own pass is not known before it is read, as its own orders are.
@@ -259,8 +260,8 @@ impl Context {
     }
 
     /// A growth as an absolute count.
-    fn absolute(&mut self, (rank, growth): (u16, u64)) -> Result<(u16, u64), Stop> {
-        if usize::from(rank) >= self.members {
+    fn absolute(&mut self, (rank, growth): (Rank, u64)) -> Result<(Rank, u64), Stop> {
+        if rank.index() >= self.members {
             return Err(Stop::Nonsense);
         }
         let entry = entry_of(&mut self.vector, rank);
@@ -319,7 +320,7 @@ impl Context {
 
 /// Whether what a member orders in a tenure counts.
 #[inline]
-fn counts(of: u32, by: u16, tenure: Tenure, orders: Orders) -> Result<bool, Stop> {
+fn counts(of: u32, by: Rank, tenure: Tenure, orders: Orders) -> Result<bool, Stop> {
     if orders == Orders::Own {
         return Ok(false);
     }
@@ -340,8 +341,8 @@ fn offset(bytes: usize) -> Result<u32, Stop> {
 }
 
 /// The entry of `rank`, made if the vector does not reach that far.
-pub(super) fn entry_of(vector: &mut Vec<u64>, rank: u16) -> &mut u64 {
-    let index = usize::from(rank);
+pub(super) fn entry_of(vector: &mut Vec<u64>, rank: Rank) -> &mut u64 {
+    let index = rank.index();
     if vector.len() <= index {
         vector.resize(index + 1, 0);
     }

@@ -3,8 +3,9 @@
 
 use super::frame::{put_announce, put_pass};
 use super::total_order::{Pass, Run};
-use super::view_streams::{StreamOutput, ViewStreams, rank_u16};
+use super::view_streams::{StreamOutput, ViewStreams};
 use crate::api::Order;
+use crate::id::Rank;
 use crate::time::Instant;
 
 /// What the token holder keeps.
@@ -31,17 +32,17 @@ impl Sequencer {
 
     /// Whether the messages of `rank` up to its `seq`-th have their place.
     #[inline]
-    pub(super) fn has_sequenced(&self, rank: usize, seq: u64) -> bool {
-        self.sequenced[rank] >= seq
+    pub(super) fn has_sequenced(&self, rank: Rank, seq: u64) -> bool {
+        self.sequenced[rank.index()] >= seq
     }
 
     /// A message was delivered: it has its place, whoever gave it.
     #[inline]
-    pub(super) fn passed(&mut self, rank: usize, seq: u64, order: Order) {
-        if self.sequenced[rank] < seq {
-            self.sequenced[rank] = seq;
+    pub(super) fn passed(&mut self, rank: Rank, seq: u64, order: Order) {
+        if self.sequenced[rank.index()] < seq {
+            self.sequenced[rank.index()] = seq;
             if order == Order::Total {
-                self.owed[rank] = self.owed[rank].saturating_sub(1);
+                self.owed[rank.index()] = self.owed[rank.index()].saturating_sub(1);
             }
         }
     }
@@ -49,8 +50,8 @@ impl Sequencer {
 
 impl ViewStreams {
     /// The rank that holds the token, as far as this member has followed the order.
-    pub(crate) fn token_holder(&self) -> usize {
-        usize::from(self.total.holder())
+    pub(crate) fn token_holder(&self) -> Rank {
+        self.total.holder()
     }
 
     /// Orders what can be ordered, if this member holds the token.
@@ -84,8 +85,8 @@ impl ViewStreams {
     /// The packet being filled says, from here on, that the next `count` abcasts of `rank` come next. This member
     /// delivers by it before the packet is sent: what makes it fail meanwhile makes it deliver nothing more either.
     #[inline]
-    pub(super) fn announce_own(&mut self, count: u64, rank: u16) {
-        let by = rank_u16(self.set.me);
+    pub(super) fn announce_own(&mut self, count: u64, rank: Rank) {
+        let by = self.set.me;
         debug_assert_eq!(self.total.holder(), by, "the token holder orders");
         self.total.announce(Run { rank, count, by, packet: self.tx.next() });
     }
@@ -99,10 +100,10 @@ impl ViewStreams {
     /// Whether abcasts wait here for their order, because the window leaves no room to tell it.
     pub(super) fn orders_wait(&self) -> bool {
         let Some(holder) = &self.holder else { return false };
-        let unplaced = |(rank, stream): (usize, &super::stream::Stream)| {
-            holder.sequenced[rank].saturating_sub(stream.delivered) < stream.queue.len() as u64
+        let unplaced = |(rank, stream): (Rank, &super::stream::Stream)| {
+            holder.sequenced[rank.index()].saturating_sub(stream.delivered) < stream.queue.len() as u64
         };
-        !self.wedged && !self.may_order() && self.streams.iter().enumerate().any(unplaced)
+        !self.wedged && !self.may_order() && Rank::enumerate(&self.streams).any(unplaced)
     }
 
     /// Whether this member holds the token; takes up its work when the token has just come.
@@ -110,7 +111,7 @@ impl ViewStreams {
         if self.holder.is_some() {
             return true;
         }
-        if usize::from(self.total.holder()) != self.set.me || self.passed_tenure == Some(self.total.tenure()) {
+        if self.total.holder() != self.set.me || self.passed_tenure == Some(self.total.tenure()) {
             return false;
         }
         let sequenced = self.streams.iter().map(|s| s.delivered).collect();
@@ -121,43 +122,42 @@ impl ViewStreams {
     }
 
     /// Gives their place to as many messages as possible; returns the runs to announce.
-    fn next_runs(&mut self) -> (Vec<(u16, u64)>, bool) {
+    fn next_runs(&mut self) -> (Vec<(Rank, u64)>, bool) {
         let Some(holder) = &mut self.holder else { return (Vec::new(), false) };
-        let mut runs: Vec<(u16, u64)> = Vec::new();
+        let mut runs: Vec<(Rank, u64)> = Vec::new();
         let mut prompt = false;
         let mut progress = true;
         while progress && runs.len() < RUNS_MAX {
             progress = false;
-            for (rank, stream) in self.streams.iter().enumerate() {
+            for (rank, stream) in Rank::enumerate(&self.streams) {
                 loop {
-                    let index = usize::try_from(holder.sequenced[rank] - stream.delivered).unwrap_or(usize::MAX);
+                    let index =
+                        usize::try_from(holder.sequenced[rank.index()] - stream.delivered).unwrap_or(usize::MAX);
                     let Some(message) = stream.queue.get(index) else { break };
                     let met = |sequenced: &[u64]| {
                         !message.has_deps()
-                            || stream
-                                .deps_of(message)
-                                .all(|(r, n)| usize::from(r) == rank || sequenced[usize::from(r)] >= n)
+                            || stream.deps_of(message).all(|(r, n)| r == rank || sequenced[r.index()] >= n)
                     };
                     if message.order == Order::Total {
-                        if holder.owed[rank] > 0 {
-                            holder.owed[rank] -= 1;
+                        if holder.owed[rank.index()] > 0 {
+                            holder.owed[rank.index()] -= 1;
                         } else if !message.sequenced {
-                            let continues = runs.last().is_some_and(|&(r, _)| usize::from(r) == rank);
+                            let continues = runs.last().is_some_and(|&(r, _)| r == rank);
                             if !met(&holder.sequenced) || (!continues && runs.len() == RUNS_MAX) {
                                 break;
                             }
                             if continues {
                                 runs.last_mut().expect("a run that continues").1 += 1;
                             } else {
-                                runs.push((rank_u16(rank), 1));
+                                runs.push((rank, 1));
                             }
                             prompt |= message.uniform;
                         }
-                        holder.tally[rank] += 1;
+                        holder.tally[rank.index()] += 1;
                     } else if message.order == Order::Causal && !met(&holder.sequenced) {
                         break;
                     }
-                    holder.sequenced[rank] += 1;
+                    holder.sequenced[rank.index()] += 1;
                     progress = true;
                 }
             }
@@ -173,14 +173,14 @@ impl ViewStreams {
         if all < self.set.token_tally.max(1) {
             return;
         }
-        let most = (0..holder.tally.len()).max_by_key(|&r| holder.tally[r]).unwrap_or(self.set.me);
-        let is_other = most != self.set.me && holder.tally[most] * 5 >= all * 4;
+        let most = Rank::all(holder.tally.len()).max_by_key(|&r| holder.tally[r.index()]).unwrap_or(self.set.me);
+        let is_other = most != self.set.me && holder.tally[most.index()] * 5 >= all * 4;
         holder.tally.fill(0);
-        let settled = |pass: Pass| self.streams[usize::from(pass.by)].stable >= pass.packet.0;
+        let settled = |pass: Pass| self.streams[pass.by.index()].stable >= pass.packet.0;
         if is_other && !self.total.came_by().is_none_or(settled) {
             self.token.kept += 1;
         } else if is_other && self.may_pack() && self.packer.len() + 16 <= self.set.packet_room {
-            put_pass(&mut self.packer, self.total.tenure(), rank_u16(most));
+            put_pass(&mut self.packer, self.total.tenure(), most);
             self.passed_tenure = Some(self.total.tenure());
             self.holder = None;
             self.token.passed += 1;

@@ -8,6 +8,7 @@ use super::packet_reader::{Context, MessageKind, Orders, PacketPosition, Stop, T
 use super::total_order::{Run, Total};
 use crate::api::Order;
 use crate::frames::{Frames, Pool};
+use crate::id::Rank;
 use crate::link::{Receiving, StreamReport};
 use crate::wire::PacketNumber;
 
@@ -49,7 +50,7 @@ enum Body {
 #[derive(Clone, Copy, Debug)]
 pub struct Deliverable<'a> {
     /// The sender's rank in the group view.
-    pub rank: usize,
+    pub rank: Rank,
     /// Its number in its sender's stream, from 1.
     pub seq: u64,
     /// The order it was sent with.
@@ -72,7 +73,7 @@ pub(super) struct Stream {
     pub(super) queue: VecDeque<Message>,
     /// What the messages in `queue` depend on, in their order, as absolute counts: (rank, messages). `deps_base` were
     /// named before.
-    deps: VecDeque<(u16, u64)>,
+    deps: VecDeque<(Rank, u64)>,
     deps_base: u64,
     /// Messages complete, delivered, taken by the application. Invariant: `parsed >= delivered >= consumed`.
     pub(super) parsed: u64,
@@ -107,14 +108,14 @@ struct Read {
 struct Keep<'a> {
     position: PacketPosition,
     queue: &'a mut VecDeque<Message>,
-    deps: &'a mut VecDeque<(u16, u64)>,
+    deps: &'a mut VecDeque<(Rank, u64)>,
     deps_base: u64,
     /// The next message depends on what was named from here on.
     deps_from: u64,
     parsed: &'a mut u64,
     assembled: &'a mut Vec<u8>,
     total: &'a mut Total,
-    pass: Option<u16>,
+    pass: Option<Rank>,
     stable: u64,
 }
 
@@ -131,7 +132,7 @@ impl Keep<'_> {
 }
 
 impl Taker for Keep<'_> {
-    fn depend(&mut self, dep: (u16, u64)) {
+    fn depend(&mut self, dep: (Rank, u64)) {
         self.deps.push_back(dep);
     }
 
@@ -150,12 +151,12 @@ impl Taker for Keep<'_> {
     }
 
     #[inline]
-    fn order(&mut self, rank: u16, count: u64) {
+    fn order(&mut self, rank: Rank, count: u64) {
         let PacketPosition { by, number: packet } = self.position;
         self.total.announce(Run { rank, count, by, packet });
     }
 
-    fn pass(&mut self, to: u16) {
+    fn pass(&mut self, to: Rank) {
         self.pass = Some(to);
     }
 
@@ -166,16 +167,16 @@ impl Taker for Keep<'_> {
 
 /// Takes nothing but token passes: for reading that only asks whether a packet makes sense.
 struct TokenScan {
-    pass: Option<u16>,
+    pass: Option<Rank>,
 }
 
 impl Taker for TokenScan {
-    fn depend(&mut self, _dep: (u16, u64)) {}
+    fn depend(&mut self, _dep: (Rank, u64)) {}
     fn whole(&mut self, _kind: MessageKind, _start: u32, _len: u32) {}
     fn piece(&mut self, _body: &[u8]) {}
     fn last(&mut self, _kind: MessageKind) {}
-    fn order(&mut self, _rank: u16, _count: u64) {}
-    fn pass(&mut self, to: u16) {
+    fn order(&mut self, _rank: Rank, _count: u64) {}
+    fn pass(&mut self, to: Rank) {
         self.pass = Some(to);
     }
     fn stable(&mut self, _prefix: u64) {}
@@ -235,7 +236,7 @@ impl Stream {
     pub(super) fn parse(
         &mut self,
         up_to: u64,
-        me: u16,
+        me: Rank,
         orders: Orders,
         total: &mut Total,
         pool: &mut Pool,
@@ -322,7 +323,7 @@ impl Stream {
     pub(super) fn scan(
         &mut self,
         ahead: &mut Ahead,
-        me: u16,
+        me: Rank,
         tenure: &mut Tenure,
         orders: Orders,
         mut can_read: impl FnMut(PacketNumber) -> bool,
@@ -374,7 +375,7 @@ impl Stream {
 
     /// What `message`, one of the queue, depends on.
     #[inline]
-    pub(super) fn deps_of(&self, message: &Message) -> impl Iterator<Item = (u16, u64)> {
+    pub(super) fn deps_of(&self, message: &Message) -> impl Iterator<Item = (Rank, u64)> {
         self.deps.range(self.places(message.deps_from, message.deps)).copied()
     }
 

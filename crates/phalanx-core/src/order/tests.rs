@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Backpressure, Deliverable, Hold, Status, StreamOutput, ViewStreams, ViewStreamsSettings};
 use crate::api::Order;
 use crate::frames::ReceivedFrames;
-use crate::id::{GroupId, Incarnation};
+use crate::id::{GroupId, Incarnation, Rank};
 use crate::link::Ack;
 use crate::time::Instant;
 use crate::wire::{PacketNumber, Space};
@@ -16,16 +16,16 @@ mod standing;
 #[derive(Default)]
 pub(super) struct Port {
     packets: Vec<(u64, Vec<u8>)>,
-    acks: Vec<(usize, Ack)>,
+    acks: Vec<(Rank, Ack)>,
     statuses: Vec<Status>,
-    delivered: Vec<(usize, u64)>,
+    delivered: Vec<(Rank, u64)>,
     positions: Vec<u64>,
     pub(super) bounds: Vec<Backpressure>,
     /// The application takes nothing.
     pub(super) full: bool,
     /// Packets that this member cannot read, by the rank of their sender; and whose streams made no sense.
-    cannot_read: Vec<(usize, u64)>,
-    nonsense: Vec<usize>,
+    cannot_read: Vec<(Rank, u64)>,
+    nonsense: Vec<Rank>,
 }
 
 impl StreamOutput for Port {
@@ -35,11 +35,11 @@ impl StreamOutput for Port {
     fn is_congested(&mut self) -> bool {
         false
     }
-    fn retransmit(&mut self, _rank: usize, _space: Space, _number: PacketNumber, _frames: &[u8]) {}
-    fn ack(&mut self, _space: Space, rank: usize, ack: &Ack, _wants_stable: bool) {
+    fn retransmit(&mut self, _rank: Rank, _space: Space, _number: PacketNumber, _frames: &[u8]) {}
+    fn ack(&mut self, _space: Space, rank: Rank, ack: &Ack, _wants_stable: bool) {
         self.acks.push((rank, ack.clone()));
     }
-    fn status(&mut self, _space: Space, _rank: Option<usize>, status: &Status) {
+    fn status(&mut self, _space: Space, _rank: Option<Rank>, status: &Status) {
         self.statuses.push(*status);
     }
     fn deliver(&mut self, message: Deliverable<'_>) -> bool {
@@ -51,10 +51,10 @@ impl StreamOutput for Port {
     fn backpressure(&mut self, bound: Backpressure) {
         self.bounds.push(bound);
     }
-    fn can_read(&mut self, _space: Space, rank: usize, number: PacketNumber) -> bool {
+    fn can_read(&mut self, _space: Space, rank: Rank, number: PacketNumber) -> bool {
         !self.cannot_read.contains(&(rank, number.0))
     }
-    fn nonsense(&mut self, rank: usize) {
+    fn nonsense(&mut self, rank: Rank) {
         self.nonsense.push(rank);
     }
 }
@@ -64,12 +64,12 @@ struct Three {
     group_streams: Vec<(ViewStreams, Port)>,
 }
 
-const A: usize = 0;
-const B: usize = 1;
-const C: usize = 2;
+const A: Rank = Rank(0);
+const B: Rank = Rank(1);
+const C: Rank = Rank(2);
 
 /// The view's streams at `me` among `members`.
-pub(super) fn view_streams(me: usize, members: u64) -> (ViewStreams, Port) {
+pub(super) fn view_streams(me: Rank, members: u64) -> (ViewStreams, Port) {
     let settings = ViewStreamsSettings {
         group: GroupId(1),
         view: 1,
@@ -87,20 +87,20 @@ pub(super) fn view_streams(me: usize, members: u64) -> (ViewStreams, Port) {
 
 impl Three {
     fn new() -> Self {
-        Self { now: Instant(1), group_streams: (0..3).map(|me| view_streams(me, 3)).collect() }
+        Self { now: Instant(1), group_streams: Rank::all(3).map(|me| view_streams(me, 3)).collect() }
     }
 
-    fn cast(&mut self, from: usize, order: Order, uniform: bool) {
-        let (view_streams, port) = &mut self.group_streams[from];
+    fn cast(&mut self, from: Rank, order: Order, uniform: bool) {
+        let (view_streams, port) = &mut self.group_streams[from.index()];
         assert!(view_streams.multicast(self.now, order, uniform, &[b"m"], port));
         while view_streams.poll(self.now, port) {}
     }
 
     /// `from`'s packets reach those in `to`, now and only there.
-    fn carry(&mut self, from: usize, to: &[usize]) {
-        let packets = self.group_streams[from].1.packets.clone();
+    fn carry(&mut self, from: Rank, to: &[Rank]) {
+        let packets = self.group_streams[from.index()].1.packets.clone();
         for &r in to {
-            let (view_streams, port) = &mut self.group_streams[r];
+            let (view_streams, port) = &mut self.group_streams[r.index()];
             for (number, frames) in &packets {
                 view_streams.handle_packet(self.now, from, PacketNumber(*number), ReceivedFrames::Lent(frames), port);
             }
@@ -110,26 +110,26 @@ impl Three {
 
     /// Every ack and status told so far reaches everybody it is for.
     fn tell(&mut self) {
-        for from in 0..3 {
-            let acks = std::mem::take(&mut self.group_streams[from].1.acks);
+        for from in Rank::all(3) {
+            let acks = std::mem::take(&mut self.group_streams[from.index()].1.acks);
             for (to, ack) in acks {
-                let (view_streams, port) = &mut self.group_streams[to];
+                let (view_streams, port) = &mut self.group_streams[to.index()];
                 view_streams.handle_ack(self.now, from, &ack, false, port);
                 while view_streams.poll(self.now, port) {}
             }
         }
-        for from in 0..3 {
-            let statuses = std::mem::take(&mut self.group_streams[from].1.statuses);
-            for to in (0..3).filter(|&to| to != from) {
-                let (view_streams, port) = &mut self.group_streams[to];
+        for from in Rank::all(3) {
+            let statuses = std::mem::take(&mut self.group_streams[from.index()].1.statuses);
+            for to in Rank::all(3).filter(|&to| to != from) {
+                let (view_streams, port) = &mut self.group_streams[to.index()];
                 statuses.iter().for_each(|s| view_streams.handle_status(self.now, from, s));
                 while view_streams.poll(self.now, port) {}
             }
         }
     }
 
-    fn delivered(&self, at: usize) -> &[(usize, u64)] {
-        &self.group_streams[at].1.delivered
+    fn delivered(&self, at: Rank) -> &[(Rank, u64)] {
+        &self.group_streams[at.index()].1.delivered
     }
 }
 
@@ -153,7 +153,7 @@ fn a_sender_whose_window_is_full_still_orders_when_the_token_comes_to_it() {
     for _ in 0..60 {
         // What A says reaches B last: by then B has used up its window with messages that nobody has ordered.
         for _ in 0..2 {
-            let (view_streams, port) = &mut t.group_streams[B];
+            let (view_streams, port) = &mut t.group_streams[B.index()];
             while sent < MESSAGES && view_streams.multicast(t.now, Order::Total, false, &[&[7; 600]], port) {
                 sent += 1;
             }
@@ -166,21 +166,21 @@ fn a_sender_whose_window_is_full_still_orders_when_the_token_comes_to_it() {
         t.tell();
     }
     assert_eq!(sent, MESSAGES, "all found room");
-    let seen = [A, B, C].map(|at| (t.group_streams[at].0.token_holder(), t.delivered(at).len() as u64));
+    let seen = [A, B, C].map(|at| (t.group_streams[at.index()].0.token_holder(), t.delivered(at).len() as u64));
     assert_eq!(seen, [(B, MESSAGES); 3], "the token moves to who sends all, and all is ordered");
 }
 
 #[test]
 fn who_takes_the_token_orders_what_comes_after_all_that_was_ordered() {
     let mut t = Three::new();
-    t.group_streams[A].0.set.token_tally = 5;
+    t.group_streams[A.index()].0.set.token_tally = 5;
     t.cast(C, Order::Total, false);
     t.carry(C, &[A]); // b lacks c:1
     (0..4).for_each(|_| t.cast(B, Order::Total, false));
     t.carry(B, &[A]); // a places c:1 and these, and passes the token
     t.cast(B, Order::Total, false);
     t.carry(A, &[B]);
-    assert_eq!((t.group_streams[B].0.token_holder(), t.delivered(B)), (B, &[][..]));
+    assert_eq!((t.group_streams[B.index()].0.token_holder(), t.delivered(B)), (B, &[][..]));
     t.carry(C, &[B]);
     t.carry(B, &[A, C]);
     t.carry(A, &[C]);
@@ -200,7 +200,7 @@ fn abcasts_wait_for_the_holder_whose_own_cost_no_announcement() {
     t.carry(A, &[B, C]);
     for at in [A, B, C] {
         assert_eq!(t.delivered(at), [(A, 1), (B, 1)]);
-        assert_eq!(t.group_streams[at].1.positions, [1, 2]);
+        assert_eq!(t.group_streams[at.index()].1.positions, [1, 2]);
     }
 }
 
@@ -216,10 +216,10 @@ fn once_the_token_has_come_what_its_new_holder_sends_costs_no_announcement() {
         t.tell();
         t.group_streams.iter_mut().for_each(|(_, port)| port.packets.clear());
     }
-    assert_eq!(t.group_streams[B].0.token_holder(), B);
+    assert_eq!(t.group_streams[B.index()].0.token_holder(), B);
     t.cast(B, Order::Total, false);
     t.carry(B, &[A, C]);
-    let sent = &t.group_streams[B].1.packets;
+    let sent = &t.group_streams[B.index()].1.packets;
     assert_eq!(sent.len(), 1, "the message and its order are one packet");
     assert_eq!([A, B, C].map(|at| t.delivered(at).len() as u64), [MESSAGES + 1; 3], "all could deliver by it");
 }
@@ -294,18 +294,18 @@ fn what_rests_on_the_first_packet_after_those_known_to_be_stable_waits() {
 #[test]
 fn a_uniform_abcast_waits_for_the_pass_that_let_its_holder_order_it() {
     let mut t = Three::new();
-    t.group_streams[A].0.set.token_tally = 5;
+    t.group_streams[A.index()].0.set.token_tally = 5;
     (0..4).for_each(|_| t.cast(B, Order::Total, false));
     t.carry(B, &[A]);
     t.cast(A, Order::Total, true); // the fifth, in its place already: the pass goes alone
-    let pass = t.group_streams[A].1.packets.pop();
+    let pass = t.group_streams[A.index()].1.packets.pop();
     t.carry(B, &[C]);
     t.carry(A, &[B, C]);
     (0..3).for_each(|_| t.tell());
     assert_eq!([A, B, C].map(|at| t.delivered(at).len()), [4, 5, 5], "a awaits the pass even for what was before it");
-    t.group_streams[A].1.packets.extend(pass);
+    t.group_streams[A.index()].1.packets.extend(pass);
     t.carry(A, &[B]);
-    assert_eq!([A, B, C].map(|at| t.group_streams[at].0.token_holder()), [B, B, A], "c has not heard of it");
+    assert_eq!([A, B, C].map(|at| t.group_streams[at.index()].0.token_holder()), [B, B, A], "c has not heard of it");
     t.cast(B, Order::Total, true);
     t.carry(B, &[A, C]);
     (0..3).for_each(|_| t.tell());
@@ -319,17 +319,17 @@ fn a_uniform_abcast_waits_for_the_pass_that_let_its_holder_order_it() {
 #[test]
 fn a_pass_is_awaited_though_what_was_ordered_before_it_is_delivered_after_it() {
     let mut t = Three::new();
-    t.group_streams[A].0.set.token_tally = 10;
+    t.group_streams[A.index()].0.set.token_tally = 10;
     t.cast(C, Order::Total, false);
     t.carry(C, &[A]); // b lacks c:1, the first of all
     (0..8).for_each(|_| t.cast(B, Order::Total, false));
     t.carry(B, &[A, C]);
     t.cast(A, Order::Total, true); // the tenth: the pass goes alone
-    let pass = t.group_streams[A].1.packets.pop();
+    let pass = t.group_streams[A.index()].1.packets.pop();
     t.carry(A, &[C]);
-    t.group_streams[A].1.packets.extend(pass);
+    t.group_streams[A.index()].1.packets.extend(pass);
     t.carry(A, &[B]);
-    assert_eq!([A, B, C].map(|at| t.group_streams[at].0.token_holder()), [B, B, A], "c has not heard of it");
+    assert_eq!([A, B, C].map(|at| t.group_streams[at.index()].0.token_holder()), [B, B, A], "c has not heard of it");
     assert_eq!(t.delivered(B), []);
     t.carry(C, &[B]);
     t.cast(B, Order::Total, true);
@@ -357,13 +357,13 @@ fn at_the_end_all_deliver_the_same_rest_in_the_same_order() {
     t.carry(B, &[A]);
     t.carry(A, &[B]);
     // c and its message are lost to a: with b gone too, the cut of a alone lacks c:1, so b:1 is discarded.
-    let (view_streams, port) = &mut t.group_streams[A];
+    let (view_streams, port) = &mut t.group_streams[A.index()];
     let cut = end(view_streams, t.now, port);
     assert_eq!(cut, [1, 1, 0]);
     assert_eq!(view_streams.finish(&cut, port), Some(1));
     assert_eq!(t.delivered(A), [(A, 1)]);
     // b, which holds c:1, would have kept it: with b's report the cut is longer and b:1 stays.
-    let (view_streams, port) = &mut t.group_streams[B];
+    let (view_streams, port) = &mut t.group_streams[B.index()];
     let cut = end(view_streams, t.now, port);
     assert_eq!(cut, [1, 1, 1]);
     assert_eq!(view_streams.finish(&cut, port), Some(0));
@@ -378,7 +378,7 @@ fn unordered_abcasts_follow_lowest_rank_first() {
     t.carry(B, &[C]);
     t.carry(C, &[B]);
     for at in [B, C] {
-        let (view_streams, port) = &mut t.group_streams[at];
+        let (view_streams, port) = &mut t.group_streams[at.index()];
         let cut = end(view_streams, t.now, port);
         assert_eq!(cut, [0, 1, 1]);
         assert_eq!(view_streams.finish(&cut, port), Some(0));
@@ -390,10 +390,11 @@ fn unordered_abcasts_follow_lowest_rank_first() {
 #[cfg_attr(miri, ignore = "hundreds of members take the interpreter many minutes")]
 fn in_a_group_of_hundreds_dependencies_that_fit_in_no_header_go_ahead() {
     // Who sent, and packets by number.
-    type Said = (usize, Vec<(u64, Vec<u8>)>);
+    type Said = (Rank, Vec<(u64, Vec<u8>)>);
     const MEMBERS: u64 = 1000;
     let now = Instant(1);
     let others: Vec<Said> = (2..1000)
+        .map(Rank)
         .map(|me| {
             let (mut other, mut port) = view_streams(me, MEMBERS);
             assert!(other.multicast(now, Order::Fifo, false, &[b"m"], &mut port));
@@ -410,7 +411,7 @@ fn in_a_group_of_hundreds_dependencies_that_fit_in_no_header_go_ahead() {
         listener.poll(now, port);
     };
     // A short message, which has all of them in its past, and one in pieces.
-    let mut sender = view_streams(0, MEMBERS);
+    let mut sender = view_streams(Rank(0), MEMBERS);
     hear(&mut sender, &others);
     assert_eq!(sender.1.delivered.len(), 998);
     let long = vec![7; 5000];
@@ -420,20 +421,20 @@ fn in_a_group_of_hundreds_dependencies_that_fit_in_no_header_go_ahead() {
     }
     assert!(sender.1.packets.iter().all(|(_, frames)| frames.len() <= 1200));
     // Whoever lacks one of them waits for it; whoever has all delivers.
-    let mut late = view_streams(1, MEMBERS);
-    hear(&mut late, &[(0, sender.1.packets.clone())]);
+    let mut late = view_streams(Rank(1), MEMBERS);
+    hear(&mut late, &[(Rank(0), sender.1.packets.clone())]);
     hear(&mut late, &others[1..]);
     assert_eq!(late.1.delivered.len(), 997);
     hear(&mut late, &others[..1]);
     assert_eq!(late.1.delivered.len(), 1000);
-    assert_eq!(late.1.delivered[998..], [(0, 1), (0, 2)]);
+    assert_eq!(late.1.delivered[998..], [(Rank(0), 1), (Rank(0), 2)]);
 }
 
 #[test]
 fn while_the_system_takes_nothing_messages_wait_and_orders_go_out() {
     let mut t = Three::new();
-    t.group_streams[A].0.set_congested(true);
-    let (view_streams, port) = &mut t.group_streams[A];
+    t.group_streams[A.index()].0.set_congested(true);
+    let (view_streams, port) = &mut t.group_streams[A.index()];
     assert!(view_streams.multicast(t.now, Order::Fifo, false, &[b"m"], port), "kept");
     while view_streams.poll(t.now, port) {}
     assert!(!view_streams.is_packing() && port.packets.is_empty(), "nothing to do");
@@ -443,18 +444,18 @@ fn while_the_system_takes_nothing_messages_wait_and_orders_go_out() {
     t.carry(B, &[A, C]);
     t.carry(A, &[B, C]);
     assert_eq!(t.delivered(C), [(B, 1)]);
-    t.group_streams[A].0.set_congested(false);
-    assert!(t.group_streams[A].0.is_packing());
-    let (view_streams, port) = &mut t.group_streams[A];
+    t.group_streams[A.index()].0.set_congested(false);
+    assert!(t.group_streams[A.index()].0.is_packing());
+    let (view_streams, port) = &mut t.group_streams[A.index()];
     while view_streams.poll(t.now, port) {}
     t.carry(A, &[B, C]);
-    assert_eq!((t.delivered(C), t.group_streams[A].0.hold()), (&[(B, 1), (A, 1)][..], None));
+    assert_eq!((t.delivered(C), t.group_streams[A.index()].0.hold()), (&[(B, 1), (A, 1)][..], None));
 }
 
 #[test]
 fn in_an_inadequate_view_uniform_messages_wait_and_what_is_behind_them() {
     let mut t = Three::new();
-    let (view_streams, port) = &mut t.group_streams[A];
+    let (view_streams, port) = &mut t.group_streams[A.index()];
     view_streams.set_adequate(false);
     for uniform in [false, true, false] {
         assert!(view_streams.multicast(t.now, Order::Fifo, uniform, &[b"m"], port), "accepted");
@@ -469,7 +470,7 @@ fn in_an_inadequate_view_uniform_messages_wait_and_what_is_behind_them() {
     );
     t.carry(A, &[B, C]);
     assert_eq!(t.delivered(C), [(A, 1)]);
-    let (view_streams, port) = &mut t.group_streams[A];
+    let (view_streams, port) = &mut t.group_streams[A.index()];
     view_streams.set_adequate(true);
     assert!(view_streams.is_packing());
     while view_streams.poll(t.now, port) {}
@@ -482,7 +483,7 @@ fn in_an_inadequate_view_uniform_messages_wait_and_what_is_behind_them() {
     let sent = port.packets.len();
     t.carry(A, &[B, C]);
     t.tell();
-    let (view_streams, port) = &mut t.group_streams[A];
+    let (view_streams, port) = &mut t.group_streams[A.index()];
     assert_eq!(
         (port.packets.len(), view_streams.hold(), view_streams.is_blocked()),
         (sent, Some(Hold::Inadequate), false)
@@ -495,18 +496,19 @@ fn in_an_inadequate_view_uniform_messages_wait_and_what_is_behind_them() {
 #[test]
 fn more_runs_than_one_announcement_holds_are_announced_one_after_the_other() {
     // Who sent, and packets by number.
-    type Said = (usize, Vec<(u64, Vec<u8>)>);
+    type Said = (Rank, Vec<(u64, Vec<u8>)>);
     const MEMBERS: usize = 80;
     let now = Instant(1);
-    let mut group_streams: Vec<(ViewStreams, Port)> = (0..MEMBERS).map(|me| view_streams(me, MEMBERS as u64)).collect();
+    let mut group_streams: Vec<(ViewStreams, Port)> =
+        Rank::all(MEMBERS).map(|me| view_streams(me, MEMBERS as u64)).collect();
     let mut said: Vec<Said> = Vec::new();
-    for (rank, (view_streams, port)) in group_streams.iter_mut().enumerate().skip(1) {
+    for (rank, (view_streams, port)) in Rank::enumerate(&mut group_streams).skip(1) {
         assert!(view_streams.multicast(now, Order::Total, false, &[b"m"], port));
         while view_streams.poll(now, port) {}
         said.push((rank, std::mem::take(&mut port.packets)));
     }
     // The holder hears all of them before it says anything.
-    let hear = |(view_streams, port): &mut (ViewStreams, Port), said: &[Said], me: usize| {
+    let hear = |(view_streams, port): &mut (ViewStreams, Port), said: &[Said], me: Rank| {
         for (from, packets) in said.iter().filter(|(from, _)| *from != me) {
             for (number, frames) in packets {
                 view_streams.handle_packet(now, *from, PacketNumber(*number), ReceivedFrames::Lent(frames), port);
@@ -514,9 +516,9 @@ fn more_runs_than_one_announcement_holds_are_announced_one_after_the_other() {
         }
         while view_streams.poll(now, port) {}
     };
-    hear(&mut group_streams[0], &said, 0);
-    said.push((0, std::mem::take(&mut group_streams[0].1.packets)));
-    hear(&mut group_streams[1], &said, 1);
+    hear(&mut group_streams[0], &said, Rank(0));
+    said.push((Rank(0), std::mem::take(&mut group_streams[0].1.packets)));
+    hear(&mut group_streams[1], &said, Rank(1));
     assert_eq!(group_streams[0].1.delivered.len(), MEMBERS - 1, "one run for each, and 32 in an announcement");
     assert_eq!(group_streams[0].1.delivered, group_streams[1].1.delivered);
 }

@@ -3,23 +3,24 @@
 use std::collections::VecDeque;
 
 use super::packet_reader::{PacketPosition, Tenure};
+use crate::id::Rank;
 
 use crate::wire::PacketNumber;
 
 /// A run of the announced order: the next `count` abcasts of `rank`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
-    pub(super) rank: u16,
+    pub(super) rank: Rank,
     pub(super) count: u64,
     /// Where it was announced: the holder's rank and packet. Uniform delivery waits for that packet's stability.
-    pub(super) by: u16,
+    pub(super) by: Rank,
     pub(super) packet: PacketNumber,
 }
 
 /// A token pass, by where it stands: the rank that passed the token on, and the packet that says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pass {
-    pub(super) by: u16,
+    pub(super) by: Rank,
     pub(super) packet: PacketNumber,
 }
 
@@ -51,7 +52,7 @@ pub(super) struct Checkpoint {
 
 impl Total {
     pub(super) fn new() -> Self {
-        let tenure = Tenure { number: 0, holder: 0 };
+        let tenure = Tenure { number: 0, holder: Rank::FIRST };
         Self { tenure, log: VecDeque::new(), came_by: None, rests_on: Vec::new(), delivered: 0 }
     }
 
@@ -65,7 +66,7 @@ impl Total {
         self.tenure.number
     }
 
-    pub(super) fn holder(&self) -> u16 {
+    pub(super) fn holder(&self) -> Rank {
         self.tenure.holder
     }
 
@@ -87,7 +88,7 @@ impl Total {
     }
 
     /// The holder ended its tenure in that packet, and named the next.
-    pub(super) fn pass(&mut self, PacketPosition { by, number: packet }: PacketPosition, to: u16) {
+    pub(super) fn pass(&mut self, PacketPosition { by, number: packet }: PacketPosition, to: Rank) {
         self.rest_on(by, packet);
         self.came_by = Some(Pass { by, packet });
         self.tenure = Tenure { number: self.tenure.number + 1, holder: to };
@@ -140,13 +141,13 @@ impl Total {
     }
 
     /// The packets of holders that the order delivered so far rests on: (holder, packet).
-    pub(super) fn rests_on(&self) -> impl Iterator<Item = (u16, u64)> {
-        (0..).zip(self.rests_on.iter().copied())
+    pub(super) fn rests_on(&self) -> impl Iterator<Item = (Rank, u64)> {
+        Rank::enumerate(self.rests_on.iter().copied())
     }
 
     #[inline]
-    fn rest_on(&mut self, holder: u16, packet: PacketNumber) {
-        let index = usize::from(holder);
+    fn rest_on(&mut self, holder: Rank, packet: PacketNumber) {
+        let index = holder.index();
         if index >= self.rests_on.len() {
             self.rests_on.resize(index + 1, 0);
         }
@@ -158,7 +159,7 @@ impl Total {
     pub(super) fn owed(&self, members: usize) -> Vec<u64> {
         let mut owed = vec![0; members];
         for run in &self.log {
-            if let Some(n) = owed.get_mut(usize::from(run.rank)) {
+            if let Some(n) = owed.get_mut(run.rank.index()) {
                 *n += run.count;
             }
         }
@@ -181,26 +182,26 @@ mod tests {
     use super::*;
 
     fn run(rank: u16, count: u64, by: u16, packet: PacketNumber) -> Run {
-        Run { rank, count, by, packet }
+        Run { rank: Rank(rank), count, by: Rank(by), packet }
     }
 
     fn at(by: u16, number: u64) -> PacketPosition {
-        PacketPosition { by, number: PacketNumber(number) }
+        PacketPosition { by: Rank(by), number: PacketNumber(number) }
     }
 
     #[test]
     fn tenures_follow_each_other() {
         let mut t = Total::new();
         t.announce(run(1, 2, 0, PacketNumber(1)));
-        t.pass(at(0, 9), 2);
+        t.pass(at(0, 9), Rank(2));
         assert_eq!(
             (t.in_force(), t.came_by()),
-            (Tenure { number: 1, holder: 2 }, Some(Pass { by: 0, packet: PacketNumber(9) }))
+            (Tenure { number: 1, holder: Rank(2) }, Some(Pass { by: Rank(0), packet: PacketNumber(9) }))
         );
         t.announce(run(6, 1, 2, PacketNumber(1)));
         let mut order = Vec::new();
         while let Some(r) = t.front() {
-            order.push((r.rank, t.take_front()));
+            order.push((r.rank.0, t.take_front()));
         }
         assert_eq!(order, [(1, 1), (1, 2), (6, 3)]);
     }
@@ -226,11 +227,11 @@ mod tests {
         for (rank, packet) in [(1, 1), (1, 1), (1, 2), (2, 2)] {
             t.announce(run(rank, 1, 0, PacketNumber(packet)));
         }
-        t.pass(at(0, 2), 3);
+        t.pass(at(0, 2), Rank(3));
         t.announce(run(2, 1, 3, PacketNumber(2)));
         let mut seen = Vec::new();
         while let Some(Run { rank, by, packet, .. }) = t.front() {
-            seen.push((rank, by, packet.0, t.take_front()));
+            seen.push((rank.0, by.0, packet.0, t.take_front()));
         }
         assert_eq!(seen, [(1, 0, 1, 1), (1, 0, 1, 2), (1, 0, 2, 3), (2, 0, 2, 4), (2, 3, 2, 5)]);
     }
@@ -238,12 +239,14 @@ mod tests {
     #[test]
     fn the_order_rests_on_the_packets_that_announced_it_and_on_those_that_passed_the_token() {
         let mut t = Total::new();
-        let rests = |t: &Total| t.rests_on().filter(|(_, packet)| *packet > 0).collect::<Vec<_>>();
+        let rests = |t: &Total| {
+            t.rests_on().filter(|(_, packet)| *packet > 0).map(|(by, packet)| (by.0, packet)).collect::<Vec<_>>()
+        };
         t.announce(run(1, 1, 0, PacketNumber(3)));
         assert_eq!(rests(&t), [], "nothing of it is delivered yet");
         t.take_front();
         assert_eq!(rests(&t), [(0, 3)]);
-        t.pass(at(0, 4), 2);
+        t.pass(at(0, 4), Rank(2));
         assert_eq!(rests(&t), [(0, 4)], "a pass without orders");
         t.announce(run(1, 1, 2, PacketNumber(7)));
         t.take_front();
@@ -254,9 +257,9 @@ mod tests {
     fn a_pass_is_rested_on_though_what_was_ordered_before_it_is_delivered_later() {
         let mut t = Total::new();
         t.announce(run(1, 1, 0, PacketNumber(3)));
-        t.pass(at(0, 4), 2);
+        t.pass(at(0, 4), Rank(2));
         t.take_front();
         t.announce(run(1, 1, 2, PacketNumber(7)));
-        assert_eq!(t.rests_on().next(), Some((0, 4)));
+        assert_eq!(t.rests_on().next(), Some((Rank(0), 4)));
     }
 }

@@ -2,8 +2,9 @@
 
 use super::packet_reader::Orders;
 use super::stream::{Ahead, Stream};
-use super::view_streams::{StreamOutput, ViewStreams, rank_u16};
+use super::view_streams::{StreamOutput, ViewStreams};
 use crate::api::Order;
+use crate::id::Rank;
 use crate::wire::PacketNumber;
 
 impl ViewStreams {
@@ -23,12 +24,17 @@ impl ViewStreams {
 
     /// What is missing of the cut: (rank, first, last), in rising order.
     #[must_use]
-    pub fn missing(&self, cut: &[u64]) -> Vec<(usize, u64, u64)> {
-        let wanted = |rank: usize, c: u64| c.min(self.streams[rank].nonsense().map_or(c, PacketNumber::prefix_before));
-        let gaps = |rank: usize, c: u64| {
-            self.streams[rank].rx.gaps_up_to(wanted(rank, c)).into_iter().map(move |gap| (rank, gap.first, gap.last))
+    pub fn missing(&self, cut: &[u64]) -> Vec<(Rank, u64, u64)> {
+        let wanted =
+            |rank: Rank, c: u64| c.min(self.streams[rank.index()].nonsense().map_or(c, PacketNumber::prefix_before));
+        let gaps = |rank: Rank, c: u64| {
+            self.streams[rank.index()]
+                .rx
+                .gaps_up_to(wanted(rank, c))
+                .into_iter()
+                .map(move |gap| (rank, gap.first, gap.last))
         };
-        cut.iter().take(self.streams.len()).enumerate().flat_map(|(rank, &c)| gaps(rank, c)).collect()
+        Rank::enumerate(cut.iter().take(self.streams.len())).flat_map(|(rank, &c)| gaps(rank, c)).collect()
     }
 
     /// Whether a packet that makes no sense keeps a stream from being read on.
@@ -41,15 +47,15 @@ impl ViewStreams {
     pub(super) fn scan_ahead(&mut self, io: &mut impl StreamOutput) {
         let (me, space) = (self.set.me, self.set.space);
         let mut tenure = self.total.in_force();
-        let mut open: Vec<(usize, Ahead)> =
-            self.streams.iter().enumerate().filter_map(|(rank, s)| Some((rank, s.ahead()?))).collect();
+        let mut open: Vec<(Rank, Ahead)> =
+            Rank::enumerate(&self.streams).filter_map(|(rank, s)| Some((rank, s.ahead()?))).collect();
         for orders in [Orders::Judged, Orders::Final] {
             let mut passes = None;
             while passes != Some(tenure.number) {
                 passes = Some(tenure.number);
                 for (rank, ahead) in &mut open {
                     let can_read = |number| *rank == me || io.can_read(space, *rank, number);
-                    self.streams[*rank].scan(ahead, rank_u16(*rank), &mut tenure, orders, can_read);
+                    self.streams[rank.index()].scan(ahead, *rank, &mut tenure, orders, can_read);
                 }
             }
             open.retain(|(_, ahead)| ahead.waits);
@@ -63,7 +69,7 @@ impl ViewStreams {
             let mut passes = None;
             while passes != Some(self.total.tenure()) {
                 passes = Some(self.total.tenure());
-                for (rank, &c) in cut.iter().enumerate() {
+                for (rank, &c) in Rank::enumerate(cut) {
                     self.parse_stream(rank, c, orders, io);
                 }
             }
@@ -90,7 +96,7 @@ impl ViewStreams {
                 self.total.skip_front();
                 continue;
             }
-            let Some(rank) = (0..self.streams.len()).find(|&r| self.is_total_head(r) && self.deps_met(r)) else {
+            let Some(rank) = Rank::all(self.streams.len()).find(|&r| self.is_total_head(r) && self.deps_met(r)) else {
                 break;
             };
             let position = self.total.number();
@@ -99,17 +105,17 @@ impl ViewStreams {
         Some(self.streams.iter().map(|s| s.queue.len() as u64).sum())
     }
 
-    fn is_total_head(&self, rank: usize) -> bool {
-        self.streams[rank].queue.front().is_some_and(|m| m.order == Order::Total)
+    fn is_total_head(&self, rank: Rank) -> bool {
+        self.streams[rank.index()].queue.front().is_some_and(|m| m.order == Order::Total)
     }
 
     /// One pass over what may be delivered now that the cut is decided; true if anything was.
     fn deliver_decided(&mut self, io: &mut impl StreamOutput) -> bool {
         let mut any = false;
-        for rank in 0..self.streams.len() {
-            while let Some(order) = self.streams[rank].queue.front().map(|m| m.order) {
+        for rank in Rank::all(self.streams.len()) {
+            while let Some(order) = self.streams[rank.index()].queue.front().map(|m| m.order) {
                 let fifo = order == Order::Fifo;
-                let turn = order != Order::Total || self.total.front().is_some_and(|run| usize::from(run.rank) == rank);
+                let turn = order != Order::Total || self.total.front().is_some_and(|run| run.rank == rank);
                 if !turn || !(fifo || self.deps_met(rank)) {
                     break;
                 }

@@ -12,7 +12,7 @@ use super::stream::{Deliverable, HeldPackets, Stream};
 use super::total_order::Total;
 use crate::api::Order;
 use crate::frames::{Frames, Pool, ReceivedFrames};
-use crate::id::{GroupId, Incarnation};
+use crate::id::{GroupId, Incarnation, Rank};
 use crate::link::{Ack, Arrival, Sending, StreamReport};
 use crate::time::Instant;
 use crate::wire::{PacketNumber, Space};
@@ -29,7 +29,7 @@ pub struct ViewStreamsSettings {
     /// Members in rank order.
     pub members: Vec<Incarnation>,
     /// This process's rank.
-    pub me: usize,
+    pub me: Rank,
     /// Bytes of frames that fit in one packet.
     pub packet_room: usize,
     /// Packets each stream may hold unconsumed.
@@ -64,11 +64,11 @@ pub trait StreamOutput {
     /// Whether the system takes no more packets for now.
     fn is_congested(&mut self) -> bool;
     /// Sends a packet again, with the same frames, to one member.
-    fn retransmit(&mut self, rank: usize, space: Space, number: PacketNumber, frames: &[u8]);
+    fn retransmit(&mut self, rank: Rank, space: Space, number: PacketNumber, frames: &[u8]);
     /// An ack for `rank`'s stream.
-    fn ack(&mut self, space: Space, rank: usize, ack: &Ack, wants_stable: bool);
+    fn ack(&mut self, space: Space, rank: Rank, ack: &Ack, wants_stable: bool);
     /// This member's stream status, to one member or (`None`) all others.
-    fn status(&mut self, space: Space, rank: Option<usize>, status: &Status);
+    fn status(&mut self, space: Space, rank: Option<Rank>, status: &Status);
     /// A message for the application. True if it took it at once.
     fn deliver(&mut self, message: Deliverable<'_>) -> bool;
     /// A message of ours was bound to this view.
@@ -76,9 +76,9 @@ pub trait StreamOutput {
     /// Our stream has come to a bound.
     fn backpressure(&mut self, bound: Backpressure);
     /// Whether this member can read packet `number` of `rank`'s stream: always, but where a simulation plays a defect.
-    fn can_read(&mut self, space: Space, rank: usize, number: PacketNumber) -> bool;
+    fn can_read(&mut self, space: Space, rank: Rank, number: PacketNumber) -> bool;
     /// A packet of `rank`'s stream makes no sense: the stream is read no further.
-    fn nonsense(&mut self, rank: usize);
+    fn nonsense(&mut self, rank: Rank);
 }
 
 /// Where a member's own stream stands, told when somebody may wait for it.
@@ -176,7 +176,7 @@ pub struct ViewStreams {
     pub(super) announced_deps: Vec<u64>,
     pub(super) announced_old: bool,
     /// Room for what a message depends on, while its header is written; empty between.
-    pub(super) due: Vec<(u16, u64)>,
+    pub(super) due: Vec<(Rank, u64)>,
     /// The last stability mark that was told in any way.
     pub(super) announced_stable: u64,
     /// The last one that was told in a packet of the stream.
@@ -204,11 +204,11 @@ impl ViewStreams {
     #[must_use]
     pub fn new(set: ViewStreamsSettings, now: Instant) -> Self {
         let n = set.members.len();
-        assert!(set.me < n, "this process is a member of its view");
+        assert!(set.me.index() < n, "this process is a member of its view");
         Self {
             streams: (0..n).map(|_| Stream::new(n, set.window)).collect(),
             total: Total::new(),
-            holder: (set.me == 0).then(|| Sequencer::new(vec![0; n], vec![0; n])),
+            holder: (set.me == Rank::FIRST).then(|| Sequencer::new(vec![0; n], vec![0; n])),
             total_past: vec![0; n],
             tx: Sending::new(n, set.window, now),
             packer: Vec::with_capacity(set.packet_room),
@@ -243,19 +243,19 @@ impl ViewStreams {
     }
 
     /// Reads what came of `rank`'s stream, and what waited in other streams for a pass in it. True: it is acknowledged at once.
-    pub(super) fn parse(&mut self, now: Instant, rank: usize, io: &mut impl StreamOutput) -> bool {
+    pub(super) fn parse(&mut self, now: Instant, rank: Rank, io: &mut impl StreamOutput) -> bool {
         let orders = if rank == self.set.me { Orders::Own } else { Orders::Judged };
         let mut tenure = self.total.tenure();
         let prompt = self.parse_stream(rank, u64::MAX, orders, io);
         while self.total.tenure() > tenure {
             tenure = self.total.tenure();
             let me = self.set.me;
-            for other in (0..self.streams.len()).filter(|other| *other != me) {
-                let before = self.streams[other].rx.prefix();
+            for other in Rank::all(self.streams.len()).filter(|other| *other != me) {
+                let before = self.streams[other.index()].rx.prefix();
                 self.parse_stream(other, u64::MAX, Orders::Judged, io);
-                if self.streams[other].rx.prefix() > before {
+                if self.streams[other.index()].rx.prefix() > before {
                     self.token.overtaken += 1;
-                    self.streams[other].rx.ack_by(now);
+                    self.streams[other.index()].rx.ack_by(now);
                 }
             }
         }
@@ -263,12 +263,12 @@ impl ViewStreams {
     }
 
     /// Reads what came of one stream, up to a packet of it.
-    pub(super) fn parse_stream(&mut self, rank: usize, up_to: u64, orders: Orders, io: &mut impl StreamOutput) -> bool {
+    pub(super) fn parse_stream(&mut self, rank: Rank, up_to: u64, orders: Orders, io: &mut impl StreamOutput) -> bool {
         let Self { streams, total, pool, set, .. } = self;
         let can_read = |number| rank == set.me || io.can_read(set.space, rank, number);
-        let made_sense = streams[rank].nonsense().is_none();
-        let prompt = streams[rank].parse(up_to, rank_u16(rank), orders, total, pool, can_read);
-        if made_sense && streams[rank].nonsense().is_some() {
+        let made_sense = streams[rank.index()].nonsense().is_none();
+        let prompt = streams[rank.index()].parse(up_to, rank, orders, total, pool, can_read);
+        if made_sense && streams[rank.index()].nonsense().is_some() {
             io.nonsense(rank);
         }
         prompt
@@ -278,12 +278,12 @@ impl ViewStreams {
     pub fn handle_packet(
         &mut self,
         now: Instant,
-        rank: usize,
+        rank: Rank,
         number: PacketNumber,
         frames: ReceivedFrames<'_>,
         io: &mut impl StreamOutput,
     ) -> Arrival {
-        let Some(stream) = self.streams.get_mut(rank) else { return Arrival::Ahead };
+        let Some(stream) = self.streams.get_mut(rank.index()) else { return Arrival::Ahead };
         if rank == self.set.me || stream.rx.has(number) {
             if !self.wedged && rank != self.set.me {
                 stream.rx.ack_by(now); // its ack was lost
@@ -295,22 +295,22 @@ impl ViewStreams {
             return arrival; // kept, neither acknowledged nor parsed
         }
         let prompt = self.parse(now, rank, io);
-        let rx = &mut self.streams[rank].rx;
+        let rx = &mut self.streams[rank.index()].rx;
         let soon = prompt || rx.has_gap() || u64::from(rx.unacknowledged()) * 4 >= self.set.window;
         rx.ack_by(if soon { now } else { now + self.set.ack_delay });
         arrival
     }
 
     /// A packet handed on by somebody who holds it; taken only inside a known cut.
-    pub fn handle_recovered(&mut self, rank: usize, number: PacketNumber, frames: Frames) {
-        if let Some(stream) = self.streams.get_mut(rank) {
+    pub fn handle_recovered(&mut self, rank: Rank, number: PacketNumber, frames: Frames) {
+        if let Some(stream) = self.streams.get_mut(rank.index()) {
             stream.rx.accept(number, frames);
         }
     }
 
     /// `rank` says what it has of our stream.
-    pub fn handle_ack(&mut self, now: Instant, rank: usize, ack: &Ack, wants_stable: bool, io: &mut impl StreamOutput) {
-        self.tx.handle_ack(now, rank, ack);
+    pub fn handle_ack(&mut self, now: Instant, rank: Rank, ack: &Ack, wants_stable: bool, io: &mut impl StreamOutput) {
+        self.tx.handle_ack(now, rank.index(), ack);
         if wants_stable && rank != self.set.me {
             let status = self.status();
             io.status(self.set.space, Some(rank), &status);
@@ -324,7 +324,7 @@ impl ViewStreams {
             return;
         }
         self.acks_ask_status = true;
-        for (rank, stream) in self.streams.iter_mut().enumerate() {
+        for (rank, stream) in Rank::enumerate(self.streams.iter_mut()) {
             if rank != self.set.me && stream.rx.has_begun() {
                 stream.rx.ack_by(now);
             }
@@ -332,8 +332,8 @@ impl ViewStreams {
     }
 
     /// `rank` says where its stream stands.
-    pub fn handle_status(&mut self, now: Instant, rank: usize, status: &Status) {
-        let Some(stream) = self.streams.get_mut(rank) else { return };
+    pub fn handle_status(&mut self, now: Instant, rank: Rank, status: &Status) {
+        let Some(stream) = self.streams.get_mut(rank.index()) else { return };
         if rank == self.set.me {
             return;
         }
@@ -428,9 +428,10 @@ impl ViewStreams {
             }
         }
         self.tx.handle_timeout(now, self.set.ack_delay);
-        while let Some((rank, number)) = self.tx.poll_retransmit() {
+        while let Some((receiver, number)) = self.tx.poll_retransmit() {
+            let rank = Rank::from_index(receiver);
             if rank != self.set.me
-                && let Some(frames) = self.streams[self.set.me].packet(number)
+                && let Some(frames) = self.streams[self.set.me.index()].packet(number)
             {
                 io.retransmit(rank, self.set.space, number, &frames);
             }
@@ -461,13 +462,13 @@ impl ViewStreams {
 
     fn acknowledge_self(&mut self, now: Instant) {
         let me = self.set.me;
-        let own = &self.streams[me];
+        let own = &self.streams[me.index()];
         let (prefix, limit) = (own.rx.prefix(), own.consumed_packet() + self.set.window);
-        if !self.tx.knows(me, prefix, limit) {
-            self.tx.handle_ack(now, me, &Ack { prefix, limit, gaps: Vec::new() });
+        if !self.tx.knows(me.index(), prefix, limit) {
+            self.tx.handle_ack(now, me.index(), &Ack { prefix, limit, gaps: Vec::new() });
         }
         let stable = self.tx.stable();
-        self.streams[me].set_stable(stable, &mut self.pool);
+        self.streams[me.index()].set_stable(stable, &mut self.pool);
     }
 
     /// The mark is sent at once when somebody waits or we fall idle; else it rides on the next packet.
@@ -487,7 +488,7 @@ impl ViewStreams {
         }
         let (me, window, space) = (self.set.me, self.set.window, self.set.space);
         let asks = std::mem::take(&mut self.acks_ask_status);
-        for (rank, stream) in self.streams.iter_mut().enumerate() {
+        for (rank, stream) in Rank::enumerate(self.streams.iter_mut()) {
             let limit = stream.consumed_packet() + window;
             let opened = limit >= stream.advertised + window.div_ceil(2);
             let due = stream.rx.ack_due().is_some_and(|at| at <= now);
@@ -509,7 +510,7 @@ impl ViewStreams {
             return;
         }
         let (me, window, space) = (self.set.me, self.set.window, self.set.space);
-        for (rank, stream) in self.streams.iter_mut().enumerate() {
+        for (rank, stream) in Rank::enumerate(self.streams.iter_mut()) {
             if rank != me && stream.has_unstable() {
                 let limit = stream.consumed_packet() + window;
                 io.ack(space, rank, &stream.rx.ack(limit), true);
@@ -534,8 +535,8 @@ impl ViewStreams {
     pub fn is_last_falling_idle(&self) -> bool {
         let me = self.set.me;
         let open = self.tx.outstanding() > 0 || self.tx.stable() > self.announced_stable;
-        let is_silent = |(rank, stream): (usize, &Stream)| rank == me || !stream.has_unstable();
-        !self.wedged && open && self.outbox.is_empty() && self.streams.iter().enumerate().all(is_silent)
+        let is_silent = |(rank, stream): (Rank, &Stream)| rank == me || !stream.has_unstable();
+        !self.wedged && open && self.outbox.is_empty() && Rank::enumerate(&self.streams).all(is_silent)
     }
 
     /// Whether this process hears a quorum of the cell. While it does not, nothing is sent or delivered as uniform: the others may go
@@ -564,10 +565,10 @@ impl ViewStreams {
     /// The decided next view leaves this one as it is: it goes on.
     pub fn unwedge(&mut self, now: Instant, io: &mut impl StreamOutput) {
         if std::mem::take(&mut self.wedged) {
-            for rank in 0..self.streams.len() {
+            for rank in Rank::all(self.streams.len()) {
                 self.parse(now, rank, io);
                 if rank != self.set.me {
-                    self.streams[rank].rx.ack_by(now);
+                    self.streams[rank.index()].rx.ack_by(now);
                 }
             }
         }
@@ -575,8 +576,8 @@ impl ViewStreams {
 
     /// A packet of `rank`'s stream kept for others.
     #[must_use]
-    pub fn kept(&self, rank: usize, number: PacketNumber) -> Option<Frames> {
-        self.streams.get(rank)?.packet(number)
+    pub fn kept(&self, rank: Rank, number: PacketNumber) -> Option<Frames> {
+        self.streams.get(rank.index())?.packet(number)
     }
 
     /// When something is due without further input.
@@ -610,13 +611,13 @@ impl ViewStreams {
     /// Nothing of ours is queued, unstable or undelivered here.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        self.outbox.is_empty() && self.tx.outstanding() == 0 && self.streams[self.set.me].queue.is_empty()
+        self.outbox.is_empty() && self.tx.outstanding() == 0 && self.streams[self.set.me.index()].queue.is_empty()
     }
 
     /// The rank that holds our stream back, if any does.
     #[must_use]
-    pub fn waits_for(&self) -> Option<usize> {
-        self.tx.slowest()
+    pub fn waits_for(&self) -> Option<Rank> {
+        self.tx.slowest().map(Rank::from_index)
     }
 
     /// What messages of ours wait for that are in no packet yet.
@@ -639,14 +640,14 @@ impl ViewStreams {
     }
 
     /// The ranks that owe an ack for packets of ours; none while the view is being left.
-    pub fn late(&self) -> impl Iterator<Item = usize> {
-        self.tx.late().filter(|rank| !self.wedged && *rank != self.set.me)
+    pub fn late(&self) -> impl Iterator<Item = Rank> {
+        self.tx.late().map(Rank::from_index).filter(|rank| !self.wedged && *rank != self.set.me)
     }
 
     /// How many packets of ours `rank` has acknowledged, with all before them.
     #[must_use]
-    pub fn acknowledged(&self, rank: usize) -> u64 {
-        self.tx.standing(rank).acked
+    pub fn acknowledged(&self, rank: Rank) -> u64 {
+        self.tx.standing(rank.index()).acked
     }
 
     /// Messages of this view, so far.
@@ -679,12 +680,8 @@ impl ViewStreams {
     /// When it does not.
     pub fn check_invariants(&self) {
         self.streams.iter().for_each(Stream::check_invariants);
-        let own = &self.streams[self.set.me];
+        let own = &self.streams[self.set.me.index()];
         assert_eq!(own.rx.prefix(), self.tx.next().prefix_before(), "our stream and our sending side disagree");
         assert!(self.total.delivered() <= self.streams.iter().map(|s| s.delivered).sum(), "more abcasts than messages");
     }
-}
-
-pub(super) fn rank_u16(rank: usize) -> u16 {
-    u16::try_from(rank).unwrap_or(u16::MAX)
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use crate::api::{Delivery, Effects, Event, Order};
-use crate::id::{GroupId, Incarnation};
+use crate::id::{GroupId, Incarnation, Rank};
 use crate::wire::Space;
 
 /// A delivery that owns its bytes.
@@ -15,7 +15,7 @@ pub(super) struct OwnedDelivery {
     pub(super) view: u64,
     /// The packet space of the view it came from, and its sender's rank there: whom to credit when it is taken.
     pub(super) space: Space,
-    pub(super) rank: usize,
+    pub(super) rank: Rank,
     pub(super) sender: Incarnation,
     pub(super) seq: u64,
     pub(super) order: Order,
@@ -27,7 +27,7 @@ pub(super) struct OwnedDelivery {
 
 impl OwnedDelivery {
     /// A copy of what cannot be given to the application yet.
-    pub(super) fn of(delivery: &Delivery<'_>, space: Space, rank: usize) -> Self {
+    pub(super) fn of(delivery: &Delivery<'_>, space: Space, rank: Rank) -> Self {
         Self {
             group: delivery.group,
             view: delivery.view,

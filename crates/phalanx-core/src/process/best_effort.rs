@@ -1,7 +1,7 @@
 //! Best-effort frames, which are never retransmitted: acknowledgements, stream status, heartbeats, probes, notices.
 //! Layout: `docs/wire.md`.
 
-use crate::id::Incarnation;
+use crate::id::{Incarnation, Rank};
 use crate::link::{Ack, GAPS_MAX, Gap};
 use crate::member::{Findings, LinkReport, PathKind, SlowReport, Suspicion};
 use crate::order::Status;
@@ -50,7 +50,7 @@ pub enum BestEffortFrame {
         /// The decree in whose cell view the ranks are.
         decree: u64,
         /// Whose link-state report it is.
-        rank: usize,
+        rank: Rank,
         /// What it says.
         link_report: LinkReport,
     },
@@ -165,10 +165,10 @@ pub fn put_watch_heartbeat(out: &mut Vec<u8>, beat: &WatchHeartbeat) {
 }
 
 /// Appends a link-state report.
-pub fn put_link_report(out: &mut Vec<u8>, decree: u64, rank: usize, link_report: &LinkReport) {
+pub fn put_link_report(out: &mut Vec<u8>, decree: u64, rank: Rank, link_report: &LinkReport) {
     out.push(LINK_REPORT);
     put_varint(out, decree);
-    put_varint(out, rank as u64);
+    put_varint(out, u64::from(rank.0));
     put_varint(out, link_report.version);
     put_ranks(out, &link_report.suspected);
     put_ranks(out, &link_report.besides);
@@ -204,13 +204,13 @@ pub fn put_findings(out: &mut Vec<u8>, decree: u64, findings: &Findings) {
     put_varint(&mut fields, decree);
     put_varint(&mut fields, findings.suspected.len() as u64);
     for suspicion in &findings.suspected {
-        put_varint(&mut fields, u64::from(suspicion.rank));
+        put_varint(&mut fields, u64::from(suspicion.rank.0));
         fields.push(suspicion.kind.number());
         put_varint(&mut fields, suspicion.number);
     }
     put_varint(&mut fields, findings.answered.len() as u64);
     for (by, upto) in &findings.answered {
-        put_varint(&mut fields, u64::from(*by));
+        put_varint(&mut fields, u64::from(by.0));
         put_varint(&mut fields, *upto);
     }
     if !(findings.dead.is_empty() && findings.reached.is_empty()) {
@@ -223,10 +223,10 @@ pub fn put_findings(out: &mut Vec<u8>, decree: u64, findings: &Findings) {
     out.extend_from_slice(&fields);
 }
 
-fn put_ranks(out: &mut Vec<u8>, ranks: &[u16]) {
+fn put_ranks(out: &mut Vec<u8>, ranks: &[Rank]) {
     put_varint(out, ranks.len() as u64);
     let mut next = 0;
-    for &rank in ranks {
+    for &Rank(rank) in ranks {
         put_varint(out, u64::from(rank) - next);
         next = u64::from(rank) + 1;
     }
@@ -280,8 +280,7 @@ pub fn read_best_effort(r: &mut Reader<'_>) -> Result<Option<BestEffortFrame>, M
             BestEffortFrame::WatchHeartbeat(WatchHeartbeat { decree, depth: depth >> 1, asks: depth & 1 == 1, digest })
         }
         LINK_REPORT => {
-            let (decree, rank, version) = (r.varint()?, r.varint()?, r.varint()?);
-            let rank = usize::try_from(rank).ok().filter(|rank| (*rank as u64) < RANKS_MAX).ok_or(Malformed)?;
+            let (decree, rank, version) = (r.varint()?, rank(r)?, r.varint()?);
             let (suspected, besides) = (ranks(r)?, ranks(r)?);
             BestEffortFrame::LinkReport { decree, rank, link_report: LinkReport { version, suspected, besides } }
         }
@@ -316,7 +315,6 @@ pub fn read_best_effort(r: &mut Reader<'_>) -> Result<Option<BestEffortFrame>, M
 }
 
 fn findings(r: &mut Reader<'_>) -> Result<Findings, Malformed> {
-    let rank = |r: &mut Reader<'_>| u16::try_from(r.varint()?).map_err(|_too_big| Malformed);
     let mut findings = Findings::default();
     for _ in 0..r.varint()? {
         let (rank, kind) = (rank(r)?, PathKind::from_number(r.u8()?).ok_or(Malformed)?);
@@ -336,8 +334,12 @@ fn findings(r: &mut Reader<'_>) -> Result<Findings, Malformed> {
     if rises && findings.answered.windows(2).all(|pair| pair[0].0 < pair[1].0) { Ok(findings) } else { Err(Malformed) }
 }
 
+fn rank(r: &mut Reader<'_>) -> Result<Rank, Malformed> {
+    u16::try_from(r.varint()?).map(Rank).map_err(|_too_big| Malformed)
+}
+
 /// Ranks in rising order.
-fn ranks(r: &mut Reader<'_>) -> Result<Vec<u16>, Malformed> {
+fn ranks(r: &mut Reader<'_>) -> Result<Vec<Rank>, Malformed> {
     let n = r.varint()?;
     if n > RANKS_MAX {
         return Err(Malformed);
@@ -346,7 +348,7 @@ fn ranks(r: &mut Reader<'_>) -> Result<Vec<u16>, Malformed> {
     let mut ranks = Vec::new();
     for _ in 0..n {
         let rank = next.checked_add(r.varint()?).ok_or(Malformed)?;
-        ranks.push(u16::try_from(rank).map_err(|_too_big| Malformed)?);
+        ranks.push(u16::try_from(rank).map(Rank).map_err(|_too_big| Malformed)?);
         next = rank + 1;
     }
     Ok(ranks)
@@ -377,7 +379,7 @@ mod tests {
         #[test]
         fn what_is_written_is_read(
             prefix in 0..1u64 << 60, limit: u64, steps in proptest::collection::vec((1..1000u64, 0..1000u64), 0..GAPS_MAX),
-            suspected in proptest::collection::btree_set(any::<u16>(), 0..40),
+            suspected in proptest::collection::btree_set(any::<u16>().prop_map(Rank), 0..40),
             space: u32, flag: bool, hears in proptest::collection::vec(any::<bool>(), 0..100), decree: u64,
         ) {
             let mut at = prefix;
@@ -391,15 +393,15 @@ mod tests {
             put_status(&mut out, Space(space >> 1), &status);
             put_heartbeat(&mut out, decree, &hears);
             let beat = WatchHeartbeat { decree, depth: prefix, asks: flag, digest: limit };
-            let link_report = LinkReport { version: limit, suspected: suspected.into_iter().collect(), besides: vec![0, 1, u16::MAX] };
+            let link_report = LinkReport { version: limit, suspected: suspected.into_iter().collect(), besides: vec![Rank(0), Rank(1), Rank(u16::MAX)] };
             put_watch_heartbeat(&mut out, &beat);
-            put_link_report(&mut out, decree, 65_535, &link_report);
+            put_link_report(&mut out, decree, Rank(u16::MAX), &link_report);
             let slow_report = SlowReport { excused: flag, slow: link_report.suspected.clone() };
             put_slow_report(&mut out, decree, &slow_report);
             let probe = Probe { kind: PathKind::LongData, answers: flag, sent: limit };
             put_probe(&mut out, probe, hears.len() * 200);
             let suspected = link_report.suspected.iter().map(|rank| Suspicion { rank: *rank, kind: PathKind::Data, number: prefix });
-            let findings = Findings { suspected: suspected.collect(), answered: vec![(3, limit), (u16::MAX, 1)], dead: link_report.besides.clone(), reached: vec![Incarnation(limit)] };
+            let findings = Findings { suspected: suspected.collect(), answered: vec![(Rank(3), limit), (Rank(u16::MAX), 1)], dead: link_report.besides.clone(), reached: vec![Incarnation(limit)] };
             put_findings(&mut out, decree, &findings);
             put_excluded(&mut out, decree);
             let mut r = Reader::new(&out);
@@ -408,7 +410,7 @@ mod tests {
             prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::Status { space: Space(space >> 1), status });
             prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::Heartbeat { decree, hears });
             prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::WatchHeartbeat(beat));
-            prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::LinkReport { decree, rank: 65_535, link_report });
+            prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::LinkReport { decree, rank: Rank(u16::MAX), link_report });
             prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::SlowReport { decree, slow_report });
             prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::Probe(probe));
             prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::Findings { decree, findings });
@@ -458,13 +460,16 @@ mod tests {
             read(&out)
         };
         assert_eq!((beat(ranks), beat(ranks + 1)), (Ok(true), Err(Malformed)));
-        let link_report = |rank: usize, suspected: Vec<u16>| {
-            let mut out = Vec::new();
-            put_link_report(&mut out, 1, rank, &LinkReport { version: 1, suspected, besides: Vec::new() });
+        let of_rank = |rank: u64| {
+            let mut out = vec![LINK_REPORT];
+            [1, rank, 1, 0, 0].into_iter().for_each(|field| put_varint(&mut out, field));
             read(&out)
         };
-        assert_eq!((link_report(ranks - 1, Vec::new()), link_report(ranks, Vec::new())), (Ok(true), Err(Malformed)));
-        assert_eq!(link_report(0, (0..=u16::MAX).collect()), Ok(true), "everybody is suspected");
+        assert_eq!((of_rank(RANKS_MAX - 1), of_rank(RANKS_MAX)), (Ok(true), Err(Malformed)));
+        let mut out = Vec::new();
+        let suspected = (0..=u16::MAX).map(Rank).collect();
+        put_link_report(&mut out, 1, Rank::FIRST, &LinkReport { version: 1, suspected, besides: Vec::new() });
+        assert_eq!(read(&out), Ok(true), "everybody is suspected");
         let mut list = Vec::new();
         put_varint(&mut list, RANKS_MAX + 1);
         list.resize(list.len() + ranks + 1, 0);
@@ -486,7 +491,7 @@ mod tests {
             assert_eq!(read(&[kind, 3, 1, 2, 3, 9]), Err(Malformed), "kind {kind:#x}");
         }
         for (flags, excused) in [(0, false), (1, true)] {
-            let slow_report = SlowReport { excused, slow: vec![4] };
+            let slow_report = SlowReport { excused, slow: vec![Rank(4)] };
             let frame = BestEffortFrame::SlowReport { decree: 7, slow_report };
             assert_eq!(read(&[SLOW_REPORT, 4, 7, flags, 1, 4]), Ok((Some(frame), 0)), "flags {flags}");
         }

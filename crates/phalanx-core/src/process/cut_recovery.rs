@@ -3,7 +3,7 @@
 use super::Process;
 use crate::api::Effects;
 use crate::frames::Frames;
-use crate::id::{GroupId, Incarnation};
+use crate::id::{GroupId, Incarnation, Rank};
 use crate::member::{Control, GroupCut, RecoveredPacket};
 use crate::time::Instant;
 use crate::wire::{PacketNumber, Space};
@@ -61,13 +61,12 @@ impl Process {
             };
             let survivors: Vec<Incarnation> = view_streams.meta.members.iter().copied().filter(heard).collect();
             for (rank, from, to) in view_streams.view_streams.missing(&cut.prefixes) {
-                let named = cut.holders.get(rank).copied().filter(heard);
+                let named = cut.holders.get(rank.index()).copied().filter(heard);
                 let whom = match (self.fetch_turn, named) {
                     (0, Some(named)) => named,
                     (turn, _) if !survivors.is_empty() => survivors[turn % survivors.len()],
                     _ => continue,
                 };
-                let rank = u16::try_from(rank).unwrap_or(u16::MAX);
                 asks.push((whom, Control::Fetch { space, rank, from, to }));
             }
         }
@@ -81,12 +80,12 @@ impl Process {
         self.fetch_at = Some(now + self.set.timing.ballot_step / 2);
     }
 
-    pub(super) fn handle_fetch(&mut self, who: Incarnation, space: Space, rank: u16, from: u64, to: u64) {
+    pub(super) fn handle_fetch(&mut self, who: Incarnation, space: Space, rank: Rank, from: u64, to: u64) {
         let Some(view_streams) = self.group_streams.get(&space).or_else(|| self.past.get(&space)) else { return };
         if view_streams.meta.rank(who).is_none() {
             return; // not one of that view's members
         }
-        let kept = |number| view_streams.view_streams.kept(usize::from(rank), number).map(|frames| frames.to_vec());
+        let kept = |number| view_streams.view_streams.kept(rank, number).map(|frames| frames.to_vec());
         for (number, frames) in answer(from, to, kept) {
             self.send_control(who, &Control::Recovered(RecoveredPacket { space, rank, number, frames }));
         }
@@ -97,17 +96,13 @@ impl Process {
         let cuts = self.awaited_cuts();
         let Some(view_streams) = self.group_streams.get_mut(&packet.space) else { return };
         let cut = cuts.iter().find(|(group, _)| *group == view_streams.meta.group).map(|(_, cut)| cut);
-        let inside = cut.and_then(|c| c.prefixes.get(usize::from(packet.rank))).is_some_and(|&p| packet.number.0 <= p);
+        let inside = cut.and_then(|c| c.prefixes.get(packet.rank.index())).is_some_and(|&p| packet.number.0 <= p);
         if !inside {
             return;
         }
         self.counters.fetched += 1;
         view_streams.touched = true;
-        view_streams.view_streams.handle_recovered(
-            usize::from(packet.rank),
-            packet.number,
-            Frames::from(packet.frames),
-        );
+        view_streams.view_streams.handle_recovered(packet.rank, packet.number, Frames::from(packet.frames));
         if !self.holds_cuts(cuts.iter().map(|(group, cut)| (*group, cut))) {
             return;
         }

@@ -9,7 +9,7 @@ use super::path_probes::SILENCE_LEVEL;
 use super::unreadable::{NONSENSE_VERDICT_LEVEL, unread_of};
 use super::{Process, Stage};
 use crate::api::{Effects, LeaveReason};
-use crate::id::{GroupId, Incarnation, check_name};
+use crate::id::{GroupId, Incarnation, Rank, check_name};
 use crate::member::{
     Ballot, BallotEvent, Control, Coordinator, GroupEntry, MembershipRequests, Phase, Promise, Proposal, Report,
     Returns, Unreadable, Wedge,
@@ -117,7 +117,7 @@ impl Process {
             return;
         }
         // The lowest eligible rank coordinates; others wait, each longer than the one before.
-        let before = (0..me).filter(|&r| self.is_eligible(now, r)).count();
+        let before = Rank::all(me.index()).filter(|&r| self.is_eligible(now, r)).count();
         let patience = (self.set.timing.ballot_step * 4).saturating_mul(u32::try_from(before).unwrap_or(u32::MAX));
         if before > 0 && now.since(since) < patience {
             return;
@@ -160,7 +160,7 @@ impl Process {
     pub(super) fn start_ballot(
         &mut self,
         now: Instant,
-        mut candidates: BTreeSet<usize>,
+        mut candidates: BTreeSet<Rank>,
         mut requests: MembershipRequests,
         fx: &mut impl Effects,
     ) {
@@ -169,7 +169,7 @@ impl Process {
         candidates.remove(&me);
         requests.removal_evidence = self.removal_evidence(&candidates);
         requests.removals = (self.directory.level >= SILENCE_LEVEL).then(|| (now, self.removals.clone()));
-        let asked: BTreeSet<usize> = (0..n).filter(|r| !candidates.contains(r)).collect();
+        let asked: BTreeSet<Rank> = Rank::all(n).filter(|r| !candidates.contains(r)).collect();
         if !self.directory.is_quorum(|r| asked.contains(&r)) {
             return; // no decree can come of it
         }
@@ -193,7 +193,7 @@ impl Process {
             is_wished || e.members.iter().any(leaving) || unreadable.contains(id)
         };
         let groups: BTreeSet<GroupId> = self.directory.groups.iter().filter(changes).map(|(&id, _)| id).collect();
-        if self.acceptor.promised().is_some_and(|b| usize::from(b.rank) != me) {
+        if self.acceptor.promised().is_some_and(|b| b.rank != me) {
             self.counters.take_overs += 1;
         }
         self.counters.ballots += 1;
@@ -202,11 +202,11 @@ impl Process {
         self.counters.revivals_by_some += requests.returns.values().filter(by_some).count() as u64;
         // A member that is wrong may have named the last round there is: rounds end, ballots do not.
         self.max_round = self.max_round.max(self.acceptor.promised().map_or(0, |b| b.round)).saturating_add(1);
-        let ballot = Ballot { round: self.max_round, rank: u16::try_from(me).unwrap_or(u16::MAX) };
+        let ballot = Ballot { round: self.max_round, rank: me };
         let decree = self.directory.decree + 1;
         let slow = self.failure_detector.slow().leavers().iter().map(|rank| (*rank, LeaveReason::TooSlow));
         let stuck = self.progress.leavers().keys().map(|rank| (*rank, LeaveReason::NoProgress));
-        let is_heard = |(rank, _): &(usize, LeaveReason)| self.failure_detector.hears(now, *rank);
+        let is_heard = |(rank, _): &(Rank, LeaveReason)| self.failure_detector.hears(now, *rank);
         let reasons = slow.chain(stuck).filter(is_heard).collect();
         let ballot_of_mine = Coordinator {
             decree,
@@ -237,7 +237,7 @@ impl Process {
     /// Judges a ballot under way: whoever fell silent becomes a candidate in a new one.
     fn drive_ballot(&mut self, now: Instant, fx: &mut impl Effects) {
         let Some(c) = &self.coordinator else { return };
-        let unanswered: BTreeSet<usize> = match &c.phase {
+        let unanswered: BTreeSet<Rank> = match &c.phase {
             Phase::Gathering => c.asked.iter().filter(|r| !c.reports.contains_key(r)).copied().collect(),
             Phase::Recovering { proposal } => c.lacking(proposal),
             Phase::Proposing { accepted, .. } => c.asked.difference(accepted).copied().collect(),
@@ -246,7 +246,7 @@ impl Process {
         // A part of a cut may be held by one member alone: with it, the cut is out of reach.
         let recovering = matches!(c.phase, Phase::Recovering { .. });
         let lost = candidates.iter().any(|r| unanswered.contains(r) || (recovering && c.asked.contains(r)));
-        let mute: BTreeSet<usize> = self.mute(now).filter(|rank| unanswered.contains(rank)).collect();
+        let mute: BTreeSet<Rank> = self.mute(now).filter(|rank| unanswered.contains(rank)).collect();
         if !lost && mute.is_empty() {
             return;
         }
@@ -265,8 +265,8 @@ impl Process {
     }
 
     /// Asks a member something as coordinator.
-    fn ask(&mut self, now: Instant, rank: usize, question: &Control) {
-        let who = self.directory.members[rank].incarnation;
+    fn ask(&mut self, now: Instant, rank: Rank, question: &Control) {
+        let who = self.directory.members[rank.index()].incarnation;
         self.unanswered.entry(who).or_insert(now);
         self.send_control(who, question);
     }
@@ -278,7 +278,7 @@ impl Process {
 
     /// Members that are heard, and have not answered this coordinator for much longer than silence would be borne. It remembers that
     /// from ballot to ballot: those of rivals are shorter than this patience, and would begin it anew each time.
-    pub(super) fn mute(&self, now: Instant) -> impl Iterator<Item = usize> {
+    pub(super) fn mute(&self, now: Instant) -> impl Iterator<Item = Rank> {
         let patience = self.suspect_after() * MUTE_PATIENCE;
         let ranked = self.unanswered.iter().filter_map(|(who, since)| Some((self.directory.rank(*who)?, since)));
         ranked.filter(move |(rank, since)| now.since(**since) > patience + self.turn_gap(*rank)).map(|(rank, _)| rank)
@@ -292,7 +292,7 @@ impl Process {
     /// Rivals back off by rank, and not in step.
     fn backoff(&mut self) -> Duration {
         let step = self.set.timing.ballot_step;
-        let rank = u32::try_from(self.my_rank()).unwrap_or(u32::MAX).min(16);
+        let rank = u32::from(self.my_rank().0).min(16);
         let jitter = self.rng.below(u64::try_from(step.as_nanos()).unwrap_or(u64::MAX));
         step / 4 + (step / 2).saturating_mul(rank) + Duration::from_nanos(jitter / 2)
     }
@@ -397,7 +397,7 @@ impl Process {
         match &c.phase {
             Phase::Gathering if c.reports.len() == c.asked.len() => {
                 let failure_detector = &self.failure_detector;
-                let reason = |r: usize| if failure_detector.is_dead(r) { LeaveReason::Died } else { c.reason(r) };
+                let reason = |r: Rank| if failure_detector.is_dead(r) { LeaveReason::Died } else { c.reason(r) };
                 let proposal = c.proposal(&self.directory, reason);
                 let goes = |who: &Incarnation| {
                     proposal
@@ -438,7 +438,7 @@ impl Process {
     }
 
     /// Asks those of `lacking` to fill the proposal's cuts that were not asked yet.
-    fn start_cut_recovery(&mut self, now: Instant, mut lacking: BTreeSet<usize>, fx: &mut impl Effects) {
+    fn start_cut_recovery(&mut self, now: Instant, mut lacking: BTreeSet<Rank>, fx: &mut impl Effects) {
         let Some(c) = &mut self.coordinator else { return };
         let Phase::Recovering { proposal } = &c.phase else { return };
         lacking.retain(|rank| c.recovering.insert(*rank));
@@ -502,7 +502,7 @@ impl Process {
                 self.with_view_streams(space, fx, |view_streams, port| view_streams.wedge(now, port));
             }
         }
-        let Some(coordinator) = self.directory.members.get(usize::from(ballot.rank)).map(|m| m.incarnation) else {
+        let Some(coordinator) = self.directory.members.get(ballot.rank.index()).map(|m| m.incarnation) else {
             return;
         };
         if coordinator == self.me() {

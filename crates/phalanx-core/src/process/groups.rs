@@ -190,7 +190,7 @@ impl Process {
 
     /// Who is asked for changes: the lowest-ranked member that can coordinate.
     pub(super) fn coordinator_now(&self, now: Instant) -> Option<Incarnation> {
-        self.lowest_eligible(now).map(|rank| self.directory.members[rank].incarnation)
+        self.lowest_eligible(now).map(|rank| self.directory.members[rank.index()].incarnation)
     }
 
     /// With each heartbeat: requests still open are told again, to whoever coordinates now.

@@ -6,7 +6,7 @@ use super::best_effort::{put_excluded, put_heartbeat};
 use super::port::streams_port;
 use super::{EXCLUDED_MAX, Process, Stage};
 use crate::api::{Effects, Event, LeaveReason};
-use crate::id::{Incarnation, MemberInfo, TrafficClass};
+use crate::id::{Incarnation, MemberInfo, Rank, TrafficClass};
 use crate::member::{Control, HeardCount, Patience, Proposal, is_quorum};
 use crate::time::Instant;
 
@@ -147,9 +147,9 @@ impl Process {
     }
 
     /// A member's heartbeat tells which decree it installed. Its rank, if that is the one in force here.
-    pub(super) fn note_decree(&mut self, now: Instant, sender: Incarnation, decree: u64) -> Option<usize> {
+    pub(super) fn note_decree(&mut self, now: Instant, sender: Incarnation, decree: u64) -> Option<Rank> {
         let rank = self.directory.rank(sender)?;
-        if let Some(told) = self.reported_decrees.get_mut(rank) {
+        if let Some(told) = self.reported_decrees.get_mut(rank.index()) {
             *told = (*told).max(decree);
         }
         if decree < self.directory.decree && now.since(self.installed_at) >= self.set.timing.heartbeat {
@@ -184,13 +184,13 @@ impl Process {
     }
 
     /// Whether `rank`, if it runs and hears anybody, has learnt of the decree in force by now.
-    pub(super) fn is_long_installed(&self, now: Instant, rank: usize) -> bool {
+    pub(super) fn is_long_installed(&self, now: Instant, rank: Rank) -> bool {
         now.since(self.installed_at) > self.suspect_after() * 2 + self.turn_gap(rank)
     }
 
     /// How long the member of this rank may stay away between two turns.
-    pub(super) fn turn_gap(&self, rank: usize) -> Duration {
-        self.directory.members.get(rank).map_or(Duration::ZERO, MemberInfo::turn_gap)
+    pub(super) fn turn_gap(&self, rank: Rank) -> Duration {
+        self.directory.members.get(rank.index()).map_or(Duration::ZERO, MemberInfo::turn_gap)
     }
 
     /// How long members may stay away counts in all patience with them.
@@ -221,11 +221,11 @@ impl Process {
     /// view before, to find out what was decided.
     pub(super) fn will_survive(&self) -> bool {
         let (decree, me) = (self.directory.decree, self.me());
-        let told = |r: usize| self.reported_decrees.get(r).is_some_and(|told| *told >= decree);
-        let is_me = |r: usize| self.directory.members.get(r).is_some_and(|m| m.incarnation == me);
+        let told = |r: Rank| self.reported_decrees.get(r.index()).is_some_and(|told| *told >= decree);
+        let is_me = |r: Rank| self.directory.members.get(r.index()).is_some_and(|m| m.incarnation == me);
         // In a large cell few tell it to this process, and they tell how far around them all have it.
         let near = self.failure_detector.watch().map(|watch| watch.installed()).unwrap_or_default();
-        self.directory.is_quorum(|r| told(r) || is_me(r) || near.get(r).is_some_and(|installed| *installed))
+        self.directory.is_quorum(|r| told(r) || is_me(r) || near.get(r.index()).is_some_and(|installed| *installed))
     }
 
     /// An incarnation that a decided view left out is told so.
@@ -278,7 +278,7 @@ impl Process {
     /// Says when no quorum is heard any more, and when it is again.
     fn evaluate_primary(&mut self, now: Instant) {
         let heard = self.failure_detector.heard_by_me(now);
-        let is_primary = self.directory.is_quorum(|r| heard[r]);
+        let is_primary = self.directory.is_quorum(|r| heard[r.index()]);
         if is_primary == self.primary {
             return;
         }
@@ -297,11 +297,7 @@ impl Process {
         let count = heard.iter().filter(|h| **h).count();
         let silent: Vec<&str> =
             self.directory.members.iter().zip(&heard).filter(|(_, h)| !**h).map(|(m, _)| m.name.as_str()).collect();
-        let all_dead = self
-            .directory
-            .members
-            .iter()
-            .enumerate()
+        let all_dead = Rank::enumerate(&self.directory.members)
             .all(|(r, m)| m.incarnation == self.me() || self.failure_detector.is_dead(r));
         let remedy = if all_dead {
             "all others are proved dead: `phalanx reform` founds the next instance of the cell from here, with its groups"
@@ -319,16 +315,16 @@ impl Process {
     }
 
     /// The lowest-ranked member that is heard here and hears a quorum, and is not to leave: it coordinates.
-    pub(super) fn lowest_eligible(&self, now: Instant) -> Option<usize> {
-        (0..self.directory.members.len()).find(|&r| self.is_eligible(now, r))
+    pub(super) fn lowest_eligible(&self, now: Instant) -> Option<Rank> {
+        Rank::all(self.directory.members.len()).find(|&r| self.is_eligible(now, r))
     }
 
-    pub(super) fn is_eligible(&self, now: Instant, rank: usize) -> bool {
+    pub(super) fn is_eligible(&self, now: Instant, rank: Rank) -> bool {
         !self.to_go(now).contains(&rank) && self.hears_quorum(now, rank)
     }
 
     /// Whether `rank` is heard here, and hears a quorum as far as it said.
-    pub(super) fn hears_quorum(&self, now: Instant, rank: usize) -> bool {
+    pub(super) fn hears_quorum(&self, now: Instant, rank: Rank) -> bool {
         let HeardCount { members, with_rank_0 } = self.failure_detector.heard_count(now, rank);
         self.failure_detector.hears(now, rank) && is_quorum(members, self.directory.members.len(), with_rank_0)
     }

@@ -10,8 +10,8 @@ use super::path_probes::SILENCE_LEVEL;
 use super::port::{GroupStreams, ViewMeta, streams_port};
 use super::{Process, Stage, StageEvent};
 use crate::api::{CellView, Effects, Event, GroupTerms, GroupView, LeaveReason, Order};
-use crate::id::Incarnation;
 use crate::id::MemberInfo;
+use crate::id::{Incarnation, Rank};
 use crate::member::{
     Agreed, BallotEvent, Coordinator, Directory, FailureDetector, GroupChange, LastView, PathMonitor, Proposal,
 };
@@ -135,8 +135,8 @@ impl Process {
             // It asked to leave: the others still need what it holds.
             self.enter_stage(StageEvent::Leave, Stage::Leaving { since: now });
             // The ranks of the old view are not those of the new one, and it watches nobody any more.
-            self.failure_detector = FailureDetector::new(0, 0, now, self.patience());
-            self.progress = PathMonitor::new(0, 0, now);
+            self.failure_detector = FailureDetector::new(Rank::FIRST, 0, now, self.patience());
+            self.progress = PathMonitor::new(Rank::FIRST, 0, now);
             self.announce_out();
             if !self.directory.members.is_empty() {
                 self.keep_left(fx);
@@ -196,7 +196,7 @@ impl Process {
         self.peers.clear_ranks();
         let me = self.me();
         let members = self.directory.members.clone();
-        for (rank, member) in members.iter().enumerate().filter(|(_, m)| m.incarnation != me) {
+        for (rank, member) in Rank::enumerate(&members).filter(|(_, m)| m.incarnation != me) {
             self.know(now, member);
             if let Some(peer) = self.peers.get_mut(member.incarnation) {
                 peer.rank = Some(rank);
@@ -255,7 +255,7 @@ impl Process {
         let entry = self.directory.groups.get(&change.group);
         let (members, terms) =
             entry.map(|entry| (entry.members.clone(), GroupTerms::of(&entry.tail))).unwrap_or_default();
-        let Some(my_rank) = members.iter().position(|who| *who == me) else {
+        let Some(my_rank) = members.iter().position(|who| *who == me).map(Rank::from_index) else {
             if prev.is_some() {
                 self.leave_behind(change, unsent.len());
             }
@@ -269,7 +269,7 @@ impl Process {
         let packet_room = self.room(packet_bytes);
         let window = sent_window(self.set.limits.group_window_bytes, n, packet_room).min(received_window(&infos));
         let addresses: Vec<_> = infos.iter().map(|m| m.data).collect();
-        let others = addresses.iter().enumerate().filter(|(r, _)| *r != my_rank).map(|(_, a)| *a).collect();
+        let others = Rank::enumerate(&addresses).filter(|(r, _)| *r != my_rank).map(|(_, a)| *a).collect();
         let settings = ViewStreamsSettings {
             group: change.group,
             view: change.view,

@@ -16,7 +16,7 @@ use super::path_probes::SILENCE_LEVEL;
 use super::port::Peer;
 use super::{Process, Stage};
 use crate::api::{Effects, Event, Founding, GroupTerms};
-use crate::id::{CellInstance, Incarnation, MemberInfo, TrafficClass, fits_name};
+use crate::id::{CellInstance, Incarnation, MemberInfo, Rank, TrafficClass, fits_name};
 use crate::member::{Directory, Mismatch, SUSPECTERS_MAX, mismatch, read_requested_terms, requested_terms};
 use crate::rng::Rng;
 use crate::time::Instant;
@@ -287,11 +287,7 @@ impl Process {
     /// Whoever runs now where an unheard member was may know, and who told of a later view does.
     fn lone_targets(&mut self, now: Instant) -> Vec<SocketAddr> {
         let me = self.me();
-        let unheard = self
-            .directory
-            .members
-            .iter()
-            .enumerate()
+        let unheard = Rank::enumerate(&self.directory.members)
             .filter(|(rank, m)| m.incarnation != me && !self.failure_detector.hears(now, *rank));
         let mut targets: Vec<SocketAddr> = unheard.map(|(_, m)| m.control).collect();
         keep_some(&mut targets, &mut self.rng);
@@ -501,7 +497,7 @@ impl Process {
             Stage::Member if missed => (self.directory.view, self.set.me.control, true),
             Stage::Member => {
                 let rank = self.lowest_eligible(now).unwrap_or(self.my_rank());
-                let to = self.directory.members.get(rank).map_or(self.set.me.control, |m| m.control);
+                let to = self.directory.members.get(rank.index()).map_or(self.set.me.control, |m| m.control);
                 (self.directory.view, to, rank == self.my_rank())
             }
             Stage::Searching(_) if self.is_named_founder(&info.name) || self.is_missed(info) => {
@@ -627,8 +623,9 @@ impl Process {
         if self.directory.members.len() + self.joiners.len() >= self.set.limits.members {
             return self.send_handshake(&[from], &JoinHandshake::Refused { nonce, why: JoinRefusal::Full }, fx);
         }
-        let name_taken = self.directory.members.iter().position(|m| m.name == info.name).is_some_and(|rank| {
-            self.failure_detector.hears(now, rank) && now.since(self.installed_at) > self.set.timing.suspect_after
+        let name_taken = self.directory.members.iter().position(|m| m.name == info.name).is_some_and(|index| {
+            self.failure_detector.hears(now, Rank::from_index(index))
+                && now.since(self.installed_at) > self.set.timing.suspect_after
         });
         let joiner = self.joiners.entry(info.incarnation).or_insert_with(|| Joiner {
             info: info.clone(),

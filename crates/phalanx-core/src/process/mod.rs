@@ -41,7 +41,7 @@ use bytes::Bytes;
 
 use crate::api::{CellView, CommandError, Effects, Event, Founding, Membership, Order, SEEDS_MAX, Settings, Stability};
 use crate::frames::Frames;
-use crate::id::{AWAY, CellInstance, GroupId, Incarnation};
+use crate::id::{AWAY, CellInstance, GroupId, Incarnation, Rank};
 use crate::member::{
     Acceptor, Agreed, BallotEvent, Coordinator, Directory, FailureDetector, Inheritance, PathMonitor, Patience,
     Proposal, Removals, RequestList, Wedge,
@@ -266,7 +266,7 @@ impl Process {
             directory: Directory::found(Vec::new(), 0, Tags::default()),
             cell_view: None,
             failure_detector: FailureDetector::new(
-                0,
+                Rank::FIRST,
                 0,
                 now,
                 Patience {
@@ -275,7 +275,7 @@ impl Process {
                     watchers: settings.limits.watchers,
                 },
             ),
-            progress: PathMonitor::new(0, 0, now),
+            progress: PathMonitor::new(Rank::FIRST, 0, now),
             has_findings: false,
             removals: Removals::default(),
             reached: BTreeMap::new(),
@@ -706,8 +706,8 @@ impl Process {
     }
 
     /// This process's rank in the cell view.
-    fn my_rank(&self) -> usize {
-        self.directory.rank(self.me()).unwrap_or(0)
+    fn my_rank(&self) -> Rank {
+        self.directory.rank(self.me()).unwrap_or_default()
     }
 
     fn enter_stage(&mut self, event: StageEvent, stage: Stage) {

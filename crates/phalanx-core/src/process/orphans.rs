@@ -15,7 +15,7 @@ use super::groups::Ready;
 use super::port::{GroupStreams, ViewMeta};
 use super::{Process, REQUESTS_MAX, Stage};
 use crate::api::{CommandError, Event, Order};
-use crate::id::{CellInstance, GroupId, Incarnation};
+use crate::id::{CellInstance, GroupId, Incarnation, Rank};
 use crate::link::Ack;
 use crate::member::{GroupChange, GroupEntry, INCARNATIONS_MAX, Orphan, RequestList, Return, ReturnPoint, Returns};
 use crate::order::{Backpressure, Deliverable, Status, StreamOutput};
@@ -75,11 +75,11 @@ impl StreamOutput for Shelf<'_> {
         false
     }
 
-    fn retransmit(&mut self, _rank: usize, _space: Space, _number: PacketNumber, _frames: &[u8]) {}
+    fn retransmit(&mut self, _rank: Rank, _space: Space, _number: PacketNumber, _frames: &[u8]) {}
 
-    fn ack(&mut self, _space: Space, _rank: usize, _receipt: &Ack, _wants_stable: bool) {}
+    fn ack(&mut self, _space: Space, _rank: Rank, _receipt: &Ack, _wants_stable: bool) {}
 
-    fn status(&mut self, _space: Space, _rank: Option<usize>, _status: &Status) {}
+    fn status(&mut self, _space: Space, _rank: Option<Rank>, _status: &Status) {}
 
     fn deliver(&mut self, d: Deliverable<'_>) -> bool {
         let delivery = self.meta.delivery(d, true);
@@ -91,11 +91,11 @@ impl StreamOutput for Shelf<'_> {
 
     fn backpressure(&mut self, _bound: Backpressure) {}
 
-    fn can_read(&mut self, _space: Space, _rank: usize, _number: PacketNumber) -> bool {
+    fn can_read(&mut self, _space: Space, _rank: Rank, _number: PacketNumber) -> bool {
         true
     }
 
-    fn nonsense(&mut self, _rank: usize) {}
+    fn nonsense(&mut self, _rank: Rank) {}
 }
 
 impl KeptGroup {
@@ -318,7 +318,9 @@ impl Process {
             let streams = usize::try_from(orphan.members).unwrap_or(usize::MAX);
             let (mut struck, mut back) = (BTreeSet::new(), Vec::new());
             for (who, list) in self.requests.iter().filter(|(_, list)| list.decree == decree) {
-                let Some(info) = self.directory.rank(*who).map(|rank| &self.directory.members[rank]) else { continue };
+                let Some(info) = self.directory.rank(*who).map(|rank| &self.directory.members[rank.index()]) else {
+                    continue;
+                };
                 if list.given_up.contains(&entry.name) {
                     struck.extend(orphan.holders.iter().map(|holder| holder.who));
                 }

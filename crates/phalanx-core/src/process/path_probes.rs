@@ -8,7 +8,7 @@ use super::best_effort::{Probe, put_findings, put_probe};
 use super::join::JOINER_TTL;
 use super::{Process, Stage};
 use crate::api::{Effects, LeaveReason};
-use crate::id::{Incarnation, MemberInfo, TrafficClass};
+use crate::id::{Incarnation, MemberInfo, Rank, TrafficClass};
 use crate::member::{
     Agreed, Control, Evaluation, Findings, PathKind, PathMonitor, Proposal, REACHED_MAX, RemovalEvidence, SendKind,
     Silence, Watch,
@@ -72,10 +72,10 @@ impl Process {
             return; // nothing more goes out, and what does not go out is not missed
         }
         for rank in self.progress.pings(now, &heard, patience) {
-            self.send_control(self.directory.members[rank].incarnation, &Control::Ping);
+            self.send_control(self.directory.members[rank.index()].incarnation, &Control::Ping);
         }
         for (rank, kind) in self.progress.probes(now, &heard) {
-            let who = self.directory.members[rank].incarnation;
+            let who = self.directory.members[rank.index()].incarnation;
             self.send_probe(who, Probe { kind, answers: false, sent: now.0 }, fx);
         }
     }
@@ -95,8 +95,8 @@ impl Process {
     /// What each member has acknowledged of streams and of its channels, and whether it owes more.
     fn note_acknowledged(&mut self, now: Instant) {
         let late = self.late();
-        for rank in 0..self.directory.members.len() {
-            let who = self.directory.members[rank].incarnation;
+        for rank in Rank::all(self.directory.members.len()) {
+            let who = self.directory.members[rank.index()].incarnation;
             let Some(peer) = self.peers.get(who) else { continue };
             let streams =
                 self.group_streams.values().filter_map(|f| Some(f.view_streams.acknowledged(f.meta.rank(who)?)));
@@ -124,8 +124,7 @@ impl Process {
     pub(super) fn put_own_findings(&mut self, now: Instant, frames: &mut Vec<u8>) {
         let mut findings = self.progress.findings();
         if self.evaluates_silence() {
-            let dead = self.failure_detector.dead().into_iter();
-            findings.dead = dead.filter_map(|rank| u16::try_from(rank).ok()).collect();
+            findings.dead = self.failure_detector.dead().into_iter().collect();
         }
         if self.directory.level >= SILENCE_LEVEL {
             findings.reached = self.reached(now);
@@ -162,23 +161,23 @@ impl Process {
             self.failure_detector.candidates(now, &BTreeSet::new())
         };
         let budget = self.removals.left(now);
-        let names = self.directory.members.iter().enumerate();
+        let names = Rank::enumerate(&self.directory.members);
         let again = names.filter(|(_, m)| self.removals.has_removed(&m.name)).map(|(rank, _)| rank).collect();
         let silence = evaluates_silence.then_some(Silence { behind: &behind, beat: self.heartbeat_interval() });
         self.progress.judge(Evaluation { now, hears: &hears, out: &out, budget, again: &again, silence });
     }
 
     /// Members that are heard and have not installed the view in force for long.
-    fn behind(&self, now: Instant) -> BTreeSet<usize> {
+    fn behind(&self, now: Instant) -> BTreeSet<Rank> {
         let (decree, me) = (self.directory.decree, self.my_rank());
-        let told = self.reported_decrees.iter().enumerate().filter(|(rank, told)| *rank != me && **told < decree);
+        let told = Rank::enumerate(&self.reported_decrees).filter(|(rank, told)| *rank != me && **told < decree);
         told.map(|(rank, _)| rank)
             .filter(|rank| self.is_long_installed(now, *rank) && self.failure_detector.hears(now, *rank))
             .collect()
     }
 
     /// Candidates for leaving because they are silent or dead, or a path to them failed.
-    pub(super) fn candidates(&self, now: Instant) -> BTreeSet<usize> {
+    pub(super) fn candidates(&self, now: Instant) -> BTreeSet<Rank> {
         if !self.evaluates_silence() || self.is_unsettled(now) {
             return self.failure_detector.candidates(now, &BTreeSet::new());
         }
@@ -193,9 +192,9 @@ impl Process {
     }
 
     /// What is known of those that are to leave, for the record.
-    pub(super) fn removal_evidence(&self, candidates: &BTreeSet<usize>) -> BTreeMap<Incarnation, RemovalEvidence> {
-        let who = |rank: usize| self.directory.members.get(rank).map(|member| member.incarnation);
-        let charge = |rank: &usize| {
+    pub(super) fn removal_evidence(&self, candidates: &BTreeSet<Rank>) -> BTreeMap<Incarnation, RemovalEvidence> {
+        let who = |rank: Rank| self.directory.members.get(rank.index()).map(|member| member.incarnation);
+        let charge = |rank: &Rank| {
             let case = self.progress.leavers().get(rank).cloned().unwrap_or_default();
             // Who was heard by nobody is at fault itself, whoever hears it again.
             let suspecters = if case.is_heard { case.suspecters } else { Vec::new() };
@@ -209,7 +208,7 @@ impl Process {
     pub(super) fn note_removed(&mut self, now: Instant, proposal: &Proposal) {
         for (who, why) in &proposal.left {
             let Some(rank) = self.directory.rank(*who) else { continue };
-            let name = self.directory.members[rank].name.clone();
+            let name = self.directory.members[rank.index()].name.clone();
             let has_record = proposal.level >= SILENCE_LEVEL;
             if *why == LeaveReason::NoProgress {
                 self.counters.removed_without_progress += 1;
@@ -241,7 +240,7 @@ impl Process {
             match reached.filter(|(_, last)| now.since(*last) < self.reached_for()) {
                 Some((since, _)) => wait = wait.max(steady.saturating_sub(now.since(*since))),
                 None if !removal.suspecters.contains(by) => wait = wait.max(steady),
-                None => away.push(self.directory.members[rank].clone()),
+                None => away.push(self.directory.members[rank.index()].clone()),
             }
         }
         (wait, away)
@@ -276,7 +275,7 @@ impl Process {
     }
 
     /// Members that are heard, and are to leave all the same: too slow, senders of nonsense, or behind a path that failed.
-    pub(super) fn to_go(&self, now: Instant) -> BTreeSet<usize> {
+    pub(super) fn to_go(&self, now: Instant) -> BTreeSet<Rank> {
         let mut ranks = self.outcast_ranks(now);
         ranks.extend(self.failure_detector.slow().leavers());
         ranks.extend(self.progress.leavers().keys());

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::port::Peer;
-use crate::id::Incarnation;
+use crate::id::{Incarnation, Rank};
 use crate::sorted::SortedMap;
 use crate::time::Instant;
 
@@ -114,7 +114,7 @@ impl Peers {
     }
 
     /// Those of a rank to whom something went out that they have not acknowledged.
-    pub(super) fn waited_for(&self) -> impl Iterator<Item = usize> {
+    pub(super) fn waited_for(&self) -> impl Iterator<Item = Rank> {
         let waits = |peer: &&Peer| peer.control_channel.is_waited_for() || peer.data_channel.is_waited_for();
         self.busy.iter().filter_map(|who| self.all.get(who)).filter(waits).filter_map(|peer| peer.rank)
     }

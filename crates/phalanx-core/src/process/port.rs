@@ -9,7 +9,7 @@ use super::counters::ProcessCounters;
 use super::peers::Peers;
 use super::transfer::Transfers;
 use crate::api::{Delivery, Effects, GroupTerms, Order};
-use crate::id::{GroupId, Incarnation, TrafficClass};
+use crate::id::{GroupId, Incarnation, Rank, TrafficClass};
 use crate::link::{Ack, Channel};
 use crate::order::{Backpressure, Deliverable, Status, StreamOutput, ViewStreams};
 use crate::seal::{ReplayWindow, Sealer, Security, associated};
@@ -138,7 +138,7 @@ pub(super) struct Peer {
     pub(super) data: SocketAddr,
     pub(super) control: SocketAddr,
     /// Its rank in the cell view, if it is a member.
-    pub(super) rank: Option<usize>,
+    pub(super) rank: Option<Rank>,
     pub(super) control_channel: Channel,
     pub(super) data_channel: Channel,
     pub(super) direct_seen: ReplayWindow,
@@ -242,7 +242,7 @@ impl ViewMeta {
         Delivery {
             group: self.group,
             view: self.view,
-            sender: self.members[d.rank],
+            sender: self.members[d.rank.index()],
             seq: d.seq,
             order: d.order,
             uniform: d.uniform,
@@ -252,8 +252,8 @@ impl ViewMeta {
         }
     }
 
-    pub(super) fn rank(&self, who: Incarnation) -> Option<usize> {
-        self.members.iter().position(|&m| m == who)
+    pub(super) fn rank(&self, who: Incarnation) -> Option<Rank> {
+        self.members.iter().position(|&m| m == who).map(Rank::from_index)
     }
 }
 
@@ -297,23 +297,23 @@ impl<F: Effects> StreamOutput for StreamsPort<'_, F> {
         self.fx.is_congested()
     }
 
-    fn retransmit(&mut self, rank: usize, space: Space, number: PacketNumber, frames: &[u8]) {
+    fn retransmit(&mut self, rank: Rank, space: Space, number: PacketNumber, frames: &[u8]) {
         self.counters.retransmissions += 1;
         let label = Label::for_all(Kind::Multicast, space, number).retransmitted();
-        let to = &self.meta.addresses[rank..=rank];
+        let to = std::slice::from_ref(&self.meta.addresses[rank.index()]);
         self.net.send(label, TrafficClass::Data, to, frames, self.counters, self.fx);
     }
 
-    fn ack(&mut self, space: Space, rank: usize, ack: &Ack, wants_stable: bool) {
-        if let Some(peer) = self.peers.get_mut(self.meta.members[rank]) {
+    fn ack(&mut self, space: Space, rank: Rank, ack: &Ack, wants_stable: bool) {
+        if let Some(peer) = self.peers.get_mut(self.meta.members[rank.index()]) {
             put_ack(&mut peer.direct, Target::Stream { space, wants_stable }, ack);
         }
     }
 
-    fn status(&mut self, space: Space, rank: Option<usize>, status: &Status) {
+    fn status(&mut self, space: Space, rank: Option<Rank>, status: &Status) {
         match rank {
             Some(rank) => {
-                if let Some(peer) = self.peers.get_mut(self.meta.members[rank]) {
+                if let Some(peer) = self.peers.get_mut(self.meta.members[rank.index()]) {
                     put_status(&mut peer.direct, space, status);
                 }
             }
@@ -365,11 +365,11 @@ impl<F: Effects> StreamOutput for StreamsPort<'_, F> {
     }
 
     #[inline]
-    fn can_read(&mut self, space: Space, rank: usize, number: PacketNumber) -> bool {
-        self.fx.can_read(self.meta.members[rank], space, number)
+    fn can_read(&mut self, space: Space, rank: Rank, number: PacketNumber) -> bool {
+        self.fx.can_read(self.meta.members[rank.index()], space, number)
     }
 
-    fn nonsense(&mut self, _rank: usize) {
+    fn nonsense(&mut self, _rank: Rank) {
         self.counters.nonsense_streams += 1;
         *self.attention = true;
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Process, Stage};
 use crate::api::{CommandError, Effects, Event, Founding};
-use crate::id::CellInstance;
+use crate::id::{CellInstance, Rank};
 use crate::member::{BootstrapMarker, Directory, Inheritance};
 use crate::time::Instant;
 
@@ -89,8 +89,8 @@ impl Process {
             ));
         }
         self.reforming = None;
-        let is_dead = |rank: usize| self.failure_detector.is_dead(rank);
-        let ranked = self.directory.members.iter().enumerate();
+        let is_dead = |rank: Rank| self.failure_detector.is_dead(rank);
+        let ranked = Rank::enumerate(&self.directory.members);
         let dead = ranked.filter(|(rank, _)| is_dead(*rank)).map(|(_, member)| member.incarnation).collect();
         let (instance, directory) = (self.instance, self.directory.clone());
         self.inheritance = Some(Inheritance { instance, directory, dead, at: now });
@@ -100,9 +100,9 @@ impl Process {
     /// The name of a member that is heard, and hears a quorum as far as it said: it does not know yet that the quorum is gone, or it is
     /// this process that hears too little.
     fn in_primary(&self, now: Instant) -> Option<String> {
-        let mut others = (0..self.directory.members.len()).filter(|rank| *rank != self.my_rank());
+        let mut others = Rank::all(self.directory.members.len()).filter(|rank| *rank != self.my_rank());
         let rank = others.find(|rank| self.hears_quorum(now, *rank))?;
-        Some(self.directory.members[rank].name.clone())
+        Some(self.directory.members[rank.index()].name.clone())
     }
 
     fn refuse_reform(&mut self, why: String) {

@@ -33,16 +33,16 @@ impl Process {
         let mut slow_report = SlowReport { excused: self.transfers.holds_any(), slow: Vec::new() };
         for view_streams in self.group_streams.values_mut() {
             for rank in view_streams.view_streams.lagging(passed, after, own_waits) {
-                let who = view_streams.meta.members.get(rank).and_then(|who| self.directory.rank(*who));
-                slow_report.slow.extend(who.and_then(|rank| u16::try_from(rank).ok()));
+                let who = view_streams.meta.members.get(rank.index()).and_then(|who| self.directory.rank(*who));
+                slow_report.slow.extend(who);
             }
         }
-        slow_report.slow.retain(|rank| !self.failure_detector.slow().is_excused(usize::from(*rank)));
+        slow_report.slow.retain(|rank| !self.failure_detector.slow().is_excused(*rank));
         if !self.primary {
             slow_report.slow.clear(); // whoever it does not hear may be gone
         }
         if slow_report.excused {
-            slow_report.slow.retain(|rank| usize::from(*rank) != me);
+            slow_report.slow.retain(|rank| *rank != me);
         }
         slow_report.slow.sort_unstable();
         slow_report.slow.dedup();
@@ -61,7 +61,7 @@ impl Process {
 
     /// In a large cell heartbeats do not go to everybody: whoever would decide on it is told.
     pub(super) fn send_slow_report(&mut self, now: Instant, fx: &mut impl Effects) {
-        let Some(to) = self.lowest_eligible(now).map(|rank| &self.directory.members[rank]) else { return };
+        let Some(to) = self.lowest_eligible(now).map(|rank| &self.directory.members[rank.index()]) else { return };
         let (who, control) = (to.incarnation, to.control);
         let mut frames = Vec::new();
         self.put_own_slow_report(&mut frames);

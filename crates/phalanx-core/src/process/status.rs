@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{EARLY_BYTES, EARLY_PACKETS, EXCLUDED_MAX, Process, Stage};
-use crate::id::{CellInstance, GroupId};
+use crate::id::{CellInstance, GroupId, Rank};
 use crate::member::{Acceptor, Coordinator, Directory, Phase, Proposal};
 use crate::order::{Hold, MessageCounts, Queued};
 use crate::wire::{PacketNumber, Space};
@@ -135,8 +135,8 @@ impl Process {
                 let MessageCounts { sent, delivered } = f.view_streams.counts();
                 let busy = queued.messages > 0 || f.view_streams.unstable_packets() > 0;
                 let waits_for = if busy { f.view_streams.waits_for() } else { None };
-                let name_of = |rank: usize| {
-                    let who = f.meta.members.get(rank)?;
+                let name_of = |rank: Rank| {
+                    let who = f.meta.members.get(rank.index())?;
                     self.directory.members.iter().find(|m| m.incarnation == *who).map(|m| m.name.clone())
                 };
                 StreamStatus {

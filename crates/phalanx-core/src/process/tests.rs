@@ -1,7 +1,7 @@
 use super::packets::CHANNEL_WINDOW_MIN;
 use super::*;
 use crate::api::{Founding, Limits, Timing};
-use crate::id::MemberInfo;
+use crate::id::{MemberInfo, Rank};
 use crate::wire::{DropReason, Header, Kind, PacketNumber, Space};
 
 pub(super) mod by_hand;
@@ -95,7 +95,7 @@ fn who_turns_seldom_may_answer_so_much_later() {
     process.directory.members[1].turns_within(gap);
     let patience = process.suspect_after() * 5;
     process.unanswered = BTreeMap::from([(Incarnation(2), by_hand::NOW), (Incarnation(3), by_hand::NOW)]);
-    let mute = |after| process.mute(by_hand::NOW + after).collect::<Vec<_>>();
+    let mute = |after| process.mute(by_hand::NOW + after).map(Rank::index).collect::<Vec<_>>();
     assert_eq!((mute(patience), mute(patience + gap)), (vec![], vec![2]));
     assert_eq!(mute(patience + gap + Duration::from_nanos(1)), [1, 2]);
 }

@@ -17,7 +17,7 @@ use super::app::{AppQueue, Item, OwnedDelivery};
 use super::groups::{DRAIN_PATIENCE, Ready};
 use super::{Process, Stage};
 use crate::api::{Delivery, Effects, Event, GroupView, Order, Snapshot};
-use crate::id::{GroupId, Incarnation};
+use crate::id::{GroupId, Incarnation, Rank};
 use crate::member::StateMessage;
 use crate::rng::Rng;
 use crate::time::Instant;
@@ -640,7 +640,7 @@ impl Process {
                     group,
                     view,
                     space: Space(0),
-                    rank: 0,
+                    rank: Rank::FIRST,
                     sender,
                     seq,
                     order,

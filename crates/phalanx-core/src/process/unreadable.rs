@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::Process;
 use crate::api::Event;
-use crate::id::{GroupId, Incarnation};
+use crate::id::{GroupId, Incarnation, Rank};
 use crate::link::StreamReport;
 use crate::member::{Control, Unread, Unreadable};
 use crate::time::Instant;
@@ -15,9 +15,9 @@ pub(super) const NONSENSE_VERDICT_LEVEL: u16 = 2;
 
 /// What a report does not say of a group's streams.
 pub(super) fn unread_of(group: GroupId, said: &[StreamReport]) -> Option<Unread> {
-    let differs = |(_, said): &(u16, &StreamReport)| said.nonsense || said.read < said.prefix;
+    let differs = |(_, said): &(Rank, &StreamReport)| said.nonsense || said.read < said.prefix;
     let streams: Vec<_> =
-        (0..).zip(said).filter(differs).map(|(rank, said)| (rank, said.read, said.nonsense)).collect();
+        Rank::enumerate(said).filter(differs).map(|(rank, said)| (rank, said.read, said.nonsense)).collect();
     (!streams.is_empty()).then_some(Unread { group, streams })
 }
 
@@ -101,12 +101,12 @@ impl Process {
 
     /// Members whose streams made no sense, and that the next decree can leave out: while the others that are heard are no quorum, it
     /// needs them.
-    pub(super) fn outcast_ranks(&self, now: Instant) -> BTreeSet<usize> {
-        let out: BTreeSet<usize> = self.outcasts.iter().filter_map(|who| self.directory.rank(*who)).collect();
+    pub(super) fn outcast_ranks(&self, now: Instant) -> BTreeSet<Rank> {
+        let out: BTreeSet<Rank> = self.outcasts.iter().filter_map(|who| self.directory.rank(*who)).collect();
         if out.is_empty() {
             return out;
         }
         let heard = self.failure_detector.heard_by_me(now);
-        if self.directory.is_quorum(|rank| heard[rank] && !out.contains(&rank)) { out } else { BTreeSet::new() }
+        if self.directory.is_quorum(|rank| heard[rank.index()] && !out.contains(&rank)) { out } else { BTreeSet::new() }
     }
 }

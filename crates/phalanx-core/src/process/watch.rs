@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::Process;
 use super::best_effort::{WatchHeartbeat, put_link_report, put_watch_heartbeat};
 use crate::api::Effects;
-use crate::id::{Incarnation, TrafficClass};
+use crate::id::{Incarnation, Rank, TrafficClass};
 use crate::member::LinkReport;
 use crate::time::Instant;
 
@@ -38,14 +38,15 @@ impl Process {
         self.put_own_findings(now, &mut frames);
         if !frames.is_empty() {
             let me = self.my_rank();
-            let others = (0..self.directory.members.len()).filter(|rank| *rank != me).collect();
+            let others = Rank::all(self.directory.members.len()).filter(|rank| *rank != me).collect();
             self.send_best_effort(&others, &frames, fx);
         }
     }
 
     /// One packet, the same for the control sockets of all these.
-    fn send_best_effort(&mut self, ranks: &BTreeSet<usize>, frames: &[u8], fx: &mut impl Effects) {
-        let to: Vec<_> = ranks.iter().filter_map(|&r| self.directory.members.get(r)).map(|m| m.control).collect();
+    fn send_best_effort(&mut self, ranks: &BTreeSet<Rank>, frames: &[u8], fx: &mut impl Effects) {
+        let to: Vec<_> =
+            ranks.iter().filter_map(|r| self.directory.members.get(r.index())).map(|m| m.control).collect();
         if !to.is_empty() {
             let label = self.net.best_effort();
             self.net.send(label, TrafficClass::Control, &to, frames, &mut self.counters, fx);
@@ -53,17 +54,17 @@ impl Process {
     }
 
     /// Those that owe this process an acknowledgement, by rank in the cell view.
-    fn waited_for(&self) -> BTreeSet<usize> {
+    fn waited_for(&self) -> BTreeSet<Rank> {
         let mut ranks = self.late();
         ranks.extend(self.peers.waited_for());
         ranks
     }
 
     /// Those that owe this process an acknowledgement for packets of its streams, by rank in the cell view.
-    pub(super) fn late(&self) -> BTreeSet<usize> {
+    pub(super) fn late(&self) -> BTreeSet<Rank> {
         let mut ranks = BTreeSet::new();
         for view_streams in self.group_streams.values() {
-            let late = view_streams.view_streams.late().filter_map(|rank| view_streams.meta.members.get(rank));
+            let late = view_streams.view_streams.late().filter_map(|rank| view_streams.meta.members.get(rank.index()));
             ranks.extend(late.filter_map(|who| self.peers.get(*who)?.rank));
         }
         ranks
@@ -102,7 +103,7 @@ impl Process {
         }
     }
 
-    pub(super) fn handle_link_report(&mut self, decree: u64, rank: usize, link_report: LinkReport) {
+    pub(super) fn handle_link_report(&mut self, decree: u64, rank: Rank, link_report: LinkReport) {
         if decree == self.directory.decree && self.failure_detector.take_link_report(rank, link_report) {
             self.attention = true;
         }
@@ -128,12 +129,12 @@ impl Process {
             return watch.all_installed();
         }
         let (decree, me) = (self.directory.decree, self.my_rank());
-        self.reported_decrees.iter().enumerate().all(|(rank, told)| rank == me || *told >= decree)
+        Rank::enumerate(&self.reported_decrees).all(|(rank, told)| rank == me || *told >= decree)
     }
 }
 
 /// Claims as frames of as many packets as they need.
-fn in_packets(decree: u64, link_reports: Vec<(usize, LinkReport)>) -> Vec<Vec<u8>> {
+fn in_packets(decree: u64, link_reports: Vec<(Rank, LinkReport)>) -> Vec<Vec<u8>> {
     let mut packets: Vec<Vec<u8>> = Vec::new();
     for (rank, link_report) in link_reports {
         let mut frame = Vec::new();
@@ -154,12 +155,12 @@ mod tests {
 
     #[test]
     fn link_reports_go_out_in_as_few_packets_as_hold_them() {
-        let link_reports: Vec<(usize, LinkReport)> = (0..100)
-            .map(|rank| (rank, LinkReport { version: 1, suspected: (0..45).collect(), besides: Vec::new() }))
+        let link_reports: Vec<(Rank, LinkReport)> = Rank::all(100)
+            .map(|rank| (rank, LinkReport { version: 1, suspected: (0..45).map(Rank).collect(), besides: Vec::new() }))
             .collect();
         let packets = in_packets(9, link_reports.clone());
         let mut one = Vec::new();
-        put_link_report(&mut one, 9, 0, &link_reports[0].1);
+        put_link_report(&mut one, 9, Rank(0), &link_reports[0].1);
         let (each, fit) = (one.len(), LINK_REPORTS_ROOM / one.len());
         let lengths: Vec<usize> = packets.iter().map(Vec::len).collect();
         let whole = 100 / fit;
@@ -182,10 +183,10 @@ mod tests {
         let ends = |len: usize| {
             let link_report = |suspected: usize| LinkReport {
                 version: 1,
-                suspected: (0..suspected as u16).collect(),
+                suspected: (0..suspected as u16).map(Rank).collect(),
                 besides: Vec::new(),
             };
-            in_packets(9, vec![(0, link_report(45)), (1, link_report(len))]).len()
+            in_packets(9, vec![(Rank(0), link_report(45)), (Rank(1), link_report(len))]).len()
         };
         let exact = LINK_REPORTS_ROOM - each - (each - 45) - 1;
         assert_eq!((ends(exact), ends(exact + 1)), (1, 2));

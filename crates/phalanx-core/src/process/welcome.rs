@@ -181,7 +181,7 @@ impl Process {
         let Self { peers, welcomes, directory, reported_decrees, .. } = self;
         welcomes.telling.retain(|to, telling| {
             let Some(peer) = peers.get_mut(*to) else { return false };
-            let told = directory.rank(*to).and_then(|rank| reported_decrees.get(rank));
+            let told = directory.rank(*to).and_then(|rank| reported_decrees.get(rank.index()));
             if told.is_some_and(|told| *told >= telling.decree) {
                 return false; // somebody else told it
             }

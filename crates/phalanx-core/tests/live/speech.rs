@@ -11,7 +11,7 @@ use phalanx_core::member::{
 };
 use phalanx_core::rng::Rng;
 use phalanx_core::wire::{PacketNumber, Space, Tags, put_with_tail};
-use phalanx_core::{CellInstance, GroupId, Incarnation, LEVEL, LeaveReason, Limits, MemberInfo, Timing};
+use phalanx_core::{CellInstance, GroupId, Incarnation, LEVEL, LeaveReason, Limits, MemberInfo, Rank, Timing};
 
 /// Makes one message after the other.
 pub(crate) struct Speech<'a>(pub(crate) &'a mut Rng);
@@ -157,7 +157,7 @@ impl Speech<'_> {
                 view: self.number(),
                 sender: self.who(),
                 seq: self.number(),
-                order: self.rank() as u8,
+                order: self.short() as u8,
                 position: self.maybe(Self::number),
                 payload: self.frames(),
             },
@@ -218,7 +218,7 @@ impl Speech<'_> {
 
     /// Mostly that of this build.
     fn level(&mut self) -> u16 {
-        if self.0.below(4) == 0 { self.rank() } else { LEVEL }
+        if self.0.below(4) == 0 { self.short() } else { LEVEL }
     }
 
     /// Mostly such that can be in force.
@@ -298,7 +298,11 @@ impl Speech<'_> {
         u32::try_from(self.number()).unwrap_or(u32::MAX)
     }
 
-    fn rank(&mut self) -> u16 {
+    fn rank(&mut self) -> Rank {
+        Rank(self.short())
+    }
+
+    fn short(&mut self) -> u16 {
         u16::try_from(self.number()).unwrap_or(u16::MAX)
     }
 

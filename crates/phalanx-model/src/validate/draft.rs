@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use phalanx_core::member::{
     Coordinator, Directory, GroupChange, GroupCut, GroupEntry, MembershipRequests, Orphan, Proposal, Report,
 };
-use phalanx_core::{GroupId, GroupTerms, Incarnation, LeaveReason};
+use phalanx_core::{GroupId, GroupTerms, Incarnation, LeaveReason, Rank};
 
 use super::waits;
 use crate::rules::Rules;
@@ -27,11 +27,11 @@ pub(super) struct Observed<'a> {
     /// The coordinator, if it still drives the ballot.
     pub(super) coordinator: Option<&'a Coordinator>,
     /// The members that reported, by rank.
-    pub(super) asked: &'a BTreeSet<usize>,
+    pub(super) asked: &'a BTreeSet<Rank>,
     /// The groups in which they stopped, if that was observed.
     pub(super) groups: Option<&'a BTreeSet<GroupId>>,
     /// By rank, the observed reports as of the time when the proposal was fixed.
-    pub(super) reports: BTreeMap<usize, &'a Report>,
+    pub(super) reports: BTreeMap<Rank, &'a Report>,
 }
 
 impl Observed<'_> {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use phalanx_core::member::{Ballot, Coordinator, Phase, Proposal};
 use phalanx_core::process::{DecreeState, Process, WedgeState};
 use phalanx_core::wire::Space;
-use phalanx_core::{CellInstance, Incarnation, LeaveReason};
+use phalanx_core::{CellInstance, Incarnation, LeaveReason, Rank};
 use phalanx_sim::{Options, watch_seed};
 
 use crate::rules::Rules;
@@ -269,13 +269,13 @@ fn explain_alone(
     rules: Rules,
     decree: &mut Decree,
     me: Incarnation,
-    rank: usize,
+    rank: Rank,
     before: &Seen,
     proposal: &Arc<Proposal>,
 ) -> Result<Fixed, String> {
     let under_way = before.current.map(|(ballot, _)| ballot);
     let seen = under_way.max(before.promised).map_or(0, |b| b.round);
-    let fresh = Ballot { round: rules.next_round(0, seen), rank: u16::try_from(rank).unwrap_or(u16::MAX) };
+    let fresh = Ballot { round: rules.next_round(0, seen), rank };
     let asked = BTreeSet::from([rank]);
     let this = Try {
         asked,
@@ -312,7 +312,7 @@ fn explain_start(
     out: &mut Vec<String>,
 ) {
     steps.started += 1;
-    if decree.rank(me) != Some(usize::from(c.ballot.rank)) {
+    if decree.rank(me) != Some(c.ballot.rank) {
         out.push(format!("began {:?}, which is another's", c.ballot));
     }
     if !decree.is_quorum(rules, |r| c.asked.contains(&r)) {
@@ -399,7 +399,7 @@ fn explain_accept(
     if !rules.accepts(before.promised, Some(ballot)) {
         out.push(format!("accepted in {ballot:?}, and had promised {:?}", before.promised));
     }
-    let is_mine = decree.rank(me) == Some(usize::from(ballot.rank));
+    let is_mine = decree.rank(me) == Some(ballot.rank);
     let known = decree.ballots.get(&ballot).and_then(|this| this.proposal.clone());
     match known {
         Some(known) if *known == **proposal => {}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use phalanx_core::member::{
     Ballot, Coordinator, Directory, GroupChange, GroupCut, MembershipRequests, Proposal, Report,
 };
-use phalanx_core::{GroupId, Incarnation, LeaveReason};
+use phalanx_core::{GroupId, Incarnation, LeaveReason, Rank};
 
 use super::draft::{Draft, Observed, keeps_state};
 use crate::rules::Rules;
@@ -31,19 +31,19 @@ pub(super) struct Decree {
     /// Each acceptor's acceptances, in the order of its polls.
     pub(super) accepted: BTreeMap<Incarnation, Vec<(Ballot, Arc<Proposal>)>>,
     /// The first ballot in which the member of a rank reported to lack the state of a group.
-    pub(super) incomplete: BTreeMap<(usize, GroupId), Ballot>,
+    pub(super) incomplete: BTreeMap<(Rank, GroupId), Ballot>,
 }
 
 /// One ballot.
 pub(super) struct Try {
-    pub(super) asked: BTreeSet<usize>,
+    pub(super) asked: BTreeSet<Rank>,
     pub(super) groups: BTreeSet<GroupId>,
     /// Its proposal, once that is known.
     pub(super) proposal: Option<Arc<Proposal>>,
     /// Whether it proposes an earlier ballot's proposal.
     pub(super) adopted: bool,
     /// By rank, the reports until the poll before the proposal was fixed.
-    pub(super) reports: BTreeMap<usize, Report>,
+    pub(super) reports: BTreeMap<Rank, Report>,
     /// The requests that its coordinator knew, if they were observed.
     pub(super) requests: Option<MembershipRequests>,
 }
@@ -68,25 +68,25 @@ impl Try {
 }
 
 impl Decree {
-    pub(super) fn rank(&self, who: Incarnation) -> Option<usize> {
-        self.acceptors.iter().position(|a| *a == who)
+    pub(super) fn rank(&self, who: Incarnation) -> Option<Rank> {
+        self.acceptors.iter().position(|a| *a == who).map(Rank::from_index)
     }
 
-    pub(super) fn is_quorum(&self, rules: Rules, has: impl Fn(usize) -> bool) -> bool {
-        let count = (0..self.acceptors.len()).filter(|&r| has(r)).count();
-        rules.is_quorum(count, self.acceptors.len(), has(0))
+    pub(super) fn is_quorum(&self, rules: Rules, has: impl Fn(Rank) -> bool) -> bool {
+        let count = Rank::all(self.acceptors.len()).filter(|&r| has(r)).count();
+        rules.is_quorum(count, self.acceptors.len(), has(Rank::FIRST))
     }
 
     /// The acceptance that an acceptor has to report in a ballot: its last one in an earlier ballot.
-    fn had_accepted(&self, rank: usize, ballot: Ballot) -> Option<&(Ballot, Arc<Proposal>)> {
-        let history = self.accepted.get(self.acceptors.get(rank)?)?;
+    fn had_accepted(&self, rank: Rank, ballot: Ballot) -> Option<&(Ballot, Arc<Proposal>)> {
+        let history = self.accepted.get(self.acceptors.get(rank.index())?)?;
         history.iter().filter(|(b, _)| *b < ballot).max_by_key(|(b, _)| *b)
     }
 
     /// The ballot in which a quorum accepted a proposal.
     pub(super) fn accepted_by_quorum(&self, rules: Rules, proposal: &Proposal) -> Option<Ballot> {
-        let accepts = |rank: usize, ballot: Ballot| {
-            let history = self.acceptors.get(rank).and_then(|who| self.accepted.get(who));
+        let accepts = |rank: Rank, ballot: Ballot| {
+            let history = self.acceptors.get(rank.index()).and_then(|who| self.accepted.get(who));
             history.is_some_and(|h| h.iter().any(|(b, p)| *b == ballot && **p == *proposal))
         };
         self.ballots.keys().copied().find(|&ballot| self.is_quorum(rules, |r| accepts(r, ballot)))
@@ -124,11 +124,11 @@ impl Decree {
                 Err("it is not what was accepted in the highest ballot reported".into())
             };
         }
-        let left = |rank: usize| {
-            let who = self.acceptors.get(rank);
+        let left = |rank: Rank| {
+            let who = self.acceptors.get(rank.index());
             proposal.left.iter().any(|(l, why)| Some(l) == who && *why == LeaveReason::Left)
         };
-        for (rank, who) in self.acceptors.iter().enumerate() {
+        for (rank, who) in Rank::enumerate(&self.acceptors) {
             let reported = reports.map_or(this.asked.contains(&rank), |reports| reports.contains_key(&rank));
             let survives = rules.survives(this.asked.contains(&rank), reported, reported && left(rank));
             if proposal.left.iter().all(|(left, _)| left != who) != survives {
@@ -140,7 +140,7 @@ impl Decree {
         draft.check_shapes()?;
         // Its coordinator may report again, with longer prefixes, in the poll in which the last report of the others
         // arrives.
-        let mut known: BTreeMap<usize, &Report> =
+        let mut known: BTreeMap<Rank, &Report> =
             coordinator.iter().flat_map(|c| &c.reports).map(|(r, of)| (*r, of)).collect();
         known.extend(this.reports.iter().map(|(rank, report)| (*rank, report)));
         let groups = this.requests.as_ref().map(|_| &this.groups);
@@ -173,7 +173,7 @@ impl Decree {
 /// they do not deliver to its cut.
 pub(super) fn is_filled(rules: Rules, c: &Coordinator, acceptors: &[Incarnation], proposal: &Proposal) -> bool {
     proposal.groups.iter().filter_map(|change| Some((change, change.cut.as_ref()?))).all(|(change, cut)| {
-        let loses = |rank: &usize| acceptors.get(*rank).is_some_and(|who| change.is_lost_to(*who));
+        let loses = |rank: &Rank| acceptors.get(rank.index()).is_some_and(|who| change.is_lost_to(*who));
         let keepers = c.reports.iter().filter(|(rank, _)| !loses(rank)).map(|(_, report)| report);
         let mut held = keepers.flat_map(|r| r.prefixes.iter().filter(|(g, _)| *g == change.group));
         held.all(|(_, held)| held.iter().zip(&cut.prefixes).all(|(held, cut)| !rules.must_fill(held, cut)))

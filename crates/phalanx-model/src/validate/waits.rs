@@ -43,7 +43,7 @@ pub(super) fn after(rules: Rules, directory: &Directory, proposal: &Proposal) ->
                     rules.is_waited_for(lives_and_keeps, matches!(why, LeaveReason::Left))
                 };
                 let out = change.left.iter().filter(|(_, why)| !ends && waited_for(why));
-                let seat = |who| directory.rank(who).map_or(0, |rank| directory.members[rank].seat());
+                let seat = |who| directory.rank(who).map_or(0, |rank| directory.members[rank.index()].seat());
                 out.map(|(who, _)| (*who, seat(*who))).collect()
             }
             _ => continue,
@@ -63,5 +63,6 @@ fn is_no_more(directory: &Directory, proposal: &Proposal, who: Incarnation, seat
     let ended = |why: LeaveReason| matches!(why, LeaveReason::Died | LeaveReason::Left);
     let ended = proposal.left.iter().filter(|(_, why)| ended(*why)).filter_map(|(left, _)| directory.rank(*left));
     let anew = |info: &MemberInfo| seat != 0 && info.seat() == seat && !info.is_or_keeps(who);
-    ended.map(|rank| &directory.members[rank]).any(|info| info.is_or_keeps(who)) || proposal.joined.iter().any(anew)
+    ended.map(|rank| &directory.members[rank.index()]).any(|info| info.is_or_keeps(who))
+        || proposal.joined.iter().any(anew)
 }

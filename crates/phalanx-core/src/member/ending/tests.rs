@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 use super::*;
 use crate::api::{Limits, Timing};
 use crate::member::{Agreed, MembershipRequests, Report, build_proposal};
-use crate::{LEVEL, MemberInfo};
+use crate::{LEVEL, MemberInfo, Rank};
 
 /// Life `life` of the process that sits at `seat`.
 fn member(seat: u64, life: u64) -> MemberInfo {
@@ -19,8 +19,8 @@ fn cell(seats: std::ops::RangeInclusive<u64>) -> Directory {
 }
 
 /// What follows when those at these ranks report, and the others do not.
-fn decide(directory: &Directory, present: &[usize], requests: &MembershipRequests, why: LeaveReason) -> Proposal {
-    let report = |rank: &usize| (*rank, Report { decree: directory.decree + 1, ..Report::default() });
+fn decide(directory: &Directory, present: &[u16], requests: &MembershipRequests, why: LeaveReason) -> Proposal {
+    let report = |rank: &u16| (Rank(*rank), Report { decree: directory.decree + 1, ..Report::default() });
     let reports = present.iter().map(report).collect();
     let proposal = build_proposal(directory, &reports, &BTreeSet::new(), &BTreeSet::new(), requests, |_| why);
     assert!(directory.admits(&proposal));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::id::Rank;
 use crate::time::Instant;
 
 /// How something was sent.
@@ -42,13 +43,13 @@ impl AckTracker {
         Self { owed: vec![[owed; 3]; members] }
     }
 
-    fn of(&self, rank: usize, sent: SendKind) -> &AckDebt {
-        &self.owed[rank][sent as usize]
+    fn of(&self, rank: Rank, sent: SendKind) -> &AckDebt {
+        &self.owed[rank.index()][sent as usize]
     }
 
     /// A look: `rank` has acknowledged so much, and `owes` more. Whether that is more than before.
-    pub(super) fn note(&mut self, now: Instant, rank: usize, sent: SendKind, sum: u64, owes: bool) -> bool {
-        let owed = &mut self.owed[rank][sent as usize];
+    pub(super) fn note(&mut self, now: Instant, rank: Rank, sent: SendKind, sum: u64, owes: bool) -> bool {
+        let owed = &mut self.owed[rank.index()][sent as usize];
         let moves = std::mem::replace(&mut owed.sum, sum) != sum;
         if moves {
             owed.moved = now;
@@ -61,38 +62,38 @@ impl AckTracker {
     }
 
     /// Looks since `rank` owes what it was sent and has acknowledged nothing.
-    pub(super) fn looks(&self, rank: usize, sent: SendKind) -> u32 {
+    pub(super) fn looks(&self, rank: Rank, sent: SendKind) -> u32 {
         self.of(rank, sent).looks
     }
 
     /// When `rank` acknowledged something last.
-    pub(super) fn moved(&self, rank: usize, sent: SendKind) -> Instant {
+    pub(super) fn moved(&self, rank: Rank, sent: SendKind) -> Instant {
         self.of(rank, sent).moved
     }
 
     /// Whether nothing is owed.
-    pub(super) fn is_idle(&self, rank: usize, sent: SendKind) -> bool {
+    pub(super) fn is_idle(&self, rank: Rank, sent: SendKind) -> bool {
         self.of(rank, sent).since.is_none()
     }
 
     /// Whether `rank` has owed something for so long, and acknowledged nothing.
-    pub(super) fn is_stuck(&self, now: Instant, rank: usize, sent: SendKind, patience: Duration) -> bool {
+    pub(super) fn is_stuck(&self, now: Instant, rank: Rank, sent: SendKind, patience: Duration) -> bool {
         self.of(rank, sent).since.is_some_and(|since| now.since(since) >= patience)
     }
 
     /// Whether it is open still if `rank` will acknowledge what it owes: it is owed for less than that, and nothing came since.
-    pub(super) fn is_open(&self, now: Instant, rank: usize, sent: SendKind, patience: Duration) -> bool {
+    pub(super) fn is_open(&self, now: Instant, rank: Rank, sent: SendKind, patience: Duration) -> bool {
         let owed = self.of(rank, sent);
         owed.since.is_some_and(|since| owed.moved < since && now.since(since) < patience)
     }
 
     /// Remembers that `rank` is suspected for what it owes, or is not.
-    pub(super) fn suspect(&mut self, rank: usize, sent: SendKind, is_suspected: bool) {
-        self.owed[rank][sent as usize].is_suspected = is_suspected;
+    pub(super) fn suspect(&mut self, rank: Rank, sent: SendKind, is_suspected: bool) {
+        self.owed[rank.index()][sent as usize].is_suspected = is_suspected;
     }
 
     /// Whether `rank` is suspected for what it owes.
-    pub(super) fn is_suspected(&self, rank: usize, sent: SendKind) -> bool {
+    pub(super) fn is_suspected(&self, rank: Rank, sent: SendKind) -> bool {
         self.of(rank, sent).is_suspected
     }
 

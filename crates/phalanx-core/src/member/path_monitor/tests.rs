@@ -18,7 +18,11 @@ struct Cell {
 impl Cell {
     fn new(members: usize) -> Self {
         let control = vec![vec![(0, 0); members]; members];
-        Self { members: (0..members).map(|me| PathMonitor::new(me, members, at(0))).collect(), now_ms: 0, control }
+        Self {
+            members: Rank::all(members).map(|me| PathMonitor::new(me, members, at(0))).collect(),
+            now_ms: 0,
+            control,
+        }
     }
 
     fn run(&mut self, until_ms: u64, fails: impl Fn(usize, usize, PathKind) -> bool) -> &mut Self {
@@ -39,27 +43,28 @@ impl Cell {
             self.now_ms += BEAT_MS;
             let now = at(self.now_ms);
             for me in 0..n {
-                for rank in (0..n).filter(|rank| *rank != me) {
-                    let (sent, acknowledged) = &mut self.control[me][rank];
-                    if !is_lost(me, rank) {
+                for other in (0..n).filter(|other| *other != me) {
+                    let (sent, acknowledged) = &mut self.control[me][other];
+                    if !is_lost(me, other) {
                         *acknowledged = *sent;
                     }
+                    let rank = Rank::from_index(other);
                     self.members[me].acknowledged(now, rank, SendKind::Control, *acknowledged, sent != acknowledged);
                 }
                 self.members[me].check_probes(now, &heard, PATIENCE);
                 for rank in self.members[me].pings(now, &heard, PATIENCE) {
-                    self.control[me][rank].0 += 1;
+                    self.control[me][rank.index()].0 += 1;
                 }
                 for (rank, kind) in self.members[me].probes(now, &heard) {
-                    if !fails(me, rank, kind) && !fails(rank, me, kind) {
+                    if !fails(me, rank.index(), kind) && !fails(rank.index(), me, kind) {
                         self.members[me].answer(at(self.now_ms + 1), rank, kind, now);
                     }
                 }
                 let findings = self.members[me].findings();
                 for other in (0..n).filter(|other| *other != me) {
-                    self.members[other].beat(me);
+                    self.members[other].beat(Rank::from_index(me));
                     if !findings.is_empty() {
-                        self.members[other].hear(now, me, findings.clone());
+                        self.members[other].hear(now, Rank::from_index(me), findings.clone());
                     }
                 }
             }
@@ -75,7 +80,7 @@ impl Cell {
             let now = at(self.now_ms);
             member.judge(Evaluation { now, hears: &hears, out: &out, budget, again: &again, silence: None });
         }
-        self.members.iter().map(|member| member.leavers().keys().copied().collect()).collect()
+        self.members.iter().map(|member| member.leavers().keys().map(|rank| rank.index()).collect()).collect()
     }
 }
 
@@ -141,8 +146,8 @@ fn nobody_goes_before_everybody_has_looked_into_it() {
     let mut cell = Cell::new(4);
     cell.run(8_000, fails);
     let suspicions = cell.members[0].findings();
-    let mut alone = PathMonitor::new(2, 4, at(0));
-    alone.hear(at(1), 0, suspicions);
+    let mut alone = PathMonitor::new(Rank(2), 4, at(0));
+    alone.hear(at(1), Rank(0), suspicions);
     let (out, again) = (BTreeSet::new(), BTreeSet::new());
     let now = at(8_000);
     alone.judge(Evaluation { now, hears: &[true; 4], out: &out, budget: 1, again: &again, silence: None });
@@ -164,41 +169,44 @@ fn an_answer_takes_a_suspicion_back() {
 
 #[test]
 fn what_is_acknowledged_is_progress_but_no_answer() {
-    let mut one = PathMonitor::new(0, 3, at(0));
+    let mut one = PathMonitor::new(Rank(0), 3, at(0));
     let heard = [true; 3];
     let mut sum = 0;
     for beat in 1..50 {
         let now = at(beat * BEAT_MS);
         sum += 1;
-        one.acknowledged(now, 1, SendKind::Data, sum, true);
+        one.acknowledged(now, Rank(1), SendKind::Data, sum, true);
         one.check_probes(now, &heard, PATIENCE);
         for (rank, kind) in one.probes(now, &heard) {
-            if rank == 2 || kind == PathKind::LongControl {
+            if rank == Rank(2) || kind == PathKind::LongControl {
                 one.answer(now, rank, kind, now);
             }
         }
     }
     assert_eq!(one.findings(), Findings::default());
     // Another suspects it: what counts then is an answer.
-    let suspicion = Suspicion { rank: 1, kind: PathKind::Data, number: 1 };
-    one.hear(at(10_000), 2, Findings { suspected: vec![suspicion], ..Findings::default() });
+    let suspicion = Suspicion { rank: Rank(1), kind: PathKind::Data, number: 1 };
+    one.hear(at(10_000), Rank(2), Findings { suspected: vec![suspicion], ..Findings::default() });
     for beat in 50..60 {
         let now = at(beat * BEAT_MS);
         sum += 1;
-        one.acknowledged(now, 1, SendKind::Data, sum, true);
+        one.acknowledged(now, Rank(1), SendKind::Data, sum, true);
         one.check_probes(now, &heard, PATIENCE);
         one.probes(now, &heard)
             .into_iter()
-            .filter(|(rank, _)| *rank == 2)
+            .filter(|(rank, _)| *rank == Rank(2))
             .for_each(|(r, k)| one.answer(now, r, k, now));
     }
     let found = one.findings();
-    assert_eq!((found.suspected[0].rank, found.suspected[0].kind, found.answered), (1, PathKind::Data, vec![(2, 1)]));
+    assert_eq!(
+        (found.suspected[0].rank, found.suspected[0].kind, found.answered),
+        (Rank(1), PathKind::Data, vec![(Rank(2), 1)])
+    );
 }
 
 #[test]
 fn absence_accuses_nobody() {
-    let mut one = PathMonitor::new(0, 2, at(0));
+    let mut one = PathMonitor::new(Rank(0), 2, at(0));
     for beat in 1..11 {
         one.probes(at(beat * BEAT_MS), &[true; 2]);
     }
@@ -209,7 +217,7 @@ fn absence_accuses_nobody() {
 
 #[test]
 fn who_is_not_heard_is_not_suspected() {
-    let mut one = PathMonitor::new(0, 2, at(0));
+    let mut one = PathMonitor::new(Rank(0), 2, at(0));
     for beat in 1..50 {
         one.probes(at(beat * BEAT_MS), &[true, false]);
         assert_eq!(one.check_probes(at(beat * BEAT_MS), &[true, false], PATIENCE), 0);
@@ -219,8 +227,9 @@ fn who_is_not_heard_is_not_suspected() {
 
 #[test]
 fn the_fewest_go_and_of_several_sets_the_youngest() {
-    let of = |failed: &[(usize, usize)], most| {
-        cover(&failed.iter().copied().collect(), most, &|_| true).map(|cover| cover.into_iter().collect::<Vec<_>>())
+    let of = |failed: &[(u16, u16)], most| {
+        let failed = failed.iter().map(|(a, b)| (Rank(*a), Rank(*b))).collect();
+        cover(&failed, most, &|_| true).map(|cover| cover.into_iter().map(Rank::index).collect::<Vec<_>>())
     };
     assert_eq!(of(&[(0, 1)], 2), Some(vec![1]));
     assert_eq!(of(&[(0, 1), (0, 2), (0, 3)], 2), Some(vec![0]));
@@ -233,13 +242,15 @@ fn the_fewest_go_and_of_several_sets_the_youngest() {
 #[test]
 fn many_that_are_to_go_are_found_in_short_time() {
     let members = 64;
-    let failed = |broken: std::ops::Range<usize>| {
-        let paths = broken.flat_map(|rank| (0..members).filter(move |other| *other != rank).map(move |o| (rank, o)));
+    let failed = |broken: std::ops::Range<u16>| {
+        let paths = broken
+            .map(Rank)
+            .flat_map(|rank| Rank::all(members).filter(move |other| *other != rank).map(move |o| (rank, o)));
         paths.map(|(a, b)| (a.min(b), a.max(b))).collect::<BTreeSet<_>>()
     };
     for broken in [10..11, 20..28, 20..29, 30..61] {
         let go = cover(&failed(broken.clone()), 31, &|_| true);
-        assert_eq!(go, Some(broken.clone().collect()), "{broken:?}");
+        assert_eq!(go, Some(broken.clone().map(Rank).collect()), "{broken:?}");
     }
     assert_eq!(cover(&failed(20..52), 31, &|_| true), None, "more than may go");
     assert_eq!(cover(&failed(20..30), 31, &|_| false), None);
@@ -248,14 +259,14 @@ fn many_that_are_to_go_are_found_in_short_time() {
 /// Where each is watched by some alone it probes these; and others while they owe it something for long, or are suspected.
 #[test]
 fn in_a_watch_graph_neighbours_are_probed_and_who_owes_something() {
-    let mut one = PathMonitor::new(0, 5, at(0));
-    one.set_neighbours(BTreeSet::from([1, 4]));
+    let mut one = PathMonitor::new(Rank(0), 5, at(0));
+    one.set_neighbours(BTreeSet::from([1, 4].map(Rank)));
     let heard = [true; 5];
-    let probed = |one: &mut PathMonitor, beats: std::ops::Range<u64>, owes: Option<usize>| {
+    let probed = |one: &mut PathMonitor, beats: std::ops::Range<u64>, owes: Option<u16>| {
         let mut ranks = BTreeSet::new();
         for beat in beats {
             let now = at(beat * BEAT_MS);
-            (1..5).for_each(|rank| one.acknowledged(now, rank, SendKind::Data, 0, owes == Some(rank)));
+            (1..5).for_each(|rank| one.acknowledged(now, Rank(rank), SendKind::Data, 0, owes == Some(rank)));
             one.check_probes(now, &heard, PATIENCE);
             for (rank, kind) in one.probes(now, &heard) {
                 one.answer(now, rank, kind, now);
@@ -264,15 +275,15 @@ fn in_a_watch_graph_neighbours_are_probed_and_who_owes_something() {
         }
         ranks.into_iter().collect::<Vec<_>>()
     };
-    assert_eq!(probed(&mut one, 1..40, None), [1, 4]);
-    assert!(!probed(&mut one, 40..43, Some(2)).contains(&2), "it may be late");
-    assert!(probed(&mut one, 43..48, Some(2)).contains(&2));
+    assert_eq!(probed(&mut one, 1..40, None), [1, 4].map(Rank));
+    assert!(!probed(&mut one, 40..43, Some(2)).contains(&Rank(2)), "it may be late");
+    assert!(probed(&mut one, 43..48, Some(2)).contains(&Rank(2)));
     assert_eq!(one.findings(), Findings::default(), "it is not suspected yet");
-    assert_eq!(probed(&mut one, 48..120, None), [1, 4], "it owes nothing any more");
-    let suspicion = Suspicion { rank: 3, kind: PathKind::Data, number: 1 };
-    one.hear(at(120 * BEAT_MS), 2, Findings { suspected: vec![suspicion], ..Findings::default() });
-    assert_eq!(probed(&mut one, 121..140, None), [1, 2, 3, 4]);
-    assert_eq!(one.findings().answered, [(2, 1)]);
+    assert_eq!(probed(&mut one, 48..120, None), [1, 4].map(Rank), "it owes nothing any more");
+    let suspicion = Suspicion { rank: Rank(3), kind: PathKind::Data, number: 1 };
+    one.hear(at(120 * BEAT_MS), Rank(2), Findings { suspected: vec![suspicion], ..Findings::default() });
+    assert_eq!(probed(&mut one, 121..140, None), [1, 2, 3, 4].map(Rank));
+    assert_eq!(one.findings().answered, [(Rank(2), 1)]);
     // What is not said again is taken back.
     one.expire(at(120 * BEAT_MS + 899), Duration::from_millis(900));
     assert!(!one.is_quiet());
@@ -286,62 +297,62 @@ fn of_a_socket_that_does_not_work_there_is_one_suspicion() {
     let mut cell = Cell::new(4);
     cell.run(8_000, |from, _, kind| from == 1 && kind != PathKind::LongControl);
     let suspected = cell.members[0].findings().suspected;
-    assert_eq!(suspected.iter().map(|a| (a.rank, a.kind)).collect::<Vec<_>>(), [(1, PathKind::Data)]);
-    let long = Suspicion { rank: 1, kind: PathKind::LongData, number: 9 };
+    assert_eq!(suspected.iter().map(|a| (a.rank, a.kind)).collect::<Vec<_>>(), [(Rank(1), PathKind::Data)]);
+    let long = Suspicion { rank: Rank(1), kind: PathKind::LongData, number: 9 };
     let one = &mut cell.members[0];
-    one.hear(at(8_000), 2, Findings { suspected: vec![long], ..Findings::default() });
+    one.hear(at(8_000), Rank(2), Findings { suspected: vec![long], ..Findings::default() });
     one.probes(at(8_100), &[true; 4]);
-    one.answer(at(8_101), 2, PathKind::LongData, at(8_100));
+    one.answer(at(8_101), Rank(2), PathKind::LongData, at(8_100));
     one.check_probes(at(8_200), &[true; 4], PATIENCE);
-    assert!(one.findings().answered.contains(&(2, 9)));
+    assert!(one.findings().answered.contains(&(Rank(2), 9)));
 }
 
 #[test]
 fn findings_that_make_no_sense_are_not_taken() {
-    let mut one = PathMonitor::new(0, 3, at(0));
+    let mut one = PathMonitor::new(Rank(0), 3, at(0));
     let suspects = |rank: u16| Findings {
-        suspected: vec![Suspicion { rank, kind: PathKind::Data, number: 1 }],
+        suspected: vec![Suspicion { rank: Rank(rank), kind: PathKind::Data, number: 1 }],
         ..Findings::default()
     };
-    assert!(!one.hear(at(1), 1, suspects(3)), "nobody");
-    assert!(!one.hear(at(1), 1, suspects(1)), "itself");
-    assert!(!one.hear(at(1), 0, suspects(1)), "from this member");
-    assert!(!one.hear(at(1), 3, suspects(1)), "from nobody");
-    assert!(one.hear(at(1), 1, suspects(2)) && !one.hear(at(2), 1, suspects(2)));
+    assert!(!one.hear(at(1), Rank(1), suspects(3)), "nobody");
+    assert!(!one.hear(at(1), Rank(1), suspects(1)), "itself");
+    assert!(!one.hear(at(1), Rank(0), suspects(1)), "from this member");
+    assert!(!one.hear(at(1), Rank(3), suspects(1)), "from nobody");
+    assert!(one.hear(at(1), Rank(1), suspects(2)) && !one.hear(at(2), Rank(1), suspects(2)));
     // Heartbeats without findings take it back, but not the first one.
-    one.beat(1);
-    one.beat(1);
+    one.beat(Rank(1));
+    one.beat(Rank(1));
     assert!(!one.is_quiet());
-    one.beat(1);
+    one.beat(Rank(1));
     assert!(one.is_quiet());
 }
 
 /// The suspecter itself may be at fault: whoever hears of a suspicion looks at both ends.
 #[test]
 fn the_suspecter_is_looked_into_as_well() {
-    let mut one = PathMonitor::new(2, 4, at(0));
-    let suspicion = Suspicion { rank: 0, kind: PathKind::Data, number: 1 };
-    one.hear(at(0), 1, Findings { suspected: vec![suspicion], ..Findings::default() });
+    let mut one = PathMonitor::new(Rank(2), 4, at(0));
+    let suspicion = Suspicion { rank: Rank(0), kind: PathKind::Data, number: 1 };
+    one.hear(at(0), Rank(1), Findings { suspected: vec![suspicion], ..Findings::default() });
     let answered: Vec<_> = (1..20)
         .map(|beat| {
             let now = at(beat * BEAT_MS);
             one.check_probes(now, &[true; 4], PATIENCE);
-            one.probes(now, &[true; 4]).into_iter().filter(|(rank, _)| *rank != 1).for_each(|(rank, kind)| {
+            one.probes(now, &[true; 4]).into_iter().filter(|(rank, _)| *rank != Rank(1)).for_each(|(rank, kind)| {
                 one.answer(now, rank, kind, now);
             });
             one.findings().answered
         })
         .collect();
     assert!(answered[..8].iter().all(Vec::is_empty), "the suspected one answered, the suspecter did not: {answered:?}");
-    assert_eq!(answered.last(), Some(&vec![(1, 1)]));
-    assert_eq!(one.findings().suspected.first().map(|suspicion| suspicion.rank), Some(1));
+    assert_eq!(answered.last(), Some(&vec![(Rank(1), 1)]));
+    assert_eq!(one.findings().suspected.first().map(|suspicion| suspicion.rank), Some(Rank(1)));
 }
 
 /// A path that works is probed seldom. The patience begins with the first probe that is not answered, not with the last answer.
 #[test]
 fn the_patience_begins_with_the_first_probe_in_vain() {
     for gone_after in 30..50 {
-        let mut one = PathMonitor::new(0, 2, at(0));
+        let mut one = PathMonitor::new(Rank(0), 2, at(0));
         let suspected = (1..100).find(|beat| {
             let now = at(beat * BEAT_MS);
             let suspected = one.check_probes(now, &[true; 2], PATIENCE) > 0;
@@ -373,7 +384,7 @@ const BORNE_MS: u64 = 1_000;
 impl Hearers {
     fn new(members: usize) -> Self {
         Self {
-            members: (0..members).map(|me| PathMonitor::new(me, members, at(0))).collect(),
+            members: Rank::all(members).map(|me| PathMonitor::new(me, members, at(0))).collect(),
             now_ms: 0,
             last_heard: vec![vec![0; members]; members],
         }
@@ -394,13 +405,13 @@ impl Hearers {
             for me in 0..n {
                 let hears = self.hears(me, bears(me));
                 let last_heard = self.last_heard[me].clone();
-                self.members[me].detect_silence(&hears, |rank| at(last_heard[rank]));
+                self.members[me].detect_silence(&hears, |rank| at(last_heard[rank.index()]));
                 self.members[me].check_probes(now, &[], PATIENCE);
                 let findings = self.members[me].findings();
                 for other in (0..n).filter(|other| *other != me && passes(*other, me, now_ms)) {
                     self.last_heard[other][me] = now_ms;
-                    self.members[other].beat(me);
-                    self.members[other].hear(now, me, findings.clone());
+                    self.members[other].beat(Rank::from_index(me));
+                    self.members[other].hear(now, Rank::from_index(me), findings.clone());
                 }
             }
         }
@@ -421,7 +432,7 @@ impl Hearers {
                 Evaluation { now: at(self.now_ms), hears: &hears, out: &none, budget, again: &again, silence };
             self.members[me].judge(evaluation);
         }
-        self.members.iter().map(|member| member.leavers().keys().copied().collect()).collect()
+        self.members.iter().map(|member| member.leavers().keys().map(|rank| rank.index()).collect()).collect()
     }
 }
 
@@ -462,7 +473,7 @@ fn of_a_silent_link_the_younger_end_goes_and_of_two_the_common_end() {
         let case = cell.members[4].leavers().values().next().cloned().unwrap_or_default();
         (judged, case)
     };
-    let case = |suspecters: &[usize]| Case { is_heard: true, suspecters: suspecters.to_vec() };
+    let case = |suspecters: &[u16]| Case { is_heard: true, suspecters: suspecters.iter().copied().map(Rank).collect() };
     assert_eq!(of(&[(1, 3)]), (vec![vec![3]; 5], case(&[1])));
     assert_eq!(of(&[(3, 1)]), (vec![vec![3]; 5], case(&[1])));
     assert_eq!(of(&[(0, 1), (1, 0)]), (vec![vec![1]; 5], case(&[0])));
@@ -495,12 +506,12 @@ fn of_two_halves_that_with_the_oldest_member_stays() {
 fn where_too_many_went_before_silence_alone_is_judged() {
     let mut cell = Hearers::new(5);
     cell.run(6_000, |to, from, _| to != 4 && from != 4, |_| 0);
-    let suspicion = Suspicion { rank: 2, kind: PathKind::Data, number: 9 };
+    let suspicion = Suspicion { rank: Rank(2), kind: PathKind::Data, number: 9 };
     for other in [0, 2, 3] {
         let suspected = cell.members[1].findings().suspected.into_iter().chain([suspicion]);
         let mut suspected: Vec<Suspicion> = suspected.collect();
         suspected.sort_unstable();
-        cell.members[other].hear(at(6_000), 1, Findings { suspected, ..Findings::default() });
+        cell.members[other].hear(at(6_000), Rank(1), Findings { suspected, ..Findings::default() });
     }
     cell.members[1].paths[2][usize::from(PathKind::Data.number())].suspected = Some(9);
     for me in 0..4 {
@@ -508,7 +519,7 @@ fn where_too_many_went_before_silence_alone_is_judged() {
     }
     let findings: Vec<Findings> = cell.members.iter().map(PathMonitor::findings).collect();
     for (from, to) in (0..4).flat_map(|from| (0..4).map(move |to| (from, to))).filter(|(from, to)| from != to) {
-        cell.members[to].hear(at(6_000), from, findings[from].clone());
+        cell.members[to].hear(at(6_000), Rank::from_index(from), findings[from].clone());
     }
     assert_eq!(cell.judged(1, |_| 0)[0], [2, 4]);
     assert_eq!(cell.judged(0, |_| 0)[0], [4], "the dead one, which counts nothing");
@@ -517,33 +528,33 @@ fn where_too_many_went_before_silence_alone_is_judged() {
 #[test]
 fn who_is_said_to_be_dead_goes_at_once_and_who_is_behind_counts_as_silent() {
     let (none, again) = (BTreeSet::new(), BTreeSet::new());
-    let judge = |one: &mut PathMonitor, behind: &BTreeSet<usize>| {
+    let judge = |one: &mut PathMonitor, behind: &BTreeSet<Rank>| {
         let silence = Some(Silence { behind, beat: Duration::from_millis(BEAT_MS) });
         let hears = [true; 4];
         one.judge(Evaluation { now: at(1), hears: &hears, out: &none, budget: 1, again: &again, silence });
-        one.leavers().keys().copied().collect::<Vec<_>>()
+        one.leavers().keys().map(|rank| rank.index()).collect::<Vec<_>>()
     };
-    let mut one = PathMonitor::new(3, 4, at(0));
-    assert!(one.hear(at(1), 2, Findings { dead: vec![0], ..Findings::default() }));
+    let mut one = PathMonitor::new(Rank(3), 4, at(0));
+    assert!(one.hear(at(1), Rank(2), Findings { dead: vec![Rank(0)], ..Findings::default() }));
     assert!(!one.is_quiet());
     assert_eq!(judge(&mut one, &none), [0]);
-    let mut one = PathMonitor::new(3, 4, at(0));
-    assert_eq!(judge(&mut one, &BTreeSet::from([1])), [1]);
+    let mut one = PathMonitor::new(Rank(3), 4, at(0));
+    assert_eq!(judge(&mut one, &BTreeSet::from([Rank(1)])), [1]);
 }
 
 /// What not all look into stays open, and how long is told.
 #[test]
 fn what_is_not_looked_into_stays_open() {
     let (none, again) = (BTreeSet::new(), BTreeSet::new());
-    let mut one = PathMonitor::new(0, 4, at(0));
-    let suspicion = Suspicion { rank: 1, kind: PathKind::Silence, number: 1 };
-    one.hear(at(0), 2, Findings { suspected: vec![suspicion], ..Findings::default() });
+    let mut one = PathMonitor::new(Rank(0), 4, at(0));
+    let suspicion = Suspicion { rank: Rank(1), kind: PathKind::Silence, number: 1 };
+    one.hear(at(0), Rank(2), Findings { suspected: vec![suspicion], ..Findings::default() });
     for ms in [0, 5_000] {
         let silence = Some(Silence { behind: &none, beat: Duration::from_millis(BEAT_MS) });
         one.judge(Evaluation { now: at(ms), hears: &[true; 4], out: &none, budget: 1, again: &again, silence });
     }
     assert_eq!((one.leavers().len(), one.open_for(at(6_000))), (0, Duration::from_secs(6)));
-    one.hear(at(6_000), 2, Findings::default());
+    one.hear(at(6_000), Rank(2), Findings::default());
     let silence = Some(Silence { behind: &none, beat: Duration::from_millis(BEAT_MS) });
     one.judge(Evaluation { now: at(6_000), hears: &[true; 4], out: &none, budget: 1, again: &again, silence });
     assert_eq!(one.open_for(at(7_000)), Duration::ZERO);
@@ -552,9 +563,9 @@ fn what_is_not_looked_into_stays_open() {
 #[test]
 fn findings_name_a_bounded_number_of_processes_that_wait() {
     let reached = |count: u64| Findings { reached: (0..count).map(Incarnation).collect(), ..Findings::default() };
-    let mut one = PathMonitor::new(0, 3, at(0));
+    let mut one = PathMonitor::new(Rank(0), 3, at(0));
     let most = REACHED_MAX as u64;
-    assert!(one.hear(at(1), 1, reached(most)) && !one.hear(at(1), 2, reached(most + 1)));
+    assert!(one.hear(at(1), Rank(1), reached(most)) && !one.hear(at(1), Rank(2), reached(most + 1)));
 }
 
 /// Control packets of one member get nowhere, though probes are answered. It has something to send to one other: it finds that nobody
@@ -584,10 +595,10 @@ fn a_member_whose_control_channel_gets_nowhere_goes_alone() {
 /// Streams to one member are not acknowledged though probes are answered, then they are.
 #[test]
 fn who_acknowledges_no_packets_is_suspected_until_it_does() {
-    let mut one = PathMonitor::new(0, 2, at(0));
+    let mut one = PathMonitor::new(Rank(0), 2, at(0));
     let look = |one: &mut PathMonitor, beat: u64, sum: u64| {
         let now = at(beat * BEAT_MS);
-        one.acknowledged(now, 1, SendKind::Data, sum, true);
+        one.acknowledged(now, Rank(1), SendKind::Data, sum, true);
         one.check_probes(now, &[true; 2], PATIENCE);
         for (rank, kind) in one.probes(now, &[true; 2]) {
             one.answer(now, rank, kind, now);
@@ -605,7 +616,7 @@ fn who_acknowledges_no_packets_is_suspected_until_it_does() {
     assert_eq!(look(&mut one, 39, 2), []);
     // What stops on the data channel is no fault of the path.
     for beat in 40..80 {
-        one.acknowledged(at(beat * BEAT_MS), 1, SendKind::DataChannel, 0, true);
+        one.acknowledged(at(beat * BEAT_MS), Rank(1), SendKind::DataChannel, 0, true);
         assert_eq!(look(&mut one, beat, beat), []);
     }
 }

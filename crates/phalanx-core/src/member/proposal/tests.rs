@@ -29,7 +29,7 @@ fn directory(n: u64, of_group: u64) -> Directory {
 }
 
 /// Those of these ranks report; of the group's members the `incomplete` have not the whole state.
-fn reports(directory: &Directory, ranks: &[usize], incomplete: &[usize]) -> BTreeMap<usize, Report> {
+fn reports(directory: &Directory, ranks: &[usize], incomplete: &[usize]) -> BTreeMap<Rank, Report> {
     let streams = directory.groups.get(&GROUP).map_or(0, |entry| entry.members.len());
     let report = |rank: usize| {
         let of_group =
@@ -38,12 +38,12 @@ fn reports(directory: &Directory, ranks: &[usize], incomplete: &[usize]) -> BTre
         let incomplete = if incomplete.contains(&rank) { vec![GROUP] } else { Vec::new() };
         Report { decree: directory.decree + 1, prefixes, incomplete, ..Report::default() }
     };
-    ranks.iter().map(|&rank| (rank, report(rank))).collect()
+    ranks.iter().map(|&rank| (Rank::from_index(rank), report(rank))).collect()
 }
 
 fn draft(
     directory: &Directory,
-    reports: &BTreeMap<usize, Report>,
+    reports: &BTreeMap<Rank, Report>,
     requests: &MembershipRequests,
     why: LeaveReason,
 ) -> Proposal {
@@ -278,7 +278,7 @@ fn in_a_large_group_nobody_is_named() {
     }
 }
 
-fn let_go(directory: &Directory, reports: &BTreeMap<usize, Report>, leavers: &[u64]) -> Vec<u64> {
+fn let_go(directory: &Directory, reports: &BTreeMap<Rank, Report>, leavers: &[u64]) -> Vec<u64> {
     let requests = MembershipRequests {
         leavers: leavers.iter().copied().map(Incarnation).collect(),
         ..MembershipRequests::default()
@@ -310,11 +310,11 @@ fn the_last_with_a_groups_state_stays_while_others_take_it() {
     assert_eq!(let_go(&cell, &all(&[1]), &[1]), [0; 0], "the other member has it not yet");
     assert_eq!(let_go(&cell, &all(&[1]), &[1, 2]), [1, 2], "nobody stays in the group");
     let mut gives = all(&[]);
-    gives.entry(0).and_modify(|report| report.giving.push(GROUP));
+    gives.entry(Rank(0)).and_modify(|report| report.giving.push(GROUP));
     assert_eq!(let_go(&cell, &gives, &[1]), [0; 0], "it gives the state");
     assert_eq!(let_go(&cell, &gives, &[2]), [2]);
     let mut takes = all(&[]);
-    takes.entry(3).and_modify(|report| report.taking.push(GROUP));
+    takes.entry(Rank(3)).and_modify(|report| report.taking.push(GROUP));
     assert_eq!(let_go(&cell, &takes, &[1]), [1], "the other member stays");
     assert_eq!(let_go(&cell, &takes, &[1, 2]), [0; 0], "somebody takes it");
     // The same of who leaves the group alone.

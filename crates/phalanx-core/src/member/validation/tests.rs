@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::api::{Limits, Timing};
-use crate::id::{CellInstance, GroupId};
+use crate::id::{CellInstance, GroupId, Rank};
 use crate::member::{Agreed, Ballot, GroupCut, GroupEntry, MembershipRequests, Report, build_proposal};
 use crate::wire::Space;
 
@@ -37,7 +37,8 @@ fn proposal() -> Proposal {
         ..Report::default()
     };
     let held = vec![(GroupId(1), vec![5, 9])];
-    let reports = BTreeMap::from([(0, report(held.clone())), (1, report(held)), (2, report(Vec::new()))]);
+    let reports =
+        BTreeMap::from([(Rank(0), report(held.clone())), (Rank(1), report(held)), (Rank(2), report(Vec::new()))]);
     let requests = MembershipRequests {
         joiners: vec![(member(4), vec!["new".into()])],
         group_joins: vec![("g".into(), Incarnation(3))],

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::PROBED_MAX;
+use crate::id::Rank;
 use crate::member::{FailureDetector, HeardCount, LinkReport, Patience, WatchGraph};
 use crate::time::Instant;
 
@@ -24,7 +25,7 @@ impl Cell {
     fn new(members: usize, watchers: usize) -> Self {
         let now = Instant(1_000_000_000);
         let patience = Patience { suspect_after: BEAT * 9, beat: BEAT, watchers };
-        let members = (0..members).map(|me| FailureDetector::new(me, members, now, patience)).collect();
+        let members = Rank::all(members).map(|me| FailureDetector::new(me, members, now, patience)).collect();
         Self { now, members, dead: BTreeSet::new(), cut: BTreeSet::new(), waits: Vec::new() }
     }
 
@@ -55,18 +56,20 @@ impl Cell {
     }
 
     fn beat_of(&mut self, rank: usize) {
-        let waited = self.waits.iter().filter(|(who, _)| *who == rank).map(|(_, whom)| *whom).collect();
+        let waited =
+            self.waits.iter().filter(|(who, _)| *who == rank).map(|(_, whom)| Rank::from_index(*whom)).collect();
         self.members[rank].judge(self.now);
         let targets = self.members[rank].targets(self.now, waited);
         let watch = self.members[rank].watch().expect("a large cell");
         let (depth, digest) = (watch.depth(), watch.digest());
         for (to, asks) in targets.told.iter().map(|to| (to, false)).chain(targets.asked.iter().map(|to| (to, true))) {
-            if !self.comes_through(rank, *to) {
+            let (from, to) = (Rank::from_index(rank), to.index());
+            if !self.comes_through(rank, to) {
                 continue;
             }
-            self.members[*to].heard(self.now, rank);
-            if self.members[*to].watch_heartbeat(self.now, rank, depth, asks, digest) && self.comes_through(*to, rank) {
-                let watch = self.members[*to].watch().expect("a large cell");
+            self.members[to].heard(self.now, from);
+            if self.members[to].watch_heartbeat(self.now, from, depth, asks, digest) && self.comes_through(to, rank) {
+                let watch = self.members[to].watch().expect("a large cell");
                 let link_reports: Vec<_> =
                     watch.link_reports().map(|(whose, link_report)| (whose, link_report.clone())).collect();
                 for (whose, link_report) in link_reports {
@@ -83,7 +86,9 @@ impl Cell {
                 let watch = self.members[rank].watch_mut().expect("a large cell");
                 let (news, targets) = (watch.take_news(), watch.last_targets());
                 quiet &= news.is_empty();
-                for to in targets.into_iter().filter(|to| self.comes_through(rank, *to)).collect::<Vec<_>>() {
+                for to in
+                    targets.into_iter().map(Rank::index).filter(|to| self.comes_through(rank, *to)).collect::<Vec<_>>()
+                {
                     for (whose, link_report) in &news {
                         self.members[to].take_link_report(*whose, link_report.clone());
                     }
@@ -99,11 +104,11 @@ impl Cell {
     }
 
     fn candidates(&self, rank: usize) -> Vec<usize> {
-        self.members[rank].candidates(self.now, &BTreeSet::new()).into_iter().collect()
+        self.members[rank].candidates(self.now, &BTreeSet::new()).into_iter().map(Rank::index).collect()
     }
 
     fn hears(&self, rank: usize) -> usize {
-        self.members[rank].heard_count(self.now, rank).members
+        self.members[rank].heard_count(self.now, Rank::from_index(rank)).members
     }
 }
 
@@ -124,10 +129,10 @@ fn a_quiet_cell_says_nothing_and_beats_to_its_watchers_alone() {
 #[test]
 fn nobody_speaks_for_this_member_or_for_one_that_is_not_there() {
     let mut cell = Cell::new(20, 3);
-    let link_report = || LinkReport { version: 9, suspected: vec![1], besides: Vec::new() };
-    let heard = [0, 1, 20].map(|rank| cell.members[0].take_link_report(rank, link_report()));
+    let link_report = || LinkReport { version: 9, suspected: vec![Rank(1)], besides: Vec::new() };
+    let heard = [0, 1, 20].map(|rank| cell.members[0].take_link_report(Rank(rank), link_report()));
     assert_eq!(heard, [false, true, false]);
-    assert!(!cell.members[0].take_link_report(1, link_report()), "the same again is no news");
+    assert!(!cell.members[0].take_link_report(Rank(1), link_report()), "the same again is no news");
 }
 
 #[test]
@@ -158,7 +163,7 @@ fn a_deaf_member_goes_and_not_those_it_suspects() {
         assert_eq!(cell.hears(rank), 8);
     }
     assert_eq!(cell.hears(2), 1, "who hears nobody does not coordinate");
-    assert_eq!(cell.members[0].heard_count(cell.now, 3), HeardCount { members: 8, with_rank_0: true });
+    assert_eq!(cell.members[0].heard_count(cell.now, Rank(3)), HeardCount { members: 8, with_rank_0: true });
 }
 
 #[test]
@@ -185,7 +190,7 @@ fn two_sides_know_their_own_and_suspicions_lapse() {
 fn a_member_whose_watchers_all_died_is_found_again() {
     let mut cell = Cell::new(9, 4);
     cell.run(3);
-    cell.dead.extend(WatchGraph::new(9, 4).neighbours(8));
+    cell.dead.extend(WatchGraph::new(9, 4).neighbours(Rank(8)).into_iter().map(Rank::index));
     cell.run(40);
     assert_eq!(cell.dead.len(), 4);
     for rank in cell.alive() {
@@ -198,7 +203,7 @@ fn a_member_whose_watchers_all_died_is_found_again() {
 fn a_cut_cable_costs_the_younger_end_once_it_is_settled() {
     let mut cell = Cell::new(9, 4);
     cell.run(3);
-    let other = WatchGraph::new(9, 4).neighbours(4)[3];
+    let other = WatchGraph::new(9, 4).neighbours(Rank(4))[3].index();
     cell.cut_both(4, other);
     cell.run(25);
     assert_eq!(cell.candidates(0), [other.max(4)]);
@@ -233,7 +238,8 @@ fn who_waits_for_an_answer_watches_for_it() {
 fn who_is_both_told_and_asked_hears_news_too() {
     let mut cell = Cell::new(16, 4);
     cell.run(3);
-    let far = (1..16).find(|rank| !cell.members[0].watch().expect("a large cell").neighbours().contains(rank));
+    let far =
+        (1..16).map(Rank).find(|rank| !cell.members[0].watch().expect("a large cell").neighbours().contains(rank));
     let far = far.expect("not everybody is a neighbour");
     // Its heartbeat asks for one of ours, and we wait for an answer of it.
     let now = cell.now;
@@ -298,7 +304,7 @@ fn in_doubt_all_look_at_all_of_their_links_unless_they_are_too_many() {
     for (members, looked_at) in [(PROBED_MAX, true), (PROBED_MAX + 1, false)] {
         let mut cell = Cell::new(members, 4);
         cell.run(3);
-        let other = WatchGraph::new(members, 4).neighbours(4)[3];
+        let other = WatchGraph::new(members, 4).neighbours(Rank(4))[3].index();
         cell.cut_both(4, other);
         cell.run(45);
         assert_eq!(cell.candidates(0).len(), 1);
@@ -312,7 +318,7 @@ fn in_doubt_all_look_at_all_of_their_links_unless_they_are_too_many() {
 #[test]
 fn marks_differ_by_member_and_version_in_every_bit() {
     let marks: BTreeSet<u64> =
-        (0..64).flat_map(|rank| (1..=64).map(move |version| super::mark(rank, version))).collect();
+        (0..64).flat_map(|rank| (1..=64).map(move |version| super::mark(Rank(rank), version))).collect();
     assert_eq!(marks.len(), 64 * 64);
     for bit in 0..64 {
         let set = marks.iter().filter(|mark| *mark >> bit & 1 == 1).count();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::super::tests::{Port, view_streams};
 use crate::api::Order;
 use crate::frames::ReceivedFrames;
+use crate::id::Rank;
 use crate::link::Ack;
 use crate::order::{Backpressure, ViewStreams};
 use crate::time::Instant;
@@ -28,7 +29,7 @@ impl Sender {
 
     /// The same; if it is `full`, its own application takes nothing.
     fn blocked_with(members: u64, full: bool) -> Self {
-        let (view_streams, mut port) = view_streams(0, members);
+        let (view_streams, mut port) = view_streams(Rank(0), members);
         port.full = full;
         let mut sender = Self { view_streams, port, now: Instant(1) };
         sender.fill();
@@ -43,15 +44,16 @@ impl Sender {
     }
 
     /// `rank` has all packets up to `prefix` and allows those up to `limit`.
-    fn told(&mut self, rank: usize, prefix: u64, limit: u64) {
+    fn told(&mut self, rank: u16, prefix: u64, limit: u64) {
         let ack = Ack { prefix, limit, gaps: Vec::new() };
-        self.view_streams.handle_ack(self.now, rank, &ack, false, &mut self.port);
+        self.view_streams.handle_ack(self.now, Rank(rank), &ack, false, &mut self.port);
         while self.view_streams.poll(self.now, &mut self.port) {}
     }
 
     /// Who is found too slow after so many looks.
     fn looks(&mut self, count: u32) -> Vec<usize> {
-        (0..count).map(|_| self.view_streams.lagging(STEP, AFTER, false)).last().unwrap_or_default()
+        let found = (0..count).map(|_| self.view_streams.lagging(STEP, AFTER, false)).last();
+        found.unwrap_or_default().into_iter().map(Rank::index).collect()
     }
 }
 
@@ -119,7 +121,7 @@ fn time_that_does_not_count_suspects_nobody() {
     sender.told(1, WINDOW, 2 * WINDOW);
     sender.told(2, WINDOW, WINDOW);
     assert_eq!(sender.looks(9), [0; 0]);
-    assert_eq!(sender.view_streams.lagging(Duration::ZERO, AFTER, false), [0; 0], "this process was away");
+    assert_eq!(sender.view_streams.lagging(Duration::ZERO, AFTER, false), [Rank(0); 0], "this process was away");
     assert_eq!(sender.view_streams.wedge(sender.now, &mut sender.port).len(), 3);
     assert_eq!(sender.looks(30), [0; 0], "the view is being left");
 }
@@ -151,16 +153,16 @@ fn each_bound_is_told_when_it_is_reached_and_not_with_each_message() {
 fn who_is_to_order_and_whose_own_application_waits_is_the_slow_one() {
     for own_waits in [true, false] {
         let mut sender = Sender::blocked_with(3, true);
-        let (mut other, mut port) = view_streams(1, 3);
+        let (mut other, mut port) = view_streams(Rank(1), 3);
         for _ in 0..4 {
             assert!(other.multicast(sender.now, Order::Total, false, &[b"m"], &mut port));
             while other.poll(sender.now, &mut port) {}
         }
         for number in 1..=4 {
-            let frames = other.kept(1, PacketNumber(number)).expect("unstable");
+            let frames = other.kept(Rank(1), PacketNumber(number)).expect("unstable");
             sender.view_streams.handle_packet(
                 sender.now,
-                1,
+                Rank(1),
                 PacketNumber(number),
                 ReceivedFrames::Lent(&frames),
                 &mut sender.port,
@@ -169,6 +171,6 @@ fn who_is_to_order_and_whose_own_application_waits_is_the_slow_one() {
         }
         (1..3).for_each(|rank| sender.told(rank, WINDOW + 2, 2 * WINDOW));
         let found = (0..12).map(|_| sender.view_streams.lagging(STEP, AFTER, own_waits)).last();
-        assert_eq!(found, Some(if own_waits { vec![0] } else { vec![] }), "own application waits: {own_waits}");
+        assert_eq!(found, Some(if own_waits { vec![Rank(0)] } else { vec![] }), "own application waits: {own_waits}");
     }
 }

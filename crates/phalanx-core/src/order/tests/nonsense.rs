@@ -6,7 +6,14 @@ use crate::order::FragmentKind;
 use crate::order::frame::{put_announce, put_message, put_pass, put_past, put_stable};
 use crate::wire::PacketNumber;
 
-fn message(out: &mut Vec<u8>, order: Order, sequenced: bool, fragment: FragmentKind, deps: &[(u16, u64)], body: &[u8]) {
+fn message(
+    out: &mut Vec<u8>,
+    order: Order,
+    sequenced: bool,
+    fragment: FragmentKind,
+    deps: &[(Rank, u64)],
+    body: &[u8],
+) {
     put_message(out, order, sequenced, false, fragment, deps, body.len());
     out.extend_from_slice(body);
 }
@@ -18,7 +25,7 @@ fn whole(order: Order) -> Vec<u8> {
 }
 
 /// Hands `packets` of `from`'s stream, numbered from `first` on, to the streams of c.
-fn hand(c: &mut (ViewStreams, Port), from: usize, first: u64, packets: &[&[u8]]) {
+fn hand(c: &mut (ViewStreams, Port), from: Rank, first: u64, packets: &[&[u8]]) {
     let (view_streams, port) = c;
     for (number, frames) in (first..).zip(packets) {
         view_streams.handle_packet(Instant(1), from, PacketNumber(number), ReceivedFrames::Lent(frames), port);
@@ -26,7 +33,7 @@ fn hand(c: &mut (ViewStreams, Port), from: usize, first: u64, packets: &[&[u8]])
     while view_streams.poll(Instant(1), port) {}
 }
 
-fn ack_for(c: &Port, rank: usize) -> Option<u64> {
+fn ack_for(c: &Port, rank: Rank) -> Option<u64> {
     c.acks.iter().rev().find(|(to, _)| *to == rank).map(|(_, ack)| ack.prefix)
 }
 
@@ -72,11 +79,11 @@ fn what_a_packet_began_is_undone() {
         out
     };
     let mut middle = Vec::new();
-    put_past(&mut middle, &[(0, 3)]);
-    message(&mut middle, Order::Causal, false, FragmentKind::Whole, &[(2, 7)], b"x");
-    message(&mut middle, Order::Total, false, FragmentKind::Last, &[(0, 1)], b"cd");
+    put_past(&mut middle, &[(Rank(0), 3)]);
+    message(&mut middle, Order::Causal, false, FragmentKind::Whole, &[(Rank(2), 7)], b"x");
+    message(&mut middle, Order::Total, false, FragmentKind::Last, &[(Rank(0), 1)], b"cd");
     message(&mut middle, Order::Total, false, FragmentKind::First(9), &[], b"efg");
-    put_past(&mut middle, &[(2, 1)]);
+    put_past(&mut middle, &[(Rank(2), 1)]);
     middle.push(0xff);
     let mut c = view_streams(C, 3);
     hand(&mut c, B, 1, &[&begins(4), &middle]);
@@ -84,7 +91,7 @@ fn what_a_packet_began_is_undone() {
     hand(&mut fresh, B, 1, &[&begins(4)]);
     // Of its own count of changes a stream says nothing, and entries of 0 are as good as none.
     let state = |c: &(ViewStreams, Port)| {
-        let stream = format!("{:?}", c.0.streams[B]).replace("vector: [0, 0, 0]", "vector: []");
+        let stream = format!("{:?}", c.0.streams[B.index()]).replace("vector: [0, 0, 0]", "vector: []");
         let fragment = |from: &str, to: &str| {
             let after = stream.split(from).nth(1).expect("a field");
             after.split(to).next().map(str::to_owned)
@@ -92,7 +99,7 @@ fn what_a_packet_began_is_undone() {
         (fragment("queue: ", "parsed: "), fragment("context: ", "before: "), fragment("assembled: ", "nonsense: "))
     };
     assert_eq!(state(&c), state(&fresh));
-    let stream = &c.0.streams[B];
+    let stream = &c.0.streams[B.index()];
     assert_eq!((stream.queue.len(), stream.parsed, c.0.total.front()), (0, 0, None));
 }
 
@@ -128,26 +135,26 @@ fn frames_are_judged_in_the_light_of_those_before_them() {
         ),
         (
             "dependencies before the end",
-            framed(&|o| message(o, Order::Causal, false, FragmentKind::First(2), &[(0, 1)], b"m")),
+            framed(&|o| message(o, Order::Causal, false, FragmentKind::First(2), &[(Rank(0), 1)], b"m")),
         ),
         (
             "a rank that is not there",
-            framed(&|o| message(o, Order::Causal, false, FragmentKind::Whole, &[(3, 1)], b"m")),
+            framed(&|o| message(o, Order::Causal, false, FragmentKind::Whole, &[(Rank(3), 1)], b"m")),
         ),
         (
             "a count beyond all counts",
             framed(&|o| {
-                message(o, Order::Causal, false, FragmentKind::Whole, &[(0, u64::MAX)], b"m");
-                message(o, Order::Causal, false, FragmentKind::Whole, &[(0, 1)], b"m");
+                message(o, Order::Causal, false, FragmentKind::Whole, &[(Rank(0), u64::MAX)], b"m");
+                message(o, Order::Causal, false, FragmentKind::Whole, &[(Rank(0), 1)], b"m");
             }),
         ),
         ("a mark in a packet that it covers", framed(&|o| put_stable(o, 1))),
-        ("an order without the token", framed(&|o| put_announce(o, 0, false, &[(0, 1)]))),
+        ("an order without the token", framed(&|o| put_announce(o, 0, false, &[(Rank(0), 1)]))),
         (
             "an abcast sequenced without the token",
             framed(&|o| message(o, Order::Total, true, FragmentKind::Whole, &[], b"m")),
         ),
-        ("a pass of somebody else's token", framed(&|o| put_pass(o, 0, 2))),
+        ("a pass of somebody else's token", framed(&|o| put_pass(o, 0, Rank(2)))),
     ];
     for (what, packet) in bad {
         let mut c = view_streams(C, 3);
@@ -155,16 +162,16 @@ fn frames_are_judged_in_the_light_of_those_before_them() {
         assert_eq!((c.1.nonsense.as_slice(), c.1.delivered.len()), (&[B][..], 0), "{what}");
     }
     for (what, packet) in [
-        ("a pass to itself", framed(&|o| put_pass(o, 0, 0))),
+        ("a pass to itself", framed(&|o| put_pass(o, 0, Rank(0)))),
         (
             "orders after the pass",
             framed(&|o| {
-                put_pass(o, 0, 1);
-                put_announce(o, 0, false, &[(1, 1)]);
+                put_pass(o, 0, Rank(1));
+                put_announce(o, 0, false, &[(Rank(1), 1)]);
             }),
         ),
-        ("a pass to nobody", framed(&|o| put_pass(o, 0, 3))),
-        ("an order for nobody", framed(&|o| put_announce(o, 0, false, &[(3, 1)]))),
+        ("a pass to nobody", framed(&|o| put_pass(o, 0, Rank(3)))),
+        ("an order for nobody", framed(&|o| put_announce(o, 0, false, &[(Rank(3), 1)]))),
     ] {
         let mut c = view_streams(C, 3);
         hand(&mut c, A, 1, &[&packet]);
@@ -178,7 +185,7 @@ fn orders_wait_for_the_pass_that_allows_them() {
     let (mut orders, mut pass) = (Vec::new(), Vec::new());
     put_announce(&mut orders, 1, false, &[]);
     message(&mut orders, Order::Total, true, FragmentKind::Whole, &[], b"m");
-    put_pass(&mut pass, 0, 1);
+    put_pass(&mut pass, 0, Rank(1));
     let mut c = view_streams(C, 3);
     hand(&mut c, B, 1, &[&orders, &whole(Order::Fifo)]);
     assert_eq!((c.1.delivered.len(), c.1.nonsense.len(), c.0.token_counts().overtaken), (0, 0, 0));
@@ -194,7 +201,7 @@ fn orders_wait_for_the_pass_that_allows_them() {
 fn orders_whose_pass_is_lost_do_not_count_at_the_end() {
     let packet = |tenure: u32| {
         let mut out = Vec::new();
-        put_announce(&mut out, tenure, false, &[(2, 5)]);
+        put_announce(&mut out, tenure, false, &[(Rank(2), 5)]);
         message(&mut out, Order::Total, true, FragmentKind::Whole, &[], b"m");
         out
     };
@@ -202,9 +209,9 @@ fn orders_whose_pass_is_lost_do_not_count_at_the_end() {
         let mut c = view_streams(C, 3);
         hand(&mut c, B, 1, &[&packet(1), &packet(2), &packet(70)]);
         let said = c.0.wedge(Instant(1), &mut c.1);
-        assert_eq!(said[B], StreamReport { prefix: 3, read: 0, nonsense: false });
+        assert_eq!(said[B.index()], StreamReport { prefix: 3, read: 0, nonsense: false });
         let mut pass = Vec::new();
-        put_pass(&mut pass, 0, 1);
+        put_pass(&mut pass, 0, Rank(1));
         c.0.handle_recovered(A, PacketNumber(1), crate::frames::Frames::from(pass));
         assert_eq!(c.0.finish(&cut, &mut c.1), Some(0));
         assert_eq!(c.1.delivered, [(B, 1), (B, 2), (B, 3)]);
@@ -223,7 +230,7 @@ fn what_is_held_is_read_ahead() {
         c.0.handle_recovered(B, PacketNumber(number), crate::frames::Frames::from(whole(Order::Fifo)));
     }
     let said = c.0.wedge(Instant(1), &mut c.1);
-    assert_eq!(said[B], StreamReport { prefix: 2, read: 1, nonsense: true });
+    assert_eq!(said[B.index()], StreamReport { prefix: 2, read: 1, nonsense: true });
     assert_eq!(c.1.delivered, [(B, 1)]);
     assert_eq!((c.0.finish(&[0, 2, 0], &mut c.1), c.1.delivered.len()), (Some(0), 2));
 }
@@ -232,11 +239,11 @@ fn what_is_held_is_read_ahead() {
 #[test]
 fn a_wrong_order_is_found_with_the_pass_that_was_fetched() {
     let (mut wrong, mut pass) = (Vec::new(), Vec::new());
-    put_announce(&mut wrong, 1, false, &[(2, 1)]);
-    put_pass(&mut pass, 0, 2);
+    put_announce(&mut wrong, 1, false, &[(Rank(2), 1)]);
+    put_pass(&mut pass, 0, Rank(2));
     let mut c = view_streams(C, 3);
     hand(&mut c, B, 1, &[&wrong]);
-    assert!(!c.0.wedge(Instant(1), &mut c.1)[B].nonsense, "it may be right");
+    assert!(!c.0.wedge(Instant(1), &mut c.1)[B.index()].nonsense, "it may be right");
     c.0.handle_recovered(A, PacketNumber(1), crate::frames::Frames::from(pass));
-    assert_eq!(c.0.wedge(Instant(1), &mut c.1)[B], StreamReport { prefix: 0, read: 0, nonsense: true });
+    assert_eq!(c.0.wedge(Instant(1), &mut c.1)[B.index()], StreamReport { prefix: 0, read: 0, nonsense: true });
 }

@@ -3,6 +3,7 @@
 use super::{A, B, C, Port, Three, ViewStreams, view_streams};
 use crate::api::Order;
 use crate::frames::ReceivedFrames;
+use crate::id::Rank;
 use crate::link::{Ack, Arrival};
 use crate::order::frame::{StreamFrame, read_frame};
 use crate::order::{Backpressure, Hold};
@@ -26,7 +27,7 @@ fn block(member: &mut (ViewStreams, Port)) {
     }
 }
 
-fn told(member: &mut (ViewStreams, Port), rank: usize, prefix: u64, limit: u64) {
+fn told(member: &mut (ViewStreams, Port), rank: Rank, prefix: u64, limit: u64) {
     let ack = Ack { prefix, limit, gaps: Vec::new() };
     member.0.handle_ack(NOW, rank, &ack, false, &mut member.1);
     settle(member);
@@ -35,23 +36,23 @@ fn told(member: &mut (ViewStreams, Port), rank: usize, prefix: u64, limit: u64) 
 #[test]
 fn outside_the_primary_nothing_uniform_is_delivered() {
     let mut t = Three::new();
-    t.group_streams[A].0.set_primary(false);
+    t.group_streams[A.index()].0.set_primary(false);
     t.cast(B, Order::Fifo, true);
     t.carry(B, &[A, C]);
     t.tell();
     t.tell();
     assert_eq!((t.delivered(A), t.delivered(B)), (&[][..], &[(B, 1)][..]));
-    t.group_streams[A].0.set_primary(true);
-    settle(&mut t.group_streams[A]);
+    t.group_streams[A.index()].0.set_primary(true);
+    settle(&mut t.group_streams[A.index()]);
     assert_eq!(t.delivered(A), [(B, 1)]);
 }
 
 #[test]
 fn no_packet_is_longer_than_its_room_whatever_its_headers_say() {
     for len in 1100..1200 {
-        let mut all: Vec<_> = (0..8).map(|me| view_streams(me, 8)).collect();
+        let mut all: Vec<_> = Rank::all(8).map(|me| view_streams(me, 8)).collect();
         let mut said = Vec::new();
-        for (rank, member) in all.iter_mut().enumerate().skip(1) {
+        for (rank, member) in Rank::enumerate(&mut all).skip(1) {
             assert!(member.0.multicast(NOW, Order::Fifo, false, &[b"m"], &mut member.1));
             settle(member);
             said.push((rank, member.1.packets[0].1.clone()));
@@ -73,27 +74,27 @@ fn a_packet_that_comes_again_is_acknowledged_again_and_ones_own_is_not() {
     let mut t = Three::new();
     t.cast(B, Order::Fifo, false);
     t.carry(B, &[A]);
-    t.group_streams[A].1.acks.clear();
+    t.group_streams[A.index()].1.acks.clear();
     t.carry(B, &[A]);
-    let (_, port) = &mut t.group_streams[A];
+    let (_, port) = &mut t.group_streams[A.index()];
     assert_eq!(port.acks.iter().map(|(to, ack)| (*to, ack.prefix)).collect::<Vec<_>>(), [(B, 1)]);
     port.acks.clear();
     t.cast(A, Order::Fifo, false);
-    let (view_streams, port) = &mut t.group_streams[A];
+    let (view_streams, port) = &mut t.group_streams[A.index()];
     let own = port.packets[0].1.clone();
     assert_eq!(
         view_streams.handle_packet(NOW, A, PacketNumber(1), ReceivedFrames::Lent(&own), port),
         Arrival::Duplicate
     );
-    settle(&mut t.group_streams[A]);
-    assert_eq!(t.group_streams[A].1.acks.len(), 0);
+    settle(&mut t.group_streams[A.index()]);
+    assert_eq!(t.group_streams[A.index()].1.acks.len(), 0);
 }
 
 #[test]
 fn a_heartbeat_tells_where_streams_stand_while_somebody_may_wait() {
     let mut t = Three::new();
-    let beat = |t: &mut Three, at: usize| {
-        let (view_streams, port) = &mut t.group_streams[at];
+    let beat = |t: &mut Three, at: Rank| {
+        let (view_streams, port) = &mut t.group_streams[at.index()];
         port.statuses.clear();
         port.acks.clear();
         view_streams.heartbeat(port);
@@ -105,7 +106,7 @@ fn a_heartbeat_tells_where_streams_stand_while_somebody_may_wait() {
     assert_eq!(beat(&mut t, A), (0, vec![B]), "what it holds may be stable: it asks");
     assert_eq!(beat(&mut t, B), (1, vec![]), "what it sent may be lost: it tells");
     for from in [A, C] {
-        told(&mut t.group_streams[B], from, 1, WINDOW);
+        told(&mut t.group_streams[B.index()], from, 1, WINDOW);
     }
     assert_eq!(beat(&mut t, B), (0, vec![]), "all have it");
     // All that was sent is acknowledged, and a message waits for credit.
@@ -121,13 +122,13 @@ fn a_heartbeat_tells_where_streams_stand_while_somebody_may_wait() {
 #[test]
 fn who_owes_an_ack_is_told_until_it_came() {
     let mut t = Three::new();
-    assert_eq!((t.group_streams[A].0.late().count(), t.group_streams[A].0.waits_for()), (0, None));
+    assert_eq!((t.group_streams[A.index()].0.late().count(), t.group_streams[A.index()].0.waits_for()), (0, None));
     t.cast(A, Order::Fifo, false);
-    assert_eq!(t.group_streams[A].0.late().collect::<Vec<_>>(), [B, C]);
-    told(&mut t.group_streams[A], B, 1, WINDOW);
-    assert_eq!(t.group_streams[A].0.late().collect::<Vec<_>>(), [C]);
-    assert_eq!(t.group_streams[A].0.waits_for(), Some(C));
-    let (view_streams, port) = &mut t.group_streams[A];
+    assert_eq!(t.group_streams[A.index()].0.late().collect::<Vec<_>>(), [B, C]);
+    told(&mut t.group_streams[A.index()], B, 1, WINDOW);
+    assert_eq!(t.group_streams[A.index()].0.late().collect::<Vec<_>>(), [C]);
+    assert_eq!(t.group_streams[A.index()].0.waits_for(), Some(C));
+    let (view_streams, port) = &mut t.group_streams[A.index()];
     view_streams.wedge(NOW, port);
     assert_eq!(view_streams.late().count(), 0, "a view that is being left waits for nobody");
 }
@@ -149,11 +150,11 @@ fn an_order_of_uniform_messages_asks_for_prompt_acks() {
         (0..3).for_each(|at| t.cast(B, Order::Total, at < uniform));
         t.carry(B, &[A]);
         let mut prompt = None;
-        for (_, frames) in &t.group_streams[A].1.packets {
+        for (_, frames) in &t.group_streams[A.index()].1.packets {
             let mut r = Reader::new(frames);
             while !r.is_empty() {
                 if let Some(StreamFrame::Announce { prompt: asks, runs, .. }) = read_frame(&mut r).expect("ours") {
-                    assert_eq!(runs.iter().collect::<Vec<_>>(), [(1, 3)], "one run");
+                    assert_eq!(runs.iter().collect::<Vec<_>>(), [(Rank(1), 3)], "one run");
                     prompt = Some(asks);
                 }
             }
@@ -178,9 +179,9 @@ fn a_message_is_cut_off_once_packets_of_it_went_out() {
 #[test]
 fn a_holder_beyond_its_window_says_that_orders_wait() {
     let mut t = Three::new();
-    block(&mut t.group_streams[A]);
+    block(&mut t.group_streams[A.index()]);
     assert_eq!(
-        (t.group_streams[A].0.hold(), &t.group_streams[A].1.bounds[..]),
+        (t.group_streams[A.index()].0.hold(), &t.group_streams[A.index()].1.bounds[..]),
         (Some(Hold::Ack), &[Backpressure::Window][..])
     );
     for sent in 1..=4 {
@@ -190,12 +191,12 @@ fn a_holder_beyond_its_window_says_that_orders_wait() {
         let bounds =
             if sent > 2 { &[Backpressure::Window, Backpressure::Orders][..] } else { &[Backpressure::Window][..] };
         assert_eq!(t.delivered(A).iter().filter(|(from, _)| *from == B).count(), ordered, "after {sent}");
-        assert_eq!(t.group_streams[A].1.bounds, bounds, "after {sent}: told once");
+        assert_eq!(t.group_streams[A.index()].1.bounds, bounds, "after {sent}: told once");
     }
     // Who is no holder has no orders to tell.
     let mut t = Three::new();
-    block(&mut t.group_streams[C]);
+    block(&mut t.group_streams[C.index()]);
     (0..4).for_each(|_| t.cast(B, Order::Total, false));
     t.carry(B, &[C]);
-    assert_eq!(t.group_streams[C].1.bounds, [Backpressure::Window]);
+    assert_eq!(t.group_streams[C.index()].1.bounds, [Backpressure::Window]);
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::api::{Delivery, GroupTerms, LeaveReason};
-use crate::id::{CellInstance, LEVEL, Origin, TrafficClass};
+use crate::id::{CellInstance, LEVEL, Origin, Rank, TrafficClass};
 use crate::link::Channel;
 use crate::member::{
     Ballot, Control, FirstView, GroupChange, GroupCut, GroupRequest, MembershipRequests, NUMBERED_MAX, Phase, Report,
@@ -94,7 +94,7 @@ fn who_asks_for_a_group_that_can_have_no_number_is_refused() {
     assert!(!process.wants_group("one"));
     // Nothing is decided without a number for each view.
     process.directory.next_space = Space(u32::MAX);
-    let (candidates, requests) = ([2].into(), MembershipRequests::default());
+    let (candidates, requests) = ([Rank(2)].into(), MembershipRequests::default());
     process.start_ballot(NOW, candidates, requests, &mut fx);
     assert!(process.coordinator.is_none());
     assert_eq!(process.counters.numbers_used_up, 1);
@@ -131,7 +131,7 @@ fn with_group(members: u64) -> Proposal {
 }
 
 fn ballot(round: u32, rank: u16) -> Ballot {
-    Ballot { round, rank }
+    Ballot { round, rank: Rank(rank) }
 }
 
 fn trying(decree: u64, ballot: Ballot) -> Coordinator {
@@ -140,7 +140,7 @@ fn trying(decree: u64, ballot: Ballot) -> Coordinator {
         ballot,
         candidates: BTreeSet::new(),
         reasons: BTreeMap::new(),
-        asked: BTreeSet::from([0, 1, 2]),
+        asked: BTreeSet::from([0, 1, 2].map(Rank)),
         groups: BTreeSet::from([GROUP]),
         requests: MembershipRequests::default(),
         reports: BTreeMap::new(),
@@ -161,7 +161,7 @@ fn report(decree: u64, ballot: Ballot, held: &[u64]) -> Report {
 }
 
 fn hear_all(process: &mut Process, at: Instant) {
-    for rank in 0..3 {
+    for rank in Rank::all(3) {
         process.failure_detector.heard(at, rank);
         process.failure_detector.beat(at, rank, vec![true; 3]);
     }
@@ -225,7 +225,7 @@ fn rivals_wait_by_rank_and_not_in_step() {
     let step = Timing::default().ballot_step;
     for me in [A, B, C] {
         let (mut process, mut fx) = in_cell(me, 3);
-        let rank = process.my_rank() as u32;
+        let rank = u32::from(process.my_rank().0);
         let mut waits = BTreeSet::new();
         for round in 1..=20 {
             process.coordinator = Some(trying(2, ballot(round, 0)));
@@ -276,7 +276,7 @@ fn a_ballot_begins_when_it_may_and_not_before() {
 fn who_is_heard_and_reports_nothing_is_left_out_after_a_while() {
     let (mut process, mut fx) = in_cell(A, 3);
     let mut ballot_of_two = trying(2, ballot(1, 0));
-    ballot_of_two.reports = [0, 1].map(|rank| (rank, report(2, ballot(1, 0), &[]))).into();
+    ballot_of_two.reports = [0, 1].map(|rank| (Rank(rank), report(2, ballot(1, 0), &[]))).into();
     process.coordinator = Some(ballot_of_two);
     process.unanswered = BTreeMap::from([(C, NOW)]);
     let patience = process.suspect_after() * 5;
@@ -286,7 +286,7 @@ fn who_is_heard_and_reports_nothing_is_left_out_after_a_while() {
         assert_eq!(process.counters.ballots, ballots);
     }
     let candidates = process.coordinator.map(|coordinator| coordinator.candidates);
-    assert_eq!(candidates, Some(BTreeSet::from([2])));
+    assert_eq!(candidates, Some(BTreeSet::from([Rank(2)])));
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn what_comes_too_late_in_a_ballot_is_counted() {
 fn only_acceptances_of_the_ballot_and_decree_under_way_count() {
     let (mut process, mut fx) = in_cell(A, 3);
     let (mine, proposal) = (ballot(2, 0), Arc::new(with_group(3)));
-    let phase = Phase::Proposing { proposal: proposal.clone(), accepted: BTreeSet::from([0]) };
+    let phase = Phase::Proposing { proposal: proposal.clone(), accepted: BTreeSet::from([0].map(Rank)) };
     process.coordinator = Some(Coordinator { phase, ..trying(2, mine) });
     for (from, decree, ballot) in [
         (B, 2, ballot(1, 0)),
@@ -325,7 +325,7 @@ fn only_acceptances_of_the_ballot_and_decree_under_way_count() {
     ] {
         process.handle_control(NOW, from, Control::Accepted { decree, ballot }, &mut fx);
         let phase = process.coordinator.as_ref().map(|coordinator| &coordinator.phase);
-        let counted = |accepted: &BTreeSet<usize>| accepted.iter().copied().collect::<Vec<_>>();
+        let counted = |accepted: &BTreeSet<Rank>| accepted.iter().map(|rank| rank.index()).collect::<Vec<_>>();
         assert!(
             matches!(phase, Some(Phase::Proposing { accepted, .. }) if counted(accepted) == [0]),
             "{decree} {ballot:?}"
@@ -469,7 +469,7 @@ fn a_flush_counts_what_it_finds_under_way() {
 fn a_cut_that_somebody_lacks_is_filled_and_counted() {
     let (mut process, mut fx) = in_group(A, 3);
     let mine = ballot(1, 0);
-    process.coordinator = Some(Coordinator { asked: BTreeSet::from([0, 1]), ..trying(3, mine) });
+    process.coordinator = Some(Coordinator { asked: BTreeSet::from([0, 1].map(Rank)), ..trying(3, mine) });
     process.handle_control(NOW, A, Control::Report(report(3, mine, &[0, 0, 0])), &mut fx);
     assert_eq!(process.counters.cut_recoveries, 0);
     process.handle_control(NOW, B, Control::Report(report(3, mine, &[0, 1, 0])), &mut fx);
@@ -561,7 +561,7 @@ fn a_member_whose_channel_makes_no_sense_is_unheard() {
         say(&mut process, 2, &leave);
         assert!(process.leavers.is_empty(), "it is not read");
         assert_eq!(process.counters.nonsense_channels, 1);
-        process.failure_detector = FailureDetector::new(0, 3, NOW, process.patience());
+        process.failure_detector = FailureDetector::new(Rank(0), 3, NOW, process.patience());
         process.distrust();
         assert!(!process.failure_detector.hears(NOW, rank));
     }

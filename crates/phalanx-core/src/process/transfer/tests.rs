@@ -60,7 +60,7 @@ fn delivery(payload: &[u8]) -> Delivery<'_> {
 }
 
 fn item() -> Item {
-    Item::Delivery(OwnedDelivery::of(&delivery(b"waits"), Space(1), 0))
+    Item::Delivery(OwnedDelivery::of(&delivery(b"waits"), Space(1), Rank(0)))
 }
 
 /// What is recorded for a joiner counts until it is sent, and then as sent: the two together bound a donor's memory and
@@ -135,7 +135,7 @@ fn a_state_is_asked_for_again_when_what_came_of_it_is_taken() {
     assert!(!sought(&mut process, late), "the application has not taken the chunk");
     process.transfers.taken(GROUP, 3);
     assert!(!sought(&mut process, NOW), "the donor gave it up just now");
-    process.failure_detector.heard(late, 1);
+    process.failure_detector.heard(late, Rank(1));
     assert!(sought(&mut process, late));
     process.take_state(late, donor, StateMessage::Abort { transfer });
     assert!(process.transfers.is_taking("g"), "an answer to the request before");

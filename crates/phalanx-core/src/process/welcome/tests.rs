@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 
 use super::*;
 use crate::api::{Delivery, Event, Founding, Limits, Settings, Timing};
-use crate::id::{GroupId, Origin, TrafficClass};
+use crate::id::{GroupId, Origin, Rank, TrafficClass};
 use crate::member::GroupEntry;
 use crate::packet::Packet;
 use crate::process::Security;
@@ -186,7 +186,8 @@ fn a_joiner_whose_teller_dies_is_told_by_another() {
 #[test]
 fn who_is_told_a_long_welcome_is_borne_for_longer() {
     let second = Duration::from_secs(1);
-    let hears = |groups, after| World::new(groups, 1_000_000, 0).processes[1].failure_detector.hears(NOW + after, 2);
+    let hears =
+        |groups, after| World::new(groups, 1_000_000, 0).processes[1].failure_detector.hears(NOW + after, Rank(2));
     assert!(hears(0, SUSPECT_AFTER - second) && !hears(0, SUSPECT_AFTER));
     // 20 MB, at 8 MiB a second.
     assert!(hears(20, SUSPECT_AFTER + second * 2) && !hears(20, SUSPECT_AFTER + second * 3));
