@@ -16,7 +16,7 @@ pub(super) fn runtime_dir(config: &Config) -> Vec<Finding> {
     let cell = match here::open(config) {
         Ok(cell) => cell,
         Err(error) => {
-            let Finding { found, remedy } = split(&error);
+            let ErrorParts { found, remedy } = split(&error);
             return vec![check.fail(found, remedy)];
         }
     };
@@ -27,7 +27,7 @@ pub(super) fn runtime_dir(config: &Config) -> Vec<Finding> {
             findings.push(living.ok(format!("{} of cell '{}' on this host", members.len(), config.cell)));
         }
         Err(error) => {
-            let Finding { found, remedy } = split(&error);
+            let ErrorParts { found, remedy } = split(&error);
             findings.push(living.fail(found, remedy));
         }
     }
@@ -44,7 +44,7 @@ pub(super) fn state_dir(config: &Config) -> Finding {
     let state = match here::open(config) {
         Ok(cell) => cell.state().to_path_buf(),
         Err(error) => {
-            let Finding { found, remedy } = split(&error);
+            let ErrorParts { found, remedy } = split(&error);
             return check.fail(found, remedy);
         }
     };
@@ -111,7 +111,7 @@ pub(super) fn cell_key(config: &Config) -> Finding {
         return match read_key(path) {
             Ok(_) => check.ok(format!("{} holds a key that only its user reads", path.display())),
             Err(error) => {
-                let Finding { found, remedy } = split(&error);
+                let ErrorParts { found, remedy } = split(&error);
                 check.fail(found, remedy)
             }
         };
@@ -131,14 +131,14 @@ pub(super) fn cell_key(config: &Config) -> Finding {
         Ok(Some(path)) => check.ok(format!("{} holds a key that only its user reads", path.display())),
         Ok(None) => check.ok("none yet: the first member on this host makes one"),
         Err(error) => {
-            let Finding { found, remedy } = split(&error);
+            let ErrorParts { found, remedy } = split(&error);
             check.fail(found, remedy)
         }
     }
 }
 
 /// The two parts of an error of these directories.
-struct Finding {
+struct ErrorParts {
     /// The problem.
     found: String,
     /// What the user may do about it.
@@ -146,17 +146,18 @@ struct Finding {
 }
 
 /// Splits an error at its colon.
-fn split(error: &LocalError) -> Finding {
+fn split(error: &LocalError) -> ErrorParts {
     let text = error.to_string();
     match error {
         LocalError::Io { .. } => {
-            Finding { found: text, remedy: "check that the path exists and that this user may use it".to_owned() }
+            ErrorParts { found: text, remedy: "check that the path exists and that this user may use it".to_owned() }
         }
         _ => match text.split_once(": ") {
-            Some((found, remedy)) => Finding { found: found.to_owned(), remedy: remedy.to_owned() },
-            None => {
-                Finding { found: text, remedy: "see docs/configuration.md, keys runtime_dir and state_dir".to_owned() }
-            }
+            Some((found, remedy)) => ErrorParts { found: found.to_owned(), remedy: remedy.to_owned() },
+            None => ErrorParts {
+                found: text,
+                remedy: "see docs/configuration.md, keys runtime_dir and state_dir".to_owned(),
+            },
         },
     }
 }
