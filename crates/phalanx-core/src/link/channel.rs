@@ -53,6 +53,7 @@ pub enum ChannelError {
 /// Fragment header: whether the message goes on after this fragment.
 const FRAGMENT_LAST: u8 = 1;
 const FRAGMENT_FIRST: u8 = 2;
+const _: () = assert!(FRAGMENT_FIRST & FRAGMENT_LAST == 0, "a flag has a bit of its own");
 
 impl Channel {
     /// A channel whose ends allow each other `window` packets.
@@ -134,9 +135,11 @@ impl Channel {
     /// Whether a bulk message of `len` bytes would be taken now, when `bytes_max` of them may wait.
     #[must_use]
     pub fn takes_bulk(&mut self, len: usize, bytes_max: usize) -> bool {
+        debug_assert!(self.outbox_bytes as u64 <= self.queued, "more waits than was queued");
         let sent = self.queued - self.outbox_bytes as u64;
         while let Some(&(len, _)) = self.bulk.front().filter(|(_, end)| *end <= sent) {
             self.bulk.pop_front();
+            debug_assert!(self.bulk_bytes >= len, "a bulk message is counted while it may wait");
             self.bulk_bytes -= len;
         }
         self.bulk_bytes == 0 || self.bulk_bytes + len <= bytes_max
@@ -233,6 +236,7 @@ impl Channel {
                 self.cut = 0;
             }
         }
+        debug_assert!(frames.len() - start <= room, "a packet has more frames than room");
         frames.len() > start
     }
 
@@ -250,8 +254,11 @@ impl Channel {
 
     /// Keeps the packet's frames until they are received.
     pub fn sent(&mut self, now: Instant, frames: Frames) {
+        debug_assert!(self.sending.may_send(), "a packet goes out that the other end did not allow");
+        debug_assert!(!frames.is_empty(), "a packet goes out with nothing in it");
         self.sending.push(now);
         self.retained.push_back((frames, self.queued - self.outbox_bytes as u64));
+        debug_assert_eq!(self.retained.len() as u64, self.sending.outstanding(), "a packet sent is not retained");
     }
 
     /// A packet of the other end arrived. Complete messages go to `each`.
@@ -334,6 +341,7 @@ impl Channel {
         let outstanding = usize::try_from(self.sending.outstanding()).unwrap_or(usize::MAX);
         let received = self.retained.len().saturating_sub(outstanding);
         if let Some((_, end)) = self.retained.drain(..received).next_back() {
+            debug_assert!(end >= self.received, "what the other end has received stays received");
             self.received = end;
             while self.asked_about.front().is_some_and(|of_message| *of_message <= end) {
                 self.asked_about.pop_front();
@@ -345,6 +353,8 @@ impl Channel {
     pub fn poll_retransmit(&mut self) -> Option<(PacketNumber, Frames)> {
         let (_, number) = self.sending.poll_retransmit()?;
         let newer = usize::try_from(self.sending.next().0 - number.0).unwrap_or(usize::MAX);
+        debug_assert!(newer > 0, "only what was sent is sent again");
+        debug_assert!(newer <= self.retained.len(), "what is sent again is retained");
         let index = self.retained.len().checked_sub(newer)?;
         Some((number, self.retained.get(index)?.0.clone()))
     }
@@ -371,6 +381,36 @@ impl Channel {
             return Some(Instant::ZERO);
         }
         [self.sending.deadline(ack_delay), self.receiving.ack_due()].into_iter().flatten().min()
+    }
+
+    /// Checks what must always hold.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn check_invariants(&self) {
+        self.sending.check_invariants();
+        self.receiving.check_invariants();
+        assert_eq!(self.retained.len() as u64, self.sending.outstanding(), "each unacknowledged packet is retained");
+        let queued: usize = self.outbox.iter().map(Bytes::len).sum();
+        assert_eq!(self.outbox_bytes + self.cut, queued, "the outbox has other bytes than are counted");
+        assert!(
+            self.cut == 0 || self.outbox.front().is_some_and(|m| self.cut < m.len()),
+            "a message is cut to its end"
+        );
+        let cut_up_to = self.queued.checked_sub(self.outbox_bytes as u64).expect("more waits than was ever queued");
+        assert!(self.received <= cut_up_to, "received more than was sent");
+        assert!(self.retained.iter().is_sorted_by_key(|(_, end)| end), "retained packets are out of order");
+        assert!(self.retained.back().is_none_or(|(_, end)| *end <= cut_up_to), "a packet ends beyond what was sent");
+        assert!(self.asked_about.iter().is_sorted(), "messages asked about are out of order");
+        assert!(self.asked_about.front().is_none_or(|end| *end >= self.received), "a message counts as unreceived");
+        assert!(self.asked_about.back().is_none_or(|end| *end <= self.queued), "a message counts that was not queued");
+        assert!(self.bulk.iter().is_sorted_by_key(|(_, end)| end), "bulk messages are out of order");
+        assert_eq!(self.bulk.iter().map(|(len, _)| len).sum::<usize>(), self.bulk_bytes, "bulk bytes are miscounted");
+        assert!(self.expected <= MESSAGE_BYTES_MAX, "a message is expected that is too long");
+        assert!(self.assembling.len() <= self.expected, "more is put together than was announced");
+        assert!(self.receiving.peek(self.receiving.prefix() + 1).is_none(), "a packet in order was not read");
+        let owes = self.receiving.unacknowledged() > 0;
+        assert!(!owes || self.receiving.ack_due().is_some(), "a packet that arrived is never acknowledged");
     }
 }
 

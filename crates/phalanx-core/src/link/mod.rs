@@ -39,3 +39,4 @@ pub struct Gap {
 
 /// The most gaps one ack names: enough for a burst, and an ack stays within a small packet.
 pub const GAPS_MAX: usize = 32;
+const _: () = assert!(GAPS_MAX > 0, "an ack names the first gap at least, or nothing is sent again");

@@ -69,6 +69,7 @@ impl Receiving {
             self.waiting.insert(number, frames);
         }
         self.unacknowledged = self.unacknowledged.saturating_add(1);
+        debug_assert!(self.highest > self.prefix, "a new packet lies beyond the prefix");
         Arrival::New
     }
 
@@ -85,6 +86,7 @@ impl Receiving {
     /// A packet that waits to be taken.
     #[must_use]
     pub fn peek(&self, PacketNumber(number): PacketNumber) -> Option<Frames> {
+        debug_assert!(number > self.prefix, "a packet of the prefix was taken and waits no more");
         if number == self.prefix + 1 { self.next.clone() } else { self.waiting.get(&number).cloned() }
     }
 
@@ -100,6 +102,7 @@ impl Receiving {
             return None;
         }
         let frames = self.next.take()?;
+        debug_assert!(!self.waiting.contains_key(&next), "a packet is kept twice");
         self.prefix = next;
         if !self.waiting.is_empty() {
             self.next = self.waiting.remove(&(next + 1));
@@ -111,8 +114,10 @@ impl Receiving {
     /// Undoes [`Self::pop`], which gave this packet last.
     pub fn put_back(&mut self, PacketNumber(number): PacketNumber, frames: Frames) {
         debug_assert_eq!(number, self.prefix, "the packet taken last");
+        debug_assert!(number > 0, "packets are numbered from 1");
         if let Some(next) = self.next.replace(frames) {
-            self.waiting.insert(number + 1, next);
+            let other = self.waiting.insert(number + 1, next);
+            debug_assert!(other.is_none(), "a packet is kept twice");
         }
         self.prefix = number - 1;
     }
@@ -150,6 +155,8 @@ impl Receiving {
         if from <= number {
             gaps.push(Gap { first: from, last: number });
         }
+        debug_assert!(gaps.is_sorted_by(|a, b| a.last + 1 < b.first), "a packet that is here parts each two gaps");
+        debug_assert!(gaps.len() <= GAPS_MAX, "an ack names more gaps than it may");
         gaps
     }
 
@@ -199,6 +206,21 @@ impl Receiving {
     #[must_use]
     pub fn waiting(&self) -> usize {
         usize::from(self.next.is_some()) + self.waiting.len()
+    }
+
+    /// Checks what must always hold.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn check_invariants(&self) {
+        let end = self.prefix.saturating_add(self.reach);
+        let last = self.waiting.keys().next_back().copied().unwrap_or(self.prefix + u64::from(self.next.is_some()));
+        assert!(self.waiting.keys().next().is_none_or(|first| *first >= self.prefix + 2), "a packet in order waits");
+        assert!(last <= end, "a packet is kept beyond the reach");
+        assert!(self.waiting() as u64 <= self.reach, "more packets wait than may");
+        assert!(self.highest >= last, "a packet is here that is not known to exist");
+        assert!(self.highest <= end, "a packet is expected beyond the reach");
+        assert!(self.held() <= self.highest, "more is held than exists");
     }
 }
 

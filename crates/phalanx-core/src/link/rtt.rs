@@ -20,6 +20,9 @@ const PROBE_MAX_NS: u64 = 250_000_000;
 const BACKOFF_MAX: u32 = 16;
 /// Longer round trips count as this one: a year, so that sums of a few of them fit.
 const RTT_MAX_NS: u64 = 31_536_000_000_000_000;
+const _: () = assert!(PROBE_MIN_NS <= PROBE_MAX_NS, "the times between probes are an interval");
+const _: () = assert!(INITIAL_NS * 3 <= PROBE_MAX_NS, "the first probe does not wait for the longest time");
+const _: () = assert!(RTT_MAX_NS <= u64::MAX / 8, "seven times the estimate and a sample fit");
 
 impl Default for Rtt {
     fn default() -> Self {
@@ -40,6 +43,8 @@ impl Rtt {
         let difference_ns = self.smoothed_ns.abs_diff(rtt_ns);
         self.variation_ns = (self.variation_ns * 3 + difference_ns) / 4;
         self.smoothed_ns = (self.smoothed_ns * 7 + rtt_ns) / 8;
+        debug_assert!(self.smoothed_ns <= RTT_MAX_NS, "an average exceeds the longest of its samples");
+        debug_assert!(self.variation_ns <= RTT_MAX_NS, "a deviation exceeds the longest sample");
     }
 
     /// The smoothed round trip.
@@ -67,7 +72,9 @@ impl Rtt {
     pub fn resend_after(&self, backoff: u32) -> Duration {
         let base_ns = self.smoothed_ns + self.variation_ns;
         let doubled_ns = base_ns.saturating_mul(1 << backoff.min(BACKOFF_MAX));
-        Duration::from_nanos(doubled_ns.min(PROBE_MAX_NS).max(base_ns))
+        let after_ns = doubled_ns.min(PROBE_MAX_NS).max(base_ns);
+        debug_assert!(after_ns >= self.smoothed_ns, "a packet counts as lost before its ack can be here");
+        Duration::from_nanos(after_ns)
     }
 }
 

@@ -80,6 +80,9 @@ const RETRANSMISSIONS_MAX: usize = 256;
 const PROBE_PACKETS: u64 = 2;
 /// The most packets of a lost tail that one ack brings out again.
 const BURST_MAX: u64 = 64;
+const _: () = assert!(PROBE_PACKETS > 0, "a probe sends something");
+const _: () = assert!(PROBE_PACKETS <= BURST_MAX, "a burst begins with a probe and grows");
+const _: () = assert!(BURST_MAX <= RETRANSMISSIONS_MAX as u64, "a burst finds room in the queue");
 
 impl Sending {
     /// A stream to `receivers` processes, each of which at first allows `limit` packets.
@@ -175,6 +178,7 @@ impl Sending {
             self.stable = self.next - 1;
             self.release();
         }
+        debug_assert!(self.stable < self.next, "nobody has a packet that was not sent");
     }
 
     /// Takes an ack from receiver `index`; true if the stable prefix grew. What cannot be true (an ack
@@ -205,6 +209,7 @@ impl Sending {
         if progressed && r.doubted > acked {
             r.burst = (2 * r.burst).min(BURST_MAX);
             for number in acked + 1..=r.doubted.min(acked + r.burst) {
+                debug_assert!(number >= base, "a packet that a receiver lacks is retained");
                 let Some(s) = usize::try_from(number - base).ok().and_then(|i| self.retained.get_mut(i)) else { break };
                 if now.since(s.last) >= patience && self.retransmissions.len() < RETRANSMISSIONS_MAX {
                     s.is_resent = true;
@@ -243,6 +248,7 @@ impl Sending {
             self.stable = self.receivers.iter().map(|r| r.acked).min().unwrap_or(sent);
             self.release();
         }
+        debug_assert!(self.stable >= before, "what is stable stays stable");
         self.stable > before
     }
 
@@ -253,6 +259,8 @@ impl Sending {
                 continue;
             }
             if (self.base..self.next).contains(&number) {
+                let sent = usize::try_from(number - self.base).ok().and_then(|i| self.retained.get(i));
+                debug_assert!(sent.is_some_and(|s| s.is_resent), "no round trip is measured of a retransmitted packet");
                 return Some((index, PacketNumber(number)));
             }
         }
@@ -273,6 +281,7 @@ impl Sending {
             r.failures = r.failures.saturating_add(1);
             (r.doubted, r.burst) = (next - 1, PROBE_PACKETS);
             let first = (r.acked + 1).max(base);
+            debug_assert!(first < next, "a receiver lacks only what was sent");
             for number in first..next.min(first + PROBE_PACKETS) {
                 if let Some(s) = usize::try_from(number - base).ok().and_then(|i| self.retained.get_mut(i)) {
                     s.is_resent = true;
@@ -342,6 +351,34 @@ impl Sending {
     fn release(&mut self) {
         while self.base <= self.stable && self.retained.pop_front().is_some() {
             self.base += 1;
+        }
+        debug_assert_eq!(self.base, self.stable + 1, "exactly the unstable packets are retained");
+    }
+
+    /// Checks what must always hold.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn check_invariants(&self) {
+        assert!(self.stable < self.next, "nobody has a packet that was not sent");
+        assert_eq!(self.base, self.stable + 1, "the first packet retained is the first that somebody lacks");
+        assert_eq!(self.base + self.retained.len() as u64, self.next, "each unstable packet is retained once");
+        let stable = self.receivers.iter().map(|r| r.acked).min().unwrap_or(self.next - 1);
+        assert_eq!(self.stable, stable, "stable is what the slowest receiver has");
+        let limit = self.receivers.iter().map(|r| r.limit).min().unwrap_or(u64::MAX);
+        assert_eq!(self.limit, limit, "the limit is that of the receiver with the least credit");
+        assert!(self.retransmissions.len() <= RETRANSMISSIONS_MAX, "too many retransmissions wait");
+        for &(index, number) in &self.retransmissions {
+            assert!(index < self.receivers.len(), "a retransmission has a receiver");
+            assert!(number < self.next, "only what was sent is retransmitted");
+        }
+        for r in &self.receivers {
+            assert!(r.acked < self.next, "a receiver acknowledged a packet that was not sent");
+            assert!(r.doubted < self.next, "a packet is doubted that was not sent");
+            assert!((PROBE_PACKETS..=BURST_MAX).contains(&r.burst), "a burst is out of its bounds");
+            assert!(r.doubted > 0 || r.burst == PROBE_PACKETS, "a burst grows only while packets are doubted");
+            assert!(r.retransmit_budget >= PROBE_PACKETS, "a receiver would be sent nothing again");
+            assert!(r.retransmit_budget <= RETRANSMISSIONS_MAX as u64, "a receiver is sent too much again");
         }
     }
 }
