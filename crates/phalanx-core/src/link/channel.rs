@@ -408,7 +408,7 @@ impl Channel {
         assert_eq!(self.bulk.iter().map(|(len, _)| len).sum::<usize>(), self.bulk_bytes, "bulk bytes are miscounted");
         assert!(self.expected <= MESSAGE_BYTES_MAX, "a message is expected that is too long");
         assert!(self.assembling.len() <= self.expected, "more is put together than was announced");
-        assert!(self.receiving.peek(self.receiving.prefix() + 1).is_none(), "a packet in order was not read");
+        assert!(self.receiving.held() == self.receiving.prefix(), "a packet in order was not read");
         let owes = self.receiving.unacknowledged() > 0;
         assert!(!owes || self.receiving.ack_due().is_some(), "a packet that arrived is never acknowledged");
     }

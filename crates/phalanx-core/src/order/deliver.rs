@@ -100,6 +100,7 @@ impl ViewStreams {
         let stream = &mut streams[rank.index()];
         let Some(message) = stream.take_head() else { return };
         let Message { order, uniform, seq, .. } = message;
+        debug_assert_eq!(position.is_some(), order == Order::Total, "an abcast has a place, and nothing else has");
         if order == Order::Total {
             total_past[rank.index()] = seq;
             let causes = stream.head_vector();

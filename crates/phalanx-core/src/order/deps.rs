@@ -11,6 +11,7 @@ use crate::time::Instant;
 
 /// Bytes that dependencies may take in a message's header.
 const DEPS_ROOM: usize = 512;
+const _: () = assert!(DEPS_ROOM >= 3 + 13, "one dependency fits at least");
 
 impl ViewStreams {
     /// An upper bound on a message's header.
@@ -65,6 +66,10 @@ impl ViewStreams {
         let streams = Rank::enumerate(self.announced_deps.iter().zip(&self.streams));
         let others = streams.filter(|(rank, _)| *rank != self.set.me);
         let grown = others.map(|(rank, (told, stream))| (rank, stream.delivered - *told));
+        debug_assert!(
+            self.announced_deps.iter().zip(&self.streams).all(|(told, stream)| *told <= stream.delivered),
+            "more is told than was delivered"
+        );
         grown.filter(|(_, growth)| *growth > 0)
     }
 
@@ -74,9 +79,11 @@ impl ViewStreams {
         if !std::mem::take(&mut self.announced_old) {
             return;
         }
+        debug_assert!(due.is_empty(), "the list that is lent is empty");
         due.extend(self.unannounced());
         for &(rank, growth) in due.iter() {
             self.announced_deps[rank.index()] += growth;
         }
+        debug_assert_eq!(self.unannounced().next(), None, "a message tells of all that was delivered before it");
     }
 }

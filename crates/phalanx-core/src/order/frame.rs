@@ -100,6 +100,12 @@ const STABLE: u8 = 3;
 const PAST: u8 = 4;
 /// Frames with this bit (and without [`MESSAGE`]) are unknown here and carry their length: they are skipped.
 const SKIPPABLE: u8 = 0x40;
+// A sum would be another if two of them had a bit in common.
+const _: () = assert!(
+    MESSAGE as u16 + (3 << ORDER_SHIFT) + UNIFORM as u16 + DEPS as u16 + RESERVED as u16 + FRAGMENT_MASK as u16 == 0xff,
+    "the parts of a message's first byte fill it, each with bits of its own"
+);
+const _: () = assert!(SKIPPABLE & (MESSAGE | ANNOUNCE | PASS | STABLE | PAST) == 0, "no frame known here is skipped");
 /// A run or dependency list longer than any view is nonsense.
 const LIST_MAX: u64 = 65_536;
 
@@ -114,6 +120,7 @@ pub(super) fn put_message(
     deps: &[(Rank, u64)],
     body_len: usize,
 ) {
+    debug_assert!(body_len <= MESSAGE_BYTES_MAX, "a piece is longer than the longest message");
     let order_bits = match (order, sequenced) {
         (Order::Fifo, _) => 0,
         (Order::Causal, _) => 1,

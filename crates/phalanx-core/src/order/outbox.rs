@@ -64,6 +64,7 @@ impl Outbox {
         }
         parts.iter().for_each(|p| self.bytes.extend_from_slice(p));
         self.messages.push_back(QueuedMessage { order, uniform, len });
+        debug_assert!(self.start + len <= self.bytes.len(), "a message that waits has its bytes");
         true
     }
 
@@ -76,11 +77,16 @@ impl Outbox {
     /// That much more of the first message is in packets.
     pub(super) fn cut_front(&mut self, bytes: usize) {
         self.cut += bytes;
+        debug_assert!(
+            self.messages.front().is_some_and(|front| self.cut < front.len),
+            "a message of which all is in packets is forgotten instead"
+        );
     }
 
     /// The first message is in packets to its end.
     pub(super) fn forget_front(&mut self) {
         self.cut = 0;
+        debug_assert!(!self.messages.is_empty(), "a message is forgotten that does not wait");
         if let Some(done) = self.messages.pop_front() {
             self.start += done.len;
         }
@@ -89,6 +95,14 @@ impl Outbox {
             self.bytes.shrink_to(KEPT_BYTES);
             self.start = 0;
         }
+    }
+
+    /// Checks what must always hold.
+    pub(super) fn check_invariants(&self) {
+        let waiting: usize = self.messages.iter().map(|message| message.len).sum();
+        assert_eq!(self.start + waiting, self.bytes.len(), "the bytes are those of the messages that wait");
+        let front = self.messages.front().map_or(0, |front| front.len);
+        assert!(self.cut == 0 || self.cut < front, "a message waits of which all is in packets");
     }
 
     /// All messages, whole, also one that was cut.

@@ -82,6 +82,8 @@ impl ViewStreams {
         self.due = deps;
         let start = self.packer.len();
         body(&mut self.packer);
+        debug_assert_eq!(self.packer.len() - start, len, "the header says how long the piece is");
+        debug_assert!(self.packer.len() <= self.usable_room(), "a piece does not fit its packet");
         self.packer_prompt |= uniform;
         if ends {
             self.sent += 1;
@@ -145,6 +147,7 @@ impl ViewStreams {
         if !self.may_pack() {
             return None;
         }
+        debug_assert!(cut < payload.len(), "a message of which all is in packets waits no more");
         let rest = payload.len() - cut;
         let mut take = rest.min(self.usable_room() - self.packer.len() - header);
         if cut == 0 && take == rest {
@@ -171,6 +174,8 @@ impl ViewStreams {
             (self.packed_stable, self.announced_stable) = (stable, stable);
         }
         let number = self.tx.next();
+        debug_assert!(!self.wedged, "a member that is wedged sends nothing new");
+        debug_assert!(self.packer.len() <= self.set.packet_room, "a packet is longer than its receivers take");
         io.multicast(self.set.space, number, &self.packer);
         self.congested |= io.is_congested();
         let frames = self.pool.take(&mut self.packer);
@@ -182,6 +187,7 @@ impl ViewStreams {
         let arrival = self.streams[me.index()].rx.accept(number, frames);
         debug_assert_eq!(arrival, Arrival::New, "our own packets come once, in order");
         self.parse(now, me, io);
+        debug_assert_eq!(self.streams[me].rx.prefix(), number, "our own packets make sense to us");
     }
 
     /// Some packets of the first message that waits have gone out.

@@ -23,11 +23,22 @@ pub(super) struct Sequencer {
 const RUNS_MAX: usize = 32;
 /// Room an announcement needs at most.
 const ANNOUNCE_ROOM: usize = 16 + RUNS_MAX * 13;
+const _: () = assert!(ANNOUNCE_ROOM < 512, "an announcement fits in the smallest packet");
 
 impl Sequencer {
     pub(super) fn new(sequenced: Vec<u64>, owed: Vec<u64>) -> Self {
+        debug_assert_eq!(sequenced.len(), owed.len(), "both have an entry for each member");
         let tally = vec![0; sequenced.len()];
         Self { sequenced, owed, tally }
+    }
+
+    /// Checks what must always hold. `streams`: of each, how many messages were delivered and parsed.
+    pub(super) fn check_invariants(&self, streams: impl ExactSizeIterator<Item = (u64, u64)>) {
+        assert_eq!(self.sequenced.len(), streams.len(), "each member has an entry");
+        for (sequenced, (delivered, parsed)) in self.sequenced.iter().zip(streams) {
+            assert!(*sequenced >= delivered, "a message was delivered that has no place");
+            assert!(*sequenced <= parsed, "a message has a place that is not here");
+        }
     }
 
     /// Whether the messages of `rank` up to its `seq`-th have their place.
@@ -70,6 +81,8 @@ impl ViewStreams {
                 }
             }
             let (runs, prompt) = self.next_runs();
+            debug_assert!(runs.len() <= RUNS_MAX, "an announcement is longer than the room kept for it");
+            debug_assert!(runs.iter().all(|(_, count)| *count > 0), "a run orders nothing");
             more = runs.len() == RUNS_MAX;
             if !runs.is_empty() {
                 put_announce(&mut self.packer, self.total.tenure(), prompt, &runs);
@@ -115,6 +128,7 @@ impl ViewStreams {
             return false;
         }
         let sequenced = self.streams.iter().map(|s| s.delivered).collect();
+        debug_assert!(self.total.came_by().is_some(), "who takes the token was passed it");
         self.holder = Some(Sequencer::new(sequenced, self.total.owed(self.streams.len())));
         // Tells receivers which tenure this stream speaks for from here on.
         put_announce(&mut self.packer, self.total.tenure(), false, &[]);
@@ -130,6 +144,7 @@ impl ViewStreams {
         while progress && runs.len() < RUNS_MAX {
             progress = false;
             for (rank, stream) in Rank::enumerate(&self.streams) {
+                debug_assert!(holder.sequenced[rank] >= stream.delivered, "what was delivered has its place");
                 loop {
                     let index =
                         usize::try_from(holder.sequenced[rank.index()] - stream.delivered).unwrap_or(usize::MAX);
@@ -181,6 +196,7 @@ impl ViewStreams {
             self.token.kept += 1;
         } else if is_other && self.may_pack() && self.packer.len() + 16 <= self.set.packet_room {
             put_pass(&mut self.packer, self.total.tenure(), most);
+            debug_assert_ne!(self.passed_tenure, Some(self.total.tenure()), "a tenure ends with one pass");
             self.passed_tenure = Some(self.total.tenure());
             self.holder = None;
             self.token.passed += 1;

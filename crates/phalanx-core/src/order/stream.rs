@@ -385,6 +385,7 @@ impl Stream {
         if deps == 0 {
             return 0..0;
         }
+        debug_assert!(deps_from >= self.deps_base, "the dependencies of an undelivered message are kept");
         let from = usize::try_from(deps_from - self.deps_base).unwrap_or(usize::MAX);
         from..from + deps as usize
     }
@@ -394,6 +395,7 @@ impl Stream {
     #[inline]
     pub(super) fn take_head(&mut self) -> Option<Message> {
         let message = self.queue.pop_front()?;
+        debug_assert!(message.packet >= self.kept_base, "the packet of an undelivered message is kept");
         if message.deps > 0 {
             self.advance(message.deps_from, message.deps);
             let passed = message.deps_from + u64::from(message.deps) - self.deps_base;
@@ -419,6 +421,7 @@ impl Stream {
 
     /// Every member has this stream up to `prefix`; what is here of it need not be kept for others.
     pub(super) fn set_stable(&mut self, prefix: u64, pool: &mut Pool) {
+        debug_assert!(prefix <= self.rx.prefix(), "what all members have was read here");
         if prefix <= self.stable {
             return;
         }
@@ -435,6 +438,7 @@ impl Stream {
     /// The application took `messages` more.
     #[inline]
     pub(super) fn consume(&mut self, messages: u64, pool: &mut Pool) {
+        debug_assert!(self.consumed + messages <= self.delivered, "the application takes what was delivered");
         self.consumed = (self.consumed + messages).min(self.delivered);
         let is_done = |&(packet, messages): &(u64, u64)| packet <= self.stable && messages <= self.consumed;
         if self.ends.front().is_some_and(is_done) {
@@ -506,6 +510,7 @@ impl Stream {
     }
 
     pub(super) fn check_invariants(&self) {
+        self.rx.check_invariants();
         assert!(self.parsed >= self.delivered, "delivered more than was parsed");
         assert!(self.delivered >= self.consumed, "consumed more than was delivered");
         assert_eq!(self.queue.len() as u64, self.parsed - self.delivered, "queue and counts disagree");
@@ -518,5 +523,16 @@ impl Stream {
         let named = self.named();
         assert!(undelivered.is_none_or(|m| m.deps_from >= self.deps_base || m.deps == 0), "dependencies are gone");
         assert!(self.queue.back().is_none_or(|m| m.deps_from + u64::from(m.deps) <= named), "dependencies to come");
+        assert!(self.stable <= self.rx.prefix(), "all members have more than was read here");
+        assert!(self.stable_messages <= self.parsed, "all members have messages that were not read here");
+        assert!(self.ends.iter().is_sorted(), "packets and messages end in order");
+        assert!(
+            self.ends.back().is_none_or(|(packet, _)| *packet <= self.rx.prefix()),
+            "a packet ends that was not read"
+        );
+        assert!(self.ends.back().is_none_or(|(_, end)| *end <= self.parsed), "a packet ends with messages to come");
+        assert!(self.nonsense.is_none_or(|first| first > self.rx.prefix()), "what makes no sense was read");
+        assert_eq!(self.assembled.len(), self.context.pieces_len(), "the pieces put together are those read");
+        assert!(self.queue.iter().is_sorted_by_key(|m| m.packet), "messages wait in the order of their packets");
     }
 }

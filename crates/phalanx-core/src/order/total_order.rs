@@ -89,6 +89,8 @@ impl Total {
 
     /// The holder ended its tenure in that packet, and named the next.
     pub(super) fn pass(&mut self, PacketPosition { by, number: packet }: PacketPosition, to: Rank) {
+        debug_assert_eq!(by, self.tenure.holder, "only the holder passes the token on");
+        debug_assert_ne!(by, to, "a token is passed to another member");
         self.rest_on(by, packet);
         self.came_by = Some(Pass { by, packet });
         self.tenure = Tenure { number: self.tenure.number + 1, holder: to };
@@ -101,6 +103,7 @@ impl Total {
 
     /// What was announced since `checkpoint`, with nothing delivered between, was not.
     pub(super) fn undo(&mut self, checkpoint: Checkpoint) {
+        debug_assert!(checkpoint.runs <= self.log.len(), "nothing is delivered while a packet is read");
         self.log.truncate(checkpoint.runs);
         if let Some(last) = self.log.back_mut() {
             last.count = checkpoint.last;
@@ -120,6 +123,7 @@ impl Total {
             self.rest_on(by, packet);
         }
         if let Some(front) = self.log.front_mut() {
+            debug_assert!(front.count > 0, "a run is over when its last abcast is delivered");
             front.count -= 1;
             if front.count == 0 {
                 self.log.pop_front();
@@ -153,6 +157,19 @@ impl Total {
         }
         // A pass is heard before what was ordered ahead of it is delivered, if that came late: the later packet counts.
         self.rests_on[index] = self.rests_on[index].max(packet.0);
+    }
+
+    /// Checks what must always hold in a view of so many members.
+    pub(super) fn check_invariants(&self, members: usize) {
+        assert!(usize::from(self.tenure.holder) < members, "the token is with nobody");
+        assert_eq!(self.came_by.is_none(), self.tenure.number == 0, "each tenure but the first begins with a pass");
+        assert!(self.came_by.is_none_or(|pass| usize::from(pass.by) < members), "nobody passed the token on");
+        assert!(self.rests_on.len() <= members, "the order rests on nobody's packet");
+        for run in &self.log {
+            assert!(run.count > 0, "a run orders nothing");
+            assert!(usize::from(run.rank) < members, "a run orders nobody's messages");
+            assert!(usize::from(run.by) < members, "a run was announced by nobody");
+        }
     }
 
     /// Announced and undelivered abcasts of each rank.

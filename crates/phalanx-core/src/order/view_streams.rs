@@ -244,6 +244,7 @@ impl ViewStreams {
 
     /// Reads what came of `rank`'s stream, and what waited in other streams for a pass in it. True: it is acknowledged at once.
     pub(super) fn parse(&mut self, now: Instant, rank: Rank, io: &mut impl StreamOutput) -> bool {
+        debug_assert!(!self.wedged, "a member that is wedged reads no further");
         let orders = if rank == self.set.me { Orders::Own } else { Orders::Judged };
         let mut tenure = self.total.tenure();
         let prompt = self.parse_stream(rank, u64::MAX, orders, io);
@@ -348,6 +349,7 @@ impl ViewStreams {
     }
 
     fn status(&self) -> Status {
+        debug_assert!(self.tx.stable() <= self.tx.next().prefix_before(), "what all members have was sent");
         Status { highest: self.tx.next().prefix_before(), stable: self.tx.stable(), blocked: self.is_blocked() }
     }
 
@@ -486,6 +488,7 @@ impl ViewStreams {
         if self.wedged {
             return; // a wedged member acknowledges nothing
         }
+        debug_assert!(self.streams[self.set.me].rx.ack_due().is_none(), "nobody acknowledges to itself");
         let (me, window, space) = (self.set.me, self.set.window, self.set.space);
         let asks = std::mem::take(&mut self.acks_ask_status);
         for (rank, stream) in Rank::enumerate(self.streams.iter_mut()) {
@@ -526,6 +529,7 @@ impl ViewStreams {
             self.wedged = true;
         }
         self.scan_ahead(io);
+        debug_assert!(self.packer.is_empty(), "a packet waits that nobody will have");
         self.streams.iter().map(Stream::stream_report).collect()
     }
 
@@ -681,7 +685,25 @@ impl ViewStreams {
     pub fn check_invariants(&self) {
         self.streams.iter().for_each(Stream::check_invariants);
         let own = &self.streams[self.set.me.index()];
+        self.tx.check_invariants();
         assert_eq!(own.rx.prefix(), self.tx.next().prefix_before(), "our stream and our sending side disagree");
         assert!(self.total.delivered() <= self.streams.iter().map(|s| s.delivered).sum(), "more abcasts than messages");
+        let members = self.set.members.len();
+        self.total.check_invariants(members);
+        self.outbox.check_invariants();
+        assert_eq!(self.streams.len(), members, "each member has a stream");
+        assert!(self.due.is_empty(), "the list that is lent is empty between messages");
+        assert!(self.packer.len() <= self.set.packet_room, "the packet being filled is too long");
+        assert!(self.last_unsequenced <= self.sent, "an abcast went out that was not sent");
+        assert!(self.announced_stable <= self.tx.stable(), "more is told to be stable than is");
+        assert!(self.packed_stable <= self.announced_stable, "a packet tells of more than was announced");
+        assert!(self.prompt_up_to <= self.tx.next().prefix_before(), "somebody waits for a packet that was not sent");
+        let holds = usize::from(self.total.holder()) == self.set.me;
+        assert!(self.holder.is_none() || holds, "two members order at a time");
+        let mut told = self.announced_deps.iter().zip(&self.streams);
+        assert!(told.all(|(told, s)| *told <= s.delivered), "our messages depend on what was not delivered");
+        if let Some(holder) = &self.holder {
+            holder.check_invariants(self.streams.iter().map(|s| (s.delivered, s.parsed)));
+        }
     }
 }
