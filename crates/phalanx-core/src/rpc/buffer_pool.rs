@@ -12,6 +12,7 @@ pub(super) struct BufferPool {
 const KEPT_BYTES_MAX: usize = 64 << 20;
 /// Shorter ones stay where they are.
 pub(super) const LONG_BYTES: usize = 64 << 10;
+const _: () = assert!(LONG_BYTES < KEPT_BYTES_MAX, "a buffer that is kept fits");
 
 impl BufferPool {
     /// Puts a buffer for `len` bytes to be appended in the place of `buffer`, if that is shorter and there is one.
@@ -42,6 +43,7 @@ impl BufferPool {
     fn replace(&mut self, buffer: &mut Vec<u8>, chosen: Option<Fitting>) {
         if let Some(Fitting { at, .. }) = chosen {
             let kept = self.free.swap_remove(at);
+            debug_assert!(self.bytes >= kept.capacity(), "a buffer that is kept is counted");
             self.bytes -= kept.capacity();
             let mut short = std::mem::replace(buffer, kept);
             self.keep(&mut short);
@@ -53,6 +55,7 @@ impl BufferPool {
         if buffer.capacity() <= LONG_BYTES {
             return;
         }
+        debug_assert!(self.bytes <= KEPT_BYTES_MAX, "more is kept than may be");
         let long = std::mem::take(buffer);
         if self.bytes + long.capacity() <= KEPT_BYTES_MAX {
             self.bytes += long.capacity();

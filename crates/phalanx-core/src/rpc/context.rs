@@ -25,6 +25,9 @@ pub(super) struct SessionContext<'a, F> {
 /// What all servers together may send unasked, in bytes as the receive buffer is charged.
 #[derive(Debug)]
 pub(super) struct Budget {
+    /// What calls share.
+    bytes: u64,
+    /// Of this, what none of them has reserved.
     free: u64,
     /// Of this, what may be on its way through a network.
     far: u64,
@@ -36,7 +39,7 @@ pub(super) struct Budget {
 
 impl Budget {
     pub(super) fn new(bytes: u64, far: u64, is_kept: bool) -> Self {
-        Self { free: bytes, far, is_kept, starved: [false; 2] }
+        Self { bytes, free: bytes, far, is_kept, starved: [false; 2] }
     }
 
     fn room(&self, reach: Reach) -> u64 {
@@ -47,6 +50,7 @@ impl Budget {
     }
 
     fn use_up(&mut self, bytes: u64, reach: Reach) {
+        debug_assert!(bytes <= self.room(reach), "more is reserved than is free");
         self.free -= bytes;
         if reach == Reach::Network {
             self.far -= bytes;
@@ -81,6 +85,14 @@ impl Budget {
             if reach == Reach::Network {
                 self.far += back;
             }
+            debug_assert!(self.free <= self.bytes, "more comes back than was reserved");
+        }
+    }
+
+    /// Checks what must always hold, where all calls together have `reserved` bytes.
+    pub(super) fn check_invariants(&self, reserved: u64) {
+        if self.is_kept {
+            assert_eq!(self.free + reserved, self.bytes, "the receive buffer is free or reserved by a call");
         }
     }
 
@@ -150,7 +162,12 @@ impl Intake {
         self.divide(self.active + 1);
     }
 
+    pub(super) fn active(&self) -> u64 {
+        self.active
+    }
+
     pub(super) fn end(&mut self) {
+        debug_assert!(self.active > 0, "a session that is active is counted");
         self.divide(self.active.saturating_sub(1));
     }
 }
@@ -202,6 +219,7 @@ impl Waits {
         self.longest[0] = self.longest[0].max(timer);
         let longest = self.longest[0].max(self.longest[1]);
         self.timer_min = if longest.is_zero() { self.most } else { longest.max(TIMER_LEAST).min(self.most) };
+        debug_assert!(self.timer_min <= self.most, "a timer runs longer than the endpoint bears");
     }
 }
 
@@ -212,6 +230,7 @@ const GAPS_OF_TIMER: u32 = 2;
 const SILENCES_OF_TIMER: u32 = 2;
 /// A timer below this would ask for packets that are on their way through the system.
 const TIMER_LEAST: Duration = Duration::from_micros(200);
+const _: () = assert!(TIMER_LEAST.as_nanos() < PERIOD.as_nanos(), "a timer ends while what it follows is remembered");
 
 /// What all sessions hold together, in bytes.
 #[derive(Clone, Copy, Debug, Default)]

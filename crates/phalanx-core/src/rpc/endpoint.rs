@@ -541,6 +541,10 @@ impl Endpoint {
     }
 
     fn place(&mut self) -> SessionIndex {
+        debug_assert!(
+            self.free.last().is_none_or(|free| matches!(self.sessions[free.index()].role, Role::Free)),
+            "a place is given to two sessions"
+        );
         self.free.pop().unwrap_or_else(|| {
             self.sessions.push(Entry { role: Role::Free, stamp: 0, touched: false });
             SessionIndex(
@@ -550,7 +554,9 @@ impl Endpoint {
     }
 
     fn vacate(&mut self, session_index: SessionIndex) {
+        debug_assert!(!self.free.contains(&session_index), "a place is vacated once");
         let entry = &mut self.sessions[session_index.index()];
+        debug_assert!(matches!(entry.role, Role::Free), "a place is vacated with a session in it");
         entry.stamp = entry.stamp.wrapping_add(1);
         self.free.push(session_index);
     }
@@ -581,19 +587,42 @@ impl Endpoint {
     /// # Panics
     /// If it does.
     pub fn check_invariants(&self) {
-        let mut clients = 0;
+        let (mut clients, mut servers, mut free, mut active) = (0, 0, 0, 0);
+        let (mut reserved, mut held) = (0, MessageBytes::default());
         for entry in &self.sessions {
             match &entry.role {
                 Role::Client(client) => {
                     clients += 1;
+                    reserved += client.reserved();
                     client.check_invariants();
                 }
-                Role::Server(server) => server.check_invariants(),
-                Role::Free => {}
+                Role::Server(server) => {
+                    servers += 1;
+                    active += u64::from(server.is_active);
+                    held.requests += server.held().requests;
+                    held.answers += server.held().answers;
+                    server.check_invariants();
+                }
+                Role::Free => free += 1,
             }
         }
-        assert_eq!(clients, self.clients);
-        assert!(self.held.answers == 0 || !self.asked.is_empty());
+        assert_eq!(clients, self.clients, "sessions as client are miscounted");
+        assert_eq!(servers, self.asked.len(), "a session as server was asked for by one client");
+        assert_eq!(free, self.free.len(), "free places are miscounted");
+        assert!(
+            self.free.iter().all(|at| matches!(self.sessions[at.index()].role, Role::Free)),
+            "a place is free that has a session"
+        );
+        for (&(client, nonce), &at) in &self.asked {
+            let Role::Server(server) = &self.sessions[at.index()].role else {
+                panic!("a client asked for a session that there is not")
+            };
+            assert_eq!((server.path.peer, server.nonce), (client, nonce), "a session belongs to another client");
+        }
+        assert_eq!(held.requests, self.held.requests, "bytes of incomplete requests are miscounted");
+        assert_eq!(held.answers, self.held.answers, "bytes of answers that are kept are miscounted");
+        assert_eq!(active, self.intake.active(), "active sessions are miscounted");
+        self.budget.check_invariants(reserved);
     }
 }
 

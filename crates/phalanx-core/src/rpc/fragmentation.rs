@@ -73,6 +73,7 @@ impl OutgoingMessage {
 
     /// Begins with a message of `len` bytes, the rest of which comes with [`Self::append`].
     pub(super) fn begin_with(&mut self, len: usize, longest_piece: usize) {
+        debug_assert!(self.bytes.len() <= len, "more is there than the message has");
         self.fragment_bytes = fragment_bytes(longest_piece, len);
         self.bytes.reserve_exact(len - self.bytes.len());
         self.len = len;
@@ -89,6 +90,7 @@ impl OutgoingMessage {
     /// The next so many bytes of the message are with the caller, and may be sent as far as they make whole fragments. They come next.
     pub(super) fn announce(&mut self, piece_len: usize) {
         let there = self.bytes.len() + piece_len;
+        debug_assert!(there <= self.len, "more is announced than the message has");
         let whole = there / self.fragment_bytes;
         self.allow(if there == self.len { self.fragments } else { u32::try_from(whole).unwrap_or(u32::MAX) });
     }
@@ -146,6 +148,7 @@ impl OutgoingMessage {
     }
 
     pub(super) fn fragment(&self, index: u32) -> &[u8] {
+        debug_assert!(index < self.fragments, "a fragment lies in its message");
         let begin = (index as usize).saturating_mul(self.fragment_bytes).min(self.bytes.len());
         let end = begin.saturating_add(self.fragment_bytes).min(self.bytes.len());
         &self.bytes[begin..end]
@@ -187,7 +190,9 @@ impl OutgoingMessage {
 
     /// Fragment `index`, from [`Self::next`] or sent before, went out in packet `number`.
     pub(super) fn sent(&mut self, index: u32, PacketNumber(number): PacketNumber) {
-        debug_assert!(number != LOST && number != ARRIVED);
+        debug_assert!(number != LOST && number != ARRIVED, "a packet's number means something else");
+        debug_assert!(index < self.fragments, "a fragment lies in its message");
+        debug_assert!(index <= self.fresh, "fragments go out in order");
         if index == self.fresh {
             self.fresh += 1;
             self.sent_as.push(number);
@@ -276,17 +281,27 @@ impl OutgoingMessage {
             self.prefix += 1;
         }
         self.lost_from = self.prefix;
+        debug_assert_eq!(change.ended, change.arrived + change.lost, "a fragment ends as arrived or as lost");
+        debug_assert!(change.ended <= self.under_way, "more ended than was under way");
         self.under_way -= change.ended;
         change
     }
 
     pub(super) fn check_invariants(&self) {
-        assert!(self.prefix <= self.fresh && self.fresh <= self.fragments);
+        assert!(self.prefix <= self.fresh, "more has arrived than was sent");
+        assert!(self.fresh <= self.fragments, "more was sent than there is");
+        assert!(self.allowed <= self.fragments, "more is allowed than there is");
+        assert!(self.bytes.len() <= self.len || self.fragments == 0, "more is there than the message has");
         let count = |what: fn(u64) -> bool| self.sent_as.iter().filter(|&&sent| what(sent)).count() as u32;
         if self.prefix < self.fragments {
-            assert_eq!(self.sent_as.len(), self.fresh as usize);
-            assert_eq!(self.lost, count(|sent| sent == LOST));
-            assert_eq!(self.under_way, count(|sent| sent != LOST && sent != ARRIVED));
+            assert_eq!(self.sent_as.len(), self.fresh as usize, "each fragment sent has an entry");
+            assert_eq!(self.lost, count(|sent| sent == LOST), "lost fragments are miscounted");
+            let under_way = count(|sent| sent != LOST && sent != ARRIVED);
+            assert_eq!(self.under_way, under_way, "fragments under way are miscounted");
+            let below = &self.sent_as[..self.prefix as usize];
+            assert!(below.iter().all(|sent| *sent == ARRIVED), "a fragment of the prefix has not arrived");
+            let unlost = &self.sent_as[..self.lost_from as usize];
+            assert!(unlost.iter().all(|sent| *sent != LOST), "a lost fragment would never be found");
         }
     }
 }
@@ -302,6 +317,7 @@ pub(super) fn fragment_bytes(longest_piece: usize, len: usize) -> usize {
 /// Messages up to this are cut in fragments of [`FRAGMENT_BYTES`] at most.
 const FEW_BYTES: usize = 128 << 10;
 const FRAGMENT_BYTES: usize = 32 << 10;
+const _: () = assert!(FRAGMENT_BYTES <= FEW_BYTES, "a message that is cut short has more fragments than one");
 
 /// Entries for so many fragments are kept for the next message.
 const SENT_AS_KEPT: usize = 1024;

@@ -349,8 +349,10 @@ impl SessionPath {
             };
             (self.serial, self.count) = (serial, 0);
         }
+        let before = self.newest();
         self.count += 1;
         let number = self.newest();
+        debug_assert!(number > before, "a packet has a number of its own, or its nonce comes again");
         let packet = &mut net.packet;
         packet.clear();
         net.sealer.header(Kind::Session, self.peer_session_index.space(), number).write(packet);
@@ -416,6 +418,7 @@ impl SessionPath {
             let again = message.is_retransmission(index);
             let room = if again { self.has_credit(each, credit) } else { self.has_room(each, credit) };
             // What counts nothing was allowed for by its receiver.
+            debug_assert!(piece.is_empty() || !again, "a piece that is announced was never sent");
             if each > 0 && !room || !self.may_send(message.fragment_bytes().min(message.len())) {
                 return false;
             }
@@ -529,6 +532,7 @@ impl Head {
 pub(super) fn shortest_first(waiting: impl Iterator<Item = (u32, u64, usize)>) -> Vec<(u32, u64, usize)> {
     let mut waiting: Vec<(u32, u64, usize)> = waiting.collect();
     waiting.sort_unstable();
+    debug_assert!(waiting.iter().all(|(left, ..)| *left > 0), "a message waits that has come");
     waiting
 }
 
@@ -536,13 +540,20 @@ pub(super) fn shortest_first(waiting: impl Iterator<Item = (u32, u64, usize)>) -
 pub(super) fn recount(unsent: &mut u32, had: bool, has: bool) {
     match (had, has) {
         (false, true) => *unsent += 1,
-        (true, false) => *unsent -= 1,
+        (true, false) => {
+            debug_assert!(*unsent > 0, "a message with something to send is counted");
+            *unsent -= 1;
+        }
         _ => {}
     }
 }
 
 /// No side has to take packets longer than this; none is taken for shorter.
 const PACKET_BYTES_MIN: u32 = 576;
+const _: () = assert!(
+    PACKET_BYTES_MIN as usize > Header::LEN + DATA_HEAD_MAX + PENDING_MAX,
+    "the shortest packet has room for pending frames and a piece of a message"
+);
 
 /// Of one answer that comes through the sockets of this host.
 const SOCKET_RECEIVE_BUDGET: u64 = 2 << 20;
@@ -584,6 +595,7 @@ impl Congestion {
         let excess = (took - target).as_nanos().min(u128::from(u64::MAX)) as u64;
         let share = u128::from(excess) * 1024 / took.as_nanos().max(1);
         let less = u128::from(self.window) * share.min(512) / 1024;
+        debug_assert!(less <= u128::from(self.window) / 2, "delay takes half of the window at most");
         self.window = self.window.saturating_sub(less as u64).max(self.packet * WINDOW_LEAST);
     }
 
@@ -605,6 +617,7 @@ impl Congestion {
         if seen < self.event {
             return;
         }
+        debug_assert!(newest >= self.event, "losses are told of packets in the order they were sent");
         self.event = newest;
         self.starting = false;
         self.window = (self.window / 2).max(self.packet * WINDOW_LEAST);
@@ -615,6 +628,7 @@ impl Congestion {
 const WINDOW_LEAST: u64 = 4;
 /// In bytes as charged: what no receiver's buffer holds.
 const WINDOW_MAX: u64 = 1 << 30;
+const _: () = assert!(WINDOW_LEAST > 0, "something may always be under way");
 
 #[cfg(test)]
 mod tests {

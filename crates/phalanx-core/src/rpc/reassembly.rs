@@ -63,6 +63,7 @@ impl Reassembly {
         self.have.resize((self.fragments as usize).div_ceil(64), 0);
         (self.count, self.prefix, self.highest, self.unacknowledged, self.placed) = (0, 0, 0, 0, None);
         self.limit = limit.min(self.fragments);
+        debug_assert!(self.bytes.len() >= self.len, "a fragment would find no place");
     }
 
     /// Whether a message was begun and not let go.
@@ -100,6 +101,8 @@ impl Reassembly {
         while self.prefix < self.fragments && self.has(self.prefix) {
             self.prefix += 1;
         }
+        debug_assert!(self.prefix <= self.count, "a fragment of the prefix is missing");
+        debug_assert!(self.count <= self.highest, "a fragment counts twice");
         FragmentArrival::New
     }
 
@@ -128,6 +131,17 @@ impl Reassembly {
     /// the last, which nothing follows that would make the sender hear of a hole.
     pub(super) fn is_to_be_told(&self, index: u32) -> bool {
         self.unacknowledged >= ACK_EVERY_PACKETS || index + 1 == self.fragments
+    }
+
+    pub(super) fn check_invariants(&self) {
+        assert!(self.prefix <= self.count, "a fragment of the prefix is missing");
+        assert!(self.count <= self.highest, "a fragment counts twice");
+        assert!(self.highest <= self.fragments, "a fragment is there that the message has not");
+        assert!(self.limit <= self.fragments, "more is let come than there is of the message");
+        assert!(self.placed.is_none_or(|at| at < self.fragments), "a fragment has a place that the message has not");
+        assert!(self.bytes.len() >= self.len, "a fragment would find no place");
+        let there: u32 = self.have.iter().map(|bits| bits.count_ones()).sum();
+        assert_eq!(there, self.count, "fragments that are there are miscounted");
     }
 
     fn has(&self, index: u32) -> bool {

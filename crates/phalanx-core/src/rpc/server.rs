@@ -1,9 +1,11 @@
 //! The server end of a session. It has no timers: the client finds losses.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use super::api::{CallEffects, CallId, HandlerResult, TracePoint};
-use super::context::SessionContext;
+use super::context::{MessageBytes, SessionContext};
+use super::endpoint::SLOTS_MAX;
 use super::fragmentation::{OutgoingMessage, Proof};
 use super::path::{Charge, Head, SessionPath, recount, shortest_first};
 use super::reassembly::{FragmentArrival, Reassembly};
@@ -124,6 +126,20 @@ impl ServerSlot {
     }
 }
 
+impl ServerSlot {
+    fn check_invariants(&self) {
+        self.request.check_invariants();
+        self.answer.check_invariants();
+        let is_receiving = self.state == ServerSlotState::Receiving;
+        let is_answered = self.state == ServerSlotState::Answered;
+        assert_eq!(self.request.is_begun(), is_receiving, "a request is kept for as long as it is received");
+        assert!(!self.request.is_complete(), "a request is here, and its handler was not run");
+        assert!(is_answered || self.answer.len() == 0, "an answer is kept that nobody waits for");
+        assert!(!is_answered || !self.answer.has_arrived(), "an answer is kept that has come");
+        assert!(self.call > 0 || self.state == ServerSlotState::Released, "calls are numbered from 1");
+    }
+}
+
 impl ServerSession {
     pub(super) fn new(path: SessionPath, session_index: SessionIndex, nonce: u64, told: u64) -> Self {
         Self {
@@ -220,6 +236,7 @@ impl ServerSession {
         }
         self.give_up(slot, context);
         let call = &mut self.slots[slot];
+        debug_assert!(!call.request.is_begun(), "a request of an earlier call is in the slot");
         call.call = data.name.call;
         call.refusal = false;
         call.ack_due = false;
@@ -288,6 +305,7 @@ impl ServerSession {
             }
         }
         if call.request.is_complete() {
+            debug_assert!(context.held.requests >= call.request.len(), "an incomplete request is counted");
             context.held.requests -= call.request.bytes().len();
             // Until it answers, the client would count the request as under way.
             self.run(slot, None, true, context);
@@ -315,6 +333,7 @@ impl ServerSession {
             return;
         }
         let call = &mut self.slots[slot];
+        debug_assert!(whole.is_some() || call.request.is_complete(), "a handler runs on part of a request");
         call.enter(ServerSlotEvent::Run, ServerSlotState::Running);
         let id = CallId {
             session: self.session_index,
@@ -422,6 +441,7 @@ impl ServerSession {
         let head = Head { side: Side::Answer, name, response_credit: 0, refusal: call.refusal };
         let each = per_fragment(&self.path, &call.answer);
         let is_done = self.path.send_message(&mut call.answer, &head, &[], Charge { each, credit: u64::MAX }, context);
+        debug_assert!(!is_done || self.unsent > 0, "an answer with something to send is counted");
         self.unsent -= u32::from(is_done);
         context.fx.mark(if is_done { TracePoint::Answered } else { TracePoint::AnswerHeld }, call.call);
     }
@@ -533,12 +553,18 @@ impl ServerSession {
             }
             ServerSlotState::Released | ServerSlotState::Prevented => {}
         }
+        let state = self.slots[slot].state;
+        debug_assert!(
+            matches!(state, ServerSlotState::Released | ServerSlotState::Prevented),
+            "a call that was given up keeps its slot"
+        );
     }
 
     /// The client has the answer, or does not want it.
     fn release(&mut self, slot: usize, event: ServerSlotEvent, context: &mut SessionContext<'_, impl CallEffects>) {
         let call = &mut self.slots[slot];
-        debug_assert_eq!(call.state, ServerSlotState::Answered);
+        debug_assert_eq!(call.state, ServerSlotState::Answered, "only an answer is released");
+        debug_assert!(context.held.answers >= call.answer.len(), "an answer that is kept is counted");
         let each = per_fragment(&self.path, &call.answer);
         self.unsent -= u32::from(call.answer.next().is_some());
         let under_way = u64::from(call.answer.under_way()) * each;
@@ -559,6 +585,7 @@ impl ServerSession {
     ) -> bool {
         if let Some(at) = self.detached.iter().position(|&given_up| given_up == (slot, call)) {
             self.detached.swap_remove(at);
+            debug_assert!(self.running > 0, "a handler that was given up counts as running");
             self.running -= 1;
             return false;
         }
@@ -636,12 +663,32 @@ impl ServerSession {
 
     pub(super) fn check_invariants(&self) {
         for call in &self.slots {
-            call.answer.check_invariants();
+            call.check_invariants();
+            assert!(call.state != ServerSlotState::Answered || call.age < self.begun, "an answer was never begun");
         }
+        assert!(self.slots.len() <= usize::from(SLOTS_MAX), "more slots than a byte and a packet of acks allow");
         let answered = self.slots.iter().filter(|call| call.state == ServerSlotState::Answered);
-        assert_eq!(self.unsent as usize, answered.filter(|call| call.answer.next().is_some()).count());
+        let unsent = answered.filter(|call| call.answer.next().is_some()).count();
+        assert_eq!(self.unsent as usize, unsent, "answers with something to send are miscounted");
         let running = self.slots.iter().filter(|call| call.state == ServerSlotState::Running).count();
-        assert_eq!(running + self.detached.len(), self.running as usize);
+        assert_eq!(running + self.detached.len(), self.running as usize, "running handlers are miscounted");
+        let distinct: BTreeSet<&(u8, u64)> = self.detached.iter().collect();
+        assert_eq!(distinct.len(), self.detached.len(), "a call was given up twice");
+        for &(slot, call) in &self.detached {
+            let latest = self.slots.get(usize::from(slot)).map_or(0, |slot| slot.call);
+            assert!(call <= latest, "a call was given up that has not come");
+        }
+        let under_way = |call: &ServerSlot| u64::from(call.answer.under_way()) * per_fragment(&self.path, &call.answer);
+        let under_way: u64 = self.slots.iter().map(under_way).sum();
+        assert!(self.path.in_flight <= under_way, "more is counted in flight than is under way");
+    }
+
+    /// What it holds of requests and answers, in bytes.
+    pub(super) fn held(&self) -> MessageBytes {
+        let of = |state| self.slots.iter().filter(move |call| call.state == state);
+        let requests = of(ServerSlotState::Receiving).map(|call| call.request.len()).sum();
+        let answers = of(ServerSlotState::Answered).map(|call| call.answer.len()).sum();
+        MessageBytes { requests, answers }
     }
 }
 

@@ -95,6 +95,7 @@ impl ClientSession {
     ) {
         let Some(path) = self.connection.path_mut() else { return };
         let call = &mut self.slots[usize::from(data.name.slot)];
+        debug_assert_eq!(call.call, data.name.call, "another call took the slot meanwhile");
         call.unreported = Unreported::Came(fragments);
         if data.part.is_none() && data.bytes.len() <= KEPT_SHORT {
             return;
@@ -182,6 +183,7 @@ impl ClientSession {
             let reserved = context.budget.take_packets(left.min(most.saturating_sub(open)), each, path.reach);
             answer.limit += reserved.packets;
             call.reserved += reserved.bytes;
+            debug_assert!(answer.limit <= answer.fragments(), "more is let come than there is of the answer");
             answer.unacknowledged = 0;
             call.starved = left > 0 && answer.limit == answer.count();
             if call.starved {

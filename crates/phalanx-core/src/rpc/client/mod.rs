@@ -5,11 +5,12 @@ mod answers;
 mod timers;
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
 use super::api::{CallEffects, CallError, CallOptions, ClientCallId, Failure, Outcome, Reason, TracePoint};
 use super::context::SessionContext;
+use super::endpoint::SLOTS_MAX;
 use super::fragmentation::{OutgoingMessage, Proof};
 use super::path::{Charge, Head, SessionPackets, SessionPath, recount, shortest_first};
 use super::reassembly::Reassembly;
@@ -222,6 +223,27 @@ impl ClientSlot {
     fn failure(&self, reason: Reason) -> Failure {
         self.terms.failure(self.request.was_sent(), reason)
     }
+
+    fn check_invariants(&self) {
+        self.request.check_invariants();
+        self.answer.check_invariants();
+        match self.state {
+            CallState::Free => {
+                assert_eq!(self.request.len(), 0, "a free slot keeps a request");
+                assert!(!self.answer.is_begun(), "a free slot keeps an answer");
+                assert_eq!(self.reserved, 0, "a free slot has room reserved");
+                assert!(!self.ack_due, "a free slot owes an ack");
+            }
+            CallState::Active => {
+                assert!(self.call > 0, "calls are numbered from 1");
+                assert!(!self.answer.is_complete(), "a call goes on whose answer is here");
+            }
+            CallState::Cancelling => {
+                assert!(self.request.has_arrived(), "a call that was given up still sends its request");
+                assert!(!self.has_more(), "a call that was given up sends more");
+            }
+        }
+    }
 }
 
 /// A call that waits for a slot or for the session.
@@ -307,6 +329,7 @@ impl ClientSession {
 
     fn take_slot(&mut self) -> Option<usize> {
         if let Some(slot) = self.free.pop() {
+            debug_assert!(usize::from(slot) < self.slots.len(), "a slot is free that there is not");
             return Some(usize::from(slot));
         }
         (self.slots.len() < self.offered).then(|| {
@@ -325,6 +348,9 @@ impl ClientSession {
     ) {
         let Some(path) = self.connection.path() else { return };
         let call = &mut self.slots[slot];
+        debug_assert_eq!(call.state, CallState::Free, "a slot carries one call at a time");
+        debug_assert_eq!(call.reserved, 0, "what a call reserved goes back when it ends");
+        debug_assert!(!call.answer.is_begun(), "an answer of an earlier call is in the slot");
         call.call += 1;
         call.enter(SlotEvent::Begin, CallState::Active);
         call.terms = terms;
@@ -398,7 +424,9 @@ impl ClientSession {
         let head = Head { side: Side::Request, name, response_credit: call.reserved, refusal: false };
         let next = call.request.next();
         let each = per_fragment(path, &call.request);
+        debug_assert_eq!(call.state, CallState::Active, "only what is wanted is sent");
         let is_done = path.send_message(&mut call.request, &head, piece, Charge { each, credit: self.credit }, context);
+        debug_assert!(!is_done || self.unsent > 0, "a call with something to send is counted");
         self.unsent -= u32::from(is_done);
         if !is_done {
             context.fx.mark(TracePoint::Held, call.terms.call_id.0);
@@ -528,6 +556,8 @@ impl ClientSession {
         event: SlotEvent,
         context: &mut SessionContext<'_, impl CallEffects>,
     ) -> ClientCallId {
+        debug_assert_ne!(self.slots[slot].state, CallState::Free, "a call ends once");
+        debug_assert!(!self.free.contains(&(slot as u8)), "a slot is freed once");
         self.request_arrived(slot);
         let call = &mut self.slots[slot];
         if let Some(path) = self.connection.path() {
@@ -629,6 +659,7 @@ impl ClientSession {
             path.rtt.sample(context.now.since(self.asked));
         }
         context.fx.session_opened(path.peer, path.to, offer);
+        debug_assert!(self.slots.is_empty(), "no call is under way in a session that only begins");
         self.enter(SessionEvent::Open, Connection::Open(path));
         self.offered = usize::from(opened.slots.min(context.limits.slots).max(1));
         (self.credit, self.credited_by) = (opened.credit, PacketNumber(0));
@@ -708,6 +739,8 @@ impl ClientSession {
             context.fx.session_closed(path.peer);
             self.enter(SessionEvent::Lose, Connection::Asking);
         }
+        debug_assert_eq!(self.free.len(), self.slots.len(), "a session ends after its calls");
+        debug_assert!(self.slots.iter().all(|call| call.reserved == 0), "a session ends with room reserved");
         self.slots.clear();
         self.free.clear();
         self.unsent = 0;
@@ -762,13 +795,31 @@ impl ClientSession {
         self.enter(SessionEvent::Close, Connection::Closed);
     }
 
+    /// What its calls have reserved for their answers.
+    pub(super) fn reserved(&self) -> u64 {
+        self.slots.iter().map(|call| call.reserved).sum()
+    }
+
     pub(super) fn check_invariants(&self) {
         for call in &self.slots {
-            call.request.check_invariants();
+            call.check_invariants();
         }
-        assert_eq!(self.unsent as usize, self.slots.iter().filter(|call| call.has_more()).count());
-        assert_eq!(self.free.len(), self.slots.iter().filter(|call| call.state == CallState::Free).count());
-        assert!(self.is_open() || self.slots.is_empty());
+        let count = |state| self.slots.iter().filter(|call| call.state == state).count();
+        let unsent = self.slots.iter().filter(|call| call.has_more()).count();
+        assert_eq!(self.unsent as usize, unsent, "calls with something to send are miscounted");
+        assert_eq!(self.free.len(), count(CallState::Free), "free slots are miscounted");
+        let is_free = |slot: &u8| self.slots.get(usize::from(*slot)).is_some_and(|call| call.state == CallState::Free);
+        assert!(self.free.iter().all(is_free), "a slot is free that carries a call");
+        let distinct: BTreeSet<&u8> = self.free.iter().collect();
+        assert_eq!(distinct.len(), self.free.len(), "a slot is free twice");
+        assert!(self.slots.len() <= self.offered, "more slots are used than the server offers");
+        assert!(self.offered <= usize::from(SLOTS_MAX), "more slots than a byte and a packet of acks allow");
+        assert!(self.is_open() || self.slots.is_empty(), "calls are under way in no session");
+        if let Some(path) = self.connection.path() {
+            let under_way = |call: &ClientSlot| u64::from(call.request.under_way()) * per_fragment(path, &call.request);
+            let under_way: u64 = self.slots.iter().map(under_way).sum();
+            assert!(path.in_flight <= under_way, "more is counted in flight than is under way");
+        }
     }
 }
 

@@ -121,6 +121,7 @@ impl ClientSession {
         context.net.counters.probes += 1;
         path.forget_timing();
         let call = &mut self.slots[slot];
+        debug_assert!(call.may_be_probed(), "a server is asked for what it may not know");
         call.probes += 1;
         call.quiet_since = context.now;
         context.fx.mark(TracePoint::Probed, call.terms.call_id.0);
@@ -227,6 +228,7 @@ const NOTICE_BYTES: usize = 256;
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 /// Rounds of probes without a word after which the session is asked for as well.
 pub(super) const SILENT_PROBES: u32 = 3;
+const _: () = assert!(CANCELS_MAX > SILENT_PROBES, "a session is asked for before a cancel is given up");
 /// Cancels sent until the call's outcome is given as unknown.
 const CANCELS_MAX: u32 = 5;
 /// Between two signs of a client that it is there.
