@@ -93,6 +93,7 @@ impl Acceptor {
     pub fn accept(&mut self, ballot: Ballot, proposal: Arc<Proposal>) -> Promise {
         let promise = self.promise(ballot);
         if promise == Promise::Yes {
+            assert!(self.accepted().is_none_or(|(earlier, _)| *earlier <= ballot), "accepted ballots only rise");
             let accepted = (ballot, proposal);
             self.enter(AcceptorEvent::Accept, Acceptance::Accepted { promised: ballot, accepted });
         }
@@ -105,6 +106,16 @@ impl Acceptor {
         match &self.state {
             Acceptance::Free | Acceptance::Promised(_) => None,
             Acceptance::Accepted { accepted, .. } => Some(accepted),
+        }
+    }
+
+    /// Checks what must always hold.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn check_invariants(&self) {
+        if let Some((ballot, _)) = self.accepted() {
+            assert!(self.promised().is_some_and(|promised| promised >= *ballot), "accepted beyond the promise");
         }
     }
 

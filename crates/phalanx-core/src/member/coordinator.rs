@@ -147,6 +147,45 @@ impl Coordinator {
         }
     }
 
+    /// Checks what must always hold.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn check_invariants(&self, directory: &Directory) {
+        let members = directory.members.len();
+        assert_eq!(self.decree, directory.decree + 1, "a ballot is about the next decree");
+        assert!(self.asked.is_disjoint(&self.candidates), "a candidate for leaving is asked");
+        assert!(self.asked.union(&self.candidates).all(|rank| *rank < members), "a rank lies beyond the view");
+        assert!(self.reasons.keys().all(|rank| *rank < members), "somebody is to leave who is no member");
+        assert!(
+            directory.is_quorum(|rank| self.asked.contains(&rank)),
+            "a ballot asks no quorum: it cannot be decided"
+        );
+        assert!(self.asked.contains(&usize::from(self.ballot.rank)), "a coordinator asks itself too");
+        assert!(
+            self.groups.iter().all(|group| directory.groups.contains_key(group)),
+            "a group is wedged that is not there"
+        );
+        assert!(self.reports.keys().all(|rank| self.asked.contains(rank)), "somebody reported who was not asked");
+        assert!(self.unread.keys().all(|rank| self.asked.contains(rank)), "a candidate's word is counted");
+        assert!(self.recovering.is_subset(&self.asked), "a candidate is to fill the cut");
+        assert!(self.recovered.is_subset(&self.asked), "a candidate has filled the cut");
+        for report in self.reports.values() {
+            assert_eq!(report.decree, self.decree, "a report is about another decree");
+            assert_eq!(report.ballot, self.ballot, "a report is of another ballot");
+        }
+        let proposal = match &self.phase {
+            Phase::Gathering => return,
+            Phase::Recovering { proposal } => proposal,
+            Phase::Proposing { proposal, accepted } => {
+                assert!(!directory.is_quorum(|rank| accepted.contains(&rank)), "a quorum accepted what is not decided");
+                proposal
+            }
+        };
+        assert_eq!(self.reports.len(), self.asked.len(), "a proposal is fixed before all have reported");
+        assert_eq!(proposal.decree, self.decree, "a proposal is for another decree");
+    }
+
     /// Why `rank` leaves, if it is a candidate and not proved dead.
     #[must_use]
     pub fn reason(&self, rank: Rank) -> LeaveReason {
@@ -241,6 +280,7 @@ impl Coordinator {
                 |rank: Rank| change.left.iter().all(|(who, _)| *who != entry.members[rank.index()]) && has_state(rank);
             let outcome = evaluate_all(&said, stays);
             let mut goes: Vec<(Rank, LeaveReason)> = Vec::new();
+            debug_assert_eq!(outcome.cut.len(), cut.prefixes.len(), "each stream ends somewhere");
             if outcome.stops {
                 goes.extend(Rank::all(entry.members.len()).map(|rank| (rank, LeaveReason::Stopped)));
                 change.joined.clear();

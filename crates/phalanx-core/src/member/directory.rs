@@ -42,6 +42,7 @@ pub const NUMBERED_MAX: u32 = u32::MAX - (1 << 24);
 
 /// A process that was taken in without knowing and left out again looks for its cell for seconds at most.
 const DEPARTED_MAX: usize = 256;
+const _: () = assert!(u32::MAX - NUMBERED_MAX >= 1 << 16, "groups that are there can have further views");
 
 /// One group as decided.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,6 +133,36 @@ impl Directory {
         self.departed.drain(..self.departed.len().saturating_sub(DEPARTED_MAX));
     }
 
+    /// Checks what must always hold.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn check_invariants(&self) {
+        let incarnations: BTreeSet<Incarnation> = self.members.iter().map(|m| m.incarnation).collect();
+        assert_eq!(incarnations.len(), self.members.len(), "a process is a member once");
+        assert!(!incarnations.contains(&Incarnation::NONE), "nobody in particular is a member");
+        let names: BTreeSet<&str> = self.members.iter().map(|m| m.name.as_str()).collect();
+        assert_eq!(names.len(), self.members.len(), "two members have one name");
+        assert!(self.departed.len() <= DEPARTED_MAX, "more are remembered than may be");
+        assert!(self.departed.iter().all(|who| !incarnations.contains(who)), "who was left out does not come back");
+        assert!(self.level > 0, "a cell has a level");
+        assert!(self.view <= self.decree, "each decree makes one view at most");
+        let spaces: BTreeSet<Space> = self.groups.values().map(|entry| entry.space).collect();
+        assert_eq!(spaces.len(), self.groups.len(), "two groups number their packets in one space");
+        let names: BTreeSet<&str> = self.groups.values().map(|entry| entry.name.as_str()).collect();
+        assert_eq!(names.len(), self.groups.len(), "two groups have one name");
+        for (id, entry) in &self.groups {
+            assert!(id.0 < self.next_group, "a group has a number that is not given yet");
+            assert!(entry.space < self.next_space, "a group has a packet space that is not given yet");
+            assert!(entry.view > 0, "views are numbered from 1");
+            let members: BTreeSet<Incarnation> = entry.members.iter().copied().collect();
+            assert_eq!(members.len(), entry.members.len(), "a process is a group's member once");
+            assert!(members.is_subset(&incarnations), "a group's member is none of the cell");
+            let waits_for = entry.orphan().map_or(0, |orphan| orphan.holders.len());
+            assert_eq!(waits_for > 0, entry.is_orphan(), "a group without members waits for some");
+        }
+    }
+
     /// The cell's members after `proposal`, in rank order.
     #[must_use]
     pub fn members_after(&self, proposal: &Proposal) -> Vec<MemberInfo> {
@@ -189,6 +220,7 @@ pub(super) fn members_after(entry: Option<&GroupEntry>, change: &GroupChange) ->
 /// A majority, or half with rank 0. Any two such sets intersect: two halves both hold rank 0.
 #[must_use]
 pub fn is_quorum(present: usize, of: usize, with_rank_0: bool) -> bool {
+    debug_assert!(present <= of, "more are present than there are");
     present * 2 > of || (with_rank_0 && present * 2 == of && of > 0)
 }
 

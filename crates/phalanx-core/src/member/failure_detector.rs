@@ -72,6 +72,7 @@ impl FailureDetector {
             distrusted: false,
             gap: Duration::ZERO,
         };
+        debug_assert!(me < members || members == 0, "this process is a member, or watches nobody");
         let watch = (members > patience.watchers).then(|| Watch::new(me, members, patience.watchers));
         Self { me, links: vec![link; members], patience, watch, slow: Slow::default() }
     }
@@ -341,6 +342,24 @@ impl FailureDetector {
         let Some(watch) = &self.watch else { return true };
         let unheard = self.unheard(now, &BTreeSet::new());
         watch.suspected_links().iter().all(|(a, b)| unheard.contains(a) || unheard.contains(b))
+    }
+
+    /// Checks what must always hold.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn check_invariants(&self, members: usize) {
+        assert_eq!(self.links.len(), members, "there is a link to each member");
+        assert!(self.me < members, "this process is a member");
+        assert!(!self.links[self.me].dead, "this process knows that it lives");
+        let is_large = members > self.patience.watchers;
+        assert_eq!(self.watch.is_some(), is_large, "not everybody watches everybody in a large cell, and only there");
+        let jitter = self.links.iter().map(|link| link.jitter).max().unwrap_or_default();
+        assert!(jitter <= self.patience.suspect_after, "heartbeats count as more irregular than silence is borne");
+        self.slow.check_invariants(members);
+        if let Some(watch) = &self.watch {
+            watch.check_invariants(members);
+        }
     }
 
     /// When the next link may fall silent.

@@ -29,7 +29,10 @@ impl WatchGraph {
         // The fastest growth whose last step is still inside: whole numbers, the same on any machine.
         let fits = |growth: &usize| steps(count, *growth).last().is_none_or(|last| *last <= half);
         let growth = (100..=GROWTH_MAX).rev().step_by(5).find(fits).unwrap_or(100);
-        Self { members, steps: steps(count, growth).into_iter().filter(|step| *step <= half).collect() }
+        let steps: Vec<usize> = steps(count, growth).into_iter().filter(|step| *step <= half).collect();
+        debug_assert!(members < 2 || steps.first() == Some(&1), "a graph with the step 1 is connected");
+        debug_assert!(steps.is_sorted_by(|a, b| a < b), "two steps are one");
+        Self { members, steps }
     }
 
     /// Those that `rank` watches, and that watch it, in rising order.
@@ -38,6 +41,7 @@ impl WatchGraph {
         let (n, index) = (self.members, rank.index());
         let both = self.steps.iter().flat_map(|step| [(index + step) % n, (index + n - step) % n]);
         let set: BTreeSet<Rank> = both.map(Rank::from_index).filter(|other| *other != rank).collect();
+        debug_assert!(rank < self.members, "a rank lies beyond the view");
         set.into_iter().collect()
     }
 

@@ -159,6 +159,7 @@ impl GroupEntry {
     /// The same group, without members, as it waits for these.
     #[must_use]
     pub(crate) fn waiting_for(mut self, orphan: Orphan) -> Self {
+        debug_assert!(!orphan.holders.is_empty(), "a group that waits for nobody is over");
         self.members.clear();
         self.tail.put_value(ORPHAN, &orphan);
         self

@@ -111,6 +111,8 @@ const SILENT_BEATS: u8 = 2;
 const OWED_BEATS: u32 = 4;
 /// The smallest set of members to remove is searched for up to this size: each size takes 2^size steps.
 const COVER_MAX: usize = 8;
+const _: () = assert!(COVER_MAX < 16, "the search takes no more than some ten thousand steps");
+const _: () = assert!(EVERY < LONG_EVERY, "long probes cost more than short ones");
 /// A member names no more processes that wait to come back.
 pub const REACHED_MAX: usize = 64;
 /// When all have looked into a silent link whose suspected end others hear, it has to be silent for this many heartbeats more: when a
@@ -208,6 +210,7 @@ impl PathMonitor {
     /// A fresh view: everybody makes progress now.
     #[must_use]
     pub fn new(me: Rank, members: usize, now: Instant) -> Self {
+        debug_assert!(me < members || members == 0, "this process is a member, or probes nobody");
         let path = ProbedPath::new(now);
         Self {
             me,
@@ -231,6 +234,7 @@ impl PathMonitor {
 
     /// Probes of each, by rank, may stay unanswered for so much longer than those of others.
     pub fn set_gaps(&mut self, gaps: Vec<Duration>) {
+        debug_assert!(self.paths.is_empty() || gaps.len() == self.paths.len(), "each member has a gap");
         self.gaps = gaps;
     }
 
@@ -504,6 +508,7 @@ impl PathMonitor {
             suspected
                 .extend(PathKind::ALL.into_iter().filter_map(|kind| Some(Suspicion { rank, kind, number: of(kind)? })));
         }
+        debug_assert!(suspected.is_sorted(), "suspicions are told in rising order");
         let answered = self.answered.iter().map(|(by, number)| (*by, *number)).collect();
         Findings { suspected, answered, ..Findings::default() }
     }
@@ -512,6 +517,8 @@ impl PathMonitor {
     /// failed path go; of several such sets, the one with the youngest members. Nobody goes if the others were no quorum, or if too
     /// many went before; then only silence counts. Whoever is proved dead goes in any case.
     pub fn judge(&mut self, evaluation: Evaluation<'_>) {
+        debug_assert_eq!(evaluation.hears.len(), self.paths.len(), "each member is heard or not");
+        debug_assert!(is_in(evaluation.hears, self.me), "a member hears itself");
         self.leavers.clear();
         let verified_since = self.verified_since.take();
         let dead = self.proved_dead(&evaluation);
@@ -637,6 +644,11 @@ impl PathMonitor {
         let stay: Vec<Rank> = there.difference(&cover).copied().collect();
         let case = |rank: &Rank| {
             let has = |links: &BTreeSet<(Rank, Rank)>, other: &Rank| {
+        debug_assert!(cover.len() <= most, "more go than may");
+        debug_assert!(
+            failed.iter().all(|(a, b)| cover.contains(a) || cover.contains(b)),
+            "a failed path is left with both its ends"
+        );
                 links.contains(&((*rank).min(*other), (*rank).max(*other)))
             };
             let is_heard = stay.iter().any(|other| !has(silent, other));
@@ -646,6 +658,30 @@ impl PathMonitor {
         let cases: BTreeMap<Rank, Case> = cover.iter().map(case).collect();
         let counted = cases.iter().filter(|(rank, case)| case.is_heard && !evaluation.again.contains(rank)).count();
         (counted <= evaluation.budget).then_some(cases)
+    }
+
+    /// Checks what must always hold.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn check_invariants(&self, members: usize) {
+        if self.paths.is_empty() {
+            return; // paths are not judged: an old level, or a cell that is too large
+        }
+        assert_eq!(self.paths.len(), members, "there is a path to each member");
+        assert!(self.me < members, "this process is a member");
+        let lens = [self.said.len(), self.pinged.len(), self.silent_beats.len(), self.reported_at.len()];
+        assert!(lens.iter().all(|len| *len == members), "a list has another length than the view");
+        assert!(self.gaps.is_empty() || self.gaps.len() == members, "a member has no gap");
+        assert!(self.paths[self.me].iter().all(|path| path.suspected.is_none()), "a member suspects itself");
+        let numbers = self.paths.iter().flatten().filter_map(|path| path.suspected);
+        assert!(numbers.max().is_none_or(|most| most <= self.last_number), "a suspicion has a number to come");
+        assert!(self.leavers.keys().all(|rank| *rank < members), "somebody is to leave who is no member");
+        for (by, suspicion) in self.learnt.keys() {
+            assert_ne!(*by, self.me, "a member learns of its own suspicion from others");
+            assert!(self.said[*by].suspected.contains(suspicion), "a suspicion is known that was taken back");
+            assert!(usize::from(suspicion.rank) < members, "somebody is suspected who is no member");
+        }
     }
 
     /// Those that are to leave, as of the last judgement.

@@ -19,7 +19,9 @@ pub fn build_proposal(
     requests: &MembershipRequests,
     reason: impl Fn(Rank) -> LeaveReason,
 ) -> Proposal {
+    debug_assert!(reports.keys().all(|rank| *rank < directory.members.len()), "who reports is a member");
     let held = held_leavers(directory, reports, wedged, requests, &reason);
+    debug_assert!(held.iter().all(|who| directory.rank(*who).is_some()), "who is held is a member");
     let leaves = |who: &Incarnation| requests.leavers.contains(who) && !held.contains(who);
     let stays = |r: Rank| reports.contains_key(&r) && !leaves(&directory.members[r.index()].incarnation);
     let survivors: Vec<&MemberInfo> =
@@ -98,6 +100,9 @@ pub fn build_proposal(
     };
     directory.note_lost(&mut proposal, &requests.out);
     directory.note_removals(&mut proposal, requests.removals.as_ref(), &requests.removal_evidence);
+    debug_assert!(proposal.groups.iter().all(|c| c.space < proposal.next_space), "a view has a space that is given");
+    debug_assert!(proposal.next_space >= directory.next_space, "spaces are given once");
+    debug_assert!(proposal.next_group >= directory.next_group, "groups are numbered once");
     proposal
 }
 
@@ -198,6 +203,8 @@ fn change_group(
     if left.is_empty() && joined.is_empty() && !ends {
         return None;
     }
+    debug_assert!(joined.iter().all(|who| left.iter().all(|(other, _)| other != who)), "nobody joins and leaves");
+    debug_assert!(left.iter().all(|(who, _)| entry.members.contains(who)), "who leaves is a member");
     let n = entry.members.len();
     let mut cut = GroupCut { prefixes: vec![0; n], holders: vec![Incarnation::NONE; n] };
     for (&rank, report) in reports {

@@ -40,6 +40,7 @@ impl Inheritance {
         next.groups = before.groups.iter().filter_map(|(id, entry)| Some((*id, self.passed_on(*id, entry)?))).collect();
         (next.decree, next.view) = (1, 1);
         next.next_group = before.next_group.saturating_add(UNKNOWN_GROUPS);
+        debug_assert!(next.groups.values().all(GroupEntry::is_orphan), "each group waits for those that were in it");
         next.members = vec![founder];
         next.depart(before.members.iter().map(|member| member.incarnation));
         let mut ancestors = vec![self.instance];

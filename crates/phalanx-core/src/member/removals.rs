@@ -22,6 +22,9 @@ pub const BUDGET_WINDOW: Duration = Duration::from_secs(600);
 const BACK_AFTER: Duration = Duration::from_secs(1);
 /// However often it was removed, it waits no longer than this.
 const BACK_WITHIN: Duration = Duration::from_secs(60);
+const _: () = assert!(BACK_AFTER.as_nanos() <= BACK_WITHIN.as_nanos(), "the waits are an interval");
+const _: () =
+    assert!(BACK_WITHIN.as_nanos() < BUDGET_WINDOW.as_nanos(), "a removal is on record for as long as it waits");
 /// What may come and go has to be heard for so long, times the removals before the last.
 const STEADY_EACH: Duration = Duration::from_secs(15);
 /// Views closer together than this count as one, the largest of them.
@@ -110,6 +113,7 @@ impl Removals {
         let (times, counts) = (times.saturating_add(1), counts || counted);
         self.removed.push((now, Removal { name: name.to_owned(), who, times, age_ms: 0, counts, suspecters }));
         self.removed.drain(..self.removed.len().saturating_sub(REMOVALS_MAX));
+        debug_assert!(self.of(name).is_some_and(|removal| removal.who == who), "who was removed last is on record");
     }
 
     /// Takes what was decided in the place of what was known.
@@ -152,6 +156,20 @@ impl Removals {
     pub fn waits(&self, now: Instant, name: &str) -> Duration {
         let removed = self.removed.iter().find(|(_, removal)| removal.name == name);
         removed.map_or(Duration::ZERO, |(at, removal)| removal.back_off().saturating_sub(now.since(*at)))
+    }
+
+    /// Checks what must always hold.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn check_invariants(&self) {
+        assert!(self.removed.len() <= REMOVALS_MAX, "the record is longer than it may be");
+        let names: BTreeSet<&str> = self.removed.iter().map(|(_, removal)| removal.name.as_str()).collect();
+        assert_eq!(names.len(), self.removed.len(), "a name is on record twice");
+        let suspecters = self.removed.iter().map(|(_, removal)| removal.suspecters.len()).max();
+        assert!(suspecters.is_none_or(|most| most <= SUSPECTERS_MAX), "more suspecters are remembered than may be");
+        let most = BUDGET_WINDOW.as_nanos() / VIEWS_EVERY.as_nanos() + 2;
+        assert!(self.views.len() as u128 <= most, "views are remembered beyond the window");
     }
 
     fn pass(&mut self, now: Instant) {

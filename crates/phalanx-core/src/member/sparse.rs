@@ -12,6 +12,7 @@ const RANKS_MAX: u32 = 65_536;
 /// The ranks of `held` that hold something, each as its distance from the one before.
 fn gaps(held: impl Iterator<Item = bool>) -> impl Iterator<Item = (u32, usize)> {
     let mut next = 0;
+    // The reader adds them up again, and refuses a rank beyond the members.
     held.enumerate().filter(|(_, holds)| *holds).map(move |(rank, _)| {
         let gap = rank - std::mem::replace(&mut next, rank + 1);
         (u32::try_from(gap).unwrap_or(u32::MAX), rank)

@@ -31,6 +31,7 @@ pub struct Verdict {
 pub fn judge(sender: Rank, said: &[Option<StreamReport>]) -> Verdict {
     let present = |rank: Rank| said.get(rank.index()).copied().flatten();
     let mut voters: BTreeSet<Rank> = Rank::all(said.len()).filter(|&rank| present(rank).is_some()).collect();
+    debug_assert!(sender < said.len(), "the sender is one of the members");
     let mut sender_votes = voters.contains(&sender);
     let mut verdict = Verdict::default();
     loop {
@@ -45,6 +46,7 @@ pub fn judge(sender: Rank, said: &[Option<StreamReport>]) -> Verdict {
             verdict.anew.extend(short);
             break;
         }
+        debug_assert!(short.len() < voters.len(), "who reads farthest is not short: the question comes to an end");
         verdict.sender_goes |= sender_votes;
         (voters, sender_votes) = (short, false);
     }

@@ -157,6 +157,7 @@ impl Watch {
             own.suspected == suspected && own.besides == besides
         });
         if !same {
+            debug_assert!(suspected.is_sorted() && besides.is_sorted(), "ranks are looked up in rising order");
             let version = own.map_or(0, |own| own.version) + 1;
             self.store(self.me, LinkReport { version, suspected, besides });
         }
@@ -174,7 +175,9 @@ impl Watch {
 
     fn store(&mut self, rank: Rank, link_report: LinkReport) {
         self.digest ^= mark(rank, link_report.version);
+        let version = link_report.version;
         if let Some(old) = self.link_reports.insert(rank, link_report) {
+            debug_assert!(old.version < version, "an older report takes the place of a newer one");
             self.digest ^= mark(rank, old.version);
         }
         self.news.insert(rank);
@@ -254,6 +257,28 @@ impl Watch {
         }
     }
 
+    /// Checks what must always hold.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub(super) fn check_invariants(&self, members: usize) {
+        let is_neighbour = |rank: &usize| self.neighbours.binary_search(rank).is_ok();
+        assert_eq!(self.members, members, "the graph is that of the view");
+        assert_eq!(self.reached.len(), members, "each member is reached or not");
+        assert_eq!(self.reached_count, self.reached.iter().filter(|is| **is).count(), "those reached are miscounted");
+        assert!(self.neighbours.is_sorted(), "neighbours are looked up in rising order");
+        assert!(!is_neighbour(&self.me), "a member watches itself");
+        assert!(self.depths.keys().all(is_neighbour), "only neighbours tell how far all have installed the decree");
+        assert!(self.watchees.keys().all(|rank| !is_neighbour(rank)), "a neighbour is watched besides");
+        assert!(self.temporary_watchers.keys().all(|rank| !is_neighbour(rank)), "a neighbour watches besides");
+        let ranks = self.watchees.keys().chain(self.link_reports.keys()).chain(self.temporary_watchers.keys());
+        assert!(ranks.into_iter().all(|rank| *rank < members), "a rank lies beyond the view");
+        assert!(self.link_reports.values().all(|report| report.version > 0), "a report says that nothing was said");
+        assert!(self.news.iter().all(|rank| self.link_reports.contains_key(rank)), "news of nobody");
+        let digest = self.link_reports.iter().fold(0, |digest, (rank, report)| digest ^ mark(*rank, report.version));
+        assert_eq!(self.digest, digest, "the digest is of other reports");
+    }
+
     /// How far around this member everybody has installed the decree in force, in links: 0, itself alone.
     #[must_use]
     pub fn depth(&self) -> u64 {
@@ -275,6 +300,7 @@ impl Watch {
     #[must_use]
     pub fn installed(&self) -> Vec<bool> {
         let mut installed = vec![false; self.members];
+        debug_assert!(self.depths.len() <= self.neighbours.len(), "only neighbours tell how far all have installed it");
         for (&rank, &depth) in self.depths.iter().chain([(&self.me, &self.depth())]) {
             for near in self.graph.within(rank, depth) {
                 installed[near.index()] = true;
