@@ -93,7 +93,7 @@ impl Acceptor {
     pub fn accept(&mut self, ballot: Ballot, proposal: Arc<Proposal>) -> Promise {
         let promise = self.promise(ballot);
         if promise == Promise::Yes {
-            assert!(self.accepted().is_none_or(|(earlier, _)| *earlier <= ballot), "accepted ballots only rise");
+            debug_assert!(self.accepted().is_none_or(|(earlier, _)| *earlier <= ballot), "accepted ballots only rise");
             let accepted = (ballot, proposal);
             self.enter(AcceptorEvent::Accept, Acceptance::Accepted { promised: ballot, accepted });
         }

@@ -155,13 +155,13 @@ impl Coordinator {
         let members = directory.members.len();
         assert_eq!(self.decree, directory.decree + 1, "a ballot is about the next decree");
         assert!(self.asked.is_disjoint(&self.candidates), "a candidate for leaving is asked");
-        assert!(self.asked.union(&self.candidates).all(|rank| *rank < members), "a rank lies beyond the view");
-        assert!(self.reasons.keys().all(|rank| *rank < members), "somebody is to leave who is no member");
+        assert!(self.asked.union(&self.candidates).all(|rank| rank.index() < members), "a rank lies beyond the view");
+        assert!(self.reasons.keys().all(|rank| rank.index() < members), "somebody is to leave who is no member");
         assert!(
             directory.is_quorum(|rank| self.asked.contains(&rank)),
             "a ballot asks no quorum: it cannot be decided"
         );
-        assert!(self.asked.contains(&usize::from(self.ballot.rank)), "a coordinator asks itself too");
+        assert!(self.asked.contains(&self.ballot.rank), "a coordinator asks itself too");
         assert!(
             self.groups.iter().all(|group| directory.groups.contains_key(group)),
             "a group is wedged that is not there"

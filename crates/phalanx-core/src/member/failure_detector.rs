@@ -72,7 +72,7 @@ impl FailureDetector {
             distrusted: false,
             gap: Duration::ZERO,
         };
-        debug_assert!(me < members || members == 0, "this process is a member, or watches nobody");
+        debug_assert!(me.index() < members || members == 0, "this process is a member, or watches nobody");
         let watch = (members > patience.watchers).then(|| Watch::new(me, members, patience.watchers));
         Self { me, links: vec![link; members], patience, watch, slow: Slow::default() }
     }
@@ -350,8 +350,8 @@ impl FailureDetector {
     /// When it does not.
     pub fn check_invariants(&self, members: usize) {
         assert_eq!(self.links.len(), members, "there is a link to each member");
-        assert!(self.me < members, "this process is a member");
-        assert!(!self.links[self.me].dead, "this process knows that it lives");
+        assert!(self.me.index() < members, "this process is a member");
+        assert!(!self.links[self.me.index()].dead, "this process knows that it lives");
         let is_large = members > self.patience.watchers;
         assert_eq!(self.watch.is_some(), is_large, "not everybody watches everybody in a large cell, and only there");
         let jitter = self.links.iter().map(|link| link.jitter).max().unwrap_or_default();

@@ -39,9 +39,9 @@ impl WatchGraph {
     #[must_use]
     pub fn neighbours(&self, rank: Rank) -> Vec<Rank> {
         let (n, index) = (self.members, rank.index());
+        debug_assert!(index < n, "a rank lies beyond the view");
         let both = self.steps.iter().flat_map(|step| [(index + step) % n, (index + n - step) % n]);
         let set: BTreeSet<Rank> = both.map(Rank::from_index).filter(|other| *other != rank).collect();
-        debug_assert!(rank < self.members, "a rank lies beyond the view");
         set.into_iter().collect()
     }
 

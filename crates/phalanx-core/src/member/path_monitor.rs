@@ -210,7 +210,7 @@ impl PathMonitor {
     /// A fresh view: everybody makes progress now.
     #[must_use]
     pub fn new(me: Rank, members: usize, now: Instant) -> Self {
-        debug_assert!(me < members || members == 0, "this process is a member, or probes nobody");
+        debug_assert!(me.index() < members || members == 0, "this process is a member, or probes nobody");
         let path = ProbedPath::new(now);
         Self {
             me,
@@ -644,11 +644,11 @@ impl PathMonitor {
         let stay: Vec<Rank> = there.difference(&cover).copied().collect();
         let case = |rank: &Rank| {
             let has = |links: &BTreeSet<(Rank, Rank)>, other: &Rank| {
-        debug_assert!(cover.len() <= most, "more go than may");
-        debug_assert!(
-            failed.iter().all(|(a, b)| cover.contains(a) || cover.contains(b)),
-            "a failed path is left with both its ends"
-        );
+                debug_assert!(cover.len() <= most, "more go than may");
+                debug_assert!(
+                    failed.iter().all(|(a, b)| cover.contains(a) || cover.contains(b)),
+                    "a failed path is left with both its ends"
+                );
                 links.contains(&((*rank).min(*other), (*rank).max(*other)))
             };
             let is_heard = stay.iter().any(|other| !has(silent, other));
@@ -669,18 +669,18 @@ impl PathMonitor {
             return; // paths are not judged: an old level, or a cell that is too large
         }
         assert_eq!(self.paths.len(), members, "there is a path to each member");
-        assert!(self.me < members, "this process is a member");
+        assert!(self.me.index() < members, "this process is a member");
         let lens = [self.said.len(), self.pinged.len(), self.silent_beats.len(), self.reported_at.len()];
         assert!(lens.iter().all(|len| *len == members), "a list has another length than the view");
         assert!(self.gaps.is_empty() || self.gaps.len() == members, "a member has no gap");
-        assert!(self.paths[self.me].iter().all(|path| path.suspected.is_none()), "a member suspects itself");
+        assert!(self.paths[self.me.index()].iter().all(|path| path.suspected.is_none()), "a member suspects itself");
         let numbers = self.paths.iter().flatten().filter_map(|path| path.suspected);
         assert!(numbers.max().is_none_or(|most| most <= self.last_number), "a suspicion has a number to come");
-        assert!(self.leavers.keys().all(|rank| *rank < members), "somebody is to leave who is no member");
+        assert!(self.leavers.keys().all(|rank| rank.index() < members), "somebody is to leave who is no member");
         for (by, suspicion) in self.learnt.keys() {
             assert_ne!(*by, self.me, "a member learns of its own suspicion from others");
-            assert!(self.said[*by].suspected.contains(suspicion), "a suspicion is known that was taken back");
-            assert!(usize::from(suspicion.rank) < members, "somebody is suspected who is no member");
+            assert!(self.said[by.index()].suspected.contains(suspicion), "a suspicion is known that was taken back");
+            assert!(suspicion.rank.index() < members, "somebody is suspected who is no member");
         }
     }
 

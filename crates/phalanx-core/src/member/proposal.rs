@@ -19,7 +19,7 @@ pub fn build_proposal(
     requests: &MembershipRequests,
     reason: impl Fn(Rank) -> LeaveReason,
 ) -> Proposal {
-    debug_assert!(reports.keys().all(|rank| *rank < directory.members.len()), "who reports is a member");
+    debug_assert!(reports.keys().all(|rank| rank.index() < directory.members.len()), "who reports is a member");
     let held = held_leavers(directory, reports, wedged, requests, &reason);
     debug_assert!(held.iter().all(|who| directory.rank(*who).is_some()), "who is held is a member");
     let leaves = |who: &Incarnation| requests.leavers.contains(who) && !held.contains(who);

@@ -4,7 +4,7 @@
 //! From level 5 on the record is part of the directory, so all members and joiners share it. Below level 5 each member
 //! keeps its own. `docs/progress.md` has the rules.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};

@@ -77,7 +77,7 @@ impl Slow {
                     }
                 }
             }
-            debug_assert!(suspected.keys().all(|rank| *rank < members), "who is suspected is a member");
+            debug_assert!(suspected.keys().all(|rank| rank.index() < members), "who is suspected is a member");
             let Some((_, worst)) = suspected.into_iter().map(|(rank, count)| (count, rank)).max() else { return };
             let stays = |rank: Rank| rank != worst && !is_out(&rank);
             let left = Rank::all(members).filter(|rank| stays(*rank)).count();
@@ -106,8 +106,8 @@ impl Slow {
     /// # Panics
     /// When it does not.
     pub(super) fn check_invariants(&self, members: usize) {
-        assert!(self.said.keys().all(|rank| *rank < members), "somebody is listened to who is no member");
-        assert!(self.leavers.iter().all(|rank| *rank < members), "somebody is to leave who is no member");
+        assert!(self.said.keys().all(|rank| rank.index() < members), "somebody is listened to who is no member");
+        assert!(self.leavers.iter().all(|rank| rank.index() < members), "somebody is to leave who is no member");
         assert!(self.said.values().all(|(_, said)| !said.is_empty()), "who says nothing is remembered");
     }
 

@@ -31,7 +31,7 @@ pub struct Verdict {
 pub fn judge(sender: Rank, said: &[Option<StreamReport>]) -> Verdict {
     let present = |rank: Rank| said.get(rank.index()).copied().flatten();
     let mut voters: BTreeSet<Rank> = Rank::all(said.len()).filter(|&rank| present(rank).is_some()).collect();
-    debug_assert!(sender < said.len(), "the sender is one of the members");
+    debug_assert!(sender.index() < said.len(), "the sender is one of the members");
     let mut sender_votes = voters.contains(&sender);
     let mut verdict = Verdict::default();
     loop {

@@ -145,7 +145,7 @@ impl Watch {
     /// Links that are disclaimed between two members that are reached.
     pub(super) fn suspected_links(&self) -> BTreeSet<(Rank, Rank)> {
         let pairs = self.link_reports.iter().flat_map(|(rank, link_report)| {
-            link_report.suspected.iter().map(move |other| (*rank.min(&*other), *rank.max(&*other)))
+            link_report.suspected.iter().map(move |other| (*rank.min(other), *rank.max(other)))
         });
         pairs.filter(|(a, b)| self.reaches(*a) && self.reaches(*b)).collect()
     }
@@ -262,7 +262,7 @@ impl Watch {
     /// # Panics
     /// When it does not.
     pub(super) fn check_invariants(&self, members: usize) {
-        let is_neighbour = |rank: &usize| self.neighbours.binary_search(rank).is_ok();
+        let is_neighbour = |rank: &Rank| self.neighbours.binary_search(rank).is_ok();
         assert_eq!(self.members, members, "the graph is that of the view");
         assert_eq!(self.reached.len(), members, "each member is reached or not");
         assert_eq!(self.reached_count, self.reached.iter().filter(|is| **is).count(), "those reached are miscounted");
@@ -272,7 +272,7 @@ impl Watch {
         assert!(self.watchees.keys().all(|rank| !is_neighbour(rank)), "a neighbour is watched besides");
         assert!(self.temporary_watchers.keys().all(|rank| !is_neighbour(rank)), "a neighbour watches besides");
         let ranks = self.watchees.keys().chain(self.link_reports.keys()).chain(self.temporary_watchers.keys());
-        assert!(ranks.into_iter().all(|rank| *rank < members), "a rank lies beyond the view");
+        assert!(ranks.into_iter().all(|rank| rank.index() < members), "a rank lies beyond the view");
         assert!(self.link_reports.values().all(|report| report.version > 0), "a report says that nothing was said");
         assert!(self.news.iter().all(|rank| self.link_reports.contains_key(rank)), "news of nobody");
         let digest = self.link_reports.iter().fold(0, |digest, (rank, report)| digest ^ mark(*rank, report.version));

@@ -187,7 +187,7 @@ impl ViewStreams {
         let arrival = self.streams[me.index()].rx.accept(number, frames);
         debug_assert_eq!(arrival, Arrival::New, "our own packets come once, in order");
         self.parse(now, me, io);
-        debug_assert_eq!(self.streams[me].rx.prefix(), number, "our own packets make sense to us");
+        debug_assert_eq!(self.streams[me.index()].rx.prefix(), number.0, "our own packets make sense to us");
     }
 
     /// Some packets of the first message that waits have gone out.

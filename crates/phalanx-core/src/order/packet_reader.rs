@@ -130,8 +130,8 @@ impl Context {
         orders: Orders,
         out: &mut impl Taker,
     ) -> Result<bool, Stop> {
-        debug_assert!(usize::from(position.by) < self.members, "a stream belongs to a member");
-        debug_assert!(position.number > 0, "packets are numbered from 1");
+        debug_assert!(position.by.index() < self.members, "a stream belongs to a member");
+        debug_assert!(position.number > PacketNumber(0), "packets are numbered from 1");
         self.before.vector.clear();
         self.before.past = None;
         (self.before.tenure, self.before.pieces) = (self.tenure, self.pieces);

@@ -144,7 +144,7 @@ impl ViewStreams {
         while progress && runs.len() < RUNS_MAX {
             progress = false;
             for (rank, stream) in Rank::enumerate(&self.streams) {
-                debug_assert!(holder.sequenced[rank] >= stream.delivered, "what was delivered has its place");
+                debug_assert!(holder.sequenced[rank.index()] >= stream.delivered, "what was delivered has its place");
                 loop {
                     let index =
                         usize::try_from(holder.sequenced[rank.index()] - stream.delivered).unwrap_or(usize::MAX);

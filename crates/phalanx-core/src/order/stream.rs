@@ -395,7 +395,7 @@ impl Stream {
     #[inline]
     pub(super) fn take_head(&mut self) -> Option<Message> {
         let message = self.queue.pop_front()?;
-        debug_assert!(message.packet >= self.kept_base, "the packet of an undelivered message is kept");
+        debug_assert!(message.packet.0 >= self.kept_base, "the packet of an undelivered message is kept");
         if message.deps > 0 {
             self.advance(message.deps_from, message.deps);
             let passed = message.deps_from + u64::from(message.deps) - self.deps_base;
@@ -531,7 +531,7 @@ impl Stream {
             "a packet ends that was not read"
         );
         assert!(self.ends.back().is_none_or(|(_, end)| *end <= self.parsed), "a packet ends with messages to come");
-        assert!(self.nonsense.is_none_or(|first| first > self.rx.prefix()), "what makes no sense was read");
+        assert!(self.nonsense.is_none_or(|first| first.0 > self.rx.prefix()), "what makes no sense was read");
         assert_eq!(self.assembled.len(), self.context.pieces_len(), "the pieces put together are those read");
         assert!(self.queue.iter().is_sorted_by_key(|m| m.packet), "messages wait in the order of their packets");
     }

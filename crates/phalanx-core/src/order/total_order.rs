@@ -161,14 +161,14 @@ impl Total {
 
     /// Checks what must always hold in a view of so many members.
     pub(super) fn check_invariants(&self, members: usize) {
-        assert!(usize::from(self.tenure.holder) < members, "the token is with nobody");
+        assert!(self.tenure.holder.index() < members, "the token is with nobody");
         assert_eq!(self.came_by.is_none(), self.tenure.number == 0, "each tenure but the first begins with a pass");
-        assert!(self.came_by.is_none_or(|pass| usize::from(pass.by) < members), "nobody passed the token on");
+        assert!(self.came_by.is_none_or(|pass| pass.by.index() < members), "nobody passed the token on");
         assert!(self.rests_on.len() <= members, "the order rests on nobody's packet");
         for run in &self.log {
             assert!(run.count > 0, "a run orders nothing");
-            assert!(usize::from(run.rank) < members, "a run orders nobody's messages");
-            assert!(usize::from(run.by) < members, "a run was announced by nobody");
+            assert!(run.rank.index() < members, "a run orders nobody's messages");
+            assert!(run.by.index() < members, "a run was announced by nobody");
         }
     }
 

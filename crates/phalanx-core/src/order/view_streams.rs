@@ -488,7 +488,7 @@ impl ViewStreams {
         if self.wedged {
             return; // a wedged member acknowledges nothing
         }
-        debug_assert!(self.streams[self.set.me].rx.ack_due().is_none(), "nobody acknowledges to itself");
+        debug_assert!(self.streams[self.set.me.index()].rx.ack_due().is_none(), "nobody acknowledges to itself");
         let (me, window, space) = (self.set.me, self.set.window, self.set.space);
         let asks = std::mem::take(&mut self.acks_ask_status);
         for (rank, stream) in Rank::enumerate(self.streams.iter_mut()) {
@@ -698,7 +698,7 @@ impl ViewStreams {
         assert!(self.announced_stable <= self.tx.stable(), "more is told to be stable than is");
         assert!(self.packed_stable <= self.announced_stable, "a packet tells of more than was announced");
         assert!(self.prompt_up_to <= self.tx.next().prefix_before(), "somebody waits for a packet that was not sent");
-        let holds = usize::from(self.total.holder()) == self.set.me;
+        let holds = self.total.holder() == self.set.me;
         assert!(self.holder.is_none() || holds, "two members order at a time");
         let mut told = self.announced_deps.iter().zip(&self.streams);
         assert!(told.all(|(told, s)| *told <= s.delivered), "our messages depend on what was not delivered");

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::{Process, REQUESTS_MAX, Stage};
 use crate::api::{Event, GroupTerms};
-use crate::id::{GroupId, Incarnation};
+use crate::id::{GroupId, Incarnation, LEVEL};
 use crate::member::{Agreed, Control, Directory, GroupChange};
 use crate::wire::{DropReason, Space};
 
@@ -19,6 +19,7 @@ const GROUP_MINIMA_LEVEL: u16 = 2;
 /// Groups of which a process says that it holds the state, and in which it is not a member here yet. It is at most one decree
 /// ahead, which brings it into no more groups than it may wish for at a time.
 const EARLY_STATES_MAX: usize = REQUESTS_MAX;
+const _: () = assert!(GROUP_MINIMA_LEVEL <= LEVEL, "a build knows the levels that it has rules for");
 
 /// Who is known to hold the state of which group, and since which of its views at the latest.
 #[derive(Debug, Default)]
@@ -118,6 +119,7 @@ impl Process {
             return;
         }
         for &to in others.iter().filter(|who| **who != me) {
+            debug_assert!(self.directory.groups.contains_key(&group), "a state is of a group that there is");
             self.send_control(to, &Control::HoldsState { group, view });
         }
     }

@@ -123,9 +123,22 @@ impl AppQueue {
     pub(super) fn pop(&mut self) -> Option<Item> {
         let item = self.items.pop_front()?;
         if let Some((count, bytes)) = self.owed.share(&item) {
+            debug_assert!(*count >= bytes, "what is taken was counted when it came");
             *count -= bytes;
         }
         Some(item)
+    }
+
+    /// Checks what must always hold.
+    pub(super) fn check_invariants(&self) {
+        let mut owed = UntakenBytes::default();
+        for item in &self.items {
+            if let Some((count, bytes)) = owed.share(item) {
+                *count += bytes;
+            }
+        }
+        assert_eq!(owed.messages, self.owed.messages, "bytes of messages that wait are miscounted");
+        assert_eq!(owed.state, self.owed.state, "bytes of states that wait are miscounted");
     }
 
     pub(super) fn owed(&self) -> UntakenBytes {

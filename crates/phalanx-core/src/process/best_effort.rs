@@ -116,6 +116,8 @@ const PROBE: u8 = SKIPPABLE | 2;
 const FINDINGS: u8 = SKIPPABLE | 3;
 /// No view has more members than this.
 const RANKS_MAX: u64 = 65_536;
+const _: () = assert!(SKIPPABLE > LINK_REPORT, "no frame that all builds know is skipped");
+const _: () = assert!(GAPS_MAX as u64 <= RANKS_MAX, "an ack's gaps are no more than a list may have");
 
 /// Appends an ack.
 pub fn put_ack(out: &mut Vec<u8>, target: Target, ack: &Ack) {
@@ -166,6 +168,7 @@ pub fn put_watch_heartbeat(out: &mut Vec<u8>, beat: &WatchHeartbeat) {
 
 /// Appends a link-state report.
 pub fn put_link_report(out: &mut Vec<u8>, decree: u64, rank: Rank, link_report: &LinkReport) {
+    debug_assert!(link_report.version > 0, "a report says that nothing was ever said");
     out.push(LINK_REPORT);
     put_varint(out, decree);
     put_varint(out, u64::from(rank.0));
@@ -224,6 +227,7 @@ pub fn put_findings(out: &mut Vec<u8>, decree: u64, findings: &Findings) {
 }
 
 fn put_ranks(out: &mut Vec<u8>, ranks: &[Rank]) {
+    debug_assert!(ranks.is_sorted_by(|a, b| a < b), "ranks are told in rising order, each once");
     put_varint(out, ranks.len() as u64);
     let mut next = 0;
     for &Rank(rank) in ranks {

@@ -73,6 +73,7 @@ impl Process {
         if asks.is_empty() {
             return;
         }
+        debug_assert!(asks.iter().all(|(whom, _)| *whom != self.me()), "a member does not ask itself");
         for (whom, ask) in asks {
             self.send_control(whom, &ask);
         }
@@ -94,6 +95,7 @@ impl Process {
     pub(super) fn handle_recovered(&mut self, now: Instant, packet: RecoveredPacket, fx: &mut impl Effects) {
         // Taken only inside a known cut.
         let cuts = self.awaited_cuts();
+        debug_assert!(cuts.iter().all(|(_, cut)| cut.prefixes.len() == cut.holders.len()), "each prefix has a holder");
         let Some(view_streams) = self.group_streams.get_mut(&packet.space) else { return };
         let cut = cuts.iter().find(|(group, _)| *group == view_streams.meta.group).map(|(_, cut)| cut);
         let inside = cut.and_then(|c| c.prefixes.get(packet.rank.index())).is_some_and(|&p| packet.number.0 <= p);

@@ -166,6 +166,9 @@ impl Process {
     ) {
         let n = self.directory.members.len();
         let me = self.my_rank();
+        debug_assert!(self.decided.is_none(), "what is decided is installed before the next ballot");
+        debug_assert!(self.coordinator.is_none(), "one ballot at a time");
+        debug_assert!(candidates.iter().all(|rank| rank.index() < n), "a candidate is a member");
         candidates.remove(&me);
         requests.removal_evidence = self.removal_evidence(&candidates);
         requests.removals = (self.directory.level >= SILENCE_LEVEL).then(|| (now, self.removals.clone()));
@@ -267,6 +270,7 @@ impl Process {
     /// Asks a member something as coordinator.
     fn ask(&mut self, now: Instant, rank: Rank, question: &Control) {
         let who = self.directory.members[rank.index()].incarnation;
+        debug_assert_ne!(who, self.me(), "a coordinator asks itself without a packet");
         self.unanswered.entry(who).or_insert(now);
         self.send_control(who, question);
     }
@@ -457,6 +461,10 @@ impl Process {
     /// Every member of a changed group holds its cut: the acceptors are asked.
     fn propose(&mut self, now: Instant, proposal: Arc<Proposal>, fx: &mut impl Effects) {
         let Some(c) = &self.coordinator else { return };
+        // A report that comes later could hold what was accepted in an earlier ballot, and be decided.
+        assert_eq!(c.reports.len(), c.asked.len(), "a proposal is made when all who were asked have reported");
+        assert_eq!(proposal.decree, c.decree, "a proposal is for the decree that its ballot is about");
+        debug_assert!(self.directory.admits(&proposal), "what is proposed may follow on what is in force");
         let (ballot, asked) = (c.ballot, c.asked.clone());
         let phase = Phase::Proposing { proposal: proposal.clone(), accepted: BTreeSet::new() };
         Coordinator::advance(&mut self.coordinator, BallotEvent::Propose, phase, now);

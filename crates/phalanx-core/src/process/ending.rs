@@ -15,6 +15,7 @@ const ENDED: u64 = 4;
 const ENDED_BYTES_MAX: usize = 800;
 /// The last members wait so long until they know of each other that they are out.
 const END_PATIENCE: Duration = Duration::from_secs(1);
+const _: () = assert!(ENDED_BYTES_MAX < 1200, "a probe with it fits in any packet");
 
 impl Process {
     /// Whether it keeps a record of how its instance ended: a cell with founders is founded again when these know it.
@@ -68,6 +69,7 @@ impl Process {
     pub(super) fn keep_ended(&mut self, fx: &mut impl Effects) {
         let Some(lost) = self.directory.lost() else { return self.keep_left(fx) };
         let me = self.me();
+        debug_assert!(self.instance != CellInstance::NONE, "an instance ends that this process was in");
         let but_for: Vec<Lost> =
             lost.into_iter().filter(|lost| lost.who != me && !self.out.contains(&lost.who)).collect();
         let alone = u64::from(!self.directory.members.is_empty());

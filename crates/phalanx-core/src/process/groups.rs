@@ -48,6 +48,7 @@ const LEAVE_PATIENCE: Duration = Duration::from_secs(3);
 pub(super) const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 /// Requests of one member about groups that a coordinator knows of at a time.
 pub const REQUESTS_MAX: usize = 1024;
+const _: () = assert!(LEAVE_PATIENCE.as_nanos() < DRAIN_PATIENCE.as_nanos(), "who hears no quorum waits for less");
 
 impl Process {
     /// Asks to become a member of the named group, which is made if it is not there. The first
@@ -179,6 +180,12 @@ impl Process {
     }
 
     fn send_requests(&mut self, now: Instant, requests: RequestList) {
+        debug_assert!(requests.groups.len() <= REQUESTS_MAX, "a coordinator would refuse so many");
+        debug_assert!(
+            requests.groups.iter().all(|wish| check_name(&wish.name).is_ok()),
+            "a coordinator would refuse the name"
+        );
+        debug_assert_eq!(requests.decree, self.directory.decree, "requests are about what is in force");
         let Some(coordinator) = self.coordinator_now(now) else { return };
         if coordinator == self.me() {
             self.requests.insert(coordinator, requests);

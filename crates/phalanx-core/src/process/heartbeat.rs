@@ -14,6 +14,8 @@ use crate::time::Instant;
 const NOTICE_EVERY: Duration = Duration::from_millis(50);
 /// Channels to members that were left out stay this long.
 const DEPARTED_FOR: Duration = Duration::from_secs(1);
+const _: () =
+    assert!(NOTICE_EVERY.as_nanos() < DEPARTED_FOR.as_nanos(), "who was left out is told while its channel is there");
 
 impl Process {
     pub(super) fn heartbeat_interval(&self) -> Duration {
@@ -177,6 +179,7 @@ impl Process {
         } else {
             return;
         };
+        debug_assert_eq!(hears.len(), self.directory.members.len(), "of each member it is known whether it is heard");
         if self.failure_detector.heard_by(now, rank) != hears {
             self.attention = true;
         }
@@ -248,6 +251,7 @@ impl Process {
             if self.excluded.len() >= EXCLUDED_MAX {
                 self.excluded.pop_front();
             }
+            debug_assert!(self.directory.rank(who).is_none(), "who was left out is no member");
             self.excluded.push_back((who, peer.control, Instant::ZERO));
             self.departed.push_back((who, now));
         }
@@ -279,6 +283,7 @@ impl Process {
     fn evaluate_primary(&mut self, now: Instant) {
         let heard = self.failure_detector.heard_by_me(now);
         let is_primary = self.directory.is_quorum(|r| heard[r.index()]);
+        debug_assert_eq!(heard.len(), self.directory.members.len(), "each member is heard or not");
         if is_primary == self.primary {
             return;
         }

@@ -37,9 +37,13 @@ const WINDOW_MIN: u64 = 16;
 const WINDOW_MAX: u64 = 4096;
 /// Where the receivers' sockets hold little: less than this would not keep a sender going.
 const RECEIVED_MIN: u64 = 4;
+const _: () = assert!(WINDOW_MIN <= WINDOW_MAX, "the windows are an interval");
+const _: () = assert!(RECEIVED_MIN <= WINDOW_MIN, "a small buffer makes a window smaller");
 
 /// The window of each of `members` senders that share so many bytes, in packets.
 fn sent_window(bytes: usize, members: usize, packet_room: usize) -> u64 {
+    debug_assert!(members > 0, "a view has a member");
+    debug_assert!(packet_room > 0, "a packet has room for frames");
     ((bytes / members / packet_room) as u64).clamp(WINDOW_MIN, WINDOW_MAX)
 }
 
@@ -55,6 +59,7 @@ impl Process {
     /// Installs the decided proposal, once its cut is held.
     pub(super) fn try_install(&mut self, now: Instant, fx: &mut impl Effects) {
         let Some(proposal) = self.decided.clone() else { return };
+        assert_eq!(proposal.decree, self.directory.decree + 1, "what is decided is the next decree");
         // Who loses a group's state does not deliver to its cut.
         let me = self.me();
         let kept = || proposal.groups.iter().filter(|change| !change.is_lost_to(me));
@@ -75,6 +80,9 @@ impl Process {
     pub(super) fn enter(&mut self, now: Instant, next: Directory, proposal: Arc<Proposal>, fx: &mut impl Effects) {
         let me = self.me();
         let first = matches!(self.stage, Stage::Searching(_));
+        assert_eq!(next.decree, proposal.decree, "a directory is what its decree left behind");
+        assert!(first || next.decree == self.directory.decree + 1, "decrees are installed one after the other");
+        assert!(!matches!(self.stage, Stage::Over), "who is over enters no view");
         self.counters.decrees += 1;
         self.decided = None;
         self.welcomes.stop_taking();
@@ -229,6 +237,7 @@ impl Process {
     fn end_group(&mut self, change: &GroupChange, fx: &mut impl Effects) -> Option<EndedView> {
         let space = self.space_of(change.group)?;
         let mut old = self.group_streams.remove(&space)?;
+        debug_assert!(change.cut.is_some(), "a view with streams here ends at a cut");
         let me = self.me();
         if let Some(cut) = change.cut.as_ref().filter(|_| !change.is_lost_to(me)) {
             let mut port = streams_port!(self, fx, &old.meta);
@@ -242,7 +251,8 @@ impl Process {
         self.left_undelivered = self.app.len();
         let unsent = old.view_streams.take_outbox();
         let ViewMeta { view, since, told, .. } = old.meta;
-        self.past.insert(space, old);
+        let other = self.past.insert(space, old);
+        debug_assert!(other.is_none(), "a packet space is that of one view");
         Some(EndedView { view, since, told, unsent })
     }
 
@@ -265,6 +275,7 @@ impl Process {
         let by_incarnation: BTreeMap<_, _> = self.directory.members.iter().map(|m| (m.incarnation, m)).collect();
         let infos: Vec<_> = members.iter().filter_map(|who| by_incarnation.get(who)).collect();
         let packet_bytes = infos.iter().map(|m| m.packet_bytes_max).min().unwrap_or(1200);
+        debug_assert_eq!(infos.len(), members.len(), "a group's members are members of the cell");
         let n = members.len();
         let packet_room = self.room(packet_bytes);
         let window = sent_window(self.set.limits.group_window_bytes, n, packet_room).min(received_window(&infos));
@@ -303,7 +314,8 @@ impl Process {
             terms,
             adequate,
         };
-        self.group_streams.insert(change.space, GroupStreams::new(view_streams, meta));
+        let other = self.group_streams.insert(change.space, GroupStreams::new(view_streams, meta));
+        debug_assert!(other.is_none(), "a packet space is that of one view");
         let view = Arc::new(GroupView {
             group: change.group,
             name,

@@ -116,6 +116,7 @@ impl UsedCookies {
         if self.0.len() >= USED_MAX {
             return Err(DropReason::Overload);
         }
+        debug_assert!(now < end, "a challenge that is met is not stale");
         self.0.push_back((end, cookie));
         Ok(())
     }
@@ -148,6 +149,12 @@ const STRANGER_PROBE_EVERY: u32 = 20;
 const DIFFERING_PROBE_EVERY: u32 = 10;
 /// And no more of the unheard than this at a time: half of a large cell may ask about the other half.
 const LONE_TARGETS_MAX: usize = 64;
+const _: () = assert!(GATHER_QUIET.as_nanos() <= GATHER_MAX.as_nanos(), "joiners gather for a time");
+const _: () = assert!(GATHER_MAX.as_nanos() < JOINER_TTL.as_nanos(), "who waits for others is still proposed");
+const _: () = assert!(JOINER_TTL.as_nanos() < COOKIE_TTL.as_nanos(), "who is proposed has proved that it lives");
+const _: () = assert!(SEEDS_AT_ONCE > 0, "a probe goes somewhere");
+const _: () = assert!(INSTANCE != REFORMING && REFORMING != HELD && INSTANCE != HELD, "a tag means one thing");
+const _: () = assert!(LONE_PROBE_EVERY < STRANGER_PROBE_EVERY, "who is alone looks for others more often");
 
 fn number(bytes: &[u8]) -> Option<u64> {
     bytes.try_into().ok().map(u64::from_le_bytes)

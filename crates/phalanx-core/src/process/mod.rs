@@ -238,6 +238,7 @@ const EXCLUDED_MAX: usize = 256;
 const LOSS_REPORT_INTERVAL: Duration = Duration::from_micros(500);
 /// Times the longest silence that is borne: so much of turns that are late one after the other suspects nobody.
 const FORGIVEN: u32 = 2;
+const _: () = assert!(EARLY_BYTES / EARLY_PACKETS >= 1432, "as many packets of a network as may wait find room");
 
 impl Process {
     /// A process at its start. `seed` decides every random draw and must be fresh and secret.

@@ -164,6 +164,7 @@ pub(super) struct OrphanRecovery {
 impl Process {
     /// This incarnation was excluded: what it has of its groups stays for the next one.
     pub(super) fn freeze(&mut self) {
+        debug_assert!(matches!(self.stage, Stage::Over), "streams are kept when their process is over");
         let me = self.me();
         for view_streams in self.group_streams.take_values() {
             let group = view_streams.meta.group;
@@ -239,6 +240,7 @@ impl Process {
         self.waiting.told.retain(|group, _| orphans.contains_key(group));
         let listed = |who: &Incarnation| orphans.values().any(|o| o.holders.iter().any(|h| h.who == *who));
         self.waiting.dead.retain(listed);
+        debug_assert!(self.waiting.dead.len() <= DEAD_MAX, "more proofs of death are kept than may be");
         self.report_orphans();
     }
 
@@ -371,6 +373,7 @@ impl Process {
         if view != revived.view || cut != Some(&point.prefixes) {
             return self.transfers.retreat(change.group); // it is not what this process said
         }
+        debug_assert!(rest.iter().all(|held| held.replayed), "what is kept gives no credit in the next view");
         self.counters.groups_revived += 1;
         self.app.event(Event::StateKept { group: change.group, name, was, view });
         rest.into_iter().for_each(|held| self.app.push(Item::Delivery(held)));

@@ -22,7 +22,7 @@ const STRANGERS_MAX: usize = 64;
 const CONTROL_OUTBOX_BYTES: usize = 32 << 20;
 /// State that waits on a data channel at a time, in bytes: what is asked for next, and messages of the application, wait
 /// behind it, on a slow interface for long.
-const BULK_BYTES: usize = 64 * 1024;
+pub(super) const BULK_BYTES: usize = 64 * 1024;
 /// The most that may wait on a data channel before what is said about a transfer is refused, in bytes.
 const STATE_OUTBOX_BYTES: usize = 4 << 20;
 /// No channel's window is smaller than this, in packets.
@@ -31,7 +31,9 @@ pub(super) const CHANNEL_WINDOW_MIN: u64 = 16;
 /// on its way from each process.
 const OWED_WINDOWS: usize = 4;
 /// State that may wait for the application, in bytes: a donor that keeps to its own bound never sends as much.
-const OWED_STATE_BYTES: usize = 32 << 20;
+pub(super) const OWED_STATE_BYTES: usize = 32 << 20;
+const _: () = assert!(BULK_BYTES <= STATE_OUTBOX_BYTES, "what is in bulk leaves room for the rest of a transfer");
+const _: () = assert!(STATE_OUTBOX_BYTES <= CONTROL_OUTBOX_BYTES, "a view is decided whatever states are given");
 
 impl Process {
     /// A packet arrived on `class`. A sealed one is opened in place; what makes no sense is counted and dropped.
@@ -306,6 +308,7 @@ impl Process {
         if self.early.len() >= EARLY_PACKETS || self.early_bytes + frames.len() > EARLY_BYTES {
             return Err(DropReason::Overload);
         }
+        debug_assert!(!self.group_streams.contains_key(&header.space), "a packet waits for a view that is installed");
         self.early_bytes += frames.len();
         let frames = Frames::from(frames.to_vec());
         self.early.push_back(Early { sender: header.sender, space: header.space, number: header.number, frames });
@@ -404,6 +407,7 @@ impl Process {
                         && channel.fill(peer.packet_room, &mut frames)
                     {
                         net.send(label(channel, channel.next_number()), class, &[to], &frames, counters, fx);
+                        debug_assert!(frames.len() <= peer.packet_room, "a packet is longer than its receiver takes");
                         channel.sent(now, Frames::from(frames.clone()));
                         frames.clear();
                     }

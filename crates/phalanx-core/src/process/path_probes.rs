@@ -8,7 +8,7 @@ use super::best_effort::{Probe, put_findings, put_probe};
 use super::join::JOINER_TTL;
 use super::{Process, Stage};
 use crate::api::{Effects, LeaveReason};
-use crate::id::{Incarnation, MemberInfo, Rank, TrafficClass};
+use crate::id::{Incarnation, LEVEL, MemberInfo, Rank, TrafficClass};
 use crate::member::{
     Agreed, Control, Evaluation, Findings, PathKind, PathMonitor, Proposal, REACHED_MAX, RemovalEvidence, SendKind,
     Silence, Watch,
@@ -23,6 +23,8 @@ pub(super) const SILENCE_LEVEL: u16 = 5;
 const OPEN_PATIENCE: u32 = 2;
 /// Probes may stay unanswered for `suspect_after`, and for no fewer heartbeats than this.
 const PATIENCE_BEATS: u32 = 18;
+const _: () = assert!(PROGRESS_LEVEL < SILENCE_LEVEL, "silence is judged where paths are");
+const _: () = assert!(SILENCE_LEVEL <= LEVEL, "a build knows the levels that it has rules for");
 
 impl Process {
     /// In a cell in which everybody watches everybody, or one with a watch graph that is not too large for all to tell all.
@@ -76,6 +78,8 @@ impl Process {
         }
         for (rank, kind) in self.progress.probes(now, &heard) {
             let who = self.directory.members[rank.index()].incarnation;
+            debug_assert_ne!(rank, self.my_rank(), "a member does not ask itself");
+            debug_assert_ne!(who, self.me(), "a member does not probe itself");
             self.send_probe(who, Probe { kind, answers: false, sent: now.0 }, fx);
         }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::port::Peer;
 use crate::id::{Incarnation, Rank};
+use crate::member::Directory;
 use crate::sorted::SortedMap;
 use crate::time::Instant;
 
@@ -119,11 +120,24 @@ impl Peers {
         self.busy.iter().filter_map(|who| self.all.get(who)).filter(waits).filter_map(|peer| peer.rank)
     }
 
+    /// Checks that each has the rank that it has in the view in force.
+    pub(super) fn check_ranks(&self, directory: &Directory) {
+        for (who, peer) in self.all.iter() {
+            assert_eq!(peer.rank, directory.rank(*who), "a peer has a rank of another view");
+        }
+    }
+
     /// Checks the invariant.
     pub(super) fn check_invariants(&self) {
         for (who, peer) in self.all.iter() {
             assert!(peer.is_at_rest() || self.busy.contains(who), "a peer with something to send gets no turn");
+            peer.check_invariants();
         }
+        assert!(self.busy.iter().all(|who| self.all.contains_key(who)), "a process is busy that is not known");
+        assert!(
+            self.left_out.is_none_or(|who| self.all.contains_key(&who)),
+            "a process was left out that is not known"
+        );
     }
 }
 

@@ -181,6 +181,16 @@ impl Peer {
     pub(super) fn is_at_rest(&self) -> bool {
         self.direct.is_empty() && self.control_channel.is_at_rest() && self.data_channel.is_at_rest()
     }
+
+    /// Checks what must always hold.
+    pub(super) fn check_invariants(&self) {
+        self.control_channel.check_invariants();
+        self.data_channel.check_invariants();
+        assert_ne!(
+            self.control_channel.space, self.data_channel.space,
+            "two channels number their packets in one space"
+        );
+    }
 }
 
 /// A view's streams and what their packets need.

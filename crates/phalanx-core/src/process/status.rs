@@ -1,5 +1,6 @@
 //! The status of a process, for operators and for the simulator.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{EARLY_BYTES, EARLY_PACKETS, EXCLUDED_MAX, Process, Stage};
@@ -257,15 +258,65 @@ impl Process {
         if matches!(self.stage, Stage::Member) {
             assert!(self.directory.rank(self.me()).is_some(), "a member is in its view");
             assert!(self.directory.level <= self.set.me.level, "a member knows the level in force");
+            let members = self.directory.members.len();
+            self.directory.check_invariants();
+            self.failure_detector.check_invariants(members);
+            self.progress.check_invariants(members);
+            self.removals.check_invariants();
+            self.peers.check_ranks(&self.directory);
+            assert_eq!(self.reported_decrees.len(), members, "each member told which decree it has installed");
+            assert!(self.instance != CellInstance::NONE, "a member is in an instance of its cell");
+            assert!(self.outcasts.iter().all(|who| self.directory.rank(*who).is_some()), "an outcast is no member");
             let own = self.agreed();
             assert_eq!(own, own.under(&self.directory.settings), "the agreed settings are in force");
             for view_streams in self.group_streams.values() {
                 let entry = self.directory.groups.get(&view_streams.meta.group);
                 assert!(entry.is_some_and(|e| e.space == view_streams.meta.space), "streams belong to a view in force");
+                let meta = &view_streams.meta;
+                assert!(entry.is_some_and(|e| e.members == meta.members), "streams have the members of their view");
             }
         }
-        if let Some((ballot, _)) = self.acceptor.accepted() {
-            assert!(self.acceptor.promised().is_some_and(|p| p >= *ballot), "accepted beyond the promise");
+        self.acceptor.check_invariants();
+        let promised = self.acceptor.promised();
+        assert!(
+            promised.is_none_or(|ballot| ballot.round <= self.max_round),
+            "a later round was promised than is known"
+        );
+        if let Some(coordinator) = &self.coordinator {
+            assert!(matches!(self.stage, Stage::Member), "only a member coordinates");
+            coordinator.check_invariants(&self.directory);
+            assert_eq!(coordinator.ballot.rank, self.my_rank(), "a ballot is its coordinator's");
+            assert!(promised.is_some_and(|p| p >= coordinator.ballot), "a coordinator has not promised its own ballot");
+        }
+        if let Some(decided) = &self.decided {
+            assert_eq!(decided.decree, self.directory.decree + 1, "what is decided is the next decree");
+        }
+        self.app.check_invariants();
+        self.welcomes.check_invariants();
+        assert!(self.excluded.len() <= EXCLUDED_MAX, "more are to be told of their exclusion than may be");
+        assert!(
+            self.requests.values().all(|list| list.groups.len() <= super::REQUESTS_MAX),
+            "a member asks for too much"
+        );
+        if matches!(self.stage, Stage::Over) {
+            return;
+        }
+        self.transfers.check_invariants();
+        assert!(self.early.len() <= EARLY_PACKETS, "too many packets wait for their view");
+        let early: usize = self.early.iter().map(|early| early.frames.len()).sum();
+        assert_eq!(early, self.early_bytes, "bytes that wait for their view are miscounted");
+        let mut groups = BTreeSet::new();
+        for view_streams in self.group_streams.values() {
+            let meta = &view_streams.meta;
+            assert!(groups.insert(meta.group), "a group has two views in force");
+            assert_eq!(meta.addresses.len(), meta.members.len(), "each member of a group has an address");
+            assert_eq!(meta.others.len() + 1, meta.members.len(), "packets go to all members but this one");
+            assert_eq!(
+                meta.rank(self.me()),
+                Some(view_streams.view_streams.settings().me),
+                "streams have another rank"
+            );
+            assert!(meta.told.is_none_or(|told| (meta.since..=meta.view).contains(&told)), "a view is told to come");
         }
     }
 }

@@ -15,6 +15,7 @@ use bytes::Bytes;
 
 use super::app::{AppQueue, Item, OwnedDelivery};
 use super::groups::{DRAIN_PATIENCE, Ready};
+use super::packets::{BULK_BYTES, OWED_STATE_BYTES};
 use super::{Process, Stage};
 use crate::api::{Delivery, Effects, Event, GroupView, Order, Snapshot};
 use crate::id::{GroupId, Incarnation, Rank};
@@ -34,6 +35,12 @@ const RECORD_BYTES: u64 = 64 << 20;
 /// What a delivery of the record counts for, beyond its own bytes.
 const REPLAY_BYTES: u64 = 64;
 const GIVING_MAX: usize = 16;
+const _: () = assert!(2 * CHUNK_BYTES < BULK_BYTES, "while one chunk is sent another waits");
+const _: () = assert!((CHUNK_BYTES as u64) < AHEAD_BYTES, "a joiner is sent more than one chunk ahead");
+const _: () = assert!(AHEAD_BYTES < OWED_STATE_BYTES as u64, "what a donor sends ahead is received");
+const _: () = assert!(AHEAD_BYTES < RECORD_BYTES, "a joiner that takes what is sent ahead is not outrun");
+const _: () =
+    assert!(PATIENCE.as_nanos() < DRAIN_PATIENCE.as_nanos(), "a joiner tries another donor before it is given up");
 /// A donor that does not answer is given up after this long, and who was given up by one asks again after it: a snapshot costs its
 /// application.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -243,6 +250,7 @@ impl OutgoingTransfer {
     /// The first delivery of the record was sent.
     fn replayed(&mut self) {
         if let Some(StateMessage::Replay { payload, .. }) = self.record.pop_front() {
+            debug_assert!(self.record_bytes >= replay_bytes(&payload), "a recorded delivery is counted");
             self.record_bytes -= replay_bytes(&payload);
             self.sent_bytes += replay_bytes(&payload);
         }
@@ -280,6 +288,27 @@ impl Transfers {
             tried: BTreeMap::new(),
             held: BTreeMap::new(),
             retreats: BTreeSet::new(),
+        }
+    }
+
+    /// Checks what must always hold.
+    pub(super) fn check_invariants(&self) {
+        assert!(self.giving.len() <= GIVING_MAX, "more states are given than may be");
+        for (index, giving) in self.giving.iter().enumerate() {
+            if let Giving::Snapshot { offset, .. } = &giving.state {
+                assert!(*offset <= giving.total, "more of a snapshot was sent than it has");
+            }
+            assert!(giving.taken_bytes <= giving.sent_bytes, "more of a state was taken than was sent");
+            assert_eq!(giving.record.is_empty(), giving.record_bytes == 0, "recorded bytes are miscounted");
+            let later = &self.giving[index + 1..];
+            let again = |other: &OutgoingTransfer| other.to == giving.to && other.group == giving.group;
+            assert!(!later.iter().any(again), "a joiner is given a state twice");
+        }
+        assert!(self.taking.keys().all(|name| !self.tried.contains_key(name)), "a state is taken and waits to be");
+        assert!(self.retreats.iter().all(|group| self.held.contains_key(group)), "a group is left and events are told");
+        let installed = self.taking.values().filter(|taking| taking.first_view.is_some());
+        for taking in installed {
+            assert!(self.held.contains_key(&taking.group), "a delivery could overtake the state before it");
         }
     }
 

@@ -107,6 +107,7 @@ impl Process {
             return out;
         }
         let heard = self.failure_detector.heard_by_me(now);
+        debug_assert_eq!(heard.len(), self.directory.members.len(), "each member is heard or not");
         if self.directory.is_quorum(|rank| heard[rank.index()] && !out.contains(&rank)) { out } else { BTreeSet::new() }
     }
 }

@@ -144,6 +144,7 @@ fn in_packets(decree: u64, link_reports: Vec<(Rank, LinkReport)>) -> Vec<Vec<u8>
             _ => packets.push(frame),
         }
     }
+    debug_assert!(packets.iter().all(|packet| !packet.is_empty()), "a packet says nothing");
     packets
 }
 

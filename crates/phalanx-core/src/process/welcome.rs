@@ -28,6 +28,8 @@ const WELCOME_BYTES_MAX: u64 = 1 << 30;
 /// A long welcome is borne to be this slow: without it, one of hundreds of megabytes would end with its joiner suspected, whom the others do not
 /// hear before it has all.
 const BYTES_PER_SECOND: u64 = 8 << 20;
+const _: () = assert!(PART_BYTES <= WAITING_BYTES, "a part may wait on its channel");
+const _: () = assert!((PART_BYTES as u64) < WELCOME_BYTES_MAX, "a welcome in parts may be long");
 /// A joiner waits for the next part for this part of `suspect_after`: then it asks again, and a member that it does not hear from
 /// can still tell it before the others suspect it.
 const PATIENCE_DIVISOR: u32 = 3;
@@ -67,6 +69,7 @@ impl OutgoingWelcome {
     }
 
     fn next(&self) -> WelcomePart {
+        debug_assert!(self.rest() > 0, "a part of nothing is refused");
         let bytes = self.whole[self.offset..][..self.rest().min(PART_BYTES)].to_vec();
         WelcomePart { decree: self.decree, len_bytes: self.whole.len() as u64, offset: self.offset as u64, bytes }
     }
@@ -87,6 +90,17 @@ impl Welcomes {
     /// This process is in the view.
     pub(super) fn stop_taking(&mut self) {
         self.taking = None;
+    }
+
+    /// Checks what must always hold.
+    pub(super) fn check_invariants(&self) {
+        for telling in self.telling.values() {
+            assert!(telling.offset <= telling.whole.len(), "more of a welcome was sent than there is");
+        }
+        if let Some(taking) = &self.taking {
+            assert!((taking.bytes.len() as u64) < taking.len_bytes, "a welcome is here and was not taken");
+            assert!(taking.len_bytes <= WELCOME_BYTES_MAX, "a welcome is longer than may be kept");
+        }
     }
 
     /// Takes a part. Gives the whole with its last one; an error is the part of no message that can be.
@@ -118,6 +132,7 @@ impl Welcomes {
         };
         let Some(taking) = self.taking.as_mut().filter(|taking| goes_on(taking)) else { return Ok(Taken::Dropped) };
         taking.bytes.extend_from_slice(&part.bytes);
+        debug_assert_eq!(taking.bytes.len() as u64, end, "parts are put together in order");
         taking.at = now;
         if end < part.len_bytes {
             return Ok(Taken::Kept);

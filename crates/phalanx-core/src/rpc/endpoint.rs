@@ -598,7 +598,7 @@ impl Endpoint {
                 }
                 Role::Server(server) => {
                     servers += 1;
-                    active += u64::from(server.is_active);
+                    active += u64::from(server.is_active());
                     held.requests += server.held().requests;
                     held.answers += server.held().answers;
                     server.check_invariants();

@@ -564,14 +564,15 @@ mod tests {
             (
                 "opened",
                 with(&|out| {
-                    SessionHandshake::Opened { session_index: SessionIndex(5), nonce: 6, opened, offer: b"" }.write(out)
+                    SessionHandshake::Opened { session_index: SessionIndex(5), nonce: 6, opened, offer: b"" }
+                        .write(out);
                 }),
             ),
             (
                 "refused",
                 with(&|out| {
                     SessionHandshake::Refused { session_index: SessionIndex(5), nonce: 6, reason: Refusal::Busy }
-                        .write(out)
+                        .write(out);
                 }),
             ),
         ];
