@@ -13,15 +13,16 @@ use crate::id::{GroupId, Incarnation, LEVEL};
 use crate::member::{Agreed, Control, Directory, GroupChange};
 use crate::wire::{DropReason, Space};
 
-/// The level from which on a group's minimum is in force: members tell each other of their state.
+/// The level from which on a group's minimum is in force: from it on, members announce whether they hold a group's
+/// state.
 const GROUP_MINIMA_LEVEL: u16 = 2;
 
-/// Groups of which a process says that it holds the state, and in which it is not a member here yet. It is at most one decree
-/// ahead, which brings it into no more groups than it may wish for at a time.
+/// Groups, per process, whose state it announced before it is a member of them here. A sender is at most one decree
+/// ahead, and a decree brings it into no more groups than it may request at a time.
 const EARLY_STATES_MAX: usize = REQUESTS_MAX;
 const _: () = assert!(GROUP_MINIMA_LEVEL <= LEVEL, "a build knows the levels that it has rules for");
 
-/// Who is known to hold the state of which group, and since which of its views at the latest.
+/// Which processes are known to hold the state of which group, each with the latest view in which it was announced.
 #[derive(Debug, Default)]
 pub(super) struct StateHolders(BTreeMap<(Incarnation, GroupId), u64>);
 
@@ -31,7 +32,8 @@ impl StateHolders {
         *since = view.max(*since);
     }
 
-    /// The same of what another process says. False: it says it of too many groups in which it is not a member here yet.
+    /// Notes what another process announced. Returns false if it announced too many groups in which it is not a member
+    /// here yet.
     fn note_said(&mut self, directory: &Directory, who: Incarnation, group: GroupId, view: u64) -> bool {
         let is_member = |group| directory.groups.get(group).is_some_and(|entry| entry.members.contains(&who));
         let all = (who, GroupId(0))..=(who, GroupId(u32::MAX));
@@ -47,7 +49,8 @@ impl StateHolders {
         self.0.contains_key(&(who, group))
     }
 
-    /// Forgets who left the cell or the group. What was said of a view that is not installed here yet is kept.
+    /// Forgets processes that left the cell or the group. Announcements for a view that is not installed here yet are
+    /// kept.
     fn forget_departed(&mut self, directory: &Directory) {
         self.0.retain(|(who, group), since| {
             let is_member = directory.rank(*who).is_some();
@@ -61,7 +64,7 @@ impl StateHolders {
 }
 
 impl Process {
-    /// A member says that it holds a group's state.
+    /// Handles a member's announcement that it holds a group's state.
     pub(super) fn handle_holds_state(&mut self, from: Incarnation, group: GroupId, view: u64) {
         let is_searching = matches!(self.stage, Stage::Searching(_));
         if !is_searching && self.directory.rank(from).is_none() {
@@ -73,15 +76,16 @@ impl Process {
         self.evaluate_adequacy();
     }
 
-    /// The next directory is in force: who left holds nothing any more.
+    /// Follows the directory that came into force: processes that left hold nothing any more.
     pub(super) fn forget_state_holders(&mut self) {
         self.state_holders.forget_departed(&self.directory);
     }
 
-    /// A group's view begins here; `came`: this process came with it. Gives whether it is adequate, as far as is known.
+    /// Starts a group's view, and returns whether it is adequate as far as is known. `came`: this process joined with
+    /// it.
     pub(super) fn enter_adequacy(&mut self, change: &GroupChange, came: bool, terms: GroupTerms) -> bool {
         if change.cut.is_none() {
-            // There was no state to take.
+            // A group that this view founds has no state to take, so its first members hold it.
             for &who in &change.joined {
                 self.state_holders.note(who, change.group, change.view);
             }
@@ -89,10 +93,11 @@ impl Process {
         !self.asks_for_members(terms) || (!came || change.cut.is_none()) && self.is_group_adequate(change.group, terms)
     }
 
-    /// A group's view began here: who came with it learns that this process holds the state; or all, if it came itself.
+    /// Announces the state held here to those that came with a group's view, or to all members if this process came
+    /// with it.
     pub(super) fn announce_state_to_new_members(&mut self, change: &GroupChange, came: bool) {
         if change.cut.is_none() {
-            return; // all made it
+            return; // a founded group: every member holds its state already
         }
         let others: Vec<Incarnation> = match came {
             true => self.directory.groups.get(&change.group).map(|entry| entry.members.clone()).unwrap_or_default(),
@@ -101,7 +106,7 @@ impl Process {
         self.announce_state_held(change.group, &others);
     }
 
-    /// The state of a group is complete here, or its terms have come into force.
+    /// Announces that the state of a group became complete here, or that its terms came into force.
     pub(super) fn announce_state_to_group(&mut self, group: GroupId) {
         let others = self.directory.groups.get(&group).map(|entry| entry.members.clone()).unwrap_or_default();
         self.announce_state_held(group, &others);
@@ -124,7 +129,7 @@ impl Process {
         }
     }
 
-    /// Where the cell rose to the level from which on minima of groups are in force, holders tell of themselves.
+    /// Makes holders announce themselves when the cell rises to the level from which on minima of groups are in force.
     pub(super) fn bring_group_minima(&mut self, former_level: u16) {
         if former_level < GROUP_MINIMA_LEVEL && self.directory.level >= GROUP_MINIMA_LEVEL {
             let groups: Vec<GroupId> =
@@ -133,7 +138,7 @@ impl Process {
         }
     }
 
-    /// Lets each group send uniform messages, or not; the application is told where that has changed within a view.
+    /// Re-evaluates which groups may send uniform messages, and reports changes within a view to the application.
     pub(super) fn evaluate_adequacy(&mut self) {
         let cell = self.directory.members.len() >= Agreed::members_min(&self.directory.settings);
         let groups: Vec<(Space, bool)> = self
@@ -160,7 +165,7 @@ impl Process {
         terms.members_min > 1 && self.directory.level >= GROUP_MINIMA_LEVEL
     }
 
-    /// Whether as many members as `terms` ask for are known to hold the group's state.
+    /// Whether at least `terms.members_min` members are known to hold the group's state.
     fn is_group_adequate(&self, group: GroupId, terms: GroupTerms) -> bool {
         let me = self.me();
         let Some(entry) = self.directory.groups.get(&group) else { return false };

@@ -13,7 +13,8 @@ use crate::wire::Space;
 pub(super) struct OwnedDelivery {
     pub(super) group: GroupId,
     pub(super) view: u64,
-    /// The packet space of the view it came from, and its sender's rank there: whom to credit when it is taken.
+    /// Packet space of the view it came from, and the sender's rank in it: the stream that gets credit when the
+    /// application takes it.
     pub(super) space: Space,
     pub(super) rank: Rank,
     pub(super) sender: Incarnation,
@@ -26,7 +27,7 @@ pub(super) struct OwnedDelivery {
 }
 
 impl OwnedDelivery {
-    /// A copy of what cannot be given to the application yet.
+    /// Copies a delivery that cannot be handed to the application yet.
     pub(super) fn of(delivery: &Delivery<'_>, space: Space, rank: Rank) -> Self {
         Self {
             group: delivery.group,
@@ -58,7 +59,7 @@ impl OwnedDelivery {
     }
 }
 
-/// One thing for the application.
+/// One item for the application.
 #[derive(Clone, Debug)]
 pub(super) enum Item {
     Delivery(OwnedDelivery),
@@ -67,24 +68,25 @@ pub(super) enum Item {
     Restore { group: GroupId, chunk: Bytes },
 }
 
-/// Multicasts are bounded by the windows of the streams that feed it: what is not taken gives no credit. What comes
-/// on channels is counted here.
+/// The queue of items for the application. Multicasts in it are bounded by the windows of their streams, because an
+/// item that is not taken gives no credit. Channels have no such coupling, so their bytes are counted here.
 #[derive(Debug, Default)]
 pub(super) struct AppQueue {
     items: VecDeque<Item>,
     owed: UntakenBytes,
 }
 
-/// Bytes that came on data channels and were not taken.
+/// Bytes that arrived on data channels and that the application has not taken.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct UntakenBytes {
     /// Messages of other processes.
     pub(super) messages: usize,
-    /// Pieces of a state, and what is replayed after it.
+    /// Chunks of a state, and the deliveries replayed after it.
     pub(super) state: usize,
 }
 
-/// The share of an item that is not payload, in bytes.
+/// Bytes charged for an item beside its payload. Without it, many short messages would cost memory and count as
+/// nothing.
 const ITEM_BYTES: usize = 128;
 
 impl AppQueue {
@@ -105,14 +107,14 @@ impl AppQueue {
         self.push(Item::Event(event));
     }
 
-    /// So many multicasts that were accepted for the group will not be sent.
+    /// Reports that `messages` multicasts that were accepted for the group will not be sent.
     pub(super) fn unsent(&mut self, group: GroupId, messages: usize) {
         if messages > 0 {
             self.event(Event::Unsent { group, messages: messages as u64 });
         }
     }
 
-    /// What is to be told of such, and was not taken.
+    /// Such reports that the application has not taken.
     pub(super) fn unreported_unsent(&self) -> impl Iterator<Item = (GroupId, u64)> {
         self.items.iter().filter_map(|item| match item {
             Item::Event(Event::Unsent { group, messages }) => Some((*group, *messages)),
@@ -155,13 +157,13 @@ impl AppQueue {
 }
 
 impl UntakenBytes {
-    /// What an item counts as, and how much.
+    /// The counter that an item is charged to, and by how much.
     fn share(&mut self, item: &Item) -> Option<(&mut usize, usize)> {
         match item {
             Item::Message { payload, .. } => Some((&mut self.messages, payload.len() + ITEM_BYTES)),
             Item::Restore { chunk, .. } => Some((&mut self.state, chunk.len() + ITEM_BYTES)),
             Item::Delivery(held) if held.replayed => Some((&mut self.state, held.payload.len() + ITEM_BYTES)),
-            // A state can begin without a byte of it.
+            // A state can begin without a byte of it, and still takes memory.
             Item::Event(Event::StateBegin { .. } | Event::StateEnd { .. }) => Some((&mut self.state, ITEM_BYTES)),
             Item::Delivery(_) | Item::Event(_) => None,
         }

@@ -8,14 +8,14 @@ use crate::order::Status;
 use crate::wire::codec::{Reader, put_varint};
 use crate::wire::{Malformed, Space};
 
-/// Which stream of the receiver an ack is for.
+/// The stream of the receiver that an ack is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The multicast stream in this packet space; `wants_stable`: the receiver holds packets it could forget.
+    /// The multicast stream in this packet space.
     Stream {
         /// The packet space.
         space: Space,
-        /// Asks for a status in return.
+        /// Asks for a status in return: the sender of the ack holds packets that it could forget if they are stable.
         wants_stable: bool,
     },
     /// The control channel.
@@ -27,7 +27,7 @@ pub enum Target {
 /// One frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BestEffortFrame {
-    /// What the sender has of a stream of the receiver.
+    /// Which packets of one of the receiver's streams have arrived at the sender.
     Ack(Target, Ack),
     /// Where the sender's own multicast stream stands.
     Status {
@@ -45,32 +45,32 @@ pub enum BestEffortFrame {
     },
     /// The sender, of a large cell, is alive.
     WatchHeartbeat(WatchHeartbeat),
-    /// What a member of a large cell says of its links.
+    /// A link-state report of a member of a large cell.
     LinkReport {
-        /// The decree in whose cell view the ranks are.
+        /// The decree whose cell view the ranks refer to.
         decree: u64,
-        /// Whose link-state report it is.
+        /// The member whose links it reports.
         rank: Rank,
-        /// What it says.
+        /// The report.
         link_report: LinkReport,
     },
-    /// Who keeps its sender's messages waiting.
+    /// The members that keep the sender's messages waiting.
     SlowReport {
-        /// The decree in whose cell view the ranks are.
+        /// The decree whose cell view the ranks refer to.
         decree: u64,
-        /// What it says.
+        /// The report.
         slow_report: SlowReport,
     },
     /// A probe of a path, or its answer.
     Probe(Probe),
-    /// Which paths failed, as far as its sender knows.
+    /// The paths that failed, as far as the sender knows.
     Findings {
-        /// The decree in whose cell view the ranks are.
+        /// The decree whose cell view the ranks refer to.
         decree: u64,
-        /// What it says.
+        /// The findings.
         findings: Findings,
     },
-    /// The receiver's incarnation is not in the sender's view any more.
+    /// The sender's view does not contain the receiver's incarnation any more.
     Excluded {
         /// The cell view's number.
         view: u64,
@@ -82,22 +82,23 @@ pub enum BestEffortFrame {
 pub struct WatchHeartbeat {
     /// The last decree its sender installed.
     pub decree: u64,
-    /// Everybody within so many links of the sender has installed it too.
+    /// All members within this many links of the sender have installed it too.
     pub depth: u64,
-    /// The receiver is asked to answer with heartbeats of its own, though it is not the sender's neighbour.
+    /// Asks the receiver for heartbeats in return, though it is not the sender's neighbour in the watch graph.
     pub asks: bool,
-    /// The same at all who know the same link-state reports.
+    /// Digest of the link-state reports known to the sender. Members that know the same reports have the same digest.
     pub digest: u64,
 }
 
 /// A probe of a path, or its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// What it stands for.
+    /// The path that it probes.
     pub kind: PathKind,
-    /// It is the answer.
+    /// Whether it is the answer.
     pub answers: bool,
-    /// When the probe went out, by the clock of who sent it, in nanoseconds.
+    /// When the probe was sent, in nanoseconds of the prober's clock. The answer carries it back, so the prober keeps
+    /// no table of probes.
     pub sent: u64,
 }
 
@@ -109,12 +110,12 @@ const HEARTBEAT: u8 = 5;
 const EXCLUDED: u8 = 6;
 const WATCH_HEARTBEAT: u8 = 7;
 const LINK_REPORT: u8 = 8;
-/// Frames with this bit carry their length: those that are unknown here are skipped.
+/// Bit of the kinds of frames that carry their length. A receiver skips those that it does not know.
 const SKIPPABLE: u8 = 0x40;
 const SLOW_REPORT: u8 = SKIPPABLE | 1;
 const PROBE: u8 = SKIPPABLE | 2;
 const FINDINGS: u8 = SKIPPABLE | 3;
-/// No view has more members than this.
+/// Upper bound on the members of a view, and on the ranks in a list.
 const RANKS_MAX: u64 = 65_536;
 const _: () = assert!(SKIPPABLE > LINK_REPORT, "no frame that all builds know is skipped");
 const _: () = assert!(GAPS_MAX as u64 <= RANKS_MAX, "an ack's gaps are no more than a list may have");
@@ -168,7 +169,7 @@ pub fn put_watch_heartbeat(out: &mut Vec<u8>, beat: &WatchHeartbeat) {
 
 /// Appends a link-state report.
 pub fn put_link_report(out: &mut Vec<u8>, decree: u64, rank: Rank, link_report: &LinkReport) {
-    debug_assert!(link_report.version > 0, "a report says that nothing was ever said");
+    debug_assert!(link_report.version > 0, "version 0 stands for no report, and is never sent");
     out.push(LINK_REPORT);
     put_varint(out, decree);
     put_varint(out, u64::from(rank.0));
@@ -188,11 +189,13 @@ pub fn put_slow_report(out: &mut Vec<u8>, decree: u64, slow_report: &SlowReport)
     out.extend_from_slice(&fields);
 }
 
-/// Appends a probe, padded with zeros to `len` bytes; no shorter than it needs to be.
+/// Appends a probe, padded with zeros to `len` bytes. It is longer if its fields need more, and one byte shorter where
+/// no length of the fields gives `len`.
 pub fn put_probe(out: &mut Vec<u8>, probe: Probe, len: usize) {
     let mut fields = vec![probe.kind.number() << 1 | u8::from(probe.answers)];
     fields.extend_from_slice(&probe.sent.to_le_bytes());
-    // Kind and length stand in front. The length takes one byte more from 128 on, and another from 16,384 on.
+    // Kind and length precede the fields. The length itself takes one byte more from 128 on, and another from 16,384
+    // on.
     let head = |fields: usize| 2 + usize::from(fields >= 1 << 7) + usize::from(fields >= 1 << 14);
     let fits = (2..=4).map(|head| len.saturating_sub(head)).find(|fields| head(*fields) + fields <= len);
     fields.resize(fits.unwrap_or(0).max(fields.len()), 0);
@@ -216,6 +219,8 @@ pub fn put_findings(out: &mut Vec<u8>, decree: u64, findings: &Findings) {
         put_varint(&mut fields, u64::from(by.0));
         put_varint(&mut fields, *upto);
     }
+    // Builds of lower levels than 5 do not know these two lists. They are left out while empty, and a reader takes what follows
+    // only if there is more.
     if !(findings.dead.is_empty() && findings.reached.is_empty()) {
         put_ranks(&mut fields, &findings.dead);
         put_varint(&mut fields, findings.reached.len() as u64);
@@ -227,7 +232,7 @@ pub fn put_findings(out: &mut Vec<u8>, decree: u64, findings: &Findings) {
 }
 
 fn put_ranks(out: &mut Vec<u8>, ranks: &[Rank]) {
-    debug_assert!(ranks.is_sorted_by(|a, b| a < b), "ranks are told in rising order, each once");
+    debug_assert!(ranks.is_sorted_by(|a, b| a < b), "a list of ranks rises and names each once");
     put_varint(out, ranks.len() as u64);
     let mut next = 0;
     for &Rank(rank) in ranks {
@@ -242,7 +247,7 @@ pub fn put_excluded(out: &mut Vec<u8>, view: u64) {
     put_varint(out, view);
 }
 
-/// Reads the next frame; `None` stands for one that is unknown and skipped.
+/// Reads the next frame. `None` stands for an unknown frame that was skipped by its length.
 ///
 /// # Errors
 /// [`Malformed`] when the bytes make no sense.
@@ -271,7 +276,7 @@ pub fn read_best_effort(r: &mut Reader<'_>) -> Result<Option<BestEffortFrame>, M
             let bits = r.bytes(n.div_ceil(8))?;
             let beyond = if n % 8 == 0 { 0 } else { bits.last().map_or(0, |last| last >> (n % 8)) };
             if beyond != 0 {
-                return Err(Malformed); // a bit for a rank that is not there
+                return Err(Malformed); // a bit beyond the last rank
             }
             let hears = (0..n).map(|i| bits[i / 8] >> (i % 8) & 1 == 1).collect();
             BestEffortFrame::Heartbeat { decree, hears }
@@ -431,14 +436,14 @@ mod tests {
         }
     }
 
-    /// A probe is as long as it is to be, to the byte, wherever its own length takes a byte more.
+    /// The padding hits the length to the byte, also where the length field itself takes a byte more.
     #[test]
     fn a_probe_is_padded_to_the_length_asked_for() {
         let probe = Probe { kind: PathKind::LongData, answers: false, sent: 7 };
         for len in (11..400).chain(16_300..16_500).chain([65_000]) {
             let mut out = Vec::new();
             put_probe(&mut out, probe, len);
-            // 130 and 16,387 bytes: no length of fields gives them.
+            // Totals of 130 and 16,387 bytes cannot be reached by any length of the fields.
             assert!(out.len() == len || out.len() + 1 == len && [130, 16_387].contains(&len), "{len}: {}", out.len());
             assert_eq!(read_best_effort(&mut Reader::new(&out)), Ok(Some(BestEffortFrame::Probe(probe))));
         }
@@ -448,7 +453,7 @@ mod tests {
         for bytes in [&[PROBE, 9, 6, 0, 0, 0, 0, 0, 0, 0, 0][..], &[PROBE, 8, 0, 0, 0, 0, 0, 0, 0, 0]] {
             assert_eq!(read_best_effort(&mut Reader::new(bytes)), Err(Malformed), "no such kind, or cut off");
         }
-        // Suspicions rise.
+        // Suspicions must rise in rank and kind.
         let twice = [FINDINGS, 10, 5, 2, 1, 0, 1, 1, 0, 2, 0, 0];
         assert_eq!(read_best_effort(&mut Reader::new(&twice[..11])), Err(Malformed));
         assert_eq!(read_best_effort(&mut Reader::new(&twice)), Err(Malformed));

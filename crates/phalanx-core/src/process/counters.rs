@@ -33,15 +33,15 @@ counters! {
     packets_shared,
     /// Multicast packets built and sealed.
     multicast_packets,
-    /// Packets sent again.
+    /// Packets retransmitted.
     retransmissions,
     /// Multicasts bound to a view.
     sent,
     /// Messages given to the application.
     delivered,
-    /// Bytes of those two.
+    /// Payload bytes of `sent`.
     sent_bytes,
-    /// See `sent_bytes`.
+    /// Payload bytes of `delivered`.
     delivered_bytes,
     /// Messages discarded at the end of a view: a predecessor was outside the cut.
     discarded,
@@ -53,171 +53,175 @@ counters! {
     decrees,
     /// Ballots started here.
     ballots,
-    /// Ballots started here after another process's.
+    /// Ballots started here after another process's ballot.
     take_overs,
-    /// Proposals taken over from an earlier ballot.
+    /// Proposals adopted from an earlier ballot.
     adopted,
-    /// Ballots whose reports named different proposals, each accepted by somebody before.
+    /// Ballots whose reports named different proposals, each accepted by some member before.
     rival_proposals,
     /// Proposals refused here, because a later ballot was promised.
     late_proposals,
-    /// Acceptances that came here when their ballot was given up, and nothing was decided.
+    /// Acceptances that arrived after their ballot was given up here, with nothing decided.
     late_acceptances,
-    /// Requests about groups that came here when the decree they were made in was over.
+    /// Requests about groups that arrived after the decree they were made in.
     requests_late,
-    /// Requests about groups that were here when the decree they were made in ended.
+    /// Requests about groups that were pending here when the decree they were made in ended.
     requests_overtaken,
-    /// Wedges that met this member as the last of its group with anything unstable, and with nothing more to send.
+    /// Wedges that reached this member when it alone of its group held unstable packets and had nothing more to send.
     wedged_idle,
-    /// Records of a state's donor that ended at another view than the first here: the transfer started over.
+    /// State records of a donor that ended at another view than the first one here: the transfer started over.
     records_astray,
-    /// Cuts that a member had to fill before they could be proposed.
+    /// Cuts that some member had to fetch packets for before they could be proposed.
     cut_recoveries,
-    /// Ballots given up for a later one.
+    /// Ballots given up because of a later one.
     superseded,
     /// Ballots of founders that this process led.
     founding_ballots,
-    /// Of those, the ones in which nothing could be founded: the whole cell died, or its members cannot be reached.
+    /// Founding ballots among `founding_ballots` that could found nothing: the whole cell died, or its members cannot
+    /// be reached.
     foundings_dead,
-    /// Times a founder without a mark heard a member of its cell, and wrote that down.
+    /// Times a founder without a bootstrap marker heard a member of its cell and recorded that.
     founders_heard,
-    /// Times this process wrote down that its instance ended with it.
+    /// Times this process recorded that its instance ended with it.
     instances_ended,
-    /// Former members of an instance that ended which this process heard outside of it.
+    /// Former members of an ended instance that this process heard outside of it.
     ends_excused,
     /// Other instances of the cell that this process met.
     instances_met,
-    /// Times a process that heard no quorum gave its instance up for a later one.
+    /// Times a process that heard no quorum renounced its instance for a later one.
     instances_renounced,
     /// Wedges with unstable packets outstanding.
     flushes_with_traffic,
-    /// Packets fetched to fill a cut.
+    /// Packets fetched to complete a cut.
     fetched,
-    /// Times this process was away too long to judge others.
+    /// Polls of this process that came too late for it to suspect others.
     absences,
-    /// Deaths told by the operating system.
+    /// Deaths reported by the operating system.
     deaths_reported,
-    /// Times a channel came to wait for its window.
+    /// Times a channel started to wait for its window.
     channel_window_full,
     /// Messages to one process refused because too much waits on its channel.
     sends_refused,
-    /// Multicasts accepted in one view of a group and taken over into the next.
+    /// Multicasts accepted in one view of a group and carried into the next.
     carried_over,
-    /// Of those, the ones that need several packets.
+    /// Multicasts among `carried_over` that need several packets.
     carried_over_long,
-    /// Of those, the ones of which some packets had gone out, and which begin again.
+    /// Multicasts among `carried_over` of which some packets had gone out. They begin again.
     carried_over_cut,
-    /// Times multicasts came to be refused because a group's outbox was full.
+    /// Times a group's outbox became full, so that multicasts were refused.
     outbox_full,
-    /// Times messages of a group came to wait for its window.
+    /// Times messages of a group started to wait for its window.
     window_full,
-    /// Of those, times a heartbeat found them newly waiting for a member's application.
+    /// Times a heartbeat found messages newly waiting for a member's application, among `window_full`.
     held_by_credit,
-    /// See `held_by_credit`: for a member's acks.
+    /// Times a heartbeat found messages newly waiting for a member's acks, among `window_full`.
     held_by_acks,
-    /// Times uniform messages of a group came to wait because its view, or the cell's, had fewer members than were agreed on.
+    /// Times uniform messages of a group started to wait because its view, or the cell's, had fewer members than
+    /// agreed.
     held_for_members,
-    /// The same because this process hears no quorum of the cell.
+    /// Times uniform messages of a group started to wait because this process hears no quorum of the cell.
     held_for_quorum,
-    /// Times the system came to take no more packets for a while, and messages waited for that.
+    /// Times the system started to accept no more packets for a while, so that messages waited.
     congested,
-    /// Control messages that this process wanted to send and had no room for.
+    /// Control messages that were not sent for lack of room in a channel.
     control_refused,
-    /// Times abcasts came to wait because the window left no room to tell their order.
+    /// Times abcasts started to wait because the window left no room to announce their order.
     orders_held,
-    /// Times this process passed the token of a group on.
+    /// Times this process passed a group's token on.
     token_passes,
-    /// Times it kept the token, though another sends most: not all members had the pass that brought it here.
+    /// Times it kept the token though another member sends most, because not all members had the pass that brought it
+    /// here.
     token_kept,
-    /// Times a stream had to wait for the pass that gave its sender the token.
+    /// Times a stream waited for the pass that gave its sender the token.
     token_overtaken,
-    /// Times the application came to leave deliveries waiting.
+    /// Times the application started to leave deliveries waiting.
     app_full,
-    /// Times this process found a path to a member failed: it left probes unanswered, though it was heard.
+    /// Times this process found that a path to a member failed: the member was heard, and left probes unanswered.
     paths_suspected,
     /// Members left out of views installed here because a path to them failed.
     removed_without_progress,
-    /// Wedges not answered because their coordinator is to go itself.
+    /// Wedges not answered because their coordinator is itself to be removed.
     wedges_ignored,
-    /// Ballots in which those went that are silent to the coordinator, as not all had looked into what is suspected in time.
+    /// Ballots that excluded members silent to the coordinator, because not all members had looked into the suspicions
+    /// in time.
     suspicions_unsettled,
-    /// Links between two members that others heard, judged to be silent: views without one of their ends.
+    /// Links between two members that others heard and that were found silent: views without one of their ends.
     removed_behind_a_link,
-    /// Times that a process which asked to come in was told that it was left out lately, and waits.
+    /// Join requests answered with the notice that the process was left out recently and has to wait.
     joins_held_back,
-    /// Times this process found a member too slow; a suspicion, which may lapse.
+    /// Times this process suspected a member of being too slow. The suspicion may lapse.
     slow_reported,
     /// Members left out of decided views as too slow.
     slow_expelled,
-    /// Times no quorum was heard.
+    /// Times this process stopped hearing a quorum.
     non_primary,
-    /// Times the system said that it had dropped packets for this process.
+    /// Times the system reported that it had dropped packets for this process.
     losses_reported,
     /// Probes sent in search of the cell.
     probes,
-    /// Join requests taken.
+    /// Join requests accepted.
     joins_taken,
-    /// Join requests refused because a setting differs, or the level in force is not known there.
+    /// Join requests refused because a setting differs or the joiner does not know the level in force.
     joins_differing,
     /// Views with a higher level than the one before.
     levels_risen,
-    /// Times agreed settings took the place of other ones here.
+    /// Times agreed settings replaced other ones here.
     settings_adopted,
-    /// Welcomes of joiners that this process told in parts.
+    /// Welcomes that this process sent in parts.
     welcomes_in_parts,
-    /// Parts of welcomes that this process did not take: of an earlier decree, or another member told it already.
+    /// Parts of welcomes that this process did not take: of an earlier decree, or another member sends it the welcome
+    /// already.
     welcome_parts_dropped,
-    /// State transfers given and taken.
+    /// State transfers given.
     transfers_given,
-    /// See `transfers_given`.
+    /// State transfers taken.
     transfers_taken,
-    /// State transfers that this process gave up because the joiner came no farther.
+    /// State transfers that this process gave up because the joiner made no progress.
     transfers_stalled,
-    /// The same because the group delivered more meanwhile than is kept for a joiner.
+    /// State transfers that this process gave up because the group delivered more meanwhile than is kept for a joiner.
     transfers_outrun,
-    /// Donors of a state that this process gave up because they did not answer, or sent no more although they owed it.
+    /// Donors that this process gave up because they did not answer, or owed more state and sent none.
     donors_silent,
-    /// Times a packet of a member's stream made no sense here: the stream is read no further.
+    /// Times a packet of a member's stream made no sense here. The stream is read no further.
     nonsense_streams,
-    /// Times a message on a channel made no sense here: nothing more is read from that process.
+    /// Times a message on a channel made no sense here. Nothing more is read from that process.
     nonsense_channels,
-    /// Groups judged by this process as coordinator because a packet made no sense to one member, to more but fewer than
-    /// half of those that took part, to half, and to more.
+    /// Verdicts of this process as coordinator on a group in which a packet made no sense to one member.
     nonsense_to_one,
-    /// See `nonsense_to_one`.
+    /// Verdicts where it made no sense to more than one, and to fewer than half of those that took part.
     nonsense_to_fewer,
-    /// See `nonsense_to_one`.
+    /// Verdicts where it made no sense to half of those that took part.
     nonsense_to_half,
-    /// See `nonsense_to_one`.
+    /// Verdicts where it made no sense to more than half of those that took part.
     nonsense_to_more,
     /// Times this process lost a group's state and came back to take it anew.
     state_anew,
     /// Times this process left a group because its own stream made no sense to most.
     outcast,
-    /// Groups of this process that stopped because nobody could say who was at fault.
+    /// Groups of this process that stopped because nobody could decide who was at fault.
     groups_stopped,
-    /// Times this process as coordinator did not let a leaver go yet: those that stay would be no quorum of the others, or a
-    /// group would be left to members without its state.
+    /// Leavers that this process as coordinator did not let go yet: the others would be no quorum of the old view
+    /// without them, or a group would be left to members without its state.
     leavers_held,
     /// Ballots that this process did not begin because the numbers of views of groups are used up.
     numbers_used_up,
-    /// Groups that this process goes on with from the state that it kept through an exclusion.
+    /// Groups that this process continues from the state that it kept through an exclusion.
     groups_revived,
-    /// Ballots of this process to bring a group back before all members that may have its state had answered.
+    /// Ballots of this process to revive a group before all members that may have its state had answered.
     revivals_by_some,
-    /// Times this process stopped by itself because it could read no further and nobody would judge.
+    /// Times this process stopped by itself because it could read no further and no verdict came.
     stopped_alone,
 }
 
 impl ProcessCounters {
-    /// The streams of a view count what becomes of their token themselves, until their view ends.
+    /// Adds the token counts of a view that ended. Until then its streams count for themselves.
     pub(super) fn add_token(&mut self, counts: TokenCounts) {
         self.token_passes += counts.passed;
         self.token_kept += counts.kept;
         self.token_overtaken += counts.overtaken;
     }
 
-    /// A group was judged: a packet made no sense to so many of those that took part.
+    /// Counts a verdict on a group: a packet made no sense to `against` of the `of` members that took part.
     pub(super) fn count_nonsense_verdict(&mut self, against: usize, of: usize) {
         *match against {
             1 if of > 2 => &mut self.nonsense_to_one,

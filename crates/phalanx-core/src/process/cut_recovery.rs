@@ -8,11 +8,11 @@ use crate::member::{Control, GroupCut, RecoveredPacket};
 use crate::time::Instant;
 use crate::wire::{PacketNumber, Space};
 
-/// The most bytes one fetch answers with; the rest is asked for again.
+/// Upper bound on the bytes that answer one fetch. The rest is fetched with the next request.
 const ANSWER_BYTES: usize = 512 * 1024;
 
 impl Process {
-    /// Whether the cut of every group this process is a member of is held.
+    /// Whether this process holds the cut of every group that it is a member of.
     pub(super) fn holds_cuts<'a>(&self, mut cuts: impl Iterator<Item = (GroupId, &'a GroupCut)>) -> bool {
         cuts.all(|(group, cut)| {
             self.space_of(group)
@@ -21,7 +21,7 @@ impl Process {
         })
     }
 
-    /// Whether more of one of these cuts' streams was parsed here than the cut holds.
+    /// Whether this process parsed more of a stream than one of these cuts contains.
     pub(super) fn is_past<'a>(&self, mut cuts: impl Iterator<Item = (GroupId, &'a GroupCut)>) -> bool {
         cuts.any(|(group, cut)| {
             self.space_of(group)
@@ -30,7 +30,7 @@ impl Process {
         })
     }
 
-    /// The cuts that are waited for: those decided, else those that the ballot promised last is to end with.
+    /// The cuts that are waited for: those decided, else those of the ballot promised last.
     fn awaited_cuts(&self) -> Vec<(GroupId, GroupCut)> {
         if let Some(decided) = &self.decided {
             return decided.cuts().map(|(group, cut)| (group, cut.clone())).collect();
@@ -40,22 +40,23 @@ impl Process {
         recovering.map(|(_, wedge)| wedge.cuts.clone()).unwrap_or_default()
     }
 
-    /// Asks for what is missing, now and then again until it is there.
+    /// Fetches what is missing, and repeats that until it is there.
     pub(super) fn fetch_soon(&mut self, now: Instant) {
         if self.fetch_at.is_none() {
-            // The turn goes on through ballots: a new one must not ask a dead holder first again.
+            // `fetch_turn` is not reset between ballots: a new ballot must not ask a dead holder first again.
             self.fetch(now);
         }
     }
 
-    /// Asks holders for what is missing of the cut that is waited for.
+    /// Requests the missing packets of the awaited cuts from their holders.
     pub(super) fn fetch(&mut self, now: Instant) {
         self.fetch_at = None;
         let mut asks: Vec<(Incarnation, Control)> = Vec::new();
         for (group, cut) in self.awaited_cuts() {
             let Some(space) = self.space_of(group) else { continue };
             let Some(view_streams) = self.group_streams.get(&space) else { continue };
-            // First whoever reported it; then any survivor of the group, which may have fetched it before.
+            // First the member that reported the packet. Then any survivor of the group in turn, which may have fetched
+            // it before: the first holder may die while it is asked.
             let heard = |who: &Incarnation| {
                 *who != self.me() && self.directory.rank(*who).is_some_and(|r| self.failure_detector.hears(now, r))
             };
@@ -84,7 +85,7 @@ impl Process {
     pub(super) fn handle_fetch(&mut self, who: Incarnation, space: Space, rank: Rank, from: u64, to: u64) {
         let Some(view_streams) = self.group_streams.get(&space).or_else(|| self.past.get(&space)) else { return };
         if view_streams.meta.rank(who).is_none() {
-            return; // not one of that view's members
+            return; // only members of that view may read its packets
         }
         let kept = |number| view_streams.view_streams.kept(rank, number).map(|frames| frames.to_vec());
         for (number, frames) in answer(from, to, kept) {
@@ -93,7 +94,7 @@ impl Process {
     }
 
     pub(super) fn handle_recovered(&mut self, now: Instant, packet: RecoveredPacket, fx: &mut impl Effects) {
-        // Taken only inside a known cut.
+        // Only packets within an awaited cut are taken. Others would be delivered here and nowhere else.
         let cuts = self.awaited_cuts();
         debug_assert!(cuts.iter().all(|(_, cut)| cut.prefixes.len() == cut.holders.len()), "each prefix has a holder");
         let Some(view_streams) = self.group_streams.get_mut(&packet.space) else { return };
@@ -116,7 +117,7 @@ impl Process {
     }
 }
 
-/// The packets `from` to `to` as far as they are kept, in order and without a gap, and as many as one answer may hold.
+/// The packets `from` to `to` as far as they are kept: in order, up to the first gap, and up to [`ANSWER_BYTES`].
 fn answer(from: u64, to: u64, kept: impl Fn(PacketNumber) -> Option<Vec<u8>>) -> Vec<(PacketNumber, Vec<u8>)> {
     let mut bytes = 0;
     (from..=to)

@@ -9,44 +9,44 @@ use crate::id::{CellInstance, Incarnation, MemberInfo};
 use crate::member::{Control, End, Ended, FounderRecord, Lost, ORPHANS_LEVEL};
 use crate::wire::Tags;
 
-/// In the tail of a probe: the sender's instance ended.
+/// Tag in a probe: the sender's instance ended.
 const ENDED: u64 = 4;
-/// A record of more bytes does not travel in a probe.
+/// A longer record does not travel in a probe.
 const ENDED_BYTES_MAX: usize = 800;
-/// The last members wait so long until they know of each other that they are out.
+/// Maximum time for which the last members wait until each knows that the others are out.
 const END_PATIENCE: Duration = Duration::from_secs(1);
 const _: () = assert!(ENDED_BYTES_MAX < 1200, "a probe with it fits in any packet");
 
 impl Process {
-    /// Whether it keeps a record of how its instance ended: a cell with founders is founded again when these know it.
+    /// Whether it records how its instance ended: a cell with founders is founded again only when they know that.
     fn records_ends(&self) -> bool {
         matches!(self.set.founding, Founding::Named(_) | Founding::Join)
     }
 
-    /// A decree let this process go: it says so to all that it knows, before it goes.
+    /// Announces to all members and leavers that a decree let this process go, before it goes.
     pub(super) fn announce_out(&mut self) {
         if self.directory.level < ORPHANS_LEVEL {
-            return; // there are builds in the cell that do not know the message
+            return; // builds of lower levels do not know the message
         }
         let stay = self.directory.members.iter().map(|member| member.incarnation);
         let to: Vec<Incarnation> = stay.chain(self.going()).filter(|who| *who != self.me()).collect();
         to.into_iter().for_each(|who| self.send_control(who, &Control::Out));
     }
 
-    /// Those that the decree in force let go.
+    /// The members that the decree in force let go.
     fn going(&self) -> impl Iterator<Item = Incarnation> {
         let left = self.last_decision.iter().flat_map(|decision| &decision.left);
         left.filter(|(_, why)| *why == LeaveReason::Left).map(|(who, _)| *who)
     }
 
-    /// A process says that it learned that it is out, or is proved dead.
+    /// Notes that a process learned that it is out, or is proved dead.
     pub(super) fn note_out(&mut self, who: Incarnation) {
         if self.directory.may_hold(&self.directory.lost(), who) {
             self.out.insert(who);
         }
     }
 
-    /// A view was installed: what was heard of those that it does not concern is forgotten.
+    /// Forgets announcements of processes that the installed view does not concern.
     pub(super) fn forget_out(&mut self) {
         if !self.out.is_empty() {
             let (directory, lost) = (&self.directory, self.directory.lost());
@@ -54,18 +54,18 @@ impl Process {
         }
     }
 
-    /// Whether a process that was let go with all others may go: each of them said that it knows.
+    /// Whether a process that was let go with all others may end: each of them announced that it knows.
     pub(super) fn is_end_known(&self, waited: Duration) -> bool {
         waited > END_PATIENCE || self.going().all(|who| who == self.me() || self.out.contains(&who))
     }
 
-    /// It left, and others stayed.
+    /// Records that this process left while others stayed.
     pub(super) fn keep_left(&mut self, fx: &mut impl Effects) {
         let end = End::Left { instance: self.instance };
         self.keep_end(end, fx);
     }
 
-    /// It goes as the last one, or together with the last ones: nobody can join the instance any more.
+    /// Records that this process leaves as the last one, or with the last ones: nobody can join the instance any more.
     pub(super) fn keep_ended(&mut self, fx: &mut impl Effects) {
         let Some(lost) = self.directory.lost() else { return self.keep_left(fx) };
         let me = self.me();
@@ -85,12 +85,12 @@ impl Process {
         }
     }
 
-    /// How an instance ended, as this process wrote it down.
+    /// The end of an instance, as this process recorded it.
     fn own_end(&self) -> Option<&Ended> {
         self.set.record.end.as_ref()?.ended()
     }
 
-    /// What a probe of this process says beside its own words.
+    /// Adds this process's record of an end to the tail of a probe.
     pub(super) fn announce_end(&self, tail: &mut Tags) {
         if let Some(ended) = self.own_end().filter(|_| matches!(self.stage, Stage::Searching(_))) {
             let mut told = Tags::default();
@@ -101,7 +101,8 @@ impl Process {
         }
     }
 
-    /// A process that looks for its cell says that the instance ended. A founder that was in it keeps that, to tell others.
+    /// Handles the news that an instance ended, from a process that looks for its cell. A founder that was in it
+    /// records that, and passes it on.
     pub(super) fn hear_end(&mut self, tail: &Tags, fx: &mut impl Effects) {
         let told: Option<Ended> = tail.value(ENDED).ok().flatten();
         let Some(mut told) = told.filter(Ended::is_sound) else { return };
@@ -120,12 +121,14 @@ impl Process {
         self.keep_record(record, fx);
     }
 
-    /// Whether a process that looks for the cell is to show itself: the instance ended, but for one that may have run where it does.
+    /// Whether a process that looks for the cell is to announce itself: the instance ended except for a member that may
+    /// have run where it does.
     pub(super) fn is_missed(&self, info: &MemberInfo) -> bool {
         self.own_end().is_some_and(|ended| ended.but_for.iter().any(|lost| lost.is_succeeded_by(info)))
     }
 
-    /// A process answered a fresh challenge, and is in no view: the life before it has ended.
+    /// Excuses a missing member: a process in its place answered a fresh challenge and is in no view, so the
+    /// incarnation before it has ended.
     pub(super) fn excuse(&mut self, info: &MemberInfo, fx: &mut impl Effects) {
         if !self.is_missed(info) {
             return;
@@ -138,7 +141,8 @@ impl Process {
         self.keep_record(record, fx);
     }
 
-    /// The number of the view of nobody with which an instance ended, if this process knows it. A member of an earlier view is out.
+    /// The number of the empty view with which an instance ended, if this process knows it. A member of an earlier view
+    /// is out.
     pub(super) fn view_of_nobody(&self, instance: CellInstance) -> Option<u64> {
         self.own_end().filter(|ended| ended.instance == instance).map(|ended| ended.view)
     }
@@ -153,7 +157,7 @@ mod tests {
     use crate::process::tests::member;
     use crate::seal::Security;
 
-    /// A founder that knows of the end of instance 7, but for so many with names of so many bytes.
+    /// A founder that knows of the end of instance 7, except for `lost` members with names of `bytes` bytes.
     fn searching(lost: u64, bytes: usize) -> Process {
         let lost = (0..lost).map(|n| Lost { who: Incarnation(100 + n), seat: n + 1, name: "n".repeat(bytes) });
         let ended = Ended { instance: CellInstance(7), view: 9, but_for: lost.collect() };
@@ -186,7 +190,7 @@ mod tests {
         assert!(told_by(&searching(6, 150)).get(ENDED).is_none());
     }
 
-    /// What a probe says of an end is kept, and nobody is lost again who was heard.
+    /// What a probe reports of an end is kept, and a member that was heard is not counted as lost again.
     #[test]
     fn a_founder_keeps_the_end_of_its_own_instance_that_a_probe_tells() {
         let mut fx = Out::default();

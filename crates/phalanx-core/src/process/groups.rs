@@ -10,17 +10,17 @@ use crate::member::{Control, GroupRequest, RequestList};
 use crate::order::ViewStreams;
 use crate::time::Instant;
 
-/// A group the application wants to be in, or out of.
+/// A group that the application wants to be in, or out of.
 #[derive(Clone, Debug)]
 pub(super) struct GroupIntent {
     pub(super) with_state: bool,
-    /// What it is agreed to be if this process makes it.
+    /// What is agreed for the group if this process founds it.
     pub(super) terms: GroupTerms,
-    /// Asked to leave, and when.
+    /// Since when the application wants to leave it.
     pub(super) leaving: Option<Instant>,
-    /// The cell may be asked to take us in.
+    /// Whether the cell may be asked to take this process in.
     pub(super) ready: Ready,
-    /// The application holds part of a state that was never completed.
+    /// Whether the application holds part of a state that was never completed.
     pub(super) partial: bool,
 }
 
@@ -31,30 +31,32 @@ impl GroupIntent {
     }
 }
 
-/// Whether a process that takes a group's state first may become a member.
+/// Whether a process that first takes a group's state may become a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ready {
     /// The state is still to be taken.
     No,
-    /// There is no such group: it may be made with us in it.
+    /// No such group exists: it may be founded with this process in it.
     IfNew,
     /// The state is here, or the group has none.
     Yes,
 }
 
-/// A leaver that hears no quorum, of its view or of the one without it, goes after this long.
+/// A leaver that hears no quorum, neither of its view nor of the one without it, ends after this time.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(3);
-/// What was sent is given this long to become stable, or to be acknowledged by the one it is for, before a leave is asked for.
+/// Maximum time before a leave in which sent messages may become stable or acknowledged.
 pub(super) const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
-/// Requests of one member about groups that a coordinator knows of at a time.
+/// Upper bound on the requests about groups that a coordinator keeps per member.
 pub const REQUESTS_MAX: usize = 1024;
 const _: () = assert!(LEAVE_PATIENCE.as_nanos() < DRAIN_PATIENCE.as_nanos(), "who hears no quorum waits for less");
 
 impl Process {
-    /// Asks to become a member of the named group, which is made if it is not there. The first
-    /// [`Event::GroupView`] with its name tells the [`GroupId`]. `with_state`: a member's state is taken first,
-    /// through [`crate::Effects::snapshot`] there and [`crate::Effects::restore`] here. If the group is made with this process
-    /// as its rank 0, `terms` are agreed for it. [`Event::GroupRefused`]: it is not there, and cannot be made.
+    /// Requests membership of the named group, which is founded if it does not exist. The first [`Event::GroupView`]
+    /// with its name carries the [`GroupId`].
+    ///
+    /// `with_state`: a member's state is transferred first, through [`crate::Effects::snapshot`] there and
+    /// [`crate::Effects::restore`] here. `terms` are agreed for the group if it is founded with this process as rank 0.
+    /// [`Event::GroupRefused`] reports that it does not exist and cannot be founded.
     ///
     /// # Errors
     /// [`CommandError::BadName`], [`CommandError::AlreadyMember`], [`CommandError::Over`]; nothing was asked.
@@ -76,13 +78,13 @@ impl Process {
         }
         let ready = if with_state { Ready::No } else { Ready::Yes };
         self.wants.insert(name.to_owned(), GroupIntent { with_state, terms, leaving: None, ready, partial: false });
-        self.report_orphans(); // it may wait already, and no view need come
+        self.report_orphans(); // the group may be an orphan already, and no view change need come to report it
         self.refuse_new_groups();
         self.advance_intents(now);
         Ok(())
     }
 
-    /// Asks to leave a group: what was sent is made stable first. [`Event::GroupLeft`] when done.
+    /// Requests to leave a group. What was sent becomes stable first. [`Event::GroupLeft`] reports the end.
     ///
     /// # Errors
     /// [`CommandError::NotMember`]; nothing was asked.
@@ -105,14 +107,16 @@ impl Process {
         Ok(())
     }
 
-    /// Whether this process is in the group of that name, or asked for it and may not ask again yet. After a group's end that is
-    /// so if it asked anew since, which it may before it takes [`Event::GroupLeft`].
+    /// Whether this process is in the group of that name, or has requested it and may not request it again yet.
+    ///
+    /// After a group's end it is true only if the application has requested the next group of that name, which it may
+    /// do before it takes [`Event::GroupLeft`].
     #[must_use]
     pub fn wants_group(&self, name: &str) -> bool {
         self.wants.contains_key(name)
     }
 
-    /// Moves every want one step on, as far as that can be done now.
+    /// Moves every pending request on, as far as possible now.
     pub(super) fn advance_intents(&mut self, now: Instant) {
         if !matches!(self.stage, Stage::Member) {
             return;
@@ -123,7 +127,7 @@ impl Process {
             }
         }
         let mut groups = self.open_requests(now);
-        // As many as one member may have told of at a time: the others follow when these are fulfilled.
+        // A coordinator drops a list with more requests whole. The others follow when these are fulfilled.
         groups.truncate(REQUESTS_MAX);
         let level = self.level_requested();
         let mut requests = RequestList { decree: self.directory.decree, groups, level, ..RequestList::default() };
@@ -133,7 +137,8 @@ impl Process {
         }
     }
 
-    /// Once the numbers are used up: tells the application which of the groups that it wants cannot be made, and wants them no more.
+    /// Drops the wanted groups that cannot be founded because the numbers of groups are used up, and reports each to
+    /// the application.
     pub(super) fn refuse_new_groups(&mut self) {
         let Self { directory, wants, app, .. } = self;
         if directory.can_number_groups() {
@@ -148,7 +153,7 @@ impl Process {
         });
     }
 
-    /// Requests that a decree has not fulfilled.
+    /// Membership requests that no decree has fulfilled yet.
     fn open_requests(&self, now: Instant) -> Vec<GroupRequest> {
         let me = self.me();
         let mut requests = Vec::new();
@@ -180,12 +185,12 @@ impl Process {
     }
 
     fn send_requests(&mut self, now: Instant, requests: RequestList) {
-        debug_assert!(requests.groups.len() <= REQUESTS_MAX, "a coordinator would refuse so many");
+        debug_assert!(requests.groups.len() <= REQUESTS_MAX, "a coordinator drops longer lists");
         debug_assert!(
             requests.groups.iter().all(|wish| check_name(&wish.name).is_ok()),
-            "a coordinator would refuse the name"
+            "a coordinator drops lists with bad names"
         );
-        debug_assert_eq!(requests.decree, self.directory.decree, "requests are about what is in force");
+        debug_assert_eq!(requests.decree, self.directory.decree, "requests are valid in the decree in force");
         let Some(coordinator) = self.coordinator_now(now) else { return };
         if coordinator == self.me() {
             self.requests.insert(coordinator, requests);
@@ -195,12 +200,13 @@ impl Process {
         }
     }
 
-    /// Who is asked for changes: the lowest-ranked member that can coordinate.
+    /// The member that takes requests: the lowest-ranked one that can coordinate.
     pub(super) fn coordinator_now(&self, now: Instant) -> Option<Incarnation> {
         self.lowest_eligible(now).map(|rank| self.directory.members[rank.index()].incarnation)
     }
 
-    /// With each heartbeat: requests still open are told again, to whoever coordinates now.
+    /// Repeats open requests to the current coordinator, with each heartbeat. A request is void after each decree, and
+    /// the coordinator may have changed.
     pub(super) fn resend_requests(&mut self, now: Instant) {
         self.advance_intents(now);
         if self.leaving.is_some() && matches!(self.stage, Stage::Member) {
@@ -208,7 +214,7 @@ impl Process {
         }
     }
 
-    /// Asks the coordinator, unless there is something to wait for. Whether it did.
+    /// Sends the leave request to the coordinator, unless something has to be waited for. Returns whether it did.
     fn ask_to_leave(&mut self, now: Instant) -> bool {
         let Some(since) = self.leaving else { return false };
         let goes = |f: &GroupStreams| {
@@ -229,31 +235,31 @@ impl Process {
         true
     }
 
-    /// Whether members of the cell have not acknowledged what was sent to them alone.
+    /// Whether some member has not acknowledged a point-to-point message.
     fn awaits_acks(&self) -> bool {
         self.peers.values().any(|peer| peer.rank.is_some() && peer.data_channel.unreceived() > 0)
     }
 
-    /// Whether this process asked to leave the group, or the cell, and does not want to before it has given the group's state.
+    /// Whether this process asked to leave the group or the cell, and first has to give the group's state to a joiner.
     pub(super) fn gives_while_leaving(&self, now: Instant, group: GroupId) -> bool {
         let name = self.directory.groups.get(&group).map(|entry| &entry.name);
         let of_group = name.and_then(|name| self.wants.get(name)).and_then(|want| want.leaving);
         [self.leaving, of_group].into_iter().flatten().any(|since| self.gives_and_waits(group, now.since(since)))
     }
 
-    /// Whether this process wants the group's state and is no member, or one that leaves it only to come again.
+    /// Whether this process wants the group's state and is no member, or is one that leaves only to come again.
     pub(super) fn seeks_state_of(&self, group: GroupId) -> bool {
         let Some(entry) = self.directory.groups.get(&group) else { return false };
         let wants = self.wants.get(&entry.name).is_some_and(|want| want.with_state && want.leaving.is_none());
         wants && (!entry.members.contains(&self.me()) || self.transfers.retreats_from(group))
     }
 
-    /// Whether a leave that was asked for so long ago waits for those who take the group's state from this process.
+    /// Whether a leave requested `waited` ago still waits for joiners that take the group's state from this process.
     pub(super) fn gives_and_waits(&self, group: GroupId, waited: Duration) -> bool {
         self.directory.has_orphans() && waited <= DRAIN_PATIENCE && self.transfers.gives_in(group)
     }
 
-    /// The leave under way: alone, or outside the primary, a process just goes.
+    /// Advances the leave under way. A process that is alone, or outside the primary, just ends.
     pub(super) fn leave_step(&mut self, now: Instant, fx: &mut impl Effects) {
         if let Stage::Leaving { since } = self.stage {
             let waited = now.since(since);
@@ -263,7 +269,7 @@ impl Process {
                     self.end(Event::Left);
                 }
             } else if self.will_survive() || waited > LEAVE_PATIENCE {
-                // The decision must not go away with this process, which may be part of the quorum that made it.
+                // The decision must not vanish with this process, which may be part of the quorum that made it.
                 self.end(Event::Left);
             }
             return;
@@ -289,7 +295,9 @@ impl Process {
     }
 }
 
-/// Whether a member that asked to leave so long ago may go: what it accepted is sent, and stable at all members or given up on.
+/// Whether a member that asked to leave `waited` ago may go: its messages are sent, and stable unless
+/// [`DRAIN_PATIENCE`] is over. The patience excuses only messages that were sent; unsent ones would be lost without
+/// notice.
 fn has_drained(view_streams: &ViewStreams, waited: Duration) -> bool {
     view_streams.is_drained() || waited > DRAIN_PATIENCE && view_streams.is_sent()
 }

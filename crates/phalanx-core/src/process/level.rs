@@ -7,13 +7,14 @@ use crate::member::{Agreed, Mismatch, Rise, mismatch};
 use crate::time::Instant;
 
 impl Process {
-    /// Asks the cell to rise to `level`: from the view that decides it on, members send what that level brings. The
-    /// [`crate::CellView`] with that level tells that it was done, [`Event::LevelRefused`] that a member came meanwhile that
-    /// cannot follow. Does nothing if the level is in force.
+    /// Requests that the cell rises to `level`. Members send what that level brings from the view on that decides it.
+    ///
+    /// A [`crate::CellView`] with that level reports success. [`Event::LevelRefused`] reports that a member came
+    /// meanwhile that cannot follow. Does nothing if the level is in force.
     ///
     /// # Errors
     /// [`CommandError::LevelRefused`] when this build, or a member of the view, does not know the level;
-    /// [`CommandError::NoView`], [`CommandError::Over`]. Nothing was asked.
+    /// [`CommandError::NoView`], [`CommandError::Over`]. Nothing was requested.
     pub fn raise_level(&mut self, now: Instant, level: u16) -> Result<(), CommandError> {
         match self.stage {
             Stage::Over => return Err(CommandError::Over),
@@ -31,7 +32,7 @@ impl Process {
         Ok(())
     }
 
-    /// The settings that members agree on, as they are in force here; before the first view, as this process has them.
+    /// The settings that members agree on: those in force here, or this process's own before the first view.
     #[must_use]
     pub fn agreed(&self) -> Agreed {
         Agreed::of(&self.set.limits, &self.set.timing)
@@ -43,7 +44,7 @@ impl Process {
         self.directory.members.iter().map(|member| member.level).min().unwrap_or_default()
     }
 
-    /// What keeps the cell from `level`, for people.
+    /// Why the cell cannot rise to `level`, for people to read.
     fn why_not(&self, level: u16) -> Option<String> {
         let rise = self.rise_to(level);
         let (member, Mismatch { name, cell, other }) = rise.hindered_by(&self.directory)?;
@@ -54,13 +55,13 @@ impl Process {
         })
     }
 
-    /// With the settings that it brings as this process has them.
+    /// The rise to `level`, with the settings that it brings taken from this process.
     fn rise_to(&self, level: u16) -> Rise {
         let own = self.agreed();
         Rise { level, settings: own.new_at(level, &self.directory.settings) }
     }
 
-    /// The level this process goes on asking for; 0: none.
+    /// The level that this process still requests, or 0.
     pub(super) fn level_requested(&mut self) -> u16 {
         let level = self.requested_level;
         if level > self.directory.level {
@@ -71,8 +72,8 @@ impl Process {
         0
     }
 
-    /// The rise that members wish for and all members can follow, leavers and those that are not heard included: one that was
-    /// cut off for a moment would come back to a cell that it does not understand.
+    /// The requested rise that all members can follow. Leavers and silent members count too: one that was cut off for a
+    /// moment would come back to a cell that it does not understand.
     pub(super) fn requested_rise(&self) -> Option<Rise> {
         let decree = self.directory.decree;
         let level = self.requests.values().filter(|list| list.decree == decree).map(|list| list.level).max()?;
@@ -83,17 +84,17 @@ impl Process {
         rise.hindered_by(&self.directory).is_none().then_some(rise)
     }
 
-    /// What keeps a joiner out, if anything does. Of founders the one that leads judges, whose settings will be the cell's: the
-    /// others would tell it, and each other, of their own.
+    /// Why a joiner is kept out, if it is. Among founders only the leader evaluates this, because its settings become
+    /// the cell's: the others would refuse it, and each other, for their own.
     pub(super) fn differs(&mut self, joiner: &MemberInfo) -> Option<Mismatch> {
         if !matches!(self.stage, Stage::Searching(_)) {
             return mismatch(self.directory.level, &self.directory.settings, joiner);
         }
-        // Who has heard a member does not speak for a cell that is there.
+        // A founder that has heard a member must not speak for a cell that already exists.
         if !self.leads_founding() || self.set.record.heard.is_some() {
             return None;
         }
-        // The lowest level of the founders will be taken: none is refused for its level.
+        // The lowest level of the founders is taken, so none is refused for its level.
         let differs = mismatch(1, &self.agreed().tags(1), joiner)?;
         let Mismatch { name, cell, other } = &differs;
         let why = format!("founder {} has another {name}: {other}, and this process {cell}", joiner.name);
@@ -103,7 +104,7 @@ impl Process {
         Some(differs)
     }
 
-    /// The agreed settings take the place of this process's own.
+    /// Replaces this process's own settings by the agreed ones.
     pub(super) fn adopt_settings(&mut self) {
         let own = self.agreed();
         let agreed = own.under(&self.directory.settings);

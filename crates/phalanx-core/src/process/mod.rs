@@ -1,10 +1,12 @@
 //! One process of a cell: owns the parts, routes between them, speaks to the application.
 //!
-//! Each file holds one concern: `packets` (in and out), `join` (finding a cell), `founding`, `reform` (other instances of the cell), `ending` (how an instance ends), `heartbeat` (heartbeats
-//! and suspicion), `watch` (the same in a large cell), `slow` (members that
-//! stay behind), `decree` (the acceptor's and coordinator's work), `install` (what a decided view does),
-//! `level` (the level in force and agreed settings), `adequacy` (views of too few members), `welcome` (telling joiners), `cut_recovery` (the packets that a cut lacks), `orphans` (groups that wait for members that were cut off), `groups` (requests and commands about groups), `transfer` (state). Data flows one way:
-//! packets come in, parts change, effects go out through [`Effects`].
+//! Each file holds one concern: `packets` (in and out), `join` (finding a cell), `founding`, `reform` (other instances
+//! of the cell), `ending` (how an instance ends), `heartbeat` (heartbeats and suspicion), `watch` (the same in a large
+//! cell), `slow` (members that stay behind), `decree` (the acceptor's and coordinator's work), `install` (what a
+//! decided view does), `level` (the level in force and agreed settings), `adequacy` (views of too few members),
+//! `welcome` (telling joiners), `cut_recovery` (the packets that a cut lacks), `orphans` (groups that wait for members
+//! that were cut off), `groups` (requests and commands about groups), `transfer` (state). Data flows one way: packets
+//! come in, parts change, effects go out through [`Effects`].
 
 mod adequacy;
 mod app;
@@ -64,7 +66,7 @@ pub use groups::REQUESTS_MAX;
 pub use orphans::Kept;
 pub use status::{Activity, DecreeState, Gauge, StreamStatus, WedgeState};
 
-/// One process: owns no socket, thread or clock.
+/// One process of a cell. It owns no socket, thread or clock: the caller passes packets, timers and the time in.
 pub struct Process {
     set: Settings,
     rng: Rng,
@@ -78,110 +80,118 @@ pub struct Process {
     cell_view: Option<Arc<CellView>>,
     failure_detector: FailureDetector,
     progress: PathMonitor,
-    /// Its last heartbeat said that paths failed.
+    /// Whether the last heartbeat carried findings. If so, the next one carries them too, even if they are empty:
+    /// without that, the others would keep the old ones.
     has_findings: bool,
     removals: Removals,
-    /// Of members and processes that wait to come back, which can talk with each other: since when, and when that was heard last.
+    /// Pairs of members and held-back processes that can talk with each other: since when, and when that was last
+    /// confirmed.
     reached: BTreeMap<(Incarnation, Incarnation), (Instant, Instant)>,
-    /// The members before the last decree, by rank: heartbeats of those who have not installed it speak of them.
+    /// The members before the last decree, by rank. Heartbeats of members that have not installed it yet use those
+    /// ranks.
     former: Vec<Incarnation>,
-    /// The decree last told by each member's heartbeat, by rank.
+    /// The decree that each member's latest heartbeat reported, by rank.
     reported_decrees: Vec<u64>,
     acceptor: Acceptor,
     coordinator: Option<Coordinator>,
-    /// The wedge to be answered once the cuts it names are held here, and whose it is.
+    /// A wedge whose answer waits until this process holds the cuts that it names, with its sender.
     recovering: Option<(Incarnation, Wedge)>,
-    /// Decided, and not installed: its cut is being fetched.
+    /// The decided proposal that is not installed yet, because its cut is still being fetched.
     decided: Option<Arc<Proposal>>,
-    /// The decision in force, for those who missed it.
+    /// The decision in force, kept for members and joiners that missed it.
     last_decision: Option<Arc<Proposal>>,
     installed_at: Instant,
     peers: Peers,
-    /// Incarnations excluded lately, to be told so: bounded, oldest forgotten first.
+    /// Recently excluded incarnations, which are still to be notified. Bounded by [`EXCLUDED_MAX`]: the oldest is
+    /// forgotten first.
     excluded: VecDeque<(Incarnation, SocketAddr, Instant)>,
-    /// The streams of the group views in force, and of those left but not by all, by packet space.
+    /// The streams of the group views in force, by packet space. `past` holds those of ended views that some member may
+    /// still fetch from.
     group_streams: SortedMap<Space, GroupStreams>,
     past: BTreeMap<Space, GroupStreams>,
     early: VecDeque<Early>,
     early_bytes: usize,
-    /// The latest wedge of a decree further on than the next: it overtook the decision before it.
+    /// The latest wedge for a decree later than the next one: it overtook the decision that it builds on. Dropping it
+    /// would stop its ballot, whose coordinator waits for the report.
     early_wedge: Option<(Incarnation, Wedge)>,
     app: AppQueue,
-    /// Items that the application had not taken when a group view or a transfer ended last.
+    /// Number of items that the application had not yet taken when a group view or a transfer last ended.
     left_undelivered: usize,
-    /// Who wants to come and go, as told to this process as (possible) coordinator.
+    /// Join and leave requests that reached this process as the coordinator, or as the one that may have to take over.
     joiners: BTreeMap<Incarnation, Joiner>,
     leavers: BTreeSet<Incarnation>,
     welcomes: welcome::Welcomes,
-    /// Former members that are known to be out, and members that are proved dead.
+    /// Former members known to be out, and members proved dead.
     out: BTreeSet<Incarnation>,
-    /// Those that the last decree of this process did not let go, and when.
+    /// Leavers that the last decree of this process did not let go, and since when they wait.
     held_leavers: BTreeMap<Incarnation, Instant>,
-    /// Requests about groups, and the decree they were made in: what came of it may have changed the wisher's mind.
+    /// Membership requests about groups, each with the decree it was made in. It is void after that decree, because the
+    /// outcome may have changed what its sender wants.
     requests: BTreeMap<Incarnation, RequestList>,
-    /// Groups in which a member cannot read a packet, as it said under the decree in force.
+    /// Groups in which some member reported, under the decree in force, a packet that it cannot read.
     unreadable: BTreeSet<GroupId>,
-    /// Members whose streams made no sense to most: they leave with the next decree.
+    /// Members whose streams made no sense to most of their readers. They leave with the next decree.
     outcasts: BTreeSet<Incarnation>,
-    /// The level that this process's application asked for last; 0: none.
+    /// The level that the application requested last, or 0.
     requested_level: u16,
     state_holders: adequacy::StateHolders,
     waiting: orphans::OrphanRecovery,
     used_cookies: join::UsedCookies,
     cookie_key: CookieKey,
     probing: Probing,
-    /// What this process's application wants.
+    /// The groups that the application wants to be in or out of, by name.
     wants: BTreeMap<String, GroupIntent>,
     leaving: Option<Instant>,
-    /// It is to found the next instance of the cell, if nobody is heard until then.
+    /// The pending foundation of the next cell instance. It is dropped if a member is heard first.
     reforming: Option<reform::ReformWait>,
-    /// Members that this process asked as coordinator, and that have not answered since then.
+    /// Members that have not answered this process as coordinator, with the time of the oldest unanswered request.
     unanswered: BTreeMap<Incarnation, Instant>,
-    /// What the next life of this process founds that from.
+    /// What the next incarnation of this process founds the next instance from.
     inheritance: Option<Inheritance>,
-    /// Other instances of the cell that the application was told of.
+    /// Other instances of the cell that were already reported to the application.
     known_instances: BTreeSet<CellInstance>,
-    /// It is over because a decided view does not hold it.
+    /// Whether this incarnation is over because a decided view does not contain it.
     was_excluded: bool,
     transfers: Transfers,
     primary: bool,
-    /// A view was to end with a cut that makes no sense here.
+    /// Whether a view was to end with a cut that makes no sense here.
     cannot_go_on: bool,
     max_round: u32,
-    /// Since when there has been a reason for a new view, and when this process may try (again).
+    /// Since when a new view is needed; `try_after` is the earliest time at which this process may start a ballot
+    /// (again).
     need_since: Option<Instant>,
     try_after: Instant,
     fetch_at: Option<Instant>,
     fetch_turn: usize,
     next_heartbeat: Instant,
     last_poll: Instant,
-    /// How late turns came that were late one after the other, and that suspected nobody.
+    /// The sum of consecutive late intervals between polls that were forgiven, so that they suspected nobody.
     forgiven: Duration,
-    /// When it was last looked who holds the streams back.
+    /// When the streams were last checked for members that hold them back.
     slow_checked_at: Instant,
-    /// Something happened that membership should look at now rather than at the next heartbeat.
+    /// Whether something happened that membership should evaluate now rather than at the next heartbeat.
     attention: bool,
-    /// The decree in which leaving was last asked for at once.
+    /// The decree in which a leave was last requested at once.
     leave_asked: u64,
-    /// Members left out lately: their channels still carry the decision to them.
+    /// Members that the last decrees left out. Their channels stay open for a while to carry the decision to them.
     departed: VecDeque<(Incarnation, Instant)>,
     /// Bytes that sealing adds to a packet.
     tag_len: usize,
     scratch: Vec<u8>,
-    /// The system takes no more packets for now.
+    /// Whether the system accepts no more packets for now.
     congested: bool,
-    /// When to tell others of packets that the system dropped here, and when that was done last.
+    /// When to report to others that the system dropped packets here, and when that was last done.
     loss_due: Option<Instant>,
     losses_reported_at: Option<Instant>,
 }
 
-/// Where a process is in its life.
+/// Where a process is in its incarnation.
 enum Stage {
     /// Looking for its cell, or founding it.
     Searching(Box<Search>),
     /// In a view.
     Member,
-    /// Asked to leave and left out of the decided view; goes when the others have installed it.
+    /// Asked to leave, and the decided view does not contain it. It ends when the others have installed that view.
     Leaving { since: Instant },
     /// Excluded or left: nothing more happens.
     Over,
@@ -194,7 +204,7 @@ transitions! {
         Searching,
         /// It is in a view.
         Member,
-        /// It asked to leave, and the decided view does not hold it. The others may still need what it has.
+        /// It asked to leave, and the decided view does not contain it. The others may still need what it has.
         Leaving,
         /// It was excluded, or left.
         Over,
@@ -203,7 +213,7 @@ transitions! {
     events StageEvent {
         /// A view that holds this process is installed.
         Install (Searching | Member => Member),
-        /// The view is installed that this process asked to be left out of.
+        /// The view that this process asked to be left out of is installed.
         Leave (Member => Leaving),
         /// This incarnation is over.
         End (Searching | Member | Leaving => Over),
@@ -229,19 +239,21 @@ struct Early {
     frames: Frames,
 }
 
-/// Bounds on packets kept for views to come: they bridge the moment between two members' installs.
+/// Bounds on packets kept for views that are not installed here yet. They bridge the moment between two members'
+/// installs.
 const EARLY_PACKETS: usize = 512;
 const EARLY_BYTES: usize = 4 << 20;
-/// Incarnations remembered to be told of their exclusion.
+/// Excluded incarnations that are remembered so that they can be notified.
 const EXCLUDED_MAX: usize = 256;
-/// How often others are told of packets that the system dropped here.
+/// Minimum interval between two reports that the system dropped packets here.
 const LOSS_REPORT_INTERVAL: Duration = Duration::from_micros(500);
-/// Times the longest silence that is borne: so much of turns that are late one after the other suspects nobody.
+/// Late intervals between polls are forgiven up to this many times `suspect_after` in a row.
 const FORGIVEN: u32 = 2;
 const _: () = assert!(EARLY_BYTES / EARLY_PACKETS >= 1432, "as many packets of a network as may wait find room");
 
 impl Process {
-    /// A process at its start. `seed` decides every random draw and must be fresh and secret.
+    /// Creates a process that starts to look for its cell. `seed` decides every random draw. It must be fresh and
+    /// secret, because cookie keys come from it.
     #[must_use]
     pub fn new(now: Instant, mut settings: Settings, security: &Security, seed: u64) -> Self {
         Agreed::of(&settings.limits, &settings.timing).tell(&mut settings.me);
@@ -346,9 +358,11 @@ impl Process {
         process
     }
 
-    /// Whether the system takes no more packets for now. Meanwhile messages of groups and on data channels wait, and are
-    /// refused when too many do; acks, retransmissions in groups, orders, control and view changes go out all the same. True if that is
-    /// news: then [`Self::poll`] is due at once.
+    /// Sets whether the system accepts no more packets for now, and returns whether that is news: then [`Self::poll`]
+    /// is due at once.
+    ///
+    /// While congested, new messages of groups and on data channels wait, and are refused when too many wait. Acks,
+    /// retransmissions in groups, order announcements, control messages and view changes still go out.
     pub fn set_congested(&mut self, congested: bool) -> bool {
         let mut news = self.congested != congested;
         self.counters.congested += u64::from(news && congested);
@@ -363,22 +377,26 @@ impl Process {
         news
     }
 
-    /// Whether messages wait because the system was found to take no more packets, here or by [`Self::set_congested`].
+    /// Whether messages wait because the system was found to accept no more packets, here or through
+    /// [`Self::set_congested`].
     #[must_use]
     #[inline]
     pub fn is_congested(&self) -> bool {
         self.congested || self.group_streams.values().any(|view_streams| view_streams.view_streams.is_congested())
     }
 
-    /// Whether something waits that could go out now: [`Self::flush`] or [`Self::poll`] is due at once.
+    /// Whether something waits that could be sent now: [`Self::flush`] or [`Self::poll`] is due at once.
     #[must_use]
     #[inline]
     pub fn is_packing(&self) -> bool {
         self.group_streams.values().any(|view_streams| view_streams.view_streams.is_packing())
     }
 
-    /// Sends what was multicast or ordered since the last turn, before the input is drained: an answer waits for
-    /// nothing. But while a channel is owed its share of a full interface that takes more now, it waits for [`Self::poll`].
+    /// Sends what was multicast or ordered since the last poll. Call it before the input is drained, so that an answer
+    /// need not wait for the rest of the iteration.
+    ///
+    /// Does nothing while a channel is owed its share of a full interface that accepts packets again. What waits then
+    /// goes out with [`Self::poll`].
     pub fn flush(&mut self, now: Instant, fx: &mut impl Effects) {
         if !self.owes_a_channel(fx) {
             self.flush_group_streams(now, fx);
@@ -395,9 +413,10 @@ impl Process {
         }
     }
 
-    /// The middle of a turn: gives the application what came for it and waits for nothing more. True if that was
-    /// anything; the turn may then end early, so that an answer goes out at once. [`Self::poll`] is due next, with the
-    /// input that has come meanwhile.
+    /// Hands received messages to the application in the middle of an iteration, and returns whether there were any.
+    ///
+    /// If so, the caller may end the iteration early, so that an answer goes out at once. [`Self::poll`] is due next,
+    /// with the input that has arrived meanwhile.
     pub fn deliver(&mut self, now: Instant, fx: &mut impl Effects) -> bool {
         let before = self.counters.delivered;
         let mut given = self.drain_app(fx);
@@ -409,14 +428,17 @@ impl Process {
         given || self.counters.delivered > before
     }
 
-    /// End of a turn: judges timers (call it after the input is drained), packs and transmits what is due,
-    /// delivers what is held.
+    /// Ends an iteration of the event loop: checks timers, packs and transmits what is due, delivers what is held.
+    ///
+    /// Call it after the input is drained. A timer checked earlier would suspect members whose packets already wait in
+    /// the socket.
     pub fn poll(&mut self, now: Instant, fx: &mut impl Effects) {
         if matches!(self.stage, Stage::Over) {
             self.drain_app(fx);
             return;
         }
-        // A view's streams send at least a packet all the same, so neither starves.
+        // Channels go first when they are owed a share. The streams of a view send at least one packet all the same, so
+        // neither starves.
         if self.owes_a_channel(fx) {
             self.poll_channels(now, fx);
         }
@@ -436,8 +458,10 @@ impl Process {
         self.drain_app(fx);
     }
 
-    /// A late turn is our own fault: what was not heard meanwhile suspects nobody. But of turns that are all late only so many count,
-    /// until one comes in time again: or this process would never find another one silent. One absence counts whole, however long.
+    /// Forgives a late poll, during which this process could not have heard anybody.
+    ///
+    /// Consecutive late polls are forgiven only up to [`FORGIVEN`]: a process that always polls late would otherwise
+    /// never find another one silent. A single absence is forgiven whole, however long.
     fn notice_absence(&mut self, now: Instant) {
         let late = now.since(self.last_poll);
         self.last_poll = now;
@@ -455,7 +479,7 @@ impl Process {
         }
     }
 
-    /// Turns no farther apart are in time.
+    /// The longest interval between two polls that counts as in time.
     fn turns_every(&self) -> Duration {
         self.heartbeat_interval() + self.set.me.turn_gap().max(AWAY)
     }
@@ -481,7 +505,7 @@ impl Process {
         Some(f(&mut view_streams.view_streams, &mut port))
     }
 
-    /// Gives the application what waits for it, for as long as it takes it. True if that was anything.
+    /// Hands waiting items to the application for as long as it is ready. Returns whether there were any.
     #[inline]
     fn drain_app(&mut self, fx: &mut impl Effects) -> bool {
         !self.app.is_empty() && self.give_to_app(fx)
@@ -528,11 +552,13 @@ impl Process {
         given
     }
 
-    /// The system dropped packets that came for this process. Those who may have sent them are told at the next turn what
-    /// is here, and asked what more there is: the retransmission need not wait for a later packet to show the gap.
+    /// Notes that the system dropped packets that came for this process.
+    ///
+    /// The next poll reports to possible senders what is here, and asks what more there is. So retransmission need not
+    /// wait for a later packet to reveal the gap.
     pub fn handle_loss(&mut self, now: Instant) {
         self.counters.losses_reported += 1;
-        // Many drops in a row are one loss: telling of each would add to the flood.
+        // Consecutive drops count as one loss: a report for each would add packets to the flood that caused them.
         let again = self.losses_reported_at.map_or(now, |last| last + LOSS_REPORT_INTERVAL);
         self.loss_due.get_or_insert(again.max(now));
     }
@@ -564,7 +590,7 @@ impl Process {
         [group_streams, channels, stage, parts, self.giving_deadline(), self.loss_due].into_iter().flatten().min()
     }
 
-    /// More places to look for the cell.
+    /// Adds addresses at which to look for the cell. Beyond [`SEEDS_MAX`] they are ignored.
     pub fn add_seeds(&mut self, seeds: &[SocketAddr]) {
         for seed in seeds {
             let is_new = !self.set.seeds.contains(seed) && *seed != self.set.me.control;
@@ -574,7 +600,7 @@ impl Process {
         }
     }
 
-    /// The operating system proved that this incarnation is dead.
+    /// Takes note that the operating system proved this incarnation dead.
     pub fn handle_death(&mut self, _now: Instant, dead: Incarnation) {
         if let Some(rank) = self.directory.rank(dead)
             && dead != self.me()
@@ -590,8 +616,10 @@ impl Process {
         self.joiners.remove(&dead);
     }
 
-    /// A reliable point-to-point message to a member of the cell view. Accepted means queued. What its receiver has not
-    /// acknowledged when this incarnation ends is told with [`Event::InDoubt`]; a leave waits for it first.
+    /// Queues a reliable point-to-point message to a member of the cell view. Accepted means queued.
+    ///
+    /// [`Event::InDoubt`] reports what its receiver has not acknowledged when this incarnation ends. A leave first
+    /// waits for the acknowledgement.
     ///
     /// # Errors
     /// [`CommandError::NoSuchProcess`], [`CommandError::NoCredit`] when too much waits already,
@@ -613,13 +641,15 @@ impl Process {
         taken.map_err(|_full| CommandError::NoCredit)
     }
 
-    /// Multicasts `parts`, concatenated, to the group's view. Accepted means queued; it goes out at the latest with
-    /// [`Self::poll`], and belongs to the view told by [`Effects::sent`]. During a view change it waits for the next view.
-    /// Gives whether it is uniform: as asked for by name, else as agreed for the group.
+    /// Multicasts `parts`, concatenated, to the group's view, and returns whether the message is uniform: as
+    /// `stability` names it, else as agreed for the group.
+    ///
+    /// Accepted means queued. It goes out at the latest with [`Self::poll`], and belongs to the view that
+    /// [`Effects::sent`] reports. During a view change it waits for the next view.
     ///
     /// # Errors
-    /// [`CommandError::NotMember`], [`CommandError::NoCredit`] (try again after a turn), [`CommandError::TooLong`],
-    /// [`CommandError::Over`]; nothing was queued.
+    /// [`CommandError::NotMember`], [`CommandError::NoCredit`] (try again after the next poll),
+    /// [`CommandError::TooLong`], [`CommandError::Over`]; nothing was queued.
     pub fn multicast(
         &mut self,
         now: Instant,
@@ -636,6 +666,8 @@ impl Process {
         if len > crate::api::MESSAGE_BYTES_MAX {
             return Err(CommandError::TooLong(len));
         }
+        // The application must have been notified of the group's view. Otherwise a process that left and came back
+        // while its application read slowly would send in a view that the application has never seen.
         let in_group =
             |view_streams: &&mut GroupStreams| view_streams.meta.group == group && view_streams.meta.told.is_some();
         let view_streams = self.group_streams.values_mut().find(in_group).ok_or(CommandError::NotMember)?;
@@ -655,13 +687,16 @@ impl Process {
         self.group_streams.iter().find(|(_, f)| f.meta.group == group).map(|(&space, _)| space)
     }
 
-    /// The latest view of a group of this process that the application has reached.
+    /// The latest view of this group that the application was notified of.
     fn application_view(&self, group: GroupId) -> Option<u64> {
         self.group_streams.values().find(|f| f.meta.group == group)?.meta.told
     }
 
-    /// Leaves the cell gracefully: what was sent is made stable or acknowledged first, then a view without this process is
-    /// decided; [`Event::Left`] when done. In no primary, it just goes after a while.
+    /// Starts a graceful leave: what was sent becomes stable or acknowledged first, then a view without this process is
+    /// decided.
+    ///
+    /// [`Event::Left`] reports the end. Outside the primary partition nobody can decide that view, so the process just
+    /// ends after a while.
     pub fn leave(&mut self, now: Instant) {
         if self.leaving.is_none() {
             self.leaving = Some(now);
@@ -687,7 +722,8 @@ impl Process {
         self.primary && matches!(self.stage, Stage::Member | Stage::Leaving { .. })
     }
 
-    /// Where this incarnation stands, as of the last turn or packet: it may be ahead of what the application was told.
+    /// Where this incarnation stands, as of the last poll or packet. It may be ahead of the events that the application
+    /// has taken.
     #[must_use]
     #[inline]
     pub fn membership(&self) -> Membership {
@@ -716,7 +752,7 @@ impl Process {
         self.stage = stage;
     }
 
-    /// This incarnation is over.
+    /// Ends this incarnation. `event` is the last one that the application gets.
     fn end(&mut self, event: Event) {
         self.enter_stage(StageEvent::End, Stage::Over);
         self.was_excluded = matches!(event, Event::Excluded { .. } | Event::Renounced { .. });
@@ -739,14 +775,16 @@ impl Process {
         self.app.event(event);
     }
 
-    /// By receiver in the last cell view that was told, messages that it has not acknowledged: the last that were accepted for it.
+    /// Unacknowledged messages by receiver, for the members of the last announced cell view. A count stands for the
+    /// messages accepted last.
     fn in_doubt(&self) -> Vec<(Incarnation, u64)> {
         let members = self.cell_view.iter().flat_map(|view| &view.members).map(|info| info.incarnation);
         let unreceived = |who| Some((who, self.peers.get(who)?.data_channel.unreceived() as u64));
         members.filter_map(unreceived).filter(|(_, messages)| *messages > 0).collect()
     }
 
-    /// By group, multicasts that are lost, and not told to be by [`Event::Unsent`], if this process is given up now.
+    /// Multicasts by group that are lost if this process is given up now, and that no taken [`Event::Unsent`] has
+    /// reported.
     pub fn unsent(&self) -> impl Iterator<Item = (GroupId, u64)> {
         let queued = self
             .group_streams
