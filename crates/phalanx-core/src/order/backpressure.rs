@@ -2,26 +2,26 @@
 
 use super::view_streams::{Hold, StreamOutput, ViewStreams};
 
-/// A bound that a stream has come to.
+/// A bound at which a stream waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backpressure {
-    /// The outbox: multicasts are refused.
+    /// The outbox is full: multicasts are refused.
     Outbox,
-    /// The window: messages wait in the outbox.
+    /// The window is full: messages wait in the outbox.
     Window,
-    /// The same, at a heartbeat: a member has all that was sent and gives no credit.
+    /// The window is still full at a heartbeat, because a member has all that was sent and gives no credit.
     Credit,
-    /// The same: a member does not acknowledge.
+    /// The window is still full at a heartbeat, because a member does not acknowledge.
     Acks,
-    /// The number of members: a uniform message waits, and those behind it.
+    /// The view has fewer members than agreed: a uniform message waits, and all messages behind it.
     Members,
-    /// No quorum is heard: the same.
+    /// No quorum is heard: a uniform message waits, and all messages behind it.
     Quorum,
-    /// The window, and what may be ordered beyond it: abcasts of others wait for their order.
+    /// The window and what may be announced beyond it are full: abcasts of others wait for their order.
     Orders,
 }
 
-/// Which bounds a stream stands at.
+/// The bounds at which a stream waits now. Each field is set when the wait begins, so that one wait counts once.
 #[derive(Debug, Default)]
 pub(super) struct BackpressureState {
     outbox: bool,
@@ -32,7 +32,7 @@ pub(super) struct BackpressureState {
 }
 
 impl ViewStreams {
-    /// A message was put into the outbox, or refused.
+    /// Notes whether the outbox took a message. Reports the first refusal of a series.
     pub(super) fn note_outbox(&mut self, taken: bool, io: &mut impl StreamOutput) {
         if !taken && !self.backpressure.outbox {
             io.backpressure(Backpressure::Outbox);
@@ -40,7 +40,7 @@ impl ViewStreams {
         self.backpressure.outbox = !taken;
     }
 
-    /// End of a turn.
+    /// Reports a window or a withheld message that blocks the stream since this iteration of the event loop.
     #[inline]
     pub(super) fn note_window(&mut self, io: &mut impl StreamOutput) {
         let withheld = !self.wedged && self.front_is_withheld();
@@ -56,7 +56,7 @@ impl ViewStreams {
         }
     }
 
-    /// Orders may be told, or not.
+    /// Notes whether this member may announce orders now. Reports the first time that abcasts wait for it.
     #[inline]
     pub(super) fn note_orders(&mut self, may_order: bool, io: &mut impl StreamOutput) {
         if may_order {
@@ -67,7 +67,10 @@ impl ViewStreams {
         }
     }
 
-    /// With a heartbeat: by now it can be told what a stream waits for.
+    /// Reports at a heartbeat why the stream waits.
+    // Not reported with `Backpressure::Window` when the wait begins: acks under way would make every member look
+    // silent.
+    // At the next heartbeat, the reason that is left is the cause.
     pub(super) fn note_hold(&mut self, io: &mut impl StreamOutput) {
         let hold = self.hold();
         if std::mem::replace(&mut self.backpressure.hold, hold) != hold {

@@ -8,8 +8,11 @@ use crate::id::Rank;
 use crate::wire::PacketNumber;
 
 impl ViewStreams {
-    /// Delivers whatever may be delivered; true if anything was.
+    /// Delivers all messages that are ready. True if it delivered any.
     pub(super) fn deliver_ready(&mut self, io: &mut impl StreamOutput) -> bool {
+        // Repeated until a pass over all streams finds nothing, because a message may be the cause of one in a stream
+        // of
+        // lower rank.
         let mut any = false;
         while self.has_queued() {
             let mut progress = false;
@@ -27,7 +30,7 @@ impl ViewStreams {
         any
     }
 
-    /// Whether any message waits to be delivered, without looking further.
+    /// Whether any message waits for delivery, ready or not. A cheap test that spares the search in an idle group.
     #[inline]
     fn has_queued(&self) -> bool {
         self.streams.iter().any(|stream| !stream.queue.is_empty())
@@ -47,10 +50,11 @@ impl ViewStreams {
         if order != Order::Fifo && !self.deps_met(rank) {
             return false;
         }
+        // Causes and order come first: the stability of an abcast depends on its place, which only the front run gives.
         !uniform || !self.outside && self.is_stable(rank, order, packet)
     }
 
-    /// Whether all that the head of `rank`'s queue depends on was delivered here.
+    /// Whether this member has delivered all that the head of `rank`'s queue depends on.
     #[inline]
     pub(super) fn deps_met(&self, rank: Rank) -> bool {
         self.streams[rank.index()].queue.front().is_some_and(|head| {
@@ -58,18 +62,24 @@ impl ViewStreams {
                 return true;
             }
             let mut deps = self.streams[rank.index()].deps_of(head);
+            // Dependencies on the sender's own stream hold by FIFO.
             deps.all(|(r, count)| r == rank || self.streams[r.index()].delivered >= count)
         })
     }
 
-    /// Stable: every member has the message and its past, and for an abcast also what its place rests on: all
-    /// abcasts before it with their past, and the announcements that order them. The past is that of all its
-    /// sender's messages so far: one of them held back would hold this one back.
+    /// Whether every member has the message at the head of `rank`'s queue, and all that its delivery rests on.
+    ///
+    /// That is its causal past. An abcast also rests on all abcasts before it with their past, and on the announcements
+    /// that order them. Otherwise survivors could hold the message, and still discard it or give it another place,
+    /// because
+    /// a predecessor or the announcement died with the member that had it.
     fn is_stable(&mut self, rank: Rank, order: Order, packet: PacketNumber) -> bool {
         if self.streams[rank.index()].stable < packet.0 {
             return false;
         }
         let stream = &mut self.streams[rank.index()];
+        // The past includes that of the sender's earlier messages. One of them, held back, would hold this one back by
+        // FIFO.
         stream.advance_to_head();
         let past = Rank::enumerate(self.streams[rank.index()].head_vector());
         let past_stable =
@@ -111,6 +121,7 @@ impl ViewStreams {
             }
         }
         if let Some(holder) = holder {
+            // The token holder may learn of the place from an earlier holder's announcement.
             holder.passed(rank, seq, order);
         }
         debug_assert_eq!(stream.delivered, seq, "delivered in the order sent");
@@ -120,7 +131,8 @@ impl ViewStreams {
         self.announced_old |= rank != self.set.me;
     }
 
-    /// The application took a message of `rank` that it had not taken at once.
+    /// Notes that the application took a message of `rank` that it had not taken at once. It gives credit to the
+    /// sender.
     pub fn consumed(&mut self, rank: Rank) {
         if let Some(stream) = self.streams.get_mut(rank.index()) {
             stream.consume(1, &mut self.pool);

@@ -9,25 +9,25 @@ use crate::api::Order;
 use crate::id::Rank;
 use crate::time::Instant;
 
-/// Bytes that dependencies may take in a message's header.
+/// The most bytes that dependencies take in a message's header.
 const DEPS_ROOM: usize = 512;
 const _: () = assert!(DEPS_ROOM >= 3 + 13, "one dependency fits at least");
 
 impl ViewStreams {
-    /// An upper bound on a message's header.
+    /// Upper bound on the length of a message's header, in bytes.
     #[inline]
     pub(super) fn header_bound(&self) -> usize {
         let deps = if self.announced_old { self.deps_bound().min(DEPS_ROOM) } else { 0 };
         1 + deps + 5 + 5
     }
 
-    /// An upper bound on what all dependencies of a message take.
+    /// Upper bound on the length of all dependencies of a message, in bytes.
     fn deps_bound(&self) -> usize {
         3 + self.set.members.len() * 13
     }
 
-    /// In a large group, tells what depends on others ahead of a message, until the rest fits in its header. False:
-    /// nothing may be sent now.
+    /// Sends dependencies ahead of a message in `Past` frames, until the rest fits into its header. Only a large group
+    /// needs that. False if nothing may be sent now.
     #[inline]
     pub(super) fn announce_past(&mut self, now: Instant, order: Order, io: &mut impl StreamOutput) -> bool {
         if !self.announced_old || order == Order::Fifo || self.deps_bound() <= DEPS_ROOM {
@@ -38,6 +38,7 @@ impl ViewStreams {
 
     fn announce_long_past(&mut self, now: Instant, io: &mut impl StreamOutput) -> bool {
         loop {
+            // Collected again for each packet: closing one may deliver messages here, and these are dependencies, too.
             let mut due: Vec<(Rank, u64)> = self.unannounced().collect();
             if 3 + due.iter().copied().map(dep_bytes).sum::<usize>() <= DEPS_ROOM {
                 return true;
@@ -49,6 +50,7 @@ impl ViewStreams {
                 return false;
             }
             let mut left = self.usable_room() - self.packer.len() - 4;
+            // A prefix, not the best fit: entries behind the first that does not fit go into the next packet.
             due.retain(|dep| {
                 let fits = dep_bytes(*dep) <= left;
                 left = if fits { left - dep_bytes(*dep) } else { 0 };
@@ -61,7 +63,7 @@ impl ViewStreams {
         }
     }
 
-    /// What was delivered here and not told yet.
+    /// Counts of messages delivered here and not yet sent as dependencies, by rank.
     fn unannounced(&self) -> impl Iterator<Item = (Rank, u64)> {
         let streams = Rank::enumerate(self.announced_deps.iter().zip(&self.streams));
         let others = streams.filter(|(rank, _)| *rank != self.set.me);
@@ -73,7 +75,8 @@ impl ViewStreams {
         grown.filter(|(_, growth)| *growth > 0)
     }
 
-    /// What was delivered here since our previous causal message: told now, in the list lent, which is empty before.
+    /// Fills `due` with the messages delivered here since our previous causal message, and counts them as sent. `due`
+    /// must be empty.
     #[inline]
     pub(super) fn take_deps(&mut self, due: &mut Vec<(Rank, u64)>) {
         if !std::mem::take(&mut self.announced_old) {

@@ -7,31 +7,34 @@ use super::view_streams::ViewStreams;
 use crate::id::Rank;
 use crate::link::Standing;
 
-/// Each member's part in holding our stream back; empty while nothing holds it back.
+/// How long each member has held our stream back. Empty while nothing holds it back.
 #[derive(Debug, Default)]
 pub(super) struct FlowControlLag {
     seen: Vec<Seen>,
 }
 
-/// What a member had acknowledged and allowed at the last look.
+/// What a member had acknowledged and allowed at the last check.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     acked: u64,
     limit: u64,
-    /// How long the stream has waited for this member while neither moved.
+    /// How long the stream has waited for this member without progress in `acked` or `limit`.
     still: Duration,
 }
 
 impl ViewStreams {
-    /// The ranks that alone hold this member's stream back, and have made no progress in it while `after` passed.
-    /// To be called now and then: `passed` is what counts since the last look, nothing if this process was away or the
-    /// view is about to change. `own_waits`: the application here does not take what is due to it.
+    /// Ranks that hold this member's stream back and made no progress in it for `after`.
     ///
-    /// Who acknowledges nothing comes first: without its acks, uniform messages reach nobody, and so nobody gives
-    /// credit. Else it is those that have everything and give no credit, unless this member is one of them: then what
-    /// was sent cannot be delivered anywhere, or the fault is here. It calls itself too slow if it is to order what
-    /// others wait for, and its own application is what keeps it from that. Where half of the members hold the stream
-    /// back, and not one alone, they are not slow: the sender is fast.
+    /// The caller checks at each heartbeat. `passed` is the time that counts since the last check: zero if this process
+    /// was away or the view is about to change. `own_waits` says that the application of this member has not taken what
+    /// was delivered to it.
+    ///
+    /// - Members that do not acknowledge come first. Without their acks, uniform messages are delivered nowhere, and so
+    /// nobody gives credit.
+    /// - Otherwise it returns the members that have everything and give no credit. If this member is one of them, it
+    /// returns nobody: the messages cannot be delivered anywhere, or the fault is here.
+    /// - A token holder returns itself if its own application keeps it from ordering what others wait for.
+    /// - If half of the members or more hold the stream back, and not one alone, it returns nobody: the sender is fast.
     pub fn lagging(&mut self, passed: Duration, after: Duration, own_waits: bool) -> Vec<Rank> {
         let ordering = self.orders_wait();
         if self.wedged {
@@ -46,12 +49,15 @@ impl ViewStreams {
         let fresh = seen.is_empty();
         seen.resize(n, Seen::default());
         for (rank, seen) in Rank::enumerate(seen.iter_mut()) {
+            // A member that allows more than was sent does not hold the stream back, whatever it acknowledged.
             let Standing { acked, limit } = tx.standing(rank.index());
             let moved = fresh || (acked, limit) != (seen.acked, seen.limit) || limit >= tx.next().0;
             let still = if moved { Duration::ZERO } else { seen.still + passed };
             *seen = Seen { acked, limit, still };
         }
-        // Nearly as long counts for how many there are: two that stopped together are not found one after the other.
+        // Members that waited half the time count towards the number. Otherwise, of two that stopped together, the
+        // first
+        // would be reported alone, and the second after it.
         let still = |rank: &Rank, least: Duration| seen[rank.index()].still >= least;
         let holding = |rank: &Rank| tx.standing(rank.index()).limit < tx.next().0 && still(rank, after / 2);
         let silent: Vec<Rank> = Rank::all(n).filter(|rank| holding(rank) && !tx.has_all(rank.index())).collect();

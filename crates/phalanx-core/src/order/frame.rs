@@ -5,20 +5,20 @@ use crate::id::Rank;
 use crate::wire::Malformed;
 use crate::wire::codec::{Reader, put_varint, varint_len};
 
-/// Which piece of a message a frame carries.
+/// The part of a message that a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FragmentKind {
-    /// All of it.
+    /// The whole message.
     Whole,
-    /// The first piece of a message of this many bytes.
+    /// The first fragment of a message of so many bytes.
     First(usize),
-    /// A piece between.
+    /// A fragment between the first and the last.
     Middle,
-    /// The last piece.
+    /// The last fragment.
     Last,
 }
 
-/// A list of (rank, count), read and not copied.
+/// A list of (rank, count) pairs, decoded from the packet at each pass. [`read_frame`] checked the bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pairs<'a> {
     bytes: &'a [u8],
@@ -26,16 +26,16 @@ pub struct Pairs<'a> {
 }
 
 impl Pairs<'_> {
-    /// Whether it has none.
+    /// Whether the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Each in turn.
+    /// The pairs, in the order of the packet.
     pub fn iter(&self) -> impl Iterator<Item = (Rank, u64)> {
         let mut r = Reader::new(self.bytes);
-        // Read once before: it makes sense.
+        // The pairs were decoded once when the frame was read, so decoding cannot fail here.
         (0..self.count).map_while(move |_| pair(&mut r).ok())
     }
 }
@@ -43,46 +43,47 @@ impl Pairs<'_> {
 /// One frame of a member's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamFrame<'a> {
-    /// A message, or a piece of one.
+    /// A message or a fragment of one.
     Message {
-        /// The order asked for.
+        /// The order that the sender requested.
         order: Order,
-        /// An abcast of the token holder, ordered by its place in the stream.
+        /// An abcast of the token holder whose position in the stream is its place in the total order.
         sequenced: bool,
-        /// Deliver only when stable.
+        /// Whether the message is delivered only when stable.
         uniform: bool,
-        /// Which piece.
+        /// Which fragment the frame carries.
         fragment: FragmentKind,
-        /// Entries of the vector time that grew since the sender's previous message: (rank, growth). Only with
-        /// a whole message or the last piece.
+        /// Entries of the vector time that grew since the sender's previous message: (rank, growth). Only with a whole
+        /// message or the last fragment: a message counts as sent with its last packet.
         deps: Pairs<'a>,
-        /// The bytes.
+        /// The payload bytes of this fragment.
         body: &'a [u8],
     },
     /// The token holder orders the next `count` abcasts of each rank named, in this sequence.
     Announce {
         /// The holder's tenure, from 0.
         tenure: u32,
-        /// Some of them are uniform: acknowledge at once.
+        /// Whether some of the ordered messages are uniform: the receiver acknowledges at once.
         prompt: bool,
-        /// (rank, count).
+        /// (rank, count) pairs.
         runs: Pairs<'a>,
     },
-    /// The token goes to `to`: tenure `tenure` ends here.
+    /// The sender passes the token to `to`. Tenure `tenure` ends here.
     Pass {
         /// The tenure that ends.
         tenure: u32,
         /// The next holder.
         to: Rank,
     },
-    /// Every member has this stream up to `prefix`.
+    /// Every member has the sender's stream up to `prefix`.
     Stable {
-        /// A packet number of this stream.
+        /// Packet number in this stream.
         prefix: u64,
     },
-    /// More dependencies of the next message that may have any: in a large group they may not fit in its header.
+    /// Dependencies of the next causal or total message, sent ahead of it. In a large group they may not fit into its
+    /// header.
     Past {
-        /// (rank, growth).
+        /// (rank, growth) pairs.
         deps: Pairs<'a>,
     },
 }
@@ -92,24 +93,24 @@ const ORDER_SHIFT: u8 = 5; // two bits: fifo, causal, total, total and sequenced
 const UNIFORM: u8 = 0x10;
 const DEPS: u8 = 0x08;
 const FRAGMENT_MASK: u8 = 0x03;
-/// Of a message's first byte: without meaning, and not to be set.
+/// Reserved bit of a message's first byte; must be zero.
 const RESERVED: u8 = 0x04;
 const ANNOUNCE: u8 = 1;
 const PASS: u8 = 2;
 const STABLE: u8 = 3;
 const PAST: u8 = 4;
-/// Frames with this bit (and without [`MESSAGE`]) are unknown here and carry their length: they are skipped.
+/// Marks a frame (without [`MESSAGE`]) that carries its length. A build that does not know the frame skips it.
 const SKIPPABLE: u8 = 0x40;
-// A sum would be another if two of them had a bit in common.
+// The sum equals 0xff only if no two fields share a bit.
 const _: () = assert!(
     MESSAGE as u16 + (3 << ORDER_SHIFT) + UNIFORM as u16 + DEPS as u16 + RESERVED as u16 + FRAGMENT_MASK as u16 == 0xff,
     "the parts of a message's first byte fill it, each with bits of its own"
 );
 const _: () = assert!(SKIPPABLE & (MESSAGE | ANNOUNCE | PASS | STABLE | PAST) == 0, "no frame known here is skipped");
-/// A run or dependency list longer than any view is nonsense.
+/// The longest accepted list of runs or dependencies: a view has no more ranks.
 const LIST_MAX: u64 = 65_536;
 
-/// Appends the header of a message frame; `body` bytes follow it.
+/// Appends the header of a message frame. The caller appends `body_len` bytes of payload.
 #[inline]
 pub(super) fn put_message(
     out: &mut Vec<u8>,
@@ -158,19 +159,19 @@ pub(super) fn put_pass(out: &mut Vec<u8>, tenure: u32, to: Rank) {
     put_varint(out, u64::from(to.0));
 }
 
-/// Appends a stability mark.
+/// Appends a stability announcement.
 pub(super) fn put_stable(out: &mut Vec<u8>, prefix: u64) {
     out.push(STABLE);
     put_varint(out, prefix);
 }
 
-/// Appends dependencies of a message that follows.
+/// Appends dependencies of a later message.
 pub(super) fn put_past(out: &mut Vec<u8>, deps: &[(Rank, u64)]) {
     out.push(PAST);
     put_pairs(out, deps);
 }
 
-/// Bytes that one dependency takes.
+/// Encoded length of one dependency, in bytes.
 pub(super) fn dep_bytes((rank, growth): (Rank, u64)) -> usize {
     varint_len(u64::from(rank.0)) + varint_len(growth)
 }
@@ -185,6 +186,8 @@ fn put_pairs(out: &mut Vec<u8>, pairs: &[(Rank, u64)]) {
 
 fn pairs<'a>(r: &mut Reader<'a>) -> Result<Pairs<'a>, Malformed> {
     let count = r.varint()?;
+    // Each pair takes two bytes or more, so a longer list is malformed. Checked first, so that a forged count costs no
+    // loop.
     if count > LIST_MAX || count > r.remaining() as u64 {
         return Err(Malformed);
     }
@@ -203,7 +206,7 @@ fn rank(r: &mut Reader<'_>) -> Result<Rank, Malformed> {
     u16::try_from(r.varint()?).map(Rank).map_err(|_too_big| Malformed)
 }
 
-/// A whole message that depends on nothing new, as most are.
+/// A whole message without new dependencies. Most messages are of this kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlainMessage<'a> {
     pub(super) order: Order,
@@ -212,9 +215,10 @@ pub(super) struct PlainMessage<'a> {
     pub(super) body: &'a [u8],
 }
 
-/// Reads the next frame if it is a [`PlainMessage`] one, or leaves it to [`read_frame`].
+/// Reads the next frame if it is a [`PlainMessage`]; otherwise leaves `r` as it is, for [`read_frame`].
 #[inline]
 pub(super) fn read_plain<'a>(r: &mut Reader<'a>) -> Option<PlainMessage<'a>> {
+    // Reads on a copy, so that a frame that is not plain, or is malformed, is left whole.
     let mut ahead = r.clone();
     let tag = ahead.u8().ok()?;
     if tag & (MESSAGE | DEPS | RESERVED | FRAGMENT_MASK) != MESSAGE {
@@ -226,7 +230,7 @@ pub(super) fn read_plain<'a>(r: &mut Reader<'a>) -> Option<PlainMessage<'a>> {
     Some(PlainMessage { order, sequenced, uniform: tag & UNIFORM != 0, body })
 }
 
-/// The order asked for, and whether its place in the stream is the message's place in the total order.
+/// The requested order, and whether the position in the stream is the place in the total order.
 #[inline]
 fn order_of(tag: u8) -> (Order, bool) {
     match tag >> ORDER_SHIFT & 3 {
@@ -237,10 +241,10 @@ fn order_of(tag: u8) -> (Order, bool) {
     }
 }
 
-/// Reads the next frame; `None` stands for one that is unknown and skipped.
+/// Reads the next frame. `None` stands for an unknown frame that was skipped.
 ///
 /// # Errors
-/// [`Malformed`] when the bytes make no sense.
+/// [`Malformed`] when the bytes are no valid frame. The position of `r` is then unspecified.
 #[inline]
 pub fn read_frame<'a>(r: &mut Reader<'a>) -> Result<Option<StreamFrame<'a>>, Malformed> {
     let tag = r.u8()?;
@@ -256,6 +260,7 @@ pub fn read_frame<'a>(r: &mut Reader<'a>) -> Result<Option<StreamFrame<'a>>, Mal
         0 => FragmentKind::Whole,
         1 => {
             let total = usize::try_from(r.varint()?).map_err(|_too_long| Malformed)?;
+            // Before anything is allocated for it: the length comes from a peer.
             if total > MESSAGE_BYTES_MAX {
                 return Err(Malformed);
             }

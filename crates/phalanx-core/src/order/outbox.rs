@@ -6,14 +6,14 @@ use bytes::Bytes;
 
 use crate::api::Order;
 
-/// What waits for the window, in order.
+/// Messages that wait for the window, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     messages: VecDeque<QueuedMessage>,
-    /// The messages' bytes, one after the other from `start` on.
+    /// Payloads of the waiting messages, one after the other from `start` on.
     bytes: Vec<u8>,
     start: usize,
-    /// Bytes of the first message already in packets.
+    /// Bytes of the first message that packets already hold.
     cut: usize,
 }
 
@@ -24,17 +24,17 @@ struct QueuedMessage {
     len: usize,
 }
 
-/// The first message that waits.
+/// The first waiting message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending<'a> {
     pub(super) order: Order,
     pub(super) uniform: bool,
     pub(super) payload: &'a [u8],
-    /// Bytes of it already in packets.
+    /// Bytes of it that packets already hold.
     pub(super) cut: usize,
 }
 
-/// What a message counts beside its bytes, so that empty ones are bounded too.
+/// Bytes counted for a message beside its payload, so that empty messages are bounded, too.
 const MESSAGE_BYTES: usize = 1;
 
 impl Outbox {
@@ -46,18 +46,23 @@ impl Outbox {
         self.messages.len()
     }
 
-    /// What waits, in bytes.
+    /// Bytes that count against the bound: payloads, and [`MESSAGE_BYTES`] for each message.
     pub(super) fn bytes(&self) -> usize {
         self.bytes.len() - self.start + self.messages.len() * MESSAGE_BYTES
     }
 
-    /// Takes a message, the concatenation of `parts`, unless `bytes_max` wait already. One message may exceed it.
+    /// Appends a message, the concatenation of `parts`. False, with nothing changed, if more than `bytes_max` would
+    /// wait. An empty outbox takes a message of any length: otherwise a message longer than the bound could never be
+    /// sent.
     pub(super) fn push(&mut self, order: Order, uniform: bool, parts: &[&[u8]], bytes_max: usize) -> bool {
         let len = parts.iter().map(|p| p.len()).sum();
         let waiting = self.bytes();
         if waiting > 0 && waiting.saturating_add(len) > bytes_max {
             return false;
         }
+        // Moves the rest to the front when half of the buffer is used up. So each byte is moved about once, and the
+        // buffer
+        // stays below twice of what waits.
         if self.start > self.bytes.len() / 2 {
             self.bytes.drain(..self.start);
             self.start = 0;
@@ -74,7 +79,7 @@ impl Outbox {
         Some(Pending { order, uniform, payload, cut: self.cut })
     }
 
-    /// That much more of the first message is in packets.
+    /// Notes that packets hold `bytes` more of the first message.
     pub(super) fn cut_front(&mut self, bytes: usize) {
         self.cut += bytes;
         debug_assert!(
@@ -83,7 +88,7 @@ impl Outbox {
         );
     }
 
-    /// The first message is in packets to its end.
+    /// Removes the first message, which packets hold to its end.
     pub(super) fn forget_front(&mut self) {
         self.cut = 0;
         debug_assert!(!self.messages.is_empty(), "a message is forgotten that does not wait");
@@ -91,13 +96,14 @@ impl Outbox {
             self.start += done.len;
         }
         if self.messages.is_empty() {
+            // One long message must not keep its memory for the life of the view.
             self.bytes.clear();
             self.bytes.shrink_to(KEPT_BYTES);
             self.start = 0;
         }
     }
 
-    /// Checks what must always hold.
+    /// Checks the invariants of the outbox.
     pub(super) fn check_invariants(&self) {
         let waiting: usize = self.messages.iter().map(|message| message.len).sum();
         assert_eq!(self.start + waiting, self.bytes.len(), "the bytes are those of the messages that wait");
@@ -105,7 +111,7 @@ impl Outbox {
         assert!(self.cut == 0 || self.cut < front, "a message waits of which all is in packets");
     }
 
-    /// All messages, whole, also one that was cut.
+    /// All waiting messages, each whole, even if packets of the old view hold a part of the first.
     pub(super) fn into_messages(self) -> Vec<(Order, bool, Bytes)> {
         let bytes = Bytes::from(self.bytes);
         let mut at = self.start;
@@ -117,7 +123,7 @@ impl Outbox {
     }
 }
 
-/// Memory kept by an empty outbox.
+/// Memory that an empty outbox keeps, in bytes.
 const KEPT_BYTES: usize = 2 << 20;
 
 #[cfg(test)]
@@ -140,7 +146,7 @@ mod tests {
         assert!(outbox.bytes.len() <= 2 * 8 * 8, "{} bytes kept for 7 messages", outbox.bytes.len());
     }
 
-    /// Each message counts a byte beside its own: empty ones are bounded too.
+    /// Each message counts one byte more than its payload, so that empty messages are bounded, too.
     #[test]
     fn what_waits_is_counted() {
         let mut outbox = Outbox::default();

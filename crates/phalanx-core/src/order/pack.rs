@@ -10,11 +10,12 @@ use crate::link::Arrival;
 use crate::time::Instant;
 use crate::wire::codec::varint_len;
 
-/// The end of each packet's room that is kept for a stability mark.
+/// Bytes at the end of each packet that are kept free for a stability announcement.
 const MARK_ROOM: usize = 11;
 
 impl ViewStreams {
-    /// Accepts a message: packs it now if the window allows, else keeps it for later. False: no credit, not taken.
+    /// Accepts a message. Packs it now if the window allows, otherwise queues it in the outbox. False, with nothing
+    /// queued, if the outbox is full.
     pub fn multicast(
         &mut self,
         now: Instant,
@@ -25,6 +26,8 @@ impl ViewStreams {
     ) -> bool {
         let len: usize = parts.iter().map(|p| p.len()).sum();
         let held = uniform && self.withholds();
+        // A message is packed only if nothing waits before it: a sender's messages go out in the order in which it
+        // accepted them.
         if self.outbox.is_empty() && !held && self.announce_past(now, order, io) && self.make_room(now, len, io) {
             self.pack(order, uniform, FragmentKind::Whole, len, io, |packer| {
                 parts.iter().for_each(|p| packer.extend_from_slice(p));
@@ -36,8 +39,8 @@ impl ViewStreams {
         taken
     }
 
-    /// Makes room in the packet being filled for a whole message of `len` bytes. False: it does not fit in any
-    /// packet, or nothing may be sent now.
+    /// Makes room in the packet being filled for a whole message of `len` bytes. False if the message does not fit into
+    /// any packet, or nothing may be sent now.
     #[inline]
     fn make_room(&mut self, now: Instant, len: usize, io: &mut impl StreamOutput) -> bool {
         let need = self.header_bound() + len;
@@ -55,7 +58,7 @@ impl ViewStreams {
         self.set.packet_room - MARK_ROOM
     }
 
-    /// Appends one piece of a message.
+    /// Appends one fragment of a message to the packet being filled.
     #[inline]
     fn pack(
         &mut self,
@@ -66,14 +69,17 @@ impl ViewStreams {
         io: &mut impl StreamOutput,
         body: impl FnOnce(&mut Vec<u8>),
     ) {
-        // A message is sent when its last piece is: its causal past is what was delivered here by then.
+        // A message counts as sent with its last fragment: its causal past is all that was delivered here by then.
         let ends = matches!(fragment, FragmentKind::Whole | FragmentKind::Last);
         let mut deps = std::mem::take(&mut self.due);
         if ends && order != Order::Fifo {
             self.take_deps(&mut deps);
         }
-        // An abcast of the token holder is ordered by its place in the stream, unless an earlier one of its own
-        // still waits to be ordered, or it needs several packets.
+        // The position of a token holder's abcast in its stream is its place in the total order, and costs no
+        // announcement.
+        // Not if an earlier abcast of its own still waits for its order: FIFO would break. Not if it spans packets: a
+        // reader
+        // gives the place where the frame stands, and a message in fragments ends elsewhere than it begins.
         let sequenced = order == Order::Total
             && fragment == FragmentKind::Whole
             && self.holder.as_ref().is_some_and(|holder| holder.has_sequenced(self.set.me, self.last_unsequenced));
@@ -98,12 +104,12 @@ impl ViewStreams {
         }
     }
 
-    /// Packs what waits in the outbox, as far as the window allows.
+    /// Packs waiting messages as far as the window allows.
     pub(super) fn drain_outbox(&mut self, now: Instant, io: &mut impl StreamOutput) {
         if self.outbox.is_empty() {
             return;
         }
-        // Lent to itself while the rest of the view's streams packs from it.
+        // Taken out while it is read, because packing borrows `self`.
         let mut outbox = std::mem::take(&mut self.outbox);
         while let Some(next) = outbox.front() {
             let Pending { order, uniform, payload, cut } = next;
@@ -132,7 +138,7 @@ impl ViewStreams {
         self.outbox = outbox;
     }
 
-    /// Packs the next piece of a message that needs several packets; gives which, and how many bytes it took. None:
+    /// Packs the next fragment of a message that spans packets. Returns the fragment's kind and its bytes; `None` if
     /// nothing may be sent now.
     fn pack_piece(
         &mut self,
@@ -162,12 +168,14 @@ impl ViewStreams {
         Some((fragment, take))
     }
 
-    /// Sends the packet being filled, if it holds anything, and takes it into our own stream.
+    /// Sends the packet being filled, unless it is empty, and accepts it into our own stream.
     pub(super) fn close_packet(&mut self, now: Instant, io: &mut impl StreamOutput) {
         if self.packer.is_empty() {
             return;
         }
-        // A mark that went out by itself may have been lost: it rides on the next packet as well, which is retransmitted.
+        // A stability announcement that went out as a best-effort packet may be lost. The stream's next packet repeats
+        // it,
+        // because that one is retransmitted. Without that, receivers kept packets beyond their bound.
         let stable = self.tx.stable();
         if stable > self.packed_stable {
             put_stable(&mut self.packer, stable);
@@ -190,25 +198,27 @@ impl ViewStreams {
         debug_assert_eq!(self.streams[me.index()].rx.prefix(), number.0, "our own packets make sense to us");
     }
 
-    /// Some packets of the first message that waits have gone out.
+    /// Whether packets hold a part of the first waiting message.
     #[must_use]
     pub fn is_cut_off(&self) -> bool {
         self.outbox.front().is_some_and(|first| first.cut > 0)
     }
 
-    /// Messages not bound to this view, in order, for the next one. A message cut off in its middle starts again.
+    /// Removes the messages that are not bound to this view, in order. The next view sends them. A message of which
+    /// this
+    /// view holds a part is sent whole there, because the cut discards incomplete messages.
     pub fn take_outbox(&mut self) -> Vec<(Order, bool, Bytes)> {
         std::mem::take(&mut self.outbox).into_messages()
     }
 
-    /// Puts back what [`Self::take_outbox`] of the previous view gave.
+    /// Queues what [`Self::take_outbox`] of the previous view returned. No bound applies: these messages were accepted.
     pub fn put_outbox(&mut self, messages: Vec<(Order, bool, Bytes)>) {
         for (order, uniform, payload) in messages {
             self.outbox.push(order, uniform, &[&payload], usize::MAX);
         }
     }
 
-    /// Messages and bytes accepted and not yet in a packet.
+    /// Messages and bytes that were accepted and that no packet holds yet.
     #[must_use]
     pub fn queued(&self) -> Queued {
         Queued { messages: self.outbox.len(), bytes: self.outbox.bytes() }

@@ -10,12 +10,12 @@ use crate::id::Rank;
 use crate::wire::codec::Reader;
 use crate::wire::{Malformed, PacketNumber};
 
-/// Why a packet is not read now.
+/// Why a packet cannot be read now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// No member that keeps to the rules sends it.
+    /// No correct member sends such a packet.
     Nonsense,
-    /// It gives orders of a tenure that has not begun here: the pass that begins it is in another stream.
+    /// The packet announces orders of a tenure that has not begun here. The pass that begins it is in another stream.
     Early,
 }
 
@@ -25,26 +25,26 @@ impl From<Malformed> for Stop {
     }
 }
 
-/// Who may give orders: the tenure in force, and who holds the token in it.
+/// Which member may announce orders: the tenure in force and its token holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tenure {
     pub(super) number: u32,
     pub(super) holder: Rank,
 }
 
-/// What is done with orders.
+/// How a reader treats announced orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Orders {
-    /// They are this member's own, and known.
+    /// The stream is this member's own: it applied the orders before it sent them.
     Own,
-    /// They count if their sender holds the token. If its tenure has not begun, they wait.
+    /// Orders count if their sender holds the token. If its tenure has not begun, the packet waits.
     Judged,
-    /// At the end of a view nothing comes any more that could be waited for: what does not count is passed over, by all
-    /// members alike.
+    /// The view ends: no pass will come that a packet could wait for. Orders that do not count are ignored, by all
+    /// members alike, because all read up to the same cut.
     Final,
 }
 
-/// What a message's sender asked for.
+/// Properties that a message's sender requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MessageKind {
     pub(super) order: Order,
@@ -52,7 +52,7 @@ pub(super) struct MessageKind {
     pub(super) uniform: bool,
 }
 
-/// Where a packet stands.
+/// The position of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PacketPosition {
     /// The rank of its sender.
@@ -61,25 +61,25 @@ pub(super) struct PacketPosition {
     pub(super) number: PacketNumber,
 }
 
-/// Who takes what is read.
+/// Receiver of what [`Context::read`] decodes. The calls count only if the whole packet is read.
 pub(super) trait Taker {
-    /// The next message that is complete depends on so many messages of a rank.
+    /// Adds a dependency of the next complete message: messages of a rank, as an absolute count.
     fn depend(&mut self, dep: (Rank, u64));
-    /// A message lies whole in the packet.
+    /// Takes a whole message; its bytes are `len` from `start` in the packet.
     fn whole(&mut self, kind: MessageKind, start: u32, len: u32);
-    /// A piece of a longer message, its first or a later one.
+    /// Takes a fragment of a longer message.
     fn piece(&mut self, body: &[u8]);
-    /// The pieces so far are a message.
+    /// Ends the message whose fragments were taken.
     fn last(&mut self, kind: MessageKind);
-    /// The next `count` abcasts of a rank come next.
+    /// Appends the next `count` abcasts of `rank` to the total order.
     fn order(&mut self, rank: Rank, count: u64);
-    /// The token goes to that rank.
+    /// Passes the token to `to`.
     fn pass(&mut self, to: Rank);
-    /// Every member has the stream up to there.
+    /// Notes that every member has the stream up to `prefix`.
     fn stable(&mut self, prefix: u64);
 }
 
-/// A message of which some pieces were read.
+/// An incomplete message, as far as its fragments were read.
 #[derive(Clone, Copy, Debug)]
 struct Pieces {
     kind: MessageKind,
@@ -87,27 +87,29 @@ struct Pieces {
     len: usize,
 }
 
-/// What the packets of a stream that were read say about the next one.
+/// What the packets read so far determine about the next one of the stream.
 #[derive(Clone, Debug)]
 pub(super) struct Context {
-    /// The members of the view.
+    /// Number of members of the view.
     members: usize,
-    /// The sender's vector time as of its last message, by rank, as far as any entry is above 0.
+    /// The sender's vector time as of its last message, by rank. Entries beyond the end are 0.
     vector: Vec<u64>,
-    /// Dependencies told ahead of the next message that may have any, as absolute counts.
+    /// Dependencies sent ahead of the next causal or total message, as absolute counts.
     past: Vec<(Rank, u64)>,
-    /// The tenure its sender last spoke for.
+    /// The tenure of the sender's last announcement.
     tenure: u32,
     pieces: Option<Pieces>,
     before: Before,
 }
 
-/// The same before the packet that is being read.
+/// The state before the packet that is being read, for [`Context::undo`].
 #[derive(Clone, Debug, Default)]
 struct Before {
-    /// Entries of the vector time that changed, in the order of their changes.
+    /// Changed entries of the vector time with their old values, in the order of the changes. A copy of the whole
+    /// vector
+    /// would cost time for each packet.
     vector: Vec<(Rank, u64)>,
-    /// If it changed.
+    /// `Some` if the list changed.
     past: Option<Vec<(Rank, u64)>>,
     tenure: u32,
     pieces: Option<Pieces>,
@@ -119,8 +121,11 @@ impl Context {
         Self { members, vector, past, tenure: 0, pieces: None, before }
     }
 
-    /// Reads the next packet of the stream. True: somebody waits for its stability, it is acknowledged at once. If it is not
-    /// read, what `out` took is not to count, and this is as [`Self::undo`] leaves it.
+    /// Reads the next packet of the stream. True if a member waits for its stability, so that it is acknowledged at
+    /// once.
+    ///
+    /// # Errors
+    /// [`Stop`] when the packet cannot be read now. The context is then unchanged; the caller discards what `out` took.
     #[inline]
     pub(super) fn read(
         &mut self,
@@ -154,6 +159,7 @@ impl Context {
         let mut r = Reader::new(frames);
         let mut is_prompt = false;
         while !r.is_empty() {
+            // The common case, apart from the full match below: a whole message without dependencies costs one branch.
             if self.past.is_empty()
                 && let Some(PlainMessage { order, sequenced, uniform, body }) = read_plain(&mut r)
             {
@@ -201,7 +207,8 @@ impl Context {
                     if to.index() >= self.members || to == position.by {
                         return Err(Stop::Nonsense);
                     }
-                    // Its own pass is not known before it is read, as its own orders are.
+                    // This member's own pass takes effect when it is read here, unlike its orders, which took effect
+                    // when they were sent.
                     let orders = if orders == Orders::Own { Orders::Judged } else { orders };
                     if counts(of, position.by, tenure, orders)? {
                         out.pass(to);
@@ -209,7 +216,8 @@ impl Context {
                     }
                 }
                 Some(StreamFrame::Stable { prefix }) => {
-                    // All members have it, so this one has: it stands in a later packet.
+                    // All members have the packets up to `prefix`. The sender cannot know that of the packet that says
+                    // so.
                     if prefix >= position.number.0 {
                         return Err(Stop::Nonsense);
                     }
@@ -228,7 +236,7 @@ impl Context {
         Ok(is_prompt)
     }
 
-    /// As it was before the packet read last.
+    /// Restores the state before the packet that was read last.
     pub(super) fn undo(&mut self) {
         for &(rank, old) in self.before.vector.iter().rev() {
             *entry_of(&mut self.vector, rank) = old;
@@ -240,19 +248,20 @@ impl Context {
         (self.tenure, self.pieces) = (self.before.tenure, self.before.pieces);
     }
 
-    /// Bytes of a message in pieces that were read.
+    /// Bytes read of the incomplete message.
     pub(super) fn pieces_len(&self) -> usize {
         self.pieces.map_or(0, |pieces| pieces.len)
     }
 
-    /// What is about to change can be undone.
+    /// Saves `past` for [`Self::undo`], once for each packet.
     fn keep_past(&mut self) {
         if self.before.past.is_none() {
             self.before.past = Some(self.past.clone());
         }
     }
 
-    /// Of the dependencies told ahead, only the last of each rank says anything.
+    /// Keeps only the latest dependency of each rank. Bounds the list against a peer that sends `Past` frames and no
+    /// message.
     fn forget_overtaken(&mut self) {
         if self.past.len() > 2 * self.members {
             self.past.reverse();
@@ -261,7 +270,7 @@ impl Context {
         }
     }
 
-    /// A growth as an absolute count.
+    /// Converts a growth into an absolute count.
     fn absolute(&mut self, (rank, growth): (Rank, u64)) -> Result<(Rank, u64), Stop> {
         if rank.index() >= self.members {
             return Err(Stop::Nonsense);
@@ -272,7 +281,7 @@ impl Context {
         Ok((rank, *entry))
     }
 
-    /// The message that `ends` here depends on these.
+    /// Adds `deps` to the message that ends here. Fragments before the last must have none.
     fn depend(&mut self, deps: Pairs<'_>, ends: bool, out: &mut impl Taker) -> Result<(), Stop> {
         if !ends {
             return Err(Stop::Nonsense);
@@ -283,7 +292,7 @@ impl Context {
         Ok(())
     }
 
-    /// True when a message became complete.
+    /// Reads a message or a fragment. True if a message became complete.
     #[inline]
     fn read_fragment(
         &mut self,
@@ -320,7 +329,7 @@ impl Context {
     }
 }
 
-/// Whether what a member orders in a tenure counts.
+/// Whether orders that `by` announces in tenure `of` count.
 #[inline]
 fn counts(of: u32, by: Rank, tenure: Tenure, orders: Orders) -> Result<bool, Stop> {
     if orders == Orders::Own {
@@ -329,6 +338,8 @@ fn counts(of: u32, by: Rank, tenure: Tenure, orders: Orders) -> Result<bool, Sto
     if of == tenure.number && by == tenure.holder {
         return Ok(true);
     }
+    // A later tenure may be valid, once its pass is read here. An earlier one, or another sender in the tenure in
+    // force, never becomes valid.
     match orders {
         Orders::Judged if of > tenure.number => Err(Stop::Early),
         Orders::Judged => Err(Stop::Nonsense),
@@ -336,13 +347,13 @@ fn counts(of: u32, by: Rank, tenure: Tenure, orders: Orders) -> Result<bool, Sto
     }
 }
 
-/// Within a packet, which is far shorter than four gigabytes.
+/// An offset in a packet. Packets are far shorter than 4 GiB.
 #[inline]
 fn offset(bytes: usize) -> Result<u32, Stop> {
     u32::try_from(bytes).map_err(|_too_long| Stop::Nonsense)
 }
 
-/// The entry of `rank`, made if the vector does not reach that far.
+/// The entry of `rank`. Extends the vector if it is shorter.
 pub(super) fn entry_of(vector: &mut Vec<u64>, rank: Rank) -> &mut u64 {
     let index = rank.index();
     if vector.len() <= index {

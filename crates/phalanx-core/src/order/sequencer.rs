@@ -8,20 +8,20 @@ use crate::api::Order;
 use crate::id::Rank;
 use crate::time::Instant;
 
-/// What the token holder keeps.
+/// State of the token holder.
 #[derive(Debug)]
 pub(super) struct Sequencer {
-    /// Per sender: messages that have their place, so that what depends on them may be ordered.
+    /// Messages of each sender that have their place in the order. A message that depends on them may be ordered.
     sequenced: Vec<u64>,
-    /// Per sender: its next abcasts that an earlier holder ordered already.
+    /// Next abcasts of each sender that an earlier holder already ordered.
     owed: Vec<u64>,
-    /// Abcasts ordered per sender since the last look at who sends most.
+    /// Abcasts ordered for each sender since the last check of which member sends most.
     tally: Vec<u64>,
 }
 
-/// The most runs in one announcement: it must fit in the smallest packet.
+/// The most runs in one announcement, so that it fits into the smallest packet.
 const RUNS_MAX: usize = 32;
-/// Room an announcement needs at most.
+/// The most bytes that an announcement takes.
 const ANNOUNCE_ROOM: usize = 16 + RUNS_MAX * 13;
 const _: () = assert!(ANNOUNCE_ROOM < 512, "an announcement fits in the smallest packet");
 
@@ -32,7 +32,7 @@ impl Sequencer {
         Self { sequenced, owed, tally }
     }
 
-    /// Checks what must always hold. `streams`: of each, how many messages were delivered and parsed.
+    /// Checks the invariants. `streams`: how many messages of each were delivered and parsed.
     pub(super) fn check_invariants(&self, streams: impl ExactSizeIterator<Item = (u64, u64)>) {
         assert_eq!(self.sequenced.len(), streams.len(), "each member has an entry");
         for (sequenced, (delivered, parsed)) in self.sequenced.iter().zip(streams) {
@@ -41,13 +41,13 @@ impl Sequencer {
         }
     }
 
-    /// Whether the messages of `rank` up to its `seq`-th have their place.
+    /// Whether the messages of `rank` up to number `seq` have their place.
     #[inline]
     pub(super) fn has_sequenced(&self, rank: Rank, seq: u64) -> bool {
         self.sequenced[rank.index()] >= seq
     }
 
-    /// A message was delivered: it has its place, whoever gave it.
+    /// Notes a delivered message. It has its place, whichever holder gave it.
     #[inline]
     pub(super) fn passed(&mut self, rank: Rank, seq: u64, order: Order) {
         if self.sequenced[rank.index()] < seq {
@@ -60,12 +60,12 @@ impl Sequencer {
 }
 
 impl ViewStreams {
-    /// The rank that holds the token, as far as this member has followed the order.
+    /// The rank that holds the token, according to the passes that this member has read.
     pub(crate) fn token_holder(&self) -> Rank {
         self.total.holder()
     }
 
-    /// Orders what can be ordered, if this member holds the token.
+    /// Orders all messages that can be ordered, if this member holds the token.
     pub(super) fn sequence(&mut self, now: Instant, io: &mut impl StreamOutput) {
         let may_order = self.may_order();
         self.note_orders(may_order, io);
@@ -95,8 +95,10 @@ impl ViewStreams {
         self.pass_token();
     }
 
-    /// The packet being filled says, from here on, that the next `count` abcasts of `rank` come next. This member
-    /// delivers by it before the packet is sent: what makes it fail meanwhile makes it deliver nothing more either.
+    /// Appends `count` abcasts of `rank` to the order that the packet being filled announces.
+    ///
+    /// This member may deliver them before the packet is sent. A failure in between stops its deliveries, too. Uniform
+    /// messages wait for the stability of that packet.
     #[inline]
     pub(super) fn announce_own(&mut self, count: u64, rank: Rank) {
         let by = self.set.me;
@@ -104,13 +106,18 @@ impl ViewStreams {
         self.total.announce(Run { rank, count, by, packet: self.tx.next() });
     }
 
-    /// Whether the order may be told now. It may go beyond the window: when the token comes to a member whose window is
-    /// full of messages that nobody has ordered, they are delivered, and give credit again, only once it orders them.
+    /// Whether this member may announce orders now.
+    ///
+    /// Announcements may exceed the window by a few packets (`docs/departures.md`, *Announcements beyond the window*):
+    ///
+    /// 1. The token comes to a member whose window is full of its own unordered abcasts.
+    /// 2. They give credit only when they are delivered.
+    /// 3. They are delivered only when this member announces their order. Without the extra packets it would never.
     fn may_order(&self) -> bool {
         !self.wedged && self.tx.next().0 <= self.tx.limit().saturating_add(self.set.orders_ahead())
     }
 
-    /// Whether abcasts wait here for their order, because the window leaves no room to tell it.
+    /// Whether abcasts wait here for their order, because the window leaves no room to announce it.
     pub(super) fn orders_wait(&self) -> bool {
         let Some(holder) = &self.holder else { return false };
         let unplaced = |(rank, stream): (Rank, &super::stream::Stream)| {
@@ -119,23 +126,29 @@ impl ViewStreams {
         !self.wedged && !self.may_order() && Rank::enumerate(&self.streams).any(unplaced)
     }
 
-    /// Whether this member holds the token; takes up its work when the token has just come.
+    /// Whether this member holds the token. Creates the sequencer when the token has just come.
     fn take_token(&mut self) -> bool {
         if self.holder.is_some() {
             return true;
         }
+        // The own pass is in a packet that may not be closed yet. Until it is read here, the tenure is still our own.
         if self.total.holder() != self.set.me || self.passed_tenure == Some(self.total.tenure()) {
             return false;
         }
+        // Delivered messages have their place. What is parsed but not delivered gets it in the first run, or is owed by
+        // an
+        // earlier holder.
         let sequenced = self.streams.iter().map(|s| s.delivered).collect();
         debug_assert!(self.total.came_by().is_some(), "who takes the token was passed it");
         self.holder = Some(Sequencer::new(sequenced, self.total.owed(self.streams.len())));
-        // Tells receivers which tenure this stream speaks for from here on.
+        // An empty announcement: receivers learn from which packet on this stream speaks for the tenure. An own abcast
+        // that
+        // is ordered by position names no tenure.
         put_announce(&mut self.packer, self.total.tenure(), false, &[]);
         true
     }
 
-    /// Gives their place to as many messages as possible; returns the runs to announce.
+    /// Orders as many messages as possible. Returns the runs to announce, and whether they need a prompt ack.
     fn next_runs(&mut self) -> (Vec<(Rank, u64)>, bool) {
         let Some(holder) = &mut self.holder else { return (Vec::new(), false) };
         let mut runs: Vec<(Rank, u64)> = Vec::new();
@@ -154,6 +167,7 @@ impl ViewStreams {
                             || stream.deps_of(message).all(|(r, n)| r == rank || sequenced[r.index()] >= n)
                     };
                     if message.order == Order::Total {
+                        // An earlier holder announced it. Announced again, it would take two places.
                         if holder.owed[rank.index()] > 0 {
                             holder.owed[rank.index()] -= 1;
                         } else if !message.sequenced {
@@ -180,8 +194,11 @@ impl ViewStreams {
         (runs, prompt)
     }
 
-    /// The token moves to whoever sends nearly all abcasts: then they cost no announcement. But it stays until every
-    /// member has the pass that brought it here: no stream waits for more than one pass in another.
+    /// Passes the token to the member that sends nearly all abcasts, so that they need no announcement.
+    ///
+    /// The token stays until every member has the pass that brought it here. Otherwise a receiver that lost several
+    /// passes
+    /// could see streams more than one tenure ahead, and would have to keep them without bound.
     fn pass_token(&mut self) {
         let Some(holder) = &mut self.holder else { return };
         let all: u64 = holder.tally.iter().sum();
@@ -198,6 +215,7 @@ impl ViewStreams {
             put_pass(&mut self.packer, self.total.tenure(), most);
             debug_assert_ne!(self.passed_tenure, Some(self.total.tenure()), "a tenure ends with one pass");
             self.passed_tenure = Some(self.total.tenure());
+            // Dropped before the pass is read here: this member must order nothing behind its own pass.
             self.holder = None;
             self.token.passed += 1;
         }

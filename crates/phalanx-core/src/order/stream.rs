@@ -12,105 +12,107 @@ use crate::id::Rank;
 use crate::link::{Receiving, StreamReport};
 use crate::wire::PacketNumber;
 
-/// A message that waits for its turn.
+/// A message that waits for delivery.
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) order: Order,
-    /// Ordered by its place in the token holder's stream.
+    /// Whether its position in the token holder's stream is its place in the total order.
     pub(super) sequenced: bool,
     pub(super) uniform: bool,
-    /// What must be delivered before it, beyond what its sender's earlier messages need: so many, from this place on
-    /// in all that the stream's messages named.
+    /// Index of its first dependency among all that the stream's messages named (see [`Stream::deps_base`]). Only those
+    /// beyond what the sender's earlier messages depend on.
     deps_from: u64,
     deps: u32,
-    /// The packet that holds its end.
+    /// The packet that holds its last byte.
     pub(super) packet: PacketNumber,
     pub(super) seq: u64,
     body: Body,
 }
 
 impl Message {
-    /// Whether it needs anything beyond what its sender's earlier messages need: most do not.
+    /// Whether the message depends on more than its sender's earlier messages do. Most do not.
     #[inline]
     pub(super) fn has_deps(&self) -> bool {
         self.deps > 0
     }
 }
 
-/// Where a message's bytes are.
+/// Where a message's payload is.
 #[derive(Debug)]
 enum Body {
-    /// In its packet.
+    /// In its packet, which the stream keeps until the message is taken.
     Packet { start: u32, len: u32 },
-    /// Put together from several.
+    /// Reassembled from several packets.
     Own(Box<[u8]>),
 }
 
-/// A message on its way to the application.
+/// A message that is ready for the application.
 #[derive(Clone, Copy, Debug)]
 pub struct Deliverable<'a> {
     /// The sender's rank in the group view.
     pub rank: Rank,
-    /// Its number in its sender's stream, from 1.
+    /// Its number in the sender's stream, from 1.
     pub seq: u64,
-    /// The order it was sent with.
+    /// The order that the sender requested.
     pub order: Order,
-    /// Delivered when stable.
+    /// Whether it was delivered only when stable.
     pub uniform: bool,
-    /// Its place in the total order, if it has one.
+    /// Its position in the total order, from 1; `None` for other orders.
     pub position: Option<u64>,
-    /// The bytes, where possible in the packet they came in.
+    /// The payload, borrowed from its packet if it lies in one.
     pub payload: &'a [u8],
 }
 
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) rx: Receiving,
-    /// Packets parsed that are not known to be stable, for those who may miss them, or hold a message that is not
-    /// delivered: `kept_base ..= rx.prefix()`.
+    /// Parsed packets `kept_base ..= rx.prefix()`. They are not known to be stable, so that other members may need
+    /// them,
+    /// or they hold an undelivered message.
     kept: VecDeque<Frames>,
     kept_base: u64,
     pub(super) queue: VecDeque<Message>,
-    /// What the messages in `queue` depend on, in their order, as absolute counts: (rank, messages). `deps_base` were
-    /// named before.
+    /// Dependencies of the messages in `queue`, in their order: (rank, absolute count). `deps_base` were removed
+    /// before.
     deps: VecDeque<(Rank, u64)>,
     deps_base: u64,
-    /// Messages complete, delivered, taken by the application. Invariant: `parsed >= delivered >= consumed`.
+    /// Counts of complete, delivered and consumed messages. Invariant: `parsed >= delivered >= consumed`.
     pub(super) parsed: u64,
     pub(super) delivered: u64,
     consumed: u64,
-    /// The sender's vector time as of the head of `queue`: by rank, as far as any entry is above 0. A member that sent
-    /// nothing causal, or nothing at all, costs no memory for it.
+    /// The sender's vector time as of the head of `queue`, by rank; 0 beyond the end. Grows on demand: a member that
+    /// sends
+    /// nothing causal costs no memory.
     head_vector: Vec<u64>,
-    /// Every member has this stream up to here, in packets and in messages.
+    /// How far every member has this stream, in packets and in messages.
     pub(super) stable: u64,
     pub(super) stable_messages: u64,
-    /// (packet, messages complete at its end) for packets that are unstable or unconsumed.
+    /// (packet, messages complete at its end), for packets that are unstable or unconsumed.
     ends: VecDeque<(u64, u64)>,
     context: Context,
-    /// The pieces of a message that is not complete.
+    /// Fragments of the incomplete message.
     assembled: Vec<u8>,
-    /// The first packet found to make no sense: nothing from it on is read, acknowledged, or handed to others.
+    /// The first packet that is nonsense here. Neither it nor any later one is read, acknowledged or handed to others.
     nonsense: Option<PacketNumber>,
-    /// The highest packet whose credit was advertised.
+    /// The highest credit limit that was sent to the stream's sender.
     pub(super) advertised: u64,
 }
 
-/// What a packet asks of its receiver besides.
+/// What the receiver of a packet has to do beside delivering.
 struct Read {
-    /// Somebody waits for its stability.
+    /// A member waits for the stability of the packet.
     prompt: bool,
     /// Every member has the stream up to here.
     stable: u64,
 }
 
-/// Takes what a packet says.
+/// Applies a packet to a stream and to the total order.
 struct Keep<'a> {
     position: PacketPosition,
     queue: &'a mut VecDeque<Message>,
     deps: &'a mut VecDeque<(Rank, u64)>,
     deps_base: u64,
-    /// The next message depends on what was named from here on.
+    /// Index of the next message's first dependency.
     deps_from: u64,
     parsed: &'a mut u64,
     assembled: &'a mut Vec<u8>,
@@ -125,7 +127,7 @@ impl Keep<'_> {
         *self.parsed += 1;
         let (deps_from, packet, seq) = (self.deps_from, self.position.number, *self.parsed);
         self.deps_from = self.deps_base + self.deps.len() as u64;
-        // A packet names fewer.
+        // A packet names fewer than 2^32.
         let deps = u32::try_from(self.deps_from - deps_from).unwrap_or(u32::MAX);
         self.queue.push_back(Message { order, sequenced, uniform, deps_from, deps, packet, seq, body });
     }
@@ -165,7 +167,7 @@ impl Taker for Keep<'_> {
     }
 }
 
-/// Takes nothing but token passes: for reading that only asks whether a packet makes sense.
+/// Takes only token passes. Used to find out whether a packet is nonsense, without acting upon it.
 struct TokenScan {
     pass: Option<Rank>,
 }
@@ -182,25 +184,25 @@ impl Taker for TokenScan {
     fn stable(&mut self, _prefix: u64) {}
 }
 
-/// Reads on from where a stream was parsed to, without acting upon anything.
+/// A reader that goes on behind the parsed packets without acting upon them.
 pub(super) struct Ahead {
     context: Context,
     next: PacketNumber,
-    /// It stopped in front of what has to wait.
+    /// It stopped before a packet that waits for a token pass.
     pub(super) waits: bool,
 }
 
 /// Packets of a stream that take memory at a member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeldPackets {
-    /// Parsed, and kept for members that may lack them.
+    /// Parsed packets, kept for members that may lack them.
     pub kept: usize,
-    /// They wait for a packet before them.
+    /// Packets that wait for an earlier one.
     pub waiting: usize,
 }
 
 impl HeldPackets {
-    /// The larger of each.
+    /// The larger of each count.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         Self { kept: self.kept.max(other.kept), waiting: self.waiting.max(other.waiting) }
@@ -210,6 +212,7 @@ impl HeldPackets {
 impl Stream {
     pub(super) fn new(members: usize, window: u64) -> Self {
         Self {
+            // Twice the window covers the window and the announcements that may exceed it.
             rx: Receiving::new(window.saturating_mul(2)),
             kept: VecDeque::new(),
             kept_base: 1,
@@ -230,9 +233,12 @@ impl Stream {
         }
     }
 
-    /// Reads packets in order up to `up_to`, each whole or not at all, and acts upon them. `me` is the rank of the stream's
-    /// sender. It stops in front of what makes no sense, for good, and of what has to wait. True: somebody waits for the
-    /// stability of what was read, it is acknowledged at once.
+    /// Parses packets in order up to `up_to`, and applies each whole or not at all. `me` is the rank of the stream's
+    /// sender.
+    ///
+    /// It stops before a packet that has to wait, and for good before nonsense (`docs/fail-stop.md`). True if a member
+    /// waits
+    /// for the stability of what was parsed, so that it is acknowledged at once.
     pub(super) fn parse(
         &mut self,
         up_to: u64,
@@ -291,11 +297,12 @@ impl Stream {
                 }
                 Ok(Read { prompt, stable })
             }
+            // The packet may be read later, or by the cut's rules: leave no trace of it.
             Err(stop) => {
                 total.undo(ordered);
                 self.parsed = parsed;
                 self.deps.truncate(named);
-                // The pieces before this packet are put back, if it completed a message.
+                // If the packet completed a message, its earlier fragments were moved into that message. They go back.
                 let own = self.queue.drain(queued..).find_map(|message| match message.body {
                     Body::Own(bytes) => Some(bytes),
                     Body::Packet { .. } => None,
@@ -312,14 +319,15 @@ impl Stream {
         }
     }
 
-    /// To read on from here without acting upon it; `None` if nothing more is held that could be read.
+    /// A reader from here on that applies nothing; `None` if no further packet can be read.
     pub(super) fn ahead(&self) -> Option<Ahead> {
         let next = PacketNumber(self.rx.prefix() + 1);
         let is_more = self.nonsense.is_none() && self.rx.has(next);
         is_more.then(|| Ahead { context: self.context.clone(), next, waits: false })
     }
 
-    /// Reads as far as it can without another stream, and notes what makes no sense. `tenure` follows the passes read.
+    /// Reads as far as possible without another stream's packets, and records nonsense. Updates `tenure` with the
+    /// passes.
     pub(super) fn scan(
         &mut self,
         ahead: &mut Ahead,
@@ -355,31 +363,31 @@ impl Stream {
         }
     }
 
-    /// How far it can be read, as far as that was looked at.
+    /// How far the stream is held and makes sense, as far as it was read or scanned.
     pub(super) fn stream_report(&self) -> StreamReport {
         let held = self.rx.held();
         let prefix = self.nonsense.map_or(held, |number| held.min(number.prefix_before()));
         StreamReport { prefix, read: self.rx.prefix(), nonsense: self.nonsense == Some(PacketNumber(prefix + 1)) }
     }
 
-    /// The first packet that makes no sense here, if any was found.
+    /// The first packet that is nonsense here, if any was found.
     pub(super) fn nonsense(&self) -> Option<PacketNumber> {
         self.nonsense
     }
 
-    /// Dependencies named so far.
+    /// Number of dependencies named so far.
     #[inline]
     fn named(&self) -> u64 {
         self.deps_base + self.deps.len() as u64
     }
 
-    /// What `message`, one of the queue, depends on.
+    /// Dependencies of `message`, which is in the queue.
     #[inline]
     pub(super) fn deps_of(&self, message: &Message) -> impl Iterator<Item = (Rank, u64)> {
         self.deps.range(self.places(message.deps_from, message.deps)).copied()
     }
 
-    /// Where in `deps` so many stand, named from there on.
+    /// Range of `deps` dependencies in the list, from index `deps_from` of all that were named.
     #[inline]
     fn places(&self, deps_from: u64, deps: u32) -> Range<usize> {
         if deps == 0 {
@@ -390,8 +398,7 @@ impl Stream {
         from..from + deps as usize
     }
 
-    /// Takes the message at the head of the queue: it is delivered. What it depends on becomes part of
-    /// [`Self::head_vector`].
+    /// Removes the head of the queue and counts it as delivered. Its dependencies become part of [`Self::head_vector`].
     #[inline]
     pub(super) fn take_head(&mut self) -> Option<Message> {
         let message = self.queue.pop_front()?;
@@ -406,7 +413,7 @@ impl Stream {
         Some(message)
     }
 
-    /// The bytes of a message that [`Self::take_head`] gave last.
+    /// The payload of the message that [`Self::take_head`] returned last.
     #[inline]
     pub(super) fn payload<'a>(&'a self, message: &'a Message) -> &'a [u8] {
         match &message.body {
@@ -419,7 +426,7 @@ impl Stream {
         }
     }
 
-    /// Every member has this stream up to `prefix`; what is here of it need not be kept for others.
+    /// Notes that every member has this stream up to `prefix`. Packets up to there need not be kept for others.
     pub(super) fn set_stable(&mut self, prefix: u64, pool: &mut Pool) {
         debug_assert!(prefix <= self.rx.prefix(), "what all members have was read here");
         if prefix <= self.stable {
@@ -435,7 +442,7 @@ impl Stream {
         self.prune(pool);
     }
 
-    /// The application took `messages` more.
+    /// Notes that the application took `messages` more.
     #[inline]
     pub(super) fn consume(&mut self, messages: u64, pool: &mut Pool) {
         debug_assert!(self.consumed + messages <= self.delivered, "the application takes what was delivered");
@@ -446,11 +453,12 @@ impl Stream {
         }
     }
 
-    /// Lets go of what nobody needs any more.
+    /// Returns the buffers of packets that are stable and delivered to the pool.
     fn prune(&mut self, pool: &mut Pool) {
         while self.ends.front().is_some_and(|&(packet, messages)| packet <= self.stable && messages <= self.consumed) {
             self.ends.pop_front();
         }
+        // An undelivered message may lie in a stable packet: its payload is borrowed from there.
         let undelivered = self.queue.front().map_or(u64::MAX, |head| head.packet.0);
         while self.kept_base <= self.stable
             && self.kept_base < undelivered
@@ -461,7 +469,7 @@ impl Stream {
         }
     }
 
-    /// Packets all of whose messages the application took.
+    /// The last packet up to which the application took all messages. Credit is counted from here.
     pub(super) fn consumed_packet(&self) -> u64 {
         if self.consumed == self.parsed {
             return self.rx.prefix();
@@ -470,7 +478,7 @@ impl Stream {
         self.ends.get(index).map_or(self.rx.prefix(), |&(packet, _)| packet - 1)
     }
 
-    /// The message at the head of the queue, if there is one, counts as the latest of [`Self::head_vector`].
+    /// Merges the dependencies of the head of the queue into [`Self::head_vector`]. Repeating it changes nothing.
     pub(super) fn advance_to_head(&mut self) {
         if let Some(&Message { deps_from, deps: deps @ 1.., .. }) = self.queue.front() {
             self.advance(deps_from, deps);
@@ -484,13 +492,13 @@ impl Stream {
         }
     }
 
-    /// What the head of the queue, or the last message delivered, depends on: messages by rank, 0 beyond the end.
+    /// Dependencies of the head of the queue, or of the last delivered message, by rank; 0 beyond the end.
     #[inline]
     pub(super) fn head_vector(&self) -> &[u64] {
         &self.head_vector
     }
 
-    /// A packet kept for others: parsed or waiting. What makes no sense is not handed on.
+    /// A packet held here, parsed or waiting, for another member. `None` from the first nonsense on.
     pub(super) fn packet(&self, number: PacketNumber) -> Option<Frames> {
         if self.nonsense.is_some_and(|first| first <= number) {
             return None;
@@ -499,7 +507,7 @@ impl Stream {
         self.kept.get(index).cloned().or_else(|| self.rx.peek(number))
     }
 
-    /// Packets kept for others, and packets that wait for one before them.
+    /// Numbers of parsed and of waiting packets held.
     pub(super) fn held(&self) -> HeldPackets {
         HeldPackets { kept: self.kept.len(), waiting: self.rx.waiting() }
     }

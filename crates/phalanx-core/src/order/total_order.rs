@@ -7,43 +7,43 @@ use crate::id::Rank;
 
 use crate::wire::PacketNumber;
 
-/// A run of the announced order: the next `count` abcasts of `rank`.
+/// A run of the total order: the next `count` abcasts of `rank`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) rank: Rank,
     pub(super) count: u64,
-    /// Where it was announced: the holder's rank and packet. Uniform delivery waits for that packet's stability.
+    /// Position of the announcement. Uniform delivery waits for the stability of that packet.
     pub(super) by: Rank,
     pub(super) packet: PacketNumber,
 }
 
-/// A token pass, by where it stands: the rank that passed the token on, and the packet that says so.
+/// The position of a token pass: the rank that passed the token on, and its packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pass {
     pub(super) by: Rank,
     pub(super) packet: PacketNumber,
 }
 
-/// The announced order of one group view, put together from the tenures of successive token holders.
+/// The announced order of one group view, from the tenures of successive token holders.
 ///
-/// A stream is read only as far as the tenure that its sender speaks for has begun ([`super::reading`]), so what comes here
-/// comes in order. At most two tenures are open at once, whatever is lost or late: a holder passes the token on only when
+/// A stream is read only as far as its sender's tenure has begun ([`super::packet_reader`]), so announcements come here
+/// in order. At most two tenures are open at once, whatever is lost or late: a holder passes the token on only when
 /// every member has the pass that gave it the token ([`Total::came_by`]).
 #[derive(Debug)]
 pub(super) struct Total {
-    /// The tenure whose announcements are being appended to `log`, and its holder.
+    /// The tenure whose announcements `log` receives, and its holder.
     tenure: Tenure,
-    /// Announced and not yet delivered, in order.
+    /// Announced, undelivered runs, in order.
     log: VecDeque<Run>,
-    /// The pass that began `tenure`; `None`: the first needs none.
+    /// The pass that began `tenure`; `None` for the first tenure.
     came_by: Option<Pass>,
-    /// Per holder so far: the last of its packets that the delivered order rests on.
+    /// By holder: the last of its packets that the delivered order rests on.
     rests_on: Vec<u64>,
-    /// Abcasts delivered in this view.
+    /// Number of abcasts delivered in this view.
     delivered: u64,
 }
 
-/// Where the announced order ended, to go back to.
+/// The end of the announced order at some moment, to return to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Checkpoint {
     runs: usize,
@@ -56,7 +56,7 @@ impl Total {
         Self { tenure, log: VecDeque::new(), came_by: None, rests_on: Vec::new(), delivered: 0 }
     }
 
-    /// Who may order.
+    /// The tenure in force: its holder may announce orders.
     #[inline]
     pub(super) fn in_force(&self) -> Tenure {
         self.tenure
@@ -79,7 +79,7 @@ impl Total {
         self.delivered
     }
 
-    /// The holder announced a rank's next abcasts.
+    /// Appends a run that the holder announced.
     #[inline]
     pub(super) fn announce(&mut self, run: Run) {
         if run.count > 0 {
@@ -87,10 +87,13 @@ impl Total {
         }
     }
 
-    /// The holder ended its tenure in that packet, and named the next.
+    /// Ends the holder's tenure at that packet, and begins the next with `to`.
     pub(super) fn pass(&mut self, PacketPosition { by, number: packet }: PacketPosition, to: Rank) {
         debug_assert_eq!(by, self.tenure.holder, "only the holder passes the token on");
         debug_assert_ne!(by, to, "a token is passed to another member");
+        // The next tenure's order rests on the pass. If only members that die had it, survivors would not know that the
+        // next
+        // holder may order.
         self.rest_on(by, packet);
         self.came_by = Some(Pass { by, packet });
         self.tenure = Tenure { number: self.tenure.number + 1, holder: to };
@@ -101,10 +104,11 @@ impl Total {
         Checkpoint { runs: self.log.len(), last: self.log.back().map_or(0, |run| run.count) }
     }
 
-    /// What was announced since `checkpoint`, with nothing delivered between, was not.
+    /// Removes what was announced since `checkpoint`. Nothing may have been delivered in between.
     pub(super) fn undo(&mut self, checkpoint: Checkpoint) {
         debug_assert!(checkpoint.runs <= self.log.len(), "nothing is delivered while a packet is read");
         self.log.truncate(checkpoint.runs);
+        // The last run may have been extended by the packet that is undone.
         if let Some(last) = self.log.back_mut() {
             last.count = checkpoint.last;
         }
@@ -116,7 +120,7 @@ impl Total {
         self.log.front().copied()
     }
 
-    /// One abcast of the front run was delivered; gives its position, from 1.
+    /// Notes that one abcast of the front run is delivered. Returns its position, from 1.
     #[inline]
     pub(super) fn take_front(&mut self) -> u64 {
         if let Some(&Run { by, packet, .. }) = self.log.front() {
@@ -132,19 +136,19 @@ impl Total {
         self.number()
     }
 
-    /// The front run cannot be delivered, ever: its sender's next message is outside the cut.
+    /// Removes the front run, which can never be delivered: its sender's next message is outside the cut.
     pub(super) fn skip_front(&mut self) {
         self.log.pop_front();
     }
 
-    /// Gives the next position to an abcast that nobody announced.
+    /// The next position, for an abcast that nobody announced.
     #[inline]
     pub(super) fn number(&mut self) -> u64 {
         self.delivered += 1;
         self.delivered
     }
 
-    /// The packets of holders that the order delivered so far rests on: (holder, packet).
+    /// The packets that the delivered order rests on: (holder, packet).
     pub(super) fn rests_on(&self) -> impl Iterator<Item = (Rank, u64)> {
         Rank::enumerate(self.rests_on.iter().copied())
     }
@@ -155,11 +159,12 @@ impl Total {
         if index >= self.rests_on.len() {
             self.rests_on.resize(index + 1, 0);
         }
-        // A pass is heard before what was ordered ahead of it is delivered, if that came late: the later packet counts.
+        // The maximum, because a late order must not overwrite a pass: the pass is read before the messages that were
+        // ordered ahead of it are delivered. Uniform messages of the next tenure would then not wait for the pass.
         self.rests_on[index] = self.rests_on[index].max(packet.0);
     }
 
-    /// Checks what must always hold in a view of so many members.
+    /// Checks the invariants in a view of `members` members.
     pub(super) fn check_invariants(&self, members: usize) {
         assert!(self.tenure.holder.index() < members, "the token is with nobody");
         assert_eq!(self.came_by.is_none(), self.tenure.number == 0, "each tenure but the first begins with a pass");
@@ -172,7 +177,7 @@ impl Total {
         }
     }
 
-    /// Announced and undelivered abcasts of each rank.
+    /// Announced, undelivered abcasts of each rank.
     pub(super) fn owed(&self, members: usize) -> Vec<u64> {
         let mut owed = vec![0; members];
         for run in &self.log {
@@ -187,6 +192,7 @@ impl Total {
 #[inline]
 fn append(log: &mut VecDeque<Run>, run: Run) {
     match log.back_mut() {
+        // Only within one packet: uniform delivery waits for the packet that announced the run.
         Some(last) if last.rank == run.rank && last.by == run.by && last.packet == run.packet => {
             last.count += run.count;
         }
@@ -237,7 +243,7 @@ mod tests {
         assert_eq!(t.front(), None);
     }
 
-    /// A uniform abcast waits for the packet that announced it, so runs of two packets are two.
+    /// A uniform abcast waits for the packet that announced it, so that runs of two packets stay two runs.
     #[test]
     fn runs_join_only_within_one_packet() {
         let mut t = Total::new();

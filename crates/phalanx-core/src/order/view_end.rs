@@ -8,21 +8,23 @@ use crate::id::Rank;
 use crate::wire::PacketNumber;
 
 impl ViewStreams {
-    /// Whether everything up to the cut (one prefix per rank) is here, as far as it is known to make sense.
+    /// Whether this member holds all packets up to the cut (one prefix for each rank), or knows of nonsense before it.
     #[must_use]
     pub fn holds(&self, cut: &[u64]) -> bool {
+        // Nothing behind nonsense is read, so it need not be fetched.
         let has = |(s, &c): (&Stream, &u64)| s.rx.held() >= c || s.nonsense().is_some_and(|number| number.0 <= c);
         cut.len() == self.streams.len() && self.streams.iter().zip(cut).all(has)
     }
 
-    /// Whether more was parsed here than the cut holds, and may have been delivered. A member parses no more once it has
-    /// reported what it holds, so no cut made of its report is one of these, unless it takes the state anew.
+    /// Whether this member parsed more than the cut holds, and may have delivered it. A wedged member parses nothing
+    /// after
+    /// its report, so no cut that includes its report is such a one, unless the member takes the state anew.
     #[must_use]
     pub fn is_past(&self, cut: &[u64]) -> bool {
         self.streams.iter().zip(cut).any(|(s, &c)| s.rx.prefix() > c)
     }
 
-    /// What is missing of the cut: (rank, first, last), in rising order.
+    /// Packets that are missing up to the cut: (rank, first, last), ascending.
     #[must_use]
     pub fn missing(&self, cut: &[u64]) -> Vec<(Rank, u64, u64)> {
         let wanted =
@@ -37,20 +39,22 @@ impl ViewStreams {
         Rank::enumerate(cut.iter().take(self.streams.len())).flat_map(|(rank, &c)| gaps(rank, c)).collect()
     }
 
-    /// Whether a packet that makes no sense keeps a stream from being read on.
+    /// Whether nonsense stops any stream here.
     #[must_use]
     pub fn has_nonsense(&self) -> bool {
         self.streams.iter().any(|s| s.nonsense().is_some())
     }
 
-    /// Reads all that is held, without acting upon it: what makes no sense is known afterwards.
+    /// Reads all held packets without acting upon them. All nonsense among them is known afterwards.
     pub(super) fn scan_ahead(&mut self, io: &mut impl StreamOutput) {
         let (me, space) = (self.set.me, self.set.space);
         let mut tenure = self.total.in_force();
         let mut open: Vec<(Rank, Ahead)> =
             Rank::enumerate(&self.streams).filter_map(|(rank, s)| Some((rank, s.ahead()?))).collect();
+        // `Final` after `Judged`: what waits for a pass that is not held is checked by the rules that hold at the cut.
         for orders in [Orders::Judged, Orders::Final] {
             let mut passes = None;
+            // Repeated until no further pass is found, because a pass may be in any stream.
             while passes != Some(tenure.number) {
                 passes = Some(tenure.number);
                 for (rank, ahead) in &mut open {
@@ -62,8 +66,10 @@ impl ViewStreams {
         }
     }
 
-    /// Reads all streams up to the cut. What waits for a pass that is outside of it waits no more, at all members alike: they
-    /// have read the same by then. False: something makes no sense.
+    /// Parses all streams up to the cut. False if it meets nonsense.
+    ///
+    /// Orders that wait for a pass outside of the cut are ignored. All members do the same, because all have read the
+    /// same.
     fn parse_cut(&mut self, cut: &[u64], io: &mut impl StreamOutput) -> bool {
         for orders in [Orders::Judged, Orders::Final] {
             let mut passes = None;
@@ -77,11 +83,15 @@ impl ViewStreams {
         self.streams.iter().zip(cut).all(|(s, &c)| s.rx.prefix() == c)
     }
 
-    /// Delivers everything up to the decided cut. Stability is not waited for: every survivor holds the cut.
-    /// Messages with a predecessor outside the cut are discarded, by all; abcasts that nobody ordered follow in
-    /// the extension of causal order that takes the lowest rank first. Returns how many messages were discarded; `None`,
-    /// with nothing delivered, when the cut is not held, or not all of it makes sense, or more was parsed here: no such
-    /// cut is decided with this member in the next view.
+    /// Delivers all messages up to the decided cut. Returns the number of discarded messages.
+    ///
+    /// - It does not wait for stability: every survivor holds the cut.
+    /// - All survivors discard a message with a predecessor outside the cut.
+    /// - Abcasts that nobody ordered come last, in the extension of causal order that takes the lowest rank first.
+    ///
+    /// `None`, with nothing delivered, if this member does not hold the cut, meets nonsense in it, or parsed beyond it.
+    /// No
+    /// such cut is decided with this member in the next view.
     pub fn finish(&mut self, cut: &[u64], io: &mut impl StreamOutput) -> Option<u64> {
         if cut.len() != self.streams.len() || !self.parse_cut(cut, io) {
             return None;
@@ -92,10 +102,14 @@ impl ViewStreams {
             if plain {
                 continue;
             }
+            // Announced runs come before unordered abcasts. A run that cannot be delivered loses its place, at all
+            // members.
             if self.total.front().is_some() {
                 self.total.skip_front();
                 continue;
             }
+            // Checked anew after each delivery: one left-over may be the cause of an earlier rank's, or of plain
+            // messages.
             let Some(rank) = Rank::all(self.streams.len()).find(|&r| self.is_total_head(r) && self.deps_met(r)) else {
                 break;
             };
@@ -109,7 +123,7 @@ impl ViewStreams {
         self.streams[rank.index()].queue.front().is_some_and(|m| m.order == Order::Total)
     }
 
-    /// One pass over what may be delivered now that the cut is decided; true if anything was.
+    /// One pass over the streams: delivers what is ready under the decided cut. True if it delivered any.
     fn deliver_decided(&mut self, io: &mut impl StreamOutput) -> bool {
         let mut any = false;
         for rank in Rank::all(self.streams.len()) {

@@ -17,128 +17,132 @@ use crate::link::{Ack, Arrival, Sending, StreamReport};
 use crate::time::Instant;
 use crate::wire::{PacketNumber, Space};
 
-/// What a view's streams are made of; the same at all its members but `me`.
+/// Settings of a view's streams, the same at all members except for `me`.
 #[derive(Clone, Debug)]
 pub struct ViewStreamsSettings {
     /// The group.
     pub group: GroupId,
-    /// Its view.
+    /// The number of the group's view.
     pub view: u64,
-    /// The packet space all its members send in; agreed, and used by no other view of any group.
+    /// The packet-number space in which all members send. The decree that makes the view assigns it; no other view has
+    /// it.
     pub space: Space,
     /// Members in rank order.
     pub members: Vec<Incarnation>,
     /// This process's rank.
     pub me: Rank,
-    /// Bytes of frames that fit in one packet.
+    /// The most bytes of frames in one packet.
     pub packet_room: usize,
-    /// Packets each stream may hold unconsumed.
+    /// The most packets of each stream that may be unconsumed.
     pub window: u64,
-    /// The longest an ack is held back.
+    /// The longest delay of an ack.
     pub ack_delay: Duration,
-    /// Bytes that may wait for the window, beyond one message.
+    /// The most bytes that may wait for the window, beyond one message.
     pub outbox_bytes: usize,
-    /// Abcasts after which the token holder looks who sends most; see [`crate::Limits::token_tally`].
+    /// Abcasts after which the token holder checks which member sends most; see [`crate::Limits::token_tally`].
     pub token_tally: u64,
 }
 
 impl ViewStreamsSettings {
-    /// Packets that a member may have sent and not know to be stable: its window, and what the token holder may order
-    /// beyond it. Receivers keep as many, see [`crate::link::Receiving`].
+    /// The most packets that a member may have sent and not know to be stable: its window, and the announcements that
+    /// may
+    /// exceed it. Receivers keep as many, see [`crate::link::Receiving`].
     #[must_use]
     pub fn unstable_max(&self) -> u64 {
         self.window + self.orders_ahead()
     }
 
-    /// Packets by which the token holder may exceed its window to order. One is enough: what a holder's own messages
-    /// depend on was delivered at the holder, so its first announcement orders all of them.
+    /// Packets by which the token holder may exceed its window to announce orders. One is enough: all that a holder's
+    /// own
+    /// messages depend on was delivered at the holder, so that its first announcement orders all of them.
     pub(super) fn orders_ahead(&self) -> u64 {
         self.window.min(2)
     }
 }
 
-/// Where the output of a view's streams goes.
+/// Output of a view's streams.
 pub trait StreamOutput {
     /// Sends packet `number` of `space`, holding `frames`, to all other members.
     fn multicast(&mut self, space: Space, number: PacketNumber, frames: &[u8]);
-    /// Whether the system takes no more packets for now.
+    /// Whether the data socket takes no more packets for now.
     fn is_congested(&mut self) -> bool;
-    /// Sends a packet again, with the same frames, to one member.
+    /// Retransmits a packet, with the same frames, to one member.
     fn retransmit(&mut self, rank: Rank, space: Space, number: PacketNumber, frames: &[u8]);
-    /// An ack for `rank`'s stream.
+    /// Sends an ack for `rank`'s stream.
     fn ack(&mut self, space: Space, rank: Rank, ack: &Ack, wants_stable: bool);
-    /// This member's stream status, to one member or (`None`) all others.
+    /// Sends this member's stream status to one member, or to all others (`None`).
     fn status(&mut self, space: Space, rank: Option<Rank>, status: &Status);
-    /// A message for the application. True if it took it at once.
+    /// Delivers a message. True if the application took it at once; otherwise [`ViewStreams::consumed`] follows.
     fn deliver(&mut self, message: Deliverable<'_>) -> bool;
-    /// A message of ours was bound to this view.
+    /// Notes that a message of ours is bound to this view.
     fn sent(&mut self, seq: u64, order: Order, uniform: bool, payload: &[u8]);
-    /// Our stream has come to a bound.
+    /// Notes that our stream met a bound.
     fn backpressure(&mut self, bound: Backpressure);
-    /// Whether this member can read packet `number` of `rank`'s stream: always, but where a simulation plays a defect.
+    /// Whether this member can read packet `number` of `rank`'s stream. Always true, except where a simulation plays a
+    /// defect.
     fn can_read(&mut self, space: Space, rank: Rank, number: PacketNumber) -> bool;
-    /// A packet of `rank`'s stream makes no sense: the stream is read no further.
+    /// Notes that a packet of `rank`'s stream is nonsense: the stream is read no further.
     fn nonsense(&mut self, rank: Rank);
 }
 
-/// Where a member's own stream stands, told when somebody may wait for it.
+/// State of a member's own stream, sent when others may wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// The last packet sent.
+    /// The last packet that was sent.
     pub highest: u64,
-    /// Every member has it up to here.
+    /// Every member has the stream up to here.
     pub stable: u64,
-    /// It waits for credit.
+    /// Whether messages wait for credit.
     pub blocked: bool,
 }
 
-/// What a member's messages wait for.
+/// Why a member's messages wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
-    /// A member has all that was sent, and its application has not taken it.
+    /// A member acknowledged all that was sent, and its application has not taken it.
     Credit,
     /// A member does not acknowledge what was sent.
     Ack,
     /// A new view is being decided.
     Change,
-    /// The system takes no more packets for now.
+    /// The data socket takes no more packets for now.
     System,
-    /// The first of them is uniform, and this process hears no quorum of the cell.
+    /// The first message is uniform, and this process hears no quorum of the cell.
     Outside,
-    /// The first of them is uniform, and the view has fewer members than were agreed on.
+    /// The first message is uniform, and the view has fewer members than agreed.
     Inadequate,
 }
 
-/// What became of the token of one group view at one member.
+/// Events of a group view's token at one member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenCounts {
-    /// Times this member passed it on.
+    /// How often this member passed the token on.
     pub passed: u64,
-    /// Times this member kept it, though another sends most: not all members had the pass that brought it.
+    /// How often this member kept it although another sends most, because not all members had the pass that brought it.
     pub kept: u64,
-    /// Times that a stream had to wait for the pass that gave its sender the token.
+    /// How often a stream had to wait for the pass that gave its sender the token.
     pub overtaken: u64,
 }
 
 /// How far a member has one stream, in packets without a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamPrefixes {
-    /// It has parsed every packet up to here.
+    /// Every packet up to here is parsed.
     pub parsed: u64,
-    /// Every packet up to here is here, parsed or not.
+    /// Every packet up to here is held, parsed or not.
     pub held: u64,
 }
 
-/// Messages of one view.
+/// Message counts of one view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageCounts {
     /// Sent by this member.
     pub sent: u64,
-    /// Delivered at this member, its own among them.
+    /// Delivered at this member, its own included.
     pub delivered: u64,
 }
 
-/// What a member's application sent and no packet holds yet.
+/// Messages that were accepted and that no packet holds yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queued {
     /// Messages.
@@ -154,42 +158,45 @@ pub struct ViewStreams {
     pub(super) streams: Vec<Stream>,
     pub(super) total: Total,
     pub(super) holder: Option<Sequencer>,
-    /// Per rank: the messages that the abcasts delivered so far, and their past, reach up to.
+    /// By rank: the last message on which the abcasts delivered so far depend.
     pub(super) total_past: Vec<u64>,
     pub(super) tx: Sending,
     /// Frames of the packet being filled.
     pub(super) packer: Vec<u8>,
-    /// Whether the packet being filled holds something whose stability is waited for.
+    /// Whether the packet being filled holds something for whose stability a member waits.
     pub(super) packer_prompt: bool,
     pub(super) outbox: Outbox,
-    /// Messages of ours that are packed to their end.
+    /// Number of our messages that are packed to their end.
     pub(super) sent: u64,
-    /// The last abcast of ours that went out unordered: one of our messages, by its number.
+    /// The number of our last abcast that went out without a place.
     pub(super) last_unsequenced: u64,
-    /// This process hears no quorum of the cell: nothing is sent as uniform before it does, or the view ends, and nothing delivered.
+    /// This process hears no quorum of the cell. No uniform message is sent or delivered until it does, or the view
+    /// ends.
     pub(super) outside: bool,
-    /// The tenure in which this member passed the token on.
+    /// The tenure in which this member passed the token on. It stays set until the pass is read here.
     pub(super) passed_tenure: Option<u32>,
     /// What became of the token here.
     pub(super) token: TokenCounts,
-    /// Delivered counts as told in our last causal message.
+    /// Delivered counts as of our last causal message, by rank.
     pub(super) announced_deps: Vec<u64>,
+    /// Whether messages were delivered since then. Spares the search for most messages.
     pub(super) announced_old: bool,
-    /// Room for what a message depends on, while its header is written; empty between.
+    /// Buffer for a message's dependencies while its header is written; empty otherwise.
     pub(super) due: Vec<(Rank, u64)>,
-    /// The last stability mark that was told in any way.
+    /// The last stability announcement, in any packet.
     pub(super) announced_stable: u64,
-    /// The last one that was told in a packet of the stream.
+    /// The last stability announcement in a packet of the stream, which is retransmitted if lost.
     pub(super) packed_stable: u64,
+    /// The last packet of ours for whose stability a member waits.
     pub(super) prompt_up_to: u64,
     pub(super) wedged: bool,
-    /// The system takes no more packets for now: messages wait in the outbox.
+    /// The data socket takes no more packets for now: messages wait in the outbox.
     pub(super) congested: bool,
-    /// Too few members: no uniform message is sent, nor what comes behind one.
+    /// The view has too few members: no uniform message is sent, nor any message behind one.
     pub(super) inadequate: bool,
-    /// Acks ask how far the streams go.
+    /// The next acks request the senders' status.
     acks_ask_status: bool,
-    /// Who holds our stream back.
+    /// How long each member has held our stream back.
     pub(super) flow_control_lag: FlowControlLag,
     pub(super) backpressure: BackpressureState,
     /// Buffers of packets that are stable and delivered.
@@ -197,10 +204,10 @@ pub struct ViewStreams {
 }
 
 impl ViewStreams {
-    /// A fresh view's streams.
+    /// The streams of a new view.
     ///
     /// # Panics
-    /// When `me` is not a rank of the view: an error of the caller.
+    /// If `me` is not a rank of the view. That is an error of the caller.
     #[must_use]
     pub fn new(set: ViewStreamsSettings, now: Instant) -> Self {
         let n = set.members.len();
@@ -242,12 +249,17 @@ impl ViewStreams {
         &self.set
     }
 
-    /// Reads what came of `rank`'s stream, and what waited in other streams for a pass in it. True: it is acknowledged at once.
+    /// Parses the packets that came of `rank`'s stream, and those of other streams that waited for a token pass in it.
+    /// True
+    /// if the stream is acknowledged at once.
     pub(super) fn parse(&mut self, now: Instant, rank: Rank, io: &mut impl StreamOutput) -> bool {
         debug_assert!(!self.wedged, "a member that is wedged reads no further");
         let orders = if rank == self.set.me { Orders::Own } else { Orders::Judged };
         let mut tenure = self.total.tenure();
         let prompt = self.parse_stream(rank, u64::MAX, orders, io);
+        // 1. A pass in this stream begins a tenure.
+        // 2. The new holder's stream, received earlier, waited for it, and may hold the next pass.
+        // So all streams are tried again until no pass is found.
         while self.total.tenure() > tenure {
             tenure = self.total.tenure();
             let me = self.set.me;
@@ -263,7 +275,7 @@ impl ViewStreams {
         prompt
     }
 
-    /// Reads what came of one stream, up to a packet of it.
+    /// Parses the packets that came of one stream, up to number `up_to`.
     pub(super) fn parse_stream(&mut self, rank: Rank, up_to: u64, orders: Orders, io: &mut impl StreamOutput) -> bool {
         let Self { streams, total, pool, set, .. } = self;
         let can_read = |number| rank == set.me || io.can_read(set.space, rank, number);
@@ -275,7 +287,7 @@ impl ViewStreams {
         prompt
     }
 
-    /// A packet of `rank`'s stream arrived.
+    /// Takes a packet of `rank`'s stream that arrived. Also a duplicate is acknowledged, because its ack may be lost.
     pub fn handle_packet(
         &mut self,
         now: Instant,
@@ -297,19 +309,24 @@ impl ViewStreams {
         }
         let prompt = self.parse(now, rank, io);
         let rx = &mut self.streams[rank.index()].rx;
+        // At once if a member waits or a packet is missing, and at a quarter of the window: the sender must not run out
+        // of
+        // credit while an ack is delayed.
         let soon = prompt || rx.has_gap() || u64::from(rx.unacknowledged()) * 4 >= self.set.window;
         rx.ack_by(if soon { now } else { now + self.set.ack_delay });
         arrival
     }
 
-    /// A packet handed on by somebody who holds it; taken only inside a known cut.
+    /// Takes a packet from a member that holds it, during cut recovery. The caller takes only packets inside a known
+    /// cut.
     pub fn handle_recovered(&mut self, rank: Rank, number: PacketNumber, frames: Frames) {
         if let Some(stream) = self.streams.get_mut(rank.index()) {
+            // Not parsed: a wedged member acts upon nothing before the cut is decided.
             stream.rx.accept(number, frames);
         }
     }
 
-    /// `rank` says what it has of our stream.
+    /// Takes `rank`'s ack for our stream, and answers with our status if `rank` requests it.
     pub fn handle_ack(&mut self, now: Instant, rank: Rank, ack: &Ack, wants_stable: bool, io: &mut impl StreamOutput) {
         self.tx.handle_ack(now, rank.index(), ack);
         if wants_stable && rank != self.set.me {
@@ -318,8 +335,9 @@ impl ViewStreams {
         }
     }
 
-    /// Packets may have been dropped on their way in: with the next turn every sender learns what is here, and is asked
-    /// how far its stream goes.
+    /// Notes that packets may have been dropped on their way in. The next poll acknowledges all streams, and requests
+    /// the
+    /// senders' status.
     pub fn handle_loss(&mut self, now: Instant) {
         if self.wedged {
             return;
@@ -332,12 +350,13 @@ impl ViewStreams {
         }
     }
 
-    /// `rank` says where its stream stands.
+    /// Takes the status of `rank`'s stream.
     pub fn handle_status(&mut self, now: Instant, rank: Rank, status: &Status) {
         let Some(stream) = self.streams.get_mut(rank.index()) else { return };
         if rank == self.set.me {
             return;
         }
+        // The status may come before packets that it covers: stability counts only for what was parsed here.
         stream.set_stable(status.stable.min(stream.rx.prefix()), &mut self.pool);
         if self.wedged {
             return;
@@ -359,15 +378,16 @@ impl ViewStreams {
         !self.outbox.is_empty() && !self.tx.may_send()
     }
 
-    /// See [`Self::set_congested`]; it also finds out by itself, with each packet it sends.
+    /// Whether the data socket was full at the last check. Each packet sent updates it; see [`Self::set_congested`].
     #[must_use]
     #[inline]
     pub fn is_congested(&self) -> bool {
         self.congested
     }
 
-    /// The system takes no more packets for now, or takes them again. Meanwhile no message is packed; what is packed already
-    /// goes out, and so does all that is sent for others' sake: orders, acks, retransmissions.
+    /// Sets whether the data socket takes no more packets. Meanwhile no message is packed. The packet being filled
+    /// still
+    /// goes out, and so do orders, acks and retransmissions: others wait for them.
     pub fn set_congested(&mut self, congested: bool) {
         self.congested = congested;
     }
@@ -378,31 +398,31 @@ impl ViewStreams {
         !self.wedged && !self.congested && self.tx.may_send()
     }
 
-    /// Whether the members are as many as were agreed on. While they are not, no uniform message is sent.
+    /// Sets whether the view has as many members as agreed. While it has not, no uniform message is sent.
     pub fn set_adequate(&mut self, is_adequate: bool) {
         self.inadequate = !is_adequate;
     }
 
-    /// Whether uniform messages wait: for a quorum of the cell, or for more members.
+    /// Whether uniform messages wait for a quorum of the cell or for more members.
     #[inline]
     pub(super) fn withholds(&self) -> bool {
         self.outside || self.inadequate
     }
 
-    /// Whether the message in front waits for a quorum of the cell, or for more members.
+    /// Whether the first waiting message waits for a quorum of the cell or for more members.
     #[inline]
     pub(super) fn front_is_withheld(&self) -> bool {
         self.withholds() && self.outbox.front().is_some_and(|front| front.uniform)
     }
 
-    /// Whether something waits that could go out now.
+    /// Whether something waits that could be sent now.
     #[must_use]
     #[inline]
     pub fn is_packing(&self) -> bool {
         !self.packer.is_empty() || (!self.outbox.is_empty() && self.may_pack() && !self.front_is_withheld())
     }
 
-    /// Sends what was accepted or ordered since the last packet, before anything that comes in is looked at.
+    /// Sends what was accepted or ordered since the last packet. The caller does so before it handles further input.
     pub fn flush(&mut self, now: Instant, io: &mut impl StreamOutput) {
         if !self.wedged {
             self.drain_outbox(now, io);
@@ -410,11 +430,12 @@ impl ViewStreams {
         }
     }
 
-    /// End of a turn: orders, delivers, packs, retransmits, acknowledges. True if it delivered or packed something: the
-    /// next turn may find more to do, though nothing else changes.
+    /// Ends an iteration of the event loop: orders, delivers, packs, retransmits, acknowledges. True if it delivered or
+    /// packed something: the next iteration may find more to do without new input.
     ///
-    /// After a delivery the packet being filled stays open, with the order just given: the application may answer, and
-    /// its answer goes out in the same packet, with the next turn or [`Self::flush`], which is due at once.
+    /// After a delivery the packet being filled stays open, with the order just given. The application's answer then
+    /// travels
+    /// in the same packet. The next iteration or [`Self::flush`], due at once, sends it.
     pub fn poll(&mut self, now: Instant, io: &mut impl StreamOutput) -> bool {
         let first = self.tx.next();
         let mut any = false;
@@ -444,10 +465,11 @@ impl ViewStreams {
         any || self.tx.next() > first
     }
 
-    /// Delivers what may be delivered, orders what may be ordered, and packs what waits for room. True if it delivered
-    /// something. Needs a [`Self::poll`] afterwards.
+    /// Delivers what is ready, orders what can be ordered, and packs what waits. True if it delivered something. The
+    /// caller
+    /// calls [`Self::poll`] afterwards.
     pub fn deliver(&mut self, now: Instant, io: &mut impl StreamOutput) -> bool {
-        // Once before and once after what waits is ordered; in one place, so that a delivery costs no call.
+        // Once before and once after ordering. A loop around one call, so that `deliver_ready` is inlined once.
         let mut delivered = false;
         for ordered in [false, true] {
             delivered |= self.deliver_ready(io);
@@ -473,7 +495,9 @@ impl ViewStreams {
         self.streams[me.index()].set_stable(stable, &mut self.pool);
     }
 
-    /// The mark is sent at once when somebody waits or we fall idle; else it rides on the next packet.
+    /// Announces stability in a packet of its own if a member waits for it or we fall idle. Otherwise the next packet
+    /// of
+    /// the stream carries it, and saves a datagram.
     fn announce_stability(&mut self, io: &mut impl StreamOutput) {
         let stable = self.tx.stable();
         if stable > self.announced_stable && (self.prompt_up_to > self.announced_stable || self.tx.outstanding() == 0) {
@@ -493,6 +517,8 @@ impl ViewStreams {
         let asks = std::mem::take(&mut self.acks_ask_status);
         for (rank, stream) in Rank::enumerate(self.streams.iter_mut()) {
             let limit = stream.consumed_packet() + window;
+            // Half a window of new credit goes out without a packet to acknowledge: a sender whose window is full sends
+            // none.
             let opened = limit >= stream.advertised + window.div_ceil(2);
             let due = stream.rx.ack_due().is_some_and(|at| at <= now);
             if rank != me && (due || opened) {
@@ -503,7 +529,8 @@ impl ViewStreams {
         }
     }
 
-    /// Now and then: tells where streams stand, so that nothing waits for a lost ack or mark.
+    /// Repeats the status of our stream and the acks of others, so that nothing waits for a lost one. Called at each
+    /// heartbeat.
     pub fn heartbeat(&mut self, io: &mut impl StreamOutput) {
         self.note_hold(io);
         if self.tx.outstanding() > 0 || self.is_blocked() {
@@ -521,8 +548,9 @@ impl ViewStreams {
         }
     }
 
-    /// Stops sending, acknowledging and acting upon what comes, for good in this view. Gives, per stream, how far it is held
-    /// and makes sense: what came after the stop is part of it, neither acknowledged nor delivered.
+    /// Stops sending, acknowledging and parsing, for good in this view. Returns for each stream how far it is held and
+    /// makes
+    /// sense. That includes packets that arrived after the stop: they are neither acknowledged nor delivered.
     pub fn wedge(&mut self, now: Instant, io: &mut impl StreamOutput) -> Vec<StreamReport> {
         if !self.wedged {
             self.close_packet(now, io); // messages already bound to this view belong to our prefix
@@ -533,8 +561,9 @@ impl ViewStreams {
         self.streams.iter().map(Stream::stream_report).collect()
     }
 
-    /// Whether this member, alone, has sent what is not stable or not known to be, and has no more to send: with the next
-    /// ack or mark the group would be silent.
+    /// Whether this member alone has unstable packets or stability to announce, and no more to send. With the next ack
+    /// or
+    /// announcement the group falls silent.
     #[must_use]
     pub fn is_last_falling_idle(&self) -> bool {
         let me = self.set.me;
@@ -543,32 +572,35 @@ impl ViewStreams {
         !self.wedged && open && self.outbox.is_empty() && Rank::enumerate(&self.streams).all(is_silent)
     }
 
-    /// Whether this process hears a quorum of the cell. While it does not, nothing is sent or delivered as uniform: the others may go
-    /// on without what this group delivers. What a cut holds is decided, and delivered in any case.
+    /// Sets whether this process hears a quorum of the cell. While it does not, it neither sends nor delivers uniform
+    /// messages: the others may continue without what this group delivers. What a cut holds is decided, and is
+    /// delivered in
+    /// any case.
     pub fn set_primary(&mut self, is_primary: bool) {
         self.outside = !is_primary;
     }
 
-    /// Whether all that was accepted here has been sent, but for what waits for a quorum or for more members.
+    /// Whether all accepted messages were sent, except those that wait for a quorum or for more members.
     #[must_use]
     pub fn is_sent(&self) -> bool {
         self.outbox.is_empty() || self.front_is_withheld()
     }
 
-    /// Whether the view is being left.
+    /// Whether the view is about to end.
     #[must_use]
     pub fn is_wedged(&self) -> bool {
         self.wedged
     }
 
-    /// Per stream: how far it was parsed, and how far it is here.
+    /// How far each stream is parsed and held, by rank.
     pub fn prefixes(&self) -> impl Iterator<Item = StreamPrefixes> {
         self.streams.iter().map(|s| StreamPrefixes { parsed: s.rx.prefix(), held: s.rx.held() })
     }
 
-    /// The decided next view leaves this one as it is: it goes on.
+    /// Continues in this view: the decided next view of the cell leaves the group as it is.
     pub fn unwedge(&mut self, now: Instant, io: &mut impl StreamOutput) {
         if std::mem::take(&mut self.wedged) {
+            // Packets that arrived meanwhile were held without being parsed or acknowledged.
             for rank in Rank::all(self.streams.len()) {
                 self.parse(now, rank, io);
                 if rank != self.set.me {
@@ -578,13 +610,13 @@ impl ViewStreams {
         }
     }
 
-    /// A packet of `rank`'s stream kept for others.
+    /// A packet of `rank`'s stream that is held here for others.
     #[must_use]
     pub fn kept(&self, rank: Rank, number: PacketNumber) -> Option<Frames> {
         self.streams.get(rank.index())?.packet(number)
     }
 
-    /// When something is due without further input.
+    /// When [`Self::poll`] is due without further input.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         if self.is_packing() {
@@ -594,7 +626,7 @@ impl ViewStreams {
         [acks, self.tx.deadline(self.set.ack_delay)].into_iter().flatten().min()
     }
 
-    /// Of each kind of held packet, the most that one of the streams here has.
+    /// The most held packets of each kind that any stream has.
     #[must_use]
     pub fn held(&self) -> HeldPackets {
         self.streams.iter().map(Stream::held).fold(HeldPackets::default(), HeldPackets::max)
@@ -606,13 +638,13 @@ impl ViewStreams {
         self.tx.next()
     }
 
-    /// Packets sent and not stable.
+    /// Number of packets of ours that are not stable.
     #[must_use]
     pub fn unstable_packets(&self) -> u64 {
         self.tx.outstanding()
     }
 
-    /// Nothing of ours is queued, unstable or undelivered here.
+    /// Whether nothing of ours is queued, unstable or undelivered here.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.outbox.is_empty() && self.tx.outstanding() == 0 && self.streams[self.set.me.index()].queue.is_empty()
@@ -624,7 +656,7 @@ impl ViewStreams {
         self.tx.slowest().map(Rank::from_index)
     }
 
-    /// What messages of ours wait for that are in no packet yet.
+    /// Why our messages wait that no packet holds; `None` if none waits.
     #[must_use]
     pub fn hold(&self) -> Option<Hold> {
         if self.outbox.is_empty() {
@@ -643,45 +675,45 @@ impl ViewStreams {
         Some(if self.tx.has_all(slowest) { Hold::Credit } else { Hold::Ack })
     }
 
-    /// The ranks that owe an ack for packets of ours; none while the view is being left.
+    /// Ranks that owe an ack for packets of ours; none while the view is about to end.
     pub fn late(&self) -> impl Iterator<Item = Rank> {
         self.tx.late().map(Rank::from_index).filter(|rank| !self.wedged && *rank != self.set.me)
     }
 
-    /// How many packets of ours `rank` has acknowledged, with all before them.
+    /// The prefix of our stream that `rank` acknowledged, in packets.
     #[must_use]
     pub fn acknowledged(&self, rank: Rank) -> u64 {
         self.tx.standing(rank.index()).acked
     }
 
-    /// Messages of this view, so far.
+    /// Message counts of this view.
     #[must_use]
     pub fn counts(&self) -> MessageCounts {
         MessageCounts { sent: self.sent, delivered: self.streams.iter().map(|s| s.delivered).sum() }
     }
 
-    /// By rank: the messages of each sender that were delivered in this view.
+    /// Messages delivered in this view, by sender's rank.
     #[must_use]
     pub fn delivered_counts(&self) -> Vec<u64> {
         self.streams.iter().map(|s| s.delivered).collect()
     }
 
-    /// What became of the token, as far as this member knows.
+    /// Events of the token, as far as this member knows.
     #[must_use]
     pub fn token_counts(&self) -> TokenCounts {
         self.token
     }
 
-    /// The tenure of the token holder in force here: so often the token was passed on.
+    /// The number of the tenure in force here: how often the token was passed on.
     #[must_use]
     pub fn tenure(&self) -> u32 {
         self.total.tenure()
     }
 
-    /// Checks what must always hold.
+    /// Checks the invariants.
     ///
     /// # Panics
-    /// When it does not.
+    /// If one is violated.
     pub fn check_invariants(&self) {
         self.streams.iter().for_each(Stream::check_invariants);
         let own = &self.streams[self.set.me.index()];
@@ -692,14 +724,14 @@ impl ViewStreams {
         self.total.check_invariants(members);
         self.outbox.check_invariants();
         assert_eq!(self.streams.len(), members, "each member has a stream");
-        assert!(self.due.is_empty(), "the list that is lent is empty between messages");
-        assert!(self.packer.len() <= self.set.packet_room, "the packet being filled is too long");
-        assert!(self.last_unsequenced <= self.sent, "an abcast went out that was not sent");
-        assert!(self.announced_stable <= self.tx.stable(), "more is told to be stable than is");
-        assert!(self.packed_stable <= self.announced_stable, "a packet tells of more than was announced");
+        assert!(self.due.is_empty(), "the dependency buffer is empty between messages");
+        assert!(self.packer.len() <= self.set.packet_room, "the packet being filled exceeds the room of a packet");
+        assert!(self.last_unsequenced <= self.sent, "the last unsequenced abcast was not sent");
+        assert!(self.announced_stable <= self.tx.stable(), "stability is announced beyond what is stable");
+        assert!(self.packed_stable <= self.announced_stable, "a packet carries more stability than was announced");
         assert!(self.prompt_up_to <= self.tx.next().prefix_before(), "somebody waits for a packet that was not sent");
         let holds = self.total.holder() == self.set.me;
-        assert!(self.holder.is_none() || holds, "two members order at a time");
+        assert!(self.holder.is_none() || holds, "a member orders without holding the token");
         let mut told = self.announced_deps.iter().zip(&self.streams);
         assert!(told.all(|(told, s)| *told <= s.delivered), "our messages depend on what was not delivered");
         if let Some(holder) = &self.holder {
