@@ -35,7 +35,8 @@ expect 0 'skipped: advisories: far away' 'part() { leave_out advisories "the dat
 expect 0 'all steps passed .* \(2 run' 'beside slow sleep 1; step good true'
 expect 0 'ok    slow' 'beside slow sleep 1; step good true; join'
 expect 1 'FAIL  slow' 'beside slow false; step good true'
-expect 1 'where no step may skip' 'beside slow skip_step Go "no Go"; step good true'
+expect 0 'skipped: slow: no Go$' 'beside slow skip_step Go "no Go"; step good true'
+expect 0 '2 run, 2 skipped' 'no() { skip_step Go "no Go"; }; beside a no; step b true; step c no; beside d true'
 expect 1 'no step called three$' 'begin_steps one three; beside one true; step two false'
 # A step that fails kills the steps beside it, with all processes that they started.
 expect 1 'FAIL  bad' 'long() { sleep 86399 & wait; }; beside long long; sleep 1; step bad false'
@@ -47,6 +48,8 @@ expect 1 'that is a failure' 'no() { skip_step Go "no Go here"; }; step go no'
 expect 1 'that is a failure' 'part() { leave_out advisories "the database" "far away"; }; step deny part'
 expect 1 'that is a failure' 'no() { fetch Go true; skip_step Go "no Go here"; }; step go no'
 expect 0 'skipped: go: no Go here' 'no() { fetch Go false || skip_step Go "no Go here"; }; step go no'
+expect 1 'that is a failure' 'no() { fetch C false || skip_step Go "no Go"; }; beside go no; step a true'
+expect 0 'skipped: go: no Go' 'no() { fetch Go false || skip_step Go "no Go"; }; beside go no; step a true'
 # What one step could not fetch excuses no other...
 expect 1 'b was skipped' 'a() { fetch Go false || skip_step Go "no Go"; }; b() { skip_step Go "not me"; }; step a a; step b b'
 # ... and what could not be fetched excuses nothing else that the same step leaves out.

@@ -35,7 +35,7 @@ is_wanted() {
 
 # step NAME COMMAND...: runs a step. Never call it in a condition: bash would then ignore `set -e` in the command, too.
 step() {
-  local name=$1 began=$SECONDS code before unexcused
+  local name=$1 began=$SECONDS code before
   shift
   is_wanted "$name" || return 0
   unknown=${unknown/ $name / }
@@ -46,9 +46,16 @@ step() {
   (set -euo pipefail; "$@") </dev/null >"$logs/$name.log" 2>&1
   code=$?
   set -e
-  report "$name" "$code" "$began" "$*"
+  settle "$name" "$code" "$began" "$before" "$*"
+}
+
+# settle NAME CODE BEGAN BEFORE COMMAND: prints the result of a step, and fails if it left out anything that it may not.
+# BEFORE: the length of the list of skips before the step.
+settle() {
+  local name=$1 unexcused
+  report "$1" "$2" "$3" "$5"
   # A program that ends with 77, or writes into the list of skips itself, does not name what it lacks.
-  [ "$(($(wc -l <"$PHALANX_SKIPS") - before))" -le "$(wc -l <"$PHALANX_LACKS")" ] ||
+  [ "$(($(wc -l <"$PHALANX_SKIPS") - $4))" -le "$(wc -l <"$PHALANX_LACKS")" ] ||
     echo "(something that was not named)" >>"$PHALANX_LACKS"
   unexcused=$(grep -vxFf "$PHALANX_FETCHES" "$PHALANX_LACKS" || true)
   if [ "${PHALANX_CI:-0}" = 1 ] && [ -n "$unexcused" ]; then
@@ -80,8 +87,8 @@ report() {
   esac
 }
 
-# beside NAME COMMAND...: starts a step at the lowest priority beside the following ones, until `join`. The step must
-# need only the processor and skip nothing, because the files of missing things belong to the foreground step.
+# beside NAME COMMAND...: starts a step at the lowest priority beside the following ones, until `join`. The step should
+# need only the processor. It has its own lists of what it skips, fetched and lacks.
 beside() {
   local name=$1
   shift
@@ -89,7 +96,13 @@ beside() {
   unknown=${unknown/ $name / }
   # A process group of its own, so that the failure of another step can kill all of it.
   set -m
-  (set +m -euo pipefail; renice -n 19 -p "$BASHPID" >/dev/null; "$@") </dev/null >"$logs/$name.log" 2>&1 &
+  (
+    set +m -euo pipefail
+    renice -n 19 -p "$BASHPID" >/dev/null
+    PHALANX_SKIPS=$logs/$name.skips PHALANX_FETCHES=$logs/$name.fetches PHALANX_LACKS=$logs/$name.lacks
+    : >"$PHALANX_SKIPS" >"$PHALANX_FETCHES" >"$PHALANX_LACKS"
+    "$@"
+  ) </dev/null >"$logs/$name.log" 2>&1 &
   set +m
   besides+=("$name $! $SECONDS $*")
   trap end_besides EXIT
@@ -97,14 +110,16 @@ beside() {
 
 # Waits for the steps that `beside` started, and fails if one of them did.
 join() {
-  local name job began command code
+  local name job began command code all_skips=$PHALANX_SKIPS
+  local PHALANX_SKIPS PHALANX_FETCHES PHALANX_LACKS
   while [ ${#besides[@]} -gt 0 ]; do
     read -r name job began command <<<"${besides[0]}"
     code=0
     wait "$job" || code=$?
     besides=("${besides[@]:1}")
-    [ "$code" -ne "$SKIPPED" ] || die "$name ran beside others, where no step may skip anything"
-    report "$name" "$code" "$began" "$command"
+    PHALANX_SKIPS=$logs/$name.skips PHALANX_FETCHES=$logs/$name.fetches PHALANX_LACKS=$logs/$name.lacks
+    settle "$name" "$code" "$began" 0 "$command"
+    cat "$PHALANX_SKIPS" >>"$all_skips"
   done
 }
 
