@@ -19,13 +19,13 @@ use crate::wire::DropReason;
 
 /// A member that sends heartbeats and answers no coordinator is left out after this many times `suspect_after`.
 const MUTE_PATIENCE: u32 = 5;
-/// A leaver that was not let go by one decree waits so long for the next.
+/// A leaver that one decree did not let go is proposed again after this time.
 const HELD_FOR: Duration = Duration::from_millis(200);
 
 impl Process {
     pub(super) fn handle_control(&mut self, now: Instant, from: Incarnation, message: Control, fx: &mut impl Effects) {
         if matches!(self.stage, Stage::Over) {
-            return; // an earlier message of the same packet ended it
+            return; // an earlier message of the same packet ended this incarnation
         }
         match message {
             Control::Founding(message) => return self.handle_founding(now, from, message, fx),
@@ -56,6 +56,8 @@ impl Process {
             Control::Fetch { space, rank, from: first, to } => self.handle_fetch(from, space, rank, first, to),
             Control::Recovered(packet) => self.handle_recovered(now, packet, fx),
             Control::MembershipRequests(requests) => {
+                // The outcome of the decree may have changed what the sender wants: a late request to leave was once
+                // granted after its sender had left and come again. The sender repeats a request that still stands.
                 let is_late = requests.decree < self.directory.decree;
                 self.counters.requests_late += u64::from(is_late);
                 let stands = !is_late && self.directory.rank(from).is_some();
@@ -85,7 +87,7 @@ impl Process {
         }
     }
 
-    /// Starts or drives a ballot, if there is need and it is this process's turn.
+    /// Starts or drives a ballot, if one is needed and it is this process's turn.
     pub(super) fn coordinate(&mut self, now: Instant, fx: &mut impl Effects) {
         if !matches!(self.stage, Stage::Member) || self.decided.is_some() {
             return;
@@ -109,6 +111,7 @@ impl Process {
             return;
         }
         let only_accused = self.acceptor.promised().is_none() && requests.is_empty() && !is_unreadable;
+        // In a large cell, suspicions about a link wait for up to two heartbeats: other reports may be on their way.
         if only_accused && now.since(since) < self.heartbeat_interval() * 2 && !self.failure_detector.is_settled(now) {
             return;
         }
@@ -116,7 +119,8 @@ impl Process {
         if !self.is_eligible(now, me) {
             return;
         }
-        // The lowest eligible rank coordinates; others wait, each longer than the one before.
+        // The lowest eligible rank coordinates. The others wait, each longer than the one before, because rival ballots
+        // delay each other.
         let before = Rank::all(me.index()).filter(|&r| self.is_eligible(now, r)).count();
         let patience = (self.set.timing.ballot_step * 4).saturating_mul(u32::try_from(before).unwrap_or(u32::MAX));
         if before > 0 && now.since(since) < patience {
@@ -125,7 +129,7 @@ impl Process {
         self.start_ballot(now, candidates, requests, fx);
     }
 
-    /// What the next view should bring.
+    /// The changes that the next view should bring.
     fn current_requests(&mut self, now: Instant) -> MembershipRequests {
         let (joiners, terms) = self.ready_joiners(now);
         let mut requests = MembershipRequests { joiners, terms, ..MembershipRequests::default() };
@@ -138,7 +142,8 @@ impl Process {
             for wish in &list.groups {
                 let entry = self.directory.group_named(&wish.name);
                 if wish.only_new && entry.is_some() || entry.is_some_and(|(_, entry)| entry.is_orphan()) {
-                    continue; // it was made meanwhile: the joiner takes its state first; or nobody has it, and all wait
+                    // Founded meanwhile, so the joiner first takes its state; or an orphan, whose state nobody has.
+                    continue;
                 }
                 let is_member = entry.is_some_and(|(_, e)| e.members.contains(&who));
                 match (wish.join, is_member) {
@@ -166,7 +171,7 @@ impl Process {
     ) {
         let n = self.directory.members.len();
         let me = self.my_rank();
-        debug_assert!(self.decided.is_none(), "what is decided is installed before the next ballot");
+        debug_assert!(self.decided.is_none(), "a decided proposal is installed before the next ballot");
         debug_assert!(self.coordinator.is_none(), "one ballot at a time");
         debug_assert!(candidates.iter().all(|rank| rank.index() < n), "a candidate is a member");
         candidates.remove(&me);
@@ -174,7 +179,7 @@ impl Process {
         requests.removals = (self.directory.level >= SILENCE_LEVEL).then(|| (now, self.removals.clone()));
         let asked: BTreeSet<Rank> = Rank::all(n).filter(|r| !candidates.contains(r)).collect();
         if !self.directory.is_quorum(|r| asked.contains(&r)) {
-            return; // no decree can come of it
+            return; // without a quorum no decree can come of it
         }
         if !self.directory.can_number_views() {
             self.counters.numbers_used_up += 1;
@@ -203,7 +208,8 @@ impl Process {
         self.counters.suspicions_unsettled += u64::from(self.is_unsettled(now));
         let by_some = |returns: &&Returns| returns.donor.is_some() && returns.by_some;
         self.counters.revivals_by_some += requests.returns.values().filter(by_some).count() as u64;
-        // A member that is wrong may have named the last round there is: rounds end, ballots do not.
+        // A faulty member may have named the last round number. Rounds end there, ballots do not: hence the saturating
+        // addition.
         self.max_round = self.max_round.max(self.acceptor.promised().map_or(0, |b| b.round)).saturating_add(1);
         let ballot = Ballot { round: self.max_round, rank: me };
         let decree = self.directory.decree + 1;
@@ -237,7 +243,7 @@ impl Process {
         self.handle_wedge(now, me, &wedge, fx);
     }
 
-    /// Judges a ballot under way: whoever fell silent becomes a candidate in a new one.
+    /// Evaluates the ballot under way. If members fell silent, a new ballot begins with them as candidates.
     fn drive_ballot(&mut self, now: Instant, fx: &mut impl Effects) {
         let Some(c) = &self.coordinator else { return };
         let unanswered: BTreeSet<Rank> = match &c.phase {
@@ -246,7 +252,8 @@ impl Process {
             Phase::Proposing { accepted, .. } => c.asked.difference(accepted).copied().collect(),
         };
         let mut candidates = self.candidates(now);
-        // A part of a cut may be held by one member alone: with it, the cut is out of reach.
+        // A part of a cut may be held by one member alone. If that member is lost, the cut is out of reach, although it
+        // has answered.
         let recovering = matches!(c.phase, Phase::Recovering { .. });
         let lost = candidates.iter().any(|r| unanswered.contains(r) || (recovering && c.asked.contains(r)));
         let mute: BTreeSet<Rank> = self.mute(now).filter(|rank| unanswered.contains(rank)).collect();
@@ -267,7 +274,7 @@ impl Process {
         }
     }
 
-    /// Asks a member something as coordinator.
+    /// Sends a coordinator's request to a member, and notes since when an answer is due.
     fn ask(&mut self, now: Instant, rank: Rank, question: &Control) {
         let who = self.directory.members[rank.index()].incarnation;
         debug_assert_ne!(who, self.me(), "a coordinator asks itself without a packet");
@@ -275,13 +282,15 @@ impl Process {
         self.send_control(who, question);
     }
 
-    /// A member answered what this process asked as coordinator, in whatever ballot.
+    /// Clears what a member owes this coordinator: it answered, in whatever ballot.
     fn answered(&mut self, who: Incarnation) {
         self.unanswered.remove(&who);
     }
 
-    /// Members that are heard, and have not answered this coordinator for much longer than silence would be borne. It remembers that
-    /// from ballot to ballot: those of rivals are shorter than this patience, and would begin it anew each time.
+    /// Members that are heard, and have not answered this coordinator for much longer than silence is tolerated.
+    ///
+    /// The time runs on from ballot to ballot. Ballots of rivals are shorter than this patience, so it would never end
+    /// if each began it anew.
     pub(super) fn mute(&self, now: Instant) -> impl Iterator<Item = Rank> {
         let patience = self.suspect_after() * MUTE_PATIENCE;
         let ranked = self.unanswered.iter().filter_map(|(who, since)| Some((self.directory.rank(*who)?, since)));
@@ -293,7 +302,8 @@ impl Process {
         self.try_after = now + self.backoff();
     }
 
-    /// Rivals back off by rank, and not in step.
+    /// The time until this process may try again. It grows with the rank and is jittered, so that rivals do not collide
+    /// in step.
     fn backoff(&mut self) -> Duration {
         let step = self.set.timing.ballot_step;
         let rank = u32::from(self.my_rank().0).min(16);
@@ -303,7 +313,14 @@ impl Process {
 
     pub(super) fn handle_wedge(&mut self, now: Instant, from: Incarnation, wedge: &Wedge, fx: &mut impl Effects) {
         if matches!(self.stage, Stage::Searching(_)) || wedge.decree > self.directory.decree + 1 {
-            // A decree further on: this process answers when it has installed the one before.
+            // A wedge for a later decree overtook the decision that it builds on:
+            //
+            // 1. The coordinator installs decree n and wedges for n + 1.
+            // 2. That wedge arrives here before the decision of n, which another member sent.
+            // 3. If it were dropped, the coordinator would wait for a report for ever, because steps have no repetition
+            //    of their own.
+            //
+            // So the latest one is kept, and answered after the installation.
             let later =
                 self.early_wedge.as_ref().is_none_or(|(_, w)| (w.decree, w.ballot) < (wedge.decree, wedge.ballot));
             if later {
@@ -312,6 +329,8 @@ impl Process {
             return;
         }
         if wedge.decree <= self.directory.decree {
+            // A member that was left out may be needed to find out what was decided before. It learns of the decree
+            // only when that cannot be lost any more.
             if self.directory.rank(from).is_some() || self.will_survive() {
                 self.send_decision(from);
             }
@@ -329,12 +348,15 @@ impl Process {
             .is_some_and(|rank| from != self.me() && self.progress.leavers().contains_key(&rank))
         {
             self.counters.wedges_ignored += 1;
-            return; // it is to go itself, and would overtake those that are to decide on that
+            return; // it is to be removed itself, and would overtake those that are to decide on that
         }
         if let Promise::No(promised) = self.acceptor.promise(wedge.ballot) {
             return self.send_control(from, &Control::Refuse { decree: wedge.decree, promised });
         }
         self.yield_to(wedge.ballot);
+        // Only complete cuts are proposed: an acceptor outside a group accepts without holding its packets. If the one
+        // holder then died, the accepted proposal would have to be adopted and could never be installed (departures,
+        // *Cut recovery before the proposal*).
         if !self.holds_cuts(wedge.cuts.iter().map(|(group, cut)| (*group, cut))) {
             self.recovering = Some((from, wedge.clone()));
             return self.fetch_soon(now);
@@ -374,7 +396,7 @@ impl Process {
         }
     }
 
-    /// A later ballot is on: an own earlier one is given up.
+    /// Gives up an own ballot that is earlier than `ballot`.
     fn yield_to(&mut self, ballot: Ballot) {
         self.max_round = self.max_round.max(ballot.round);
         if self.coordinator.as_ref().is_some_and(|c| c.ballot < ballot) {
@@ -416,7 +438,7 @@ impl Process {
                 }
                 self.counters.rival_proposals += u64::from(c.has_rivals());
                 if c.reports.values().any(|r| r.accepted.is_some()) {
-                    self.counters.adopted += 1; // its cuts were filled before it was proposed first
+                    self.counters.adopted += 1; // its cuts were complete before it was first proposed
                     return self.propose(now, proposal, fx);
                 }
                 let lacking = c.lacking(&proposal);
@@ -441,7 +463,7 @@ impl Process {
         }
     }
 
-    /// Asks those of `lacking` to fill the proposal's cuts that were not asked yet.
+    /// Asks members of `lacking` to complete the proposal's cuts, except those asked already.
     fn start_cut_recovery(&mut self, now: Instant, mut lacking: BTreeSet<Rank>, fx: &mut impl Effects) {
         let Some(c) = &mut self.coordinator else { return };
         let Phase::Recovering { proposal } = &c.phase else { return };
@@ -458,13 +480,14 @@ impl Process {
         }
     }
 
-    /// Every member of a changed group holds its cut: the acceptors are asked.
+    /// Asks the acceptors: every member of a changed group holds its cut.
     fn propose(&mut self, now: Instant, proposal: Arc<Proposal>, fx: &mut impl Effects) {
         let Some(c) = &self.coordinator else { return };
-        // A report that comes later could hold what was accepted in an earlier ballot, and be decided.
-        assert_eq!(c.reports.len(), c.asked.len(), "a proposal is made when all who were asked have reported");
-        assert_eq!(proposal.decree, c.decree, "a proposal is for the decree that its ballot is about");
-        debug_assert!(self.directory.admits(&proposal), "what is proposed may follow on what is in force");
+        // Paxos picks among what a quorum reported. A later report could hold a proposal accepted in an earlier ballot,
+        // which may be decided.
+        assert_eq!(c.reports.len(), c.asked.len(), "a proposal is made when all members that were asked have reported");
+        assert_eq!(proposal.decree, c.decree, "a proposal is for the decree of its ballot");
+        debug_assert!(self.directory.admits(&proposal), "a proposal can follow the directory in force");
         let (ballot, asked) = (c.ballot, c.asked.clone());
         let phase = Phase::Proposing { proposal: proposal.clone(), accepted: BTreeSet::new() };
         Coordinator::advance(&mut self.coordinator, BallotEvent::Propose, phase, now);
@@ -504,7 +527,7 @@ impl Process {
             return self.send_control(from, &Control::Refuse { decree, promised });
         }
         self.yield_to(ballot);
-        // The groups it ends stop here too, whoever asked before.
+        // The groups that it ends stop here too, whichever ballot's wedge reached this process.
         for change in proposal.groups.iter().filter(|c| c.cut.is_some()) {
             if let Some(space) = self.space_of(change.group) {
                 self.with_view_streams(space, fx, |view_streams, port| view_streams.wedge(now, port));
@@ -539,14 +562,15 @@ impl Process {
         let proposal = proposal.clone();
         Coordinator::end(&mut self.coordinator, BallotEvent::Decide);
         let me = self.me();
-        // Those that are left out against their will are told when it cannot be lost any more.
+        // Members left out against their will are notified only when the decision cannot be lost any more: one that
+        // goes away at once may be missing from the quorum of the view before.
         let members = self.directory.members.iter().map(|m| m.incarnation);
         let others: Vec<Incarnation> = members.filter(|who| *who != me && !proposal.leaves_out(*who)).collect();
         for to in others {
             self.send_control(to, &Control::Decide(proposal.clone()));
         }
-        // A proposal taken over may leave out its coordinator, which stays until the others say so: the decision must
-        // not go away with it.
+        // An adopted proposal may leave out its coordinator. It stays until the others notify it, because the decision
+        // must not vanish with it.
         if !proposal.leaves_out(me) {
             self.handle_decide(now, proposal, fx);
         }
@@ -554,15 +578,15 @@ impl Process {
 
     pub(super) fn handle_decide(&mut self, now: Instant, proposal: Arc<Proposal>, fx: &mut impl Effects) {
         let me = self.me();
-        // Survivors of a decree reported in its ballot, so they had installed the one before: whoever hears of a decree
-        // further on than the next was left out by it, or by one before it.
+        // Survivors of a decree reported in its ballot, so they had installed the one before. A process that receives a
+        // decree later than the next one was left out, by it or by one before it.
         let included = proposal.decree <= self.directory.decree + 1
             && self.directory.rank(me).is_some()
             && proposal.left.iter().all(|(who, _)| *who != me);
         if proposal.decree > self.directory.decree && !included {
             let asked_to_leave = proposal.left.contains(&(me, LeaveReason::Left));
             if proposal.decree == self.directory.decree + 1 && asked_to_leave && self.directory.admits(&proposal) {
-                self.decided = Some(proposal); // it leaves with everything delivered
+                self.decided = Some(proposal); // a leaver first delivers everything up to the cut
                 return self.try_install(now, fx);
             }
             return self.be_excluded(proposal.view);

@@ -18,33 +18,33 @@ use crate::member::{
 use crate::time::Instant;
 use crate::wire::{DropReason, Tags};
 
-/// A ballot has so long until its leader tries again.
+/// Time after which the leader of a founding ballot tries again.
 const BALLOT_TTL: Duration = Duration::from_secs(1);
-/// Each founder waits this much longer than the one before it by name until it leads. A founder that promised to another one waits as
-/// much longer.
+/// Each founder waits this much longer than the one before it by name until it leads. A founder that promised to
+/// another one also waits this much longer.
 const LEAD_STEP: Duration = Duration::from_millis(700);
-/// A command to found the cell again is good for this long.
+/// Time for which a command to found the cell again is valid.
 const COMMAND_TTL: Duration = Duration::from_secs(5);
-/// The only founder of a cell looks for it so long.
+/// Time for which the only founder of a cell looks for it before it founds it.
 const LOOK_FIRST: Duration = Duration::from_millis(500);
-/// When nothing can be founded, it is tried again after this.
+/// Time until the next attempt when nothing can be founded.
 const DEAD_AGAIN: Duration = Duration::from_secs(3);
 
-/// A founder's part in founding.
+/// The state of a founder.
 #[derive(Default)]
 pub(super) struct Foundation {
-    /// Founders that answered a fresh challenge.
+    /// Founders that answered a fresh challenge, with the time of the answer.
     contacts: BTreeMap<Incarnation, (MemberInfo, Instant)>,
     promised: Option<FoundingBallot>,
-    /// What was accepted last.
+    /// The list accepted last.
     accepted: Option<Accepted>,
     led: Option<Led>,
-    /// Of lists: the names that have a mark of them.
+    /// Names of the founders that have a bootstrap marker of a list, by the list's instance.
     marked: BTreeMap<CellInstance, BTreeSet<String>>,
     lead_after: Option<Instant>,
-    /// The operator says that nobody of earlier instances lives, and is taken at its word until then.
+    /// Until when the operator's word is valid that nobody of earlier instances lives.
     all_dead: Option<Instant>,
-    /// What keeps founders from founding, as last found out.
+    /// Why founders cannot found the cell, as found out last.
     hindrance: Option<String>,
 }
 
@@ -76,28 +76,29 @@ impl Foundation {
         self.contacts.retain(|_, (_, at)| now.since(*at) < JOINER_TTL);
     }
 
-    /// Whether the operator's word is good still.
+    /// Whether the operator's command is still valid.
     fn is_commanded(&self, now: Instant) -> bool {
         self.all_dead.is_some_and(|until| now < until)
     }
 
-    /// This founder leads no ballot for so long. A command is good for a few seconds only, in which no ballot but its own founds
-    /// anything: it waits no longer than one of those that are on may take.
+    /// Leads no ballot for `wait`. A command is valid for a few seconds only, and meanwhile no other founder's ballot
+    /// founds anything. So a commanded founder waits no longer than one ballot under way may take; otherwise such
+    /// ballots could put the command off until it lapses.
     fn lead_later(&mut self, now: Instant, wait: Duration) {
         let wait = if self.is_commanded(now) { wait.min(BALLOT_TTL) } else { wait };
         self.lead_after = Some(now + wait);
     }
 
-    /// Another living process with this name.
+    /// The address of another living process with this name.
     fn namesake(&self, me: &MemberInfo) -> Option<SocketAddr> {
         let is_other = |info: &&MemberInfo| info.name == me.name && info.incarnation != me.incarnation;
         self.contacts.values().map(|(info, _)| info).find(is_other).map(|info| info.control)
     }
 
-    /// One process of each name that is there.
+    /// One process for each founder's name that is present.
     ///
     /// # Errors
-    /// The name of which two are there.
+    /// A message for people, if two processes have the same founder's name.
     fn present(&self, me: &MemberInfo, names: &[String]) -> Result<Vec<MemberInfo>, String> {
         let mut all: BTreeMap<&str, &MemberInfo> = BTreeMap::from([(&*me.name, me)]);
         for info in self.contacts.values().map(|(info, _)| info).filter(|info| names.contains(&info.name)) {
@@ -119,29 +120,31 @@ impl Process {
         }
     }
 
-    /// Whether a process of that name is one of the founders that this one is configured with.
+    /// Whether a process of that name is one of the configured founders.
     pub(super) fn is_named_founder(&self, name: &str) -> bool {
         self.founders().is_some_and(|founders| founders.iter().any(|founder| founder == name))
     }
 
-    /// Whether it is the first founder by name: of two with different settings, it says whose are wrong.
+    /// Whether it is the first founder by name: if two founders have different settings, it decides whose are wrong.
     pub(super) fn leads_founding(&self) -> bool {
         self.founders().and_then(<[String]>::first) == Some(&self.set.me.name)
     }
 
-    /// What this process's state directory is to hold.
+    /// The record that this process's state directory is to hold.
     #[must_use]
     pub fn record(&self) -> &FounderRecord {
         &self.set.record
     }
 
-    /// The operator says that no member of an earlier instance of the cell lives anywhere: founds the next generation from those
-    /// founders that look for it, which must be more than half. It is taken at its word for five seconds. Does nothing to founders
-    /// that find a living member first.
+    /// Founds the next generation on an operator's word that no member of an earlier instance lives anywhere.
+    ///
+    /// The founders that look for the cell form it, which must be more than half. The word is valid for five seconds.
+    /// Founders that find a living member first ignore it.
     ///
     /// # Errors
-    /// [`CommandError::NotSearching`] when this process is no founder that looks for its cell; [`CommandError::TooFewFounders`] when it
-    /// has not heard more than half of them within the last second; [`CommandError::Over`]. Nothing was asked.
+    /// [`CommandError::NotSearching`] when this process is no founder that looks for its cell.
+    /// [`CommandError::TooFewFounders`] when it has not heard more than half of them within the last second.
+    /// [`CommandError::Over`]. In all cases nothing was started.
     pub fn found_anew(&mut self, now: Instant) -> Result<(), CommandError> {
         if matches!(self.stage, Stage::Over) {
             return Err(CommandError::Over);
@@ -162,10 +165,10 @@ impl Process {
         Ok(())
     }
 
-    /// A founder answered a fresh challenge.
+    /// Notes a founder that answered a fresh challenge.
     pub(super) fn meet_founder(&mut self, now: Instant, info: MemberInfo) {
         let Stage::Searching(search) = &mut self.stage else { return };
-        // An earlier process at this address has ended.
+        // An earlier process at this address must have ended.
         search.founding.contacts.retain(|_, (known, _)| known.control != info.control);
         search.founding.contacts.insert(info.incarnation, (info, now));
     }
@@ -180,7 +183,7 @@ impl Process {
         let Stage::Searching(search) = &mut self.stage else { return };
         let founding = &mut search.founding;
         founding.forget_silent(now);
-        // The only founder asks nobody: it looks whether a member of the cell, or another process of its name, answers.
+        // The only founder asks nobody. It waits for an answer of a cell member, or of another process of its name.
         let patience = if names.len() == 1 { LOOK_FIRST } else { patience };
         let lead_after = *founding.lead_after.get_or_insert(now + patience);
         if founding.led.as_ref().is_some_and(|led| now.since(led.since) < BALLOT_TTL) {
@@ -224,7 +227,7 @@ impl Process {
         self.send_to_founders(now, &asked, &ask, fx);
     }
 
-    /// Sends a message to each of `to` but this process.
+    /// Sends a message to each of `to` except this process.
     fn send_to_other_founders(&mut self, now: Instant, to: &[MemberInfo], message: &FoundingMessage) {
         let me = self.me();
         for member in to.iter().filter(|member| member.incarnation != me) {
@@ -233,7 +236,7 @@ impl Process {
         }
     }
 
-    /// Sends a message to each of `to`, this process included.
+    /// Sends a message to each of `to`, including this process.
     fn send_to_founders(&mut self, now: Instant, to: &[MemberInfo], message: &FoundingMessage, fx: &mut impl Effects) {
         self.send_to_other_founders(now, to, message);
         let me = self.me();
@@ -260,7 +263,7 @@ impl Process {
         if !message.is_sound() {
             return self.counters.drop(DropReason::Malformed);
         }
-        // A process in a view takes no part, nor does one that is no founder.
+        // Processes in a view and processes that are no founders take no part.
         if !matches!(self.stage, Stage::Searching(_)) || self.founders().is_none() {
             return;
         }
@@ -289,13 +292,16 @@ impl Process {
         }
     }
 
-    /// What keeps this founder from taking part in a ballot.
+    /// Why this founder does not take part in a ballot, if so.
     fn stands_aside(&self, ballot: FoundingBallot, names: &[String]) -> Option<FoundingRefusal> {
         let own = self.founders()?;
         if own != names {
             return Some(FoundingRefusal::Names(own.to_vec()));
         }
         let Stage::Searching(search) = &self.stage else { return None };
+        // Two processes with one founder's name would vote twice under it. The founder stays out of ballots while it
+        // hears a namesake, and writes nothing down: then the mistake ends with the second process (departures, *Two
+        // processes with one founder's name*).
         if let Some(at) = search.founding.namesake(&self.set.me) {
             return Some(FoundingRefusal::Namesake(at));
         }
@@ -324,7 +330,7 @@ impl Process {
         self.promise_founding(now, ballot);
         if let Stage::Searching(search) = &mut self.stage {
             search.founding.hindrance = None;
-            // They take part, whether they were met or not.
+            // All that were asked take part, whether they answered a challenge of this process or not.
             let met = asked.iter().filter(|member| member.incarnation != me);
             search.founding.contacts.extend(met.map(|member| (member.incarnation, (member.clone(), now))));
         }
@@ -332,7 +338,7 @@ impl Process {
         self.answer_founder(now, from, FoundingMessage::Report { ballot, record }, fx);
     }
 
-    /// A later ballot is on: an own one is over, and the next is not led soon.
+    /// Follows a later ballot: an own one is over, and the next is not led soon.
     fn promise_founding(&mut self, now: Instant, ballot: FoundingBallot) {
         let jitter = Duration::from_millis(self.rng.below(300));
         let Stage::Searching(search) = &mut self.stage else { return };
@@ -346,7 +352,7 @@ impl Process {
         }
     }
 
-    /// The ballot that this process leads, if it is that one.
+    /// The ballot that this process leads, if it is `ballot`.
     fn led(&mut self, ballot: FoundingBallot) -> Option<&mut Led> {
         let Stage::Searching(search) = &mut self.stage else { return None };
         search.founding.led.as_mut().filter(|led| led.ballot == ballot)
@@ -391,7 +397,7 @@ impl Process {
                 FirstView::new(CellInstance::fresh(generation, self.rng.next_u64()), asked.clone(), &self.agreed())
             }
         };
-        // Such a list is none: nobody would even read it.
+        // Nobody could read such a list, the leader included, and the ballot would fail without a reason.
         let differs = |member: &&MemberInfo| mismatch(first.level, &first.settings, member).is_some();
         if let Some(other) = first.members.iter().find(differs) {
             return self.take_refusal(now, other.incarnation, ballot, FoundingRefusal::Settings);
@@ -402,7 +408,7 @@ impl Process {
         self.send_to_founders(now, &asked, &FoundingMessage::Propose { ballot, first }, fx);
     }
 
-    /// An instance may have been confirmed, and has no quorum here.
+    /// Ends the ballot: an instance may have been confirmed, and has no quorum here.
     fn announce_dead(
         &mut self,
         now: Instant,
@@ -421,7 +427,7 @@ impl Process {
         }
     }
 
-    /// Gives up the ballot that this process leads. What hinders it does not end by itself soon.
+    /// Gives up the ballot that this process leads, because what hinders it does not end soon.
     fn wait_for_change(&mut self, now: Instant, hindrance: String) {
         let Stage::Searching(search) = &mut self.stage else { return };
         search.founding.led = None;
@@ -441,7 +447,8 @@ impl Process {
             FoundingRefusal::Promised(promised) => {
                 founding.promised = founding.promised.max(Some(promised));
                 if by_command {
-                    // Before another one leads again: it would find nothing to found, and this one does.
+                    // Leads again before another founder does: the other's ballot would find nothing to found, and this
+                    // one will.
                     founding.lead_after = Some(now);
                 }
                 return;
@@ -492,14 +499,15 @@ impl Process {
         }
         led.decided = true;
         let (asked, me) = (led.asked.clone(), self.me());
-        // The leader's own mark is on disk before anybody is told to set one.
+        // The leader's own marker is on disk before any other founder is asked to set one.
         if self.confirm(me, ballot, fx) {
             self.send_to_other_founders(now, &asked, &FoundingMessage::Decide { ballot });
             self.announce_marked(now, fx);
         }
     }
 
-    /// All accepted what this process accepted: it sets its mark, unless it has promised a later ballot since. Whether it has.
+    /// Sets this process's marker because all accepted its accepted list, unless it has promised a later ballot since.
+    /// Returns whether the marker is set.
     fn confirm(&mut self, from: Incarnation, ballot: FoundingBallot, fx: &mut impl Effects) -> bool {
         let Stage::Searching(search) = &self.stage else { return false };
         let founding = &search.founding;
@@ -511,7 +519,7 @@ impl Process {
         self.set_bootstrap_marker(BootstrapMarker { instance: first.instance, list: Some((ballot, first)) }, fx)
     }
 
-    /// Says to all who were asked, and to all that are listed, that this process's mark is on disk.
+    /// Announces to all that were asked or are listed that this process's marker is on disk.
     fn announce_marked(&mut self, now: Instant, fx: &mut impl Effects) {
         let Stage::Searching(search) = &self.stage else { return };
         let Some(Accepted { first, .. }) = &search.founding.accepted else { return };
@@ -546,7 +554,7 @@ impl Process {
         }
     }
 
-    /// More than half of the names have a mark of the list.
+    /// Installs a list that more than half of the names have a marker of.
     fn install_confirmed(&mut self, now: Instant, first: FirstView, fx: &mut impl Effects) {
         if !first.lists(self.me()) {
             return;
@@ -564,10 +572,10 @@ impl Process {
         self.install_first(now, first, fx);
     }
 
-    /// Sets this process's mark; false: it is not on disk, and must not be relied upon.
+    /// Sets this process's bootstrap marker. Returns false if it is not on disk: then nothing may rely on it.
     pub(super) fn set_bootstrap_marker(&mut self, mark: BootstrapMarker, fx: &mut impl Effects) -> bool {
         let FounderRecord { last, end, .. } = self.set.record.clone();
-        // Whoever is in an instance again did not leave it.
+        // A process that is in an instance again did not leave it, so the old record of its end is dropped.
         let end = end.filter(|end| end.instance() != mark.instance);
         self.keep_record(FounderRecord { mark: Some(mark), heard: None, last, end }, fx)
     }
@@ -583,7 +591,8 @@ impl Process {
         kept
     }
 
-    /// A founder is taken in by a cell, and sets its mark first. False: it cannot.
+    /// Sets the marker of a founder that a cell takes in, before it enters. Returns false if the marker cannot be
+    /// written.
     pub(super) fn mark_joined(&mut self, instance: CellInstance, fx: &mut impl Effects) -> bool {
         let record = &self.set.record;
         let has_left = record.end.as_ref().is_some_and(|end| end.instance() == instance);
@@ -592,7 +601,8 @@ impl Process {
             || self.set_bootstrap_marker(BootstrapMarker { instance, list: None }, fx)
     }
 
-    /// A member of the cell answered a fresh challenge. A founder that has no mark of a cell writes that down, and founds none.
+    /// Handles a cell member that answered a fresh challenge. A founder without a marker records that, and founds no
+    /// cell from then on.
     pub(super) fn hear_member(&mut self, instance: CellInstance, at: SocketAddr, fx: &mut impl Effects) {
         let record = &self.set.record;
         if self.founders().is_none() || record.mark.is_some() || record.heard.is_some() {
@@ -601,14 +611,14 @@ impl Process {
         let Stage::Searching(search) = &self.stage else { return };
         let accepted = search.founding.accepted.as_ref().map(|accepted| &accepted.first);
         if accepted.is_some_and(|first| first.instance == instance && first.lists(self.me())) {
-            return; // it is a member of view 1, and told so in a moment
+            return; // it is a member of view 1, and the confirmation is on its way
         }
         let record = FounderRecord { heard: Some(Heard { instance, at }), ..record.clone() };
         self.counters.founders_heard += 1;
         self.keep_record(record, fx);
     }
 
-    /// What keeps this founder from founding its cell, for people.
+    /// Why this founder does not found its cell, for people to read.
     pub(super) fn founding_hindrance(&self) -> Option<String> {
         let names = self.founders()?;
         let Stage::Searching(search) = &self.stage else { return None };
@@ -646,7 +656,7 @@ impl Process {
         self.enter_first(now, first.instance, directory, fx);
     }
 
-    /// Enters view 1 of an instance, which begins with that directory.
+    /// Enters view 1 of an instance, which begins with `directory`.
     pub(super) fn enter_first(
         &mut self,
         now: Instant,
@@ -671,7 +681,7 @@ impl Process {
     }
 }
 
-/// Why nothing can be founded, for people.
+/// Explains for people why nothing can be founded.
 fn announce_dead(last: &[(String, Option<LastView>)], but_for: Option<&[String]>) -> String {
     let latest =
         last.iter().filter_map(|(_, last)| last.as_ref()).max_by_key(|last| (last.instance.generation(), last.view));

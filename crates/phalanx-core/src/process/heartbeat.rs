@@ -10,19 +10,19 @@ use crate::id::{Incarnation, MemberInfo, Rank, TrafficClass};
 use crate::member::{Control, HeardCount, Patience, Proposal, is_quorum};
 use crate::time::Instant;
 
-/// An excluded incarnation is told so no more often than this.
+/// Minimum interval between two notices of exclusion to one incarnation.
 const NOTICE_EVERY: Duration = Duration::from_millis(50);
-/// Channels to members that were left out stay this long.
+/// Time for which channels to excluded members stay open.
 const DEPARTED_FOR: Duration = Duration::from_secs(1);
 const _: () =
-    assert!(NOTICE_EVERY.as_nanos() < DEPARTED_FOR.as_nanos(), "who was left out is told while its channel is there");
+    assert!(NOTICE_EVERY.as_nanos() < DEPARTED_FOR.as_nanos(), "an excluded member is notified while its channel is open");
 
 impl Process {
     pub(super) fn heartbeat_interval(&self) -> Duration {
         self.set.timing.heartbeat
     }
 
-    /// How long silence is bearable: the setting, and at least a few heartbeats.
+    /// Longest tolerated silence: the setting, and at least 4.5 heartbeats.
     pub(super) fn suspect_after(&self) -> Duration {
         self.set.timing.suspect_after.max(self.heartbeat_interval() * 9 / 2)
     }
@@ -38,7 +38,7 @@ impl Process {
         [Some(self.next_heartbeat), self.fetch_at, soon].into_iter().flatten().min()
     }
 
-    /// Everything membership does in a turn.
+    /// Does all membership work of one poll.
     pub(super) fn poll_membership(&mut self, now: Instant, fx: &mut impl Effects) {
         if let Some(at) = self.fetch_at
             && now >= at
@@ -72,7 +72,8 @@ impl Process {
             }
         }
         if self.leaving.is_some() && !beat {
-            // Under load a leave waits for the last acknowledgements, which come with any packet.
+            // Under load a leave waits for the last acks, which come with any packet. So it is checked at each poll,
+            // not only at heartbeats.
             self.leave_step(now, fx);
             if matches!(self.stage, Stage::Over) {
                 return;
@@ -109,7 +110,8 @@ impl Process {
         }
     }
 
-    /// Who left with the decree in force goes when a quorum has installed it.
+    /// Sends heartbeats to the members that left with the decree in force. They go when a quorum has installed it,
+    /// which they learn from these.
     fn notify_leavers(&mut self, now: Instant, fx: &mut impl Effects) {
         let Some(decision) = &self.last_decision else { return };
         let goes = |who: &Incarnation| decision.left.contains(&(*who, LeaveReason::Left));
@@ -123,7 +125,7 @@ impl Process {
         }
     }
 
-    /// In a cell in which everybody watches everybody.
+    /// Sends a heartbeat to everybody, in a cell in which everybody watches everybody.
     fn heartbeat_all(&mut self, now: Instant, fx: &mut impl Effects) {
         let others: Vec<_> =
             self.directory.members.iter().filter(|m| m.incarnation != self.me()).map(|m| m.control).collect();
@@ -148,14 +150,16 @@ impl Process {
         self.progress.beat(rank);
     }
 
-    /// A member's heartbeat tells which decree it installed. Its rank, if that is the one in force here.
+    /// Notes which decree a member's heartbeat reports as installed. Returns the member's rank if that decree is in
+    /// force here.
     pub(super) fn note_decree(&mut self, now: Instant, sender: Incarnation, decree: u64) -> Option<Rank> {
         let rank = self.directory.rank(sender)?;
         if let Some(told) = self.reported_decrees.get_mut(rank.index()) {
             *told = (*told).max(decree);
         }
         if decree < self.directory.decree && now.since(self.installed_at) >= self.set.timing.heartbeat {
-            // It missed the decision. Any member may tell it; not all need to.
+            // It missed the decision. Each member answers with a probability that makes about three of them do so: any
+            // one suffices, and all would be a burst.
             let tellers =
                 self.failure_detector.watch().map_or(self.directory.members.len(), |watch| watch.neighbours().len());
             if self.rng.below(tellers as u64) < 3 {
@@ -165,38 +169,39 @@ impl Process {
         (decree == self.directory.decree).then_some(rank)
     }
 
-    /// Whom a member hears that has not installed what this process has. Nobody: then it will never learn of the
-    /// decision, and what it sends must not pass for life.
+    /// Evaluates which members are heard by one that has not installed the decree in force. If it hears nobody, it will
+    /// never learn of the decision, and its heartbeats must not count as signs of life.
     fn evaluate_late(&mut self, now: Instant, sender: Incarnation, decree: u64, hears: &[bool]) {
         let Some(rank) = self.directory.rank(sender).filter(|_| decree < self.directory.decree) else { return };
         let hears: Vec<bool> = if decree + 1 == self.directory.decree {
             let named = |who: &Incarnation| self.former.iter().position(|former| former == who);
             let members = self.directory.members.iter().map(|m| named(&m.incarnation));
-            // Of those who came with the decision it has nothing to say.
+            // It cannot report on members that joined with the decision, so they count as heard by it.
             members.map(|former| former.is_none_or(|r| hears.get(r).copied().unwrap_or(true))).collect()
         } else if self.is_long_installed(now, rank) {
             vec![false; self.directory.members.len()]
         } else {
             return;
         };
-        debug_assert_eq!(hears.len(), self.directory.members.len(), "of each member it is known whether it is heard");
+        debug_assert_eq!(hears.len(), self.directory.members.len(), "each member has an entry");
         if self.failure_detector.heard_by(now, rank) != hears {
             self.attention = true;
         }
         self.failure_detector.beat(now, rank, hears);
     }
 
-    /// Whether `rank`, if it runs and hears anybody, has learnt of the decree in force by now.
+    /// Whether the decree in force is so old that `rank` must have learnt of it, if it runs and hears anybody.
     pub(super) fn is_long_installed(&self, now: Instant, rank: Rank) -> bool {
         now.since(self.installed_at) > self.suspect_after() * 2 + self.turn_gap(rank)
     }
 
-    /// How long the member of this rank may stay away between two turns.
+    /// The longest announced interval between two polls of this member.
     pub(super) fn turn_gap(&self, rank: Rank) -> Duration {
         self.directory.members.get(rank.index()).map_or(Duration::ZERO, MemberInfo::turn_gap)
     }
 
-    /// How long members may stay away counts in all patience with them.
+    /// Adds to the patience with each member its longest interval between polls, and to that with a joiner the time its
+    /// welcome takes.
     pub(super) fn bear_gaps(&mut self, proposal: &Proposal) {
         let comes = self.welcome_takes(proposal);
         let gap = |member: &MemberInfo| {
@@ -208,7 +213,7 @@ impl Process {
         self.progress.set_gaps(gaps);
     }
 
-    /// Tells `to` what is in force.
+    /// Sends the decision in force to `to`.
     pub(super) fn send_decision(&mut self, to: Incarnation) {
         let Some(proposal) = self.last_decision.clone() else { return };
         if proposal.joiners().any(|who| who == to) {
@@ -218,20 +223,25 @@ impl Process {
         }
     }
 
-    /// Whether the decree in force will outlive this process: whoever makes a quorum of its view finds it.
+    /// Whether the decree in force will outlive this process, because a quorum of its view has installed it.
     ///
-    /// Before that nobody who was left out may learn of it: it would go away, and it may be needed, as a member of the
-    /// view before, to find out what was decided.
+    /// Until then no excluded process may learn of it. Otherwise:
+    ///
+    /// 1. The coordinator installs a view without a stopped member, notifies that member, and dies before any other
+    ///    member knows the view.
+    /// 2. The notified member goes away.
+    /// 3. The rest are no quorum of the view before, and cannot find out what was decided.
     pub(super) fn will_survive(&self) -> bool {
         let (decree, me) = (self.directory.decree, self.me());
         let told = |r: Rank| self.reported_decrees.get(r.index()).is_some_and(|told| *told >= decree);
         let is_me = |r: Rank| self.directory.members.get(r.index()).is_some_and(|m| m.incarnation == me);
-        // In a large cell few tell it to this process, and they tell how far around them all have it.
+        // In a large cell only few members report to this process. They report how far around them all members have
+        // installed it.
         let near = self.failure_detector.watch().map(|watch| watch.installed()).unwrap_or_default();
         self.directory.is_quorum(|r| told(r) || is_me(r) || near.get(r.index()).is_some_and(|installed| *installed))
     }
 
-    /// An incarnation that a decided view left out is told so.
+    /// Notifies an incarnation that a decided view left it out.
     pub(super) fn notify_excluded(&mut self, now: Instant, who: Incarnation, fx: &mut impl Effects) {
         let Some(place) = self.excluded.iter().position(|(w, _, _)| *w == who) else { return };
         if now.since(self.excluded[place].2) < NOTICE_EVERY || !self.will_survive() {
@@ -245,7 +255,7 @@ impl Process {
         self.net.send(label, TrafficClass::Control, &[to], &frames, &mut self.counters, fx);
     }
 
-    /// Remembers that `who` was left out. Its channel stays for a while: the decision travels on it.
+    /// Remembers that `who` was excluded. Its channel stays open for a while, because the decision travels on it.
     pub(super) fn remember_excluded(&mut self, now: Instant, who: Incarnation) {
         if let Some(peer) = self.peers.get(who) {
             if self.excluded.len() >= EXCLUDED_MAX {
@@ -257,7 +267,7 @@ impl Process {
         }
     }
 
-    /// Channels to those who left long enough ago are closed.
+    /// Closes the channels to members that left long enough ago.
     fn close_departed(&mut self, now: Instant) {
         while let Some(&(who, at)) = self.departed.front()
             && now.since(at) > DEPARTED_FOR
@@ -270,7 +280,7 @@ impl Process {
         }
     }
 
-    /// A decided view does not hold this process.
+    /// Ends this incarnation because a decided view does not contain it.
     pub(super) fn be_excluded(&mut self, view: u64) {
         match self.stage {
             Stage::Leaving { .. } => self.end(Event::Left),
@@ -279,7 +289,7 @@ impl Process {
         }
     }
 
-    /// Says when no quorum is heard any more, and when it is again.
+    /// Reports to the application when no quorum is heard any more, and when one is heard again.
     fn evaluate_primary(&mut self, now: Instant) {
         let heard = self.failure_detector.heard_by_me(now);
         let is_primary = self.directory.is_quorum(|r| heard[r.index()]);
@@ -293,7 +303,8 @@ impl Process {
             view_streams.touched = true;
         }
         if is_primary {
-            // Those not heard again yet may only be a heartbeat late: nobody is suspected until all had their chance.
+            // Members not heard again yet may only be a heartbeat late. No ballot begins before all had five heartbeats
+            // to be heard.
             self.try_after = self.try_after.max(now + self.heartbeat_interval() * 5);
             self.app.event(Event::Primary);
             return;
@@ -319,7 +330,7 @@ impl Process {
         self.app.event(Event::NonPrimary { heard: count, needed, why });
     }
 
-    /// The lowest-ranked member that is heard here and hears a quorum, and is not to leave: it coordinates.
+    /// The coordinator: the lowest-ranked member that is heard here, hears a quorum, and is not to leave.
     pub(super) fn lowest_eligible(&self, now: Instant) -> Option<Rank> {
         Rank::all(self.directory.members.len()).find(|&r| self.is_eligible(now, r))
     }
@@ -328,7 +339,7 @@ impl Process {
         !self.to_go(now).contains(&rank) && self.hears_quorum(now, rank)
     }
 
-    /// Whether `rank` is heard here, and hears a quorum as far as it said.
+    /// Whether `rank` is heard here, and hears a quorum according to its heartbeats.
     pub(super) fn hears_quorum(&self, now: Instant, rank: Rank) -> bool {
         let HeardCount { members, with_rank_0 } = self.failure_detector.heard_count(now, rank);
         self.failure_detector.hears(now, rank) && is_quorum(members, self.directory.members.len(), with_rank_0)

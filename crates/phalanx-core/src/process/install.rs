@@ -19,10 +19,10 @@ use crate::order::{ViewStreams, ViewStreamsSettings};
 use crate::time::Instant;
 use crate::wire::DropReason;
 
-/// Messages of ours that were not sent in a view: order, uniform, bytes.
+/// Own messages that were not sent in a view: order, uniform, payload.
 type Unsent = Vec<(Order, bool, Bytes)>;
 
-/// What goes on from one view of a group to the next.
+/// What is carried from one view of a group into the next.
 struct EndedView {
     /// Number of the view that ended.
     view: u64,
@@ -31,24 +31,24 @@ struct EndedView {
     unsent: Unsent,
 }
 
-/// No stream's window is smaller than this, in packets.
+/// Lower bound on a stream's window, in packets.
 const WINDOW_MIN: u64 = 16;
-/// Nor larger.
+/// Upper bound on a stream's window, in packets.
 const WINDOW_MAX: u64 = 4096;
-/// Where the receivers' sockets hold little: less than this would not keep a sender going.
+/// Lower bound where the receivers' sockets hold little: a smaller window could not keep a sender going.
 const RECEIVED_MIN: u64 = 4;
 const _: () = assert!(WINDOW_MIN <= WINDOW_MAX, "the windows are an interval");
-const _: () = assert!(RECEIVED_MIN <= WINDOW_MIN, "a small buffer makes a window smaller");
+const _: () = assert!(RECEIVED_MIN <= WINDOW_MIN, "small receive buffers may lower the window");
 
-/// The window of each of `members` senders that share so many bytes, in packets.
+/// The window of each of `members` senders that share `bytes`, in packets.
 fn sent_window(bytes: usize, members: usize, packet_room: usize) -> u64 {
     debug_assert!(members > 0, "a view has a member");
     debug_assert!(packet_room > 0, "a packet has room for frames");
     ((bytes / members / packet_room) as u64).clamp(WINDOW_MIN, WINDOW_MAX)
 }
 
-/// The window that keeps what all other members of a group may have under way within three quarters of each member's
-/// receive buffer; the rest is for messages to it alone. Each packet counts as the longest, however short it is.
+/// The window that keeps the packets of all other members within three quarters of each member's receive buffer. The
+/// rest is for messages to it alone. Each packet counts as the longest, however short it is.
 fn received_window(members: &[&&MemberInfo]) -> u64 {
     let senders = members.len().saturating_sub(1).max(1) as u64;
     let held = members.iter().map(|m| u64::from(m.receive_packets)).filter(|packets| *packets > 0).min();
@@ -60,12 +60,13 @@ impl Process {
     pub(super) fn try_install(&mut self, now: Instant, fx: &mut impl Effects) {
         let Some(proposal) = self.decided.clone() else { return };
         assert_eq!(proposal.decree, self.directory.decree + 1, "what is decided is the next decree");
-        // Who loses a group's state does not deliver to its cut.
+        // A process that loses a group's state does not deliver up to its cut.
         let me = self.me();
         let kept = || proposal.groups.iter().filter(|change| !change.is_lost_to(me));
         let cuts = || kept().filter_map(|change| Some((change.group, change.cut.as_ref()?)));
         if self.is_past(cuts()) {
-            // Nobody can have decided it: whoever says so errs, or lies.
+            // Nobody can have decided a cut behind what this member parsed, which its report contained. The sender is
+            // faulty, or lies.
             self.decided = None;
             return self.counters.drop(DropReason::Malformed);
         }
@@ -76,13 +77,13 @@ impl Process {
         self.enter(now, next, proposal, fx);
     }
 
-    /// Enters the view that `proposal` decided; `next` is the directory after it.
+    /// Enters the view that `proposal` decided. `next` is the directory after it.
     pub(super) fn enter(&mut self, now: Instant, next: Directory, proposal: Arc<Proposal>, fx: &mut impl Effects) {
         let me = self.me();
         let first = matches!(self.stage, Stage::Searching(_));
         assert_eq!(next.decree, proposal.decree, "a directory is what its decree left behind");
         assert!(first || next.decree == self.directory.decree + 1, "decrees are installed one after the other");
-        assert!(!matches!(self.stage, Stage::Over), "who is over enters no view");
+        assert!(!matches!(self.stage, Stage::Over), "a process that is over enters no view");
         self.counters.decrees += 1;
         self.decided = None;
         self.welcomes.stop_taking();
@@ -112,7 +113,8 @@ impl Process {
         self.forget_out();
         self.adopt_settings();
         self.meet_members(now);
-        // In the application's order: the rest of the old group views, who is in the cell, the new group views.
+        // The application's order: the rest of the old group views, the cell view, the new group views. So a cell view
+        // never runs ahead of messages of members that it leaves out.
         let ended: Vec<_> = proposal.groups.iter().map(|change| self.end_group(change, fx)).collect();
         if view_changed && self.directory.rank(me).is_some() {
             self.announce_cell_view(&proposal, apart);
@@ -140,9 +142,11 @@ impl Process {
         self.reported_decrees = vec![0; self.directory.members.len()];
 
         if self.directory.rank(me).is_none() {
-            // It asked to leave: the others still need what it holds.
+            // A leaver stays for a while: the others still need what it holds.
             self.enter_stage(StageEvent::Leave, Stage::Leaving { since: now });
-            // The ranks of the old view are not those of the new one, and it watches nobody any more.
+            // The ranks of the old view do not apply to the new one, and a leaver watches nobody. With the old
+            // knowledge kept, a replayed heartbeat of a member whose rank the old view did not have once made a leaver
+            // panic.
             self.failure_detector = FailureDetector::new(Rank::FIRST, 0, now, self.patience());
             self.progress = PathMonitor::new(Rank::FIRST, 0, now);
             self.announce_out();
@@ -158,7 +162,7 @@ impl Process {
         }
         self.removals.install(now, self.directory.members.len());
         self.distrust();
-        self.next_heartbeat = now; // tells the others at once that it is installed
+        self.next_heartbeat = now; // announces at once that the decree is installed
         if self.lowest_survivor() == Some(me) {
             for who in proposal.joiners() {
                 self.send_decision(who);
@@ -169,7 +173,8 @@ impl Process {
             self.remember_excluded(now, *who);
         }
         if self.cannot_go_on {
-            // The cut makes no sense here, though this member said that it does: it goes no further.
+            // The cut makes no sense here, although this member reported that it holds it. It cannot continue
+            // correctly.
             self.counters.stopped_alone += 1;
             return self.end(Event::Left);
         }
@@ -180,8 +185,8 @@ impl Process {
         }
     }
 
-    /// What is known of who is heard begins anew with each cell view. A decree that changes none takes nothing from the silence of anybody:
-    /// such decrees may follow each other faster than silence is noticed.
+    /// Starts failure detection anew with each cell view. A decree that changes no view leaves the measured silence
+    /// alone: such decrees may follow each other faster than silence is noticed.
     fn begin_watching(&mut self, now: Instant, view_changed: bool, proposal: &Proposal) {
         if view_changed || self.failure_detector.watch().is_some() {
             self.failure_detector =
@@ -193,7 +198,7 @@ impl Process {
         }
     }
 
-    /// The first member of the view that did not come with it welcomes those that did.
+    /// The first member of the view that did not join with it. It welcomes those that did.
     fn lowest_survivor(&self) -> Option<Incarnation> {
         let decision = self.last_decision.as_ref()?;
         let joined: BTreeSet<_> = decision.joiners().collect();
@@ -233,7 +238,7 @@ impl Process {
         self.app.event(Event::CellView(view));
     }
 
-    /// One group's view ends, if this process was in it.
+    /// Ends a group's view, if this process was in it. Returns what is carried into the next one.
     fn end_group(&mut self, change: &GroupChange, fx: &mut impl Effects) -> Option<EndedView> {
         let space = self.space_of(change.group)?;
         let mut old = self.group_streams.remove(&space)?;
@@ -256,7 +261,7 @@ impl Process {
         Some(EndedView { view, since, told, unsent })
     }
 
-    /// Another begins, if this process is in it.
+    /// Begins a group's next view, if this process is in it.
     fn begin_group(&mut self, now: Instant, change: &GroupChange, ended: Option<EndedView>) {
         let me = self.me();
         let prev = ended.as_ref().map(|ended| ended.view);
@@ -336,7 +341,8 @@ impl Process {
         self.announce_state_to_new_members(change, prev.is_none());
     }
 
-    /// This process is in the group no more, and has not sent so many multicasts. Who lost its state comes back by itself.
+    /// Ends this process's membership of a group, with `unsent` multicasts not sent. A process that lost the group's
+    /// state comes back by itself.
     fn leave_behind(&mut self, change: &GroupChange, unsent: usize) {
         let me = self.me();
         let why = change.left.iter().find(|(who, _)| *who == me).map_or(LeaveReason::Left, |(_, why)| *why);
@@ -357,8 +363,8 @@ impl Process {
         }
     }
 
-    /// The first view of a group here. Its state may still be on its way; or we were taken in without it, because
-    /// the transfer failed after we had asked; or all who held it are gone.
+    /// Handles the first view of a group here. Its state may still be on its way. Or this process was taken in without
+    /// it, because the transfer failed after the request, or because all holders are gone.
     fn begin_state(&mut self, view: &Arc<GroupView>) {
         let group = view.group;
         if self.transfers.is_taking(&view.name) {
@@ -376,7 +382,7 @@ impl Process {
         }
     }
 
-    /// Groups that were wedged and do not change go on in their view.
+    /// Lets groups go on in their view that were wedged and do not change.
     fn go_on(&mut self, now: Instant, fx: &mut impl Effects) {
         for view_streams in self.group_streams.values_mut() {
             let mut port = streams_port!(self, &mut *fx, &view_streams.meta);
@@ -385,7 +391,8 @@ impl Process {
         }
     }
 
-    /// Streams that were left are forgotten once every member has installed the decree in force.
+    /// Forgets the streams of ended views once every member has installed the decree in force: until then a member may
+    /// fetch from them.
     pub(super) fn forget_past(&mut self) {
         if !self.past.is_empty() && self.all_installed() {
             self.past.clear();
@@ -406,7 +413,7 @@ mod tests {
         assert_eq!((sent_window(bytes(17), 1, 1000), sent_window(1, 65_536, 65_507)), (17, WINDOW_MIN));
     }
 
-    /// All others may send at once: three quarters of the smallest buffer are shared among them.
+    /// All other members may send at once: they share three quarters of the smallest buffer.
     #[test]
     fn a_window_keeps_within_the_smallest_receive_buffer() {
         let window = |held: &[u32]| {

@@ -22,14 +22,14 @@ use crate::rng::Rng;
 use crate::time::Instant;
 use crate::wire::{DropReason, Tags, put_with_tail, read_with_tail};
 
-/// What a search and members need for asking around.
+/// Where this process asks for its cell.
 pub(super) struct Probing {
     seed_turn: usize,
-    /// Of the last two probes: answers to others are replays.
+    /// Nonces of the last two probes. Answers with other nonces are replays.
     nonces: [u64; 2],
-    /// When a member last asked.
+    /// When a member last asked around.
     asked_at: Instant,
-    /// The coordinator as last told, asked first by whoever is not in the cell's newest view.
+    /// The coordinator's address as last reported. A process that is not in the cell's newest view asks there first.
     pub(super) coordinator: Option<SocketAddr>,
 }
 
@@ -39,39 +39,43 @@ pub(super) struct Search {
     probes: u64,
     answers: u64,
     pub(super) refused: Option<String>,
-    /// It was refused for a setting, which only a new start of somebody changes.
+    /// Whether it was refused for a setting, which only a restart of some process changes.
     differs: bool,
-    /// Was left out lately, and waits: when it was told so, and members that it has to talk with before it is taken in.
+    /// Set while it is held back after an exclusion: when it was notified, and the members that it must be able to talk
+    /// with first.
     held_back: Option<(Instant, Vec<SocketAddr>)>,
     next_report: Instant,
     pub(super) founding: Foundation,
 }
 
-/// What groups are agreed to be, by name and the joiner that would make them.
+/// Agreed terms of groups, by name and by the joiner that would found the group.
 type RequestedTerms = BTreeMap<(String, Incarnation), GroupTerms>;
 
 /// A process that asks to come in.
 pub(super) struct Joiner {
     pub(super) info: MemberInfo,
     pub(super) groups: Vec<String>,
-    /// What each of them is agreed to be if the joiner makes it.
+    /// Terms of each group if the joiner founds it.
     pub(super) terms: Vec<Option<GroupTerms>>,
     pub(super) first: Instant,
     pub(super) last: Instant,
 }
 
-/// What travels in handshake packets.
+/// Contents of handshake packets.
 #[derive(Serialize, Deserialize)]
 enum JoinHandshake {
-    /// Is there a cell? Padded, so that the answer is never longer. A member names the instance and the view it is in:
-    /// one that hears no quorum may have been left out by processes that are no more, and a coordinator may be the only
-    /// one that knows where such a member is. View 0: of a founder of an earlier build that was in that instance.
+    /// Asks whether there is a cell. Padded, so that the answer is never longer and no sender can use members to
+    /// amplify traffic.
+    ///
+    /// A member names its instance and view. It may have been left out by processes that are gone, if it hears no
+    /// quorum; a coordinator may be the only one that knows where such a member is. View 0 stands for a founder of an
+    /// earlier build that was in that instance.
     Probe { info: MemberInfo, nonce: u64, member_of: Option<(CellInstance, u64)>, padding: Vec<u8> },
-    /// Prove that you live: send this back.
+    /// Asks for a proof of address: the joiner sends the cookie back.
     Challenge { nonce: u64, stamp: u64, cookie: [u8; 16], view: u64, coordinator: SocketAddr, is_coordinator: bool },
-    /// The proof.
+    /// The proof, with the request to be taken in.
     Join { info: MemberInfo, nonce: u64, stamp: u64, cookie: [u8; 16], groups: Vec<String> },
-    /// No.
+    /// The request is refused.
     Refused { nonce: u64, why: JoinRefusal },
 }
 
@@ -82,32 +86,33 @@ enum JoinRefusal {
     NameTaken,
     /// The cell has as many members as it may.
     Full,
-    /// A decided view took this incarnation in, and the one with this number or one before it left it out.
+    /// A decided view took this incarnation in, and the view with this number or an earlier one left it out.
     Excluded(u64),
-    /// It has a setting otherwise, or does not know the level in force.
+    /// A setting differs, or the joiner does not know the level in force.
     Differs(Mismatch),
-    /// It was left out lately, and waits. From level 5 on.
+    /// The process was excluded recently and has to wait. Exists from level 5 on.
     HeldBack {
-        /// For so long in any case, in milliseconds.
+        /// Minimum time to wait, in milliseconds.
         wait_ms: u64,
-        /// Until it can talk with these members, which did not hear it, or which it did not hear: names and control sockets.
+        /// Members that it must be able to talk with first, because they did not hear it or were not heard by it: names
+        /// and control sockets.
         away: Vec<(String, SocketAddr)>,
     },
 }
 
-/// A challenge is good for this long, and for as much longer as the joiner may stay away between two turns.
+/// Time for which a challenge is valid, beside the joiner's longest interval between polls.
 const COOKIE_TTL: Duration = Duration::from_secs(4);
-/// A process that was told that it waits does so for this long, if it is not told again.
+/// Time for which a process that was notified to wait does so, unless it is notified again.
 const HELD_BACK_FOR: Duration = Duration::from_secs(3);
-/// Cookies remembered as used: more joins than this within a cookie's life are refused.
+/// Upper bound on used cookies that are remembered. More joins within a cookie's validity are refused.
 const USED_MAX: usize = 4096;
 
-/// Challenges that were met already: each is good for one join.
+/// Cookies that were already used. Each is valid for one join.
 #[derive(Debug, Default)]
 pub(super) struct UsedCookies(VecDeque<(Instant, [u8; 16])>);
 
 impl UsedCookies {
-    /// Takes a challenge that is stale at `end`, unless it was met before, or too many were that are not stale yet.
+    /// Uses up a cookie that is valid until `end`. Fails if it was used before, or if too many valid ones were.
     fn take(&mut self, now: Instant, end: Instant, cookie: [u8; 16]) -> Result<(), DropReason> {
         self.0.retain(|(end, _)| now < *end);
         if self.0.iter().any(|(_, used)| *used == cookie) {
@@ -122,45 +127,46 @@ impl UsedCookies {
     }
 }
 
-/// A joiner unheard this long is not proposed.
+/// Time without a request after which a joiner is not proposed.
 pub(super) const JOINER_TTL: Duration = Duration::from_millis(800);
-/// Joiners gather this long after the last one came, and no longer than this after the first.
+/// Joiners gather for this time after the last one came, and at most for [`GATHER_MAX`] after the first.
 const GATHER_QUIET: Duration = Duration::from_millis(100);
 const GATHER_MAX: Duration = Duration::from_millis(600);
-/// How often a search in vain is reported.
+/// Interval between reports of a search without result.
 const REPORT_EVERY: Duration = Duration::from_secs(3);
-/// In the tail of a member's challenge: its cell instance, 8 bytes.
+/// Tag in a member's challenge: its cell instance, 8 bytes.
 const INSTANCE: u64 = 2;
-/// In the tail of a probe: who asks is about to found the next instance of the cell, after this one, 8 bytes. Earlier builds tell no
-/// number: it is the instance that they are members of.
+/// Tag in a probe: the sender is about to found the instance after this one, 8 bytes. Earlier builds leave the number
+/// out: then it is the instance that the sender is a member of.
 const REFORMING: u64 = 3;
-/// In the tail of a member's challenge: whoever asks was left out lately and waits. Asked to be taken in, any member says why.
+/// Tag in a member's challenge: the asking process was excluded recently and is held back. Any member then tells it why
+/// if it asks to join.
 const HELD: u64 = 5;
-/// A probe is padded to about this, the longest answer.
+/// Length of the padding of a probe: about that of the longest answer.
 const PROBE_PADDING: usize = 160;
 const GROUPS_MAX: usize = 64;
-/// Seeds asked with one probe, in turn.
+/// Number of seeds asked with one probe, in turn.
 const SEEDS_AT_ONCE: usize = 4;
-/// A member that hears no quorum asks around once in so many probe intervals.
+/// A member that hears no quorum asks around once in this many probe intervals.
 const LONE_PROBE_EVERY: u32 = 5;
-/// A coordinator asks so often at seeds where no member is.
+/// A coordinator asks at seeds where no member is once in this many probe intervals.
 const STRANGER_PROBE_EVERY: u32 = 20;
-/// Who was refused for a setting asks once in so many probe intervals.
+/// A process that was refused for a setting asks once in this many probe intervals.
 const DIFFERING_PROBE_EVERY: u32 = 10;
-/// And no more of the unheard than this at a time: half of a large cell may ask about the other half.
+/// Upper bound on unheard members asked at a time: half of a large cell may ask about the other half.
 const LONE_TARGETS_MAX: usize = 64;
 const _: () = assert!(GATHER_QUIET.as_nanos() <= GATHER_MAX.as_nanos(), "joiners gather for a time");
-const _: () = assert!(GATHER_MAX.as_nanos() < JOINER_TTL.as_nanos(), "who waits for others is still proposed");
-const _: () = assert!(JOINER_TTL.as_nanos() < COOKIE_TTL.as_nanos(), "who is proposed has proved that it lives");
+const _: () = assert!(GATHER_MAX.as_nanos() < JOINER_TTL.as_nanos(), "a joiner that waits for others is still proposed");
+const _: () = assert!(JOINER_TTL.as_nanos() < COOKIE_TTL.as_nanos(), "a proposed joiner has proved recently that it lives");
 const _: () = assert!(SEEDS_AT_ONCE > 0, "a probe goes somewhere");
 const _: () = assert!(INSTANCE != REFORMING && REFORMING != HELD && INSTANCE != HELD, "a tag means one thing");
-const _: () = assert!(LONE_PROBE_EVERY < STRANGER_PROBE_EVERY, "who is alone looks for others more often");
+const _: () = assert!(LONE_PROBE_EVERY < STRANGER_PROBE_EVERY, "a lone member looks for others more often");
 
 fn number(bytes: &[u8]) -> Option<u64> {
     bytes.try_into().ok().map(u64::from_le_bytes)
 }
 
-/// Keeps as many as are asked at a time, by chance.
+/// Keeps as many random targets as may be asked at a time.
 fn keep_some(targets: &mut Vec<SocketAddr>, rng: &mut Rng) {
     if targets.len() > LONE_TARGETS_MAX {
         let first = usize::try_from(rng.below(targets.len() as u64)).unwrap_or(0);
@@ -193,23 +199,23 @@ impl Search {
         self.next_probe
     }
 
-    /// Members that it has to talk with, if it was told lately that it waits.
+    /// Addresses of the members that it must be able to talk with, while it is held back.
     fn away_at(&self, now: Instant) -> Option<&[SocketAddr]> {
         let (told, away) = self.held_back.as_ref()?;
         (now.since(*told) < HELD_BACK_FOR).then_some(away)
     }
 }
 
-/// What a member that answered a probe says of itself.
+/// What a member that answered a probe reports about itself.
 #[derive(Clone, Copy)]
 struct Answerer {
     is_coordinator: bool,
-    /// It takes nobody in for now.
+    /// Whether it is held back: members answer its request with the reason.
     is_held: bool,
 }
 
 impl Process {
-    /// One step of the search.
+    /// Takes one step of the search.
     pub(super) fn search(&mut self, now: Instant, fx: &mut impl Effects) {
         if let Some(since) = self.leaving
             && now.since(since) > Duration::ZERO
@@ -225,7 +231,7 @@ impl Process {
         if now < search.next_probe {
             return;
         }
-        // Jitter keeps a herd of starters from probing in step.
+        // Jitter keeps processes that start together from probing in step.
         let every = if search.differs { DIFFERING_PROBE_EVERY } else { 1 };
         search.next_probe = now + self.set.timing.probe * every + Duration::from_micros(self.rng.below(20_000));
         targets.extend_from_slice(search.away_at(now).unwrap_or_default());
@@ -238,7 +244,7 @@ impl Process {
         self.report_search(now);
     }
 
-    /// Asks `targets` and the next few seeds whether they are in the cell; gives how many were asked.
+    /// Asks `targets` and the next few seeds whether they are in the cell. Returns the number of addresses asked.
     pub(super) fn probe(
         &mut self,
         mut targets: Vec<SocketAddr>,
@@ -271,11 +277,11 @@ impl Process {
         asked
     }
 
-    /// Brings those together again that lost sight of each other.
+    /// Looks for members that lost sight of the cell, and for the cell if this member did.
     ///
-    /// A member that hears no quorum asks whether the cell went on without it: those who left it out, and would have
-    /// told it, may be gone. And a coordinator asks at the seeds where no member is: who lost sight of the cell may
-    /// look for it where nobody is any more.
+    /// A member that hears no quorum asks whether the cell went on without it. The members that left it out, and would
+    /// have notified it, may be gone. A coordinator asks at seeds where no member is: a process that lost sight of the
+    /// cell may be there, and may look for it at addresses where nobody is any more.
     pub(super) fn ask_around(&mut self, now: Instant, fx: &mut impl Effects) {
         let every = if self.primary { STRANGER_PROBE_EVERY } else { LONE_PROBE_EVERY };
         if now.since(self.probing.asked_at) < self.set.timing.probe * every {
@@ -291,7 +297,8 @@ impl Process {
         }
     }
 
-    /// Whoever runs now where an unheard member was may know, and who told of a later view does.
+    /// Addresses to ask as a member without a quorum: those of unheard members, where another process may run now, and
+    /// that of a process that reported a later view.
     fn lone_targets(&mut self, now: Instant) -> Vec<SocketAddr> {
         let me = self.me();
         let unheard = Rank::enumerate(&self.directory.members)
@@ -302,7 +309,7 @@ impl Process {
         targets
     }
 
-    /// Whether this process looks for its cell, and was told lately that it was left out and is to wait before it is taken in again.
+    /// Whether this process looks for its cell and was recently notified that it was excluded and has to wait.
     #[must_use]
     pub fn must_wait_to_rejoin(&self) -> bool {
         matches!(&self.stage, Stage::Searching(search) if search.away_at(self.last_poll).is_some())
@@ -450,8 +457,8 @@ impl Process {
         }
     }
 
-    /// A member asks. It was excluded if a later view of its instance does not hold it, and is behind if that does; and if it
-    /// is in a later view itself, it knows the cell.
+    /// Answers a member that asks around. A later view of its instance without it is its exclusion; a later view with
+    /// it means that it is behind. If it is itself in a later view, it knows the cell.
     fn answer_member(
         &mut self,
         now: Instant,
@@ -470,7 +477,7 @@ impl Process {
             );
         }
         if matches!(self.stage, Stage::Member) && instance != self.instance {
-            // Each of the two is to know of the other.
+            // Each of the two instances is to learn of the other.
             self.meet_instance(instance, from, false);
             return self.answer_probe(now, from, info, nonce, fx);
         }
@@ -487,7 +494,8 @@ impl Process {
             return;
         }
         if self.directory.rank(who).is_some() {
-            // It hears nobody who could tell it: those of its view are dead, and whoever is left came with the decision.
+            // It hears nobody that could send it the decision: the members of its view are dead, and the others joined
+            // with the decision.
             self.send_decision(who);
         } else if self.will_survive() {
             let why = JoinRefusal::Excluded(self.directory.view);
@@ -495,8 +503,10 @@ impl Process {
         }
     }
 
-    /// Members answer, and founders answer each other. A process that asks and is in the view already missed its
-    /// welcome. Any member can tell it: the one that was to welcome it may be dead, and the coordinator may be deaf and not know the view.
+    /// Answers a probe, as a member or as a founder to other founders.
+    ///
+    /// A process that asks and is in the view already missed its welcome. Any member may send it: the one that was to
+    /// welcome it may be dead, and the coordinator may be deaf and not know the view.
     fn answer_probe(&mut self, now: Instant, from: SocketAddr, info: &MemberInfo, nonce: u64, fx: &mut impl Effects) {
         let missed = self.directory.rank(info.incarnation).is_some()
             && now.since(self.installed_at) >= self.set.timing.heartbeat;
@@ -525,7 +535,7 @@ impl Process {
         self.send_handshake_with(&[from], &challenge, &tail, fx);
     }
 
-    /// Whether a process waits that knows the refusal.
+    /// Whether a held-back process knows the refusal that says so.
     fn notifies_held_back(&self, now: Instant, info: &MemberInfo) -> bool {
         self.directory.level.min(info.level) >= SILENCE_LEVEL && self.is_held_back(now, info)
     }
@@ -556,13 +566,15 @@ impl Process {
         if view > 0 {
             self.probing.coordinator = Some(if is_coordinator { from } else { coordinator });
             if is_told {
-                return; // a member tells it already, and another one would tell the same again
+                return; // a member sends its welcome already, and another one would send the same again
             }
         }
-        // A coordinator that it cannot talk with tells it nothing: others say why it waits, and hear that it talks with them.
+        // It may be unable to talk with the coordinator. Then other members report why it waits, and learn that it can
+        // talk with them.
         if !is_coordinator && !is_held {
-            // Ask the coordinator itself soon, not at once: a stale hint must not become a packet storm. Who was refused for a
-            // setting is in no hurry: it would ask like this for as long as it runs.
+            // The coordinator is asked soon, not at once: stale coordinator addresses that point at each other must not
+            // cause a packet storm. A process refused for a setting is in no hurry, because it would ask like this for
+            // as long as it runs.
             if !search.differs {
                 search.next_probe = search.next_probe.min(self.last_poll + self.set.timing.probe / 4);
             }
@@ -608,7 +620,7 @@ impl Process {
         if matches!(self.stage, Stage::Searching(_)) {
             self.excuse(&info, fx);
             if self.is_named_founder(&info.name) {
-                // It may have come back at another address: it is to hear of us there.
+                // It may have come back at another address, and is to hear of this process there.
                 self.add_seeds(&[info.control]);
                 self.meet_founder(now, info);
             }
@@ -616,11 +628,12 @@ impl Process {
         }
         self.counters.joins_taken += 1;
         if self.directory.rank(info.incarnation).is_some() {
-            // In already. Whoever was to welcome it may have died.
+            // It is in already. The member that was to welcome it may have died.
             return self.send_decision(info.incarnation);
         }
         if self.directory.departed.contains(&info.incarnation) {
-            // An old request that was long under way. Whoever sent it may be needed as a member of the view before.
+            // This request was under way for long. Its sender may be needed as a member of the view before, so it is
+            // not notified before the decree in force will survive.
             if self.will_survive() {
                 let why = JoinRefusal::Excluded(self.directory.view);
                 self.send_handshake(&[from], &JoinHandshake::Refused { nonce, why }, fx);
@@ -630,6 +643,8 @@ impl Process {
         if self.directory.members.len() + self.joiners.len() >= self.set.limits.members {
             return self.send_handshake(&[from], &JoinHandshake::Refused { nonce, why: JoinRefusal::Full }, fx);
         }
+        // A name is free again when its member is silent. Right after an installation everybody counts as heard, so
+        // that is no evidence that the name is taken.
         let name_taken = self.directory.members.iter().position(|m| m.name == info.name).is_some_and(|index| {
             self.failure_detector.hears(now, Rank::from_index(index))
                 && now.since(self.installed_at) > self.set.timing.suspect_after
@@ -664,11 +679,12 @@ impl Process {
         self.attention = true;
     }
 
-    /// Joiners that may be proposed now, with the groups that they want and what those are agreed to be where one of them makes
-    /// it. They gather for a moment, so that a herd comes in few views.
+    /// Joiners that may be proposed now, with the groups that they want and the terms for groups that they would found.
+    /// They gather for a moment, so that processes that start together enter in few views.
     pub(super) fn ready_joiners(&mut self, now: Instant) -> (Vec<(MemberInfo, Vec<String>)>, RequestedTerms) {
         let Directory { level, settings, .. } = &self.directory;
-        // Who came to differ when the level rose asks again, and is refused then.
+        // A joiner that differs since the level rose is dropped here. Proposed again and again, it would make the
+        // coordinator decide without end. It is refused when it asks again.
         let fits = |j: &Joiner| mismatch(*level, settings, &j.info).is_none();
         self.joiners.retain(|who, j| {
             now.since(j.last) < JOINER_TTL + j.info.turn_gap() && self.directory.rank(*who).is_none() && fits(j)
@@ -700,7 +716,7 @@ impl Process {
         !self.joiners.is_empty()
     }
 
-    /// Makes sure that there is a peer for `member`, with its addresses.
+    /// Makes sure that there is a peer for `member`, with its current addresses.
     pub(super) fn know(&mut self, now: Instant, member: &MemberInfo) {
         let room = self.room(member.packet_bytes_max);
         let window = self.channel_window(room);
@@ -718,7 +734,7 @@ impl Process {
     }
 }
 
-/// What a process is told that was left out lately.
+/// Explains for people why a recently excluded process waits.
 fn held_back(wait_ms: u64, away: &[(String, SocketAddr)]) -> String {
     let names: Vec<&str> = away.iter().map(|(name, _)| name.as_str()).collect();
     let wait = Duration::from_millis(wait_ms);
@@ -738,7 +754,7 @@ fn held_back(wait_ms: u64, away: &[(String, SocketAddr)]) -> String {
     }
 }
 
-/// What a cookie vouches for.
+/// The bytes that a cookie authenticates.
 fn cookie_data(info: &MemberInfo, nonce: u64, stamp: u64) -> Vec<u8> {
     postcard::to_allocvec(&(info, nonce, stamp)).unwrap_or_default()
 }
@@ -805,7 +821,7 @@ mod tests {
         assert_eq!(used.take(later, later + COOKIE_TTL, cookie(USED_MAX)), Err(DropReason::Replayed));
     }
 
-    /// To who turns seldom a challenge is good for longer, and remembered as met for as long.
+    /// For a joiner that polls seldom, a challenge is valid for longer and is remembered as used for as long.
     #[test]
     fn a_challenge_is_good_for_as_much_longer_as_its_joiner_may_stay_away() {
         for gap in [Duration::ZERO, Duration::from_secs(7)] {
@@ -874,7 +890,7 @@ mod tests {
         let asked: Vec<SocketAddr> = fx.sent.into_iter().flat_map(|(_, to)| to).collect();
         assert_eq!(asked, [&seeds[..], &seeds[..]].concat());
         assert_eq!((process.counters.probes, process.counters.datagrams_sent), (20, 20));
-        // Its own address is none to ask at.
+        // Its own address is not asked.
         process.set.seeds = vec![process.set.me.control];
         assert_eq!(process.probe(Vec::new(), None, &mut Out::default()), 0);
     }
@@ -919,7 +935,7 @@ mod tests {
         };
         assert!(probe(200, PROBE_PADDING) && probe(1, PROBE_PADDING + 1));
         assert!(!probe(201, PROBE_PADDING) && !probe(1, PROBE_PADDING - 1));
-        // Whoever asks to come in is looked at further, and has no cookie.
+        // A request to join passes these bounds and then fails for its cookie.
         let join = |name, groups| {
             let groups = vec![String::new(); groups];
             let handshake = JoinHandshake::Join { info: info(name), nonce: 1, stamp: 0, cookie: [0; 16], groups };
