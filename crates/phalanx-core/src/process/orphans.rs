@@ -22,33 +22,33 @@ use crate::order::{Backpressure, Deliverable, Status, StreamOutput};
 use crate::time::Instant;
 use crate::wire::{PacketNumber, Space};
 
-/// When the first member with an orphan's state is back, others have so long to come: they may hold more.
+/// Time after the first holder of an orphan's state is back in which others may come: they may hold more.
 const GATHER: Duration = Duration::from_secs(1);
 
-/// Proofs of death of processes that are out of the cell, kept for groups that wait for them.
+/// Upper bound on the proofs of death of processes outside the cell, kept for groups that wait for them.
 const DEAD_MAX: usize = 256;
 
-/// What the next life of a process takes over: the groups' states that its application keeps.
+/// What the next incarnation of a process takes over: the states of groups that its application keeps.
 #[derive(Default)]
 pub struct Kept {
     /// The cell instance that they belong to.
     instance: CellInstance,
-    /// Earlier lives of the process, oldest first.
+    /// Earlier incarnations of the process, oldest first.
     lives: Vec<Incarnation>,
     groups: Vec<KeptGroup>,
 }
 
-/// One group as an earlier life of this process left it.
+/// One group as an earlier incarnation of this process left it.
 pub(super) struct KeptGroup {
     group: GroupId,
     name: Arc<str>,
-    /// The life that was in it.
+    /// The incarnation that was in it.
     was: Incarnation,
-    /// The view that was installed last, and its members.
+    /// The last installed view; its members are in `members`.
     view: u64,
     members: Vec<Incarnation>,
     place: KeptPosition,
-    /// What belongs to the state and was not given to the application.
+    /// Deliveries that belong to the state and were not handed to the application.
     rest: Vec<OwnedDelivery>,
 }
 
@@ -56,13 +56,13 @@ pub(super) struct KeptGroup {
 enum KeptPosition {
     /// In the middle of its view.
     Within(Box<GroupStreams>),
-    /// At the end of all that is held of it.
+    /// At the end of everything that is held of it.
     At(ReturnPoint),
-    /// What is held makes no sense: the state cannot be gone on from.
+    /// The held packets make no sense, so the group cannot continue from this state.
     Lost,
 }
 
-/// Where the streams of a view that is over go: nowhere. What they hold is collected.
+/// Output of the streams of an ended view: nothing is sent, deliveries are collected.
 struct Shelf<'a> {
     meta: &'a ViewMeta,
     rest: &'a mut Vec<OwnedDelivery>,
@@ -105,7 +105,8 @@ impl KeptGroup {
         Self { group, name, was, view, members, place: KeptPosition::Within(Box::new(view_streams)), rest }
     }
 
-    /// Takes what is held of its view, all of it or up to where the view is known to have ended, behind what is there already.
+    /// Appends to `rest` what is held of its view: all of it, or up to the cut at which the view is known to have
+    /// ended.
     fn finish(&mut self, now: Instant, cut: Option<&[u64]>) {
         let KeptPosition::Within(kept) = &mut self.place else { return };
         let GroupStreams { view_streams, meta, .. } = kept.as_mut();
@@ -123,7 +124,7 @@ impl KeptGroup {
         };
     }
 
-    /// Comes to where it can be gone on from, if the entry's last view is the one it is in, or the one after.
+    /// Moves to the position from which the group can continue, if it is in the entry's last view or in the one before.
     fn come_up(&mut self, now: Instant, entry: &GroupEntry, orphan: &Orphan, stayed: bool) {
         if self.view == entry.view {
             return self.finish(now, None);
@@ -133,7 +134,7 @@ impl KeptGroup {
             return;
         };
         self.finish(now, Some(&cut));
-        // It has installed the entry's view, with nothing received.
+        // It has thereby installed the entry's view, with nothing received in it.
         let streams = usize::try_from(orphan.members).unwrap_or(0);
         let nothing = ReturnPoint { view: entry.view, prefixes: vec![0; streams], counts: vec![0; streams] };
         self.place = match &self.place {
@@ -144,25 +145,25 @@ impl KeptGroup {
     }
 }
 
-/// What a process remembers for groups that wait.
+/// What a process remembers for orphans.
 #[derive(Default)]
 pub(super) struct OrphanRecovery {
-    /// Of its own earlier lives.
+    /// Groups that its own earlier incarnations kept.
     kept: Kept,
     /// Streams of the views in which it was excluded.
     frozen: Vec<KeptGroup>,
-    /// When the first member with the state of a group was back, as coordinator.
+    /// Coordinator's note of when the first holder of a group's state was back.
     gathering: BTreeMap<GroupId, Instant>,
-    /// Processes out of the cell that are proved dead.
+    /// Processes outside the cell that are proved dead.
     dead: BTreeSet<Incarnation>,
-    /// Groups that are to wait no more, as this process was told.
+    /// Groups that an operator gave up at this process.
     given_up: BTreeSet<GroupId>,
-    /// Whom the groups that the application wants wait for, as it was told.
+    /// The holders that the application was last notified of, for each wanted group that waits.
     told: BTreeMap<GroupId, Vec<Incarnation>>,
 }
 
 impl Process {
-    /// This incarnation was excluded: what it has of its groups stays for the next one.
+    /// Keeps what this excluded incarnation has of its groups for the next one.
     pub(super) fn freeze(&mut self) {
         debug_assert!(matches!(self.stage, Stage::Over), "streams are kept when their process is over");
         let me = self.me();
@@ -179,8 +180,8 @@ impl Process {
         }
     }
 
-    /// What the next life of this process takes over with [`Self::resume`], once this one is over and the application took
-    /// all that came for it. `keeps`: whether the application keeps the state of a group, as it has it now.
+    /// Takes what the next incarnation continues from with [`Self::resume`]. Call it once this one is over and the
+    /// application took all its items. `keeps`: whether the application keeps the state of a group as it is now.
     pub fn take_kept(&mut self, mut keeps: impl FnMut(GroupId) -> bool) -> Kept {
         let mut kept = std::mem::take(&mut self.waiting.kept);
         if self.instance != CellInstance(0) {
@@ -194,16 +195,17 @@ impl Process {
         kept
     }
 
-    /// Takes over what an earlier life of this process kept, right after [`Self::new`].
+    /// Continues from what an earlier incarnation of this process kept. Call it right after [`Self::new`].
     pub fn resume(&mut self, kept: Kept) {
         self.set.me.keeps(&kept.lives);
         self.waiting.kept = kept;
     }
 
-    /// Asks that a group waits no more for members that are cut off: with them its state is lost, and its name is free.
+    /// Requests that a group waits no more for members that are cut off. With them its state is lost, and its name is
+    /// free again.
     ///
     /// # Errors
-    /// [`CommandError::NotOrphan`], [`CommandError::NoView`], [`CommandError::Over`]; nothing was asked.
+    /// [`CommandError::NotOrphan`], [`CommandError::NoView`], [`CommandError::Over`]; nothing was requested.
     pub fn give_up_group(&mut self, now: Instant, name: &str) -> Result<(), CommandError> {
         match self.stage {
             Stage::Over => return Err(CommandError::Over),
@@ -217,12 +219,12 @@ impl Process {
         Ok(())
     }
 
-    /// Groups that wait for members that are cut off: the name of each, and whom it waits for.
+    /// Orphaned groups: the name of each, and the members that it waits for.
     pub fn orphans(&self) -> impl Iterator<Item = (&str, Vec<(Incarnation, String)>)> {
         self.directory.orphans().map(|(_, entry, orphan)| (&*entry.name, named(orphan)))
     }
 
-    /// A process is proved dead that is no member.
+    /// Notes the proved death of a process that is no member.
     pub(super) fn note_death(&mut self, dead: Incarnation) {
         let is_waited_for = |(_, _, orphan): (_, _, Orphan)| orphan.holders.iter().any(|holder| holder.who == dead);
         if self.waiting.dead.len() < DEAD_MAX && self.directory.orphans().any(is_waited_for) {
@@ -231,7 +233,7 @@ impl Process {
         }
     }
 
-    /// A view was installed: which groups wait, and what of the kept ones is of use.
+    /// Checks after an installed view which groups wait, and which kept states are still of use.
     pub(super) fn check_orphans(&mut self, now: Instant) {
         self.check_kept_groups(now);
         let orphans: BTreeMap<GroupId, Orphan> = self.directory.orphans().map(|(id, _, orphan)| (id, orphan)).collect();
@@ -244,7 +246,7 @@ impl Process {
         self.report_orphans();
     }
 
-    /// Tells the application for whom the groups that it wants wait, if it does not know.
+    /// Notifies the application which members its wanted groups wait for, if that is news.
     pub(super) fn report_orphans(&mut self) {
         let Self { directory, wants, waiting, app, .. } = self;
         for (group, entry, orphan) in directory.orphans().filter(|(_, entry, _)| wants.contains_key(&entry.name)) {
@@ -283,7 +285,7 @@ impl Process {
         self.waiting.kept = kept;
     }
 
-    /// What this process says of groups that wait for an earlier life of it.
+    /// What this process reports about groups that wait for an earlier incarnation of it.
     fn own_returns(&self) -> Vec<Return> {
         let kept = &self.waiting.kept;
         let of_group = |(group, entry, orphan): (GroupId, &GroupEntry, Orphan)| {
@@ -299,7 +301,7 @@ impl Process {
         self.directory.orphans().filter_map(of_group).collect()
     }
 
-    /// What of a member's requests is about groups that wait.
+    /// Adds to a member's requests what they say about groups that wait.
     pub(super) fn requests_of_orphans(&self, list: &mut RequestList) {
         if !self.directory.has_orphans() {
             return;
@@ -310,7 +312,7 @@ impl Process {
         list.dead = self.waiting.dead.iter().copied().collect();
     }
 
-    /// What the next view should bring to groups that wait.
+    /// The changes that the next view should bring to groups that wait.
     pub(super) fn requested_returns(&mut self, now: Instant) -> BTreeMap<GroupId, Returns> {
         let mut all = BTreeMap::new();
         let decree = self.directory.decree;
@@ -328,6 +330,8 @@ impl Process {
                 }
                 struck.extend(list.dead.iter().copied().filter(is_listed));
                 let own = |back: &&Return| back.group == group && is_listed(&back.was) && info.is_or_keeps(back.was);
+                // Only the holder itself, or a process whose member info names the holder as an earlier incarnation,
+                // may speak for it.
                 for said in list.returns.iter().filter(own) {
                     match &said.from {
                         None => _ = struck.insert(said.was),
@@ -349,6 +353,8 @@ impl Process {
                 by_some = !orphan.holders.iter().all(|holder| has_answered(holder.who));
                 if now.since(since) >= GATHER || !by_some {
                     let held = |back: &Return| back.from.iter().flat_map(|from| &from.prefixes).sum::<u64>();
+                    // The holder of most packets is the donor, because whatever it lacks is lost. The incarnation
+                    // breaks ties, so that the choice does not depend on the order of requests.
                     donor = back.into_iter().max_by_key(|(who, said)| (held(said), *who));
                 }
             }
@@ -359,7 +365,7 @@ impl Process {
         all
     }
 
-    /// A group goes on from what this process kept: the application gets the rest of it, before the first view.
+    /// Continues a group from what this process kept. The application gets the rest of it before the first view.
     pub(super) fn go_on_from_kept(&mut self, change: &GroupChange) {
         let Some(revived) = change.revived() else { return };
         let groups = &mut self.waiting.kept.groups;
@@ -371,7 +377,7 @@ impl Process {
         };
         let cut = change.cut.as_ref().map(|cut| &cut.prefixes);
         if view != revived.view || cut != Some(&point.prefixes) {
-            return self.transfers.retreat(change.group); // it is not what this process said
+            return self.transfers.retreat(change.group); // it is not the position that this process reported
         }
         debug_assert!(rest.iter().all(|held| held.replayed), "what is kept gives no credit in the next view");
         self.counters.groups_revived += 1;

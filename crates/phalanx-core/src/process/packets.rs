@@ -16,27 +16,28 @@ use crate::seal::CLEAR_HEAD_LEN;
 use crate::time::Instant;
 use crate::wire::{DropReason, Header, Kind, Reader, Tags, put_with_tail, read_with_tail};
 
-/// Peers a process without a view keeps: those that speak to it while it looks for its cell.
+/// Upper bound on peers of a process without a view: those that speak to it while it looks for its cell.
 const STRANGERS_MAX: usize = 64;
-/// The most that may wait on a control channel, in bytes: a peer that takes nothing costs no more than this.
+/// Upper bound on the bytes that wait on a control channel: a peer that takes nothing costs no more than this.
 const CONTROL_OUTBOX_BYTES: usize = 32 << 20;
-/// State that waits on a data channel at a time, in bytes: what is asked for next, and messages of the application, wait
-/// behind it, on a slow interface for long.
+/// Upper bound on the bytes of state that wait on a data channel. Later requests and messages of the application wait
+/// behind them: with 4 MB, a donor behind a slow interface seemed silent, was given up, and sent all for nothing.
 pub(super) const BULK_BYTES: usize = 64 * 1024;
-/// The most that may wait on a data channel before what is said about a transfer is refused, in bytes.
+/// Bytes that may wait on a data channel before control messages of a transfer are refused.
 const STATE_OUTBOX_BYTES: usize = 4 << 20;
-/// No channel's window is smaller than this, in packets.
+/// Lower bound on a channel's window, in packets.
 pub(super) const CHANNEL_WINDOW_MIN: u64 = 16;
-/// Messages of other processes that may wait for the application, in windows of a channel. One message more may be
-/// on its way from each process.
+/// Messages of other processes that may wait for the application, in windows of a channel. One more message may be on
+/// its way from each process.
 const OWED_WINDOWS: usize = 4;
-/// State that may wait for the application, in bytes: a donor that keeps to its own bound never sends as much.
+/// Bytes of state that may wait for the application. A donor that keeps to its own bound never sends as much.
 pub(super) const OWED_STATE_BYTES: usize = 32 << 20;
 const _: () = assert!(BULK_BYTES <= STATE_OUTBOX_BYTES, "what is in bulk leaves room for the rest of a transfer");
 const _: () = assert!(STATE_OUTBOX_BYTES <= CONTROL_OUTBOX_BYTES, "a view is decided whatever states are given");
 
 impl Process {
-    /// A packet arrived on `class`. A sealed one is opened in place; what makes no sense is counted and dropped.
+    /// Handles a packet that arrived on `class`. A sealed packet is opened in place. Packets that make no sense are
+    /// counted and dropped.
     pub fn handle_packet(
         &mut self,
         now: Instant,
@@ -66,7 +67,7 @@ impl Process {
             return self.counters.drop(DropReason::Kind); // of calls, which have endpoints of their own
         }
         if header.kind == Kind::Handshake {
-            // Memory is shared by members alone, and their addresses are known.
+            // Only members share memory, and their addresses are known.
             let known = || self.peers.get(header.sender).map(|peer| peer.control);
             let Some(from) = origin.address().or_else(known) else {
                 return self.counters.drop(DropReason::UnknownPeer);
@@ -81,6 +82,8 @@ impl Process {
             self.notify_excluded(now, header.sender, fx);
         }
         let outcome = match header.kind {
+            // Only a packet that was taken counts as a sign of life: an attacker may replay old packets of a dead
+            // member.
             Kind::Direct | Kind::BestEffortMulticast => self.handle_best_effort(now, &header, &packet[place], fx),
             Kind::Control | Kind::Data => self.handle_channel(now, &header, &packet[place], fx),
             Kind::Multicast => {
@@ -102,9 +105,12 @@ impl Process {
         }
     }
 
-    /// While this process looks for its cell, members speak to it that it does not know: a packet sealed for its
-    /// incarnation, which is new, proves that its sender lives now and knows the cell key. A member that hears no quorum
-    /// listens to whoever told it of a later view of its instance: it may be the only one that knows the decision.
+    /// Decides whether a packet of an unknown sender is accepted.
+    ///
+    /// While this process looks for its cell, members that it does not know speak to it. A packet sealed for its
+    /// incarnation, which is new, proves that its sender lives now and knows the cell key. A member that hears no
+    /// quorum also listens to a process that reported a later view of its instance: that process may be the only one
+    /// that knows the decision.
     fn admit_stranger(&mut self, now: Instant, class: TrafficClass, origin: Origin, header: &Header) -> bool {
         let Some(from) = origin.address() else { return false };
         let looks = match self.stage {
@@ -119,24 +125,24 @@ impl Process {
             return false;
         }
         let room = self.smallest_room();
-        // Its packets may be as long as this process takes: a window for those.
+        // Its packets may be as long as this process accepts, so the window is computed for those.
         let window = self.channel_window(self.room(u32::MAX));
         let net = &mut self.net;
         self.peers.get_or_insert_with(header.sender, || Peer::new(net, from, from, window, room, now));
         true
     }
 
-    /// Packets of `room` bytes that a channel may have under way.
+    /// Number of packets of `room` bytes that a channel may have under way.
     pub(super) fn channel_window(&self, room: usize) -> u64 {
         ((self.set.limits.channel_window_bytes / room) as u64).clamp(CHANNEL_WINDOW_MIN, 4096)
     }
 
-    /// Frames that fit in any packet.
+    /// Bytes of frames that fit in any packet.
     pub(super) fn smallest_room(&self) -> usize {
         self.room(1200)
     }
 
-    /// Frames that fit in a packet of `packet_bytes`.
+    /// Bytes of frames that fit in a packet of `packet_bytes`.
     pub(super) fn room(&self, packet_bytes: u32) -> usize {
         let packet = packet_bytes.min(self.set.me.packet_bytes_max).clamp(1200, 65_000) as usize;
         packet - Header::LEN - self.tag_len
@@ -186,7 +192,7 @@ impl Process {
                 }
                 BestEffortFrame::WatchHeartbeat(beat) => self.handle_watch_heartbeat(now, header.sender, &beat, fx),
                 BestEffortFrame::LinkReport { decree, rank, link_report } => {
-                    // Passed on by members alone: ranks mean nothing to others.
+                    // Only members pass link-state reports on: ranks mean nothing to others.
                     if self.peers.get(header.sender).is_some_and(|peer| peer.rank.is_some()) {
                         self.handle_link_report(decree, rank, link_report);
                     }
@@ -222,11 +228,11 @@ impl Process {
         let delay = self.set.timing.ack_delay;
         let control = header.kind == Kind::Control;
         if !control && self.app_owes_too_much() {
-            return Err(DropReason::Overload); // not received: its sender sends it again
+            return Err(DropReason::Overload); // not acknowledged, so its sender retransmits it
         }
         let peer = self.peers.get_mut(header.sender).ok_or(DropReason::UnknownPeer)?;
-        // The application knows already that this sender is out. What it sent before it knew that itself is not received, and not
-        // acknowledged either, so that it does not count on it.
+        // The application has already been notified that this sender is out. So what it sent before it learned that
+        // itself is refused, and is not acknowledged either: the sender must not count on its delivery.
         if !control && peer.rank.is_none() && self.directory.departed.contains(&header.sender) {
             return Err(DropReason::OldIncarnation);
         }
@@ -253,7 +259,7 @@ impl Process {
         read
     }
 
-    /// Whether so much that came on data channels waits for the application that no more is received.
+    /// Whether so much of the data channels waits for the application that nothing more is received on them.
     fn app_owes_too_much(&self) -> bool {
         let owed = self.app.owed();
         owed.messages >= OWED_WINDOWS * self.set.limits.channel_window_bytes || owed.state >= OWED_STATE_BYTES
@@ -300,10 +306,11 @@ impl Process {
         }
     }
 
-    /// A packet of a view that is not installed here: kept, bounded, neither acknowledged nor delivered.
+    /// Keeps a packet of a view that is not installed here yet, within bounds. It is neither acknowledged nor delivered
+    /// meanwhile.
     pub(super) fn keep_early(&mut self, header: &Header, frames: &[u8]) -> Result<(), DropReason> {
         if self.past.contains_key(&header.space) || header.space < self.directory.next_space {
-            return Err(DropReason::UnknownSpace); // a view that is over
+            return Err(DropReason::UnknownSpace); // spaces are numbered upwards, so this view is over
         }
         if self.early.len() >= EARLY_PACKETS || self.early_bytes + frames.len() > EARLY_BYTES {
             return Err(DropReason::Overload);
@@ -315,7 +322,7 @@ impl Process {
         Ok(())
     }
 
-    /// Feeds the packets that came before their view was installed.
+    /// Processes the packets that arrived before their view was installed.
     pub(super) fn replay_early(&mut self, now: Instant, fx: &mut impl Effects) {
         self.early_bytes = 0;
         for early in std::mem::take(&mut self.early) {
@@ -343,7 +350,7 @@ impl Process {
         }
     }
 
-    /// The same of one that is encoded already.
+    /// Queues an encoded control message to `to`.
     pub(super) fn send_encoded(&mut self, to: Incarnation, message: Bytes) {
         if let Some(peer) = self.peers.get_mut(to)
             && peer.control_channel.send(message, CONTROL_OUTBOX_BYTES).is_err()
@@ -352,7 +359,7 @@ impl Process {
         }
     }
 
-    /// Queues a state-transfer message to `to`. False: too much waits.
+    /// Queues a state-transfer message to `to`. Returns false if too much waits.
     pub(super) fn send_state(&mut self, to: Incarnation, message: &StateMessage) -> bool {
         let Some(peer) = self.peers.get_mut(to) else { return false };
         let Ok(mut bytes) = put_with_tail(message, &Tags::default(), vec![DATA_STATE]) else { return false };
@@ -366,18 +373,19 @@ impl Process {
         }
     }
 
-    /// Whether as much more of a state would be queued to `to` now.
+    /// Whether `bytes` more of a state could be queued to `to` now.
     pub(super) fn takes_state(&mut self, to: Incarnation, bytes: usize) -> bool {
         self.peers.get_mut(to).is_some_and(|peer| peer.data_channel.takes_bulk(bytes, BULK_BYTES))
     }
 
-    /// Whether a channel found the interface full before it could send anything, new or again, and the interface takes more now.
+    /// Whether some channel found the interface full before it could send anything, and the interface accepts packets
+    /// again.
     #[inline]
     pub(super) fn owes_a_channel(&self, fx: &mut impl Effects) -> bool {
         self.peers.is_left_out() && !fx.is_congested()
     }
 
-    /// Sends what channels have to send: new packets, retransmissions, acks.
+    /// Sends what is due on channels: new packets, retransmissions, acks.
     pub(super) fn poll_channels(&mut self, now: Instant, fx: &mut impl Effects) {
         let delay = self.set.timing.ack_delay;
         let mut frames = std::mem::take(&mut self.scratch);
@@ -394,8 +402,8 @@ impl Process {
                     left_out = class == TrafficClass::Data && channel.is_ready() && fx.is_congested();
                     let label =
                         |channel: &Channel, number| Label { dest: who, ..Label::for_all(kind, channel.space, number) };
-                    // Retransmissions of data wait like new packets: into a full interface they would only keep it full,
-                    // and a state of some megabytes would fill it for ever.
+                    // Retransmissions of data wait like new packets. Into a full interface they would only keep it
+                    // full, and a state of some megabytes would fill it for ever.
                     while !(class == TrafficClass::Data && fx.is_congested())
                         && let Some((number, frames)) = channel.poll_retransmit()
                     {
@@ -416,7 +424,7 @@ impl Process {
                         put_ack(&mut peer.direct, target, &ack);
                     }
                 }
-                // Acks for control travel with control.
+                // Acks for control travel on the control socket, those for data on the data socket.
                 if !peer.direct.is_empty() {
                     let label = net.direct(who);
                     net.send(label, class, &[to], &peer.direct, counters, fx);

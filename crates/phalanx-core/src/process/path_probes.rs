@@ -15,31 +15,33 @@ use crate::member::{
 };
 use crate::time::Instant;
 
-/// From this level on members probe each other (`docs/levels.md`).
+/// The level from which on members probe each other (`docs/levels.md`).
 const PROGRESS_LEVEL: u16 = 4;
-/// From this level on silence is judged as other failed paths are, and who was left out lately is on record in the directory.
+/// The level from which on silence is evaluated like other failed paths, and the directory records recent exclusions.
 pub(super) const SILENCE_LEVEL: u16 = 5;
-/// Suspicions that not all have looked into for this many times `suspect_after`: whoever is silent here goes.
+/// Multiple of `suspect_after` for which suspicions wait until all members have looked into them. Then the members
+/// silent here go.
 const OPEN_PATIENCE: u32 = 2;
-/// Probes may stay unanswered for `suspect_after`, and for no fewer heartbeats than this.
+/// Probes may stay unanswered for `suspect_after`, and for at least this many heartbeats.
 const PATIENCE_BEATS: u32 = 18;
 const _: () = assert!(PROGRESS_LEVEL < SILENCE_LEVEL, "silence is judged where paths are");
 const _: () = assert!(SILENCE_LEVEL <= LEVEL, "a build knows the levels that it has rules for");
 
 impl Process {
-    /// In a cell in which everybody watches everybody, or one with a watch graph that is not too large for all to tell all.
+    /// Whether this process watches paths: everybody watches everybody, or the watch graph is small enough for all to
+    /// report to all.
     fn watches_progress(&self) -> bool {
         let is_member = matches!(self.stage, Stage::Member);
         let all_tell_all = self.failure_detector.watch().is_none_or(Watch::may_tell_all);
         is_member && self.directory.level >= PROGRESS_LEVEL && all_tell_all
     }
 
-    /// Where silence is judged as other failed paths are: everybody watches everybody.
+    /// Whether silence is evaluated like other failed paths: everybody watches everybody.
     fn evaluates_silence(&self) -> bool {
         self.directory.level >= SILENCE_LEVEL && self.failure_detector.watch().is_none() && self.watches_progress()
     }
 
-    /// What is known of paths begins anew with each view.
+    /// Starts path monitoring anew with a view.
     pub(super) fn fresh_progress(&self, now: Instant) -> PathMonitor {
         let members = if self.watches_progress() { self.directory.members.len() } else { 0 };
         let mut progress = PathMonitor::new(self.my_rank(), members, now);
@@ -49,12 +51,12 @@ impl Process {
         progress
     }
 
-    /// With each heartbeat: suspects those that left probes unanswered, and probes again.
+    /// Suspects members that left probes unanswered, and probes again. Called with each heartbeat.
     pub(super) fn probe_paths(&mut self, now: Instant, fx: &mut impl Effects) {
         if !self.watches_progress() {
             return;
         }
-        // Outside the primary nobody is suspected: clocks begin anew when it is primary again.
+        // Outside the primary nobody is suspected. The clocks begin anew when this process is in the primary again.
         let heard = if self.primary { self.failure_detector.heard_by_me(now) } else { Vec::new() };
         self.note_acknowledged(now);
         if self.failure_detector.watch().is_some() {
@@ -65,13 +67,13 @@ impl Process {
             let failure_detector = &self.failure_detector;
             self.progress.detect_silence(&failure_detector.heard_by_me(now), |rank| failure_detector.last_heard(rank));
         }
-        // What did not go out is not owed, nor is anything outside the primary.
+        // A packet that did not go out cannot be answered. Outside the primary nothing is owed either.
         if fx.is_congested() || !self.primary {
             self.progress.owe_anew(now);
         }
         self.counters.paths_suspected += self.progress.check_probes(now, &heard, patience);
         if fx.is_congested() {
-            return; // nothing more goes out, and what does not go out is not missed
+            return; // a probe that does not go out must not be missed
         }
         for rank in self.progress.pings(now, &heard, patience) {
             self.send_control(self.directory.members[rank.index()].incarnation, &Control::Ping);
@@ -96,7 +98,7 @@ impl Process {
         self.net.send(label, class, &[address], &frames, &mut self.counters, fx);
     }
 
-    /// What each member has acknowledged of streams and of its channels, and whether it owes more.
+    /// Reports to the path monitor what each member has acknowledged of streams and channels, and whether it owes more.
     fn note_acknowledged(&mut self, now: Instant) {
         let late = self.late();
         for rank in Rank::all(self.directory.members.len()) {
@@ -124,7 +126,7 @@ impl Process {
         }
     }
 
-    /// What goes with this process's next heartbeat, if there is anything to say.
+    /// Appends this process's findings to its next heartbeat, if there are any.
     pub(super) fn put_own_findings(&mut self, now: Instant, frames: &mut Vec<u8>) {
         let mut findings = self.progress.findings();
         if self.evaluates_silence() {
@@ -133,7 +135,7 @@ impl Process {
         if self.directory.level >= SILENCE_LEVEL {
             findings.reached = self.reached(now);
         }
-        // What is taken back is taken back at once.
+        // An empty list goes out once after the last finding, so that the others drop it at once.
         if std::mem::replace(&mut self.has_findings, !findings.is_empty()) || self.has_findings {
             put_findings(frames, self.directory.decree, &findings);
         }
@@ -151,7 +153,7 @@ impl Process {
         }
     }
 
-    /// Finds out who is to leave because a path to it failed.
+    /// Evaluates which members are to leave because a path to them failed.
     pub(super) fn evaluate_paths(&mut self, now: Instant) {
         let evaluates_silence = self.evaluates_silence();
         let behind = if evaluates_silence { self.behind(now) } else { BTreeSet::new() };
@@ -171,7 +173,7 @@ impl Process {
         self.progress.judge(Evaluation { now, hears: &hears, out: &out, budget, again: &again, silence });
     }
 
-    /// Members that are heard and have not installed the view in force for long.
+    /// Members that are heard, and have not installed the view in force for long.
     fn behind(&self, now: Instant) -> BTreeSet<Rank> {
         let (decree, me) = (self.directory.decree, self.my_rank());
         let told = Rank::enumerate(&self.reported_decrees).filter(|(rank, told)| *rank != me && **told < decree);
@@ -180,7 +182,7 @@ impl Process {
             .collect()
     }
 
-    /// Candidates for leaving because they are silent or dead, or a path to them failed.
+    /// Members that are candidates for exclusion because they are silent or dead, or because a path to them failed.
     pub(super) fn candidates(&self, now: Instant) -> BTreeSet<Rank> {
         if !self.evaluates_silence() || self.is_unsettled(now) {
             return self.failure_detector.candidates(now, &BTreeSet::new());
@@ -190,17 +192,17 @@ impl Process {
         candidates
     }
 
-    /// Whether suspicions stand for too long that not all have looked into.
+    /// Whether suspicions have stood for too long without all members having looked into them.
     pub(super) fn is_unsettled(&self, now: Instant) -> bool {
         self.evaluates_silence() && self.progress.open_for(now) > self.suspect_after() * OPEN_PATIENCE
     }
 
-    /// What is known of those that are to leave, for the record.
+    /// What is known of members that are to leave, for the record in the directory.
     pub(super) fn removal_evidence(&self, candidates: &BTreeSet<Rank>) -> BTreeMap<Incarnation, RemovalEvidence> {
         let who = |rank: Rank| self.directory.members.get(rank.index()).map(|member| member.incarnation);
         let charge = |rank: &Rank| {
             let case = self.progress.leavers().get(rank).cloned().unwrap_or_default();
-            // Who was heard by nobody is at fault itself, whoever hears it again.
+            // A member that nobody heard is at fault itself, whichever member hears it again.
             let suspecters = if case.is_heard { case.suspecters } else { Vec::new() };
             let suspecters = suspecters.into_iter().filter_map(who).collect();
             Some((who(*rank)?, RemovalEvidence { counts: case.is_heard, suspecters }))
@@ -208,7 +210,7 @@ impl Process {
         candidates.iter().filter_map(charge).collect()
     }
 
-    /// Of those that a decided view leaves out, those that are not proved dead wait before they come back.
+    /// Records exclusions for lack of progress on levels without a record in the directory.
     pub(super) fn note_removed(&mut self, now: Instant, proposal: &Proposal) {
         for (who, why) in &proposal.left {
             let Some(rank) = self.directory.rank(*who) else { continue };
@@ -223,15 +225,17 @@ impl Process {
         }
     }
 
-    /// Whether a process that was left out lately is to wait before it comes back: its paths may still be broken, and
-    /// cost the cell a stop each time. It waits until its time is over and those to which a path failed can talk with it. A cell that
-    /// has too few members waits for nobody.
+    /// Whether a recently excluded process has to wait before it comes back.
+    ///
+    /// Its paths may still be broken, and each exclusion stops the cell for a while. It waits until its time is over
+    /// and the members to which a path failed can talk with it. A cell that has too few members makes nobody wait.
     pub(super) fn is_held_back(&self, now: Instant, joiner: &MemberInfo) -> bool {
         let (wait, away) = self.holders_back(now, joiner);
         !wait.is_zero() || !away.is_empty()
     }
 
-    /// How long a process that was left out lately is to wait still, if nothing breaks, and the members that it cannot talk with.
+    /// How long a recently excluded process still has to wait if nothing breaks, and the members that it cannot talk
+    /// with.
     pub(super) fn holders_back(&self, now: Instant, joiner: &MemberInfo) -> (Duration, Vec<MemberInfo>) {
         let is_adequate = self.directory.members.len() >= Agreed::members_min(&self.directory.settings);
         let Some(removal) = self.removals.of(&joiner.name).filter(|_| is_adequate) else { return Default::default() };
@@ -250,7 +254,7 @@ impl Process {
         (wait, away)
     }
 
-    /// `by` can talk with these processes, which wait to come back.
+    /// Notes that `by` can talk with these processes, which wait to come back.
     pub(super) fn note_reached(&mut self, now: Instant, by: Incarnation, joiners: &[Incarnation]) {
         let lasts = self.reached_for();
         for joiner in joiners.iter().take(REACHED_MAX) {
@@ -265,12 +269,13 @@ impl Process {
         }
     }
 
-    /// Between two words of a process that waits there may be so long: what is no break for a member is none for it.
+    /// The longest silence of a held-back process that does not count as a break. It speaks less often than a member,
+    /// so it gets twice the patience.
     fn reached_for(&self) -> Duration {
         self.suspect_after() * 2
     }
 
-    /// Processes that wait to come back, that this member did not hear, and that it can talk with now.
+    /// Held-back processes that this member once suspected and can talk with now.
     fn reached(&self, now: Instant) -> Vec<Incarnation> {
         let me = self.me();
         let joiners = self.joiners.iter().filter(|(_, joiner)| now.since(joiner.last) < JOINER_TTL);
@@ -278,7 +283,7 @@ impl Process {
         joiners.filter(|(_, joiner)| waits(&joiner.info.name)).map(|(who, _)| *who).take(REACHED_MAX).collect()
     }
 
-    /// Members that are heard, and are to leave all the same: too slow, senders of nonsense, or behind a path that failed.
+    /// Members that are heard and are to leave all the same: too slow, senders of nonsense, or behind a failed path.
     pub(super) fn to_go(&self, now: Instant) -> BTreeSet<Rank> {
         let mut ranks = self.outcast_ranks(now);
         ranks.extend(self.failure_detector.slow().leavers());

@@ -12,12 +12,13 @@ use crate::time::Instant;
 
 /// What this process keeps of others, by incarnation.
 ///
-/// Invariant: a peer that has something to send, now or at some time, is among the busy ones. Whoever may change a
-/// peer's channels gets it through [`Self::get_mut`], which makes it busy until a turn has found it quiet.
+/// Invariant: a peer that has something to send, now or later, is among the busy ones. [`Self::get_mut`] makes a peer
+/// busy, because its caller may change the channels. It stays busy until a poll finds it at rest.
 pub(super) struct Peers {
     all: SortedMap<Incarnation, Peer>,
     busy: BTreeSet<Incarnation>,
-    /// Who found the interface full in the last turn before it could send anything: it is the first of the next.
+    /// The peer that found the interface full in the last poll before it could send anything. It is served first in the
+    /// next one.
     left_out: Option<Incarnation>,
 }
 
@@ -40,7 +41,7 @@ impl Peers {
         Some(peer)
     }
 
-    /// The peer, made if there is none.
+    /// The peer, which is created with `make` if there is none.
     pub(super) fn get_or_insert_with(&mut self, who: Incarnation, make: impl FnOnce() -> Peer) -> &mut Peer {
         self.busy.insert(who);
         self.all.get_or_insert_with(who, make)
@@ -52,13 +53,13 @@ impl Peers {
         self.left_out = self.left_out.filter(|left_out| *left_out != who);
     }
 
-    /// Whether one of them found the interface full in its last turn.
+    /// Whether one of them found the interface full in the last poll.
     #[inline]
     pub(super) fn is_left_out(&self) -> bool {
         self.left_out.is_some()
     }
 
-    /// All of them, in the order of incarnations.
+    /// All peers in the order of their incarnations.
     pub(super) fn values(&self) -> impl Iterator<Item = &Peer> {
         self.all.values()
     }
@@ -70,12 +71,14 @@ impl Peers {
         }
     }
 
-    /// Gives each busy peer its turn, in the order of incarnations, from the one on that was left out last; who is quiet
-    /// afterwards is busy no more. `each` tells whether the peer could send nothing because the interface was full.
+    /// Polls each busy peer in the order of incarnations, beginning with the one that was left out last. A peer at rest
+    /// afterwards is busy no more. `each` returns whether the peer could send nothing because the interface was full.
+    ///
+    /// Without the rotation, a full interface would serve the lowest incarnation first every time, and others never.
     pub(super) fn poll(&mut self, mut each: impl FnMut(Incarnation, &mut Peer) -> bool) {
         let Self { all, busy, left_out } = self;
         if busy.is_empty() {
-            return; // as most turns find it
+            return; // the common case
         }
         let first = left_out.take();
         let mut pass = |from: Option<Incarnation>, before: Option<Incarnation>| {
@@ -97,7 +100,8 @@ impl Peers {
         }
     }
 
-    /// Packets of some of them were dropped: each that has sent any learns what is here.
+    /// Makes channels report what arrived, because packets of some peer were dropped. Each peer that has sent any
+    /// learns what is here.
     pub(super) fn handle_loss(&mut self, now: Instant) {
         for (who, peer) in self.all.iter_mut() {
             for channel in [&mut peer.control_channel, &mut peer.data_channel] {
@@ -109,18 +113,18 @@ impl Peers {
         }
     }
 
-    /// When the next of them has something to do; while the system is `congested`, data waits for that.
+    /// When the next peer has something to do. While the system is `congested`, data waits for that to end.
     pub(super) fn deadline(&self, ack_delay: Duration, congested: bool) -> Option<Instant> {
         self.busy.iter().filter_map(|who| deadline(self.all.get(who)?, ack_delay, congested)).min()
     }
 
-    /// Those of a rank to whom something went out that they have not acknowledged.
+    /// Ranks of the members that have not acknowledged something sent to them.
     pub(super) fn waited_for(&self) -> impl Iterator<Item = Rank> {
         let waits = |peer: &&Peer| peer.control_channel.is_waited_for() || peer.data_channel.is_waited_for();
         self.busy.iter().filter_map(|who| self.all.get(who)).filter(waits).filter_map(|peer| peer.rank)
     }
 
-    /// Checks that each has the rank that it has in the view in force.
+    /// Checks that each peer has its rank in the view in force.
     pub(super) fn check_ranks(&self, directory: &Directory) {
         for (who, peer) in self.all.iter() {
             assert_eq!(peer.rank, directory.rank(*who), "a peer has a rank of another view");
@@ -130,13 +134,13 @@ impl Peers {
     /// Checks the invariant.
     pub(super) fn check_invariants(&self) {
         for (who, peer) in self.all.iter() {
-            assert!(peer.is_at_rest() || self.busy.contains(who), "a peer with something to send gets no turn");
+            assert!(peer.is_at_rest() || self.busy.contains(who), "a peer with something to send is never polled");
             peer.check_invariants();
         }
-        assert!(self.busy.iter().all(|who| self.all.contains_key(who)), "a process is busy that is not known");
+        assert!(self.busy.iter().all(|who| self.all.contains_key(who)), "a busy process has no peer");
         assert!(
             self.left_out.is_none_or(|who| self.all.contains_key(&who)),
-            "a process was left out that is not known"
+            "the process that was left out has no peer"
         );
     }
 }

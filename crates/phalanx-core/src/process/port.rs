@@ -16,43 +16,43 @@ use crate::seal::{ReplayWindow, Sealer, Security, associated};
 use crate::time::Instant;
 use crate::wire::{Header, Kind, PacketNumber, Space, cell_tag};
 
-/// First byte of a message on the data channel: for the application, or of a state transfer.
+/// First byte of a message of the application on the data channel.
 pub(super) const DATA_MESSAGE: u8 = 0;
-/// See [`DATA_MESSAGE`].
+/// First byte of a state-transfer message on the data channel.
 pub(super) const DATA_STATE: u8 = 1;
 
-/// Packet spaces of this process that are not agreed by a view. Agreed ones count up from 1; channels' count
-/// down from [`CHANNEL_SPACES`]; the two never meet in the life of an incarnation.
+/// Packet spaces of this process that no view agrees on. Agreed spaces count up from 1, and those of channels count
+/// down from [`CHANNEL_SPACES`]. They never meet within an incarnation. A collision would use one nonce twice.
 const HANDSHAKE_SPACE: Space = Space(u32::MAX);
 const DIRECT_SPACE: Space = Space(u32::MAX - 1);
 const BEST_EFFORT_SPACE: Space = Space(u32::MAX - 2);
 const CHANNEL_SPACES: Space = Space(u32::MAX - 16);
 
-/// What names a packet of this process and says for whom it is.
+/// Identifies a packet of this process and its receiver.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Label {
     pub(super) kind: Kind,
     pub(super) space: Space,
     pub(super) number: PacketNumber,
-    /// The one process that can open it, for kinds that are addressed.
+    /// The only process that can open it, for kinds that are addressed.
     pub(super) dest: Incarnation,
-    /// It went out before, with the same frames.
+    /// Whether it was sent before under this number, with the same frames.
     pub(super) is_retransmission: bool,
 }
 
 impl Label {
-    /// A packet for many.
+    /// A label for a packet to many receivers.
     pub(super) fn for_all(kind: Kind, space: Space, number: PacketNumber) -> Self {
         Self { kind, space, number, dest: Incarnation::NONE, is_retransmission: false }
     }
 
-    /// The same packet once more.
+    /// The same label, for a retransmission.
     pub(super) fn retransmitted(self) -> Self {
         Self { is_retransmission: true, ..self }
     }
 }
 
-/// Builds packets and sends them: in clear where memory is shared, sealed elsewhere.
+/// Builds and sends packets: in clear through shared memory, sealed elsewhere.
 pub(super) struct PacketBuilder {
     sealer: Sealer,
     cell_tag: u32,
@@ -78,7 +78,7 @@ impl PacketBuilder {
         }
     }
 
-    /// A packet space for a channel, never used before.
+    /// A packet space for a channel that was never used before.
     pub(super) fn channel_space(&mut self) -> Space {
         self.next_channel_space.0 -= 1;
         self.next_channel_space
@@ -106,6 +106,8 @@ impl PacketBuilder {
         self.buffer.clear();
         self.buffer.extend_from_slice(&header);
         self.buffer.extend_from_slice(frames);
+        // A number is sealed twice only for a retransmission, and then with the same frames: the same bytes come out,
+        // and the nonce protects nothing new.
         if is_retransmission {
             self.sealer.seal_retransmission(dest, &mut self.buffer);
         } else {
@@ -114,26 +116,26 @@ impl PacketBuilder {
         fx.transmit(class, to, &self.buffer);
     }
 
-    /// What the next handshake is called.
+    /// The label of the next handshake packet.
     pub(super) fn handshake(&mut self) -> Label {
         self.handshake.0 += 1;
         Label::for_all(Kind::Handshake, HANDSHAKE_SPACE, self.handshake)
     }
 
-    /// What the next direct packet is called.
+    /// The label of the next direct packet to `dest`.
     pub(super) fn direct(&mut self, dest: Incarnation) -> Label {
         self.direct.0 += 1;
         Label { dest, ..Label::for_all(Kind::Direct, DIRECT_SPACE, self.direct) }
     }
 
-    /// What the next best-effort multicast packet is called.
+    /// The label of the next best-effort multicast packet.
     pub(super) fn best_effort(&mut self) -> Label {
         self.best_effort.0 += 1;
         Label::for_all(Kind::BestEffortMulticast, BEST_EFFORT_SPACE, self.best_effort)
     }
 }
 
-/// What this process keeps of another one.
+/// What this process keeps of another process.
 pub(super) struct Peer {
     pub(super) data: SocketAddr,
     pub(super) control: SocketAddr,
@@ -143,7 +145,7 @@ pub(super) struct Peer {
     pub(super) data_channel: Channel,
     pub(super) direct_seen: ReplayWindow,
     pub(super) best_effort_seen: ReplayWindow,
-    /// A message on one of its channels made no sense.
+    /// Whether a message on one of its channels made no sense.
     pub(super) is_unreadable: bool,
     /// Frames for its next direct packet.
     pub(super) direct: Vec<u8>,
@@ -176,7 +178,7 @@ impl Peer {
 }
 
 impl Peer {
-    /// Neither channel nor the next direct packet has anything to do, now or later, unless something comes.
+    /// Whether the channels and the next direct packet have nothing to do, now or later, unless something arrives.
     #[inline]
     pub(super) fn is_at_rest(&self) -> bool {
         self.direct.is_empty() && self.control_channel.is_at_rest() && self.data_channel.is_at_rest()
@@ -197,9 +199,9 @@ impl Peer {
 pub(super) struct GroupStreams {
     pub(super) view_streams: ViewStreams,
     pub(super) meta: ViewMeta,
-    /// Something changed since its last turn.
+    /// Whether something changed since its last poll.
     pub(super) touched: bool,
-    /// When a turn is due though nothing changes, as of the last one.
+    /// When the next poll is due although nothing changes, as of the last one.
     due: Option<Instant>,
 }
 
@@ -208,45 +210,46 @@ impl GroupStreams {
         Self { view_streams, meta, touched: true, due: None }
     }
 
-    /// Whether it has something to do in a turn.
+    /// Whether a poll has something to do.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         self.touched || self.due.is_some_and(|at| at <= now)
     }
 
-    /// It had its turn. If it `worked`, the next one looks at it again.
+    /// Notes that it was polled. If it `worked`, the next poll checks it again.
     pub(super) fn rests(&mut self, worked: bool) {
         self.touched = worked;
         self.due = self.view_streams.deadline();
     }
 
-    /// When it wants its next turn.
+    /// When its next poll is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
         if self.touched { self.view_streams.deadline() } else { self.due }
     }
 }
 
-/// What is known of a group view outside its streams.
+/// What is known of a group view beside its streams.
 pub(super) struct ViewMeta {
     pub(super) group: GroupId,
     pub(super) name: Arc<str>,
     pub(super) view: u64,
-    /// The view this process came with.
+    /// The first view of this group that this process was in.
     pub(super) since: u64,
-    /// The latest view since then that the application has reached; before the first, it sends nothing.
+    /// The latest view since then that the application was notified of. Before the first, the application sends
+    /// nothing.
     pub(super) told: Option<u64>,
     pub(super) space: Space,
     pub(super) members: Vec<Incarnation>,
-    /// Data addresses by rank, and those of all others.
+    /// Data addresses by rank. `others` has them without this process's own.
     pub(super) addresses: Vec<SocketAddr>,
     pub(super) others: Vec<SocketAddr>,
-    /// What was agreed for the group.
+    /// Terms agreed for the group.
     pub(super) terms: GroupTerms,
-    /// Whether as many members hold the group's state as its terms ask for, as the application is told.
+    /// Whether enough members hold the group's state, as last reported to the application.
     pub(super) adequate: bool,
 }
 
 impl ViewMeta {
-    /// What a stream of the view gives out, as the application takes it.
+    /// Turns a delivery of one of the streams into what the application gets.
     #[inline]
     pub(super) fn delivery<'a>(&self, d: Deliverable<'a>, replayed: bool) -> Delivery<'a> {
         Delivery {
@@ -267,7 +270,7 @@ impl ViewMeta {
     }
 }
 
-/// The port of a view's streams of `$process`, which lends all that is not these streams.
+/// Borrows everything of `$process` that a view's streams write to, except these streams.
 macro_rules! streams_port {
     ($process:ident, $fx:expr, $meta:expr) => {
         $crate::process::port::StreamsPort {
@@ -341,7 +344,7 @@ impl<F: Effects> StreamOutput for StreamsPort<'_, F> {
     fn deliver(&mut self, d: Deliverable<'_>) -> bool {
         let delivery = self.meta.delivery(d, false);
         self.counters.delivered_bytes += d.payload.len() as u64;
-        // A member whose state is not complete yet takes what is delivered to its view afterwards.
+        // A member whose state is not complete yet gets deliveries of its view only after the state.
         let transfer = self.transfers.holds_back(self.meta.group);
         if transfer || !self.app.is_open(self.fx) {
             self.counters.app_full += u64::from(!transfer && self.app.is_empty());

@@ -10,13 +10,13 @@ use crate::id::{CellInstance, Rank};
 use crate::member::{BootstrapMarker, Directory, Inheritance};
 use crate::time::Instant;
 
-/// Instances that were met and told of; further ones are not told.
+/// Upper bound on the other instances that are remembered and reported. Further ones are not reported.
 const KNOWN_INSTANCES_MAX: usize = 16;
 
-/// A look for others before the next instance is founded.
+/// The search for others before the next instance is founded.
 pub(super) struct ReformWait {
     until: Instant,
-    /// When it looked last.
+    /// When the search last ran.
     last: Instant,
 }
 
@@ -25,7 +25,8 @@ impl ReformWait {
         Self { until: now + length, last: now }
     }
 
-    /// Whether it has looked for so long. A process that did not run for half of that has missed what others did: it looks anew.
+    /// Whether it has run for `length`. A process that did not run for half of that has missed what others did, so it
+    /// searches anew.
     fn is_over(&mut self, now: Instant, length: Duration) -> bool {
         if now.since(self.last) > length / 2 {
             self.until = now + length;
@@ -36,15 +37,17 @@ impl ReformWait {
 }
 
 impl Process {
-    /// Renounces the instance of this process's cell, and founds the next one with it as the first member. Its groups and what
-    /// it has of their state go over; others join. First it looks for so long whether somebody else is heard:
-    /// [`Event::ReformRefused`] when a quorum is, or a later instance, or a member with a lower rank that reforms just now, or in the end
-    /// a member that hears a quorum. Otherwise this incarnation ends with [`Event::Renounced`], and its next one founds. If that
-    /// begins late, it looks again first.
+    /// Renounces the instance of this process's cell, and founds the next one with this process as the first member.
+    /// Its groups and what it has of their state are carried over; others join.
+    ///
+    /// First it looks for others. [`Event::ReformRefused`] reports that it heard a quorum, a later instance, a member
+    /// of lower rank that reforms at the same time, or in the end a member that hears a quorum. Otherwise this
+    /// incarnation ends with [`Event::Renounced`], and its next one founds the instance. If that one starts late, it
+    /// looks again first.
     ///
     /// # Errors
-    /// [`CommandError::InPrimary`] when a quorum is heard: there is nothing to reform; [`CommandError::NoView`], [`CommandError::Over`].
-    /// Nothing was begun.
+    /// [`CommandError::InPrimary`] when a quorum is heard, so that there is nothing to reform;
+    /// [`CommandError::NoView`], [`CommandError::Over`]. Nothing was started.
     pub fn reform(&mut self, now: Instant) -> Result<(), CommandError> {
         match self.stage {
             Stage::Over | Stage::Leaving { .. } => return Err(CommandError::Over),
@@ -59,17 +62,17 @@ impl Process {
         Ok(())
     }
 
-    /// Longer than it takes to miss a member that reforms, and to hear from what it became.
+    /// Length of the search: longer than it takes to miss a member that reforms, and to hear from its next incarnation.
     fn reform_wait(&self) -> Duration {
         self.suspect_after() * 2 + self.set.timing.probe * 5
     }
 
-    /// What the next life of this process is to found, if this one renounced its cell for that.
+    /// What the next incarnation of this process is to found, if this one renounced its cell for that.
     pub fn take_inheritance(&mut self) -> Option<Inheritance> {
         self.inheritance.take()
     }
 
-    /// Goes on with a reform, at a heartbeat.
+    /// Advances a reform. Called with each heartbeat.
     pub(super) fn go_on_reforming(&mut self, now: Instant, fx: &mut impl Effects) {
         let length = self.reform_wait();
         let Some(look) = self.reforming.as_mut().filter(|_| self.leaving.is_none()) else { return };
@@ -97,8 +100,8 @@ impl Process {
         self.end(Event::Renounced { generation: self.instance.next_generation() });
     }
 
-    /// The name of a member that is heard, and hears a quorum as far as it said: it does not know yet that the quorum is gone, or it is
-    /// this process that hears too little.
+    /// The name of a member that is heard and that reports a quorum. Either it does not know yet that the quorum is
+    /// gone, or this process hears too little. In both cases a reform could leave two living instances.
     fn in_primary(&self, now: Instant) -> Option<String> {
         let mut others = Rank::all(self.directory.members.len()).filter(|rank| *rank != self.my_rank());
         let rank = others.find(|rank| self.hears_quorum(now, *rank))?;
@@ -113,7 +116,7 @@ impl Process {
         self.app.event(Event::ReformRefused { why });
     }
 
-    /// The instance that this process is about to found the next one of, and what it knows of it.
+    /// The instance whose successor this process is about to found, with its directory.
     pub(super) fn reformed(&self) -> Option<(CellInstance, &Directory)> {
         match (&self.stage, &self.set.founding) {
             (Stage::Member, _) => self.reforming.as_ref().map(|_| (self.instance, &self.directory)),
@@ -122,7 +125,8 @@ impl Process {
         }
     }
 
-    /// A process with this name says that it reforms an instance. Of two that do at once, the one with the lower rank goes on.
+    /// Handles the announcement that a process of this name reforms an instance. If two do so at once, the one with the
+    /// lower rank goes on.
     pub(super) fn hear_reformer(&mut self, name: &str, instance: CellInstance) {
         let Some((_, directory)) = self.reformed().filter(|(own, _)| *own == instance) else { return };
         let rank = |name: &str| directory.members.iter().position(|member| member.name == name);
@@ -131,7 +135,8 @@ impl Process {
         }
     }
 
-    /// A living process of another instance of the cell is heard. `by_challenge`: it answered a fresh challenge.
+    /// Handles a living process of another instance of the cell. `by_challenge`: it answered a fresh challenge, so it
+    /// is no replay.
     pub(super) fn meet_instance(&mut self, instance: CellInstance, at: SocketAddr, by_challenge: bool) {
         if let Some((before, _)) = self.reformed()
             && by_challenge
@@ -160,8 +165,9 @@ impl Process {
         }
     }
 
-    /// Founds the instance after the one that an earlier life renounced. If that was a while ago it looks for others again, and this
-    /// gives the addresses of those that were members with it.
+    /// Founds the instance after the one that an earlier incarnation renounced.
+    ///
+    /// If that was a while ago it first looks for others again, and returns the addresses of its former members to ask.
     pub(super) fn found_next(&mut self, now: Instant, fx: &mut impl Effects) -> Vec<SocketAddr> {
         let length = self.reform_wait();
         let (Founding::Reform(inheritance), own) = (&self.set.founding, self.set.me.control) else { return Vec::new() };

@@ -10,7 +10,8 @@ use crate::member::SlowReport;
 use crate::time::Instant;
 
 impl Process {
-    /// With each heartbeat: looks who holds the streams of this process back, if that is nothing to be borne for ever.
+    /// Looks for members that hold this process's streams back, unless they are to be tolerated for ever. Called with
+    /// each heartbeat.
     pub(super) fn detect_slow(&mut self, now: Instant) {
         let mut passed = now.since(std::mem::replace(&mut self.slow_checked_at, now));
         if self.set.limits.slow_members == SlowMembers::Wait || !matches!(self.stage, Stage::Member) {
@@ -18,13 +19,13 @@ impl Process {
         }
         let me = self.my_rank();
         if self.acceptor.promised().is_some() || self.decided.is_some() {
-            // Nobody acknowledges while a view is being decided; what was said before stands, for as long as one can be.
+            // Nobody acknowledges while a view is being decided. The last report stands for as long as one can be.
             if let Some(said) = self.failure_detector.slow().said(me).filter(|_| self.primary).cloned() {
                 self.failure_detector.note_slow_report(now, me, said);
             }
             return;
         }
-        // Who was away has not seen the progress of the others.
+        // A process that was away has not seen the progress of the others.
         if passed > self.turns_every() || !self.primary {
             passed = Duration::ZERO;
         }
@@ -39,7 +40,7 @@ impl Process {
         }
         slow_report.slow.retain(|rank| !self.failure_detector.slow().is_excused(*rank));
         if !self.primary {
-            slow_report.slow.clear(); // whoever it does not hear may be gone
+            slow_report.slow.clear(); // members that it does not hear may be gone
         }
         if slow_report.excused {
             slow_report.slow.retain(|rank| *rank != me);
@@ -52,14 +53,14 @@ impl Process {
         self.failure_detector.note_slow_report(now, me, slow_report);
     }
 
-    /// The slow-member report that goes with this process's next heartbeat, if it has any.
+    /// Appends this process's slow-member report to its next heartbeat, if it has one.
     pub(super) fn put_own_slow_report(&self, frames: &mut Vec<u8>) {
         if let Some(slow_report) = self.failure_detector.slow().said(self.my_rank()) {
             put_slow_report(frames, self.directory.decree, slow_report);
         }
     }
 
-    /// In a large cell heartbeats do not go to everybody: whoever would decide on it is told.
+    /// Sends the report to the coordinator. In a large cell, heartbeats do not reach every member.
     pub(super) fn send_slow_report(&mut self, now: Instant, fx: &mut impl Effects) {
         let Some(to) = self.lowest_eligible(now).map(|rank| &self.directory.members[rank.index()]) else { return };
         let (who, control) = (to.incarnation, to.control);
@@ -87,7 +88,7 @@ impl Process {
         }
     }
 
-    /// Finds out who is to leave because it holds others back.
+    /// Evaluates which members are to leave because they hold others back.
     pub(super) fn evaluate_slow(&mut self, now: Instant) {
         if self.set.limits.slow_members == SlowMembers::Expel {
             self.failure_detector.evaluate_slow(now);

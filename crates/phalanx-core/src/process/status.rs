@@ -9,7 +9,7 @@ use crate::member::{Acceptor, Coordinator, Directory, Phase, Proposal};
 use crate::order::{Hold, MessageCounts, Queued};
 use crate::wire::{PacketNumber, Space};
 
-/// Where this process's own stream in one group stands.
+/// State of this process's own stream in one group.
 #[derive(Clone, Debug)]
 pub struct StreamStatus {
     /// The group.
@@ -38,20 +38,20 @@ pub struct StreamStatus {
     pub delivered: u64,
 }
 
-/// How full a bounded buffer is.
+/// Fill level of a bounded buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gauge {
-    /// Which buffer; where there are several alike, the fullest.
+    /// Which buffer. Of several alike, the fullest is reported.
     pub name: &'static str,
-    /// What it holds.
+    /// Its content, in the unit that the name states.
     pub value: u64,
-    /// The most it may hold.
+    /// Upper bound on `value`.
     pub limit: u64,
-    /// The most it holds when nothing is sent and nobody comes or goes.
+    /// Upper bound on `value` while nothing is sent and nobody joins or leaves.
     pub idle: u64,
 }
 
-/// What a process is in the middle of.
+/// Work that a process has not finished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
     /// Looking for its cell, or waiting to be taken into a group.
@@ -70,40 +70,40 @@ pub struct Activity {
     pub proposing: bool,
 }
 
-/// What a process remembers of the decree under way, for whoever judges it from outside.
+/// What a process remembers of the decree under way, for checks from outside.
 #[derive(Clone, Copy, Debug)]
 pub struct DecreeState<'a> {
-    /// The cell instance; 0: none yet.
+    /// The cell instance, or 0 before the first view.
     pub instance: CellInstance,
-    /// What is in force; decree 0: nothing yet.
+    /// The directory in force; decree 0 before the first view.
     pub directory: &'a Directory,
-    /// The decision that brought it.
+    /// The decision that brought the directory.
     pub last_decision: Option<&'a Arc<Proposal>>,
-    /// Its promise and what it accepted, for the next decree.
+    /// The promise and the accepted proposal for the next decree.
     pub acceptor: &'a Acceptor,
-    /// The ballot that it coordinates.
+    /// The ballot that this process coordinates.
     pub coordinator: Option<&'a Coordinator>,
-    /// What is decided and waits for its cut.
+    /// The decided proposal that waits for its cut.
     pub decided: Option<&'a Arc<Proposal>>,
 }
 
-/// Whether a process stopped in a group's view, and what it had until then.
+/// Whether a process is wedged in a group's view, and what it had until then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WedgeState {
     /// The group.
     pub group: GroupId,
     /// The packet space of its view.
     pub space: Space,
-    /// It stopped.
+    /// Whether it is wedged.
     pub wedged: bool,
-    /// Per rank: the prefix of the stream that was parsed, and so may have been acknowledged.
+    /// Per rank, the parsed prefix of the stream. It may have been acknowledged.
     pub parsed: Vec<u64>,
-    /// Per rank: the prefix that is held.
+    /// Per rank, the held prefix of the stream.
     pub held: Vec<u64>,
 }
 
 impl Process {
-    /// Where the next decree stands here.
+    /// The state of the next decree here.
     #[must_use]
     pub fn decree_state(&self) -> DecreeState<'_> {
         DecreeState {
@@ -116,7 +116,7 @@ impl Process {
         }
     }
 
-    /// One entry per group this process is a member of, as [`DecreeState`] for the streams.
+    /// The wedge state of each group that this process is a member of.
     #[must_use]
     pub fn wedge_states(&self) -> Vec<WedgeState> {
         let gate = |f: &super::port::GroupStreams| {
@@ -126,7 +126,7 @@ impl Process {
         self.group_streams.values().map(gate).collect()
     }
 
-    /// One entry per group this process is a member of.
+    /// The stream state of each group that this process is a member of.
     #[must_use]
     pub fn streams(&self) -> Vec<StreamStatus> {
         self.group_streams
@@ -158,7 +158,7 @@ impl Process {
             .collect()
     }
 
-    /// How full the bounded buffers are.
+    /// Reports the fill level of each bounded buffer.
     pub fn gauges(&self, each: &mut dyn FnMut(Gauge)) {
         let mut gauge = |name, value: usize, limit: u64, idle: u64| {
             each(Gauge { name, value: value as u64, limit, idle });
@@ -167,10 +167,10 @@ impl Process {
         let (mut window, mut sent, mut undelivered) = (0, 0, EVENTS_MAX);
         for view_streams in self.group_streams.values().map(|f| &f.view_streams) {
             let Queued { messages, bytes } = view_streams.queued();
-            // The first message may be longer than the bound, and each has a byte of its own.
+            // The first message may be longer than the bound, and each message has one byte of its own.
             let counted = if messages > 1 { bytes.saturating_sub(messages) } else { 0 };
             outbox = outbox.max(counted);
-            // For as long as nobody comes, whatever goes on.
+            // Held back for as long as nobody joins, whatever else happens.
             if matches!(view_streams.hold(), Some(Hold::Outside | Hold::Inadequate)) {
                 held_back = held_back.max(counted as u64);
             }
@@ -180,17 +180,18 @@ impl Process {
             let set = view_streams.settings();
             window = window.max(set.window);
             sent = sent.max(set.unstable_max());
-            // No message takes less than two bytes of a packet.
+            // A message takes at least two bytes of a packet.
             undelivered += set.window * (set.members.len() * set.packet_room / 2) as u64;
         }
         gauge("outbox bytes", outbox, self.set.limits.outbox_bytes as u64, held_back);
         gauge("unstable packets", unstable, sent, 0);
-        // A sender tells what is stable with its next packets, so a receiver may keep a window more than it.
+        // A sender announces what is stable with its next packets, so a receiver may keep a window more than the
+        // sender.
         gauge("kept packets", kept, window + sent, 0);
         gauge("waiting packets", waiting, 2 * window, 0);
-        // What donors send ahead is counted in bytes, at least so many for each delivery.
+        // State that donors send ahead is counted in bytes, with a minimum for each delivery.
         undelivered += self.transfers.ahead_max();
-        // Each view brings new windows, each transfer a new record: what was left of the last ones comes on top.
+        // Each view brings new windows, and each transfer a new record. Items left from the last ones come on top.
         gauge("undelivered items", self.app.len(), undelivered + self.left_undelivered as u64, 0);
         gauge("early packets", self.early.len(), EARLY_PACKETS as u64, EARLY_PACKETS as u64);
         gauge("early bytes", self.early_bytes, EARLY_BYTES as u64, EARLY_BYTES as u64);
@@ -202,25 +203,25 @@ impl Process {
         gauge("busy channels", busy, 2 * self.directory.members.len() as u64, 0);
     }
 
-    /// Every counter, by name, in a fixed order that never changes while the process lives.
+    /// Reports every counter by name, in a fixed order that never changes within an incarnation.
     pub fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         let mut counters = self.counters.clone();
         self.group_streams.values().for_each(|f| counters.add_token(f.view_streams.token_counts()));
         counters.each(each);
     }
 
-    /// The packet space of each group view this process is in, and how often its token was passed on.
+    /// Passes of the token so far in each group view that this process is in, by packet space.
     pub fn tenures(&self) -> impl Iterator<Item = (Space, u32)> {
         self.group_streams.iter().map(|(&space, f)| (space, f.view_streams.tenure()))
     }
 
-    /// Of each group view this process is in: the group, its packet space, and the number of the next packet that this
-    /// process sends in it.
+    /// For each group view that this process is in: the group, its packet space, and the number of this process's next
+    /// packet in it.
     pub fn next_packets(&self) -> impl Iterator<Item = (GroupId, Space, PacketNumber)> {
         self.group_streams.iter().map(|(&space, f)| (f.meta.group, space, f.view_streams.next_packet()))
     }
 
-    /// Unfinished work.
+    /// The unfinished work of this process.
     #[must_use]
     pub fn activity(&self) -> Activity {
         let phase = self.coordinator.as_ref().map(|c| &c.phase);
@@ -235,23 +236,23 @@ impl Process {
         }
     }
 
-    /// What is due to the application and was not taken.
+    /// Number of items for the application that were not taken.
     #[must_use]
     pub fn undelivered(&self) -> usize {
         self.app.len()
     }
 
-    /// Checks what must always hold. Tests and the simulator call it after every input.
+    /// Checks invariants. Tests and the simulator call it after every input.
     ///
     /// # Panics
-    /// When it does not hold.
+    /// When an invariant is violated.
     pub fn check_invariants(&self) {
         self.peers.check_invariants();
         for view_streams in self.group_streams.values() {
             view_streams.view_streams.check_invariants();
             assert!(
                 view_streams.touched || view_streams.deadline() == view_streams.view_streams.deadline(),
-                "a view's streams rest on what has changed"
+                "a view's streams missed a change"
             );
             assert!(view_streams.meta.space < self.directory.next_space, "a view's packet space was decided");
         }
@@ -264,7 +265,11 @@ impl Process {
             self.progress.check_invariants(members);
             self.removals.check_invariants();
             self.peers.check_ranks(&self.directory);
-            assert_eq!(self.reported_decrees.len(), members, "each member told which decree it has installed");
+            assert_eq!(
+                self.reported_decrees.len(),
+                members,
+                "each member has an entry for the decree that it reported"
+            );
             assert!(self.instance != CellInstance::NONE, "a member is in an instance of its cell");
             assert!(self.outcasts.iter().all(|who| self.directory.rank(*who).is_some()), "an outcast is no member");
             let own = self.agreed();
@@ -293,10 +298,10 @@ impl Process {
         }
         self.app.check_invariants();
         self.welcomes.check_invariants();
-        assert!(self.excluded.len() <= EXCLUDED_MAX, "more are to be told of their exclusion than may be");
+        assert!(self.excluded.len() <= EXCLUDED_MAX, "too many excluded incarnations are remembered");
         assert!(
             self.requests.values().all(|list| list.groups.len() <= super::REQUESTS_MAX),
-            "a member asks for too much"
+            "a member has too many requests"
         );
         if matches!(self.stage, Stage::Over) {
             return;
@@ -316,10 +321,13 @@ impl Process {
                 Some(view_streams.view_streams.settings().me),
                 "streams have another rank"
             );
-            assert!(meta.told.is_none_or(|told| (meta.since..=meta.view).contains(&told)), "a view is told to come");
+            assert!(
+                meta.told.is_none_or(|told| (meta.since..=meta.view).contains(&told)),
+                "the application was notified of a view that is not one of its own"
+            );
         }
     }
 }
 
-/// Events that wait for the application beside deliveries: views, transfers. No bound of its own holds them back.
+/// Events that wait for the application beside deliveries: views, transfers. They have no bound of their own.
 const EVENTS_MAX: u64 = 4096;

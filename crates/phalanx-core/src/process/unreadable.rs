@@ -10,10 +10,10 @@ use crate::link::StreamReport;
 use crate::member::{Control, Unread, Unreadable};
 use crate::time::Instant;
 
-/// From this level on members judge. Below it, who finds nonsense stops for good.
+/// The level from which on members decide by a verdict. Below it, a member that finds nonsense stops for good.
 pub(super) const NONSENSE_VERDICT_LEVEL: u16 = 2;
 
-/// What a report does not say of a group's streams.
+/// What a report cannot express about a group's streams: where reading stopped, and whether at nonsense.
 pub(super) fn unread_of(group: GroupId, said: &[StreamReport]) -> Option<Unread> {
     let differs = |(_, said): &(Rank, &StreamReport)| said.nonsense || said.read < said.prefix;
     let streams: Vec<_> =
@@ -22,7 +22,7 @@ pub(super) fn unread_of(group: GroupId, said: &[StreamReport]) -> Option<Unread>
 }
 
 impl Process {
-    /// Groups in which a member cannot read a packet, as far as it is known here: their views have to end.
+    /// Groups in which some member is known to be unable to read a packet. Their views have to end.
     pub(super) fn unreadable_groups(&self) -> BTreeSet<GroupId> {
         if self.directory.level < NONSENSE_VERDICT_LEVEL {
             return BTreeSet::new();
@@ -36,7 +36,7 @@ impl Process {
         self.group_streams.values().filter(|f| f.view_streams.has_nonsense()).map(|f| f.meta.group)
     }
 
-    /// With each heartbeat, and when something was found: who coordinates learns what cannot be read here.
+    /// Reports to the coordinator what cannot be read here: with each heartbeat, and when something was found.
     pub(super) fn report_unreadable(&mut self, now: Instant) {
         let groups: Vec<GroupId> = self.own_unreadable().collect();
         if groups.is_empty() {
@@ -79,8 +79,8 @@ impl Process {
         }
     }
 
-    /// A message on a channel makes no sense: nothing more is read from that process. The link to it counts as unheard from here
-    /// on, which suspects both ends of it.
+    /// Reads nothing more from a process whose channel carried a message that makes no sense. From then on the link to
+    /// it counts as unheard here, which suspects both of its ends: either may be at fault.
     pub(super) fn stop_reading(&mut self, who: Incarnation) {
         let Some(peer) = self.peers.get_mut(who) else { return };
         self.counters.nonsense_channels += u64::from(!peer.is_unreadable);
@@ -89,7 +89,7 @@ impl Process {
         self.attention = true;
     }
 
-    /// Members that cannot be read count as unheard in the view in force.
+    /// Counts members that cannot be read as unheard in the view in force.
     pub(super) fn distrust(&mut self) {
         let Self { peers, failure_detector, .. } = self;
         peers
@@ -99,8 +99,8 @@ impl Process {
             .for_each(|r| failure_detector.distrust(r));
     }
 
-    /// Members whose streams made no sense, and that the next decree can leave out: while the others that are heard are no quorum, it
-    /// needs them.
+    /// Members whose streams made no sense, and that the next decree can leave out. While the others that are heard are
+    /// no quorum, the decree needs them: leaving them out then once stopped a cell for good.
     pub(super) fn outcast_ranks(&self, now: Instant) -> BTreeSet<Rank> {
         let out: BTreeSet<Rank> = self.outcasts.iter().filter_map(|who| self.directory.rank(*who)).collect();
         if out.is_empty() {

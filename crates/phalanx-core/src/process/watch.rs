@@ -10,11 +10,11 @@ use crate::id::{Incarnation, Rank, TrafficClass};
 use crate::member::LinkReport;
 use crate::time::Instant;
 
-/// Bytes of link-state reports in one packet: it fits in any.
+/// Bytes of link-state reports in one packet. It fits in any packet.
 const LINK_REPORTS_ROOM: usize = 1000;
 
 impl Process {
-    /// The heartbeat of this turn.
+    /// Sends the heartbeat of this iteration in a cell with a watch graph.
     pub(super) fn watch_heartbeat(&mut self, now: Instant, fx: &mut impl Effects) {
         let waited_for = self.waited_for();
         self.evaluate_links(now, fx);
@@ -32,7 +32,7 @@ impl Process {
         }
     }
 
-    /// In a cell with a watch graph: tells all members what was found of paths, while there is anything to tell.
+    /// Sends findings to all members of a cell with a watch graph, while there are any.
     pub(super) fn send_findings(&mut self, now: Instant, fx: &mut impl Effects) {
         let mut frames = Vec::new();
         self.put_own_findings(now, &mut frames);
@@ -43,7 +43,7 @@ impl Process {
         }
     }
 
-    /// One packet, the same for the control sockets of all these.
+    /// Sends one best-effort packet to the control sockets of all these members.
     fn send_best_effort(&mut self, ranks: &BTreeSet<Rank>, frames: &[u8], fx: &mut impl Effects) {
         let to: Vec<_> =
             ranks.iter().filter_map(|r| self.directory.members.get(r.index())).map(|m| m.control).collect();
@@ -53,14 +53,14 @@ impl Process {
         }
     }
 
-    /// Those that owe this process an acknowledgement, by rank in the cell view.
+    /// Ranks of members that owe this process an acknowledgement.
     fn waited_for(&self) -> BTreeSet<Rank> {
         let mut ranks = self.late();
         ranks.extend(self.peers.waited_for());
         ranks
     }
 
-    /// Those that owe this process an acknowledgement for packets of its streams, by rank in the cell view.
+    /// Ranks of members that owe this process an acknowledgement for packets of its streams.
     pub(super) fn late(&self) -> BTreeSet<Rank> {
         let mut ranks = BTreeSet::new();
         for view_streams in self.group_streams.values() {
@@ -82,7 +82,7 @@ impl Process {
                 && let Some(rank) = self.directory.rank(sender)
                 && self.is_long_installed(now, rank)
             {
-                // It was told again and again: it hears nobody.
+                // It was notified again and again and still lacks the decree: it hears nobody.
                 self.failure_detector.hears_nobody(rank);
             }
             return;
@@ -92,7 +92,8 @@ impl Process {
         }
     }
 
-    /// One of us lacks a link-state report, or both do: the other side does the same with its own.
+    /// Sends all link-state reports known here, because the digests differ. The other side does the same, since either
+    /// may lack some.
     fn send_link_reports(&mut self, to: Incarnation, fx: &mut impl Effects) {
         let Some(address) = self.peers.get(to).map(|peer| peer.control) else { return };
         let Some(watch) = self.failure_detector.watch() else { return };
@@ -109,7 +110,7 @@ impl Process {
         }
     }
 
-    /// Judges what is watched here, and passes on at once what is new: own link-state reports and others'.
+    /// Evaluates the links watched here, and passes new link-state reports on at once, own and others'.
     pub(super) fn evaluate_links(&mut self, now: Instant, fx: &mut impl Effects) {
         self.failure_detector.judge(now);
         let Some(watch) = self.failure_detector.watch_mut() else { return };
@@ -133,7 +134,7 @@ impl Process {
     }
 }
 
-/// Claims as frames of as many packets as they need.
+/// Encodes link-state reports as the frames of as many packets as they need.
 fn in_packets(decree: u64, link_reports: Vec<(Rank, LinkReport)>) -> Vec<Vec<u8>> {
     let mut packets: Vec<Vec<u8>> = Vec::new();
     for (rank, link_report) in link_reports {
@@ -144,7 +145,7 @@ fn in_packets(decree: u64, link_reports: Vec<(Rank, LinkReport)>) -> Vec<Vec<u8>
             _ => packets.push(frame),
         }
     }
-    debug_assert!(packets.iter().all(|packet| !packet.is_empty()), "a packet says nothing");
+    debug_assert!(packets.iter().all(|packet| !packet.is_empty()), "a packet is empty");
     packets
 }
 

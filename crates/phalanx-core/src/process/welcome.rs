@@ -17,49 +17,49 @@ use crate::member::{Control, Proposal, Welcome, WelcomePart};
 use crate::time::Instant;
 use crate::wire::DropReason;
 
-/// From this level on long welcomes go in parts (`docs/levels.md`).
+/// The level from which on long welcomes go in parts (`docs/levels.md`).
 const PARTS_LEVEL: u16 = 5;
-/// A welcome longer than this goes in parts of this length.
+/// A welcome that is longer goes in parts of this length.
 const PART_BYTES: usize = 64 << 10;
 /// Parts that may wait on a control channel, in bytes.
 const WAITING_BYTES: usize = 8 * PART_BYTES;
-/// The longest welcome: 1 GiB. A joiner keeps no more of one.
+/// The longest welcome, 1 GiB. A joiner keeps no more of one.
 const WELCOME_BYTES_MAX: u64 = 1 << 30;
-/// A long welcome is borne to be this slow: without it, one of hundreds of megabytes would end with its joiner suspected, whom the others do not
-/// hear before it has all.
+/// Rate at which a long welcome may at least travel. The others do not hear the joiner before it has all of it. Without
+/// this allowance, a welcome of hundreds of megabytes would end with the joiner suspected.
 const BYTES_PER_SECOND: u64 = 8 << 20;
 const _: () = assert!(PART_BYTES <= WAITING_BYTES, "a part may wait on its channel");
 const _: () = assert!((PART_BYTES as u64) < WELCOME_BYTES_MAX, "a welcome in parts may be long");
-/// A joiner waits for the next part for this part of `suspect_after`: then it asks again, and a member that it does not hear from
-/// can still tell it before the others suspect it.
+/// A joiner waits for the next part for `suspect_after` divided by this, and then asks again. So another member can
+/// still send it the welcome before the others suspect it.
 const PATIENCE_DIVISOR: u32 = 3;
 
 /// Welcomes under way in parts.
 #[derive(Default)]
 pub(super) struct Welcomes {
-    /// To whom this process tells one.
+    /// The welcomes that this process sends, by joiner.
     telling: BTreeMap<Incarnation, OutgoingWelcome>,
-    /// The one that it is told.
+    /// The welcome that this process receives.
     taking: Option<WelcomeReassembly>,
 }
 
-/// A welcome as its teller sees it.
+/// A welcome on the side of its sender.
 struct OutgoingWelcome {
     decree: u64,
-    /// As it would travel in one message; shared by all who are told the same.
+    /// The encoded message, shared by all joiners that get the same one.
     whole: Bytes,
-    /// What was handed to the channel.
+    /// How many bytes were handed to the channel.
     offset: usize,
 }
 
-/// A welcome as its joiner sees it.
+/// A welcome on the side of its joiner.
 struct WelcomeReassembly {
     from: Incarnation,
     decree: u64,
     len_bytes: u64,
-    /// What has come: no more is kept than was received.
+    /// The received parts. Memory is used only for bytes that have arrived, whatever `len_bytes` announces.
     bytes: Vec<u8>,
-    /// When the last part came.
+    /// When the last part arrived.
     at: Instant,
 }
 
@@ -76,18 +76,18 @@ impl OutgoingWelcome {
 }
 
 impl Welcomes {
-    /// Whether a member tells this process one, as far as that can be known.
+    /// Whether a member is sending this process a welcome, as far as that can be known.
     pub(super) fn is_coming(&self, now: Instant, suspect_after: Duration) -> bool {
         self.taking.as_ref().is_some_and(|taking| now.since(taking.at) < suspect_after / PATIENCE_DIVISOR)
     }
 
-    /// `dead` tells no more.
+    /// Forgets transfers from and to a dead process.
     pub(super) fn forget(&mut self, dead: Incarnation) {
         self.taking.take_if(|taking| taking.from == dead);
         self.telling.remove(&dead);
     }
 
-    /// This process is in the view.
+    /// Ends the reception: this process is in the view.
     pub(super) fn stop_taking(&mut self) {
         self.taking = None;
     }
@@ -95,15 +95,15 @@ impl Welcomes {
     /// Checks what must always hold.
     pub(super) fn check_invariants(&self) {
         for telling in self.telling.values() {
-            assert!(telling.offset <= telling.whole.len(), "more of a welcome was sent than there is");
+            assert!(telling.offset <= telling.whole.len(), "more of a welcome was sent than it contains");
         }
         if let Some(taking) = &self.taking {
-            assert!((taking.bytes.len() as u64) < taking.len_bytes, "a welcome is here and was not taken");
+            assert!((taking.bytes.len() as u64) < taking.len_bytes, "a complete welcome was not taken");
             assert!(taking.len_bytes <= WELCOME_BYTES_MAX, "a welcome is longer than may be kept");
         }
     }
 
-    /// Takes a part. Gives the whole with its last one; an error is the part of no message that can be.
+    /// Takes a part, and returns the whole with the last one. Fails for a part that belongs to no possible message.
     fn take(
         &mut self,
         now: Instant,
@@ -141,24 +141,24 @@ impl Welcomes {
     }
 }
 
-/// What became of a part.
+/// The outcome for one part.
 #[derive(Debug, PartialEq, Eq)]
 enum Taken {
-    /// More has to come.
+    /// More parts have to come.
     Kept,
-    /// It was the last.
+    /// It was the last part.
     Whole(Vec<u8>),
-    /// It belongs to no welcome that is taken.
+    /// It belongs to no welcome that is being received.
     Dropped,
 }
 
 impl Process {
-    /// Tells a joiner that `proposal`, in force, took it in.
+    /// Notifies a joiner that `proposal`, in force, took it in.
     pub(super) fn welcome(&mut self, to: Incarnation, proposal: Arc<Proposal>) {
         let decree = self.directory.decree;
         let telling = &self.welcomes.telling;
         if telling.get(&to).is_some_and(|telling| telling.decree == decree) {
-            return; // it is under way
+            return; // it is under way already
         }
         let same = telling.values().find(|telling| telling.decree == decree).map(|telling| telling.whole.clone());
         let whole = same.or_else(|| {
@@ -178,8 +178,8 @@ impl Process {
         self.send_welcome_parts();
     }
 
-    /// How long its welcome keeps a joiner that came with `proposal`: meanwhile only the member that tells it hears it. Zero where
-    /// that is short.
+    /// The time that its welcome takes for a joiner of `proposal`. Meanwhile only the sender of the welcome hears it.
+    /// Zero if that is short.
     pub(super) fn welcome_takes(&self, proposal: &Proposal) -> Duration {
         if proposal.joined.is_empty() || self.directory.level < PARTS_LEVEL {
             return Duration::ZERO;
@@ -190,15 +190,17 @@ impl Process {
         }
     }
 
-    /// Hands the next parts of welcomes to the channels. A welcome is told until the joiner has acknowledged all of it, though later
-    /// decrees are installed here meanwhile: they are told to it afterwards, as to any member that missed them.
+    /// Hands the next parts of welcomes to the channels.
+    ///
+    /// A welcome is sent until the joiner has acknowledged all of it, even if later decrees are installed here
+    /// meanwhile. The joiner gets those afterwards, like any member that missed them.
     pub(super) fn send_welcome_parts(&mut self) {
         let Self { peers, welcomes, directory, reported_decrees, .. } = self;
         welcomes.telling.retain(|to, telling| {
             let Some(peer) = peers.get_mut(*to) else { return false };
             let told = directory.rank(*to).and_then(|rank| reported_decrees.get(rank.index()));
             if told.is_some_and(|told| *told >= telling.decree) {
-                return false; // somebody else told it
+                return false; // another member sent it
             }
             while telling.rest() > 0 && peer.control_channel.queued_bytes() < WAITING_BYTES {
                 let part = telling.next();
@@ -213,14 +215,14 @@ impl Process {
         });
     }
 
-    /// At once, if a channel could send more parts than wait there.
+    /// Due at once if a channel could send more parts than wait on it.
     pub(super) fn parts_deadline(&self) -> Option<Instant> {
         let mut telling = self.welcomes.telling.iter().filter(|(_, telling)| telling.rest() > 0);
         let goes_on = |to: Incarnation| self.peers.get(to).is_some_and(|peer| peer.control_channel.takes_more());
         telling.any(|(to, _)| goes_on(*to)).then_some(Instant::ZERO)
     }
 
-    /// A member says in parts that this process was taken in.
+    /// Handles a part of the welcome that notifies this process that it was taken in.
     pub(super) fn handle_welcome_part(
         &mut self,
         now: Instant,
@@ -243,7 +245,7 @@ impl Process {
         }
     }
 
-    /// A member says that this process was taken in.
+    /// Handles the notice of a member that this process was taken in.
     pub(super) fn handle_welcome(&mut self, now: Instant, welcome: Welcome, fx: &mut impl Effects) {
         if !matches!(self.stage, Stage::Searching(_)) || welcome.directory.rank(self.me()).is_none() {
             return;
