@@ -12,45 +12,46 @@ use crate::time::Instant;
 use crate::wire::codec::{Reader, put_varint, varint_len};
 use crate::wire::{Malformed, PacketNumber, Space};
 
-/// One end of a channel. Messages arrive whole, once, in order, for as long as both incarnations live.
+/// One end of a channel. Messages arrive whole, once and in order, for as long as both incarnations live.
 #[derive(Debug)]
 pub struct Channel {
-    /// The packet space this end sends in.
+    /// The packet-number space in which this end sends.
     pub space: Space,
     sending: Sending,
-    /// The frames of packets that the other end may lack, the last of them the newest, and what was cut up to their end.
+    /// Frames of the packets that the other end may lack, oldest first. Beside each, the bytes of `queued` up to its
+    /// end.
     retained: VecDeque<(Frames, u64)>,
     receiving: Receiving,
     outbox: VecDeque<Bytes>,
     outbox_bytes: usize,
     /// Bytes ever queued.
     queued: u64,
-    /// Of these, what was cut up to the end of the last packet acknowledged with all before it.
+    /// Bytes of `queued` up to the end of the acknowledged prefix.
     received: u64,
-    /// Bulk messages that may still be in the outbox: how long each is, and what was queued up to its end.
+    /// Bulk messages that may still be in the outbox: (length, bytes of `queued` up to its end).
     bulk: VecDeque<(usize, u64)>,
     bulk_bytes: usize,
-    /// Messages that their sender asks about, [`Self::unreceived`]: what was queued up to the end of each that the other end may lack.
+    /// Messages that [`Self::unreceived`] counts: bytes of `queued` up to the end of each.
     asked_about: VecDeque<u64>,
-    /// Bytes of the first message in the outbox already cut into packets.
+    /// Bytes of the first message in the outbox that packets already hold.
     cut: usize,
     assembling: Vec<u8>,
     expected: usize,
     window: u64,
-    /// Messages wait for the window, as of the last look.
+    /// Whether messages waited for the window at the last check.
     is_full: bool,
 }
 
-/// Why a message was not taken by a channel.
+/// Why a channel did not take a message. Nothing was queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChannelError {
-    /// Too much is waiting to be sent.
+    /// Too many bytes wait to be sent.
     Full,
-    /// Longer than [`MESSAGE_BYTES_MAX`].
+    /// The message is longer than [`MESSAGE_BYTES_MAX`].
     TooLong,
 }
 
-/// Fragment header: whether the message goes on after this fragment.
+/// Flags of a fragment's header: it is the last of its message, and the first.
 const FRAGMENT_LAST: u8 = 1;
 const FRAGMENT_FIRST: u8 = 2;
 const _: () = assert!(FRAGMENT_FIRST & FRAGMENT_LAST == 0, "a flag has a bit of its own");
@@ -79,15 +80,16 @@ impl Channel {
         }
     }
 
-    /// What this end allows from now on, in packets: the size of the other end's packets has become known.
+    /// Sets how many packets this end allows from now on. Called when the size of the other end's packets becomes
+    /// known.
     pub fn set_window(&mut self, window: u64) {
         self.window = window;
     }
 
-    /// Queues a message.
+    /// Queues a message. An empty outbox takes a message of any length.
     ///
     /// # Errors
-    /// [`ChannelError::Full`] when more than `bytes_max` wait already, [`ChannelError::TooLong`]; nothing was queued.
+    /// [`ChannelError::Full`] when more than `bytes_max` would wait; [`ChannelError::TooLong`]. Nothing was queued.
     pub fn send(&mut self, message: Bytes, bytes_max: usize) -> Result<(), ChannelError> {
         if message.len() > MESSAGE_BYTES_MAX {
             return Err(ChannelError::TooLong);
@@ -101,7 +103,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Queues a message that counts in [`Self::unreceived`] until the other end has acknowledged it.
+    /// Queues a message that [`Self::unreceived`] counts until the other end has acknowledged it.
     ///
     /// # Errors
     /// As [`Self::send`].
@@ -111,13 +113,15 @@ impl Channel {
         Ok(())
     }
 
-    /// Messages of [`Self::send_counted`] that the other end has not acknowledged: the last of these.
+    /// Number of messages of [`Self::send_counted`] that the other end has not acknowledged. They are the last ones
+    /// queued.
     #[must_use]
     pub fn unreceived(&self) -> usize {
         self.asked_about.len()
     }
 
-    /// Queues a message of a large number of them: no more than `bytes_max` of those wait at a time, whatever else does.
+    /// Queues a message of a long series. At most `bytes_max` of the series wait at a time, whatever else waits. They
+    /// count against the bound of [`Self::send`], too.
     ///
     /// # Errors
     /// As [`Self::send`].
@@ -132,10 +136,11 @@ impl Channel {
         Ok(())
     }
 
-    /// Whether a bulk message of `len` bytes would be taken now, when `bytes_max` of them may wait.
+    /// Whether a bulk message of `len` bytes would be taken now, if `bytes_max` bytes of them may wait.
     #[must_use]
     pub fn takes_bulk(&mut self, len: usize, bytes_max: usize) -> bool {
-        debug_assert!(self.outbox_bytes as u64 <= self.queued, "more waits than was queued");
+        debug_assert!(self.outbox_bytes as u64 <= self.queued, "more bytes wait than were queued");
+        // Brought up to date only here: packing a message costs nothing for it.
         let sent = self.queued - self.outbox_bytes as u64;
         while let Some(&(len, _)) = self.bulk.front().filter(|(_, end)| *end <= sent) {
             self.bulk.pop_front();
@@ -151,7 +156,7 @@ impl Channel {
         self.bulk.back().is_some_and(|(_, end)| *end > self.queued - self.outbox_bytes as u64)
     }
 
-    /// Bytes accepted and not yet in a packet.
+    /// Bytes that were accepted and that no packet holds yet.
     #[must_use]
     pub fn queued_bytes(&self) -> usize {
         self.outbox_bytes
@@ -163,51 +168,51 @@ impl Channel {
         self.queued
     }
 
-    /// Bytes that the other end has acknowledged, of those ever queued.
+    /// Bytes of [`Self::queued`] that the other end has acknowledged.
     #[must_use]
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// Nothing waits to be sent, and everything sent was received.
+    /// Whether nothing waits to be sent, and the other end acknowledged all that was sent.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.outbox.is_empty() && self.sending.outstanding() == 0
     }
 
-    /// Nothing waits to be sent, sent again or acknowledged: a turn has nothing to do here, now or later, unless
-    /// something comes.
+    /// Whether nothing waits to be sent, retransmitted or acknowledged. Time alone then changes nothing, so that the
+    /// event loop may leave the channel out until something comes.
     #[must_use]
     #[inline]
     pub fn is_at_rest(&self) -> bool {
         self.outbox.is_empty() && self.sending.is_at_rest() && self.receiving.ack_due().is_none()
     }
 
-    /// There is something to send now, for the first time or again.
+    /// Whether a packet can be sent now, a new one or a retransmission.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         !self.outbox.is_empty() && self.sending.may_send() || self.sending.has_retransmissions()
     }
 
-    /// Bytes of messages that the other end has acknowledged, with all before them.
+    /// Bytes of [`Self::queued`] that the other end has acknowledged, with all before them.
     #[must_use]
     pub fn acknowledged(&self) -> u64 {
         self.received
     }
 
-    /// The other end owes an ack.
+    /// Whether the other end owes an ack.
     #[must_use]
     pub fn is_waited_for(&self) -> bool {
         self.sending.outstanding() > 0
     }
 
-    /// Nothing waits, and more could be sent now.
+    /// Whether nothing waits, and more could be sent now.
     #[must_use]
     pub fn takes_more(&self) -> bool {
         self.outbox.is_empty() && self.sending.may_send()
     }
 
-    /// Fills `frames` with as much of the outbox as fits in `room` bytes; false if there is nothing to send now.
+    /// Fills `frames` with as much of the outbox as fits into `room` bytes. False if there is nothing to send now.
     pub fn fill(&mut self, room: usize, frames: &mut Vec<u8>) -> bool {
         if !self.sending.may_send() {
             return false;
@@ -240,31 +245,31 @@ impl Channel {
         frames.len() > start
     }
 
-    /// Whether messages have come to wait for the window since the last look.
+    /// Whether messages have begun to wait for the window since the last call.
     pub fn has_filled(&mut self) -> bool {
         let is_full = !self.outbox.is_empty() && !self.sending.may_send();
         !std::mem::replace(&mut self.is_full, is_full) && is_full
     }
 
-    /// The number of the packet that [`Self::fill`] just filled.
+    /// The number of the packet that [`Self::fill`] filled last.
     #[must_use]
     pub fn next_number(&self) -> PacketNumber {
         self.sending.next()
     }
 
-    /// Keeps the packet's frames until they are received.
+    /// Takes the packet's frames after it was sent, and keeps them until the other end acknowledges it.
     pub fn sent(&mut self, now: Instant, frames: Frames) {
-        debug_assert!(self.sending.may_send(), "a packet goes out that the other end did not allow");
-        debug_assert!(!frames.is_empty(), "a packet goes out with nothing in it");
+        debug_assert!(self.sending.may_send(), "a packet exceeds the other end's limit");
+        debug_assert!(!frames.is_empty(), "an empty packet is sent");
         self.sending.push(now);
         self.retained.push_back((frames, self.queued - self.outbox_bytes as u64));
         debug_assert_eq!(self.retained.len() as u64, self.sending.outstanding(), "a packet sent is not retained");
     }
 
-    /// A packet of the other end arrived. Complete messages go to `each`.
+    /// Takes a packet that arrived from the other end. Passes complete messages to `each`.
     ///
     /// # Errors
-    /// [`Malformed`] if its frames make no sense: the packet counts as received, the message is lost.
+    /// [`Malformed`] if its frames are no valid frames. The packet counts as received; its message is lost.
     pub fn handle_packet(
         &mut self,
         now: Instant,
@@ -284,6 +289,8 @@ impl Channel {
                 result = Err(e);
             }
         }
+        // At once if a packet is missing, and at a quarter of the window: the sender must not run out of credit while
+        // an ack is delayed.
         let soon = self.receiving.has_gap() || u64::from(self.receiving.unacknowledged()) * 4 >= self.window;
         self.receiving.ack_by(if soon { now } else { now + ack_delay });
         result
@@ -298,6 +305,7 @@ impl Channel {
             }
             if flags & FRAGMENT_FIRST != 0 {
                 let total = usize::try_from(r.varint()?).map_err(|_too_long| Malformed)?;
+                // Before anything is reserved: the length comes from a peer.
                 if total > MESSAGE_BYTES_MAX {
                     return Err(Malformed);
                 }
@@ -326,22 +334,24 @@ impl Channel {
         Ok(())
     }
 
-    /// An ack due by `now`, if any; it counts as sent.
+    /// Returns an ack that is due by `now`, if there is one, and counts it as sent.
     pub fn poll_ack(&mut self, now: Instant) -> Option<Ack> {
         if self.receiving.ack_due()? > now {
             return None;
         }
         self.receiving.acknowledged();
+        // Counted from the prefix, because a channel hands messages on at once. Its owner bounds what the application
+        // leaves.
         Some(self.receiving.ack(self.receiving.prefix() + self.window))
     }
 
-    /// The other end's ack.
+    /// Takes the other end's ack, and releases the packets that it covers.
     pub fn handle_ack(&mut self, now: Instant, ack: &Ack) {
         self.sending.handle_ack(now, 0, ack);
         let outstanding = usize::try_from(self.sending.outstanding()).unwrap_or(usize::MAX);
         let received = self.retained.len().saturating_sub(outstanding);
         if let Some((_, end)) = self.retained.drain(..received).next_back() {
-            debug_assert!(end >= self.received, "what the other end has received stays received");
+            debug_assert!(end >= self.received, "the acknowledged prefix goes back");
             self.received = end;
             while self.asked_about.front().is_some_and(|of_message| *of_message <= end) {
                 self.asked_about.pop_front();
@@ -349,29 +359,32 @@ impl Channel {
         }
     }
 
-    /// The next packet to send again: its number and frames.
+    /// The next packet to retransmit: its number and its frames.
     pub fn poll_retransmit(&mut self) -> Option<(PacketNumber, Frames)> {
         let (_, number) = self.sending.poll_retransmit()?;
+        // Counted from the newest, because `retained` ends with it.
         let newer = usize::try_from(self.sending.next().0 - number.0).unwrap_or(usize::MAX);
-        debug_assert!(newer > 0, "only what was sent is sent again");
-        debug_assert!(newer <= self.retained.len(), "what is sent again is retained");
+        debug_assert!(newer > 0, "a packet is retransmitted before it was sent");
+        debug_assert!(newer <= self.retained.len(), "a retransmitted packet is not retained");
         let index = self.retained.len().checked_sub(newer)?;
         Some((number, self.retained.get(index)?.0.clone()))
     }
 
-    /// Packets of the other end may have been dropped: it learns what is here, if it has sent any.
+    /// Notes that packets of the other end may have been dropped. If it has sent any, the next poll acknowledges, so
+    /// that it learns of gaps before its probe timeout.
     pub fn handle_loss(&mut self, now: Instant) {
         if self.receiving.has_begun() {
             self.receiving.ack_by(now);
         }
     }
 
-    /// Judges the timers.
+    /// Evaluates the timers: retransmits to an end that is silent for too long.
     pub fn handle_timeout(&mut self, now: Instant, ack_delay: Duration) {
         self.sending.handle_timeout(now, ack_delay);
     }
 
-    /// When something is due without further input. While it is `held`, new messages wait for something else.
+    /// When the channel needs a poll without further input; zero for at once. `held`: new messages wait for something
+    /// else, so that they do not count.
     #[must_use]
     pub fn deadline(&self, ack_delay: Duration, held: bool) -> Option<Instant> {
         if self.is_at_rest() {
@@ -383,10 +396,10 @@ impl Channel {
         [self.sending.deadline(ack_delay), self.receiving.ack_due()].into_iter().flatten().min()
     }
 
-    /// Checks what must always hold.
+    /// Checks the invariants.
     ///
     /// # Panics
-    /// When it does not.
+    /// If one is violated.
     pub fn check_invariants(&self) {
         self.sending.check_invariants();
         self.receiving.check_invariants();
@@ -395,19 +408,23 @@ impl Channel {
         assert_eq!(self.outbox_bytes + self.cut, queued, "the outbox has other bytes than are counted");
         assert!(
             self.cut == 0 || self.outbox.front().is_some_and(|m| self.cut < m.len()),
-            "a message is cut to its end"
+            "a message remains that packets hold whole"
         );
-        let cut_up_to = self.queued.checked_sub(self.outbox_bytes as u64).expect("more waits than was ever queued");
+        let cut_up_to =
+            self.queued.checked_sub(self.outbox_bytes as u64).expect("more bytes wait than were ever queued");
         assert!(self.received <= cut_up_to, "received more than was sent");
         assert!(self.retained.iter().is_sorted_by_key(|(_, end)| end), "retained packets are out of order");
-        assert!(self.retained.back().is_none_or(|(_, end)| *end <= cut_up_to), "a packet ends beyond what was sent");
+        assert!(
+            self.retained.back().is_none_or(|(_, end)| *end <= cut_up_to),
+            "a packet ends behind the bytes that were sent"
+        );
         assert!(self.asked_about.iter().is_sorted(), "messages asked about are out of order");
         assert!(self.asked_about.front().is_none_or(|end| *end >= self.received), "a message counts as unreceived");
         assert!(self.asked_about.back().is_none_or(|end| *end <= self.queued), "a message counts that was not queued");
         assert!(self.bulk.iter().is_sorted_by_key(|(_, end)| end), "bulk messages are out of order");
         assert_eq!(self.bulk.iter().map(|(len, _)| len).sum::<usize>(), self.bulk_bytes, "bulk bytes are miscounted");
-        assert!(self.expected <= MESSAGE_BYTES_MAX, "a message is expected that is too long");
-        assert!(self.assembling.len() <= self.expected, "more is put together than was announced");
+        assert!(self.expected <= MESSAGE_BYTES_MAX, "the expected message is too long");
+        assert!(self.assembling.len() <= self.expected, "more is reassembled than was announced");
         assert!(self.receiving.held() == self.receiving.prefix(), "a packet in order was not read");
         let owes = self.receiving.unacknowledged() > 0;
         assert!(!owes || self.receiving.ack_due().is_some(), "a packet that arrived is never acknowledged");
@@ -419,7 +436,7 @@ mod tests {
     use super::*;
     use crate::rng::Rng;
 
-    /// Two ends joined by a link that loses, repeats and reorders packets: every message arrives, once, in order.
+    /// A link between the two ends loses, repeats and reorders packets. Every message arrives, once and in order.
     #[test]
     fn messages_survive_a_bad_link() {
         let mut rng = Rng::new(3);
@@ -544,7 +561,7 @@ mod tests {
         assert!(b.poll_ack(now + delay).is_some());
     }
 
-    /// Both ends allow one packet; the second message waits for the ack of the first.
+    /// Both ends allow one packet. The second message waits for the ack of the first.
     #[test]
     fn a_channel_asks_for_a_turn_when_it_may_send_and_tells_once_that_it_may_not() {
         let (now, delay) = (Instant(1_000_000_000), Duration::from_millis(2));

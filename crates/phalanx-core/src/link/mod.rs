@@ -17,26 +17,27 @@ pub use receiving::{Arrival, Receiving, StreamReport};
 pub use rtt::Rtt;
 pub use sending::{Sending, Standing};
 
-/// What a receiver says of one stream, always in absolute positions: a late or repeated ack does no harm.
+/// An acknowledgement of one stream. All positions are absolute, so that a late or repeated ack does no harm.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Ack {
     /// Every packet up to here has arrived.
     pub prefix: u64,
     /// The sender may send packets up to here.
     pub limit: u64,
-    /// Missing packets above `prefix`, in rising order; at most [`GAPS_MAX`].
+    /// Missing packets above `prefix`, ascending; at most [`GAPS_MAX`].
     pub gaps: Vec<Gap>,
 }
 
-/// Packets in a row that a receiver lacks.
+/// Consecutive packets that a receiver lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// The first of them.
+    /// The first missing packet.
     pub first: u64,
-    /// The last of them.
+    /// The last missing packet.
     pub last: u64,
 }
 
-/// The most gaps one ack names: enough for a burst, and an ack stays within a small packet.
+/// The most gaps in one ack. Enough for a burst of losses, and an ack still fits into a small packet.
 pub const GAPS_MAX: usize = 32;
-const _: () = assert!(GAPS_MAX > 0, "an ack names the first gap at least, or nothing is sent again");
+// Otherwise nothing would be retransmitted before a probe timeout.
+const _: () = assert!(GAPS_MAX > 0, "an ack names at least one gap");

@@ -7,14 +7,14 @@ use crate::frames::Frames;
 use crate::time::Instant;
 use crate::wire::PacketNumber;
 
-/// What became of an arriving packet.
+/// What [`Receiving::accept`] did with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// Kept; it may or may not be next.
+    /// It was kept. It may or may not be the next in order.
     New,
-    /// Seen before.
+    /// It had arrived before.
     Duplicate,
-    /// Beyond what this side allowed: not kept.
+    /// It lies beyond the limit of this side, and was not kept.
     Ahead,
 }
 
@@ -25,40 +25,42 @@ pub struct StreamReport {
     pub prefix: u64,
     /// The prefix that it acted upon.
     pub read: u64,
-    /// The next packet is there and makes no sense to it.
+    /// Whether it holds the next packet, and the packet is nonsense to it.
     pub nonsense: bool,
 }
 
-/// Puts packets in order. Numbers start at 1.
+/// Reorders packets. Numbers start at 1.
 #[derive(Debug)]
 pub struct Receiving {
-    /// Every packet up to here was taken by [`Self::pop`].
+    /// The last packet that [`Self::pop`] took; every packet up to here was taken.
     prefix: u64,
-    /// The packet after the prefix, if it arrived. Nearly all packets come in order and never see `waiting`.
+    /// The packet after the prefix, if it arrived. Kept apart from `waiting`, because nearly all packets come in order:
+    /// they need no tree.
     next: Option<Frames>,
-    /// Arrived out of order and not yet taken. Invariant: keys lie in `prefix+2 ..= prefix+reach`.
+    /// Packets that arrived out of order. Invariant: keys lie in `prefix+2 ..= prefix+reach`.
     waiting: BTreeMap<u64, Frames>,
-    /// The highest number known to exist.
+    /// The highest number that is known to be sent.
     highest: u64,
-    /// How far beyond `prefix` a packet is kept.
+    /// Packets are kept up to `prefix + reach`.
     reach: u64,
     unacknowledged: u32,
     ack_due: Option<Instant>,
 }
 
 impl Receiving {
-    /// A side that keeps packets at most `reach` beyond the prefix.
+    /// A receiving side that keeps packets at most `reach` beyond the prefix.
     #[must_use]
     pub fn new(reach: u64) -> Self {
         Self { prefix: 0, next: None, waiting: BTreeMap::new(), highest: 0, reach, unacknowledged: 0, ack_due: None }
     }
 
-    /// Keeps an arriving packet.
+    /// Keeps a packet that arrived, unless it is a duplicate or too far ahead.
     pub fn accept(&mut self, number: PacketNumber, frames: Frames) -> Arrival {
         if self.has(number) {
             return Arrival::Duplicate;
         }
         let PacketNumber(number) = number;
+        // The bound on memory: a peer may send any number.
         if number > self.prefix.saturating_add(self.reach) {
             return Arrival::Ahead;
         }
@@ -73,7 +75,7 @@ impl Receiving {
         Arrival::New
     }
 
-    /// Already arrived (a cheap look before anything is copied)?
+    /// Whether a packet has arrived. Cheap, so that the caller can ask before it copies anything.
     #[must_use]
     pub fn has(&self, PacketNumber(number): PacketNumber) -> bool {
         match number.checked_sub(self.prefix) {
@@ -83,19 +85,20 @@ impl Receiving {
         }
     }
 
-    /// A packet that waits to be taken.
+    /// A packet that waits to be taken, if it arrived.
     #[must_use]
     pub fn peek(&self, PacketNumber(number): PacketNumber) -> Option<Frames> {
-        debug_assert!(number > self.prefix, "a packet of the prefix was taken and waits no more");
+        debug_assert!(number > self.prefix, "a packet of the prefix is not held here");
         if number == self.prefix + 1 { self.next.clone() } else { self.waiting.get(&number).cloned() }
     }
 
-    /// The sender said that packets up to `number` exist.
+    /// Notes the sender's report that packets up to `number` exist. Those that are missing become gaps.
     pub fn expect_up_to(&mut self, number: u64) {
+        // Capped: a gap beyond the reach would make the sender retransmit what is not kept.
         self.highest = self.highest.max(number.min(self.prefix.saturating_add(self.reach)));
     }
 
-    /// Takes the next packet in order, no further than `up_to`.
+    /// Takes the next packet in order, unless its number exceeds `up_to`.
     pub fn pop(&mut self, up_to: u64) -> Option<(PacketNumber, Frames)> {
         let next = self.prefix + 1;
         if next > up_to {
@@ -111,7 +114,7 @@ impl Receiving {
         Some((PacketNumber(next), frames))
     }
 
-    /// Undoes [`Self::pop`], which gave this packet last.
+    /// Undoes the last [`Self::pop`], which returned this packet. It is read again later, or never.
     pub fn put_back(&mut self, PacketNumber(number): PacketNumber, frames: Frames) {
         debug_assert_eq!(number, self.prefix, "the packet taken last");
         debug_assert!(number > 0, "packets are numbered from 1");
@@ -122,13 +125,13 @@ impl Receiving {
         self.prefix = number - 1;
     }
 
-    /// Every packet up to here was taken.
+    /// The last packet that was taken, as were all before it.
     #[must_use]
     pub fn prefix(&self) -> u64 {
         self.prefix
     }
 
-    /// Every packet up to here is here, taken or waiting.
+    /// The end of the prefix that is held, taken or waiting.
     #[must_use]
     pub fn held(&self) -> u64 {
         if self.next.is_none() {
@@ -138,7 +141,7 @@ impl Receiving {
         self.prefix + 1 + follows.count() as u64
     }
 
-    /// The missing packets up to `number`, at most [`GAPS_MAX`].
+    /// Missing packets up to `number`, ascending; the first [`GAPS_MAX`] gaps.
     #[must_use]
     pub fn gaps_up_to(&self, number: u64) -> Vec<Gap> {
         let mut gaps = Vec::new();
@@ -155,18 +158,18 @@ impl Receiving {
         if from <= number {
             gaps.push(Gap { first: from, last: number });
         }
-        debug_assert!(gaps.is_sorted_by(|a, b| a.last + 1 < b.first), "a packet that is here parts each two gaps");
-        debug_assert!(gaps.len() <= GAPS_MAX, "an ack names more gaps than it may");
+        debug_assert!(gaps.is_sorted_by(|a, b| a.last + 1 < b.first), "two gaps touch");
+        debug_assert!(gaps.len() <= GAPS_MAX, "an ack has too many gaps");
         gaps
     }
 
-    /// What to tell the sender; `limit` is decided by who consumes the packets.
+    /// The ack to send. The owner gives `limit`, because it knows how far packets are consumed.
     #[must_use]
     pub fn ack(&self, limit: u64) -> Ack {
         Ack { prefix: self.prefix, limit, gaps: self.gaps_up_to(self.highest) }
     }
 
-    /// Whether something is known to be missing.
+    /// Whether a packet is missing, or waits to be taken.
     #[must_use]
     pub fn has_gap(&self) -> bool {
         self.highest > self.prefix
@@ -178,13 +181,13 @@ impl Receiving {
         self.highest > 0
     }
 
-    /// Packets that arrived since the last ack.
+    /// Number of packets that arrived since the last ack.
     #[must_use]
     pub fn unacknowledged(&self) -> u32 {
         self.unacknowledged
     }
 
-    /// An ack is due at `at` or sooner.
+    /// Makes an ack due at `at`, or earlier if one is due already.
     pub fn ack_by(&mut self, at: Instant) {
         self.ack_due = Some(self.ack_due.map_or(at, |due| due.min(at)));
     }
@@ -196,22 +199,22 @@ impl Receiving {
         self.ack_due
     }
 
-    /// An ack was sent.
+    /// Notes that an ack was sent.
     pub fn acknowledged(&mut self) {
         self.unacknowledged = 0;
         self.ack_due = None;
     }
 
-    /// Packets that wait to be taken.
+    /// Number of packets that wait to be taken.
     #[must_use]
     pub fn waiting(&self) -> usize {
         usize::from(self.next.is_some()) + self.waiting.len()
     }
 
-    /// Checks what must always hold.
+    /// Checks the invariants.
     ///
     /// # Panics
-    /// When it does not.
+    /// If one is violated.
     pub fn check_invariants(&self) {
         let end = self.prefix.saturating_add(self.reach);
         let last = self.waiting.keys().next_back().copied().unwrap_or(self.prefix + u64::from(self.next.is_some()));
@@ -289,7 +292,7 @@ mod tests {
         assert_eq!(r.waiting(), 1);
     }
 
-    /// What is missing beyond is named when something of it has come: nothing is given up.
+    /// Gaps beyond the first [`GAPS_MAX`] are in a later ack, so that no packet is given up.
     #[test]
     fn an_ack_names_the_first_gaps_and_the_others_later() {
         let mut r = Receiving::new(1000);

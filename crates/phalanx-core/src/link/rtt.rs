@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Smoothed round-trip time of one path. Kept in nanoseconds: the timers of every stream look at it at every turn.
+/// Smoothed round-trip time of one path. In nanoseconds, because the timers of every stream read it at every poll.
 #[derive(Clone, Debug)]
 pub struct Rtt {
     smoothed_ns: u64,
@@ -10,15 +10,15 @@ pub struct Rtt {
     measured: bool,
 }
 
-/// Assumed until something is measured.
+/// Assumed round trip until one is measured.
 const INITIAL_NS: u64 = 20_000_000;
-/// A probe is never sooner than this: receivers are turned, not interrupted.
+/// The shortest probe timeout. Receivers poll in iterations of their event loops, and do not answer at once.
 const PROBE_MIN_NS: u64 = 4_000_000;
-/// A probe never waits longer than this, whatever was measured.
+/// The longest probe timeout, whatever was measured. Bounds how late a stream finds out that a path carries again.
 const PROBE_MAX_NS: u64 = 250_000_000;
-/// How often the time until a packet counts as lost is doubled.
+/// The most doublings of [`Rtt::resend_after`].
 const BACKOFF_MAX: u32 = 16;
-/// Longer round trips count as this one: a year, so that sums of a few of them fit.
+/// Cap on a sample: a year, so that the sums in [`Rtt::sample`] fit.
 const RTT_MAX_NS: u64 = 31_536_000_000_000_000;
 const _: () = assert!(PROBE_MIN_NS <= PROBE_MAX_NS, "the times between probes are an interval");
 const _: () = assert!(INITIAL_NS * 3 <= PROBE_MAX_NS, "the first probe does not wait for the longest time");
@@ -31,7 +31,7 @@ impl Default for Rtt {
 }
 
 impl Rtt {
-    /// Takes one measured round trip into account.
+    /// Takes one measured round trip into the estimate, with the weights of RFC 6298: 1/8 and 1/4.
     pub fn sample(&mut self, rtt: Duration) {
         let rtt_ns = nanos(rtt);
         if !self.measured {
@@ -43,8 +43,8 @@ impl Rtt {
         let difference_ns = self.smoothed_ns.abs_diff(rtt_ns);
         self.variation_ns = (self.variation_ns * 3 + difference_ns) / 4;
         self.smoothed_ns = (self.smoothed_ns * 7 + rtt_ns) / 8;
-        debug_assert!(self.smoothed_ns <= RTT_MAX_NS, "an average exceeds the longest of its samples");
-        debug_assert!(self.variation_ns <= RTT_MAX_NS, "a deviation exceeds the longest sample");
+        debug_assert!(self.smoothed_ns <= RTT_MAX_NS, "the average exceeds its longest sample");
+        debug_assert!(self.variation_ns <= RTT_MAX_NS, "the deviation exceeds its longest sample");
     }
 
     /// The smoothed round trip.
@@ -53,27 +53,29 @@ impl Rtt {
         Duration::from_nanos(self.smoothed_ns)
     }
 
-    /// How far round trips lie from it, smoothed as well.
+    /// The smoothed deviation of round trips from [`Self::smoothed`].
     #[must_use]
     pub fn deviation(&self) -> Duration {
         Duration::from_nanos(self.variation_ns)
     }
 
-    /// How long to wait for an ack before probing, after `failures` probes without progress.
+    /// Time without an ack after which a probe is sent, after `failures` probes without progress. Doubles with each
+    /// failure, up to the longest probe timeout.
     #[must_use]
     pub fn probe_after(&self, ack_delay: Duration, failures: u32) -> Duration {
         let base_ns = (self.smoothed_ns + self.variation_ns * 4 + nanos(ack_delay)).max(PROBE_MIN_NS);
         Duration::from_nanos(base_ns.saturating_mul(1 << failures.min(6)).min(PROBE_MAX_NS))
     }
 
-    /// How long after a packet was sent its absence means loss rather than reordering: doubled `backoff` times, up to the longest interval
-    /// between probes.
+    /// Time after which a missing packet counts as lost, not reordered. Doubled `backoff` times, up to the longest
+    /// probe timeout.
     #[must_use]
     pub fn resend_after(&self, backoff: u32) -> Duration {
         let base_ns = self.smoothed_ns + self.variation_ns;
         let doubled_ns = base_ns.saturating_mul(1 << backoff.min(BACKOFF_MAX));
+        // A path with a longer round trip than that timeout needs at least one of its round trips.
         let after_ns = doubled_ns.min(PROBE_MAX_NS).max(base_ns);
-        debug_assert!(after_ns >= self.smoothed_ns, "a packet counts as lost before its ack can be here");
+        debug_assert!(after_ns >= self.smoothed_ns, "a packet counts as lost before its ack can arrive");
         Duration::from_nanos(after_ns)
     }
 }

@@ -8,29 +8,33 @@ use super::{Ack, Rtt};
 use crate::time::Instant;
 use crate::wire::PacketNumber;
 
-/// Follows packets until every receiver has them, and decides which to send again to whom. Their frames are kept by
-/// its owner, [`Self::stable`] telling for how long: a retransmission holds the identical frames, so a number names one byte
-/// string for ever.
+/// Tracks packets until every receiver has them, and decides which to retransmit to which receiver.
+///
+/// The owner keeps their frames until [`Self::stable`] covers them. A retransmission carries the identical frames, so
+/// that a number names one byte string for ever.
 #[derive(Debug)]
 pub struct Sending {
-    /// The number the next packet gets.
+    /// The number of the next packet.
     next: u64,
     /// Packets `base ..= next-1`, oldest first.
     retained: VecDeque<SentPacket>,
     base: u64,
     receivers: Vec<Receiver>,
-    /// Every receiver has every packet up to here; kept beside `receivers`, because it is asked for at every turn.
+    /// Every receiver has every packet up to here. Cached, because each poll reads it.
     stable: u64,
-    /// The highest number every receiver allows; likewise.
+    /// The highest number that every receiver allows. Cached for the same reason.
     limit: u64,
-    /// Packets waiting to be sent again: (receiver, number). Bounded by [`RETRANSMISSIONS_MAX`].
+    /// Packets that wait for retransmission: (receiver, number). Bounded by [`RETRANSMISSIONS_MAX`].
     retransmissions: VecDeque<(usize, u64)>,
 }
 
 #[derive(Debug)]
 struct SentPacket {
+    /// When it was first sent; gives the round trip.
     first: Instant,
+    /// When it was last sent, to any receiver.
     last: Instant,
+    /// Whether it was retransmitted. Its ack then gives no round trip, because nobody knows which copy it answers.
     is_resent: bool,
 }
 
@@ -38,26 +42,28 @@ struct SentPacket {
 struct Receiver {
     acked: u64,
     limit: u64,
-    /// When it last made progress, or was last sent something it lacked.
+    /// When it last made progress, was last sent a probe, or began to lack a packet. Its probe timeout counts from
+    /// here.
     since: Instant,
+    /// Probes without progress since then.
     failures: u32,
-    /// After a silence all packets up to here may be lost, though no gap tells of them; 0: none.
+    /// After a probe timeout: every packet up to here may be lost, although no gap reports it. 0 if none is doubted.
     doubted: u64,
-    /// How many of those are sent again at a time: doubled by each answer.
+    /// How many doubted packets one ack retransmits. Doubles with each answer, as in slow start.
     burst: u64,
-    /// The most packets that are sent again because of one ack. Halved when a packet that was sent again is lost too;
-    /// raised by the number of packets that arrive. Without this bound a receiver whose buffer is shorter than the burst
-    /// would lose the whole burst each time.
+    /// The most packets in gaps that one ack retransmits. Halved when a retransmitted packet is lost, too; grows by the
+    /// number of packets that arrive. Without this bound, a receiver whose buffer is shorter than the burst would lose
+    /// the whole burst each time.
     retransmit_budget: u64,
-    /// When it was halved last.
+    /// When the budget was halved last. Losses of one burst halve it once.
     halved: Instant,
-    /// How often in a row a packet that was sent again was missing again, since a round trip was measured. Of packets that were sent again no
-    /// round trip is measured, so a queue that has grown long shows by this alone (Karn and Partridge 1987).
+    /// How often in a row a retransmitted packet was missing again, since the last measured round trip. Retransmitted
+    /// packets give no round trip, so a queue that has grown long shows by this alone (Karn and Partridge 1987).
     backoff: u32,
     rtt: Rtt,
 }
 
-/// Where one receiver of a stream stands.
+/// How far a receiver of a stream is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// It has acknowledged every packet up to here.
@@ -67,27 +73,28 @@ pub struct Standing {
 }
 
 impl Receiver {
-    /// Whether it has not acknowledged everything sent before packet `next`.
+    /// Whether it lacks a packet before `next`.
     #[inline]
     fn lacks(&self, next: u64) -> bool {
         self.acked + 1 < next
     }
 }
 
-/// The most packets queued for retransmission at a time.
+/// The most packets that wait for retransmission. What finds no room is in a gap of the next ack.
 const RETRANSMISSIONS_MAX: usize = 256;
-/// How many packets one probe resends.
+/// How many packets a probe retransmits.
 const PROBE_PACKETS: u64 = 2;
-/// The most packets of a lost tail that one ack brings out again.
+/// The most doubted packets that one ack retransmits.
 const BURST_MAX: u64 = 64;
 const _: () = assert!(PROBE_PACKETS > 0, "a probe sends something");
 const _: () = assert!(PROBE_PACKETS <= BURST_MAX, "a burst begins with a probe and grows");
 const _: () = assert!(BURST_MAX <= RETRANSMISSIONS_MAX as u64, "a burst finds room in the queue");
 
 impl Sending {
-    /// A stream to `receivers` processes, each of which at first allows `limit` packets.
+    /// A stream to `receivers` processes, each of which allows `limit` packets at first.
     #[must_use]
     pub fn new(receivers: usize, limit: u64, now: Instant) -> Self {
+        // Without receivers nothing bounds the stream.
         let limit_of_all = if receivers == 0 { u64::MAX } else { limit };
         let receivers = (0..receivers)
             .map(|_| Receiver {
@@ -114,58 +121,58 @@ impl Sending {
         }
     }
 
-    /// The number the next packet gets.
+    /// The number of the next packet.
     #[must_use]
     pub fn next(&self) -> PacketNumber {
         PacketNumber(self.next)
     }
 
-    /// The highest number every receiver allows.
+    /// The highest number that every receiver allows.
     #[must_use]
     #[inline]
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Whether a new packet may be sent.
+    /// Whether the window allows a new packet.
     #[must_use]
     #[inline]
     pub fn may_send(&self) -> bool {
         self.next <= self.limit()
     }
 
-    /// Every receiver has every packet up to here.
+    /// The last packet that every receiver has, with all before it.
     #[must_use]
     pub fn stable(&self) -> u64 {
         self.stable
     }
 
-    /// Packets sent that some receiver may lack.
+    /// Number of packets sent that a receiver may lack.
     #[must_use]
     pub fn outstanding(&self) -> u64 {
         self.next - 1 - self.stable
     }
 
-    /// Nothing is outstanding and nothing waits to be sent again: time alone changes nothing.
+    /// Whether nothing is outstanding and no retransmission waits. Time alone then changes nothing.
     #[must_use]
     #[inline]
     pub fn is_at_rest(&self) -> bool {
         self.retained.is_empty() && self.retransmissions.is_empty()
     }
 
-    /// Whether something waits to be sent again.
+    /// Whether a retransmission waits.
     #[must_use]
     pub fn has_retransmissions(&self) -> bool {
         !self.retransmissions.is_empty()
     }
 
-    /// Whether an ack of `index` with this prefix and limit, and no gaps, would tell nothing new.
+    /// Whether an ack of receiver `index` with this prefix and limit, and no gaps, would change nothing.
     #[must_use]
     pub fn knows(&self, index: usize, prefix: u64, limit: u64) -> bool {
         self.receivers.get(index).is_some_and(|r| prefix <= r.acked && limit <= r.limit)
     }
 
-    /// A packet goes out now; its number is [`Self::next`] before the call.
+    /// Notes that the packet with number [`Self::next`] is sent now.
     pub fn push(&mut self, now: Instant) {
         for r in &mut self.receivers {
             if !r.lacks(self.next) {
@@ -178,17 +185,18 @@ impl Sending {
             self.stable = self.next - 1;
             self.release();
         }
-        debug_assert!(self.stable < self.next, "nobody has a packet that was not sent");
+        debug_assert!(self.stable < self.next, "a packet is stable that was not sent");
     }
 
-    /// Takes an ack from receiver `index`; true if the stable prefix grew. What cannot be true (an ack
-    /// for packets never sent) is cut to what can.
+    /// Takes an ack of receiver `index`. True if the stable prefix grew. Impossible parts (acks for packets never sent)
+    /// are ignored, because a peer may send anything.
     pub fn handle_ack(&mut self, now: Instant, index: usize, ack: &Ack) -> bool {
         let before = self.stable;
         let sent = self.next - 1;
         let base = self.base;
         let Some(r) = self.receivers.get_mut(index) else { return false };
         let widened = ack.limit > r.limit;
+        // Limits never go back: acks may be reordered.
         r.limit = r.limit.max(ack.limit);
         let prefix = ack.prefix.min(sent);
         let progressed = prefix > r.acked;
@@ -205,11 +213,12 @@ impl Sending {
             r.failures = 0;
         }
         let (patience, acked) = (r.rtt.resend_after(r.backoff), r.acked);
-        // A probe was answered: what else was out in the silence is sent again, more of it with each answer.
+        // An answered probe: the path carries again. The other packets of the silence are retransmitted, in bursts that
+        // grow with each answer. All at once could overrun the receiver again.
         if progressed && r.doubted > acked {
             r.burst = (2 * r.burst).min(BURST_MAX);
             for number in acked + 1..=r.doubted.min(acked + r.burst) {
-                debug_assert!(number >= base, "a packet that a receiver lacks is retained");
+                debug_assert!(number >= base, "a packet that a receiver lacks is not retained");
                 let Some(s) = usize::try_from(number - base).ok().and_then(|i| self.retained.get_mut(i)) else { break };
                 if now.since(s.last) >= patience && self.retransmissions.len() < RETRANSMISSIONS_MAX {
                     s.is_resent = true;
@@ -229,7 +238,7 @@ impl Sending {
                 }
                 let Some(s) = usize::try_from(number - base).ok().and_then(|i| self.retained.get_mut(i)) else { break };
                 if !s.is_resent || now.since(s.last) >= patience {
-                    // A first retransmission goes at once: the gap is known, not guessed.
+                    // The first retransmission of a gap goes at once: the receiver reports the packet missing.
                     if s.is_resent && s.last >= r.halved {
                         (r.retransmit_budget, r.halved) = ((r.retransmit_budget / 2).max(PROBE_PACKETS), now);
                         r.backoff = r.backoff.saturating_add(1);
@@ -252,22 +261,26 @@ impl Sending {
         self.stable > before
     }
 
-    /// The next packet to send again: to which receiver, and its number.
+    /// The next packet to retransmit: the receiver, and the number.
     pub fn poll_retransmit(&mut self) -> Option<(usize, PacketNumber)> {
         while let Some((index, number)) = self.retransmissions.pop_front() {
+            // Acknowledged while it waited.
             if self.receivers.get(index).is_some_and(|r| r.acked >= number) {
                 continue;
             }
             if (self.base..self.next).contains(&number) {
                 let sent = usize::try_from(number - self.base).ok().and_then(|i| self.retained.get(i));
-                debug_assert!(sent.is_some_and(|s| s.is_resent), "no round trip is measured of a retransmitted packet");
+                debug_assert!(sent.is_some_and(|s| s.is_resent), "a retransmitted packet is not marked as such");
                 return Some((index, PacketNumber(number)));
             }
         }
         None
     }
 
-    /// Judges the timers: whoever lacks something and has been silent too long is sent its first missing packets.
+    /// Evaluates the probe timers. A receiver that lacks packets and was silent for too long gets its first missing
+    /// ones.
+    ///
+    /// Probes find a lost tail. Gaps do not show it, because no later packet arrives (RFC 9002, section 6.2).
     pub fn handle_timeout(&mut self, now: Instant, ack_delay: Duration) {
         if self.retained.is_empty() {
             return; // nobody lacks anything
@@ -281,7 +294,7 @@ impl Sending {
             r.failures = r.failures.saturating_add(1);
             (r.doubted, r.burst) = (next - 1, PROBE_PACKETS);
             let first = (r.acked + 1).max(base);
-            debug_assert!(first < next, "a receiver lacks only what was sent");
+            debug_assert!(first < next, "a receiver lacks a packet that was not sent");
             for number in first..next.min(first + PROBE_PACKETS) {
                 if let Some(s) = usize::try_from(number - base).ok().and_then(|i| self.retained.get_mut(i)) {
                     s.is_resent = true;
@@ -307,7 +320,7 @@ impl Sending {
             .min()
     }
 
-    /// Which receiver holds the stream back: by its window, else by its missing acks.
+    /// The receiver that holds the stream back: by its limit, otherwise by missing acks.
     #[must_use]
     pub fn slowest(&self) -> Option<usize> {
         let by_limit = self.receivers.iter().enumerate().min_by_key(|(_, r)| r.limit);
@@ -323,7 +336,7 @@ impl Sending {
         }
     }
 
-    /// Where `index` stands; a receiver that is not there has nothing, and allows everything.
+    /// How far receiver `index` is. An unknown receiver has nothing, and allows everything.
     #[must_use]
     pub fn standing(&self, index: usize) -> Standing {
         self.receivers
@@ -331,18 +344,18 @@ impl Sending {
             .map_or(Standing { acked: 0, limit: u64::MAX }, |r| Standing { acked: r.acked, limit: r.limit })
     }
 
-    /// Whether `index` has acknowledged everything sent.
+    /// Whether receiver `index` has acknowledged all packets sent.
     #[must_use]
     pub fn has_all(&self, index: usize) -> bool {
         self.receivers.get(index).is_some_and(|r| !r.lacks(self.next))
     }
 
-    /// Receivers that have not acknowledged everything sent.
+    /// Receivers that have not acknowledged all packets sent.
     pub fn late(&self) -> impl Iterator<Item = usize> {
         self.receivers.iter().enumerate().filter(|(_, r)| r.lacks(self.next)).map(|(index, _)| index)
     }
 
-    /// Probes in a row that `index` left unanswered.
+    /// Number of consecutive probes that receiver `index` left unanswered.
     #[must_use]
     pub fn failures(&self, index: usize) -> u32 {
         self.receivers.get(index).map_or(0, |r| r.failures)
@@ -355,18 +368,18 @@ impl Sending {
         debug_assert_eq!(self.base, self.stable + 1, "exactly the unstable packets are retained");
     }
 
-    /// Checks what must always hold.
+    /// Checks the invariants.
     ///
     /// # Panics
-    /// When it does not.
+    /// If one is violated.
     pub fn check_invariants(&self) {
         assert!(self.stable < self.next, "nobody has a packet that was not sent");
-        assert_eq!(self.base, self.stable + 1, "the first packet retained is the first that somebody lacks");
-        assert_eq!(self.base + self.retained.len() as u64, self.next, "each unstable packet is retained once");
+        assert_eq!(self.base, self.stable + 1, "the first retained packet is not the first unstable one");
+        assert_eq!(self.base + self.retained.len() as u64, self.next, "retained packets and unstable packets differ");
         let stable = self.receivers.iter().map(|r| r.acked).min().unwrap_or(self.next - 1);
-        assert_eq!(self.stable, stable, "stable is what the slowest receiver has");
+        assert_eq!(self.stable, stable, "the stable prefix is not the slowest receiver's");
         let limit = self.receivers.iter().map(|r| r.limit).min().unwrap_or(u64::MAX);
-        assert_eq!(self.limit, limit, "the limit is that of the receiver with the least credit");
+        assert_eq!(self.limit, limit, "the limit is not the lowest of the receivers' limits");
         assert!(self.retransmissions.len() <= RETRANSMISSIONS_MAX, "too many retransmissions wait");
         for &(index, number) in &self.retransmissions {
             assert!(index < self.receivers.len(), "a retransmission has a receiver");
@@ -374,11 +387,11 @@ impl Sending {
         }
         for r in &self.receivers {
             assert!(r.acked < self.next, "a receiver acknowledged a packet that was not sent");
-            assert!(r.doubted < self.next, "a packet is doubted that was not sent");
+            assert!(r.doubted < self.next, "a doubted packet was not sent");
             assert!((PROBE_PACKETS..=BURST_MAX).contains(&r.burst), "a burst is out of its bounds");
             assert!(r.doubted > 0 || r.burst == PROBE_PACKETS, "a burst grows only while packets are doubted");
-            assert!(r.retransmit_budget >= PROBE_PACKETS, "a receiver would be sent nothing again");
-            assert!(r.retransmit_budget <= RETRANSMISSIONS_MAX as u64, "a receiver is sent too much again");
+            assert!(r.retransmit_budget >= PROBE_PACKETS, "the retransmit budget is below one probe");
+            assert!(r.retransmit_budget <= RETRANSMISSIONS_MAX as u64, "the retransmit budget exceeds the queue");
         }
     }
 }
@@ -409,7 +422,7 @@ mod tests {
         const SENT: u64 = 500;
         let mut s = Sending::new(1, 1000, at(0));
         (0..SENT).for_each(|_| s.push(at(0)));
-        // All are lost, and so are the probes of two seconds. Then the path carries again.
+        // All packets are lost, and the probes of two seconds, too. Then the path carries again.
         (1..200).for_each(|ms| {
             s.handle_timeout(at(10 * ms), Duration::ZERO);
             while s.poll_retransmit().is_some() {}
@@ -451,8 +464,8 @@ mod tests {
         assert!(!next.is_empty() && next.iter().all(|number| !probed.contains(number)), "{probed:?}, then {next:?}");
     }
 
-    /// A queue on the path has grown to 200 ms, of which no round trip was measured: acknowledgements that come meanwhile name the same gap again and
-    /// again. Each time that the packet is sent again makes the queue longer.
+    /// A queue on the path grew to 200 ms, and no round trip shows it. Acks that arrive meanwhile report the same gap
+    /// again and again. Each retransmission would make the queue longer.
     #[test]
     fn what_is_missing_in_a_long_queue_is_sent_again_ever_more_seldom() {
         let mut s = Sending::new(1, 1000, at(0));
@@ -465,7 +478,7 @@ mod tests {
             times.extend(std::iter::from_fn(|| s.poll_retransmit()).map(|_| ms));
         }
         assert!((5..10).contains(&times.len()), "{times:?}");
-        // Once a round trip is measured, patience follows it.
+        // Once a round trip is measured, the time until a packet counts as lost follows it.
         s.handle_ack(at(211), 0, &ack(20, &[]));
         (0..2).for_each(|_| s.push(at(212)));
         s.handle_ack(at(213), 0, &ack(20, &[(21, 22)]));
@@ -544,7 +557,7 @@ mod tests {
         assert_eq!(s.slowest(), Some(1));
     }
 
-    /// What finds no room among the retransmissions is asked for again with the next ack.
+    /// A gap that finds no room among the retransmissions is reported by the next ack, too.
     #[test]
     fn more_gaps_than_retransmissions_may_wait_are_retransmitted_all_the_same() {
         let count = 2 * RETRANSMISSIONS_MAX as u64 + 10;
@@ -564,7 +577,7 @@ mod tests {
         assert_eq!(rounds, 3);
     }
 
-    /// As memory does that is overtaken: what holds less than a burst loses all of it.
+    /// The receiver is like a ring that is overtaken: if a burst exceeds what it holds, it loses all of it.
     #[test]
     fn a_receiver_that_holds_less_than_it_lacks_has_all_soon() {
         for holds in [10, 40, 150] {

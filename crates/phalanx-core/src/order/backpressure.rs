@@ -68,9 +68,9 @@ impl ViewStreams {
     }
 
     /// Reports at a heartbeat why the stream waits.
-    // Not reported with `Backpressure::Window` when the wait begins: acks under way would make every member look
-    // silent.
-    // At the next heartbeat, the reason that is left is the cause.
+    ///
+    /// Not reported with `Backpressure::Window` when the wait begins: acks under way would make every member look
+    /// silent. At the next heartbeat, the reason that is left is the cause.
     pub(super) fn note_hold(&mut self, io: &mut impl StreamOutput) {
         let hold = self.hold();
         if std::mem::replace(&mut self.backpressure.hold, hold) != hold {

@@ -11,8 +11,7 @@ impl ViewStreams {
     /// Delivers all messages that are ready. True if it delivered any.
     pub(super) fn deliver_ready(&mut self, io: &mut impl StreamOutput) -> bool {
         // Repeated until a pass over all streams finds nothing, because a message may be the cause of one in a stream
-        // of
-        // lower rank.
+        // of lower rank.
         let mut any = false;
         while self.has_queued() {
             let mut progress = false;
@@ -71,8 +70,7 @@ impl ViewStreams {
     ///
     /// That is its causal past. An abcast also rests on all abcasts before it with their past, and on the announcements
     /// that order them. Otherwise survivors could hold the message, and still discard it or give it another place,
-    /// because
-    /// a predecessor or the announcement died with the member that had it.
+    /// because a predecessor or the announcement died with the member that had it.
     fn is_stable(&mut self, rank: Rank, order: Order, packet: PacketNumber) -> bool {
         if self.streams[rank.index()].stable < packet.0 {
             return false;

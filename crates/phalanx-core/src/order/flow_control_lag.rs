@@ -30,9 +30,9 @@ impl ViewStreams {
     /// was delivered to it.
     ///
     /// - Members that do not acknowledge come first. Without their acks, uniform messages are delivered nowhere, and so
-    /// nobody gives credit.
+    ///   nobody gives credit.
     /// - Otherwise it returns the members that have everything and give no credit. If this member is one of them, it
-    /// returns nobody: the messages cannot be delivered anywhere, or the fault is here.
+    ///   returns nobody: the messages cannot be delivered anywhere, or the fault is here.
     /// - A token holder returns itself if its own application keeps it from ordering what others wait for.
     /// - If half of the members or more hold the stream back, and not one alone, it returns nobody: the sender is fast.
     pub fn lagging(&mut self, passed: Duration, after: Duration, own_waits: bool) -> Vec<Rank> {
@@ -56,8 +56,7 @@ impl ViewStreams {
             *seen = Seen { acked, limit, still };
         }
         // Members that waited half the time count towards the number. Otherwise, of two that stopped together, the
-        // first
-        // would be reported alone, and the second after it.
+        // first would be reported alone, and the second after it.
         let still = |rank: &Rank, least: Duration| seen[rank.index()].still >= least;
         let holding = |rank: &Rank| tx.standing(rank.index()).limit < tx.next().0 && still(rank, after / 2);
         let silent: Vec<Rank> = Rank::all(n).filter(|rank| holding(rank) && !tx.has_all(rank.index())).collect();

@@ -186,8 +186,7 @@ fn put_pairs(out: &mut Vec<u8>, pairs: &[(Rank, u64)]) {
 
 fn pairs<'a>(r: &mut Reader<'a>) -> Result<Pairs<'a>, Malformed> {
     let count = r.varint()?;
-    // Each pair takes two bytes or more, so a longer list is malformed. Checked first, so that a forged count costs no
-    // loop.
+    // Each pair takes two bytes or more, so a longer list is malformed.
     if count > LIST_MAX || count > r.remaining() as u64 {
         return Err(Malformed);
     }

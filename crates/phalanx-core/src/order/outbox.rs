@@ -61,8 +61,7 @@ impl Outbox {
             return false;
         }
         // Moves the rest to the front when half of the buffer is used up. So each byte is moved about once, and the
-        // buffer
-        // stays below twice of what waits.
+        // buffer stays below twice of what waits.
         if self.start > self.bytes.len() / 2 {
             self.bytes.drain(..self.start);
             self.start = 0;

@@ -76,10 +76,9 @@ impl ViewStreams {
             self.take_deps(&mut deps);
         }
         // The position of a token holder's abcast in its stream is its place in the total order, and costs no
-        // announcement.
-        // Not if an earlier abcast of its own still waits for its order: FIFO would break. Not if it spans packets: a
-        // reader
-        // gives the place where the frame stands, and a message in fragments ends elsewhere than it begins.
+        // announcement. Not if an earlier abcast of its own still waits for its order: FIFO would break. Not if it
+        // spans packets: a reader gives the place where the frame stands, and a message in fragments ends elsewhere
+        // than it begins.
         let sequenced = order == Order::Total
             && fragment == FragmentKind::Whole
             && self.holder.as_ref().is_some_and(|holder| holder.has_sequenced(self.set.me, self.last_unsequenced));
@@ -174,8 +173,7 @@ impl ViewStreams {
             return;
         }
         // A stability announcement that went out as a best-effort packet may be lost. The stream's next packet repeats
-        // it,
-        // because that one is retransmitted. Without that, receivers kept packets beyond their bound.
+        // it, because that one is retransmitted. Without that, receivers kept packets beyond their bound.
         let stable = self.tx.stable();
         if stable > self.packed_stable {
             put_stable(&mut self.packer, stable);
@@ -205,8 +203,7 @@ impl ViewStreams {
     }
 
     /// Removes the messages that are not bound to this view, in order. The next view sends them. A message of which
-    /// this
-    /// view holds a part is sent whole there, because the cut discards incomplete messages.
+    /// this view holds a part is sent whole there, because the cut discards incomplete messages.
     pub fn take_outbox(&mut self) -> Vec<(Order, bool, Bytes)> {
         std::mem::take(&mut self.outbox).into_messages()
     }

@@ -106,8 +106,7 @@ pub(super) struct Context {
 #[derive(Clone, Debug, Default)]
 struct Before {
     /// Changed entries of the vector time with their old values, in the order of the changes. A copy of the whole
-    /// vector
-    /// would cost time for each packet.
+    /// vector would cost time for each packet.
     vector: Vec<(Rank, u64)>,
     /// `Some` if the list changed.
     past: Option<Vec<(Rank, u64)>>,

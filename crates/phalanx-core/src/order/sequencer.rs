@@ -136,14 +136,12 @@ impl ViewStreams {
             return false;
         }
         // Delivered messages have their place. What is parsed but not delivered gets it in the first run, or is owed by
-        // an
-        // earlier holder.
+        // an earlier holder.
         let sequenced = self.streams.iter().map(|s| s.delivered).collect();
         debug_assert!(self.total.came_by().is_some(), "who takes the token was passed it");
         self.holder = Some(Sequencer::new(sequenced, self.total.owed(self.streams.len())));
         // An empty announcement: receivers learn from which packet on this stream speaks for the tenure. An own abcast
-        // that
-        // is ordered by position names no tenure.
+        // that is ordered by position names no tenure.
         put_announce(&mut self.packer, self.total.tenure(), false, &[]);
         true
     }
@@ -197,8 +195,7 @@ impl ViewStreams {
     /// Passes the token to the member that sends nearly all abcasts, so that they need no announcement.
     ///
     /// The token stays until every member has the pass that brought it here. Otherwise a receiver that lost several
-    /// passes
-    /// could see streams more than one tenure ahead, and would have to keep them without bound.
+    /// passes could see streams more than one tenure ahead (`docs/found-by-simulation.md`).
     fn pass_token(&mut self) {
         let Some(holder) = &mut self.holder else { return };
         let all: u64 = holder.tally.iter().sum();

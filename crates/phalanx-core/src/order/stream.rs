@@ -67,8 +67,7 @@ pub struct Deliverable<'a> {
 pub(super) struct Stream {
     pub(super) rx: Receiving,
     /// Parsed packets `kept_base ..= rx.prefix()`. They are not known to be stable, so that other members may need
-    /// them,
-    /// or they hold an undelivered message.
+    /// them, or they hold an undelivered message.
     kept: VecDeque<Frames>,
     kept_base: u64,
     pub(super) queue: VecDeque<Message>,
@@ -81,8 +80,7 @@ pub(super) struct Stream {
     pub(super) delivered: u64,
     consumed: u64,
     /// The sender's vector time as of the head of `queue`, by rank; 0 beyond the end. Grows on demand: a member that
-    /// sends
-    /// nothing causal costs no memory.
+    /// sends nothing causal costs no memory.
     head_vector: Vec<u64>,
     /// How far every member has this stream, in packets and in messages.
     pub(super) stable: u64,
@@ -237,8 +235,7 @@ impl Stream {
     /// sender.
     ///
     /// It stops before a packet that has to wait, and for good before nonsense (`docs/fail-stop.md`). True if a member
-    /// waits
-    /// for the stability of what was parsed, so that it is acknowledged at once.
+    /// waits for the stability of what was parsed, so that it is acknowledged at once.
     pub(super) fn parse(
         &mut self,
         up_to: u64,

@@ -92,8 +92,7 @@ impl Total {
         debug_assert_eq!(by, self.tenure.holder, "only the holder passes the token on");
         debug_assert_ne!(by, to, "a token is passed to another member");
         // The next tenure's order rests on the pass. If only members that die had it, survivors would not know that the
-        // next
-        // holder may order.
+        // next holder may order.
         self.rest_on(by, packet);
         self.came_by = Some(Pass { by, packet });
         self.tenure = Tenure { number: self.tenure.number + 1, holder: to };

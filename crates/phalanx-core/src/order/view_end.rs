@@ -17,8 +17,7 @@ impl ViewStreams {
     }
 
     /// Whether this member parsed more than the cut holds, and may have delivered it. A wedged member parses nothing
-    /// after
-    /// its report, so no cut that includes its report is such a one, unless the member takes the state anew.
+    /// after its report, so no cut that includes its report is such a one, unless the member takes the state anew.
     #[must_use]
     pub fn is_past(&self, cut: &[u64]) -> bool {
         self.streams.iter().zip(cut).any(|(s, &c)| s.rx.prefix() > c)
@@ -90,8 +89,7 @@ impl ViewStreams {
     /// - Abcasts that nobody ordered come last, in the extension of causal order that takes the lowest rank first.
     ///
     /// `None`, with nothing delivered, if this member does not hold the cut, meets nonsense in it, or parsed beyond it.
-    /// No
-    /// such cut is decided with this member in the next view.
+    /// No such cut is decided with this member in the next view.
     pub fn finish(&mut self, cut: &[u64], io: &mut impl StreamOutput) -> Option<u64> {
         if cut.len() != self.streams.len() || !self.parse_cut(cut, io) {
             return None;

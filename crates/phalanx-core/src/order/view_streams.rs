@@ -45,16 +45,14 @@ pub struct ViewStreamsSettings {
 
 impl ViewStreamsSettings {
     /// The most packets that a member may have sent and not know to be stable: its window, and the announcements that
-    /// may
-    /// exceed it. Receivers keep as many, see [`crate::link::Receiving`].
+    /// may exceed it. Receivers keep as many, see [`crate::link::Receiving`].
     #[must_use]
     pub fn unstable_max(&self) -> u64 {
         self.window + self.orders_ahead()
     }
 
     /// Packets by which the token holder may exceed its window to announce orders. One is enough: all that a holder's
-    /// own
-    /// messages depend on was delivered at the holder, so that its first announcement orders all of them.
+    /// own messages depend on was delivered at the holder, so that its first announcement orders all of them.
     pub(super) fn orders_ahead(&self) -> u64 {
         self.window.min(2)
     }
@@ -250,16 +248,15 @@ impl ViewStreams {
     }
 
     /// Parses the packets that came of `rank`'s stream, and those of other streams that waited for a token pass in it.
-    /// True
-    /// if the stream is acknowledged at once.
+    /// True if the stream is acknowledged at once.
     pub(super) fn parse(&mut self, now: Instant, rank: Rank, io: &mut impl StreamOutput) -> bool {
         debug_assert!(!self.wedged, "a member that is wedged reads no further");
         let orders = if rank == self.set.me { Orders::Own } else { Orders::Judged };
         let mut tenure = self.total.tenure();
         let prompt = self.parse_stream(rank, u64::MAX, orders, io);
         // 1. A pass in this stream begins a tenure.
-        // 2. The new holder's stream, received earlier, waited for it, and may hold the next pass.
-        // So all streams are tried again until no pass is found.
+        // 2. The new holder's stream, received earlier, waited for it, and may hold the next pass. So all streams are
+        //    tried again until no pass is found.
         while self.total.tenure() > tenure {
             tenure = self.total.tenure();
             let me = self.set.me;
@@ -310,8 +307,7 @@ impl ViewStreams {
         let prompt = self.parse(now, rank, io);
         let rx = &mut self.streams[rank.index()].rx;
         // At once if a member waits or a packet is missing, and at a quarter of the window: the sender must not run out
-        // of
-        // credit while an ack is delayed.
+        // of credit while an ack is delayed.
         let soon = prompt || rx.has_gap() || u64::from(rx.unacknowledged()) * 4 >= self.set.window;
         rx.ack_by(if soon { now } else { now + self.set.ack_delay });
         arrival
@@ -336,8 +332,7 @@ impl ViewStreams {
     }
 
     /// Notes that packets may have been dropped on their way in. The next poll acknowledges all streams, and requests
-    /// the
-    /// senders' status.
+    /// the senders' status.
     pub fn handle_loss(&mut self, now: Instant) {
         if self.wedged {
             return;
@@ -386,8 +381,7 @@ impl ViewStreams {
     }
 
     /// Sets whether the data socket takes no more packets. Meanwhile no message is packed. The packet being filled
-    /// still
-    /// goes out, and so do orders, acks and retransmissions: others wait for them.
+    /// still goes out, and so do orders, acks and retransmissions: others wait for them.
     pub fn set_congested(&mut self, congested: bool) {
         self.congested = congested;
     }
@@ -434,8 +428,7 @@ impl ViewStreams {
     /// packed something: the next iteration may find more to do without new input.
     ///
     /// After a delivery the packet being filled stays open, with the order just given. The application's answer then
-    /// travels
-    /// in the same packet. The next iteration or [`Self::flush`], due at once, sends it.
+    /// travels in the same packet. The next iteration or [`Self::flush`], due at once, sends it.
     pub fn poll(&mut self, now: Instant, io: &mut impl StreamOutput) -> bool {
         let first = self.tx.next();
         let mut any = false;
@@ -466,8 +459,7 @@ impl ViewStreams {
     }
 
     /// Delivers what is ready, orders what can be ordered, and packs what waits. True if it delivered something. The
-    /// caller
-    /// calls [`Self::poll`] afterwards.
+    /// caller calls [`Self::poll`] afterwards.
     pub fn deliver(&mut self, now: Instant, io: &mut impl StreamOutput) -> bool {
         // Once before and once after ordering. A loop around one call, so that `deliver_ready` is inlined once.
         let mut delivered = false;
@@ -496,8 +488,7 @@ impl ViewStreams {
     }
 
     /// Announces stability in a packet of its own if a member waits for it or we fall idle. Otherwise the next packet
-    /// of
-    /// the stream carries it, and saves a datagram.
+    /// of the stream carries it, and saves a datagram.
     fn announce_stability(&mut self, io: &mut impl StreamOutput) {
         let stable = self.tx.stable();
         if stable > self.announced_stable && (self.prompt_up_to > self.announced_stable || self.tx.outstanding() == 0) {
@@ -549,8 +540,7 @@ impl ViewStreams {
     }
 
     /// Stops sending, acknowledging and parsing, for good in this view. Returns for each stream how far it is held and
-    /// makes
-    /// sense. That includes packets that arrived after the stop: they are neither acknowledged nor delivered.
+    /// makes sense. That includes packets that arrived after the stop: they are neither acknowledged nor delivered.
     pub fn wedge(&mut self, now: Instant, io: &mut impl StreamOutput) -> Vec<StreamReport> {
         if !self.wedged {
             self.close_packet(now, io); // messages already bound to this view belong to our prefix
@@ -562,8 +552,7 @@ impl ViewStreams {
     }
 
     /// Whether this member alone has unstable packets or stability to announce, and no more to send. With the next ack
-    /// or
-    /// announcement the group falls silent.
+    /// or announcement the group falls silent.
     #[must_use]
     pub fn is_last_falling_idle(&self) -> bool {
         let me = self.set.me;
@@ -574,8 +563,7 @@ impl ViewStreams {
 
     /// Sets whether this process hears a quorum of the cell. While it does not, it neither sends nor delivers uniform
     /// messages: the others may continue without what this group delivers. What a cut holds is decided, and is
-    /// delivered in
-    /// any case.
+    /// delivered in any case.
     pub fn set_primary(&mut self, is_primary: bool) {
         self.outside = !is_primary;
     }
