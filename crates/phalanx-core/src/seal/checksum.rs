@@ -5,11 +5,11 @@
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// The checksum of the concatenation of `parts`.
+/// The checksum of the concatenation of `parts`, which the caller need not join first.
 pub(super) fn crc32c(parts: &[&[u8]]) -> u32 {
     let mut sum = Digest::new(CrcAlgorithm::Crc32Iscsi);
     parts.iter().for_each(|part| sum.update(part));
-    // The upper half of what the library gives is empty.
+    // The library returns 64 bits for every algorithm; CRC-32C fills the lower half.
     sum.finalize() as u32
 }
 
@@ -22,7 +22,7 @@ mod tests {
     /// Castagnoli's polynomial, lowest bit first.
     const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-    /// One bit at a time, as the definition reads.
+    /// The definition, one bit at a time: slow, and independent of the library.
     fn by_definition(bytes: &[u8]) -> u32 {
         !bytes
             .iter()

@@ -4,17 +4,17 @@ use std::fmt;
 
 use aws_lc_rs::{constant_time, hmac};
 
-/// A secret of this process alone, under which it signs what a stranger must bring back.
+/// A secret of this process alone. It signs what a stranger has to bring back.
 ///
-/// The stranger's return proves that it receives where it says it does, and that it answered this process,
-/// recently when the signed bytes hold a time. Nothing is kept until then.
+/// A returned cookie proves that the stranger receives packets at its address and answered this process. If the signed
+/// bytes hold a time, it also proves that the answer is recent. Until then the process keeps no state for the stranger.
 pub struct CookieKey(hmac::Key);
 
 impl CookieKey {
     /// Length of a cookie, in bytes.
     pub const COOKIE_LEN: usize = 16;
 
-    /// From 32 fresh random bytes.
+    /// A key from 32 fresh random bytes.
     #[must_use]
     pub fn new(random: &[u8; 32]) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, random))
@@ -31,8 +31,9 @@ impl CookieKey {
         cookie
     }
 
-    /// Whether `cookie` is the one for `data`. Takes the same time whichever byte differs.
+    /// Whether `cookie` is the cookie for `data`.
     #[must_use]
+    // In constant time: how long a comparison takes must not show how many bytes of a guess are right.
     pub fn verify(&self, data: &[u8], cookie: &[u8]) -> bool {
         constant_time::verify_slices_are_equal(&self.mac(data), cookie).is_ok()
     }

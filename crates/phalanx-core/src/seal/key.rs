@@ -11,29 +11,31 @@ use super::Associated;
 use crate::id::Incarnation;
 use crate::wire::Header;
 
-/// The secret all processes of a cell share: 32 random bytes. Clones share one copy, overwritten when the last goes.
+/// The secret that all processes of a cell share: 32 random bytes. Clones share one copy. The last clone overwrites it
+/// when it is dropped.
 #[derive(Clone)]
 pub struct CellKey(Arc<Secret>);
 
 impl CellKey {
-    /// Length, in bytes.
+    /// Length of a key, in bytes.
     pub const LEN: usize = 32;
 
-    /// The key made of these bytes, which must come from a generator fit for keys.
+    /// A key of these bytes, which must come from a cryptographic generator.
     #[must_use]
     pub fn from_bytes(bytes: [u8; Self::LEN]) -> Self {
         Self(Arc::new(Secret(bytes)))
     }
 
-    /// The key written as 64 hexadecimal digits, as [`Self::to_hex`] gives; blanks around them are ignored.
+    /// A key from 64 hexadecimal digits, as [`Self::to_hex`] writes it. Blanks around the digits are ignored.
     ///
     /// # Errors
-    /// [`BadKey`] when it is anything else. The error does not repeat the text.
+    /// [`BadKey`] for any other text. The error does not repeat the text, because it may be most of a key.
     pub fn from_hex(text: &str) -> Result<Self, BadKey> {
         let text = text.trim();
         if text.len() != 2 * Self::LEN {
             return Err(BadKey);
         }
+        // `Secret` from the start, so that an error overwrites the digits read so far.
         let mut secret = Secret([0; Self::LEN]);
         for (byte, pair) in secret.0.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
             for &digit in pair {
@@ -44,7 +46,7 @@ impl CellKey {
         Ok(Self(Arc::new(secret)))
     }
 
-    /// The key as 64 hexadecimal digits, for a key file. Handle with care.
+    /// The key as 64 hexadecimal digits, for a key file. The caller keeps the text secret.
     #[must_use]
     pub fn to_hex(&self) -> String {
         self.0.0.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -53,41 +55,43 @@ impl CellKey {
 
 impl fmt::Debug for CellKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A key must not reach a log through a derived `Debug`.
         f.write_str("CellKey(redacted)")
     }
 }
 
-/// Not a cell key: 64 hexadecimal digits were expected.
+/// The text is no cell key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("bad cell key: it must be 64 hexadecimal digits")]
 pub struct BadKey;
 
-/// Bytes that are overwritten when they are given up.
+/// Bytes that are overwritten when they are dropped.
 struct Secret([u8; CellKey::LEN]);
 
 impl Drop for Secret {
     fn drop(&mut self) {
         self.0.fill(0);
-        // Without a reader the compiler could leave out a write to what is about to be gone.
+        // Without a reader, the compiler could drop the write to memory that is about to be freed.
         black_box(&self.0);
     }
 }
 
-/// Draws the keys of a cell's senders.
+/// Derives the keys of a cell's senders from the cell key (HKDF, RFC 5869).
 pub(super) struct KeySource {
     extracted: Prk,
-    /// Length and name of the cell: the fixed part of what names a key.
+    /// Length and name of the cell: the part of the derivation info that is the same for all senders.
     cell: Vec<u8>,
 }
 
 impl KeySource {
     pub(super) fn new(key: &CellKey, cell: &str) -> Self {
+        // The length keeps name and incarnation apart: no other pair has the same bytes.
         let mut named = (cell.len() as u64).to_le_bytes().to_vec();
         named.extend_from_slice(cell.as_bytes());
         Self { extracted: Salt::new(HKDF_SHA256, SALT).extract(&key.0.0), cell: named }
     }
 
-    /// The key under which `sender` seals.
+    /// The key with which `sender` seals. Each incarnation has its own, so that nonces of different senders never meet.
     pub(super) fn of(&self, sender: Incarnation) -> SenderKey {
         let sender = sender.0.to_le_bytes();
         let info = [&self.cell[..], &sender[..]];
@@ -96,18 +100,18 @@ impl KeySource {
     }
 }
 
-/// One sender's key.
+/// The key of one sender.
 pub(super) struct SenderKey(LessSafeKey);
 
 impl SenderKey {
-    /// Encrypts `frames` in place and gives the tag.
+    /// Encrypts `frames` in place and returns the tag.
     pub(super) fn seal(&self, header: &Header, associated: &Associated, frames: &mut [u8]) -> Tag {
         self.0
             .seal_in_place_separate_tag(nonce(header), Aad::from(associated), frames)
             .expect("a packet is shorter than the cipher's limit of 64 GiB")
     }
 
-    /// Decrypts in place; `None` when the tag, the last bytes of `sealed`, does not fit.
+    /// Decrypts `sealed` in place. `None` if its last bytes, the tag, do not verify.
     pub(super) fn open<'a>(
         &self,
         header: &Header,
@@ -118,15 +122,16 @@ impl SenderKey {
     }
 }
 
-/// Space, then number: both stand in the header, so the receiver needs nothing else to know it.
+/// The nonce: space, then number. The receiver knows both from the header, so nothing is sent for it.
 fn nonce(header: &Header) -> Nonce {
     let mut bytes = [0; NONCE_LEN];
     bytes[..4].copy_from_slice(&header.space.0.to_le_bytes());
     bytes[4..].copy_from_slice(&header.number.0.to_le_bytes());
+    // Unique because numbers of a space only grow, and a retransmission seals the same bytes ([`super::Sealer`]).
     Nonce::assume_unique_for_key(bytes)
 }
 
-/// Names what the keys are for; another format version takes another salt.
+/// The purpose of the derived keys. Another version of the format takes another salt, so that it has other keys.
 const SALT: &[u8] = b"phalanx wire 1";
 
 #[cfg(test)]
@@ -154,7 +159,7 @@ mod tests {
         {
             assert_eq!(CellKey::from_hex(bad).err(), Some(BadKey), "{bad:?}");
         }
-        // As many bytes, not as many digits.
+        // The right number of bytes, but not of digits.
         assert_eq!(CellKey::from_hex(&"\u{e9}".repeat(32)).err(), Some(BadKey));
     }
 

@@ -28,14 +28,15 @@ use crate::wire::Header;
 /// How packets are protected.
 #[derive(Clone, Debug)]
 pub enum Security {
-    /// Encrypted and authenticated under the cell's key.
+    /// Encrypted and authenticated with keys derived from the cell's key.
     Sealed(CellKey),
-    /// In clear with a checksum: stops accidents, no attacker. An explicit choice, never a default.
+    /// In clear with a checksum. It detects accidents and stops no attacker, so it is an explicit choice, never a
+    /// default.
     None,
 }
 
 impl Security {
-    /// How many bytes the seal appends to a packet.
+    /// Number of bytes that the seal appends to a packet.
     #[must_use]
     pub fn tag_len(&self) -> usize {
         match self {
@@ -45,12 +46,14 @@ impl Security {
     }
 }
 
-/// What is authenticated beside the frames: the header's bytes and the destination. A packet in clear begins with it.
+/// The authenticated data beside the frames: the header's bytes and the destination. A packet in clear begins with it.
 type Associated = [u8; CLEAR_HEAD_LEN];
 
-/// Where the frames begin in a packet in clear.
+/// Offset of the frames in a packet in clear.
 pub(crate) const CLEAR_HEAD_LEN: usize = Header::LEN + 8;
 
+/// Header and destination, as they are authenticated. The destination is not sent over the network: a packet that
+/// reaches another process, or another incarnation, does not verify there.
 pub(crate) fn associated(header: &[u8; Header::LEN], dest: Incarnation) -> Associated {
     let mut bytes = [0; CLEAR_HEAD_LEN];
     bytes[..Header::LEN].copy_from_slice(header);
@@ -58,10 +61,10 @@ pub(crate) fn associated(header: &[u8; Header::LEN], dest: Incarnation) -> Assoc
     bytes
 }
 
-/// The tag of AES-GCM.
+/// Length of an AES-GCM tag, in bytes.
 const SEALED_TAG_LEN: usize = 16;
 
-/// The checksum without a seal.
+/// Length of the checksum that stands for a seal, in bytes.
 const CHECKSUM_LEN: usize = 4;
 
 #[cfg(test)]

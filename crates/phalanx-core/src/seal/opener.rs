@@ -10,24 +10,25 @@ use crate::packet::RemainingPayload;
 use crate::sorted::SortedMap;
 use crate::wire::{DropReason, Header, SessionSecret};
 
-/// Opens packets meant for one incarnation.
+/// Opens the packets that are meant for one incarnation.
 pub struct Opener {
     me: Incarnation,
     cell_tag: u32,
-    /// `None`: a checksum takes the seal's place.
+    /// `None` without sealing: packets carry a checksum instead.
     keys: Option<Keys>,
 }
 
 struct Keys {
     source: KeySource,
-    /// Keys of the senders the core knows. Only [`Opener::remember`] adds one, never a packet.
+    /// Keys of the senders that the core knows. Only [`Opener::remember`] adds one, never a packet, so that peers
+    /// cannot fill it.
     known: SortedMap<Incarnation, SenderKey>,
-    /// Keys of other senders whose packets verified, the latest last: drawing a key costs more than opening a packet,
-    /// and who speaks once without being known mostly speaks again. At most [`HEARD_MAX`].
+    /// Keys of other senders whose packets verified, latest last; at most [`HEARD_MAX`]. Deriving a key costs more than
+    /// opening a packet, and a sender that is heard once without being known mostly sends more.
     heard: VecDeque<(Incarnation, SenderKey)>,
 }
 
-/// Unknown senders whose keys are kept: those a process that looks for its cell meets at once.
+/// The most kept keys of unknown senders: as many as a process that looks for its cell hears at once.
 const HEARD_MAX: usize = 8;
 
 impl Keys {
@@ -40,7 +41,7 @@ impl Keys {
         }
         let key = self.source.of(header.sender);
         let frames = key.open(header, associated, sealed)?;
-        // Who cannot seal makes this process keep nothing.
+        // Only after the packet verified: a sender without the cell key must not displace other keys.
         if self.heard.len() == HEARD_MAX {
             self.heard.pop_front();
         }
@@ -50,7 +51,7 @@ impl Keys {
 }
 
 impl Opener {
-    /// For the process `me` of the cell named `cell`.
+    /// An opener for the incarnation `me` in the cell named `cell`.
     #[must_use]
     pub fn new(security: &Security, cell: &str, me: Incarnation) -> Self {
         let keys = match security {
@@ -62,16 +63,19 @@ impl Opener {
         Self { me, cell_tag: cell_tag(cell), keys }
     }
 
-    /// Opens `packet` in place and gives its header and frames.
+    /// Opens `packet` in place. Returns its header and its frames.
     ///
-    /// The frames are what the sender sealed for this process, or for nobody in particular; they may have been
-    /// received before. The sender may be unknown, or this process itself (a packet that came back).
+    /// The frames are what the sender sealed for this process or for no process in particular. They may be a
+    /// repetition: the caller checks for replay. The sender may be unknown, or this process itself (a packet that came
+    /// back).
     ///
     /// # Errors
-    /// [`DropReason::Short`], [`DropReason::Version`], [`DropReason::Kind`], [`DropReason::Malformed`] (nobody as
-    /// sender), [`DropReason::OtherCell`] or [`DropReason::BadTag`]. The bytes of `packet` are then worth nothing.
+    /// [`DropReason::Short`], [`DropReason::Version`], [`DropReason::Kind`], [`DropReason::Malformed`] (no sender),
+    /// [`DropReason::OtherCell`] or [`DropReason::BadTag`]. The bytes of `packet` are then undefined; nothing else
+    /// changed.
     pub fn open<'a>(&mut self, packet: &'a mut [u8]) -> Result<(Header, &'a mut [u8]), DropReason> {
         let header = Header::parse(packet)?;
+        // Before any key is derived: packets of other cells on the network must cost little.
         if header.cell_tag != self.cell_tag {
             return Err(DropReason::OtherCell);
         }
@@ -86,8 +90,8 @@ impl Opener {
         Ok((header, frames.ok_or(DropReason::BadTag)?))
     }
 
-    /// Reads a packet that came in clear, out of memory that only this user's processes write: behind the header its
-    /// destination is named, so that what is meant for an earlier life of this process is not taken for this one.
+    /// Reads a packet in clear that came through memory which only this user's processes write. The header is followed
+    /// by the destination, so that a packet for an earlier incarnation of this process is refused.
     ///
     /// # Errors
     /// As [`Self::open`]; [`DropReason::BadTag`] if it is for another incarnation.
@@ -105,21 +109,21 @@ impl Opener {
         Ok((header, frames))
     }
 
-    /// What can be read at the beginning of a packet of this cell that is for nobody in particular; see [`ClearSeal`].
+    /// The readable beginning of a packet of this cell that is for no process in particular; see [`ClearSeal`].
     pub(crate) fn begin_clear<'a>(&self, origin: Origin, head: &'a [u8]) -> Option<(Header, &'a [u8], ClearSeal)> {
         let header = Header::parse(head).ok().filter(|header| header.cell_tag == self.cell_tag)?;
         let (frames, seal) = begin_clear(origin, Incarnation::NONE, self.keys.is_some(), head)?;
         Some((header, frames, seal))
     }
 
-    /// Draws the key of `sender`, with whom a session is opened.
+    /// Derives the key of `sender`, for a session with it.
     #[must_use]
     pub fn session_key(&self, sender: Incarnation) -> SessionKey {
         SessionKey(self.keys.as_ref().map(|keys| keys.source.of(sender)))
     }
 
-    /// Keeps the key of `sender`, a process the core knows, so that its packets open fast. The caller bounds how
-    /// many it names by [`Self::forget`].
+    /// Keeps the key of `sender`, a process that the core knows, so that its packets open faster. The caller bounds the
+    /// number of kept keys with [`Self::forget`].
     pub fn remember(&mut self, sender: Incarnation) {
         if let Some(keys) = &mut self.keys {
             let source = &keys.source;
@@ -127,34 +131,34 @@ impl Opener {
         }
     }
 
-    /// Lets go of the key of `sender`. Its packets still open, slower.
+    /// Drops the key of `sender`. Its packets still open, but slower.
     pub fn forget(&mut self, sender: Incarnation) {
         if let Some(keys) = &mut self.keys {
             keys.known.remove(&sender);
         }
     }
 
-    /// How many keys are kept of senders that the core does not know.
+    /// Number of kept keys of senders that the core does not know.
     #[cfg(test)]
     pub(super) fn heard_count(&self) -> usize {
         self.keys.as_ref().map_or(0, |keys| keys.heard.len())
     }
 
-    /// How many senders' keys are kept.
+    /// Number of kept keys of senders that the core knows.
     #[must_use]
     pub fn remembered_count(&self) -> usize {
         self.keys.as_ref().map_or(0, |keys| keys.known.len())
     }
 }
 
-/// Opens what one sender seals for a session.
+/// Opens packets that one sender seals for a session.
 pub struct SessionKey(Option<SenderKey>);
 
 impl SessionKey {
-    /// Opens a packet whose header was parsed before, in place, and gives its frames. `session_secret` is the session's.
+    /// Opens in place a packet whose header was parsed before, and returns its frames.
     ///
     /// # Errors
-    /// [`DropReason::Short`] or [`DropReason::BadTag`]; the bytes are then worth nothing.
+    /// [`DropReason::Short`] or [`DropReason::BadTag`]. The bytes are then undefined.
     pub fn open<'a>(
         &self,
         header: &Header,
@@ -172,16 +176,16 @@ impl SessionKey {
     }
 }
 
-/// How the rest of a packet in clear is verified, whose beginning is here.
+/// How a packet in clear is verified when only its beginning has arrived.
 pub(crate) enum ClearSeal {
-    /// It came out of memory that only this user's processes write.
+    /// Not at all: it came through memory that only this user's processes write.
     Memory,
-    /// By a checksum, over this first.
+    /// By a checksum that begins with these bytes.
     Checksum(Associated),
 }
 
 impl ClearSeal {
-    /// How many bytes follow the frames.
+    /// Number of bytes behind the frames.
     pub(crate) fn tag_len(&self) -> usize {
         match self {
             Self::Memory => 0,
@@ -189,11 +193,12 @@ impl ClearSeal {
         }
     }
 
-    /// Puts into `place` what is `here` of it, the end of `begin`, with which the frames begin, and behind that the rest of the packet;
-    /// then verifies all of it.
+    /// Copies a message's payload to `place` and verifies the packet. `begin` holds the packet's frames so far; `here`
+    /// is its end, with which the payload begins. `rest` is the remainder of the packet.
     ///
     /// # Errors
-    /// [`DropReason::Short`]: the rest is not there any more. [`DropReason::BadTag`]. What stands in `place` is then worth nothing.
+    /// [`DropReason::Short`] if the rest is no longer there, or [`DropReason::BadTag`]. The bytes of `place` are then
+    /// undefined.
     pub(crate) fn put(
         &self,
         (begin, here): (&[u8], &[u8]),
@@ -203,6 +208,7 @@ impl ClearSeal {
         let (first, place) = place.split_at_mut(here.len());
         first.copy_from_slice(here);
         let mut tag = [0; CHECKSUM_LEN];
+        // Verified where the payload lies, so that it is copied once.
         if !rest.take(place, &mut tag[..self.tag_len()]) {
             return Err(DropReason::Short);
         }
@@ -215,8 +221,8 @@ impl ClearSeal {
     }
 }
 
-/// What can be read at the beginning of a packet: its first frames, and how the rest is verified. `None`: it is not for `dest`,
-/// or encrypted, as what comes through a network is where it `is_sealed`.
+/// The first frames of a packet whose beginning is here, and how the rest is verified. `None` if the packet is not for
+/// `dest`, or is encrypted: then nothing can be read before all of it is here.
 fn begin_clear(origin: Origin, dest: Incarnation, is_sealed: bool, head: &[u8]) -> Option<(&[u8], ClearSeal)> {
     let (header, rest) = head.split_first_chunk::<{ Header::LEN }>()?;
     match origin {
@@ -230,7 +236,7 @@ fn begin_clear(origin: Origin, dest: Incarnation, is_sealed: bool, head: &[u8]) 
 }
 
 impl SessionKey {
-    /// What can be read at the beginning of a packet of the session of `session_secret`; see [`ClearSeal`].
+    /// The readable beginning of a packet of the session with `session_secret`; see [`ClearSeal`].
     pub(crate) fn begin_clear<'a>(
         &self,
         origin: Origin,
@@ -247,10 +253,10 @@ impl fmt::Debug for SessionKey {
     }
 }
 
-/// Frames of a packet in clear, out of memory that only this user's processes write, if it is for `session_secret`.
+/// Frames of a packet in clear, from memory that only this user's processes write, if it is for `session_secret`.
 ///
 /// # Errors
-/// [`DropReason::Short`], or [`DropReason::BadTag`] if it names another.
+/// [`DropReason::Short`]; [`DropReason::BadTag`] if it is for another session.
 pub(crate) fn read_clear_for(session_secret: SessionSecret, packet: &mut [u8]) -> Result<&mut [u8], DropReason> {
     let (_, rest) = packet.split_first_chunk_mut::<{ Header::LEN }>().ok_or(DropReason::Short)?;
     let (named, frames) = rest.split_first_chunk_mut::<8>().ok_or(DropReason::Short)?;

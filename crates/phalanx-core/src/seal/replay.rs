@@ -2,28 +2,28 @@
 
 use crate::wire::PacketNumber;
 
-/// The last [`Self::SPAN`] packet numbers of one space, each let through once.
+/// The last [`Self::SPAN`] packet numbers of one space, each accepted once.
 ///
-/// Ask only about packets whose tag verified: a forged number must not move the window.
-/// Bit `n % SPAN` belongs to number `n`, for the numbers in `(highest - SPAN, highest]`.
+/// The caller asks only about packets whose tag verified: a forged number must not move the window. Bit `n % SPAN`
+/// stands for number `n`, for the numbers in `(highest - SPAN, highest]`.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayWindow {
-    /// `None` until the first packet.
+    /// The highest number accepted; `None` before the first packet.
     highest: Option<u64>,
     seen: [u64; WORDS],
 }
 
 impl ReplayWindow {
-    /// How far behind the highest number a packet may come, in numbers.
+    /// How far a packet may lie behind the highest number.
     pub const SPAN: u64 = 1024;
 
-    /// A window that has seen nothing.
+    /// A window that has accepted nothing.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether `number` is seen for the first time; marks it. False also when it is too old to tell.
+    /// Accepts `number` if it is new. False if it was accepted before, or is too old to tell.
     pub fn check_and_set(&mut self, PacketNumber(number): PacketNumber) -> bool {
         match self.highest {
             Some(highest) if number <= highest => {
@@ -35,7 +35,7 @@ impl ReplayWindow {
                 if number - highest >= Self::SPAN {
                     self.seen = [0; WORDS];
                 } else {
-                    // These bits belonged to numbers that now fall behind the window.
+                    // These bits stood for numbers that now fall behind the window.
                     for fresh in highest + 1..=number {
                         *self.word(fresh) &= !mask(fresh);
                     }
@@ -50,14 +50,14 @@ impl ReplayWindow {
         first
     }
 
-    /// The highest number seen.
+    /// The highest number accepted.
     #[must_use]
     pub fn highest(&self) -> Option<u64> {
         self.highest
     }
 
     fn word(&mut self, number: u64) -> &mut u64 {
-        // The remainder is below the array's length.
+        // The quotient is below the array's length.
         &mut self.seen[(number % Self::SPAN / WORD_BITS) as usize]
     }
 }
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(window.highest(), Some(u64::MAX));
     }
 
-    /// Numbers as a network gives them: mostly forward, some late, some twice, a leap now and then.
+    /// Numbers as a network delivers them: mostly ascending, some late, some twice, a leap now and then.
     fn arrivals() -> impl Strategy<Value = Vec<u64>> {
         let step = prop_oneof![
             8 => (0i64..4).prop_map(|s| s),

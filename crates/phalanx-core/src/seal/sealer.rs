@@ -9,20 +9,20 @@ use super::{Associated, CHECKSUM_LEN, Security, associated, cell_tag, checksum};
 use crate::id::Incarnation;
 use crate::wire::{Header, Kind, PacketNumber, Space};
 
-/// Seals packets of one incarnation. An incarnation has one sealer: two would use a nonce twice.
+/// Seals the packets of one incarnation. An incarnation has one sealer: two would use a nonce twice.
 pub struct Sealer {
     me: Incarnation,
     cell_tag: u32,
-    /// `None`: a checksum takes the seal's place.
+    /// `None` without sealing: packets carry a checksum instead.
     key: Option<SenderKey>,
-    /// The highest number sealed in each space; of a session's packets, in each space under each upper half of numbers.
-    /// Numbers only grow, so none can come twice.
+    /// The highest number sealed in each space. For a session, in each space and upper half of the numbers. Numbers
+    /// only grow, so no nonce is used twice. Debug builds only: the map costs time for each packet.
     #[cfg(debug_assertions)]
     sealed: BTreeMap<(Space, u64), PacketNumber>,
 }
 
 impl Sealer {
-    /// For the process `me` of the cell named `cell`.
+    /// A sealer for the incarnation `me` in the cell named `cell`.
     #[must_use]
     pub fn new(security: &Security, cell: &str, me: Incarnation) -> Self {
         let key = match security {
@@ -44,22 +44,24 @@ impl Sealer {
         Header { kind, cell_tag: self.cell_tag, sender: self.me, space, number }
     }
 
-    /// Seals `packet`, a header from [`Self::header`] and frames: encrypts the frames in place, appends the tag.
+    /// Seals `packet`, which is a header from [`Self::header`] and frames. Encrypts the frames in place and appends the
+    /// tag.
     ///
-    /// `dest` is the one process that can open it; [`Incarnation::NONE`] exactly for kinds that are not addressed.
-    /// The caller never seals two packets of one space and number; to retransmit one, it seals the same bytes again.
+    /// `dest` is the only process that can open it; [`Incarnation::NONE`] exactly for kinds that are not addressed. The
+    /// caller never seals two packets with one space and number. To retransmit a packet, it seals the same bytes with
+    /// [`Self::seal_retransmission`].
     ///
     /// # Panics
-    /// When `packet` does not begin with a header; in debug builds also when the header is not this process's,
-    /// `dest` does not fit the kind, or the numbers of a space do not grow.
+    /// If `packet` does not begin with a header. In debug builds also if the header is not this process's, `dest` does
+    /// not fit the kind, or the numbers of a space do not grow.
     pub fn seal(&mut self, dest: Incarnation, packet: &mut Vec<u8>) {
         #[cfg(debug_assertions)]
         self.assert_fresh(&Header::parse(packet).expect("a packet begins with a header"));
         self.seal_retransmission(dest, packet);
     }
 
-    /// Seals a packet of which `packet` is the beginning and `rest` the end: puts them together in `packet` and seals that, unless the
-    /// seal changes none of its bytes; then it gives what is to follow `rest`.
+    /// Seals a packet that begins with `packet` and ends with `rest`. With a key it appends `rest` to `packet` and
+    /// seals that. Without one it copies nothing, and returns the checksum that follows `rest`.
     ///
     /// # Panics
     /// As [`Self::seal`].
@@ -76,10 +78,11 @@ impl Sealer {
         Some(checksum::crc32c(&[&associated, frames, rest]).to_le_bytes())
     }
 
-    /// The same for a packet sealed before: the same header and frames give the same sealed bytes.
+    /// Seals a packet that was sealed before. The same header and frames give the same bytes, so the nonce names no
+    /// others.
     ///
     /// # Panics
-    /// As [`Self::seal`], but that numbers may come again.
+    /// As [`Self::seal`], except that numbers need not grow.
     pub fn seal_retransmission(&self, dest: Incarnation, packet: &mut Vec<u8>) {
         let (clear, frames) = packet.split_first_chunk_mut::<{ Header::LEN }>().expect("a packet begins with a header");
         let (header, associated) = self.associated(clear, dest);
@@ -95,7 +98,7 @@ impl Sealer {
         }
     }
 
-    /// The header, and what is authenticated beside the frames.
+    /// The parsed header, and what is authenticated beside the frames.
     fn associated(&self, clear: &[u8; Header::LEN], dest: Incarnation) -> (Header, Associated) {
         let header = Header::parse(clear).expect("a packet begins with a header");
         debug_assert_eq!(header.sender, self.me, "a process seals its own packets");
@@ -104,9 +107,11 @@ impl Sealer {
         (header, associated(clear, dest))
     }
 
-    /// The invariant on which the cipher stands: (key, space, number) names one byte string for ever.
+    /// Asserts the invariant on which the cipher rests: (key, space, number) names one byte string for ever.
     #[cfg(debug_assertions)]
     fn assert_fresh(&mut self, header: &Header) {
+        // The upper half of a session's packet numbers is its serial number: sessions that use one space in turn never
+        // share a number (`docs/rpc.md`).
         let session = if header.kind == Kind::Session { header.number.0 >> 32 } else { 0 };
         let before = self.sealed.insert((header.space, session), header.number);
         assert!(

@@ -3,42 +3,42 @@
 //! Parsing is total: for any bytes it yields a value or [`Malformed`], allocates nothing and never panics. Every number
 //! has one encoding, so equal meaning is equal bytes.
 
-/// The bytes end too early, or a number is not encoded in its one way.
+/// The bytes end too early, or a number is not in its shortest encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed bytes")]
 pub struct Malformed;
 
-/// Takes values off the front of a byte slice. After an error its position is unchanged.
+/// Reads values from the front of a byte slice. After an error its position is unchanged.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    /// Reads from the start of `bytes`.
+    /// A reader at the start of `bytes`.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// How many bytes are left.
+    /// Number of bytes left.
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }
 
-    /// Whether nothing is left.
+    /// Whether no bytes are left.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// All that is left, taken.
+    /// Takes all bytes that are left.
     pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)
     }
 
-    /// One byte.
+    /// Reads one byte.
     ///
     /// # Errors
     /// [`Malformed`] when nothing is left.
@@ -47,7 +47,7 @@ impl<'a> Reader<'a> {
         self.array().map(|[byte]| byte)
     }
 
-    /// Two bytes, little endian.
+    /// Reads two bytes, little endian.
     ///
     /// # Errors
     /// [`Malformed`] when fewer are left.
@@ -55,7 +55,7 @@ impl<'a> Reader<'a> {
         self.array().map(u16::from_le_bytes)
     }
 
-    /// Four bytes, little endian.
+    /// Reads four bytes, little endian.
     ///
     /// # Errors
     /// [`Malformed`] when fewer are left.
@@ -63,7 +63,7 @@ impl<'a> Reader<'a> {
         self.array().map(u32::from_le_bytes)
     }
 
-    /// Eight bytes, little endian.
+    /// Reads eight bytes, little endian.
     ///
     /// # Errors
     /// [`Malformed`] when fewer are left.
@@ -71,13 +71,13 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A variable-length integer: 7 bits a byte, lowest first, the high bit set on all but the last (LEB128).
+    /// Reads a variable-length integer: 7 bits a byte, lowest first, the high bit set on all but the last (LEB128).
     ///
     /// # Errors
-    /// [`Malformed`] when the bytes end first, it does not fit 64 bits, or a shorter encoding exists.
+    /// [`Malformed`] if the bytes end first, the value exceeds 64 bits, or a shorter encoding exists.
     #[inline]
     pub fn varint(&mut self) -> Result<u64, Malformed> {
-        // Most numbers are small.
+        // Most numbers fit one byte, so this path is inlined and the loop is not.
         if let Some((&byte, rest)) = self.rest.split_first()
             && byte < 0x80
         {
@@ -92,7 +92,8 @@ impl<'a> Reader<'a> {
         for (index, &byte) in self.rest.iter().take(VARINT_LEN_MAX).enumerate() {
             value |= u64::from(byte & 0x7f) << (7 * index);
             if byte & 0x80 == 0 {
-                // The tenth byte holds the 64th bit alone; a closing zero says nothing.
+                // The tenth byte holds only the 64th bit. A zero at the end has no value: without this check one number
+                // would have several encodings, and equal values different bytes.
                 let overflows = index == VARINT_LEN_MAX - 1 && byte > 1;
                 let overlong = index > 0 && byte == 0;
                 if overflows || overlong {
@@ -105,10 +106,10 @@ impl<'a> Reader<'a> {
         Err(Malformed)
     }
 
-    /// A variable-length integer that must fit 32 bits.
+    /// Reads a variable-length integer of at most 32 bits.
     ///
     /// # Errors
-    /// As [`Self::varint`], and when it does not fit.
+    /// As [`Self::varint`], and if the value exceeds 32 bits.
     pub fn varint_u32(&mut self) -> Result<u32, Malformed> {
         let mut ahead = self.clone();
         let value = u32::try_from(ahead.varint()?).map_err(|_| Malformed)?;
@@ -116,7 +117,7 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
-    /// The next `len` bytes.
+    /// Reads `len` bytes.
     ///
     /// # Errors
     /// [`Malformed`] when fewer are left.
@@ -127,7 +128,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// A fixed number of bytes.
+    /// Reads `N` bytes.
     ///
     /// # Errors
     /// [`Malformed`] when fewer are left.
@@ -137,10 +138,10 @@ impl<'a> Reader<'a> {
         Ok(*taken)
     }
 
-    /// A byte string with its length as a varint in front.
+    /// Reads a byte string behind its length, a varint.
     ///
     /// # Errors
-    /// [`Malformed`] when the length is, or fewer bytes are left.
+    /// [`Malformed`] if the length is malformed, or fewer bytes are left.
     #[inline]
     pub fn prefixed(&mut self) -> Result<&'a [u8], Malformed> {
         let mut ahead = self.clone();
@@ -151,13 +152,13 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The most bytes a varint takes.
+/// The most bytes of a varint.
 pub const VARINT_LEN_MAX: usize = 10;
 
-/// How many bytes [`put_varint`] appends for `value`.
+/// Number of bytes that [`put_varint`] appends for `value`.
 #[must_use]
 pub fn varint_len(value: u64) -> usize {
-    // One byte for each 7 bits begun, one for zero.
+    // One byte for each 7 bits begun; zero takes one, too.
     let bits = u64::BITS - (value | 1).leading_zeros();
     bits.div_ceil(7) as usize
 }
@@ -182,7 +183,7 @@ pub fn put_u64(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-/// Appends a variable-length integer, see [`Reader::varint`].
+/// Appends a variable-length integer; see [`Reader::varint`].
 #[inline]
 pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -192,12 +193,12 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Appends bytes as they are.
+/// Appends `bytes` without their length.
 pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Appends a byte string with its length as a varint in front.
+/// Appends a byte string behind its length, a varint.
 pub fn put_prefixed(out: &mut Vec<u8>, bytes: &[u8]) {
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);

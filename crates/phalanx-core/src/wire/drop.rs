@@ -2,39 +2,39 @@
 
 use crate::wire::codec::Malformed;
 
-/// Why a received packet was dropped. Dropping changes nothing but a counter.
+/// Why a received packet was dropped. A drop changes nothing but a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DropReason {
-    /// Too short to hold a header and a tag.
+    /// The packet is too short for a header and a tag.
     Short,
-    /// Another major version of the format.
+    /// The packet has another major version of the format.
     Version,
-    /// The tag of another cell's name.
+    /// The packet carries the tag of another cell's name.
     OtherCell,
-    /// No known kind of packet.
+    /// The kind is unknown.
     Kind,
-    /// The tag does not fit the bytes: damaged, forged, or not meant for this process.
+    /// The tag does not verify: the packet is damaged, forged, or not for this process.
     BadTag,
-    /// Already received.
+    /// The packet was received before.
     Replayed,
-    /// Authentic, but it makes no sense.
+    /// The packet is authentic, but its contents make no sense.
     Malformed,
-    /// From an incarnation this process has no dealings with.
+    /// The sender is an incarnation that this process does not know.
     UnknownPeer,
-    /// In a packet space nobody announced here.
+    /// The packet-number space is not announced here.
     UnknownSpace,
-    /// From, or for, an incarnation that is over.
+    /// The sender or the destination is an incarnation that is over.
     OldIncarnation,
-    /// There was no room for it within the bounds.
+    /// A bound left no room for the packet.
     Overload,
-    /// A join that does not answer a fresh challenge.
+    /// The join does not answer a recent challenge.
     BadCookie,
-    /// Too far ahead of what is expected to be kept.
+    /// The packet is too far ahead to be kept.
     Ahead,
 }
 
 impl DropReason {
-    /// Every reason, in the order of [`Self::index`].
+    /// All reasons, in the order of [`Self::index`].
     pub const ALL: [Self; 13] = [
         Self::Short,
         Self::Version,
@@ -51,7 +51,7 @@ impl DropReason {
         Self::Ahead,
     ];
 
-    /// The reason's name in `snake_case`, for counters. Never changes.
+    /// The reason's name in `snake_case`, for counters. Names never change, because dashboards rely on them.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -71,7 +71,7 @@ impl DropReason {
         }
     }
 
-    /// The reason's place in [`Self::ALL`], for arrays of counters.
+    /// The reason's index in [`Self::ALL`], for arrays of counters.
     #[must_use]
     pub fn index(self) -> usize {
         self as usize

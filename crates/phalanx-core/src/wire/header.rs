@@ -6,7 +6,7 @@ use crate::id::Incarnation;
 use crate::wire::drop::DropReason;
 use crate::wire::numbers::{PacketNumber, Space};
 
-/// What a packet is for, and with it whether it is retransmitted and whom it is sealed for.
+/// The purpose of a packet. It determines whether the packet is retransmitted, and for whom it is sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -14,24 +14,24 @@ pub enum Kind {
     Handshake = 1,
     /// To one process, never retransmitted: acknowledgements, heartbeats.
     Direct = 2,
-    /// To many processes, never retransmitted: the same bytes for each.
+    /// To many processes, the same bytes for each. Never retransmitted.
     BestEffortMulticast = 3,
     /// To one process on the control channel, retransmitted.
     Control = 4,
     /// To one process on the data channel, retransmitted.
     Data = 5,
-    /// To the members of a group, retransmitted: the same bytes for each.
+    /// To the members of a group, the same bytes for each. Retransmitted.
     Multicast = 6,
-    /// Between endpoints of calls that do not know each other: a session is asked for. Never retransmitted.
+    /// Between endpoints that do not know each other: opens a session of calls. Never retransmitted.
     Open = 7,
-    /// Of a session of calls: what is lost is sent again in other packets.
+    /// Of a session of calls. Lost contents are sent again in other packets.
     Session = 8,
     /// A call without any guarantee.
     Unreliable = 9,
 }
 
 impl Kind {
-    /// Every kind, in the order of its number.
+    /// All kinds, in the order of their numbers.
     pub const ALL: [Self; 9] = [
         Self::Handshake,
         Self::Direct,
@@ -44,7 +44,7 @@ impl Kind {
         Self::Unreliable,
     ];
 
-    /// Whether such a packet is sealed for one destination incarnation, or one session's secret; if not, for
+    /// Whether such a packet is sealed for one incarnation or one session's secret. All others are sealed for
     /// [`Incarnation::NONE`].
     #[must_use]
     pub fn is_addressed(self) -> bool {
@@ -59,18 +59,18 @@ impl Kind {
     }
 }
 
-/// The clear part of a packet. It is authenticated, not hidden.
+/// The part of a packet that is in clear. It is authenticated, not encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Header {
     /// What the packet is for.
     pub kind: Kind,
-    /// 24 bits drawn from the cell's name, see [`cell_tag`]: tells cells on one network apart cheaply.
+    /// 24 bits of a hash of the cell's name; see [`cell_tag`]. Tells cells on one network apart cheaply.
     pub cell_tag: u32,
-    /// Who sealed it. Never [`Incarnation::NONE`].
+    /// The incarnation that sealed the packet. Never [`Incarnation::NONE`].
     pub sender: Incarnation,
-    /// The sender's packet space; never reused in an incarnation.
+    /// The sender's packet-number space. An incarnation never reuses one.
     pub space: Space,
-    /// The packet's number in its space; never used for other bytes.
+    /// The packet's number in its space, never used for other bytes: space and number are the nonce.
     pub number: PacketNumber,
 }
 
@@ -78,20 +78,20 @@ impl Header {
     /// Length on the network, in bytes.
     pub const LEN: usize = 24;
 
-    /// The major version of the format this code speaks.
+    /// The major version of the format.
     pub const VERSION: u8 = 3;
 
-    /// The largest cell tag: it has 24 bits.
+    /// The largest cell tag, of 24 bits.
     pub const CELL_TAG_MAX: u32 = 0x00ff_ffff;
 
-    /// Reads the header at the start of `packet`; what follows it is not looked at.
+    /// Parses the header at the start of `packet`, and ignores what follows it.
     ///
     /// # Errors
-    /// [`DropReason::Short`], [`DropReason::Version`], [`DropReason::Kind`], or [`DropReason::Malformed`] when the
-    /// sender is nobody.
+    /// [`DropReason::Short`], [`DropReason::Version`], [`DropReason::Kind`]; [`DropReason::Malformed`] if the sender is
+    /// [`Incarnation::NONE`].
     pub fn parse(packet: &[u8]) -> Result<Self, DropReason> {
         let (bytes, _) = packet.split_first_chunk::<{ Self::LEN }>().ok_or(DropReason::Short)?;
-        // A fixed-length pattern: every field is in bounds by its type.
+        // A pattern of fixed length: the compiler proves every field in bounds, so that no packet can cause a panic.
         let [b0, c0, c1, c2, i0, i1, i2, i3, i4, i5, i6, i7, s0, s1, s2, s3, n0, n1, n2, n3, n4, n5, n6, n7] = *bytes;
         if b0 >> 4 != Self::VERSION {
             return Err(DropReason::Version);
@@ -113,19 +113,19 @@ impl Header {
     /// Appends the header to `packet`.
     ///
     /// # Panics
-    /// In debug builds, when `cell_tag` has more than 24 bits or the sender is nobody.
+    /// In debug builds, if `cell_tag` has more than 24 bits or the sender is [`Incarnation::NONE`].
     pub fn write(&self, packet: &mut Vec<u8>) {
         packet.extend_from_slice(&self.to_bytes());
     }
 
-    /// The header as it stands on the network.
+    /// The header's bytes on the network.
     ///
     /// # Panics
-    /// In debug builds, when `cell_tag` has more than 24 bits or the sender is nobody.
+    /// In debug builds, if `cell_tag` has more than 24 bits or the sender is [`Incarnation::NONE`].
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::LEN] {
         debug_assert!(self.cell_tag <= Self::CELL_TAG_MAX, "a cell tag has 24 bits");
-        debug_assert!(self.sender != Incarnation::NONE, "nobody sends nothing");
+        debug_assert!(self.sender != Incarnation::NONE, "a packet has a sender");
         let mut bytes = [0; Self::LEN];
         let [tag @ .., _] = self.cell_tag.to_le_bytes();
         bytes[0] = Self::VERSION << 4 | self.kind as u8;
@@ -137,7 +137,8 @@ impl Header {
     }
 }
 
-/// 24 bits drawn from the cell's name, to tell cells on one network apart before any key is touched.
+/// 24 bits of the SHA-256 of the cell's name. Tells cells on one network apart before any key is used; two names may
+/// have the same tag.
 #[must_use]
 pub fn cell_tag(cell: &str) -> u32 {
     match *digest::digest(&digest::SHA256, cell.as_bytes()).as_ref() {

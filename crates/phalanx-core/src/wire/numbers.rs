@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::Incarnation;
 
-/// A packet-number space of one sender; never reused in an incarnation. Each stream, channel and kind of best-effort
-/// packet has its own; of a session of calls see [`SessionIndex::space`].
+/// A packet-number space of one sender. An incarnation never reuses one. Each stream, channel and kind of best-effort
+/// packet has its own; for sessions of calls see [`SessionIndex::space`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Space(pub u32);
 
 impl Space {
-    /// The space that is handed out after this one.
+    /// The space that is assigned after this one.
     #[must_use]
     #[inline]
     pub const fn next(self) -> Self {
@@ -28,14 +28,14 @@ impl fmt::Display for Space {
     }
 }
 
-/// The number of a packet in its space; never used for other bytes. Streams and channels count from 1, so that a prefix
-/// of a stream (a plain `u64`) is both how many packets it has and the number of its last one.
+/// The number of a packet in its space, never used for other bytes. Streams and channels count from 1, so that a prefix
+/// of a stream (a plain `u64`) is both its number of packets and the number of its last one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PacketNumber(pub u64);
 
 impl PacketNumber {
-    /// The packets before this one, as a prefix of its stream. Streams count from 1.
+    /// The prefix of the stream that ends before this packet. The number must not be 0.
     #[must_use]
     #[inline]
     pub const fn prefix_before(self) -> u64 {
@@ -49,30 +49,30 @@ impl fmt::Display for PacketNumber {
     }
 }
 
-/// Where a session of calls stands in the table of one of its two endpoints. Each end has an index of its own.
+/// The index of a session of calls in the table of one of its two endpoints. Each end has its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SessionIndex(pub u32);
 
 impl SessionIndex {
-    /// No session: no table is so long.
+    /// No session. No table reaches this index.
     pub const NONE: Self = Self(u32::MAX);
 
-    /// As an index into the table of sessions.
+    /// The index into the table of sessions.
     #[must_use]
     #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// The space of the session's packets to the endpoint whose index this is.
+    /// The space of the session's packets to the endpoint that this index belongs to.
     #[must_use]
     #[inline]
     pub const fn space(self) -> Space {
         Space(self.0)
     }
 
-    /// The session that a packet in this space is for.
+    /// The session that a packet in `space` is for.
     #[must_use]
     #[inline]
     pub const fn of(space: Space) -> Self {
@@ -86,13 +86,13 @@ impl fmt::Display for SessionIndex {
     }
 }
 
-/// Random bits that the two ends of a session of calls share. A packet of the session is sealed for them, as others are
-/// for an incarnation. Never zero.
+/// Random bits that the two ends of a session of calls share; never zero. The session's packets are sealed for them, as
+/// others are for an incarnation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionSecret(pub u64);
 
 impl SessionSecret {
-    /// The session as a packet's destination.
+    /// The secret in the place of a packet's destination.
     #[must_use]
     #[inline]
     pub const fn destination(self) -> Incarnation {

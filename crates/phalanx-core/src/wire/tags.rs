@@ -4,21 +4,21 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::codec::{Malformed, Reader, put_prefixed, put_varint};
 
-/// The most bytes that the entries of one record take: 1 MiB. Builds that know level 2 at most take 4,096, and no more is told them.
+/// The most bytes of one record's entries: 1 MiB. Builds that know at most level 2 take 4,096, and are sent no more.
 pub const TAGS_BYTES_MAX: usize = 1 << 20;
 
-/// Entries of a tag and some bytes each, in rising order of tags.
+/// Entries of a tag and some bytes each, in ascending order of tags.
 ///
-/// Entries that are not known here are kept as they came, so that a record that is passed on has the same bytes: two members
-/// that propose one record after each other must not make two of it.
+/// Unknown entries are kept with their bytes, so that a record that is passed on does not change. Otherwise two members
+/// that propose the same record one after the other would propose two different ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tags(Vec<u8>);
 
 impl Tags {
-    /// Takes entries as they are encoded.
+    /// Takes encoded entries.
     ///
     /// # Errors
-    /// [`Malformed`] when an entry ends too early, tags do not rise, or they take more than [`TAGS_BYTES_MAX`].
+    /// [`Malformed`] if an entry ends too early, tags do not ascend, or the entries exceed [`TAGS_BYTES_MAX`].
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         if bytes.len() > TAGS_BYTES_MAX {
             return Err(Malformed);
@@ -27,6 +27,7 @@ impl Tags {
         let mut least = 0;
         while !r.is_empty() {
             let tag = r.varint()?;
+            // Strictly ascending: equal records must have equal bytes, and a tag must have one value.
             if tag < least {
                 return Err(Malformed);
             }
@@ -42,29 +43,29 @@ impl Tags {
         &self.0
     }
 
-    /// Whether there are none.
+    /// Whether there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Each entry in turn.
+    /// The entries, in the order of their tags.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let mut r = Reader::new(&self.0);
-        // Read once before: it makes sense.
+        // [`Self::parse`] read the entries once, so reading cannot fail here.
         std::iter::from_fn(move || Some((r.varint().ok()?, r.prefixed().ok()?)))
     }
 
-    /// The bytes of one entry.
+    /// The bytes of one entry, if it is there.
     #[must_use]
     pub fn get(&self, tag: u64) -> Option<&[u8]> {
         self.iter().find(|(found, _)| *found == tag).map(|(_, bytes)| bytes)
     }
 
-    /// An entry that holds one varint and nothing else.
+    /// The value of an entry that holds one varint.
     ///
     /// # Errors
-    /// [`Malformed`] when the entry is there and holds something else.
+    /// [`Malformed`] if the entry holds anything else.
     pub fn number(&self, tag: u64) -> Result<Option<u64>, Malformed> {
         let Some(bytes) = self.get(tag) else { return Ok(None) };
         let mut r = Reader::new(bytes);
@@ -72,24 +73,24 @@ impl Tags {
         if r.is_empty() { Ok(Some(number)) } else { Err(Malformed) }
     }
 
-    /// Puts an entry in the place of any of the same tag.
+    /// Adds an entry, in place of an entry with the same tag.
     pub fn put(&mut self, tag: u64, bytes: &[u8]) {
         let mut one = Vec::new();
         put_entry(&mut one, tag, bytes);
         *self = self.under(&Self(one));
     }
 
-    /// Takes an entry out.
+    /// Removes an entry, if it is there.
     pub fn remove(&mut self, tag: u64) {
         let mut kept = Vec::with_capacity(self.0.len());
         self.iter().filter(|(found, _)| *found != tag).for_each(|(tag, bytes)| put_entry(&mut kept, tag, bytes));
         self.0 = kept;
     }
 
-    /// The entry as it was put with [`Self::put_value`].
+    /// The value of an entry of [`Self::put_value`].
     ///
     /// # Errors
-    /// [`Malformed`] when the entry is there and holds something else.
+    /// [`Malformed`] if the entry holds anything else.
     pub fn value<T: serde::de::DeserializeOwned>(&self, tag: u64) -> Result<Option<T>, Malformed> {
         let Some(bytes) = self.get(tag) else { return Ok(None) };
         match postcard::take_from_bytes(bytes) {
@@ -98,33 +99,33 @@ impl Tags {
         }
     }
 
-    /// Puts an entry that holds a value in the encoding of control messages. One that cannot be encoded is not put.
+    /// Adds an entry with a value in the encoding of control messages. A value that cannot be encoded is not added.
     pub fn put_value(&mut self, tag: u64, value: &impl Serialize) {
         if let Ok(bytes) = postcard::to_allocvec(value) {
             self.put(tag, &bytes);
         }
     }
 
-    /// Puts an entry that holds one varint.
+    /// Adds an entry with one varint.
     pub fn put_number(&mut self, tag: u64, number: u64) {
         let mut bytes = Vec::new();
         put_varint(&mut bytes, number);
         self.put(tag, &bytes);
     }
 
-    /// Whether `other` has no entry of the same tag.
+    /// Whether no tag is in both.
     #[must_use]
     pub fn is_apart_from(&self, other: &Self) -> bool {
         self.iter().all(|(tag, _)| other.get(tag).is_none())
     }
 
-    /// Whether these entries and those of `newer` are no more than one record takes.
+    /// Whether these entries and those of `newer` fit into one record.
     #[must_use]
     pub fn fits_under(&self, newer: &Self) -> bool {
         self.under(newer).0.len() <= TAGS_BYTES_MAX
     }
 
-    /// These entries, and all of `newer`, which take the place of those of the same tags.
+    /// The entries of both. Those of `newer` replace those with the same tag.
     #[must_use]
     pub fn under(&self, newer: &Self) -> Self {
         let kept = self.iter().filter(|(tag, _)| newer.get(*tag).is_none());
@@ -138,18 +139,18 @@ impl Tags {
     }
 }
 
-/// Appends `message` to `out`, and the entries that a later build adds to it.
+/// Appends `message` to `out`, and `tail`, the entries that later builds add.
 ///
 /// # Errors
-/// When the message cannot be encoded.
+/// If the message cannot be encoded.
 pub fn put_with_tail(message: &impl Serialize, tail: &Tags, out: Vec<u8>) -> Result<Vec<u8>, postcard::Error> {
     postcard::to_extend(&(message, tail), out)
 }
 
-/// Reads what [`put_with_tail`] wrote. Entries that are not known here are left out of account.
+/// Reads what [`put_with_tail`] wrote. The caller ignores entries that it does not know.
 ///
 /// # Errors
-/// [`Malformed`] when it makes no sense, or more follows.
+/// [`Malformed`] if the bytes are no such message, or more follows.
 pub fn read_with_tail<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<(T, Tags), Malformed> {
     match postcard::take_from_bytes(bytes) {
         Ok((message, [])) => Ok(message),
