@@ -27,7 +27,7 @@ fn process(timing: Timing) -> Process {
     Process::new(Instant::ZERO, settings, &Security::None, 1)
 }
 
-/// Silence is borne for as long as the setting says, and for some heartbeats even where the setting is shorter.
+/// Silence is tolerated for the configured time, and for some heartbeats even if that is shorter.
 #[test]
 fn silence_is_borne_for_a_few_heartbeats() {
     let with = |suspect_after, heartbeat| process(Timing { suspect_after, heartbeat, ..Timing::default() });
@@ -36,7 +36,7 @@ fn silence_is_borne_for_a_few_heartbeats() {
     assert_eq!(with(ms(100), ms(100)).suspect_after(), ms(450));
 }
 
-/// A channel has as many packets under way as its window holds bytes, within limits.
+/// The window of a channel is its bytes in packets, within limits.
 #[test]
 fn a_channels_window_is_told_in_packets() {
     let mut process = process(Timing::default());
@@ -50,7 +50,7 @@ fn a_channels_window_is_told_in_packets() {
     assert_eq!(window(1 << 30, 1000), 4096);
 }
 
-/// Packets of views to come are kept, up to a number and a size; those of views that are over are not.
+/// Packets of later views are kept up to a number and a size. Packets of ended views are not kept.
 #[test]
 fn packets_of_views_to_come_are_kept_within_bounds() {
     let mut process = process(Timing::default());
@@ -74,7 +74,7 @@ fn packets_of_views_to_come_are_kept_within_bounds() {
     assert_eq!((process.early.len(), process.early_bytes), (2, EARLY_BYTES));
 }
 
-/// Who declared that it turns seldom is in time for as long as that, and late beyond.
+/// A process that declared rare polls is in time within its declared gap, and late beyond.
 #[test]
 fn turns_within_the_declared_gap_are_in_time() {
     let ms = Duration::from_millis;
@@ -87,7 +87,7 @@ fn turns_within_the_declared_gap_are_in_time() {
     }
 }
 
-/// A coordinator waits for the answer of who turns seldom for so much longer.
+/// A coordinator waits longer for a member that polls seldom, by its declared gap.
 #[test]
 fn who_turns_seldom_may_answer_so_much_later() {
     let (mut process, _) = by_hand::in_cell(Incarnation(1), 3);

@@ -25,14 +25,14 @@ use crate::time::Instant;
 use crate::transitions::transitions;
 use crate::wire::{DropReason, Space};
 
-/// State bytes sent and not yet taken by the joiner's application.
+/// Bytes of state that a donor may be ahead of what the joiner's application has taken.
 const AHEAD_BYTES: u64 = 16 << 20;
-/// A little less than half of what waits on a channel at a time.
+/// Length of a chunk: a little less than half of what may wait on a channel, so that one waits while another is sent.
 const CHUNK_BYTES: usize = 30 * 1024;
-/// Deliveries recorded for a joiner, beyond as many bytes as it has taken of the state: who takes the state faster than the
-/// group delivers stays below, however long the state is. One that is farther behind is given up.
+/// Bytes of deliveries recorded for a joiner, beyond what it has taken of the state. A joiner that takes the state
+/// faster than the group delivers stays below, however long the state is. One that falls farther behind is given up.
 const RECORD_BYTES: u64 = 64 << 20;
-/// What a delivery of the record counts for, beyond its own bytes.
+/// Bytes that a recorded delivery counts for beside its payload.
 const REPLAY_BYTES: u64 = 64;
 const GIVING_MAX: usize = 16;
 const _: () = assert!(2 * CHUNK_BYTES < BULK_BYTES, "while one chunk is sent another waits");
@@ -41,10 +41,11 @@ const _: () = assert!(AHEAD_BYTES < OWED_STATE_BYTES as u64, "what a donor sends
 const _: () = assert!(AHEAD_BYTES < RECORD_BYTES, "a joiner that takes what is sent ahead is not outrun");
 const _: () =
     assert!(PATIENCE.as_nanos() < DRAIN_PATIENCE.as_nanos(), "a joiner tries another donor before it is given up");
-/// A donor that does not answer is given up after this long, and who was given up by one asks again after it: a snapshot costs its
-/// application.
+/// A donor that does not answer is given up after this time. A joiner that a donor gave up asks again after it, because
+/// a snapshot costs the donor's application.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// A donor that has begun, and owes more, is given up after this many times `suspect_after`, as a member that answers no coordinator is.
+/// A donor that has begun and owes more is given up after this many times `suspect_after`, like a member that answers
+/// no coordinator.
 const SILENT_PATIENCE: u32 = 5;
 
 /// All transfers of a process.
@@ -52,11 +53,12 @@ pub(super) struct Transfers {
     rng: Rng,
     giving: Vec<OutgoingTransfer>,
     taking: BTreeMap<String, IncomingTransfer>,
-    /// By name, groups whose state was begun in vain and is to be taken anew.
+    /// Groups whose state transfer failed and is to be repeated, by name.
     tried: BTreeMap<String, Tried>,
-    /// Items of groups whose state is not complete here, by group.
+    /// Items of groups whose state is not complete here. They wait behind the state.
     held: BTreeMap<GroupId, VecDeque<Item>>,
-    /// Groups that took us in before our state was complete, and whose view is not told: they are left again.
+    /// Groups that took this process in before its state was complete. Their views are not reported, and they are left
+    /// again.
     retreats: BTreeSet<GroupId>,
 }
 
@@ -66,19 +68,19 @@ struct OutgoingTransfer {
     transfer: u64,
     state: Giving,
     total: u64,
-    /// Deliveries since the snapshot, encoded.
+    /// Encoded deliveries since the snapshot.
     record: VecDeque<StateMessage>,
     record_bytes: u64,
     sent_bytes: u64,
     taken_bytes: u64,
-    /// More is to be sent when the channel has room for it.
+    /// Whether more is to be sent as soon as the channel has room.
     waits: bool,
-    /// The view that holds the joiner, once the application here has reached it.
+    /// The view that contains the joiner, once the application here has reached it. The record ends there.
     done: Option<u64>,
     moves: Moves,
 }
 
-/// How far a state is given.
+/// Progress of a donor.
 enum Giving {
     Snapshot { snapshot: Box<dyn Snapshot>, offset: u64 },
     Record,
@@ -93,7 +95,7 @@ transitions! {
         Snapshot,
         /// All of the snapshot was sent, and the deliveries since follow.
         Record,
-        /// The joiner was told that nothing was left to send. Later deliveries still follow.
+        /// The joiner was notified that nothing was left to send. Later deliveries still follow.
         CaughtUp,
         /// The transfer is gone.
         Over,
@@ -106,7 +108,7 @@ transitions! {
         CatchUp (Record => CaughtUp),
         /// A view holds the joiner, and the record up to it was sent.
         Finish (Record | CaughtUp => Over),
-        /// The joiner wants no more, left, stays behind, or is not taken in; or this process leaves the group.
+        /// The joiner wants no more, left, makes no progress, or is not taken in; or this process leaves the group.
         Stop (Snapshot | Record | CaughtUp => Over),
     }
 }
@@ -122,7 +124,7 @@ impl Giving {
     }
 }
 
-/// How far a state is taken.
+/// Progress of a joiner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Taking {
     Asked,
@@ -141,7 +143,8 @@ transitions! {
         Snapshot,
         /// The snapshot is here, and the donor's deliveries since follow.
         Record,
-        /// The donor has said that nothing is left to send, so this process asks to be taken in. Later deliveries still follow.
+        /// The donor reported that nothing is left to send, so this process requests membership. Later deliveries still
+        /// follow.
         CaughtUp,
         /// The transfer is gone.
         Over,
@@ -154,11 +157,11 @@ transitions! {
         Nothing (Asked => Over),
         /// The last of the snapshot is here.
         Replay (Snapshot => Record),
-        /// The donor says that its record was sent.
+        /// The donor reported that its record was sent.
         CatchUp (Record | CaughtUp => CaughtUp),
         /// The donor's record and the first view of this process meet.
         Complete (Record | CaughtUp => Over),
-        /// The donor is gone, silent, gave up, or makes no sense: another transfer takes the place of this one.
+        /// The donor is gone, silent, gave up, or makes no sense: another transfer replaces this one.
         Fail (Asked | Snapshot | Record | CaughtUp => Over),
     }
 }
@@ -175,22 +178,22 @@ impl Taking {
     }
 }
 
-/// How far a joiner has come, and since when.
+/// How far a joiner has come, and since when it has come no farther.
 #[derive(Clone, Copy, Debug)]
 struct Moves {
-    /// Bytes of the joiner's channel up to the end of what was queued there of the state.
+    /// Position in the joiner's channel up to which it carries the state.
     queued: u64,
     reached: ReachedBytes,
-    /// Since when it has not come farther.
+    /// Since when there was no progress.
     since: Instant,
 }
 
-/// How much of a state a joiner has, in bytes.
+/// Progress of a joiner, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct ReachedBytes {
-    /// Of what was queued in its channel, it has acknowledged so many.
+    /// Bytes acknowledged in its channel, up to the end of the state there.
     acknowledged: u64,
-    /// Its application has taken so many.
+    /// Bytes that its application has taken.
     taken: u64,
 }
 
@@ -199,27 +202,28 @@ struct IncomingTransfer {
     donor: Incarnation,
     transfer: u64,
     state: Taking,
-    /// When the donor was heard last in this transfer, or last owed nothing.
+    /// When the donor was last heard in this transfer, or last owed nothing.
     heard: Instant,
-    /// What came of the state and of the record, and what the application has taken of it.
+    /// Bytes that arrived of the state and the record; below, those that the application took and those reported to the
+    /// donor.
     came_bytes: u64,
     taken_bytes: u64,
     reported_bytes: u64,
-    /// The donor's word for the view its record ends at.
+    /// The view at which the donor's record ends, once the donor has reported it.
     done: Option<u64>,
-    /// The first view that holds us, once installed.
+    /// The first installed view that contains this process.
     first_view: Option<u64>,
 }
 
-/// What is left of a transfer that failed.
+/// What remains of a failed transfer.
 struct Tried {
     group: GroupId,
-    /// Who is asked again only if there is nobody else.
+    /// The donor, which is asked again only if there is no other.
     donor: Incarnation,
-    /// Bytes that came and that the application has not taken yet. Until it has, no more is asked for: of an application that hangs
-    /// nothing piles up, here or at a donor.
+    /// Bytes that arrived and that the application has not taken. Until it has, the state is not requested again:
+    /// otherwise items would pile up, here and at donors, for an application that hangs.
     untaken_bytes: u64,
-    /// When to ask again.
+    /// Earliest time for the next request.
     again: Instant,
 }
 
@@ -233,7 +237,7 @@ impl OutgoingTransfer {
         matches!(self.state, Giving::Over)
     }
 
-    /// The application here was given a delivery that the snapshot does not hold.
+    /// Records a delivery that the snapshot does not contain.
     fn record(&mut self, delivery: &Delivery<'_>) {
         self.record_bytes += replay_bytes(delivery.payload);
         self.record.push_back(StateMessage::Replay {
@@ -247,7 +251,7 @@ impl OutgoingTransfer {
         });
     }
 
-    /// The first delivery of the record was sent.
+    /// Moves the first recorded delivery to the sent ones.
     fn replayed(&mut self) {
         if let Some(StateMessage::Replay { payload, .. }) = self.record.pop_front() {
             debug_assert!(self.record_bytes >= replay_bytes(&payload), "a recorded delivery is counted");
@@ -256,7 +260,7 @@ impl OutgoingTransfer {
         }
     }
 
-    /// Whether the group has delivered so much more than the joiner has taken that it would not catch up.
+    /// Whether the group delivers so much faster than the joiner takes that it would not catch up.
     fn is_outrun(&self) -> bool {
         self.done.is_none() && self.record_bytes > RECORD_BYTES + self.taken_bytes.min(self.total)
     }
@@ -274,7 +278,7 @@ impl IncomingTransfer {
     }
 }
 
-/// What a recorded delivery counts for.
+/// Bytes that a recorded delivery counts for.
 fn replay_bytes(payload: &[u8]) -> u64 {
     payload.len() as u64 + REPLAY_BYTES
 }
@@ -304,8 +308,14 @@ impl Transfers {
             let again = |other: &OutgoingTransfer| other.to == giving.to && other.group == giving.group;
             assert!(!later.iter().any(again), "a joiner is given a state twice");
         }
-        assert!(self.taking.keys().all(|name| !self.tried.contains_key(name)), "a state is taken and waits to be");
-        assert!(self.retreats.iter().all(|group| self.held.contains_key(group)), "a group is left and events are told");
+        assert!(
+            self.taking.keys().all(|name| !self.tried.contains_key(name)),
+            "a state is being taken and waits for its next attempt"
+        );
+        assert!(
+            self.retreats.iter().all(|group| self.held.contains_key(group)),
+            "events of a group that is left again would be reported"
+        );
         let installed = self.taking.values().filter(|taking| taking.first_view.is_some());
         for taking in installed {
             assert!(self.held.contains_key(&taking.group), "a delivery could overtake the state before it");
@@ -316,7 +326,7 @@ impl Transfers {
         !self.giving.is_empty()
     }
 
-    /// Whether somebody takes the group's state from this process.
+    /// Whether some joiner takes the group's state from this process.
     pub(super) fn gives_in(&self, group: GroupId) -> bool {
         self.giving.iter().any(|g| g.group == group)
     }
@@ -325,7 +335,7 @@ impl Transfers {
         !self.giving.is_empty() || !self.taking.is_empty()
     }
 
-    /// The application here was given a delivery: whoever takes our state needs it too.
+    /// Records a delivery to the application here for every joiner that takes the group's state.
     #[inline]
     pub(super) fn record(&mut self, delivery: &Delivery<'_>) {
         if self.giving.is_empty() || delivery.replayed {
@@ -336,7 +346,7 @@ impl Transfers {
         }
     }
 
-    /// The application here was told of a group view.
+    /// Notes that the application here was notified of a group view. The record of a joiner in it ends.
     pub(super) fn view_reached(&mut self, view: &GroupView) {
         for giving in self.giving.iter_mut().filter(|g| g.group == view.group && g.done.is_none()) {
             if view.joined.contains(&giving.to) {
@@ -345,7 +355,7 @@ impl Transfers {
         }
     }
 
-    /// This process installed its first view of a group.
+    /// Notes that this process installed its first view of a group.
     pub(super) fn entered(&mut self, view: &Arc<GroupView>) {
         if let Some(taking) = self.taking.get_mut(&*view.name) {
             taking.first_view = Some(view.view);
@@ -353,18 +363,18 @@ impl Transfers {
         }
     }
 
-    /// Whether what is delivered in any group must wait for a transfer.
+    /// Whether deliveries of some group wait for a transfer.
     pub(super) fn holds_any(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Whether what is delivered in `group` must wait: its state is not complete here, or earlier items wait.
+    /// Whether deliveries of `group` wait, because its state is not complete here or earlier items wait.
     #[inline]
     pub(super) fn holds_back(&self, group: GroupId) -> bool {
         !self.held.is_empty() && self.held.contains_key(&group)
     }
 
-    /// Queues an item of `group` behind those that wait.
+    /// Queues an item of `group` behind those that wait, or for the application.
     pub(super) fn hold(&mut self, app: &mut AppQueue, item: Item, group: GroupId) {
         match self.held.get_mut(&group) {
             Some(held) => held.push_back(item),
@@ -372,19 +382,19 @@ impl Transfers {
         }
     }
 
-    /// The group took us in without its state: it is left again, and the application is told nothing of it.
+    /// Leaves a group again that took this process in without its state. The application is not notified of it.
     pub(super) fn retreat(&mut self, group: GroupId) {
         self.held.insert(group, VecDeque::new());
         self.retreats.insert(group);
     }
 
-    /// Whether the group is to be left again, without a report.
+    /// Whether the group is left again without notice.
     pub(super) fn retreats_from(&self, group: GroupId) -> bool {
         self.retreats.contains(&group)
     }
 
-    /// This process left the group: nothing of it waits any more. False: the application was never told that it
-    /// was in.
+    /// Ends the transfers of a group that this process left. Returns false if the application was never notified that
+    /// it was in.
     pub(super) fn group_left(&mut self, group: GroupId, app: &mut AppQueue) -> bool {
         let untold = self.is_incomplete(group);
         self.retreats.remove(&group);
@@ -402,23 +412,24 @@ impl Transfers {
         !untold
     }
 
-    /// What waited here of a group, when this process is over.
+    /// Takes the items of a group that waited here when this incarnation ended.
     pub(super) fn take_held(&mut self, group: GroupId) -> VecDeque<Item> {
         self.held.remove(&group).unwrap_or_default()
     }
 
-    /// This process was away: no joiner is at fault for that, and no donor.
+    /// Restarts the clocks of all transfers after this process was away: that was neither a joiner's nor a donor's
+    /// fault.
     pub(super) fn forgive(&mut self, now: Instant) {
         self.giving.iter_mut().for_each(|g| g.moves.since = now);
         self.taking.values_mut().for_each(|t| t.heard = now);
     }
 
-    /// What is given to `to` under that name.
+    /// The transfer to `to` with this number.
     fn given_to(&mut self, to: Incarnation, transfer: u64) -> Option<&mut OutgoingTransfer> {
         self.giving.iter_mut().find(|g| g.to == to && g.transfer == transfer)
     }
 
-    /// Gives no more where `goes` says so.
+    /// Stops the transfers for which `goes` returns true.
     fn stop_giving(&mut self, goes: impl Fn(&OutgoingTransfer) -> bool) {
         for giving in self.giving.iter_mut().filter(|giving| goes(giving)) {
             giving.enter(GivingEvent::Stop, Giving::Over);
@@ -426,14 +437,14 @@ impl Transfers {
         self.giving.retain(|giving| !giving.is_over());
     }
 
-    /// `to` does not want it any more. False: it is given nothing under that name.
+    /// Stops a transfer that `to` gave up. Returns false if there is none with this number.
     fn give_up(&mut self, to: Incarnation, transfer: u64) -> bool {
         let before = self.giving.len();
         self.stop_giving(|g| g.to == to && g.transfer == transfer);
         self.giving.len() < before
     }
 
-    /// Whether this process was taken into the group and does not hold its state.
+    /// Whether this process is in the group without its complete state.
     pub(super) fn is_incomplete(&self, group: GroupId) -> bool {
         self.retreats.contains(&group) || self.taking.values().any(|t| t.group == group && t.first_view.is_some())
     }
@@ -443,15 +454,15 @@ impl Transfers {
         self.taking.contains_key(name)
     }
 
-    /// The most replayed deliveries that may wait for the application here.
+    /// Upper bound on the replayed deliveries that may wait for the application here.
     pub(super) fn ahead_max(&self) -> u64 {
         self.taking.len() as u64 * (AHEAD_BYTES / REPLAY_BYTES)
     }
 
-    /// The application took `bytes` of a group's state.
+    /// Counts `bytes` of a group's state as taken by the application.
     pub(super) fn taken(&mut self, group: GroupId, bytes: usize) {
         let bytes = bytes as u64 + REPLAY_BYTES;
-        // What came first is taken first.
+        // The application takes items in order, so bytes of a failed transfer come first.
         if let Some(tried) = self.tried.values_mut().find(|t| t.group == group && t.untaken_bytes > 0) {
             tried.untaken_bytes = tried.untaken_bytes.saturating_sub(bytes);
         } else if let Some(taking) = self.taking.values_mut().find(|t| t.group == group) {
@@ -459,7 +470,7 @@ impl Transfers {
         }
     }
 
-    /// A transfer failed: it may be begun anew at `again`, and when the application has taken what came of it.
+    /// Ends a failed transfer. It may be repeated at `again`, and once the application has taken what arrived of it.
     fn fail(&mut self, name: &str, again: Instant) -> Option<IncomingTransfer> {
         let mut taking = self.taking.remove(name)?;
         taking.enter(TakingEvent::Fail, Taking::Over);
@@ -468,12 +479,13 @@ impl Transfers {
         Some(taking)
     }
 
-    /// Whether the state of the named group is not to be asked for yet.
+    /// Whether it is too early to request the state of the named group.
     fn waits_to_try(&self, now: Instant, name: &str) -> bool {
         self.tried.get(name).is_some_and(|tried| tried.untaken_bytes > 0 || now < tried.again)
     }
 
-    /// What waited for a state that is complete goes on. Nothing is released while no quorum is heard.
+    /// Releases items that waited for a state that is complete now. Without a quorum nothing is released: uniform
+    /// messages may be among them, and the application was notified that it is not in the primary.
     fn release(&mut self, app: &mut AppQueue, is_primary: bool) {
         let release: Vec<GroupId> =
             self.held.keys().copied().filter(|group| is_primary && !self.is_incomplete(*group)).collect();
@@ -486,7 +498,7 @@ impl Transfers {
 }
 
 impl Process {
-    /// Sees to the state of a group this process wants to be in.
+    /// Advances the state transfer of a group that this process wants to be in.
     pub(super) fn seek_state(&mut self, now: Instant, name: &str) {
         if self.transfers.taking.contains_key(name) {
             return;
@@ -498,7 +510,7 @@ impl Process {
             return self.state_ready(name, Ready::IfNew);
         };
         if donors.contains(&me) {
-            return; // it is being left again first
+            return; // it is left again first
         }
         self.state_ready(name, Ready::No);
         if self.transfers.waits_to_try(now, name) {
@@ -560,7 +572,7 @@ impl Process {
         }
     }
 
-    /// Somebody asks for our state of `group`.
+    /// Handles a request for this process's state of `group`.
     fn give_state(
         &mut self,
         now: Instant,
@@ -570,18 +582,24 @@ impl Process {
         transfer: u64,
         fx: &mut impl Effects,
     ) {
-        // Whoever asks anew wants no more of what it asked for before, whatever the answer is.
+        // A new request replaces the one before, whatever the answer to it is.
         self.transfers.stop_giving(|g| g.group == group && g.to == to);
-        // The application here must have reached the view that the joiner knows: a process that comes again must
-        // not be given what it delivered before it left.
+        // The application here must have reached the view that the joiner knows. A process that comes again must not be
+        // given what it delivered before it left.
         let is_member = self.application_view(group).is_some_and(|told| told >= view);
-        // A wish made before an earlier transfer failed may have brought the joiner in without its state: the view
-        // that would end this record lies behind. It leaves again and asks anew.
+        // The joiner may be in already, without its state:
+        //
+        // 1. It requested membership during a transfer that then failed.
+        // 2. A decree granted that request.
+        // 3. It asks this donor, whose record would have to end at a view that lies behind.
+        //
+        // It leaves again and asks anew.
         let is_in = self.directory.groups.get(&group).is_some_and(|e| e.members.contains(&to));
-        // On a full interface two transfers at once take as long as one after the other, and the first joiner can be a donor then.
+        // On a full interface, two transfers at once take as long as one after the other, and the first joiner can be a
+        // donor by then.
         let gives_another = self.transfers.giving.iter().any(|g| g.to != to);
         let busy = self.transfers.giving.len() >= GIVING_MAX || (gives_another && self.congested);
-        // A leaver that reported that it gives no state may be let go.
+        // A leaver that reported that it gives no state may be let go by the decree to come.
         if !is_member || is_in || busy || self.has_reported(group) || self.directory.rank(to).is_none() {
             self.send_state(to, &StateMessage::Abort { transfer });
             return;
@@ -607,7 +625,7 @@ impl Process {
         });
     }
 
-    /// A donor's message.
+    /// Handles a donor's message.
     fn take_state(&mut self, now: Instant, from: Incarnation, message: StateMessage) {
         let transfer = match &message {
             StateMessage::Begin { transfer, .. }
@@ -623,7 +641,7 @@ impl Process {
         let (name, group) = (name.clone(), taking.group);
         taking.heard = now;
         match message {
-            // Nothing is left out: what comes out of order is taken anew, all of it.
+            // Nothing may be missing in a state. What comes out of order makes the transfer start over.
             StateMessage::Begin { .. } if taking.state != Taking::Asked => self.start_over(&name, now),
             StateMessage::Begin { bytes: None, .. } => {
                 taking.enter(TakingEvent::Nothing, Taking::Over);
@@ -702,8 +720,8 @@ impl Process {
         }
     }
 
-    /// Both the donor's record and our first view are there: the state is complete. What waited for it is uniform in part, and
-    /// the application was told meanwhile if no quorum is heard: then both wait on until one is.
+    /// Completes the state once the donor's record and the first view here meet. Without a quorum both wait: some held
+    /// deliveries are uniform, and the application was notified meanwhile that no quorum is heard.
     fn complete_state(&mut self, now: Instant, name: &str) {
         let Some(taking) = self.transfers.taking.get(name) else { return };
         let (Some(done), Some(first)) = (taking.done, taking.first_view) else { return };
@@ -711,7 +729,7 @@ impl Process {
             self.counters.records_astray += 1;
             return self.start_over(name, now);
         }
-        // Who reported that the state is not complete is counted upon for that until the decision.
+        // The coordinator counts on the report that the state is not complete until the decision.
         let group = taking.group;
         if !self.primary || self.has_reported(group) {
             return;
@@ -731,15 +749,16 @@ impl Process {
         self.announce_state_to_group(group);
     }
 
-    /// Whether this process reported what it holds of the group's view, and so what it has of the state, for a decision to come.
+    /// Whether this process reported what it holds of the group's view, and so what it has of the state, for a decision
+    /// to come.
     fn has_reported(&self, group: GroupId) -> bool {
         self.group_streams
             .values()
             .any(|view_streams| view_streams.meta.group == group && view_streams.view_streams.is_wedged())
     }
 
-    /// The transfer failed. If the group has taken us in already, our view of it must not be told: we leave it
-    /// and come again. Not before `again`.
+    /// Starts a failed transfer over, not before `again`. If the group has taken this process in already, the view is
+    /// not reported: the group is left again.
     fn start_over(&mut self, name: &str, again: Instant) {
         let Some(taking) = self.transfers.fail(name, again) else { return };
         self.left_undelivered = self.app.len();
@@ -751,7 +770,7 @@ impl Process {
         }
     }
 
-    /// One step of all transfers.
+    /// Advances all transfers.
     pub(super) fn poll_transfers(&mut self, now: Instant) {
         if !self.transfers.is_active() && self.transfers.held.is_empty() {
             return;
@@ -775,7 +794,7 @@ impl Process {
         }
     }
 
-    /// When there is more to give: at once, when a channel has sent all of what it had taken.
+    /// When more can be given: at once, if a channel has sent all the state it had.
     pub(super) fn giving_deadline(&self) -> Option<Instant> {
         let is_empty = |who| self.peers.get(who).is_some_and(|peer| !peer.data_channel.has_bulk());
         let is_member = matches!(self.stage, Stage::Member);
@@ -783,7 +802,7 @@ impl Process {
         due.then_some(Instant::ZERO)
     }
 
-    /// Sends what fits of one transfer; false when it is over.
+    /// Sends what fits of one transfer. Returns false when the transfer is over.
     fn give_more(&mut self, g: &mut OutgoingTransfer) -> bool {
         let sent_bytes = g.sent_bytes;
         let goes_on = self.give_what_fits(g);
@@ -812,7 +831,7 @@ impl Process {
                     let len = bytes.len() as u64;
                     if len == 0 || len > g.total - *offset {
                         self.send_state(g.to, &StateMessage::Abort { transfer: g.transfer });
-                        return false; // the application's snapshot does not keep its word
+                        return false; // the application's snapshot is shorter or longer than announced
                     }
                     let chunk = StateMessage::Chunk { transfer: g.transfer, offset: *offset, bytes };
                     if !self.send_state(g.to, &chunk) {
@@ -848,8 +867,11 @@ impl Process {
         true
     }
 
-    /// Whether the joiner is given up: it has come no farther for so long, as it neither received nor took more of the state, or has all
-    /// of it and is not taken in; while this process hears no quorum, nobody is for that. Or the group has outrun it.
+    /// Whether the joiner is given up.
+    ///
+    /// It is if for [`DRAIN_PATIENCE`] it neither received nor took more of the state, or has all of it and is not
+    /// taken in. While this process hears no quorum that is nobody's fault. It is also given up if the group has outrun
+    /// it.
     fn gives_up(&mut self, now: Instant, g: &mut OutgoingTransfer) -> bool {
         let Some(peer) = self.peers.get(g.to) else { return true };
         let reached =
@@ -868,7 +890,7 @@ impl Process {
         true
     }
 
-    /// Tells the donor how far we are, and gives it up when it is gone, or silent although it owes more.
+    /// Reports progress to the donor, and gives it up when it is gone, or silent although it owes more.
     fn watch_taking(&mut self, now: Instant, name: &str) {
         let Some(taking) = self.transfers.taking.get_mut(name) else { return };
         let (donor, transfer) = (taking.donor, taking.transfer);

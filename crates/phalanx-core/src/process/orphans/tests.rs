@@ -10,7 +10,7 @@ use crate::member::{Directory, OrphanHolder};
 use crate::process::tests::by_hand::{NOW, Out, in_cell};
 use crate::wire::{Space, Tags};
 
-/// A group of the cell that waits for these.
+/// Adds a group to the directory that waits for these holders.
 fn wait_for(directory: &mut Directory, who: impl Iterator<Item = u64>) {
     let holder = |who| OrphanHolder { who: Incarnation(who), seat: 0, stayed: false, name: format!("m{who}") };
     let holders: Vec<OrphanHolder> = who.map(holder).collect();
@@ -45,7 +45,7 @@ fn proofs_of_death_are_kept_for_whom_a_group_waits_for_and_not_without_end() {
     assert!(process.waiting.dead.is_empty(), "nobody waits for it");
     (first..first + 2 * DEAD_MAX as u64).for_each(|who| process.handle_death(NOW, Incarnation(who)));
     assert_eq!(process.waiting.dead.len(), DEAD_MAX);
-    // What was told makes room for more when it is decided.
+    // Proofs that a decree has used make room for more.
     process.directory.groups.clear();
     process.check_orphans(NOW);
     assert!(process.waiting.dead.is_empty());
@@ -84,7 +84,7 @@ fn who_asks_for_a_group_that_waits_is_told_so_without_another_view() {
     assert_eq!(told.0, [("g".to_owned(), waits_for)], "once");
 }
 
-/// Which groups wait, as the application is told.
+/// Orphaned groups that the application was notified of.
 #[derive(Default)]
 struct Told(Vec<(String, Vec<(Incarnation, String)>)>);
 

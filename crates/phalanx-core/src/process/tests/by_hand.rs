@@ -24,7 +24,7 @@ const B: Incarnation = Incarnation(2);
 const C: Incarnation = Incarnation(3);
 const STRANGER: Incarnation = Incarnation(9);
 
-/// What a process gives out.
+/// The effects that a process had.
 #[derive(Default)]
 pub(in crate::process) struct Out {
     pub(in crate::process) sent: Vec<(TrafficClass, Vec<SocketAddr>)>,
@@ -56,7 +56,7 @@ pub(in crate::process) fn named(number: u64) -> MemberInfo {
     }
 }
 
-/// `me` of a cell of `members`, in its first view.
+/// Process `me` of a cell of `members`, in its first view.
 pub(in crate::process) fn in_cell(me: Incarnation, members: u64) -> (Process, Out) {
     let (founding, timing, limits) = (Founding::Join, Timing::default(), Limits::default());
     let settings = Settings {
@@ -88,11 +88,11 @@ fn who_asks_for_a_group_that_can_have_no_number_is_refused() {
     assert_eq!(ask(&mut process, "one"), (false, true));
     process.directory.next_group = NUMBERED_MAX;
     assert_eq!(ask(&mut process, "two"), (true, false));
-    // The one that was asked for before is refused with the next view.
+    // The group that was requested earlier is refused with the next view.
     process.refuse_new_groups();
     process.deliver(NOW, &mut fx);
     assert!(!process.wants_group("one"));
-    // Nothing is decided without a number for each view.
+    // No decree is possible without a number for each view.
     process.directory.next_space = Space(u32::MAX);
     let (candidates, requests) = ([Rank(2)].into(), MembershipRequests::default());
     process.start_ballot(NOW, candidates, requests, &mut fx);
@@ -100,7 +100,7 @@ fn who_asks_for_a_group_that_can_have_no_number_is_refused() {
     assert_eq!(process.counters.numbers_used_up, 1);
 }
 
-/// The same, and all are in a group, with the second decree.
+/// As [`in_cell`], with all members in a group from the second decree on.
 fn in_group(me: Incarnation, members: u64) -> (Process, Out) {
     let (mut process, mut fx) = in_cell(me, members);
     process.handle_control(NOW, B, Control::Decide(Arc::new(with_group(members))), &mut fx);
@@ -167,7 +167,7 @@ fn hear_all(process: &mut Process, at: Instant) {
     }
 }
 
-/// The control messages that wait to be sent to another.
+/// The control messages that wait to be sent to `to`.
 fn said(process: &mut Process, to: Incarnation) -> Vec<Control> {
     let peer = process.peers.get_mut(to).expect("it is known");
     let (mut frames, mut said) = (Vec::new(), Vec::new());
@@ -206,7 +206,8 @@ fn who_takes_the_state_does_not_count() {
     process.handle_control(NOW, B, change(2, 1, vec![B], Vec::new()), &mut fx);
     assert_eq!(is_adequate(&process), [false], "it may still take the state");
     assert_eq!(said(&mut process, B).last(), Some(&Control::HoldsState { group: GROUP, view: 2 }));
-    // A member that is ahead says it of the view to come; one that is in no such group is not counted.
+    // A member that is ahead announces the state for the view to come. A process that is in no such group is not
+    // counted.
     for (from, group) in [(C, GROUP), (B, GroupId(7)), (STRANGER, GROUP)] {
         process.handle_control(NOW, from, Control::HoldsState { group, view: 3 }, &mut fx);
         assert_eq!(is_adequate(&process), [false]);
@@ -260,7 +261,7 @@ fn a_ballot_begins_when_it_may_and_not_before() {
     assert_eq!(process.counters.ballots, 0);
     process.coordinate(NOW + NANO * 2, &mut fx);
     assert_eq!(process.counters.ballots, 1);
-    // The second in rank leaves it to the first for four steps.
+    // The second in rank leaves the ballot to the first for four steps.
     let (mut process, mut fx) = in_cell(B, 3);
     let patience = Timing::default().ballot_step * 4;
     process.handle_death(NOW, C);
@@ -308,7 +309,8 @@ fn what_comes_too_late_in_a_ballot_is_counted() {
     assert_eq!(late(&process), (1, 2), "what is proposed for a decree further on is nothing yet");
 }
 
-/// Who accepted in an earlier ballot may have promised a later one since, and accepted another proposal in it.
+/// A member that accepted in an earlier ballot may have promised a later one since, and accepted another proposal in
+/// it.
 #[test]
 fn only_acceptances_of_the_ballot_and_decree_under_way_count() {
     let (mut process, mut fx) = in_cell(A, 3);
@@ -338,8 +340,8 @@ fn only_acceptances_of_the_ballot_and_decree_under_way_count() {
     assert_eq!(said(&mut process, B), [Control::Decide(proposal)]);
 }
 
-/// It may be the only one that knows, and go away with it: until a quorum has installed the decision, who was left out
-/// must be there for the members that have to find it.
+/// This process may be the only one that knows the decision, and may die with it. Until a quorum has installed it, the
+/// excluded member must stay for the members that have to find the decision.
 #[test]
 fn who_is_left_out_hears_nothing_of_a_decision_that_waits_for_its_cut() {
     let (mut process, mut fx) = in_group(A, 3);
@@ -415,7 +417,7 @@ fn who_leaves_stays_until_a_quorum_knows_of_it_or_for_three_seconds() {
         process.is_over()
     };
     let patience = Duration::from_secs(3);
-    // Half of the four others, without the first of them, and one alone, are no quorum.
+    // Half of the four others without the first of them is no quorum, and neither is one alone.
     for told in [&[1, 2, 2, 1][..], &[2, 1, 1, 1], &[1, 1, 1, 1], &[]] {
         let over = [NANO, patience, patience + NANO].map(|after| leaving(told, after));
         assert_eq!(over, [false, false, true], "{told:?}");
@@ -437,7 +439,7 @@ fn who_hears_no_quorum_leaves_after_three_seconds() {
     assert_eq!([NANO, patience + NANO].map(|after| over(true, after)), [false; 2]);
 }
 
-/// What was sent is given ten seconds to become stable.
+/// Sent messages get ten seconds to become stable.
 #[test]
 fn leaving_is_asked_for_when_what_was_sent_is_stable_or_given_up() {
     let (mut process, mut fx) = in_group(A, 3);
@@ -522,7 +524,8 @@ fn streams_that_make_no_sense_are_counted() {
     assert_eq!(process.counters.nonsense_streams, 1);
 }
 
-/// A joiner that the level left behind is proposed no more: a ballot for it alone would decide nothing, again and again.
+/// A joiner that cannot follow the risen level is proposed no more: ballots for it alone would decide nothing, again
+/// and again.
 #[test]
 fn a_joiner_that_cannot_follow_the_level_is_forgotten() {
     let (mut process, _) = in_cell(A, 3);
@@ -535,8 +538,8 @@ fn a_joiner_that_cannot_follow_the_level_is_forgotten() {
     }
 }
 
-/// What a member says on a channel makes no sense: nothing more is read or acknowledged, and it counts as unheard, in later
-/// views as well.
+/// After a message on a channel that makes no sense, nothing more is read or acknowledged from that member. It counts
+/// as unheard, in later views as well.
 #[test]
 fn a_member_whose_channel_makes_no_sense_is_unheard() {
     for (kind, bad) in [(Kind::Control, &[0xff; 3][..]), (Kind::Data, &[9][..]), (Kind::Control, &[][..])] {
@@ -584,7 +587,7 @@ fn congestion_and_the_loss_of_the_quorum_are_counted_once() {
 #[test]
 fn a_full_channel_is_counted() {
     let (mut process, mut fx) = in_cell(A, 2);
-    // More may wait than its window holds.
+    // More may wait than the window holds.
     process.set.limits.channel_window_bytes *= 2;
     let messages = (0..40).map(|_| process.send(NOW, B, &[0; 64 << 10]));
     let refused = messages.filter(|taken| *taken == Err(CommandError::NoCredit)).count() as u64;
@@ -616,7 +619,7 @@ fn addresses_to_ask_are_kept_up_to_a_number() {
     assert_eq!(process.set.seeds, seeds[..SEEDS_MAX]);
 }
 
-/// Who hears no quorum asks where the others were; the coordinator of those who do, where no member is.
+/// A member without a quorum asks where the others were. The coordinator asks where no member is.
 #[test]
 fn a_lone_member_and_a_coordinator_ask_around_each_in_its_way() {
     let probe = Timing::default().probe;
@@ -667,7 +670,7 @@ fn who_was_left_out_of_a_turn_is_the_first_of_the_next() {
     assert_eq!(turn(&[]), [3, 4, 5, 2]);
 }
 
-/// Who has sent something learns what is here, at once.
+/// A process that has sent something learns at once what arrived here.
 #[test]
 fn a_loss_is_told_to_who_may_have_sent_it() {
     let (mut process, _) = in_cell(A, 3);

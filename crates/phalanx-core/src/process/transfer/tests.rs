@@ -63,8 +63,8 @@ fn item() -> Item {
     Item::Delivery(OwnedDelivery::of(&delivery(b"waits"), Space(1), Rank(0)))
 }
 
-/// What is recorded for a joiner counts until it is sent, and then as sent: the two together bound a donor's memory and
-/// what the joiner is ahead of its application.
+/// A recorded delivery counts as recorded until it is sent, and then as sent. Together these bound a donor's memory and
+/// how far the joiner is ahead of its application.
 #[test]
 fn a_recorded_delivery_counts_as_recorded_and_then_as_sent() {
     let mut all = transfers();
@@ -85,7 +85,8 @@ fn a_recorded_delivery_counts_as_recorded_and_then_as_sent() {
     assert_eq!((given.record.len(), given.record_bytes, given.sent_bytes), (0, 0, 1001 + 3 * 64));
 }
 
-/// A joiner may be behind by as much as it has taken of the state, and by a bound more. Once it is in, the record grows no more.
+/// A joiner may be behind by what it has taken of the state, and by a bound more. Once it is in, the record grows no
+/// more.
 #[test]
 fn a_joiner_that_the_group_outran_is_given_up() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
@@ -111,8 +112,8 @@ fn a_joiner_that_the_group_outran_is_given_up() {
     assert_eq!((process.counters.transfers_outrun, process.counters.transfers_stalled), (2, 0));
 }
 
-/// What came in vain is taken first, and counts for the transfer it came with. Until then, and for a while when the donor gave it
-/// up, the state is not asked for again.
+/// Items of a failed transfer are taken first, and count for that transfer. The state is not requested again before
+/// they are taken, nor for a while after the donor gave the joiner up.
 #[test]
 fn a_state_is_asked_for_again_when_what_came_of_it_is_taken() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
@@ -141,7 +142,8 @@ fn a_state_is_asked_for_again_when_what_came_of_it_is_taken() {
     assert!(process.transfers.is_taking("g"), "an answer to the request before");
 }
 
-/// Uniform deliveries may be among what waited, and the application was told meanwhile that no quorum is heard.
+/// Uniform deliveries may be among those that waited, and the application was notified meanwhile that no quorum is
+/// heard.
 #[test]
 fn what_waited_for_a_state_waits_until_a_quorum_is_heard() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
@@ -154,7 +156,7 @@ fn what_waited_for_a_state_waits_until_a_quorum_is_heard() {
     }
 }
 
-/// Only a transfer of the same group, whose first view is installed, keeps a group's deliveries waiting.
+/// Only a transfer of the same group, with its first view installed, holds back a group's deliveries.
 #[test]
 fn a_group_waits_for_its_own_transfer_alone() {
     let (mut all, mut app) = (transfers(), AppQueue::default());
@@ -170,7 +172,8 @@ fn a_group_waits_for_its_own_transfer_alone() {
     assert_eq!(app.len(), 1);
 }
 
-/// A transfer is known by its joiner and its name together: what one joiner says does not touch another's.
+/// A transfer is identified by its joiner and its number together. A joiner's messages do not affect another joiner's
+/// transfer.
 #[test]
 fn what_a_joiner_says_is_about_its_own_transfer() {
     let mut all = transfers();
@@ -187,7 +190,8 @@ fn what_a_joiner_says_is_about_its_own_transfer() {
     assert_eq!(all.giving.iter().map(|g| (g.to, g.transfer)).collect::<Vec<_>>(), [(JOINER, 1), (SECOND_JOINER, 2)]);
 }
 
-/// A process that leaves a group forgets its transfers and no other's; what waited is delivered if its view was told.
+/// A process that leaves a group forgets its transfers and no others. Waiting items are delivered if the group's view
+/// was reported.
 #[test]
 fn leaving_a_group_ends_its_transfers() {
     let filled = |first_view| {
@@ -202,14 +206,14 @@ fn leaving_a_group_ends_its_transfers() {
     for (first_view, told) in [(None, true), (Some(3), false)] {
         let (mut all, mut app) = filled(first_view);
         assert_eq!(all.group_left(GROUP, &mut app), told);
-        assert_eq!(app.len(), usize::from(told), "what waited is told only to who was told the view");
+        assert_eq!(app.len(), usize::from(told), "items of a view that was not reported are dropped");
         assert!(!all.holds_back(GROUP));
         assert_eq!(all.giving.iter().map(|g| g.group).collect::<Vec<_>>(), [OTHER]);
         assert_eq!(all.taking.keys().collect::<Vec<_>>(), ["another"]);
     }
 }
 
-/// Each state under way may have so much waiting for the application, in the shortest deliveries there are.
+/// Each state under way may have its bound of bytes waiting for the application, in the shortest deliveries possible.
 #[test]
 fn what_waits_of_a_state_is_bounded_by_its_bytes() {
     let mut all = transfers();
@@ -219,7 +223,7 @@ fn what_waits_of_a_state_is_bounded_by_its_bytes() {
     assert_eq!(all.ahead_max() * REPLAY_BYTES, 2 * AHEAD_BYTES);
 }
 
-/// The order and whether it is uniform come back from the byte that goes with a replayed delivery.
+/// Order and uniformity survive the byte that encodes them for a replayed delivery.
 #[test]
 fn the_order_of_a_replayed_delivery_survives_its_code() {
     for order in [Order::Fifo, Order::Causal, Order::Total] {
@@ -244,7 +248,8 @@ fn the_pieces_of_a_state_follow_each_other_and_a_complete_one_is_counted() {
     assert_eq!((process.counters.transfers_taken, process.transfers.is_taking("g")), (1, false));
 }
 
-/// Who was taken in without the state leaves to come again: until then somebody must keep the state for it.
+/// A process that was taken in without the state leaves to come again. Some member must keep the state for it until
+/// then.
 #[test]
 fn who_leaves_only_to_come_again_seeks_the_state() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
@@ -261,8 +266,8 @@ fn who_leaves_only_to_come_again_seeks_the_state() {
     assert!(!process.seeks_state_of(GROUP), "it does not come again");
 }
 
-/// A donor that has begun owes something until all of its record is here, and again from the view that holds the joiner on. It is not
-/// suspected of what the application here, or the cell, does not do.
+/// A donor that has begun owes something until all of its record has arrived, and again from the view on that contains
+/// the joiner. It is not suspected for delays of the application here, or of the cell.
 #[test]
 fn a_donor_is_given_up_only_for_what_it_owes() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
@@ -295,7 +300,7 @@ fn a_donor_is_given_up_only_for_what_it_owes() {
     assert_eq!(process.counters.donors_silent, 3);
 }
 
-/// What a joiner asked for before is given no more, though what it asks for now is refused.
+/// A new request ends the transfer for the one before, even if the new one is refused.
 #[test]
 fn a_new_request_ends_what_is_given_for_the_one_before() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
@@ -306,7 +311,8 @@ fn a_new_request_ends_what_is_given_for_the_one_before() {
     assert_eq!(process.transfers.giving.iter().map(|g| g.transfer).collect::<Vec<_>>(), [2, 3]);
 }
 
-/// What a joiner has received and taken counts, and nothing else; a donor outside the primary, or one that was away, suspects nobody.
+/// Only what a joiner receives and takes counts as progress. A donor that is outside the primary, or was away, gives
+/// nobody up.
 #[test]
 fn a_joiner_that_comes_no_farther_is_given_up() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
@@ -336,7 +342,7 @@ fn the_tables_of_a_transfer_are_the_ones_that_are_kept() {
     crate::transitions::kept::hold::<TakingEvent>("transfer-taking");
 }
 
-/// A donor that leaves a step out, or makes one twice, is at fault: what it gave is no state.
+/// A donor that leaves out a step or repeats one is at fault: what it gave is not a state.
 #[test]
 fn a_donor_that_leaves_a_step_out_is_left() {
     let (mut process, _) = in_cell(Incarnation(1), 2);

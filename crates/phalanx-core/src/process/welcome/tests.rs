@@ -15,7 +15,7 @@ const B: Incarnation = Incarnation(2);
 const JOINER: Incarnation = Incarnation(3);
 const SUSPECT_AFTER: Duration = Duration::from_secs(3);
 
-/// What a process sends.
+/// The packets that a process sends.
 #[derive(Default)]
 struct Sent(Vec<(TrafficClass, SocketAddr, Vec<u8>)>);
 
@@ -30,7 +30,7 @@ impl Effects for Sent {
     fn event(&mut self, _event: Event) {}
 }
 
-/// Two members and the third process that their second decree takes in, each with what is on its way to it.
+/// Two members and a third process that their second decree takes in, each with the packets on their way to it.
 struct World {
     now: Instant,
     rng: Rng,
@@ -41,7 +41,7 @@ struct World {
 }
 
 impl World {
-    /// The directory has so many groups with a record of this length each.
+    /// The directory has `groups` groups with a record of `entry_bytes` bytes each.
     fn new(groups: u32, entry_bytes: usize, loss_ppm: u32) -> Self {
         let seeds = vec![named(1).control, named(2).control];
         let settings = Settings {
@@ -90,7 +90,7 @@ impl World {
         world
     }
 
-    /// All that is sent arrives 100 us later, or is lost.
+    /// Delivers each packet 100 us after it was sent, or loses it.
     fn step(&mut self) {
         for i in (0..3).filter(|i| self.alive[*i]) {
             self.processes[i].poll(self.now, &mut self.sent[i]);
@@ -137,7 +137,7 @@ fn a_joiner_is_welcomed_in_parts_though_a_tenth_is_lost() {
     world.run(SUSPECT_AFTER, |world| world.processes[0].welcomes.telling.is_empty());
 }
 
-/// What fits one part goes as one message, and in a cell of an earlier level all does.
+/// A welcome that fits one part goes as one message. In a cell of a lower level every welcome does.
 #[test]
 fn a_short_welcome_is_one_message_and_so_is_any_before_level_5() {
     let mut world = World::new(1, 1000, 0);
@@ -152,7 +152,7 @@ fn a_short_welcome_is_one_message_and_so_is_any_before_level_5() {
     }
 }
 
-/// A directory of more than 64 MiB, which no one message holds.
+/// A directory of more than 64 MiB, which no single message can hold.
 #[test]
 fn a_directory_of_more_than_64_mib_is_told() {
     let mut world = World::new(70, 1_000_000, 0);
@@ -161,7 +161,7 @@ fn a_directory_of_more_than_64_mib_is_told() {
     assert_eq!(world.processes[2].directory.groups.len(), 70);
 }
 
-/// The member that told it dies in between: another one begins anew when it is asked, and is not asked before.
+/// The sender of a welcome dies. Another member begins anew when it is asked, and is not asked before.
 #[test]
 fn a_joiner_whose_teller_dies_is_told_by_another() {
     let mut world = World::new(20, 100_000, 0);
@@ -172,7 +172,7 @@ fn a_joiner_whose_teller_dies_is_told_by_another() {
     let took = world.now.since(died);
     assert!(took >= SUSPECT_AFTER / PATIENCE_DIVISOR && took < SUSPECT_AFTER / 2, "{took:?}");
     assert_eq!(world.processes[1].counters.welcomes_in_parts, 1);
-    // Where the system says that it is dead, the joiner waits for nothing.
+    // If the system reports the death, the joiner waits for nothing.
     let mut world = World::new(20, 100_000, 0);
     world.run(SUSPECT_AFTER, |world| world.taken_bytes() > 500_000);
     world.alive[0] = false;
@@ -182,7 +182,8 @@ fn a_joiner_whose_teller_dies_is_told_by_another() {
     assert!(world.now.since(died) < SUSPECT_AFTER / 10);
 }
 
-/// Only its teller hears a joiner before it has all: the others bear its silence for as long as that may take.
+/// Only the sender of its welcome hears a joiner before it has all of it. The others tolerate its silence for as long
+/// as that may take.
 #[test]
 fn who_is_told_a_long_welcome_is_borne_for_longer() {
     let second = Duration::from_secs(1);
@@ -193,7 +194,8 @@ fn who_is_told_a_long_welcome_is_borne_for_longer() {
     assert!(hears(20, SUSPECT_AFTER + second * 2) && !hears(20, SUSPECT_AFTER + second * 3));
 }
 
-/// Others decided more before it was told all: it goes on from what it is told, as a member that missed a decision.
+/// Others decided more before its welcome was complete. It goes on from that welcome, like a member that missed a
+/// decision.
 #[test]
 fn a_joiner_is_told_on_though_a_later_decree_is_installed() {
     let mut world = World::new(20, 100_000, 0);
@@ -229,7 +231,7 @@ fn parts_of_one_sender_and_decree_are_taken_at_a_time() {
     let mut take = |at, from, part: WelcomePart| welcomes.take(at, from, &part, SUSPECT_AFTER).expect("sound");
     assert_eq!(take(NOW, A, part(2, 30, 10, 10)), Taken::Dropped, "the first part did not come");
     assert_eq!(take(NOW, A, part(2, 30, 0, 10)), Taken::Kept);
-    // Another sender, another length, a gap, twice the same, an earlier decree: none changes what was taken.
+    // None of these changes what was taken: another sender, another length, a gap, a repetition, an earlier decree.
     for (from, other) in [
         (B, part(2, 30, 0, 10)),
         (B, part(2, 30, 10, 10)),
@@ -240,7 +242,7 @@ fn parts_of_one_sender_and_decree_are_taken_at_a_time() {
         assert_eq!(take(NOW, from, other.clone()), Taken::Dropped, "{other:?}");
     }
     assert_eq!(take(NOW, A, part(2, 30, 10, 10)), Taken::Kept);
-    // A later decree takes its place, and so does anybody once the sender has said nothing for too long.
+    // A later decree takes its place. So does any sender once the first was silent for too long.
     assert_eq!(take(NOW, B, part(3, 30, 0, 10)), Taken::Kept);
     assert_eq!(take(NOW, A, part(2, 30, 20, 10)), Taken::Dropped);
     let late = NOW + SUSPECT_AFTER / PATIENCE_DIVISOR;
