@@ -8,61 +8,67 @@ use crate::id::{CellInstance, GroupId, Incarnation, MemberInfo, TrafficClass};
 use crate::member::{FounderRecord, Inheritance};
 use crate::wire::{PacketNumber, Space};
 
-/// How a process may come into its first view.
+/// How a process may enter its first view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Founding {
-    /// This process holds the lock that lets it found the cell alone (one host), or the operator said so.
+    /// Founds the cell alone: this process holds the lock for that (one host), or the operator ordered it.
     Alone,
-    /// Never founds: only joins a cell that exists.
+    /// Only joins an existing cell; never founds one.
     Join,
-    /// The next instance of a cell, by a survivor of one whose quorum is gone for good: see
+    /// Founds the next instance of a cell, as a survivor of one whose quorum is gone for good; see
     /// [`Process::reform`](crate::process::Process::reform).
     Reform(Box<Inheritance>),
-    /// One of the fixed founders, by name, in order. They decide view 1 by a ballot (`docs/founding.md`).
+    /// Founds the cell with the others of a fixed list of founders, by name, in order. They decide view 1 by a ballot
+    /// (`docs/founding.md`).
     Named(Vec<String>),
 }
 
-/// Everything a process needs to know before it starts.
+/// The settings of a process, complete before it starts.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The cell's name.
     pub cell: String,
-    /// This process; `incarnation` must be fresh random bits.
+    /// This process. `incarnation` must be fresh random bits.
     pub me: MemberInfo,
-    /// How it may come into its first view.
+    /// How it may enter its first view.
     pub founding: Founding,
-    /// What an earlier process of this name left in its state directory, see [`Effects::keep_record`]. Default: nothing.
+    /// What an earlier process of this name left in its state directory; see [`Effects::keep_record`]. Default:
+    /// nothing.
     pub record: FounderRecord,
-    /// Where to look for the cell: control addresses.
+    /// Control addresses at which it looks for the cell.
     pub seeds: Vec<SocketAddr>,
-    /// Timing.
+    /// Periods and timeouts.
     pub timing: Timing,
-    /// Bounds.
+    /// Bounds on memory.
     pub limits: Limits,
 }
 
-/// The periods and patience of a process. Defaults suit one network with round trips of a few milliseconds.
+/// Periods and timeouts of a process. The defaults suit a network with round trips of a few milliseconds.
 #[derive(Clone, Debug)]
 pub struct Timing {
-    /// Between heartbeats to each watcher. Default 100 ms.
+    /// Interval between heartbeats to each watcher. Default 100 ms.
     pub heartbeat: Duration,
-    /// Unheard this long, a link is suspected (jitter is added). Shorter finds silent members sooner, and mistakes more
-    /// pauses for failures; a process that dies on this host is not waited for. Default 3 s.
+    /// Silence after which a link is suspected; jitter is added. A shorter time finds silent members sooner, and
+    /// mistakes more pauses for failures. A process that dies on this host is reported by its operating system, without
+    /// this wait. Default 3 s.
     pub suspect_after: Duration,
-    /// Patience of a coordinator with one step of a view change. Default 150 ms.
+    /// How long a coordinator waits for one step of a view change. Default 150 ms.
     pub ballot_step: Duration,
-    /// Between probes of a process that looks for its cell. Default 100 ms.
+    /// Interval between probes of a process that looks for its cell. Default 100 ms.
     pub probe: Duration,
-    /// The longest an acknowledgement is held back. Default 2 ms.
+    /// The longest delay of an acknowledgement. Default 2 ms.
     pub ack_delay: Duration,
-    /// A member that holds another's stream back for so long without any progress in it is too slow, where
-    /// [`Limits::slow_members`] says that those leave. Where it is less than `suspect_after`, that counts. Shorter frees the others
-    /// sooner, and costs members that only paused. Default 10 s.
+    /// Time without any progress after which a member that holds another's stream back is too slow, if
+    /// [`Limits::slow_members`] lets such members leave. At least `suspect_after` is used. A shorter time frees the
+    /// others sooner, and removes members that only paused. Default 10 s.
     pub expel_after: Duration,
-    /// The longest that this process stays away between two turns while it works as intended, at most [`crate::TURN_GAP_MAX`]. The others bear
-    /// its silence for so much longer, and it takes no turn within that time for a late one. More lets an application turn it seldom;
-    /// a view change waits for its turn, and its death is found so much later. Up to 50 ms, or zero, adds nothing: so much is borne of
-    /// everybody. Each process's own, told to the others when it joins. Default 50 ms.
+    /// The longest gap between two polls of this process in normal operation, at most [`crate::TURN_GAP_MAX`]. A longer
+    /// gap lets an application poll rarely; a view change then waits for its next poll, and its death is found later by
+    /// the gap.
+    ///
+    /// The others tolerate its silence for so much longer, and it counts no poll within the gap as late. Up to 50 ms,
+    /// or zero, adds nothing, because every process is granted 50 ms. Each process has its own value and advertises it
+    /// when it joins. Default 50 ms.
     pub turn_gap_max: Duration,
 }
 
@@ -80,29 +86,33 @@ impl Default for Timing {
     }
 }
 
-/// Bounds on memory.
+/// Bounds on memory and on the number of members.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// What all streams of one group may hold until stable, in bytes; split over its senders. Agreed: a joiner with another
-    /// value is refused. Default 8 MiB.
+    /// The most bytes that all streams of one group may hold until they are stable; split over its senders. Agreed: a
+    /// joiner with another value is refused. Default 8 MiB.
     pub group_window_bytes: usize,
     /// The window of a channel, in bytes. Default 1 MiB.
     pub channel_window_bytes: usize,
-    /// Accepted for sending and not yet in a packet, per group, in bytes; one message may exceed it. Default 1 MiB.
+    /// The most bytes accepted for sending that no packet holds yet, for each group. One message may exceed it. Default
+    /// 1 MiB.
     pub outbox_bytes: usize,
-    /// Most processes in a cell. Default 1,024.
+    /// The most processes in a cell. Default 1,024.
     pub members: usize,
-    /// Up to this many members, everybody watches everybody; in a larger cell each is watched by about so many, and
-    /// its heartbeats cost the same whatever the cell's size. Agreed: a joiner takes the cell's. Default 16.
+    /// Up to this many members, every member watches every other. In a larger cell each has about this many watchers,
+    /// so that its heartbeats cost the same at any size of the cell. Agreed: a joiner takes the cell's value. Default
+    /// 16.
     pub watchers: usize,
-    /// After so many abcasts the holder of a group's token looks who sends most, and may pass the token on: less makes the
-    /// order follow its senders sooner, and costs more passes. Members may differ. Default 1,024.
+    /// Abcasts after which a group's token holder checks which member sends most, and may pass the token to it. A
+    /// smaller number lets the token follow its senders sooner, and costs more passes. Members may differ. Default
+    /// 1,024.
     pub token_tally: u64,
-    /// What becomes of a member that stays behind. Agreed: a joiner takes the cell's. Default: it leaves.
+    /// What happens to a member that is alive and falls behind. Agreed: a joiner takes the cell's value. Default: it
+    /// leaves.
     pub slow_members: SlowMembers,
-    /// A cell view with fewer members is inadequate: views are decided as ever, but no uniform message is sent in it. More keeps
-    /// a few survivors from answering for all; with more than can come back, nothing uniform is ever sent again. Agreed from
-    /// level 2 on: a joiner takes the cell's. Default 1.
+    /// The least members of an adequate cell view. In a smaller view no uniform message is sent; view changes continue.
+    /// A larger number keeps a few survivors from answering for all. If more are needed than can come back, nothing
+    /// uniform is sent any more. Agreed from level 2 on: a joiner takes the cell's value. Default 1.
     pub members_min: usize,
 }
 
@@ -121,64 +131,64 @@ impl Default for Limits {
     }
 }
 
-/// What becomes of a member that stays behind, though it is alive.
+/// What happens to a member that is alive and falls behind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SlowMembers {
-    /// Senders are held back until it goes on.
+    /// Senders are held back until it catches up.
     Wait,
-    /// After [`Timing::expel_after`] a view without it is decided; it comes back as a new incarnation.
+    /// After [`Timing::expel_after`], a view without it is decided. It comes back as a new incarnation.
     #[default]
     Expel,
 }
 
 /// The longest message, in bytes: 64 MiB.
 pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
-/// The most seed addresses that a process keeps: those of its configuration, and those that it learns.
+/// The most seed addresses that a process keeps, configured and learned.
 pub const SEEDS_MAX: usize = 4096;
 
-/// The order a multicast asks for.
+/// The order that a multicast requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Order {
     /// In the order of its sender (fbcast).
     Fifo,
-    /// After everything it may depend on (cbcast; Birman, Schiper and Stephenson 1991, section 5).
+    /// After all messages that it may depend on (cbcast; Birman, Schiper and Stephenson 1991, section 5).
     Causal,
-    /// The same order everywhere, extending the causal one (abcast).
+    /// In the same order at all members, which extends the causal one (abcast).
     Total,
 }
 
-/// Whether a multicast is uniform: delivered only when every member has received it, so that if one delivers it, every
-/// survivor does.
+/// Whether a multicast is uniform: delivered only when every member has received it. So if one member delivers it,
+/// every survivor does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stability {
-    /// As the group was founded, see [`GroupTerms::uniform`].
+    /// As the group was founded; see [`GroupTerms::uniform`].
     #[default]
     GroupDefault,
-    /// Delivered as soon as its order allows: who delivers it may die, and nobody else ever see it.
+    /// Delivered as soon as its order allows. A member that delivers it may die, and then no other may ever see it.
     Plain,
-    /// Uniform.
+    /// Delivered only when every member has received it.
     Uniform,
 }
 
 impl From<bool> for Stability {
-    /// Uniform if true, else plain.
+    /// [`Self::Uniform`] if true, otherwise [`Self::Plain`].
     fn from(uniform: bool) -> Self {
         if uniform { Self::Uniform } else { Self::Plain }
     }
 }
 
-/// What is agreed for a group when it is made, as rank 0 of its first view wished. Who joins later takes the group's terms,
-/// whatever it wished: [`GroupView::terms`] tells them.
+/// Terms of a group, agreed when it is made: those that rank 0 of its first view requested. Later joiners take the
+/// group's terms, whatever they requested; see [`GroupView::terms`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupTerms {
-    /// Whether a multicast that asks for neither, [`Stability::GroupDefault`], is uniform. Default true.
+    /// Whether a multicast with [`Stability::GroupDefault`] is uniform. Default true.
     pub uniform: bool,
-    /// A view of the group in which fewer members hold its state is inadequate: no uniform message is sent in it. Who still
-    /// takes the state does not count. In force from level 2 of the cell on. 0 is 1. Default 1.
+    /// The least members with the group's state in an adequate view of it. In another view no uniform message is sent.
+    /// Members that still take the state do not count. In force from level 2 of the cell on. 0 means 1. Default 1.
     pub members_min: u16,
-    /// What becomes of the group when nobody in the primary has its state any more, and members that have it are cut off: false,
-    /// its name waits for them ([`Event::GroupOrphaned`]); true, it ends, and may be made again without its state. In force
-    /// from level 3 of the cell on. Default false.
+    /// What happens to the group when no member in the primary partition has its state, and members that have it are
+    /// cut off. False: its name waits for them ([`Event::GroupOrphaned`]). True: it ends, and may be made again without
+    /// its state. In force from level 3 of the cell on. Default false.
     pub ends_alone: bool,
 }
 
@@ -188,55 +198,55 @@ impl Default for GroupTerms {
     }
 }
 
-/// A message for the application. Borrowed for the length of the call.
+/// A message for the application, borrowed for the length of the call.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery<'a> {
     /// The group it was sent to.
     pub group: GroupId,
-    /// The group view it was sent and is delivered in.
+    /// The group view in which it was sent and is delivered.
     pub view: u64,
     /// Its sender.
     pub sender: Incarnation,
     /// Its number among its sender's messages in this group view, from 1.
     pub seq: u64,
-    /// The order it was sent with.
+    /// The order that its sender requested.
     pub order: Order,
-    /// Delivered only because every member has received it.
+    /// Whether it was delivered only when every member had received it.
     pub uniform: bool,
-    /// For [`Order::Total`]: its number in the group's total order, from 1 in each group view.
+    /// For [`Order::Total`]: its position in the group's total order, from 1 in each group view.
     pub position: Option<u64>,
-    /// Part of a state transfer: it belongs to views before this process's first.
+    /// Whether it is part of a state transfer: it belongs to views before this process's first.
     pub replayed: bool,
-    /// The bytes.
+    /// The payload.
     pub payload: &'a [u8],
 }
 
 /// Why a process is no longer in a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum LeaveReason {
-    /// It asked to leave.
+    /// It requested to leave.
     Left,
-    /// The operating system proved it dead.
+    /// Its operating system proved it dead.
     Died,
-    /// It was not heard, or did not answer.
+    /// It was silent, or did not answer.
     Unreachable,
-    /// It held others back for too long, see [`SlowMembers::Expel`].
+    /// It held others back for too long; see [`SlowMembers::Expel`].
     TooSlow,
-    /// What it sent made no sense to most members of a group.
+    /// Most members of a group could not make sense of what it sent.
     Nonsense,
-    /// Of a group: what a member sent made no sense to it, or it delivered what made no sense to most. It comes back with the
-    /// state of those that stay.
+    /// Of a group: it could not make sense of what a member sent, or it delivered what most could not make sense of. It
+    /// comes back and takes the state of those that stay.
     Anew,
-    /// Of a group: what a member sent made no sense to as many as it did to others. Nobody can say who is at fault: the
+    /// Of a group: as many members could make sense of a packet as could not. Nobody can decide who is at fault, so the
     /// group is over, and its state with it.
     Stopped,
-    /// It was heard, and a path to it failed: nothing came back on its data socket, or no long packets did.
+    /// It was heard, and a path to it failed: its data socket did not answer, or long packets did not arrive.
     NoProgress,
 }
 
 impl LeaveReason {
-    /// Whether who leaves a group for this reason did not ask to, and lives: it neither keeps the group's state nor delivers to
-    /// the cut.
+    /// Whether a member that leaves a group for this reason lives and did not request it. Such a member neither keeps
+    /// the group's state nor delivers to the cut.
     #[must_use]
     pub fn is_loss(self) -> bool {
         match self {
@@ -246,84 +256,86 @@ impl LeaveReason {
     }
 }
 
-/// The processes of a cell, as decided.
+/// The decided processes of a cell.
 #[derive(Clone, Debug)]
 pub struct CellView {
-    /// The cell instance: drawn when the cell was founded. The upper 16 bits are its generation, the rest is random; of two
-    /// instances of a cell the later one has the larger number.
+    /// The cell instance, drawn when the cell was founded. The upper 16 bits are its generation, the rest is random. Of
+    /// two instances of a cell, the later has the larger number.
     pub instance: CellInstance,
-    /// Earlier instances whose groups this one goes on with, latest first; none, unless the cell was reformed.
+    /// Earlier instances whose groups this one continues, latest first. Empty unless the cell was reformed.
     pub ancestors: Vec<CellInstance>,
-    /// The view's number, from 1; grows by one with each change of members or of the level.
+    /// The view's number, from 1. It grows by one with each change of the members or of the level.
     pub view: u64,
-    /// The level in force: what members may send to each other (`docs/levels.md`).
+    /// The level in force: which features members may use with each other (`docs/levels.md`).
     pub level: u16,
     /// Members in rank order.
     pub members: Vec<MemberInfo>,
-    /// Who came with this view.
+    /// Incarnations that entered with this view.
     pub joined: Vec<Incarnation>,
-    /// Who went with this view, and why.
+    /// Incarnations that left with this view, and why.
     pub left: Vec<(Incarnation, LeaveReason)>,
-    /// Of those that went though members heard them: each with those that stayed and to which a path failed, eight at most. They
-    /// are taken in again when these hear them.
+    /// Incarnations that left although members heard them. Beside each: the members that stayed and to which a path
+    /// failed, at most eight. It is taken in again when these hear it.
     pub apart: Vec<(Incarnation, Vec<Incarnation>)>,
-    /// With fewer members it is inadequate, see [`Limits::members_min`].
+    /// The least members of an adequate view; see [`Limits::members_min`].
     pub members_min: usize,
 }
 
 impl CellView {
-    /// Whether it has as many members as the cell agreed on: in one that has not, nothing uniform is sent, and whoever
-    /// grants or answers for the cell does not.
+    /// Whether the view has as many members as the cell agreed on. In another view no uniform message is sent, and
+    /// services that answer for the cell do not.
     #[must_use]
     pub fn is_adequate(&self) -> bool {
         self.members.len() >= self.members_min
     }
 }
 
-/// Where an incarnation stands in its cell, as its process believes.
+/// Membership of an incarnation in its cell, as its process believes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Membership {
-    /// It looks for its cell: no view holds it yet, as far as it knows.
+    /// It looks for its cell; it knows of no view that holds it.
     Searching,
     /// It is in a view and hears a quorum of it.
     Primary,
-    /// It is in a view and hears no quorum of it: the others may have gone on without it.
+    /// It is in a view and hears no quorum of it. The others may have continued without it.
     NonPrimary,
-    /// A decided view does not hold it: this incarnation is over.
+    /// A decided view does not hold it. This incarnation is over.
     Excluded,
-    /// It left, or is left out of the decided view at its own wish.
+    /// It left, or a decided view leaves it out because it requested that.
     Over,
 }
 
-/// A group's members, as decided.
+/// The decided members of a group.
 #[derive(Clone, Debug)]
 pub struct GroupView {
     /// The group.
     pub group: GroupId,
     /// Its name.
     pub name: Arc<str>,
-    /// The view's number, from 1. Where another instance of the cell goes on with the group, it skips 2^32 numbers.
+    /// The view's number, from 1. When another instance of the cell takes the group over, it skips 2^32 numbers.
     pub view: u64,
-    /// The view this process was in before, if any.
+    /// The view of the group in which this process was before, if any.
     pub prev: Option<u64>,
     /// Members in rank order.
     pub members: Vec<Incarnation>,
-    /// Who came with this view.
+    /// Incarnations that entered with this view.
     pub joined: Vec<Incarnation>,
-    /// Who went with this view, and why.
+    /// Incarnations that left with this view, and why.
     pub left: Vec<(Incarnation, LeaveReason)>,
-    /// Members that do not hold the group's state yet, the same at all members: who came with this view takes it from the others, and who
-    /// came before is listed if it said, when the view was decided, that it has not all of it. They may hold it by the time this is
-    /// told. Nobody where the group is new, or goes on from a kept state. Below level 3 of the cell those that came alone.
+    /// Members that do not have the group's state yet, the same list at all members. Those that entered with this view
+    /// take it from the others. Earlier ones are listed if they reported, when the view was decided, that their state
+    /// is incomplete; they may have it by the time of this event. Empty if the group is new, or continues from a kept
+    /// state. Below level 3 of the cell it has only those that entered.
     pub incomplete: Vec<Incarnation>,
-    /// What was agreed for the group when it was made.
+    /// The terms that were agreed when the group was made.
     pub terms: GroupTerms,
-    /// Whether as many members are known here to hold the group's state as its terms ask for. Where that changes within the
-    /// view, [`Event::GroupAdequacy`] tells. The cell's own minimum is told with [`CellView::is_adequate`].
+    /// Whether enough members are known here to have the group's state, according to its terms.
+    /// [`Event::GroupAdequacy`] reports changes within the view; [`CellView::is_adequate`] reports on the cell's own
+    /// minimum.
     pub adequate: bool,
 }
 
-/// What the core tells the application, in order with the deliveries.
+/// What the core reports to the application, in order with the deliveries.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -331,160 +343,161 @@ pub enum Event {
     CellView(Arc<CellView>),
     /// A group view was installed.
     GroupView(Arc<GroupView>),
-    /// Within a view, the number of members that are known to hold the group's state came to what its terms ask for (a
-    /// joiner's state is complete), or the terms came into force (the cell rose to level 2) and it is less.
+    /// The view's adequacy changed without a new view. Either enough members are now known to have the group's state (a
+    /// joiner's state is complete), or the terms came into force (the cell rose to level 2) and too few have it.
     GroupAdequacy {
         /// The group.
         group: GroupId,
         /// Its view.
         view: u64,
-        /// Whether uniform messages are sent in it, as far as the group goes.
+        /// Whether uniform messages are sent in it, as far as the group's terms decide that.
         adequate: bool,
     },
-    /// Multicasts that were accepted, were not bound to any view, and never will be: this process leaves the group, or its
-    /// incarnation is over. Said once, before the event that says so. What it sends in a group goes out in the order in which it was
-    /// accepted, so they are the last that were.
+    /// Accepted multicasts are bound to no view and never will be: this process leaves the group, or its incarnation is
+    /// over. Reported once, before the event that says so. A process sends its messages in a group in the order in
+    /// which it accepted them, so these are the last ones.
     Unsent {
         /// The group.
         group: GroupId,
-        /// How many: at least one.
+        /// How many; at least one.
         messages: u64,
     },
-    /// Point-to-point messages that were accepted, and that their receiver has not acknowledged: it may have them or not, and this
-    /// incarnation is over. Said once of each receiver that is in the last cell view told, before the event that says so. The messages
-    /// to one receiver arrive in the order in which they were accepted, so they are the last that were. What is not in doubt has been
-    /// received.
+    /// A receiver has not acknowledged point-to-point messages, and this incarnation is over: the receiver may have
+    /// them or not. Reported once for each receiver in the last reported cell view, before the event that ends the
+    /// incarnation. Messages to one receiver arrive in the order in which they were accepted, so these are the last
+    /// ones. All others were received.
     InDoubt {
-        /// Whom they are for.
+        /// The receiver.
         to: Incarnation,
-        /// How many: at least one.
+        /// How many; at least one.
         messages: u64,
     },
-    /// This process is not in the group any more; nothing more of it will be delivered, unless it comes back.
+    /// This process is no longer in the group. Nothing more of it is delivered unless the process comes back.
     GroupLeft {
         /// The group.
         group: GroupId,
-        /// [`LeaveReason::Left`]: it asked to. [`LeaveReason::Anew`]: it comes back by itself, as whoever joins, with the
-        /// state. [`LeaveReason::Nonsense`]: the others could not read what it sent, and exclude it next.
-        /// [`LeaveReason::Stopped`]: the group is over.
+        /// [`LeaveReason::Left`]: it requested that. [`LeaveReason::Anew`]: it comes back by itself and takes the
+        /// state, like a joiner. [`LeaveReason::Nonsense`]: the others could not make sense of what it sent, and
+        /// exclude it next. [`LeaveReason::Stopped`]: the group is over.
         why: LeaveReason,
     },
-    /// No quorum of the view is heard: nothing is decided until it is. Not final.
+    /// No quorum of the view is heard, so that nothing is decided. Not final.
     NonPrimary {
-        /// Whom this process hears, itself included.
+        /// How many members this process hears, itself included.
         heard: usize,
         /// How many it needs.
         needed: usize,
-        /// Why it does not go on, for people.
+        /// The reason, for people.
         why: String,
     },
     /// A quorum is heard again.
     Primary,
-    /// A decided view does not hold this process: this incarnation is over.
+    /// A decided view does not hold this process. This incarnation is over.
     Excluded {
         /// The first view without it.
         view: u64,
     },
-    /// This incarnation renounced its cell instance, because the cell was founded again, or is to be, from here: see
-    /// [`Process::reform`](crate::process::Process::reform). It is over. The next one keeps the state of its groups, as after an
-    /// exclusion.
+    /// This incarnation renounced its cell instance and is over, because the cell was founded again, or is about to be
+    /// founded again from here; see [`Process::reform`](crate::process::Process::reform). The next incarnation keeps
+    /// the state of its groups, as after an exclusion.
     Renounced {
         /// The generation of the later instance.
         generation: u16,
     },
-    /// The reform that was asked for is not done. The incarnation goes on, unless the next event says otherwise.
+    /// The requested reform is refused. The incarnation continues unless the next event says otherwise.
     ReformRefused {
-        /// Why, for people.
+        /// The reason, for people.
         why: String,
     },
-    /// A living process is in another instance of this cell: the cell was founded twice, or again. Said once for each instance.
+    /// A living process is in another instance of this cell: the cell was founded twice, or again. Reported once for
+    /// each instance.
     OtherInstance {
         /// Its instance.
         instance: CellInstance,
         /// The instance of this process.
         own: CellInstance,
-        /// Where it answers.
+        /// The address from which it answered.
         at: SocketAddr,
     },
-    /// The graceful leave is done: this incarnation is over.
+    /// The requested leave is complete. This incarnation is over.
     Left,
-    /// The cell takes this process only when one of its settings is the same as there; it goes on looking. Said when that
-    /// changes.
+    /// The cell takes this process only with another value of one of its settings. The process goes on looking for it.
+    /// Reported when the reason changes.
     Differs {
-        /// The setting, as it is called in a configuration; or "level", of a build that is too old.
+        /// The setting as a configuration names it, or "level" if the build is too old.
         setting: String,
         /// Its value in the cell, for people.
         cell: String,
-        /// And in this process.
+        /// Its value in this process, for people.
         own: String,
     },
-    /// The cell stays at its level, though this process asked for a higher one: a member cannot follow. Ask again when it is
-    /// gone or was started anew with a later build.
+    /// The cell keeps its level although this process requested a higher one, because a member cannot follow. The
+    /// request may be repeated when that member is gone, or runs a later build.
     LevelRefused {
-        /// The level asked for.
+        /// The requested level.
         level: u16,
-        /// Who cannot, and by what, for people.
+        /// Which member cannot follow, and why, for people.
         why: String,
     },
-    /// Still no cell found; said now and then, with what came of the probes.
+    /// No cell is found yet. Reported from time to time, with the results of the probes.
     Searching {
-        /// Probes sent since the start.
+        /// Number of probes since the start.
         probes: u64,
-        /// Why it may be, for people.
+        /// A possible reason, for people.
         why: String,
     },
-    /// A group that this process asked to be in waits: nobody in the cell has its state, and members that have it are cut off.
-    /// It goes on when one of these is back; it ends when all are proved dead, or were started again without the state, or
-    /// by a command ([`crate::process::Process::give_up_group`]). Said when that changes.
+    /// A group that this process requested to join waits: nobody in the cell has its state, and members that have it
+    /// are cut off. It continues when one of them is back. It ends when all are proved dead or were started again
+    /// without the state, or by a command ([`crate::process::Process::give_up_group`]). Reported when the list changes.
     GroupOrphaned {
         /// The group.
         group: GroupId,
         /// Its name.
         name: Arc<str>,
-        /// Whom it waits for.
+        /// The members for which it waits, with their names.
         waits_for: Vec<(Incarnation, String)>,
     },
-    /// A group that this process asked to be in is not there and cannot be made: the cell's numbers of groups or of their views are used
-    /// up. It is not asked for any more. Groups that are there go on. A later instance of the cell begins to count again, once all
-    /// members have left.
+    /// A group that this process requested to join does not exist and cannot be made: the cell has used all numbers of
+    /// groups or of their views. The request is dropped. Existing groups continue. A later instance of the cell,
+    /// founded after all members left, counts from the start.
     GroupRefused {
         /// Its name.
         name: Arc<str>,
     },
-    /// An earlier life of this process had the state of a group, and the group is over or went on without it: what the state held
-    /// that the others do not have is lost to them. Nothing has to be thrown away: that is asked for with
-    /// [`Event::StateBegin`], if this process takes the group's state.
+    /// An earlier incarnation of this process had the state of a group, and the group is over or continued without it.
+    /// What only that state held is lost to the others. The application need not discard anything now:
+    /// [`Event::StateBegin`] requests that if this process takes the group's state.
     GroupForgotten {
         /// The group.
         group: GroupId,
         /// Its name.
         name: Arc<str>,
-        /// The view that the earlier life was in last.
+        /// The last view of the earlier incarnation.
         view: u64,
-        /// Its members, and how many messages of each, in that view, are in the state with which the group went on: what was
-        /// delivered beyond is forgotten. `None`: not known, or the group is over.
+        /// The members of that view, each with the number of its messages that are in the state with which the group
+        /// continued. Later deliveries are forgotten. `None` if that is not known, or the group is over.
         kept: Option<Vec<(Incarnation, u64)>>,
     },
-    /// The group goes on with the state that this process has kept of it since an earlier life, see
-    /// [`Process::take_kept`](crate::process::Process::take_kept). What else belongs to it follows as replayed deliveries, then the
-    /// first view.
+    /// The group continues with the state that this process kept since an earlier incarnation; see
+    /// [`Process::take_kept`](crate::process::Process::take_kept). The rest of the state follows as replayed
+    /// deliveries, then the first view.
     StateKept {
         /// The group.
         group: GroupId,
         /// Its name.
         name: Arc<str>,
-        /// The earlier life that was in it.
+        /// The earlier incarnation that was in the group.
         was: Incarnation,
-        /// The last view of the group that is part of the state with what follows.
+        /// The last view of the group that is part of the state, with what follows.
         view: u64,
     },
-    /// A donor's state begins: forget what this group's state was. Chunks and replayed deliveries follow.
+    /// A donor's state begins: discard the group's earlier state. Chunks and replayed deliveries follow.
     StateBegin {
         /// The group.
         group: GroupId,
         /// Its name.
         name: Arc<str>,
-        /// Total bytes of the snapshot.
+        /// Length of the snapshot, in bytes.
         bytes: u64,
     },
     /// The state is complete up to the group's first view here.
@@ -494,68 +507,70 @@ pub enum Event {
     },
 }
 
-/// Where the core's effects go. Bound at compile time; it cannot re-enter the core.
+/// Sink of the core's effects. It is bound at compile time, so that the packet path makes no dynamic call, and cannot
+/// re-enter the core.
 pub trait Effects {
-    /// Hands a packet in clear, `head` and `frames` one after the other, to those of `to` that read this process's
-    /// memory, and gives their count. What is sealed afterwards and passed to [`Self::transmit`] with the same `to` goes
-    /// to the others alone.
+    /// Writes a packet in clear, `head` followed by `frames`, to shared memory for those of `to` that read it, and
+    /// returns their number. The sealed packet that is passed to [`Self::transmit`] with the same `to` goes only to the
+    /// others.
     fn write_shared(&mut self, _lane: TrafficClass, _to: &[SocketAddr], _head: &[u8], _frames: &[u8]) -> usize {
         0
     }
 
-    /// Sends `packet`, the same bytes, to each of `to` that [`Self::write_shared`] does not reach.
+    /// Sends `packet` to each of `to` that [`Self::write_shared`] does not reach. All get the same bytes.
     fn transmit(&mut self, class: TrafficClass, to: &[SocketAddr], packet: &[u8]);
 
-    /// Whether the system takes no more packets of [`TrafficClass::Data`] for now.
+    /// Whether the socket of [`TrafficClass::Data`] takes no more packets for now.
     fn is_congested(&mut self) -> bool {
         false
     }
 
-    /// Whether the application takes a delivery or event now. While it does not, what is due is kept, bounded
-    /// by the windows, and senders are held back.
+    /// Whether the application takes a delivery or event now. While it does not, deliveries are kept, bounded by the
+    /// windows, and senders are held back.
     fn ready(&mut self) -> bool {
         true
     }
 
-    /// A multicast went on its way: from here on it belongs to `view`, as number `seq` of this process's stream.
+    /// Notes that a multicast is sent: from now on it belongs to `view`, as number `seq` of this process's stream.
     fn sent(&mut self, _group: GroupId, _view: u64, _seq: u64, _order: Order, _uniform: bool, _payload: &[u8]) {}
 
-    /// Whether this process can read packet `number` of a member's stream in a packet space. Only a simulation that plays a
-    /// defect says no.
+    /// Whether this process can read packet `number` of a member's stream. False only where a simulation plays a
+    /// defect.
     fn can_read(&mut self, _sender: Incarnation, _space: Space, _number: PacketNumber) -> bool {
         true
     }
 
-    /// A message for the application.
+    /// Delivers a message to the application.
     fn deliver(&mut self, delivery: &Delivery<'_>);
 
-    /// An event for the application.
+    /// Reports an event to the application.
     fn event(&mut self, event: Event);
 
-    /// A point-to-point message from a member.
+    /// Delivers a point-to-point message from a member.
     fn message(&mut self, _from: Incarnation, _payload: &[u8]) {}
 
-    /// A joiner of `group` needs this process's state as of now (between two deliveries). `None`: the group has
-    /// no state. The reader may be drained over a long time, while deliveries go on.
+    /// A snapshot of this process's state of `group` as of now, between two deliveries, for a joiner. `None` if the
+    /// group has no state. The snapshot may be read over a long time while deliveries continue.
     fn snapshot(&mut self, _group: GroupId) -> Option<Box<dyn Snapshot>> {
         None
     }
 
-    /// What keeps a later process of this name from founding its cell a second time: it must be on disk, in the place of what was
-    /// kept before, when this returns true. False: nothing is founded or joined with it.
+    /// Stores the record that keeps a later process of this name from founding its cell a second time. It replaces the
+    /// record stored before. It must be on disk when this returns true. On false, nothing is founded or joined with it.
     fn keep_record(&mut self, _record: &FounderRecord) -> bool {
         true
     }
 
-    /// A piece of a donor's snapshot, in order.
+    /// Takes a chunk of a donor's snapshot. Chunks come in order.
     fn restore(&mut self, _group: GroupId, _chunk: &[u8]) {}
 }
 
-/// A state frozen at the moment it was taken.
+/// A state, frozen at the moment of the snapshot.
 pub trait Snapshot {
-    /// Total bytes.
+    /// Its length in bytes.
     fn len_bytes(&self) -> u64;
-    /// Appends up to `max_bytes` from `offset` to `out`. Must give the same bytes whenever asked.
+    /// Appends up to `max_bytes` from `offset` to `out`. Every call with the same arguments must give the same bytes,
+    /// because a chunk may be read again.
     fn read(&mut self, offset: u64, max_bytes: usize, out: &mut Vec<u8>);
 }
 
@@ -563,57 +578,57 @@ pub trait Snapshot {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommandError {
-    /// Not a member of that group (yet).
+    /// This process is not a member of that group, or not yet.
     #[error("not a member of that group")]
     NotMember,
-    /// The outbox is full: the window is used up, or a view change is under way. Try again after a turn.
+    /// The outbox is full, because the window is used up or a view change is under way. Retry after the next poll.
     #[error("no credit: the group's window is used up")]
     NoCredit,
-    /// Longer than [`MESSAGE_BYTES_MAX`].
+    /// The message is longer than [`MESSAGE_BYTES_MAX`].
     #[error("message of {0} bytes is longer than 64 MiB")]
     TooLong(usize),
     /// A name is empty or longer than [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX).
     #[error("bad name: {}", crate::id::BadName)]
     BadName,
-    /// This incarnation is over (excluded or left).
+    /// This incarnation is over: it was excluded or left.
     #[error("this incarnation is over")]
     Over,
-    /// The level asked for is not known to this build, or a member cannot follow.
+    /// This build does not know the requested level, or a member cannot follow.
     #[error("the cell cannot rise to level {level}: {why}")]
     LevelRefused {
-        /// The level asked for.
+        /// The requested level.
         level: u16,
-        /// Who cannot, and by what.
+        /// Which member cannot follow, and why.
         why: String,
     },
     /// No group of that name waits for members that are cut off.
     #[error("no group of that name waits for members that are cut off")]
     NotOrphan,
-    /// Not in a view yet.
+    /// This process is not in a view yet.
     #[error("not in a view yet")]
     NoView,
-    /// Fewer than half of the founders look for the cell, or just half.
+    /// At most half of the founders look for the cell.
     #[error("{here} of {names} founders look for the cell, and more than half must")]
     TooFewFounders {
-        /// How many do, as far as this process hears.
+        /// How many look for it, as far as this process hears.
         here: usize,
-        /// How many there are.
+        /// The number of founders.
         names: usize,
     },
     /// A quorum of the cell is heard: there is nothing to reform.
     #[error("this process is in the primary partition of its cell: there is nothing to reform")]
     InPrimary,
-    /// No founder that looks for its cell.
+    /// This process is no founder that looks for its cell.
     #[error("this process is no founder that looks for its cell")]
     NotSearching,
-    /// No such process in the view.
+    /// The view has no such process.
     #[error("no such process in the view")]
     NoSuchProcess,
-    /// Already asked for.
+    /// This process is a member of that group, or already joins it.
     #[error("already a member of, or joining, that group")]
     AlreadyMember,
-    /// The process was started before a fork, and this is the child: in the parent it goes on. Start one in the child. Told by
-    /// whoever runs a [`Process`](crate::process::Process), which knows nothing of forks itself.
+    /// The process was started before a fork, and this is the child; it continues in the parent. Start another in the
+    /// child. A [`Process`](crate::process::Process) does not know of forks: the code that runs it returns this.
     #[error("this handle belongs to the parent process: start one of its own in the forked child")]
     Forked,
 }

@@ -3,11 +3,11 @@
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-/// The frames of one packet: cheap to clone, never changed.
+/// The frames of one packet: cheap to clone, and immutable.
 #[derive(Clone, Debug)]
 pub struct Frames {
     buffer: Arc<Vec<u8>>,
-    /// Where they lie in it.
+    /// Their range in the buffer.
     start: usize,
     end: usize,
 }
@@ -42,12 +42,12 @@ impl Frames {
     }
 }
 
-/// Frames that came in, and whose they are.
+/// Received frames, and who owns their buffer.
 #[derive(Debug)]
 pub enum ReceivedFrames<'a> {
-    /// Their owner uses the place again.
+    /// The caller reuses the buffer: what is kept must be copied.
     Lent(&'a [u8]),
-    /// The buffer may be kept, if another is left in its place; the frames lie in this part of it.
+    /// The buffer may be taken if another is left in its place. The frames are this range of it.
     Given(&'a mut Vec<u8>, Range<usize>),
 }
 
@@ -62,18 +62,18 @@ impl Deref for ReceivedFrames<'_> {
     }
 }
 
-/// Buffers of packets that nobody keeps any more, for the packets to come: a stream in steady state allocates nothing.
+/// Buffers that are free for later packets, so that a stream in steady state allocates nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
-    /// Invariant: each has this one owner.
+    /// Invariant: the pool is the only owner of each.
     free: Vec<Arc<Vec<u8>>>,
 }
 
-/// The most buffers kept for later. More are out at a time only while a window is opened further than ever before.
+/// The most free buffers. More are in use at a time only while a window opens further than ever before.
 const FREE_MAX: usize = 1024;
 
 impl Pool {
-    /// A copy of `bytes`.
+    /// Frames with a copy of `bytes`.
     pub(crate) fn copy(&mut self, bytes: &[u8]) -> Frames {
         self.fill(|buffer| {
             buffer.clear();
@@ -81,7 +81,7 @@ impl Pool {
         })
     }
 
-    /// Keeps what came in: without copying it, where it was given.
+    /// Keeps received frames. A given buffer is taken without a copy, and a free one left in its place.
     pub(crate) fn keep(&mut self, frames: ReceivedFrames<'_>) -> Frames {
         match frames {
             ReceivedFrames::Lent(bytes) => self.copy(bytes),
@@ -92,7 +92,7 @@ impl Pool {
         }
     }
 
-    /// What `filled` holds, without copying it; `filled` is empty afterwards, and has another buffer.
+    /// Frames with the contents of `filled`, without a copy. `filled` is empty afterwards, with a free buffer.
     pub(crate) fn take(&mut self, filled: &mut Vec<u8>) -> Frames {
         let frames = self.fill(|buffer| std::mem::swap(buffer, filled));
         filled.clear();
@@ -105,7 +105,7 @@ impl Pool {
         Frames::whole(buffer)
     }
 
-    /// Takes back what its caller needs no more; it is used again once nobody does.
+    /// Takes back frames that the caller no longer needs. The buffer becomes free if nobody else has a clone.
     #[inline]
     pub(crate) fn give(&mut self, Frames { mut buffer, .. }: Frames) {
         if self.free.len() < FREE_MAX && Arc::get_mut(&mut buffer).is_some() {

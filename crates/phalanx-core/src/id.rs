@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use crate::time::TURN_GAP_MAX;
 use crate::wire::Tags;
 
-/// The level of this build: what it may send and understands (`docs/levels.md`).
+/// The level of this build: which features it knows (`docs/levels.md`).
 pub const LEVEL: u16 = 5;
 
 /// The longest name of a cell, a process or a group, in bytes.
 pub const NAME_BYTES_MAX: usize = 200;
 
-/// A name is empty, or longer than [`NAME_BYTES_MAX`]. Its text is what every error about a name's length says.
+/// A name is empty, or longer than [`NAME_BYTES_MAX`]. All errors about a name's length use this text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a name has 1 to {NAME_BYTES_MAX} bytes")]
 pub struct BadName;
@@ -28,18 +28,18 @@ pub const fn check_name(name: &str) -> Result<(), BadName> {
     if name.is_empty() || !fits_name(name) { Err(BadName) } else { Ok(()) }
 }
 
-/// Whether a name that came in a message is no longer than one may be. It may be empty: where that matters the reader
-/// of the message checks it.
+/// Whether a received name is within [`NAME_BYTES_MAX`]. It may be empty: where that matters, the reader of the message
+/// checks it.
 pub(crate) const fn fits_name(name: &str) -> bool {
     name.len() <= NAME_BYTES_MAX
 }
 
-/// Which life of a process: random 64 bits, new at every start, never zero. Identifies a process in a cell.
+/// An incarnation of a process: random 64 bits, new at every start, never zero. Identifies a process in a cell.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Incarnation(pub u64);
 
 impl Incarnation {
-    /// "Nobody in particular": what a multicast packet names as its destination.
+    /// No process in particular: the destination of a multicast packet.
     pub const NONE: Self = Self(0);
 }
 
@@ -55,28 +55,29 @@ impl fmt::Display for Incarnation {
     }
 }
 
-/// Which founding of a cell: drawn when the cell is founded, carried in every packet. The upper 16 bits are its generation, the rest
-/// is random; of two instances of a cell the later one has the larger number.
+/// An instance of a cell, drawn when the cell is founded, and carried in every packet. The upper 16 bits are its
+/// generation, the rest is random. Of two instances of a cell, the later has the larger number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CellInstance(pub u64);
 
 impl CellInstance {
-    /// No instance: the process is in none, or a build does not say.
+    /// No instance: the process is in none, or its build does not report one.
     pub const NONE: Self = Self(0);
 
-    /// A fresh instance of a generation, of 64 random bits.
+    /// A new instance of a generation, from 64 random bits.
     #[must_use]
     pub const fn fresh(generation: u16, random: u64) -> Self {
+        // The lowest bit is set, so that no instance equals `NONE`.
         Self((generation as u64) << 48 | random >> 16 | 1)
     }
 
-    /// Its generation: 1 when the cell is founded, and one more each time the cell is founded again by command.
+    /// Its generation: 1 for a founded cell, and one more each time the cell is founded again by command.
     #[must_use]
     pub const fn generation(self) -> u16 {
         (self.0 >> 48) as u16
     }
 
-    /// The generation of the instance that is founded by command after this one.
+    /// The generation of an instance that is founded by command after this one.
     #[must_use]
     pub const fn next_generation(self) -> u16 {
         self.generation().saturating_add(1)
@@ -89,7 +90,7 @@ impl fmt::Display for CellInstance {
     }
 }
 
-/// A view has no more members than this: a [`Rank`] counts them.
+/// The most members of a view: as many as a [`Rank`] can count.
 pub const MEMBERS_MAX: usize = 1 << 16;
 
 /// A member's index in one view, 0 the oldest; meaningless without the view.
@@ -99,17 +100,17 @@ pub const MEMBERS_MAX: usize = 1 << 16;
 pub struct Rank(pub u16);
 
 impl Rank {
-    /// The oldest member. Of two halves of a view, the one with it is a quorum.
+    /// The oldest member. Of two halves of a view, the half with this rank is a quorum.
     pub const FIRST: Self = Self(0);
 
-    /// As an index into a list that has an entry for each member of the view.
+    /// The index into a list with one entry for each member of the view.
     #[inline]
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// The rank of the member at `index` of a view's list of members, which has at most [`MEMBERS_MAX`].
+    /// The rank of the member at `index` of a view's members, of which there are at most [`MEMBERS_MAX`].
     #[inline]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "a list of more members is no view")]
@@ -118,12 +119,12 @@ impl Rank {
         Self(index as u16)
     }
 
-    /// All ranks of a view of `members`, in rising order.
+    /// All ranks of a view of `members`, ascending.
     pub fn all(members: usize) -> impl DoubleEndedIterator<Item = Self> + ExactSizeIterator + Clone {
         (0..members).map(Self::from_index)
     }
 
-    /// Entries of a list by rank, each with its rank.
+    /// Pairs each entry of a list by rank with its rank.
     pub fn enumerate<I: IntoIterator>(entries: I) -> impl Iterator<Item = (Self, I::Item)> {
         entries.into_iter().enumerate().map(|(index, entry)| (Self::from_index(index), entry))
     }
@@ -141,37 +142,37 @@ impl fmt::Display for Rank {
     }
 }
 
-/// A group of a cell, numbered by the cell when the group is made; never reused in a cell instance.
+/// A group of a cell. The cell numbers it when it is made; a cell instance reuses no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GroupId(pub u32);
 
-/// One process as its cell knows it.
+/// The record of a process in its cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberInfo {
-    /// This life of the process.
+    /// This incarnation.
     pub incarnation: Incarnation,
-    /// The process's name, unique among the members of a view; survives restarts.
+    /// The process's name, unique among the members of a view. It survives restarts.
     pub name: String,
-    /// Where it receives data.
+    /// The address of its data socket.
     pub data: SocketAddr,
-    /// Where it receives control traffic (heartbeats, wedge, decisions).
+    /// The address of its control socket (heartbeats, wedge, decisions).
     pub control: SocketAddr,
-    /// The machine it runs on; equal on two members that share an operating system. 0: unknown.
+    /// Its machine: equal for members that share an operating system. 0 if unknown.
     pub host: u64,
-    /// The longest packet it can receive, in bytes.
+    /// The longest packet that it can receive, in bytes.
     pub packet_bytes_max: u32,
-    /// How many such packets the buffer holds in which the system keeps data for it until it takes them, from all senders
-    /// together. 0: not known, or no such bound.
+    /// How many such packets its receive buffer holds, from all senders together. 0 if unknown or unbounded. Senders
+    /// derive a group's window from it (`docs/ARCHITECTURE.md`, *Bounds*).
     pub receive_packets: u32,
     /// The highest level that its build knows.
     pub level: u16,
-    /// What later builds add. Tag 1: its own values of the settings that it may be refused for. Tags 2 and 3: its seat, and
-    /// the lives whose state it kept (`docs/orphans.md`). Tag 4: see [`Self::turn_gap`].
+    /// Entries that later builds add. Tag 1: its own values of the settings for which it may be refused. Tags 2 and 3:
+    /// its seat, and the earlier incarnations whose state it kept (`docs/orphans.md`). Tag 4: see [`Self::turn_gap`].
     pub tail: Tags,
 }
 
 impl MemberInfo {
-    /// A process of this build on an unknown machine, that takes packets of at most 1,432 bytes.
+    /// The record of a process of this build on an unknown machine, with packets of at most 1,432 bytes.
     #[must_use]
     pub fn new(incarnation: Incarnation, name: impl Into<String>, data: SocketAddr, control: SocketAddr) -> Self {
         Self {
@@ -187,8 +188,8 @@ impl MemberInfo {
         }
     }
 
-    /// Notes how long it may stay away between two turns (see [`Timing::turn_gap_max`](crate::Timing::turn_gap_max)). What is borne
-    /// of everybody is not told.
+    /// Declares the longest gap between two of its polls (see [`Timing::turn_gap_max`](crate::Timing::turn_gap_max)). A
+    /// gap that every process is granted is not declared.
     pub fn turns_within(&mut self, gap: Duration) {
         if gap <= AWAY {
             return self.tail.remove(TURN_GAP);
@@ -197,8 +198,8 @@ impl MemberInfo {
         self.tail.put_number(TURN_GAP, u64::try_from(micros).unwrap_or(u64::MAX));
     }
 
-    /// How much longer than others it may be silent, as it said itself: at most [`TURN_GAP_MAX`], whatever it said. Zero where it said
-    /// nothing, or what is no number.
+    /// The declared gap: how much longer than others it may be silent. At most [`TURN_GAP_MAX`], whatever it declared,
+    /// so that no member can keep its own failure from being found. Zero if it declared nothing, or no number.
     #[must_use]
     pub fn turn_gap(&self) -> Duration {
         let micros = self.tail.number(TURN_GAP).ok().flatten().unwrap_or(0);
@@ -206,23 +207,24 @@ impl MemberInfo {
     }
 }
 
-/// In the tail of a member's record: how long it may stay away between two turns, in microseconds.
+/// Tag in a member record: the longest gap between two polls, in microseconds.
 const TURN_GAP: u64 = 4;
-/// A turn this late means that its process was away (stopped, starved). It judges nobody by that, and the others bear it.
+/// A poll that is late by this much means that its process was away (stopped, starved). It then suspects nobody for
+/// that time, and the others tolerate its silence.
 pub(crate) const AWAY: Duration = Duration::from_millis(50);
 
-/// How a packet came here.
+/// The way a packet came here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Over the network, sealed, from this address.
+    /// Over the network from this address, sealed.
     Network(SocketAddr),
-    /// Out of memory shared with a process of the same user on this host, in clear: header, frames, and in the place of
-    /// the tag the destination's incarnation.
+    /// Through memory shared with a process of the same user on this host, in clear. The destination's incarnation
+    /// follows the header; there is no tag.
     Memory,
 }
 
 impl Origin {
-    /// The address it came from over the network, if it did.
+    /// The address from which it came, if it came over the network.
     #[must_use]
     pub fn address(self) -> Option<SocketAddr> {
         match self {
@@ -232,7 +234,7 @@ impl Origin {
     }
 }
 
-/// Which of a process's two sockets: data never delays control.
+/// One of a process's two sockets. Control has its own, so that data never delays it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TrafficClass {
     /// Multicast streams, point-to-point messages, state.

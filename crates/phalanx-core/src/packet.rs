@@ -3,13 +3,13 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// A packet that came in.
+/// A received packet.
 #[derive(Debug)]
 pub enum Packet<'a> {
-    /// Its owner uses the place again.
+    /// The caller reuses the buffer: what is kept must be copied.
     Lent(&'a mut [u8]),
-    /// So many bytes at the beginning of a buffer that may be kept, if another is left in its place: of any length, and
-    /// whatever is in it.
+    /// The packet is this many bytes at the beginning of the buffer. The buffer may be taken if another is left in its
+    /// place, of any length and contents.
     Given(&'a mut Vec<u8>, usize),
 }
 
@@ -35,7 +35,7 @@ impl DerefMut for Packet<'_> {
     }
 }
 
-/// A packet that is there, or begins to be.
+/// A packet that arrived in whole or in part.
 #[derive(Debug)]
 pub enum Arriving<'a> {
     /// All of it is here.
@@ -44,19 +44,19 @@ pub enum Arriving<'a> {
     HeaderFirst(PartialPacket<'a>),
 }
 
-/// A long packet whose beginning is here. The rest lies where it came, until whoever knows where it belongs has it copied there: nothing
-/// is copied twice.
+/// A long packet whose beginning is here. The rest stays where it arrived until a reader knows its destination, so that
+/// it is copied once.
 pub struct PartialPacket<'a> {
-    /// Its first bytes: a header, and more than what frames say before the bytes of a message.
+    /// Its first bytes: the header, and all that frames hold before a message's payload.
     pub head: &'a mut [u8],
-    /// How long all of it is, in bytes.
+    /// Length of the whole packet, in bytes.
     pub len: usize,
-    /// What follows the head. It need not be taken.
+    /// What follows the head. A reader need not take it.
     pub rest: &'a mut dyn RemainingPayload,
 }
 
 impl PartialPacket<'_> {
-    /// All of it, put together at the beginning of `room`, which grows if need be. `None`: it is lost.
+    /// Copies the whole packet to the beginning of `room`, which grows if necessary. `None` if the rest is lost.
     pub fn complete(self, room: &mut Vec<u8>) -> Option<Packet<'_>> {
         let Self { head, len, rest } = self;
         if room.len() < len {
@@ -68,10 +68,10 @@ impl PartialPacket<'_> {
     }
 }
 
-/// The rest of a packet, where it came.
+/// The remainder of a packet, where it arrived.
 pub trait RemainingPayload {
-    /// Copies it, once: to `place`, and what that has no room for to `tail`; together they are as long as the rest. False: it is
-    /// no longer there, the packet is lost, and what stands in both means nothing.
+    /// Copies the remainder, once: first into `place`, then into `tail`. Together they have its length. False if it is
+    /// no longer there: the packet is lost, and the contents of both are undefined.
     fn take(&mut self, place: &mut [u8], tail: &mut [u8]) -> bool;
 }
 

@@ -1,19 +1,20 @@
 //! Random numbers from one seed, split by label: a draw added in one place leaves all others as they are.
 
-/// A small deterministic generator (`SplitMix64`, Steele et al., OOPSLA 2014). Not for keys.
+/// A small deterministic generator (`SplitMix64`, Steele et al., OOPSLA 2014). Not for keys: its output reveals its
+/// state.
 #[derive(Clone, Debug)]
 pub struct Rng {
     state: u64,
 }
 
 impl Rng {
-    /// A generator that draws the same numbers for the same seed, on any machine.
+    /// A generator that gives the same numbers for the same seed, on any machine.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    /// An independent generator named by `label`.
+    /// An independent generator for the purpose `label`. Draws from it leave those of others as they are.
     #[must_use]
     pub fn fork(&self, label: &str) -> Self {
         let mut h = self.state ^ 0xcbf2_9ce4_8422_2325;
@@ -29,16 +30,17 @@ impl Rng {
         mix(self.state)
     }
 
-    /// A number in `0..bound`; 0 when `bound` is 0.
+    /// A number in `0..bound`; 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         if bound == 0 {
             return 0;
         }
-        // The high half of a 128-bit product: no modulo bias worth the name at these bounds.
+        // The high half of a 128-bit product. Its bias is below `bound` / 2^64, which does not matter for timers and
+        // choices.
         u64::try_from((u128::from(self.next_u64()) * u128::from(bound)) >> 64).unwrap_or(0)
     }
 
-    /// True in `ppm` of a million draws.
+    /// True with a probability of `ppm` in a million.
     pub fn chance_ppm(&mut self, ppm: u32) -> bool {
         ppm > 0 && self.below(1_000_000) < u64::from(ppm)
     }

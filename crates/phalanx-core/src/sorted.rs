@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-/// A map in order of its keys. The values are boxed: an insertion moves two words for each later entry.
+/// A map in the order of its keys. Values are boxed, so that an insertion moves two words for each later entry.
 #[derive(Debug)]
 pub(crate) struct SortedMap<K, V> {
     entries: Vec<(K, Box<V>)>,
@@ -42,7 +42,7 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
         self.find(key).is_ok()
     }
 
-    /// Gives back the value that was there before.
+    /// Inserts a value and returns the value that it replaces.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         match self.find(&key) {
             Ok(index) => Some(std::mem::replace(&mut *self.entries[index].1, value)),
@@ -69,7 +69,7 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
         Some(*self.entries.remove(index).1)
     }
 
-    /// Takes all values out, in the order of their keys.
+    /// Removes all values and returns them in the order of their keys.
     pub(crate) fn take_values(&mut self) -> Vec<V> {
         std::mem::take(&mut self.entries).into_iter().map(|(_, value)| *value).collect()
     }
@@ -99,7 +99,7 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
     }
 }
 
-/// Up to so many entries are looked through from the start, which is quicker than cutting them in halves.
+/// Up to this many entries are searched from the start, which is faster than a binary search.
 const SCANNED_MAX: usize = 8;
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
 
-/// A moment, in nanoseconds from an arbitrary zero. The core never reads a clock;
-/// whoever drives it says what time it is, and never goes back.
+/// A moment, in nanoseconds from an arbitrary zero. The core never reads a clock: its caller passes the time, which
+/// never goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(pub u64);
 
@@ -12,7 +12,7 @@ impl Instant {
     /// The arbitrary zero.
     pub const ZERO: Self = Self(0);
 
-    /// Time since `earlier`, zero if `earlier` lies ahead.
+    /// Time since `earlier`; zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
@@ -25,7 +25,7 @@ impl Instant {
     }
 }
 
-/// The longest gap between two turns that a process may declare, and that others believe.
+/// The longest gap between two polls that a process may declare, and that others grant it.
 pub const TURN_GAP_MAX: Duration = Duration::from_secs(60);
 
 fn nanos(d: Duration) -> u64 {

@@ -34,7 +34,7 @@ macro_rules! transitions {
         }
 
         impl $Event {
-            /// Where the event leads; `None`: it cannot happen in that state.
+            /// The state after the event; `None` if the event cannot occur in `from`.
             fn next(self, from: $State) -> Option<$State> {
                 match self {
                     $( Self::$event => match from {
@@ -69,7 +69,7 @@ macro_rules! transitions {
 
 pub(crate) use transitions;
 
-/// How tables are kept, for the tests of the machines.
+/// The comparison of the tables with their snapshots, for the tests of the machines.
 #[cfg(test)]
 pub(crate) mod kept {
     use std::fmt::{Debug, Write as _};
@@ -77,7 +77,7 @@ pub(crate) mod kept {
 
     use crate::golden::blesses;
 
-    /// A table, by its events.
+    /// A table, accessible by its events.
     pub(crate) trait Machine: Copy + Debug + 'static {
         type State: Copy + Debug + PartialEq + 'static;
         const STATES: &'static [Self::State];
@@ -88,8 +88,8 @@ pub(crate) mod kept {
         fn next(self, from: Self::State) -> Option<Self::State>;
     }
 
-    /// Fails unless the table makes sense, and is the one in `tests/transitions` and in `docs/states.md`. With `PHALANX_BLESS=1`
-    /// both are written instead: the machines share the page, so with `--test-threads=1`.
+    /// Fails unless the table is consistent and equals the snapshots in `tests/transitions` and `docs/states.md`. With
+    /// `PHALANX_BLESS=1` it writes both instead. The machines share the page, so that needs `--test-threads=1`.
     pub(crate) fn hold<M: Machine>(name: &str) {
         make_sense::<M>();
         let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
@@ -102,7 +102,7 @@ pub(crate) mod kept {
         });
     }
 
-    /// Every state is reached, has an exit unless it is an end, and every event occurs.
+    /// Asserts that every state is reached and has an exit unless it is an end, and that every event occurs.
     fn make_sense<M: Machine>() {
         let exits = |from: &M::State| M::EVENTS.iter().filter_map(|event| event.next(*from)).collect::<Vec<_>>();
         let mut reached = vec![M::BEGIN];
@@ -125,7 +125,7 @@ pub(crate) mod kept {
         }
     }
 
-    /// Every event against every state, as text.
+    /// The next state for each event and state, as text.
     fn table<M: Machine>() -> String {
         let width = 2 + M::STATES.iter().map(|state| format!("{state:?}").len()).max().unwrap_or(0);
         let first = 2 + M::EVENTS.iter().map(|event| format!("{event:?}").len()).max().unwrap_or(0);
@@ -142,7 +142,7 @@ pub(crate) mod kept {
         text
     }
 
-    /// The states and their changes, as a graph.
+    /// The states and their changes, as a Mermaid graph.
     fn drawing<M: Machine>() -> String {
         let mut text = format!("stateDiagram-v2\n    [*] --> {:?}\n", M::BEGIN);
         for from in M::STATES {

@@ -1,8 +1,8 @@
 //! Buffer accounting: how many bytes of a socket's receive buffer a packet takes until it is read (the kernel's
 //! `truesize`).
 
-/// What the kernel charges a receive buffer for a packet of this many bytes, at most: the memory that holds it, which is more
-/// than its bytes. `docs/udp.md` has the figures.
+/// The most bytes that the kernel accounts to a receive buffer for a packet of this length. It is the memory that holds
+/// the packet, and so more than its bytes. `docs/udp.md` has the figures.
 #[must_use]
 #[inline]
 pub fn truesize(packet_bytes: u64) -> u64 {
@@ -14,16 +14,17 @@ pub fn truesize(packet_bytes: u64) -> u64 {
     block + RECORD
 }
 
-/// With what stands around them they fit the least block.
+/// Packets up to this length fit into the smallest block, with what surrounds them.
 const SHORT: u64 = TRUESIZE_MIN - RECORD - AROUND;
-/// What stands before and behind the bytes in their block of memory: headers of all layers, and where its pages are.
+/// Bytes before and behind the packet in its block of memory: headers of all layers, and the list of its pages.
 const AROUND: u64 = 384;
-/// Bytes beyond one such block lie in pages of their own, and only what stands around them in a block.
+/// Longer packets lie in pages of their own, and only what surrounds them lies in a block.
 const BLOCK_MAX: u64 = 16 << 10;
 const PAGED: u64 = 1_024;
-/// The kernel's own record of a packet.
+/// The kernel's record of a packet.
 const RECORD: u64 = 256;
-/// What a network card's driver sets aside for any packet, and the kernel charges whatever its length: mostly half a page.
+/// The least that the kernel accounts for a packet: a network driver sets aside a fixed buffer for each, mostly half a
+/// page.
 pub const TRUESIZE_MIN: u64 = 2_048 + RECORD;
 
 #[cfg(test)]
