@@ -156,8 +156,10 @@ const DIFFERING_PROBE_EVERY: u32 = 10;
 /// Upper bound on unheard members asked at a time: half of a large cell may ask about the other half.
 const LONE_TARGETS_MAX: usize = 64;
 const _: () = assert!(GATHER_QUIET.as_nanos() <= GATHER_MAX.as_nanos(), "joiners gather for a time");
-const _: () = assert!(GATHER_MAX.as_nanos() < JOINER_TTL.as_nanos(), "a joiner that waits for others is still proposed");
-const _: () = assert!(JOINER_TTL.as_nanos() < COOKIE_TTL.as_nanos(), "a proposed joiner has proved recently that it lives");
+const _: () =
+    assert!(GATHER_MAX.as_nanos() < JOINER_TTL.as_nanos(), "a joiner that waits for others is still proposed");
+const _: () =
+    assert!(JOINER_TTL.as_nanos() < COOKIE_TTL.as_nanos(), "a proposed joiner has proved recently that it lives");
 const _: () = assert!(SEEDS_AT_ONCE > 0, "a probe goes somewhere");
 const _: () = assert!(INSTANCE != REFORMING && REFORMING != HELD && INSTANCE != HELD, "a tag means one thing");
 const _: () = assert!(LONE_PROBE_EVERY < STRANGER_PROBE_EVERY, "a lone member looks for others more often");
@@ -210,7 +212,7 @@ impl Search {
 #[derive(Clone, Copy)]
 struct Answerer {
     is_coordinator: bool,
-    /// Whether it is held back: members answer its request with the reason.
+    /// Whether the process that probed is held back: any member tells it why if it asks to join.
     is_held: bool,
 }
 

@@ -8,60 +8,66 @@ use crate::api::MESSAGE_BYTES_MAX;
 use crate::id::{Incarnation, TrafficClass};
 use crate::wire::{SessionIndex, SessionSecret};
 
-/// What an endpoint must know before it begins.
+/// Construction options of an endpoint.
 #[derive(Clone, Debug)]
 pub struct EndpointOptions {
     /// The cell's name: only endpoints of one cell understand each other.
     pub cell: String,
-    /// This life of the endpoint: fresh random bits, never used before.
+    /// The incarnation of this endpoint: fresh random bits, never used before.
     pub me: Incarnation,
     /// The longest packet it can receive, in bytes.
     pub packet_bytes_max: u32,
-    /// What the buffer may be charged in which the system keeps packets for it until it takes them, in bytes. 0: not known; then
-    /// that of an unconfigured Linux is assumed.
+    /// Size of the receive buffer in which the system keeps packets for it, in bytes as the system charges it. 0 stands
+    /// for unknown: then that of an unconfigured Linux is assumed.
     pub receive_bytes: u64,
-    /// Whether it answers calls. If not, whoever asks for a session is refused.
+    /// Whether it answers calls. If not, it refuses every session.
     pub serves: bool,
-    /// How it can be reached beside the network, in its driver's words: told to the other side of each session, which hands it to
-    /// [`CallEffects::session_opened`]. At most [`super::OFFER_BYTES_MAX`] bytes, of longer ones nothing is told; empty: not at all.
+    /// How its driver can be reached beside the network, in the driver's own encoding. The other side of each session
+    /// gets it and hands it to [`CallEffects::session_opened`]. At most [`super::OFFER_BYTES_MAX`] bytes; a longer
+    /// offer is not sent. Empty: none.
     pub offer: Vec<u8>,
     /// Bounds.
     pub limits: EndpointLimits,
 }
 
-/// Bounds of an endpoint, and its pace.
+/// Bounds and pacing of an endpoint.
 #[derive(Clone, Debug)]
 pub struct EndpointLimits {
     /// Calls under way at once in a session, from 1 to 64. Default 8.
     pub slots: u8,
     /// Sessions that it answers, from all clients. Default 4,096.
     pub sessions: usize,
-    /// Of these, sessions of one client. Default 64.
+    /// Sessions of one client among these. Default 64.
     pub sessions_of_client: usize,
     /// Calls that wait in a session for a slot. Default 1,024.
     pub queued_calls: usize,
     /// The longest request and answer, in bytes. Default and most: [`MESSAGE_BYTES_MAX`].
     pub message_bytes: usize,
-    /// Requests that are not complete, all together, in bytes. Default 256 MiB.
+    /// Bytes of all incomplete requests together. Default 256 MiB.
     pub requests_bytes: usize,
-    /// Answers that are kept until their clients have them, all together, in bytes: with more, no call is begun. Default 256 MiB.
+    /// Bytes of all answers kept until their clients have them. Beyond that no call is begun. Default 256 MiB.
     pub answers_bytes: usize,
-    /// Nothing is heard of a call for at least so long before it is asked for, or for twice the longest time between two looks
-    /// for packets of late if that is shorter and known, see [`super::Endpoint::note_gap`]. Shorter retransmits sooner, and asks in
-    /// vain where processes are not always turned. Default 5 ms.
+    /// Minimum silence before the client probes for a call. Default 5 ms.
+    ///
+    /// If the longest interval between two polls is known, see [`super::Endpoint::note_gap`], twice that interval
+    /// replaces this value where it is shorter. A shorter value retransmits sooner, and probes without need where
+    /// processes are polled irregularly.
     pub timer_min: Duration,
-    /// A session whose client is silent for so long is given up, unless a call runs in it. Default 60 s.
+    /// Time after which the session of a silent client is given up, unless a call runs in it. Default 60 s.
     pub idle_max: Duration,
-    /// Packets with which the congestion window of a session begins. Default 16.
+    /// Initial congestion window of a session, in packets. Default 16.
     pub window_packets: u32,
-    /// Delay beyond twice the shortest round trip that is no sign of congestion: receivers are turned, not interrupted. Default 2 ms.
+    /// Delay beyond twice the shortest round trip that is no sign of congestion: receivers are polled, not interrupted.
+    /// Default 2 ms.
     pub delay_free: Duration,
-    /// What may be on its way to the endpoint at once through a network, in bytes as receive buffers are charged, of answers and of
-    /// requests each: what a port of a switch holds. Of one answer half of it. Never more than the receive buffer takes, which
-    /// alone bounds what comes from the same host. Default 768 KiB.
+    /// Bytes that may be in flight to the endpoint through a network, as receive buffers are charged, for answers and
+    /// for requests each. Default 768 KiB.
+    ///
+    /// It should be what a port of a switch can hold. One answer gets half of it. The receive buffer is always an upper
+    /// bound, and the only one for packets from the same host.
     pub receive_budget_bytes: u64,
-    /// Whether what all servers may send unasked is kept within the receive buffer. Only measurements of what happens
-    /// otherwise turn this off. Default true.
+    /// Whether the response credit of all servers together stays within the receive buffer. Only measurements of the
+    /// effect turn this off. Default true.
     pub bounds_answers: bool,
 }
 
@@ -85,7 +91,7 @@ impl Default for EndpointLimits {
     }
 }
 
-/// A session of this endpoint as client.
+/// Identifies a session of this endpoint as client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId {
     pub(super) session_index: SessionIndex,
@@ -97,11 +103,11 @@ impl SessionId {
     pub const NONE: Self = Self { session_index: SessionIndex::NONE, stamp: u32::MAX };
 }
 
-/// Names a call to its caller. No two calls of an endpoint have the same.
+/// Identifies a call to its caller. No two calls of an endpoint have the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientCallId(pub u64);
 
-/// Names a call to its server.
+/// Identifies a call to its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId {
     pub(super) session: SessionIndex,
@@ -110,13 +116,13 @@ pub struct CallId {
     pub(super) call: u64,
 }
 
-/// How a call is made.
+/// Options of one call.
 #[derive(Clone, Copy, Debug)]
 pub struct CallOptions {
-    /// From now; then the call fails, and says whether it may have run. Default 10 s.
+    /// Time until the call fails, counted from now. The failure says whether it may have run. Default 10 s.
     pub deadline: Duration,
-    /// It does no harm if it runs more than once: made again where its outcome would be unknown because the session was lost.
-    /// Default false.
+    /// Whether it may run more than once. If so, it is repeated in the next session where its outcome would be unknown
+    /// because the session was lost. Default false.
     pub idempotent: bool,
 }
 
@@ -129,14 +135,14 @@ impl Default for CallOptions {
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome<'a> {
-    /// It ran once, and this is the answer. Borrowed for the length of the call.
+    /// It ran once, and this is the answer, borrowed for the length of the callback.
     Answer(&'a [u8]),
     /// There is no answer.
     Failed(Failure),
 }
 
 impl Outcome<'_> {
-    /// The same with the answer copied, for whoever keeps it.
+    /// Copies the answer, for callers that keep it.
     ///
     /// # Errors
     /// The failure, if there is no answer.
@@ -148,13 +154,13 @@ impl Outcome<'_> {
     }
 }
 
-/// Why there is no answer, and what is known.
+/// Why there is no answer, and whether the call ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// It did not run and never will.
     #[error("not executed: {0}")]
     NotExecuted(Reason),
-    /// It may have run, once, or may still.
+    /// It may have run once, or may still run.
     #[error("unknown whether it was executed: {0}")]
     Unknown(Reason),
 }
@@ -172,22 +178,23 @@ pub enum Reason {
     /// The server refused it.
     #[error("refused by the server: {0:?}")]
     Refused(Refusal),
-    /// The server forgot the session, or was started anew.
+    /// The server forgot the session, or was restarted.
     #[error("the server has lost the session")]
     SessionLost,
-    /// As many calls wait in the session as may: told by those who make calls for others, see [`CallError::QueueFull`].
+    /// Too many calls wait in the session. Reported by code that makes calls for others, see [`CallError::QueueFull`].
     #[error("too many calls wait already")]
     QueueFull,
-    /// See [`CallError::NumbersUsedUp`]: told of calls that were made before.
+    /// See [`CallError::NumbersUsedUp`]: reported for calls that were made before.
     #[error("this endpoint has used up its packet numbers: start another")]
     NumbersUsedUp,
-    /// The request is longer than this side sends.
+    /// The request is longer than this side may send.
     #[error("the request is too long")]
     RequestTooLong,
-    /// The answer is longer than this side takes.
+    /// The answer is longer than this side accepts.
     #[error("the answer is longer than is taken")]
     AnswerTooLong,
-    /// Its maker was started before a fork, and this is the child: in the parent it goes on. Start one in the child.
+    /// The handle was made before a fork, and this is the child. The call goes on in the parent. Start another handle
+    /// in the child.
     #[error("this handle belongs to the parent process: start one of its own in the forked child")]
     Forked,
 }
@@ -202,16 +209,18 @@ pub enum CallError {
     /// Longer than [`EndpointLimits::message_bytes`].
     #[error("request of {0} bytes is too long")]
     TooLong(usize),
-    /// [`EndpointLimits::queued_calls`] wait already: call again when one has ended.
+    /// [`EndpointLimits::queued_calls`] calls wait already. Call again when one has ended.
     #[error("too many calls wait in this session")]
     QueueFull,
-    /// The session is not open, and this life of the endpoint has no packet numbers left for it: they were for 4 billion sessions, or
-    /// as many times 4 billion packets. Numbers never come again under one key. Start another endpoint; sessions that are open
-    /// go on for as long as they have numbers.
+    /// The session is not open, and this incarnation of the endpoint has no packet numbers left for it: 4 billion
+    /// sessions, or as many times 4 billion packets, used them up.
+    ///
+    /// Numbers never repeat under one key, because a nonce must not. Start another endpoint. Open sessions go on for as
+    /// long as they have numbers.
     #[error("this endpoint has used up its packet numbers: start another")]
     NumbersUsedUp,
-    /// The endpoint was started before a fork, and this is the child: in the parent it goes on. Start one in the child. Told by
-    /// whoever runs an [`Endpoint`](super::Endpoint), which knows nothing of forks itself.
+    /// The endpoint was started before a fork, and this is the child. It goes on in the parent. Start another in the
+    /// child. Reported by the owner of an [`Endpoint`](super::Endpoint), which itself knows nothing of forks.
     #[error("this handle belongs to the parent process: start one of its own in the forked child")]
     Forked,
 }
@@ -220,7 +229,7 @@ pub enum CallError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnswerError {
-    /// Its caller gave it up, or the session is over, or it was answered before.
+    /// Its caller gave it up, the session is over, or it was answered before.
     #[error("nobody waits for this answer")]
     NotWanted,
     /// Longer than [`EndpointLimits::message_bytes`].
@@ -238,15 +247,15 @@ pub enum HandlerResult {
     Answered,
     /// The answer comes later, see [`Endpoint::answer`](super::Endpoint::answer).
     Later,
-    /// There is no such service: it did nothing.
+    /// There is no such service. The handler did nothing.
     Refused,
-    /// There is too much to do: it did nothing, and may be asked later.
+    /// There is too much to do. The handler did nothing, and the client may ask again later.
     Busy,
 }
 
 macro_rules! trace_points {
     ($($(#[$doc:meta])* $mark:ident = $name:literal,)*) => {
-        /// A step of a call's way, for those who want to know where it spent its time.
+        /// A step on a call's way, to find out where it spent its time.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum TracePoint {
@@ -254,7 +263,7 @@ macro_rules! trace_points {
         }
 
         impl TracePoint {
-            /// For people.
+            /// The name for people to read.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self {
@@ -268,27 +277,27 @@ macro_rules! trace_points {
 trace_points! {
     /// It was made.
     Called = "called",
-    /// It has a slot.
+    /// It got a slot.
     Begun = "has a slot",
-    /// All of the request that was left has been sent.
+    /// The rest of the request was sent.
     Sent = "sent",
     /// Some of the request waits for room.
     Held = "waits for room",
-    /// Some of it is lost, and goes again.
+    /// Fragments of the request were lost, and are retransmitted.
     Lost = "lost fragments",
-    /// Nothing was heard for too long.
+    /// It was silent for too long and is probed.
     Probed = "probed",
-    /// The first of several packets of the answer came.
+    /// The first of several packets of the answer arrived.
     Answering = "is answered",
-    /// Its outcome is told.
+    /// Its outcome is reported.
     Ended = "ended",
-    /// Server: the first of several packets of the request came.
+    /// Server: the first of several packets of the request arrived.
     Receiving = "request comes",
     /// Server: its handler begins.
     Runs = "handler begins",
     /// Server: its handler is done.
     Ran = "handler is done",
-    /// Server: all of the answer that was left has been sent.
+    /// Server: the rest of the answer was sent.
     Answered = "answered",
     /// Server: some of the answer waits for room.
     AnswerHeld = "answer waits for room",
@@ -296,21 +305,22 @@ trace_points! {
     Released = "answer has come",
 }
 
-/// Where an endpoint's effects go. Bound at compile time; it cannot re-enter the endpoint.
+/// Receiver of an endpoint's effects, bound at compile time. It cannot re-enter the endpoint.
 pub trait CallEffects {
-    /// Hands a packet in clear, given in parts, to those of `to` that read this process's memory, and gives their count.
+    /// Writes a packet in clear, given in parts, for those of `to` that read this process's memory. Returns their
+    /// count.
     fn write_shared(&mut self, _lane: TrafficClass, _to: &[SocketAddr], _parts: [&[u8]; 3]) -> usize {
         0
     }
 
-    /// Hands a packet, given in parts, to the system at once, without a copy. False: it did not take it, and the same packet is
-    /// transmitted.
+    /// Sends a packet, given in parts, at once and without a copy. Returns false if the system did not take it: then
+    /// the same packet is passed to [`Self::transmit`].
     fn send_unbuffered(&mut self, _lane: TrafficClass, _to: SocketAddr, _parts: [&[u8]; 3]) -> bool {
         false
     }
 
-    /// A session with `peer` at `at` is open, which can be reached as `offer` says; see [`EndpointOptions::offer`]. Told for each
-    /// session, followed once by [`Self::session_closed`].
+    /// A session with `peer` at `at` was opened, and `offer` says how the peer can be reached beside the network; see
+    /// [`EndpointOptions::offer`]. Each session is reported once, and followed once by [`Self::session_closed`].
     fn session_opened(&mut self, _peer: Incarnation, _at: SocketAddr, _offer: &[u8]) {}
 
     /// A session with `peer` is over.
@@ -319,15 +329,15 @@ pub trait CallEffects {
     /// As [`crate::Effects::transmit`].
     fn transmit(&mut self, class: TrafficClass, to: &[SocketAddr], packet: &[u8]);
 
-    /// Something happened to a call: of its client's, `of` is the call id; of its server's, its number in its slot.
+    /// A call reached a step. `of` is the call id at the client, and the call's number in its slot at the server.
     #[inline]
     fn mark(&mut self, _mark: TracePoint, _of: u64) {}
 
-    /// Runs a call. The answer, if there is one at once, is appended to `answer`, which is empty.
+    /// Runs a call. An immediate answer is appended to `answer`, which is empty before.
     fn request(&mut self, call: CallId, from: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> HandlerResult;
 
-    /// As [`Self::request`], which it calls by default, with a request that came in several packets. It may be taken: whatever
-    /// is left in its place is not looked at.
+    /// Runs a call whose request came in several packets. The implementation may take the buffer: whatever it leaves in
+    /// its place is ignored. Calls [`Self::request`] by default.
     fn long_request(
         &mut self,
         call: CallId,
@@ -338,10 +348,11 @@ pub trait CallEffects {
         self.request(call, from, request, answer)
     }
 
-    /// A call ended. Told once for each, here or by [`Self::long_answer`].
+    /// A call ended. Each call is reported once, here or by [`Self::long_answer`].
     fn outcome(&mut self, call_id: ClientCallId, outcome: Outcome<'_>);
 
-    /// A call ended with an answer that came in several packets. It may be taken. By default [`Self::outcome`] is told.
+    /// A call ended with an answer that came in several packets. The implementation may take the buffer. Calls
+    /// [`Self::outcome`] by default.
     fn long_answer(&mut self, call_id: ClientCallId, answer: &mut Vec<u8>) {
         self.outcome(call_id, Outcome::Answer(answer));
     }

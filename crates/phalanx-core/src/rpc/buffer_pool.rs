@@ -1,30 +1,32 @@
 //! A pool of buffers of finished long messages, for the next ones. Memory from the system costs more than the copy into
 //! it.
 
-/// Buffers for whoever needs one next.
+/// Free buffers for reuse.
 #[derive(Debug, Default)]
 pub(super) struct BufferPool {
     free: Vec<Vec<u8>>,
     bytes: usize,
 }
 
-/// Kept in all, in bytes.
+/// Upper bound on the bytes kept in all.
 const KEPT_BYTES_MAX: usize = 64 << 20;
-/// Shorter ones stay where they are.
+/// Shorter buffers are not pooled. They stay with their owner.
 pub(super) const LONG_BYTES: usize = 64 << 10;
 const _: () = assert!(LONG_BYTES < KEPT_BYTES_MAX, "a buffer that is kept fits");
 
 impl BufferPool {
-    /// Puts a buffer for `len` bytes to be appended in the place of `buffer`, if that is shorter and there is one.
+    /// Replaces `buffer` by a free one with room for `len` bytes, if it has less room and there is one.
     pub(super) fn grow(&mut self, buffer: &mut Vec<u8>, len: usize) {
         if len <= LONG_BYTES || buffer.capacity() >= len {
             return;
         }
-        // Those that have a length are for others.
+        // A buffer that is appended to needs no written bytes. The ones with most of them are left for
+        // [`Self::lengthen`].
         self.replace(buffer, self.fitting(len).min());
     }
 
-    /// Makes `buffer` at least `len` bytes long, whatever is in them: if there is one that has been written so far, that one.
+    /// Makes `buffer` at least `len` bytes long, with any content. A free buffer with many written bytes is preferred:
+    /// those need no zeroing.
     pub(super) fn lengthen(&mut self, buffer: &mut Vec<u8>, len: usize) {
         if len > LONG_BYTES && buffer.len() < len {
             self.replace(buffer, self.fitting(len).max());
@@ -34,7 +36,7 @@ impl BufferPool {
         }
     }
 
-    /// Buffers for `len` bytes.
+    /// Free buffers with room for `len` bytes.
     fn fitting(&self, len: usize) -> impl Iterator<Item = Fitting> + '_ {
         let places = self.free.iter().zip(0..).filter(move |(kept, _)| kept.capacity() >= len);
         places.map(|(kept, at)| Fitting { written_bytes: kept.len(), at })
@@ -50,7 +52,7 @@ impl BufferPool {
         }
     }
 
-    /// Takes a long buffer back, and leaves an empty one.
+    /// Takes a long buffer back, and leaves an empty one in its place.
     pub(super) fn keep(&mut self, buffer: &mut Vec<u8>) {
         if buffer.capacity() <= LONG_BYTES {
             return;
@@ -64,12 +66,12 @@ impl BufferPool {
     }
 }
 
-/// A free buffer that is long enough. The order of the fields is the order of buffers: by what is written in them.
+/// A free buffer that is long enough. Ordered by the bytes written in it, hence the order of the fields.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Fitting {
-    /// So many of its bytes are written.
+    /// Number of its bytes that are written.
     written_bytes: usize,
-    /// Its place among the free ones.
+    /// Its index among the free ones.
     at: usize,
 }
 

@@ -8,7 +8,7 @@ use crate::rng::Rng;
 use crate::time::Instant;
 use crate::truesize::TRUESIZE_MIN;
 
-/// What a session needs of its endpoint.
+/// The parts of its endpoint that a session uses.
 pub(super) struct SessionContext<'a, F> {
     pub(super) now: Instant,
     pub(super) net: &'a mut SessionPackets,
@@ -17,23 +17,23 @@ pub(super) struct SessionContext<'a, F> {
     pub(super) intake: &'a mut Intake,
     pub(super) rng: &'a mut Rng,
     pub(super) limits: &'a EndpointLimits,
-    /// Nothing is heard of a call for at least its timer before it is asked for.
+    /// Minimum timers: how long a call may be silent before it is probed.
     pub(super) waits: &'a mut Waits,
     pub(super) fx: &'a mut F,
 }
 
-/// What all servers together may send unasked, in bytes as the receive buffer is charged.
+/// The room that all servers together may fill without being asked, in bytes as the receive buffer is charged.
 #[derive(Debug)]
 pub(super) struct Budget {
-    /// What calls share.
+    /// Room that calls share.
     bytes: u64,
-    /// Of this, what none of them has reserved.
+    /// Room that no call has reserved.
     free: u64,
-    /// Of this, what may be on its way through a network.
+    /// Free room for packets through a network.
     far: u64,
-    /// Calls hold allowances, and nothing goes beyond the buffer.
+    /// Whether room is accounted for. If not, every call gets as much as it wants.
     is_kept: bool,
-    /// Answers wait that could not be asked for, as nothing was free: from this host, through a network.
+    /// Whether answers wait for room: from this host, through a network.
     starved: [bool; 2],
 }
 
@@ -57,7 +57,7 @@ impl Budget {
         }
     }
 
-    /// Takes `wanted` or, if less is free, what is free, but not less than `least`: then nothing.
+    /// Reserves `wanted` bytes, or what is free if that is less. Reserves nothing if less than `least` is free.
     pub(super) fn take(&mut self, wanted: u64, least: u64, reach: Reach) -> u64 {
         if !self.is_kept {
             return u64::from(u32::MAX);
@@ -68,7 +68,7 @@ impl Budget {
         got
     }
 
-    /// Lets `wanted` packets come, or as many as are free, each charged with `each`.
+    /// Reserves room for `wanted` packets that are charged with `each`, or for as many as fit.
     pub(super) fn take_packets(&mut self, wanted: u32, each: u64, reach: Reach) -> Reserved {
         if !self.is_kept {
             return Reserved { packets: wanted, bytes: 0 };
@@ -89,24 +89,25 @@ impl Budget {
         }
     }
 
-    /// Checks what must always hold, where all calls together have `reserved` bytes.
+    /// Checks invariants. All calls together have `reserved` bytes.
     pub(super) fn check_invariants(&self, reserved: u64) {
         if self.is_kept {
             assert_eq!(self.free + reserved, self.bytes, "the receive buffer is free or reserved by a call");
         }
     }
 
-    /// An answer waits for room.
+    /// Notes that an answer waits for room.
     pub(super) fn note_starved(&mut self, reach: Reach) {
         self.starved[reach as usize] = true;
     }
 
-    /// Whether an answer waits that nothing was free for.
+    /// Whether an answer waits for room.
     pub(super) fn is_starved(&self, reach: Reach) -> bool {
         self.starved[reach as usize]
     }
 
-    /// Where answers wait for which there is room now, at least for packets charged with `each`: they are to be looked at.
+    /// Where answers wait and room for a packet charged with `each` is free now. They are to be fed, so the note is
+    /// cleared.
     pub(super) fn feed(&mut self, each: u64) -> [bool; 2] {
         Reach::ALL.map(|reach| {
             let fed = self.is_starved(reach) && self.room(reach) >= each;
@@ -116,24 +117,24 @@ impl Budget {
     }
 }
 
-/// Room in this endpoint's buffer that was given away.
+/// Room in this endpoint's receive buffer that was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reserved {
-    /// So many packets may come.
+    /// Number of packets that may come.
     pub(super) packets: u32,
-    /// So many bytes are kept for them; 0 where nobody counts.
+    /// Bytes reserved for them; 0 where nothing is accounted for.
     pub(super) bytes: u64,
 }
 
-/// What clients may have under way to this endpoint, in bytes as the receive buffer is charged.
+/// What clients may have in flight to this endpoint, in bytes as the receive buffer is charged.
 #[derive(Debug)]
 pub(super) struct Intake {
-    /// Of all together: what the buffer takes, and what is wanted on its way through a network.
+    /// Bytes that the buffer holds; below, those that may be in flight through a network.
     buffer: u64,
     receive_budget: u64,
-    /// Sessions whose clients were heard of late.
+    /// Sessions whose clients were heard recently.
     active: u64,
-    /// What each of them may have.
+    /// Share of each such session, by reach.
     shares: [u64; 2],
 }
 
@@ -144,7 +145,7 @@ impl Intake {
         intake
     }
 
-    /// So many sessions are active now.
+    /// Divides the room among `active` sessions.
     pub(super) fn divide(&mut self, active: u64) {
         self.active = active;
         let among = active.max(1);
@@ -172,35 +173,36 @@ impl Intake {
     }
 }
 
-/// A few short packets, as charged.
+/// A few short packets, as charged: the least share through a network, as far as the buffer allows.
 const SHARE_LEAST: u64 = 8 * TRUESIZE_MIN;
 
-/// How long packets wait of late, as far as it is known, and so how long a timer should run.
+/// How long packets waited recently, as far as known, and the timers that follow from it.
 #[derive(Debug)]
 pub(super) struct Waits {
-    /// The longest timer that was called for in the present period, and in the one before.
+    /// The longest timer required in the present period, and in the one before.
     longest: [Duration; 2],
     until: Instant,
     most: Duration,
-    /// The least time that a timer should run. The other side is taken to look about as often; if it does not, round trips tell.
+    /// The minimum of a timer. The other side is assumed to poll about as often; if it does not, round trips show it.
     pub(super) timer_min: Duration,
 }
 
 impl Waits {
-    /// Nothing is known yet: timers run for `most`.
+    /// Nothing is known yet, so timers run for `most`.
     pub(super) fn new(most: Duration) -> Self {
         Self { longest: [Duration::ZERO; 2], until: Instant::ZERO, most, timer_min: most }
     }
 
-    /// So long packets waited until this process looked. Longer than is remembered, it did something else, and nothing is known.
+    /// Notes an interval for which packets waited until this process polled. A longer one than is remembered is a
+    /// pause, in which it did something else: it says nothing.
     pub(super) fn note_gap(&mut self, now: Instant, gap: Duration) {
         if gap <= PERIOD {
             self.note(now, gap * GAPS_OF_TIMER);
         }
     }
 
-    /// So long nothing was heard of a call, and then something without having been asked for: what comes of others waits in
-    /// the same queues. Means nothing before something is known of gaps.
+    /// Notes the silence of a call that ended without a probe. Other packets wait in the same queues for as long.
+    /// Ignored before an interval between polls is known.
     #[inline]
     pub(super) fn note_silence(&mut self, now: Instant, silence: Duration) {
         if self.timer_min < self.most {
@@ -223,21 +225,21 @@ impl Waits {
     }
 }
 
-/// What was noted is remembered for as long as this, and up to twice.
+/// A value is remembered for this time, and up to twice.
 const PERIOD: Duration = Duration::from_millis(200);
-/// A probe too early costs a packet, and proves nothing.
+/// Factor between an interval and its timer. An early probe costs a packet, and proves nothing.
 const GAPS_OF_TIMER: u32 = 2;
 const SILENCES_OF_TIMER: u32 = 2;
-/// A timer below this would ask for packets that are on their way through the system.
+/// A shorter timer would probe for packets that are on their way through the system.
 const TIMER_LEAST: Duration = Duration::from_micros(200);
 const _: () = assert!(TIMER_LEAST.as_nanos() < PERIOD.as_nanos(), "a timer ends while what it follows is remembered");
 
-/// What all sessions hold together, in bytes.
+/// Bytes of messages held by all sessions together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MessageBytes {
-    /// Of requests that are not complete.
+    /// Bytes of incomplete requests.
     pub(super) requests: usize,
-    /// Of answers that are kept.
+    /// Bytes of kept answers.
     pub(super) answers: usize,
 }
 
@@ -270,7 +272,7 @@ mod tests {
         assert_eq!(waits.timer_min, Duration::from_micros(800));
     }
 
-    /// What servers are let send is taken from what is free of the receive buffer, and nothing beyond that is let come.
+    /// Packets granted to servers are taken from the free part of the receive buffer. Nothing beyond it is granted.
     #[test]
     fn no_more_packets_are_let_come_than_there_is_room_for() {
         let mut budget = Budget::new(1_000, 500, true);
@@ -287,7 +289,7 @@ mod tests {
         assert_eq!(unbounded.take_packets(70, 100, Reach::Host), Reserved { packets: 70, bytes: 0 });
     }
 
-    /// Who waits for room is looked at when there is some, once, and not in each turn.
+    /// An answer that waits for room is fed once when there is room, and not polled in between.
     #[test]
     fn answers_are_fed_that_wait_when_there_is_room_for_a_packet() {
         let mut budget = Budget::new(1_000, 1_000, true);
@@ -302,7 +304,7 @@ mod tests {
         assert_eq!(budget.feed(100), [false; 2], "once");
     }
 
-    /// Clients share what there is among those that are active, and each of many has a few short packets, as far as the buffer goes.
+    /// Active clients share what there is. Each of many gets a few short packets, as far as the buffer allows.
     #[test]
     fn sessions_have_equal_shares_and_those_left_have_more() {
         let (buffer, receive_budget) = (1 << 20, 256 << 10);

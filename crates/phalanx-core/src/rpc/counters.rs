@@ -4,7 +4,7 @@ use crate::wire::DropReason;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What an endpoint did. Numbers only grow.
+        /// What an endpoint did since it started. Counters never decrease.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Counters {
             $($(#[$doc])* pub $name: u64,)*
@@ -13,7 +13,7 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// Each counter with its name, in a fixed order; of drops, those that are not 0.
+            /// Reports each counter with its name, in a fixed order. Drops are reported only if they are not 0.
             pub fn each(&self, mut each: impl FnMut(&'static str, u64)) {
                 $(each(stringify!($name), self.$name);)*
                 for (reason, count) in DropReason::ALL.iter().zip(self.drops) {
@@ -27,11 +27,11 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Packets handed to the driver, those through memory included.
+    /// Packets handed to the driver, including those through memory.
     packets_sent,
-    /// Of these, through memory.
+    /// Packets among these that went through memory.
     packets_shared,
-    /// Packets that came.
+    /// Packets received.
     packets_received,
     /// Calls made.
     calls,
@@ -41,19 +41,19 @@ counters! {
     refused,
     /// Calls given up by their clients while their handlers ran.
     detached,
-    /// Answers that nobody waited for.
+    /// Answers that no caller waited for.
     answers_unwanted,
-    /// Answers that the client's response credit did not cover, and which it pulled.
+    /// Answers that exceeded the client's response credit, and which it pulled.
     answers_beyond_credit,
-    /// Fragments known to be lost, and sent again.
+    /// Fragments known to be lost, and retransmitted.
     lost,
-    /// Questions to servers, where something was silent for too long.
+    /// Probes of servers after too long a silence.
     probes,
-    /// Packets that did not go to a client that came to another address, as it was not proved to be there.
+    /// Packets not sent to a client at a new address, because the address was not proved.
     unproved,
-    /// Frames of calls that are over.
+    /// Frames of calls that had ended.
     stale,
-    /// Requests and fragments that came again.
+    /// Requests and fragments received again.
     duplicates,
     /// Frames that made no sense.
     malformed,
@@ -61,7 +61,7 @@ counters! {
     sessions_opened,
     /// Sessions lost, as client.
     sessions_lost,
-    /// Sessions taken in, as server.
+    /// Sessions accepted, as server.
     sessions_taken,
     /// Sessions given up because their clients were silent.
     sessions_idle,

@@ -5,28 +5,29 @@ use super::wire::{BEYOND_MAX, FragmentAck};
 
 use crate::wire::PacketNumber;
 
-/// A message cut into fragments of one length; the last may be shorter. A message without bytes has one, without bytes.
+/// A message cut into fragments of equal length, of which the last may be shorter. An empty message has one empty
+/// fragment.
 #[derive(Debug, Default)]
 pub(super) struct OutgoingMessage {
-    /// What is there of it.
+    /// The bytes that are available so far.
     bytes: Vec<u8>,
-    /// Of all of it.
+    /// Length of the whole message.
     len: usize,
     fragment_bytes: usize,
     fragments: u32,
-    /// Fragments below this may be sent.
+    /// Fragments with a lower index may be sent.
     allowed: u32,
-    /// The first that was never sent.
+    /// Index of the first fragment that was never sent.
     fresh: u32,
-    /// All below have arrived.
+    /// All fragments with a lower index have arrived.
     prefix: u32,
     /// For each fragment from 0 up to `fresh`: [`ARRIVED`], [`LOST`], or the number of the packet that carried it last.
     sent_as: Vec<u64>,
     /// Fragments whose entry is [`LOST`].
     lost: u32,
-    /// None of them lies below this.
+    /// No lost fragment has a lower index.
     lost_from: u32,
-    /// Fragments sent, neither arrived nor known to be lost.
+    /// Fragments sent that have neither arrived nor are known to be lost.
     under_way: u32,
 }
 
@@ -36,7 +37,8 @@ const LOST: u64 = 0;
 /// Packets that may overtake one before it counts as lost (RFC 9002, section 6.1.1).
 const REORDERING: u64 = 3;
 
-/// The same for fragment `at` of a message whose `last` was sent: where fewer follow, so many (RFC 5827, early retransmit).
+/// The same threshold for fragment `at` of a message whose `last` was sent. Fewer than three may follow it: then as
+/// many as follow suffice, or the loss of the last fragments would only show by a timer (RFC 5827, early retransmit).
 fn reordering(at: u32, last: Option<u32>) -> u64 {
     match last {
         Some(last) if at < last => u64::from(last - at).min(REORDERING),
@@ -44,34 +46,36 @@ fn reordering(at: u32, last: Option<u32>) -> u64 {
     }
 }
 
-/// Which of the packets that are missing in an ack are lost.
+/// What an ack proves about the packets that it does not contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Proof {
-    /// Those that three others have overtaken, or as many as follow in the message.
+    /// Those are lost that three later ones have overtaken, or as many as follow in the message.
     Reordered,
-    /// All up to the greatest number seen: the driver has told of a loss, or the receiver was asked after they were sent.
+    /// All up to the greatest number seen are lost: the driver reported a loss, or the receiver was probed after they
+    /// were sent.
     Seen,
 }
 
-/// What an ack changed.
+/// Effects of an ack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Change {
-    /// Fragments that are no longer under way, arrived or lost.
+    /// Fragments that stopped being under way: they arrived or are lost.
     pub(super) ended: u32,
-    /// Of these, fragments that have arrived.
+    /// Fragments among these that arrived.
     pub(super) arrived: u32,
-    /// Of these, fragments known to be lost.
+    /// Fragments among these that are lost.
     pub(super) lost: u32,
 }
 
 impl OutgoingMessage {
-    /// Begins with another message, which the caller has put into [`Self::empty`] or [`Self::give`]. `allowed` fragments may be sent.
+    /// Starts another message, which the caller has put into [`Self::empty`] or [`Self::give`]. `allowed` fragments may
+    /// be sent.
     pub(super) fn begin(&mut self, longest_piece: usize, allowed: u32) {
         self.begin_with(self.bytes.len(), longest_piece);
         self.allow(allowed);
     }
 
-    /// Begins with a message of `len` bytes, the rest of which comes with [`Self::append`].
+    /// Starts a message of `len` bytes. The rest of it comes with [`Self::append`].
     pub(super) fn begin_with(&mut self, len: usize, longest_piece: usize) {
         debug_assert!(self.bytes.len() <= len, "more is there than the message has");
         self.fragment_bytes = fragment_bytes(longest_piece, len);
@@ -87,7 +91,8 @@ impl OutgoingMessage {
         (self.lost, self.lost_from, self.under_way) = (0, 0, 0);
     }
 
-    /// The next so many bytes of the message are with the caller, and may be sent as far as they make whole fragments. They come next.
+    /// Announces that the next `piece_len` bytes are with the caller and come next. Whole fragments of them may be sent
+    /// already.
     pub(super) fn announce(&mut self, piece_len: usize) {
         let there = self.bytes.len() + piece_len;
         debug_assert!(there <= self.len, "more is announced than the message has");
@@ -95,33 +100,33 @@ impl OutgoingMessage {
         self.allow(if there == self.len { self.fragments } else { u32::try_from(whole).unwrap_or(u32::MAX) });
     }
 
-    /// More of the message is there, and may be sent.
+    /// Appends more of the message, which may then be sent.
     pub(super) fn append(&mut self, piece: &[u8]) {
         self.announce(piece.len());
         self.bytes.extend_from_slice(piece);
     }
 
-    /// All of it may be sent.
+    /// Whether all of it may be sent.
     pub(super) fn is_allowed(&self) -> bool {
         self.allowed == self.fragments
     }
 
-    /// Takes the bytes of a message over, before [`Self::begin`].
+    /// Takes over the bytes of a message, before [`Self::begin`].
     pub(super) fn give(&mut self, bytes: Vec<u8>, buffer_pool: &mut BufferPool) {
         buffer_pool.keep(&mut self.bytes);
         self.bytes = bytes;
     }
 
-    /// The bytes of the message, empty, to be filled before [`Self::begin`] with about `expected` bytes.
+    /// The message's buffer, empty, to be filled with about `expected` bytes before [`Self::begin`].
     pub(super) fn empty(&mut self, expected: usize, buffer_pool: &mut BufferPool) -> &mut Vec<u8> {
         buffer_pool.grow(&mut self.bytes, expected);
         self.bytes.clear();
         &mut self.bytes
     }
 
-    /// Lets go of the message.
+    /// Releases the message.
     pub(super) fn release(&mut self, buffer_pool: &mut BufferPool) {
-        // With its length: what was written once need not be for whoever takes it next.
+        // The buffer is kept with its length: its next user need not zero the bytes written once.
         buffer_pool.keep(&mut self.bytes);
         self.bytes.clear();
         self.len = 0;
@@ -154,18 +159,18 @@ impl OutgoingMessage {
         &self.bytes[begin..end]
     }
 
-    /// Fragments under way.
+    /// Number of fragments under way.
     pub(super) fn under_way(&self) -> u32 {
         self.under_way
     }
 
-    /// The first fragment under way.
+    /// Index of the first fragment under way.
     pub(super) fn first_under_way(&self) -> Option<u32> {
         let sent = self.sent_as.iter().zip(0..).skip(self.prefix as usize);
         sent.filter(|(number, _)| ![ARRIVED, LOST].contains(number)).map(|(_, at)| at).next()
     }
 
-    /// Everything has arrived.
+    /// Whether everything has arrived.
     pub(super) fn has_arrived(&self) -> bool {
         self.fragments > 0 && self.prefix == self.fragments
     }
@@ -175,12 +180,12 @@ impl OutgoingMessage {
         self.fresh > 0
     }
 
-    /// Fragments that have not arrived.
+    /// Number of fragments from the first missing one to the end.
     pub(super) fn left(&self) -> u32 {
         self.fragments - self.prefix
     }
 
-    /// The next fragment to send: what was lost first.
+    /// Index of the next fragment to send. Lost ones come first.
     pub(super) fn next(&self) -> Option<u32> {
         if self.lost > 0 {
             return (self.lost_from..self.fresh).find(|&at| self.sent_as[at as usize] == LOST);
@@ -188,9 +193,9 @@ impl OutgoingMessage {
         (self.fresh < self.allowed).then_some(self.fresh)
     }
 
-    /// Fragment `index`, from [`Self::next`] or sent before, went out in packet `number`.
+    /// Notes that fragment `index` went out in packet `number`.
     pub(super) fn sent(&mut self, index: u32, PacketNumber(number): PacketNumber) {
-        debug_assert!(number != LOST && number != ARRIVED, "a packet's number means something else");
+        debug_assert!(number != LOST && number != ARRIVED, "a packet number equals a marker");
         debug_assert!(index < self.fragments, "a fragment lies in its message");
         debug_assert!(index <= self.fresh, "fragments go out in order");
         if index == self.fresh {
@@ -211,17 +216,17 @@ impl OutgoingMessage {
         }
     }
 
-    /// Whether fragment `index`, from [`Self::next`], was sent before.
+    /// Whether fragment `index` was sent before.
     pub(super) fn is_retransmission(&self, index: u32) -> bool {
         index < self.fresh
     }
 
-    /// More fragments may be sent.
+    /// Lets fragments below `limit` be sent.
     pub(super) fn allow(&mut self, limit: u32) {
         self.allowed = self.allowed.max(limit.min(self.fragments));
     }
 
-    /// Everything has arrived; returns how many were under way.
+    /// Marks everything as arrived, and returns how many fragments were under way.
     pub(super) fn complete(&mut self) -> u32 {
         let ended = self.under_way;
         self.prefix = self.fragments;
@@ -231,7 +236,7 @@ impl OutgoingMessage {
         ended
     }
 
-    /// Takes an ack into account, which proves as much as is said.
+    /// Applies an ack. `proves` says what it proves about missing packets.
     pub(super) fn take(&mut self, ack: &FragmentAck, proves: Proof) -> Change {
         let mut change = Change::default();
         let first = ack.prefix.saturating_add(1);
@@ -242,11 +247,11 @@ impl OutgoingMessage {
         let covered = u32::try_from(ack.beyond.len() * 8).unwrap_or(u32::MAX);
         let end = first.saturating_add(covered);
         if ack.prefix > self.fresh || (self.fresh.max(first)..end).any(has) {
-            // It says that it has what was never sent: nonsense changes nothing.
+            // It acknowledges fragments that were never sent. Such an ack changes nothing.
             return change;
         }
         self.allow(ack.limit);
-        // What lies behind bits that are as many as there can be is not told.
+        // A bitmap of maximum length says nothing about what lies behind it.
         let told = if ack.beyond.len() < BEYOND_MAX { self.fresh } else { end.min(self.fresh) };
         let last = if self.fresh == self.fragments { self.fragments.checked_sub(1) } else { None };
         let overtaken_by = |at| match proves {
@@ -306,20 +311,23 @@ impl OutgoingMessage {
     }
 }
 
-/// How long the fragments of a message of `len` bytes are, where packets hold `longest_piece` of it. Both sides cut alike. While
-/// one is copied at its receiver the next is copied at its sender: few that are long leave each waiting for the other.
+/// Length of the fragments of a message of `len` bytes, where packets hold `longest_piece` of it. Both sides compute
+/// the same.
+///
+/// A receiver copies one fragment while its sender copies the next. A message in few long fragments would leave each of
+/// them waiting for the other.
 #[inline]
 pub(super) fn fragment_bytes(longest_piece: usize, len: usize) -> usize {
     let most = if len > FEW_BYTES { usize::MAX } else { FRAGMENT_BYTES };
     longest_piece.clamp(1, most)
 }
 
-/// Messages up to this are cut in fragments of [`FRAGMENT_BYTES`] at most.
+/// Messages up to this length are cut into fragments of at most [`FRAGMENT_BYTES`].
 const FEW_BYTES: usize = 128 << 10;
 const FRAGMENT_BYTES: usize = 32 << 10;
 const _: () = assert!(FRAGMENT_BYTES <= FEW_BYTES, "a message that is cut short has more fragments than one");
 
-/// Entries for so many fragments are kept for the next message.
+/// Number of entries whose memory is kept for the next message.
 const SENT_AS_KEPT: usize = 1024;
 
 #[cfg(test)]
@@ -333,7 +341,7 @@ mod tests {
         message
     }
 
-    /// `has`: what is there beyond the prefix.
+    /// `has`: the fragments acknowledged beyond the prefix.
     fn ack(seen: u64, prefix: u32, has: &[u32]) -> FragmentAck {
         let mut beyond = vec![0; has.iter().map(|at| (at - prefix - 1) as usize / 8 + 1).max().unwrap_or(0)];
         for at in has.iter().map(|at| at - prefix - 1) {
@@ -358,7 +366,7 @@ mod tests {
         for number in 1..=10 {
             message.sent(message.next().expect("allowed"), PacketNumber(number));
         }
-        // 1 and 4 arrived, and everything from 6 on.
+        // 1 and 4 have arrived, and everything from 6 on.
         let change = message.take(&ack(10, 0, &[1, 4, 6, 7, 8, 9]), Proof::Reordered);
         assert_eq!((change.arrived, change.lost), (6, 4));
         message.check_invariants();
@@ -368,7 +376,7 @@ mod tests {
             message.sent(index, PacketNumber(20 + u64::from(index)));
         }
         assert_eq!(again, [0, 2, 3, 5]);
-        // The same ack again proves nothing of what was sent since.
+        // The same ack proves nothing about what was sent since.
         assert_eq!(message.take(&ack(10, 0, &[1, 4, 6, 7, 8, 9]), Proof::Seen), Change::default());
         message.check_invariants();
     }
@@ -400,7 +408,7 @@ mod tests {
             (0, 4, &[3][..], 3),
             (1, 4, &[3], 2),
             (2, 4, &[3], 1),
-            // What is the last, or seen before the last, may still come.
+            // The last fragment, and one seen before it, may still come.
             (3, 4, &[], 0),
             (2, 3, &[], 0),
             (0, 3, &[2], 0),
@@ -421,7 +429,7 @@ mod tests {
         message.check_invariants();
     }
 
-    /// A caller that gives its request pays for no copy, and for no memory but that of the request.
+    /// A caller that gives its request away pays for no copy, and for no memory but the request's.
     #[test]
     fn a_message_that_is_given_stays_where_it_lies() {
         let bytes = vec![7; 1_000];

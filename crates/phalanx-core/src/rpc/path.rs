@@ -21,24 +21,24 @@ use crate::time::Instant;
 use crate::truesize::truesize;
 use crate::wire::{Header, Kind, PacketNumber, SessionIndex, SessionSecret};
 
-/// Builds packets and hands them out.
+/// Builds and sends the packets of all sessions.
 pub(super) struct SessionPackets {
     sealer: Sealer,
     tag_len: usize,
-    /// The upper half of the next session's packet numbers; the greatest: none is left, as no packet has it.
+    /// Upper half of the next session's packet numbers. The greatest value is never used: it means that none is left.
     next_serial: u32,
     handshakes: u64,
     packet: Vec<u8>,
     pub(super) counters: Counters,
     pub(super) buffer_pool: BufferPool,
-    /// The longest packet this side takes, in bytes.
+    /// The longest packet that this side accepts, in bytes.
     pub(super) packet_bytes: u32,
     /// How this side can be reached beside the network.
     pub(super) offer: Vec<u8>,
     pace: Pace,
 }
 
-/// How sessions begin, and when they slow down.
+/// How fast sessions start, and when they slow down.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     window_packets: u64,
@@ -68,15 +68,17 @@ impl SessionPackets {
         }
     }
 
-    /// Gives the upper half of packet numbers that none has had before; `None`: all are used up, and a nonce would come again. This
-    /// life of the endpoint is over then, but for the sessions that have one.
+    /// Takes the upper half of packet numbers for a session, which no session had before.
+    ///
+    /// `None`: all are used up, and a nonce would repeat. Then this incarnation of the endpoint is over, except for
+    /// sessions that have numbers.
     fn take_serial(&mut self) -> Option<u32> {
         let serial = self.next_serial;
         self.next_serial = serial.checked_add(1)?;
         Some(serial)
     }
 
-    /// No further session can have packet numbers.
+    /// Whether no further session can have packet numbers.
     pub(super) fn is_used_up(&self) -> bool {
         self.next_serial == u32::MAX
     }
@@ -87,7 +89,7 @@ impl SessionPackets {
         self.next_serial = u32::MAX - serials_left;
     }
 
-    /// Sends something to somebody with whom there may be no session; `handshake` is given what this side offers.
+    /// Sends a handshake packet, for which no session is needed. `handshake` is given this side's offer.
     pub(super) fn send_handshake(
         &mut self,
         to: SocketAddr,
@@ -104,7 +106,7 @@ impl SessionPackets {
     }
 }
 
-/// Where the other end of a session is: what is on its way waits in this host's memory alone, or in a network too.
+/// Where the other end of a session is. Packets in flight wait in this host's memory alone, or in a network too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reach {
     Host,
@@ -119,26 +121,27 @@ impl Reach {
     }
 }
 
-/// What may go to an address from which packets came, until whoever is there sends the challenge back (RFC 9000, section 8).
+/// Allowance for an unproved address, until its owner returns the challenge (RFC 9000, section 8). Without it, a forged
+/// source address would direct answers at a victim.
 #[derive(Clone, Copy, Debug)]
 struct Unproved {
     challenge: u64,
-    /// In bytes of packets: three times what came from there, less what went there.
+    /// Bytes of packets: three times those received from there, less those sent there.
     room: u64,
 }
 
-/// So many bytes go for each that came to an address that is not proved.
+/// Bytes that may be sent for each byte received from an unproved address.
 const UNPROVED_FACTOR: u64 = 3;
 
-/// One end of a session that is open.
+/// One end of an open session.
 pub(super) struct SessionPath {
     pub(super) to: SocketAddr,
     pub(super) reach: Reach,
-    /// That this is where the other side is has not been proved since it came from there.
+    /// Set while it is not proved that the other side is at `to`, since its packets began to come from there.
     unproved: Option<Unproved>,
-    /// Where the other side was proved to be last.
+    /// The address where the other side was last proved to be.
     proved: Option<SocketAddr>,
-    /// The last packet went through memory.
+    /// Whether the last packet went through memory.
     shares: bool,
     pub(super) peer: Incarnation,
     pub(super) key: SessionKey,
@@ -147,42 +150,42 @@ pub(super) struct SessionPath {
     /// Upper and lower half of the next packet's number.
     serial: u32,
     count: u32,
-    /// No number is left for a further packet: the session is to end.
+    /// Whether no number is left for a further packet. The session is to end then.
     pub(super) is_used_up: bool,
-    /// The greatest number of theirs that came.
+    /// The greatest packet number received.
     pub(super) seen: PacketNumber,
-    /// The longest packet that both sides take.
+    /// The longest packet that both sides accept.
     packet_bytes: usize,
     tag_len: usize,
-    /// Of a message, in one packet.
+    /// Upper bound on the bytes of a message in one packet.
     pub(super) longest_piece: usize,
-    /// Small frames for the next packet, and when they go without one.
+    /// Small frames for the next packet. At `pending_due` they go without one.
     pub(super) pending: Vec<u8>,
     pub(super) pending_due: Option<Instant>,
-    /// What a server lets its client have under way, for the next packet.
+    /// The credit that the next packet grants to the client, at a server.
     pub(super) credit: Option<u64>,
     pub(super) heard: Instant,
-    /// The last packet from there came through memory.
+    /// Whether the last packet received came through memory.
     pub(super) heard_in_memory: bool,
     pub(super) rtt: Rtt,
     pub(super) congestion: Congestion,
-    /// Of what this side sent, in bytes as charged.
+    /// Bytes sent and not acknowledged or lost, as charged.
     pub(super) in_flight: u64,
-    /// A packet whose round trip is being measured, the slot it is of, and when it was sent.
+    /// The packet whose round trip is measured, its slot, and when it was sent.
     timed: Option<(PacketNumber, u8, Instant)>,
 }
 
-/// What a message's fragments cost while they are under way, in bytes as a receive buffer is charged.
+/// Accounting of a message's fragments in flight, in bytes as a receive buffer is charged.
 #[derive(Clone, Copy)]
 pub(super) struct Charge {
-    /// Each fragment counts so many; 0: its receiver has allowed for all of them.
+    /// Charge of each fragment. 0: the receiver has reserved room for all of them.
     pub(super) each: u64,
-    /// The other side's buffer takes so many.
+    /// Bytes that the other side's buffer accepts in all.
     pub(super) credit: u64,
 }
 
 impl SessionPath {
-    /// `None`: no numbers are left for its packets.
+    /// A path for a new session, or `None` if no packet numbers are left for it.
     pub(super) fn new(
         net: &mut SessionPackets,
         now: Instant,
@@ -222,13 +225,14 @@ impl SessionPath {
         })
     }
 
-    /// The other side's latest packet came from `from`: that is where it is. An attacker who is faster with a packet than the one who
-    /// sealed it has answers sent elsewhere, which it cannot read, until the next packet (RFC 9000, section 9.3): few bytes, as whoever
-    /// is there does not send the challenge back.
+    /// Sends answers to `from` from now on, because the other side's latest packet came from there.
+    ///
+    /// An attacker that forwards a packet faster than its sender can divert answers until the next packet, and cannot
+    /// read them (RFC 9000, section 9.3). It diverts few bytes, because it cannot return the challenge.
     #[inline]
     pub(super) fn answer_at(&mut self, from: SocketAddr, rng: &mut Rng) {
         if self.to != from {
-            // Where it was was proved, unless that was in doubt.
+            // The former address counts as proved, unless it was in doubt.
             self.proved = self.proved.or_else(|| self.unproved.is_none().then_some(self.to));
             self.to = from;
             self.reach = Reach::of(from);
@@ -239,12 +243,12 @@ impl SessionPath {
         }
     }
 
-    /// It has to be proved that the other side is where answers go.
+    /// Starts to doubt that the other side is where answers go. It has to prove it.
     pub(super) fn doubt(&mut self, rng: &mut Rng) {
         self.unproved.get_or_insert_with(|| Unproved { challenge: rng.next_u64(), room: 0 });
     }
 
-    /// A packet of so many bytes came from where answers go.
+    /// Counts `len` bytes received from where answers go.
     #[inline]
     pub(super) fn came(&mut self, len: usize) {
         if let Some(unproved) = &mut self.unproved {
@@ -252,7 +256,7 @@ impl SessionPath {
         }
     }
 
-    /// The other side has received what was sent to where it is, if these are the bits of it.
+    /// Checks a returned challenge: it proves that the other side receives at this address.
     pub(super) fn prove(&mut self, bits: u64) -> bool {
         let proves = self.unproved.is_some_and(|unproved| unproved.challenge == bits);
         if proves {
@@ -266,7 +270,7 @@ impl SessionPath {
         self.unproved.is_none()
     }
 
-    /// Asks whether the other side is where answers go, in a packet of its own: there is always room for it.
+    /// Sends the challenge in a packet of its own, for which there is always room.
     pub(super) fn challenge(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
         if let Some(Unproved { challenge, .. }) = self.unproved {
             let pending = std::mem::take(&mut self.pending);
@@ -276,7 +280,7 @@ impl SessionPath {
         }
     }
 
-    /// Whether a packet with so many bytes of a message may go where the other side seems to be.
+    /// Whether a packet with `bytes` bytes of a message may go to the other side's address.
     #[inline]
     pub(super) fn may_send(&self, bytes: usize) -> bool {
         self.unproved.is_none_or(|unproved| {
@@ -291,44 +295,47 @@ impl SessionPath {
         self.count = u32::MAX - numbers_left;
     }
 
-    /// What the other side's buffer is charged for a packet with so many bytes of a message.
+    /// What the other side's buffer is charged for a packet with `bytes` bytes of a message.
     #[inline]
     pub(super) fn truesize_of(&self, bytes: usize) -> u64 {
         truesize((bytes + Header::LEN + self.tag_len + DATA_HEAD_MAX).min(self.packet_bytes) as u64)
     }
 
-    /// How long the fragments of a message of `len` bytes are, but the last.
+    /// Length of the fragments of a message of `len` bytes, except the last.
     #[inline]
     pub(super) fn fragment_bytes(&self, len: usize) -> usize {
         fragment_bytes(self.longest_piece, len)
     }
 
-    /// What the other side's buffer is charged for each of them.
+    /// What the other side's buffer is charged for each such fragment.
     #[inline]
     pub(super) fn truesize_each(&self, len: usize) -> u64 {
         self.truesize_of(self.fragment_bytes(len))
     }
 
-    /// The most of one answer that may be on its way here, in bytes as charged, so that others need not wait until it has come. Less
-    /// stays in the caches; the system's sockets move more at once in less time.
+    /// Upper bound on one answer in flight to this side, in bytes as charged, so that other answers need not wait
+    /// behind it. Through memory or a network less is better, because it stays in the caches. The system's sockets move
+    /// more at once in less time.
     pub(super) fn receive_budget_of_one(&self, limits: &EndpointLimits) -> u64 {
         if self.reach == Reach::Host && !self.shares { SOCKET_RECEIVE_BUDGET } else { limits.receive_budget_bytes / 2 }
     }
 
-    /// Whether another packet charged with `each` may go out, if the other side's buffer takes `credit` in all.
+    /// Whether another packet charged with `each` may go out, within the congestion window and the `credit` of the
+    /// other side's buffer.
     #[inline]
     pub(super) fn has_room(&self, each: u64, credit: u64) -> bool {
         self.has_credit(each, credit.min(self.congestion.window))
     }
 
-    /// The same, whatever the congestion window.
+    /// Whether the other side's buffer allows it, whatever the congestion window.
     #[inline]
     pub(super) fn has_credit(&self, each: u64, credit: u64) -> bool {
         self.in_flight == 0 || self.in_flight.saturating_add(each) <= credit
     }
 
-    /// Sends a packet with the pending frames and a piece of a message, if there is one, and gives its number. Where none is left,
-    /// nothing goes out any more, and the session ends with this turn.
+    /// Sends a packet with the pending frames and a piece of a message, if there is one, and returns its number.
+    ///
+    /// If no number is left, nothing is sent any more, and the session ends with this iteration of the event loop.
     pub(super) fn send(
         &mut self,
         context: &mut SessionContext<'_, impl CallEffects>,
@@ -352,7 +359,7 @@ impl SessionPath {
         let before = self.newest();
         self.count += 1;
         let number = self.newest();
-        debug_assert!(number > before, "a packet has a number of its own, or its nonce comes again");
+        debug_assert!(number > before, "a repeated packet number would repeat a nonce");
         let packet = &mut net.packet;
         packet.clear();
         net.sealer.header(Kind::Session, self.peer_session_index.space(), number).write(packet);
@@ -361,7 +368,7 @@ impl SessionPath {
             self.pending.clear();
         }
         if let Some(credit) = self.credit.take() {
-            // In the room that the head of a request has for a response credit, which no answer has.
+            // It uses the room that the head of a request has for a response credit, which an answer does not need.
             put_credit(packet, credit);
         }
         if let Some(data) = data {
@@ -371,7 +378,7 @@ impl SessionPath {
         debug_assert!(len <= self.packet_bytes, "{len} bytes");
         if let Some(unproved) = &mut self.unproved {
             let Some(room) = unproved.room.checked_sub(len as u64) else {
-                // As if it were lost: what it says is asked for again.
+                // Treated like a lost packet: what it carries is probed for again.
                 net.counters.unproved += 1;
                 return number;
             };
@@ -384,7 +391,7 @@ impl SessionPath {
         number
     }
 
-    /// The number of the latest packet.
+    /// Number of the latest packet.
     fn newest(&self) -> PacketNumber {
         PacketNumber(u64::from(self.serial) << 32 | u64::from(self.count))
     }
@@ -396,15 +403,15 @@ impl SessionPath {
         }
     }
 
-    /// Sends the pending frames, if they are many.
+    /// Sends the pending frames if they are many.
     pub(super) fn flush_many(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
         if self.pending.len() > PENDING_MAX {
             self.flush(context);
         }
     }
 
-    /// Sends of a message what may be sent: `charge` says what that costs. `piece`:
-    /// the only one that may be sent, if it was announced and is not in the message yet. Whether all went that its receiver allows.
+    /// Sends of a message what may be sent, at the cost that `charge` gives. `piece`: the only bytes that may be sent,
+    /// if they were announced and are not in the message yet. Returns whether everything went that its receiver allows.
     pub(super) fn send_message(
         &mut self,
         message: &mut OutgoingMessage,
@@ -414,16 +421,17 @@ impl SessionPath {
         context: &mut SessionContext<'_, impl CallEffects>,
     ) -> bool {
         while let Some(index) = message.next() {
-            // What was lost is no longer under way: it goes again within the credit, whatever the window has become.
+            // A lost fragment is no longer in flight. Its retransmission is bound by the credit alone, however small
+            // the window has become.
             let again = message.is_retransmission(index);
             let room = if again { self.has_credit(each, credit) } else { self.has_room(each, credit) };
-            // What counts nothing was allowed for by its receiver.
+            // The receiver has reserved room for fragments that are charged nothing.
             debug_assert!(piece.is_empty() || !again, "a piece that is announced was never sent");
             if each > 0 && !room || !self.may_send(message.fragment_bytes().min(message.len())) {
                 return false;
             }
             self.in_flight += each;
-            // The last that may go asks for what lets more go.
+            // The last fragment that may go asks for the ack that lets more go.
             let wants_ack = each > 0 && !self.has_room(each, credit);
             let number = self.send_fragment(message, index, head, (piece, wants_ack), context);
             if !message.is_whole() {
@@ -433,7 +441,7 @@ impl SessionPath {
         true
     }
 
-    /// Sends a fragment, which is `piece` unless that is empty, and gives the number of its packet.
+    /// Sends a fragment, and returns the number of its packet. Its bytes are `piece`, unless that is empty.
     #[inline]
     pub(super) fn send_fragment(
         &mut self,
@@ -451,7 +459,7 @@ impl SessionPath {
         number
     }
 
-    /// Takes an ack for a slot's message into account, each of whose fragments counts `each` as under way.
+    /// Applies an ack to a slot's message, whose fragments are each charged `each`.
     pub(super) fn take_ack(
         &mut self,
         message: &mut OutgoingMessage,
@@ -469,23 +477,25 @@ impl SessionPath {
         change
     }
 
-    /// Measures the round trip of packet `number`, unless another one's is being measured.
+    /// Starts to measure the round trip of packet `number`, unless another one is being measured.
     fn time(&mut self, number: PacketNumber, slot: u8, now: Instant) {
         self.timed.get_or_insert((number, slot, now));
     }
 
-    /// All of a slot's message has come: an ack for it may have waited for a packet to go with.
+    /// Stops measuring a slot's round trip, because its message has arrived: an ack for it may have waited for a packet
+    /// to go with.
     pub(super) fn stop_timing(&mut self, slot: u8) {
         self.timed = self.timed.filter(|(_, timed, _)| *timed != slot);
     }
 
-    /// What is told next may have waited for a probe: it ends no round trip.
+    /// Stops measuring, because the next news may have waited for a probe.
     pub(super) fn forget_timing(&mut self) {
         self.timed = None;
     }
 
-    /// The other side has seen packets up to `seen`; `lost` of them are lost, `arrived` fragments newly there. A round trip that
-    /// ends with this is no more than the way: the other side answered at once.
+    /// Learns from news of the other side: it has seen packets up to `seen`, `lost` of them are lost, `arrived`
+    /// fragments are new there. A round trip that ends with this is no longer than the way, because the other side
+    /// answered at once.
     fn learn(&mut self, seen: PacketNumber, arrived: u32, lost: u32, now: Instant) {
         if let Some((number, _, at)) = self.timed
             && seen >= number
@@ -503,20 +513,20 @@ impl SessionPath {
         }
     }
 
-    /// How long nothing may be heard of a call before it is asked for, after so many probes.
+    /// Silence of a call after which it is probed, after `probes` probes. Doubled with each.
     pub(super) fn patience(&self, least: Duration, probes: u32) -> Duration {
         let first = (self.rtt.smoothed() * 2 + self.rtt.deviation() * 4).max(least);
         (first * (1 << probes.min(5))).min(PATIENCE_MAX.max(least))
     }
 }
 
-/// What all packets of a message say of it.
+/// What every packet of a message states about it.
 pub(super) struct Head {
     pub(super) side: Side,
     pub(super) name: CallName,
-    /// Of a request.
+    /// Response credit of a request.
     pub(super) response_credit: u64,
-    /// Of an answer.
+    /// Whether an answer is a refusal.
     pub(super) refusal: bool,
 }
 
@@ -527,16 +537,17 @@ impl Head {
     }
 }
 
-/// Of messages with something to send, those first of which the least is left, then those that have waited longest: what is left, an
-/// order of age, and the slot of each.
+/// Orders messages with something to send: those with the fewest fragments left first, then by age. The fields are the
+/// fragments left, a number that grows with each message, and the slot. Short messages are done soon, and delay a long
+/// one little.
 pub(super) fn shortest_first(waiting: impl Iterator<Item = (u32, u64, usize)>) -> Vec<(u32, u64, usize)> {
     let mut waiting: Vec<(u32, u64, usize)> = waiting.collect();
     waiting.sort_unstable();
-    debug_assert!(waiting.iter().all(|(left, ..)| *left > 0), "a message waits that has come");
+    debug_assert!(waiting.iter().all(|(left, ..)| *left > 0), "a message waits that has arrived");
     waiting
 }
 
-/// Of the messages with something left to send, counted by `unsent`, one had something and has something now, or not.
+/// Adjusts `unsent`, the number of messages with something to send, after one of them changed.
 pub(super) fn recount(unsent: &mut u32, had: bool, has: bool) {
     match (had, has) {
         (false, true) => *unsent += 1,
@@ -548,33 +559,34 @@ pub(super) fn recount(unsent: &mut u32, had: bool, has: bool) {
     }
 }
 
-/// No side has to take packets longer than this; none is taken for shorter.
+/// Lower bound on the packets that a side must accept. An announced shorter one counts as this.
 const PACKET_BYTES_MIN: u32 = 576;
 const _: () = assert!(
     PACKET_BYTES_MIN as usize > Header::LEN + DATA_HEAD_MAX + PENDING_MAX,
     "the shortest packet has room for pending frames and a piece of a message"
 );
 
-/// Of one answer that comes through the sockets of this host.
+/// Bytes of one answer in flight through the sockets of this host.
 const SOCKET_RECEIVE_BUDGET: u64 = 2 << 20;
 
-/// Pending frames beyond this, in bytes, go in a packet of their own: with the longest frame but data they fit any packet.
+/// Bytes of pending frames beyond which they go in a packet of their own. With the longest frame except data they fit
+/// any packet.
 const PENDING_MAX: usize = 256;
 
-/// Between two probes.
+/// Upper bound on the time between two probes.
 const PATIENCE_MAX: Duration = Duration::from_millis(100);
 
-/// How much may be under way on one path, by its delay (after Swift, Kumar et al., SIGCOMM 2020) and its losses.
+/// The congestion window of one path. It follows the delay (after Swift, Kumar et al., SIGCOMM 2020) and the losses.
 #[derive(Clone, Debug)]
 pub(super) struct Congestion {
-    /// Bytes as charged.
+    /// The window in bytes as charged.
     pub(super) window: u64,
     packet: u64,
     delay_free: Duration,
     shortest: Duration,
-    /// Still growing by what arrives.
+    /// Whether it still grows by what arrives, as at its start.
     starting: bool,
-    /// Losses among packets up to this number belong to one event.
+    /// Losses among packets up to this number belong to one event, which halves the window once.
     event: PacketNumber,
 }
 
@@ -601,7 +613,7 @@ impl Congestion {
 
     fn arrived(&mut self, packets: u32, in_flight: u64) {
         let came = u64::from(packets) * self.packet;
-        // Only a window that was full is too small.
+        // Only a window that was full may have been too small.
         if in_flight.saturating_add(came).saturating_add(self.packet) < self.window {
             return;
         }
@@ -624,9 +636,9 @@ impl Congestion {
     }
 }
 
-/// In packets: with fewer, a receiver's acks come too seldom to tell of losses.
+/// Lower bound in packets. With fewer in flight, acks come too seldom to show losses.
 const WINDOW_LEAST: u64 = 4;
-/// In bytes as charged: what no receiver's buffer holds.
+/// Upper bound in bytes as charged. No receiver's buffer holds as much.
 const WINDOW_MAX: u64 = 1 << 30;
 const _: () = assert!(WINDOW_LEAST > 0, "something may always be under way");
 
@@ -650,7 +662,7 @@ mod tests {
         Congestion::new(1_000, Pace { window_packets, delay_free: Duration::ZERO })
     }
 
-    /// Losses among packets that were sent before the last event was known are of that event.
+    /// Losses among packets that were sent before the last event was known belong to that event.
     #[test]
     fn a_window_is_halved_once_for_what_was_lost_together_and_never_below_its_least() {
         let mut congestion = begins_with(32);
@@ -706,7 +718,7 @@ mod tests {
             .expect("the first")
     }
 
-    /// What comes through a network, or through memory, is half of what may be on its way in all, so that another answer fits.
+    /// One answer through a network or through memory gets half of the budget, so that another fits.
     #[test]
     fn one_answer_takes_half_of_the_receive_budget_but_through_the_sockets_of_one_host() {
         let limits = EndpointLimits::default();

@@ -6,30 +6,30 @@ use super::buffer_pool::BufferPool;
 use super::fragmentation::fragment_bytes;
 use super::wire::{BEYOND_MAX, FragmentPosition};
 
-/// A message of several fragments, of which some are there.
+/// A message of several fragments, of which some have arrived.
 #[derive(Debug, Default)]
 pub(super) struct Reassembly {
-    /// As long as the message at least; what lies behind it is of earlier ones.
+    /// At least as long as the message. Bytes behind it belong to earlier messages.
     bytes: Vec<u8>,
     len: usize,
     fragment_bytes: usize,
     fragments: u32,
-    /// A bit for each fragment, set when it is there.
+    /// One bit for each fragment, set when it has arrived.
     have: Vec<u64>,
     count: u32,
-    /// All below are there.
+    /// All fragments with a lower index have arrived.
     prefix: u32,
-    /// One past the highest that is there.
+    /// One past the highest index that has arrived.
     highest: u32,
-    /// The sender may send fragments below this.
+    /// The sender may send fragments with a lower index.
     pub(super) limit: u32,
-    /// The fragment that was given a place last, and has not come since.
+    /// The fragment that was last given a place and has not arrived since.
     placed: Option<u32>,
-    /// Fragments that came since the last ack.
+    /// Fragments received since the last ack.
     pub(super) unacknowledged: u32,
 }
 
-/// What became of a fragment.
+/// The outcome for one fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FragmentArrival {
     New,
@@ -38,11 +38,11 @@ pub(super) enum FragmentArrival {
     Nonsense,
 }
 
-/// What can be read of a packet.
+/// The readable part of a packet.
 pub(super) struct Clear<'a> {
-    /// Its frames, all of them or the beginning.
+    /// Its frames: all of them, or the beginning.
     pub(super) frames: &'a [u8],
-    /// So many bytes more lie where they belong: see [`Reassembly::place`].
+    /// Number of further bytes that lie at their place already, see [`Reassembly::place`].
     pub(super) placed: usize,
 }
 
@@ -53,7 +53,7 @@ impl<'a> Clear<'a> {
 }
 
 impl Reassembly {
-    /// Begins with a message of this length, of which the sender may send `limit` fragments.
+    /// Starts a message of this length, of which the sender may send `limit` fragments.
     pub(super) fn begin(&mut self, message_len: usize, longest_piece: usize, limit: u32, buffer_pool: &mut BufferPool) {
         self.fragment_bytes = fragment_bytes(longest_piece, message_len);
         self.fragments = u32::try_from(message_len.div_ceil(self.fragment_bytes)).unwrap_or(u32::MAX).max(1);
@@ -66,12 +66,12 @@ impl Reassembly {
         debug_assert!(self.bytes.len() >= self.len, "a fragment would find no place");
     }
 
-    /// Whether a message was begun and not let go.
+    /// Whether a message was started and not released.
     pub(super) fn is_begun(&self) -> bool {
         self.fragments > 0
     }
 
-    /// Lets go of the message.
+    /// Releases the message.
     pub(super) fn release(&mut self, buffer_pool: &mut BufferPool) {
         buffer_pool.keep(&mut self.bytes);
         (self.len, self.placed) = (0, None);
@@ -80,7 +80,8 @@ impl Reassembly {
         (self.fragments, self.count, self.prefix, self.highest, self.limit, self.unacknowledged) = (0, 0, 0, 0, 0, 0);
     }
 
-    /// Takes a fragment of which `bytes` came, and behind them `placed` bytes to where [`Self::place`] said, the `bytes` as well.
+    /// Takes a fragment. `bytes` is its beginning; `placed` further bytes lie where [`Self::place`] said, and then
+    /// `bytes` lie there too.
     pub(super) fn accept(&mut self, part: FragmentPosition, bytes: &[u8], placed: usize) -> FragmentArrival {
         let index = part.index;
         let expected = self.placed.take();
@@ -106,7 +107,8 @@ impl Reassembly {
         FragmentArrival::New
     }
 
-    /// Where a fragment of so many bytes belongs, if it is not there: whatever is put there counts for nothing before [`Self::accept`].
+    /// The place for a fragment of `len` bytes, unless it has arrived. Bytes put there do not count before
+    /// [`Self::accept`]: a packet that turns out to be forged changes nothing.
     pub(super) fn place(&mut self, part: FragmentPosition, len: usize) -> Option<&mut [u8]> {
         let range = self.range(part, len)?;
         if self.has(part.index) {
@@ -116,7 +118,7 @@ impl Reassembly {
         Some(&mut self.bytes[range])
     }
 
-    /// Where a fragment lies; `None`: there is none so long in this message.
+    /// Where a fragment lies. `None` if this message has no fragment of that length.
     #[inline]
     fn range(&self, part: FragmentPosition, len: usize) -> Option<Range<usize>> {
         if part.message_len != self.len as u64 || part.index >= self.fragments {
@@ -127,8 +129,8 @@ impl Reassembly {
         (len == end - begin).then_some(begin..end)
     }
 
-    /// Whether the sender is to hear what is there, of a message that is not complete, once fragment `index` has come: after a few, and with
-    /// the last, which nothing follows that would make the sender hear of a hole.
+    /// Whether the sender of an incomplete message should get an ack after fragment `index`: after every few fragments,
+    /// and after the last. No later packet would reveal a gap before the last.
     pub(super) fn is_to_be_told(&self, index: u32) -> bool {
         self.unacknowledged >= ACK_EVERY_PACKETS || index + 1 == self.fragments
     }
@@ -136,9 +138,9 @@ impl Reassembly {
     pub(super) fn check_invariants(&self) {
         assert!(self.prefix <= self.count, "a fragment of the prefix is missing");
         assert!(self.count <= self.highest, "a fragment counts twice");
-        assert!(self.highest <= self.fragments, "a fragment is there that the message has not");
-        assert!(self.limit <= self.fragments, "more is let come than there is of the message");
-        assert!(self.placed.is_none_or(|at| at < self.fragments), "a fragment has a place that the message has not");
+        assert!(self.highest <= self.fragments, "a fragment lies outside its message");
+        assert!(self.limit <= self.fragments, "more fragments are allowed than the message has");
+        assert!(self.placed.is_none_or(|at| at < self.fragments), "a fragment has a place outside its message");
         assert!(self.bytes.len() >= self.len, "a fragment would find no place");
         let there: u32 = self.have.iter().map(|bits| bits.count_ones()).sum();
         assert_eq!(there, self.count, "fragments that are there are miscounted");
@@ -156,7 +158,7 @@ impl Reassembly {
         &self.bytes[..self.len]
     }
 
-    /// The message, for somebody who may keep it and leave something else in its place, before [`Self::release`].
+    /// The message's buffer, for a caller that may keep it and leave another in its place, before [`Self::release`].
     pub(super) fn bytes_mut(&mut self) -> &mut Vec<u8> {
         self.bytes.truncate(self.len);
         &mut self.bytes
@@ -178,17 +180,17 @@ impl Reassembly {
         self.prefix
     }
 
-    /// One past the highest fragment that is there.
+    /// One past the highest index that has arrived.
     pub(super) fn highest(&self) -> u32 {
         self.highest
     }
 
-    /// A fragment is missing below one that is there.
+    /// Whether a fragment is missing below one that has arrived.
     pub(super) fn has_gap(&self) -> bool {
         self.prefix < self.highest
     }
 
-    /// What is there beyond the first missing fragment, as [`super::wire::FragmentAck::beyond`] says it.
+    /// The bitmap of fragments behind the first missing one, in the form of [`super::wire::FragmentAck::beyond`].
     pub(super) fn beyond(&self) -> Vec<u8> {
         let first = self.prefix + 1;
         let bits = self.highest.saturating_sub(first).min(BEYOND_MAX as u32 * 8);
@@ -200,9 +202,9 @@ impl Reassembly {
     }
 }
 
-/// So many fragments that came, and a turn ends with an ack.
+/// An ack is due at the end of an iteration in which this many fragments arrived.
 const ACK_EVERY_PACKETS: u32 = 2;
-/// Bits for so many times 64 fragments are kept for the next message.
+/// Words of 64 bits whose memory is kept for the next message.
 const HAVE_KEPT: usize = 64;
 
 #[cfg(test)]
@@ -241,13 +243,13 @@ mod tests {
         }
         message.place(part(1), 10).expect("there is room").fill(1);
         assert_eq!(message.count(), 0);
-        // Of another one it was not said where it belongs; nor again of the same.
+        // A place holds for one fragment and one packet: neither another fragment nor the same one again may use it.
         assert_eq!(message.accept(part(0), &[1; 4], 6), FragmentArrival::Nonsense);
         assert_eq!(message.accept(part(1), &[1; 4], 6), FragmentArrival::Nonsense);
         message.place(part(1), 10).expect("there is room").fill(2);
         assert_eq!(message.accept(part(1), &[2; 4], 6), FragmentArrival::New);
         assert!(message.place(part(1), 10).is_none(), "it is there");
-        // What is put somewhere and does not come is replaced.
+        // A place that was not used is given away again.
         message.place(part(2), 5).expect("there is room").fill(9);
         assert_eq!(message.accept(part(2), &[3; 5], 0), FragmentArrival::New);
         assert_eq!(message.accept(part(0), &[1; 10], 0), FragmentArrival::New);

@@ -9,13 +9,13 @@ use crate::rpc::reassembly::FragmentArrival;
 use crate::rpc::wire::{CallName, Data, FragmentAck, FragmentPosition, Refusal, Side, put_ack};
 
 impl ClientSession {
-    /// Where a piece of an answer belongs that is under way, of so many bytes.
+    /// The place for a fragment of an answer under way.
     pub(in crate::rpc) fn place(&mut self, name: CallName, part: FragmentPosition, len: usize) -> Option<&mut [u8]> {
         let slot = self.slot_of(name)?;
         self.slots[slot].answer.place(part, len)
     }
 
-    /// A piece of an answer, or all of it. Whether the session is to be looked at in this turn.
+    /// Handles an answer, or a fragment of one. Returns whether the session has to be polled in this iteration.
     #[inline]
     pub(in crate::rpc) fn handle_answer(
         &mut self,
@@ -69,7 +69,7 @@ impl ClientSession {
         call.reserved -= back;
         context.budget.give(back, path.reach);
         if !call.answer.is_complete() {
-            // With the last that was allowed, the server waits for more.
+            // The last allowed fragment arrived: the server waits for permission to send more.
             let stops = call.answer.highest() >= call.answer.limit;
             call.ack_due |= data.wants_ack || stops || call.answer.is_to_be_told(part.index);
             return call.ack_due;
@@ -85,8 +85,8 @@ impl ClientSession {
         self.has_work()
     }
 
-    /// An answer has come. The server keeps it until it knows: of a long one it is told with the next packet, or soon, of a short
-    /// one by the next call in the slot, or late.
+    /// Notes that an answer has arrived, until the server knows. For a long answer the server is notified with the next
+    /// packet, or soon. For a short one the next call in the slot does it, or a late notice.
     fn report_answer_came(
         &mut self,
         data: &Data<'_>,
@@ -102,24 +102,24 @@ impl ClientSession {
         }
         put_ack(&mut path.pending, Side::Answer, data.name, false, &FragmentAck::late(fragments));
         path.flush_many(context);
-        // Other answers may wait until the server knows that this one is no longer under way.
+        // Other answers may wait until the server knows that this one is no longer in flight.
         self.tells |= data.part.is_some() && self.free.len() < self.slots.len();
         let due = context.now + RELEASE_AFTER;
         path.pending_due.get_or_insert(due);
         self.due = self.due.min(due);
     }
 
-    /// Answers are mostly as long as those before.
+    /// Smooths the length of answers: most are as long as those before.
     fn note_length(&mut self, bytes: usize) {
         self.answer_bytes = (self.answer_bytes * 7 + bytes as u64) / 8;
     }
 
-    /// A slot is free: whether something waits for it, or for the room that its call took.
+    /// Whether something waits for a free slot, or for the room that its call took.
     fn has_work(&self) -> bool {
         !self.queue.is_empty() || self.unsent > 0 || self.tells
     }
 
-    /// An answer of several packets begins. If it is longer than is taken, the call ends.
+    /// Starts the reception of an answer of several packets. Ends the call if the answer is too long.
     fn begin_answer(
         &mut self,
         slot: usize,
@@ -137,7 +137,7 @@ impl ClientSession {
         let allowed = u32::try_from(call.reserved / each.max(1)).unwrap_or(u32::MAX);
         context.fx.mark(TracePoint::Answering, call.terms.call_id.0);
         call.answer.begin(len, path.longest_piece, allowed, &mut context.net.buffer_pool);
-        // What is over of the response credit pays for no further packet.
+        // Unused response credit goes back: it pays for no further packet.
         let needed = u64::from(call.answer.limit).saturating_mul(each);
         let over = call.reserved.saturating_sub(needed);
         call.reserved -= over;
@@ -145,7 +145,7 @@ impl ClientSession {
         true
     }
 
-    /// The server has an answer that the response credit did not cover.
+    /// Handles the notice that the server has an answer that the response credit did not cover.
     pub(in crate::rpc) fn handle_ready(
         &mut self,
         name: CallName,
@@ -164,7 +164,7 @@ impl ClientSession {
         true
     }
 
-    /// Says what is there of an answer, and lets the server send more of it.
+    /// Acknowledges what has arrived of an answer, and lets the server send more of it.
     pub(super) fn put_answer_ack(
         &mut self,
         slot: usize,
@@ -197,14 +197,14 @@ impl ClientSession {
         put_ack(&mut path.pending, Side::Answer, name, asks, &ack);
     }
 
-    /// Answers that wait for room: how much of each is left, and their slots.
+    /// Answers that wait for room: fragments left of each, and its slot.
     pub(in crate::rpc) fn starved(&self) -> impl Iterator<Item = (u32, u8)> + '_ {
         let waits = |call: &&ClientSlot| call.starved && call.answer.is_begun();
         let slots = self.slots.iter().zip(0..).filter(move |(call, _)| waits(call));
         slots.map(|(call, slot)| (call.answer.fragments() - call.answer.count(), slot))
     }
 
-    /// There is room for a starved answer.
+    /// Continues an answer that waited for room.
     pub(in crate::rpc) fn feed(&mut self, slot: u8, context: &mut SessionContext<'_, impl CallEffects>) {
         self.put_answer_ack(usize::from(slot), false, context);
         self.slots[usize::from(slot)].quiet_since = context.now;
@@ -215,14 +215,14 @@ impl ClientSession {
     }
 }
 
-/// Whether an answer ends a round trip that began when something of the request was sent, or sent again, last. After word that all of
-/// the request has come, or a probe, it says how long the handler took, or nothing.
+/// Whether an answer ends a round trip that began with the last packet of the request. After an ack of the whole
+/// request, or after a probe, it would measure the handler, or nothing.
 fn ends_round_trip(call: &ClientSlot) -> bool {
     !call.request.has_arrived() && (call.request.is_whole() || call.probes == 0)
 }
 
-/// An answer of one packet that is longer than this, in bytes, is not left to the next call to tell of: a server keeps one for each
-/// slot of each session.
+/// A longer answer of one packet is acknowledged without waiting for the next call, because a server would keep one for
+/// each slot of each session.
 const KEPT_SHORT: usize = 2048;
-/// The longest that a server is left to keep an answer that has come.
+/// Longest time for which a server is left to keep an answer that has arrived.
 const RELEASE_AFTER: Duration = Duration::from_millis(10);

@@ -22,37 +22,37 @@ use crate::transitions::transitions;
 use crate::wire::{PacketNumber, SessionIndex};
 use timers::SILENT_PROBES;
 
-/// A session as its client keeps it.
+/// A session on the side of its client.
 pub(super) struct ClientSession {
     pub(super) server: SocketAddr,
     session_index: SessionIndex,
     nonce: u64,
     connection: Connection,
     slots: Vec<ClientSlot>,
-    /// Slots that the server offers.
+    /// Number of slots that the server offers.
     offered: usize,
     free: Vec<u8>,
     queue: VecDeque<Queued>,
     credit: u64,
-    /// The packet that said so: what an earlier one says that comes later is old.
+    /// The packet that granted `credit`. A grant in an earlier packet that arrives later is out of date.
     credited_by: PacketNumber,
-    /// Calls with something left to send.
+    /// Number of calls with something to send.
     unsent: u32,
-    /// Length of answers, smoothed, in bytes.
+    /// Smoothed length of answers, in bytes.
     answer_bytes: u64,
-    /// Rounds of probes since anything was heard.
+    /// Rounds of probes since the server was last heard.
     unanswered: u32,
-    /// When the last of them was asked.
+    /// When the last such round was sent.
     probed_at: Instant,
-    /// When to look at the timers.
+    /// When the timers are due.
     pub(super) due: Instant,
-    /// When it was last asked for, or pinged.
+    /// When the session was last requested, or pinged.
     asked: Instant,
-    /// The server may wait to hear what has come: it is told with this turn.
+    /// Whether the server may be waiting for pending notices. They go out in this iteration.
     tells: bool,
 }
 
-/// Where a session stands at its client.
+/// The state of a session at its client.
 #[allow(clippy::large_enum_variant, reason = "a session is mostly open; a box would cost each packet a load")]
 enum Connection {
     Asking,
@@ -63,18 +63,18 @@ enum Connection {
 transitions! {
     /// [`Connection`] without its data.
     states SessionState {
-        /// The server is asked for a session as long as there are calls to make.
+        /// The server is asked for a session for as long as there are calls to make.
         Asking,
-        /// The server has named it, and calls run in it.
+        /// The server has opened it, and calls run in it.
         Open,
-        /// The application wants no more of it.
+        /// The application closed it.
         Closed,
     }
     begin Asking; end [Closed];
     events SessionEvent {
         /// The server opens it.
         Open (Asking => Open),
-        /// The server knows it no more, or this endpoint has no number left for its packets.
+        /// The server does not know it any more, or this endpoint has no number left for its packets.
         Lose (Open => Asking),
         /// The application closes it.
         Close (Asking | Open => Closed),
@@ -113,12 +113,12 @@ struct Terms {
     call_id: ClientCallId,
     deadline: Instant,
     idempotent: bool,
-    /// In a session that was lost, from which it was taken over into this one.
+    /// Whether it may have run in a lost session, from which it was taken over into this one.
     may_have_run: bool,
 }
 
 impl Terms {
-    /// How the call fails, if this session has begun it or not.
+    /// How the call fails. `begun`: this session has sent something of it.
     fn failure(&self, begun: bool, reason: Reason) -> Failure {
         if begun || self.may_have_run { Failure::Unknown(reason) } else { Failure::NotExecuted(reason) }
     }
@@ -131,36 +131,36 @@ struct ClientSlot {
     terms: Terms,
     request: OutgoingMessage,
     answer: Reassembly,
-    /// Reserved for its answer.
+    /// Bytes reserved for its answer.
     reserved: u64,
-    /// Since then nothing was heard of it or sent for it.
+    /// Since when nothing was heard of it or sent for it.
     quiet_since: Instant,
-    /// When something of its request was sent last.
+    /// When something of its request was last sent.
     sent_at: Instant,
     probes: u32,
-    /// The packet that asked for it last.
+    /// The packet that probed for it last.
     asked_as: PacketNumber,
-    /// An ack for its answer is due with the next turn.
+    /// Whether an ack for its answer is due in this iteration.
     ack_due: bool,
-    /// The server may send nothing of its answer for now: no room was left for it.
+    /// Whether the server may send nothing more of its answer for now, because no room was left.
     starved: bool,
-    /// Of the slot's last call.
+    /// What the server may not know of the slot's last call.
     unreported: Unreported,
 }
 
-/// What the server may not know of a call that is over, and keeps something for. The next call in the slot tells it all.
+/// What the server may not know of a call that is over, and keeps something for. The next call in the slot settles it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Unreported {
     #[default]
     Nothing,
-    /// The answer has come, of so many fragments.
+    /// The answer has arrived, with this many fragments.
     Came(u32),
     /// It was given up.
     GivenUp,
 }
 
 transitions! {
-    /// What a slot of a client does.
+    /// The state of a client's slot.
     #[derive(Default)]
     states CallState {
         /// It carries no call.
@@ -168,16 +168,16 @@ transitions! {
         Free,
         /// Its call waits for the answer.
         Active,
-        /// Its call was given up by the application, and the server is asked whether it ran.
+        /// The application gave its call up, and the server is asked whether it ran.
         Cancelling,
     }
     begin Free; end [];
     events SlotEvent {
         /// A call begins.
         Begin (Free => Active),
-        /// The application gives the call up, of which something was sent.
+        /// The application gives up a call of which something was sent.
         Cancel (Active => Cancelling),
-        /// The answer is here, or a refusal, which is one.
+        /// The answer, or a refusal, has arrived.
         Answer (Active | Cancelling => Free),
         /// The call is over without an answer.
         Fail (Active | Cancelling => Free),
@@ -193,20 +193,21 @@ impl ClientSlot {
         self.state = state;
     }
 
-    /// Whether the server may know of the call, so that it can be asked.
+    /// Whether the server may know of the call, so that it can be probed.
     fn may_be_probed(&self) -> bool {
         match self.state {
             CallState::Free => false,
-            // Who may send nothing says nothing.
+            // A server that may send nothing of its answer is silent for that reason.
             CallState::Active => self.request.was_sent() && !self.starved,
             CallState::Cancelling => self.request.was_sent(),
         }
     }
 
-    /// Something of its answer came; the last probe of its session was asked at `probed_at`.
+    /// Notes that something of its answer arrived. `probed_at`: when the session was last probed.
     #[inline]
     fn heard(&mut self, probed_at: Instant, context: &mut SessionContext<'_, impl CallEffects>) {
-        // Since a probe, others may have waited for its answer.
+        // A silence measures queues only if no probe fell into it: after one, the answer to the probe may have ended
+        // it.
         if self.probes == 0 && self.quiet_since > probed_at {
             context.waits.note_silence(context.now, context.now.since(self.quiet_since));
         }
@@ -214,12 +215,12 @@ impl ClientSlot {
         self.probes = 0;
     }
 
-    /// Whether something of the request may go out.
+    /// Whether something of the request may be sent.
     fn has_more(&self) -> bool {
         self.state == CallState::Active && self.request.next().is_some()
     }
 
-    /// How the call fails.
+    /// How the call fails for `reason`.
     fn failure(&self, reason: Reason) -> Failure {
         self.terms.failure(self.request.was_sent(), reason)
     }
@@ -275,7 +276,7 @@ impl ClientSession {
         }
     }
 
-    /// Calls that are not over.
+    /// Number of calls that are not over.
     pub(super) fn outstanding(&self) -> usize {
         self.queue.len() + self.slots.len() - self.free.len()
     }
@@ -297,7 +298,7 @@ impl ClientSession {
         self.connection = connection;
     }
 
-    /// Begins a call: at once if there is a slot, else when there is one.
+    /// Starts a call: now if a slot is free, else when one is.
     pub(super) fn call(
         &mut self,
         call_id: ClientCallId,
@@ -338,7 +339,7 @@ impl ClientSession {
         })
     }
 
-    /// Begins a call in a slot.
+    /// Starts a call in a slot.
     fn begin(
         &mut self,
         slot: usize,
@@ -382,12 +383,12 @@ impl ClientSession {
         call.reserved = context.budget.take(wanted, path.truesize_of(ANSWER_BYTES_LEAST), path.reach);
         (call.starved, call.unreported) = (false, Unreported::Nothing);
         self.due = self.due.min(terms.deadline);
-        // Nobody is asked sooner, and mostly the timers are looked at before that because of earlier calls.
+        // A call is never probed sooner. Mostly the timers are due earlier anyway, because of other calls.
         if self.due > context.now + context.waits.timer_min {
             self.due = self.due.min(context.now + path.patience(context.waits.timer_min, 0));
         }
         if self.unsent > 0 {
-            // Others wait for room: what there is now may be theirs.
+            // Other calls wait for room. What is free now may be theirs.
             self.slots[slot].request.append(rest);
             self.unsent += 1;
             self.send_waiting(context);
@@ -396,7 +397,8 @@ impl ClientSession {
         }
     }
 
-    /// Sends the rest of a request and copies it into its slot, piece by piece: what went out is on its way while it is copied.
+    /// Sends the rest of a request and copies it into its slot, piece by piece. Each piece travels while the next is
+    /// copied.
     fn send_as_copied(&mut self, slot: usize, mut rest: &[u8], context: &mut SessionContext<'_, impl CallEffects>) {
         let mut sends = true;
         loop {
@@ -416,7 +418,8 @@ impl ClientSession {
         }
     }
 
-    /// Sends what a call has to send and may, of which `piece` is not in its slot yet. Whether that was all there is of it.
+    /// Sends what a call may send. `piece` is the part that is not in its slot yet. Returns whether that was
+    /// everything.
     fn send_from(&mut self, slot: usize, piece: &[u8], context: &mut SessionContext<'_, impl CallEffects>) -> bool {
         let Some(path) = self.connection.path_mut() else { return false };
         let call = &mut self.slots[slot];
@@ -439,7 +442,7 @@ impl ClientSession {
         is_done
     }
 
-    /// Sends what all calls have to send, the shortest first.
+    /// Sends what all calls may send, the shortest first.
     fn pump(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
         while self.is_open() && self.free_slot_waits() {
             let Some(queued) = self.queue.pop_front() else { break };
@@ -463,7 +466,7 @@ impl ClientSession {
         !self.queue.is_empty() && (!self.free.is_empty() || self.slots.len() < self.offered)
     }
 
-    /// An ack for a request.
+    /// Handles an ack for a request.
     pub(super) fn handle_ack(
         &mut self,
         name: CallName,
@@ -493,7 +496,7 @@ impl ClientSession {
         true
     }
 
-    /// The server confirms a cancel.
+    /// Handles the server's confirmation of a cancel.
     pub(super) fn handle_cancelled(
         &mut self,
         name: CallName,
@@ -510,7 +513,7 @@ impl ClientSession {
         true
     }
 
-    /// Packet `number` says what may be under way.
+    /// Handles the grant in packet `number` of what may be in flight.
     pub(super) fn handle_credit(&mut self, credit: u64, number: PacketNumber) -> bool {
         if number <= self.credited_by {
             return false;
@@ -519,7 +522,7 @@ impl ClientSession {
         self.unsent > 0
     }
 
-    /// The server asks whether this side is where it seems to be.
+    /// Handles a challenge: the server asks whether this side is at its address.
     pub(super) fn handle_challenge(&mut self, bits: u64) -> bool {
         let Some(path) = self.connection.path_mut() else { return false };
         put_proof(&mut path.pending, bits);
@@ -534,7 +537,7 @@ impl ClientSession {
         (call.call == name.call && call.state != CallState::Free).then_some(slot)
     }
 
-    /// The server has all of a request: it answers.
+    /// Notes that the server has all of a request, because it answers.
     #[inline]
     fn request_arrived(&mut self, slot: usize) {
         let call = &mut self.slots[slot];
@@ -549,7 +552,7 @@ impl ClientSession {
         }
     }
 
-    /// A call is over: its slot is free.
+    /// Ends a call, and frees its slot.
     fn end(
         &mut self,
         slot: usize,
@@ -574,14 +577,15 @@ impl ClientSession {
         call.terms.call_id
     }
 
-    /// A call is over, without an answer.
+    /// Ends a call without an answer.
     fn fail(&mut self, slot: usize, failure: Failure, context: &mut SessionContext<'_, impl CallEffects>) {
         let call_id = self.end(slot, SlotEvent::Fail, context);
         context.fx.outcome(call_id, Outcome::Failed(failure));
     }
 
-    /// The same for a call that the server may know of: it is told, so that it does not begin it, and keeps nothing, which would count
-    /// as under way. Whether it hears of it changes nothing here.
+    /// Fails a call that the server may know of, and notifies the server, so that it does not begin the call. Otherwise
+    /// the server would keep the answer, which would count as in flight. Whether the notice arrives changes nothing
+    /// here.
     fn give_up(&mut self, slot: usize, failure: Failure, context: &mut SessionContext<'_, impl CallEffects>) {
         self.fail(slot, failure, context);
         if let Some(path) = self.connection.path_mut() {
@@ -591,7 +595,7 @@ impl ClientSession {
         }
     }
 
-    /// The same for calls that wait.
+    /// Fails calls that wait in the queue.
     fn fail_queued(
         queued: impl IntoIterator<Item = Queued>,
         reason: Reason,
@@ -603,7 +607,7 @@ impl ClientSession {
         }
     }
 
-    /// Gives a call up. Whether it ran is told when the server has said so, or has been asked often enough.
+    /// Gives a call up. Its outcome is reported when the server has said whether it ran, or was asked often enough.
     pub(super) fn cancel(&mut self, call_id: ClientCallId, context: &mut SessionContext<'_, impl CallEffects>) -> bool {
         if let Some(at) = self.queue.iter().position(|queued| queued.terms.call_id == call_id) {
             Self::fail_queued(self.queue.remove(at), Reason::Cancelled, context);
@@ -629,7 +633,7 @@ impl ClientSession {
         true
     }
 
-    /// An answer to a session request. A session that was open and has another session secret now is lost.
+    /// Handles the answer to a session request. An open session whose secret differs now is lost.
     pub(super) fn handle_opened(
         &mut self,
         path: impl FnOnce(&mut SessionPackets) -> Option<SessionPath>,
@@ -647,7 +651,8 @@ impl ClientSession {
                 self.unanswered = 0;
                 return false;
             }
-            // The server knows nothing of this session any more. An answer to the nonce may be old: another is asked for.
+            // The server does not know this session any more. An answer to the nonce may be old, so another session is
+            // requested.
             self.lose(context);
             return true;
         }
@@ -668,7 +673,7 @@ impl ClientSession {
         true
     }
 
-    /// The server opens no session.
+    /// Handles the server's refusal of a session.
     pub(super) fn handle_refused(
         &mut self,
         nonce: u64,
@@ -681,12 +686,14 @@ impl ClientSession {
         if !self.is_open() {
             Self::fail_queued(self.queue.drain(..), Reason::Refused(reason), context);
         } else if self.unanswered >= SILENT_PROBES {
-            // Asked whether the session is still there, it opens none: it knows of none. An old refusal comes when nobody asked.
+            // The server was probed for the session and refuses it, so it does not know it. An old refusal arrives when
+            // nothing was probed.
             self.lose(context);
         }
     }
 
-    /// The session is over at the server. What was under way is in doubt; what was never sent goes on in the next session.
+    /// Ends the session that the server lost. What was under way is in doubt. What was never sent goes on in the next
+    /// session.
     fn lose(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
         context.net.counters.sessions_lost += 1;
         let mut again: Vec<Queued> = Vec::new();
@@ -715,14 +722,15 @@ impl ClientSession {
         self.ask(context);
     }
 
-    /// This endpoint has no number left for a packet of this session: all its calls end, and no other is asked for.
+    /// Ends the session and all its calls, because this endpoint has no packet number left for it. No other session is
+    /// requested.
     pub(super) fn end_used_up(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
         self.fail_all(Reason::NumbersUsedUp, context);
         context.net.counters.sessions_lost += u64::from(self.is_open());
         self.part(context);
     }
 
-    /// All calls end for this reason.
+    /// Fails all calls for `reason`.
     fn fail_all(&mut self, reason: Reason, context: &mut SessionContext<'_, impl CallEffects>) {
         Self::fail_queued(std::mem::take(&mut self.queue), reason, context);
         for slot in 0..self.slots.len() {
@@ -733,7 +741,7 @@ impl ClientSession {
         }
     }
 
-    /// There is no session any more, and nothing under way.
+    /// Returns to the state without a session, with nothing under way.
     fn part(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
         if let Some(path) = self.connection.path() {
             context.fx.session_closed(path.peer);
@@ -751,7 +759,7 @@ impl ClientSession {
         self.connection.path().is_some_and(|path| path.is_used_up)
     }
 
-    /// Asks for a session, or whether it is still there.
+    /// Requests a session, or asks whether it still exists.
     pub(super) fn ask(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
         self.asked = context.now;
         let (session_index, nonce, packet_bytes) = (self.session_index, self.nonce, context.net.packet_bytes);
@@ -762,7 +770,7 @@ impl ClientSession {
         );
     }
 
-    /// What is due in a turn after something came: acks, and what may be sent because of it.
+    /// Does what is due after packets arrived: acks, and what may be sent because of them.
     pub(super) fn work(&mut self, loss: bool, context: &mut SessionContext<'_, impl CallEffects>) {
         self.pump(context);
         if std::mem::take(&mut self.tells)
@@ -784,7 +792,7 @@ impl ClientSession {
         }
     }
 
-    /// Ends the session: calls that are not over are given up, and the server is told.
+    /// Closes the session: gives up the calls that are not over, and notifies the server.
     pub(super) fn close(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
         self.fail_all(Reason::Cancelled, context);
         if let Some(path) = self.connection.path_mut() {
@@ -795,7 +803,7 @@ impl ClientSession {
         self.enter(SessionEvent::Close, Connection::Closed);
     }
 
-    /// What its calls have reserved for their answers.
+    /// Bytes that its calls have reserved for their answers.
     pub(super) fn reserved(&self) -> u64 {
         self.slots.iter().map(|call| call.reserved).sum()
     }
@@ -814,7 +822,7 @@ impl ClientSession {
         assert_eq!(distinct.len(), self.free.len(), "a slot is free twice");
         assert!(self.slots.len() <= self.offered, "more slots are used than the server offers");
         assert!(self.offered <= usize::from(SLOTS_MAX), "more slots than a byte and a packet of acks allow");
-        assert!(self.is_open() || self.slots.is_empty(), "calls are under way in no session");
+        assert!(self.is_open() || self.slots.is_empty(), "calls are under way without a session");
         if let Some(path) = self.connection.path() {
             let under_way = |call: &ClientSlot| u64::from(call.request.under_way()) * per_fragment(path, &call.request);
             let under_way: u64 = self.slots.iter().map(under_way).sum();
@@ -823,12 +831,13 @@ impl ClientSession {
     }
 }
 
-/// What a fragment of a request is charged: the last as much as the others, so that they are alike when they have come.
+/// What a fragment of a request is charged. The last counts as much as the others, so that an ack need not tell them
+/// apart.
 fn per_fragment(path: &SessionPath, message: &OutgoingMessage) -> u64 {
     if message.is_whole() { path.truesize_of(message.len()) } else { path.truesize_each(message.len()) }
 }
 
-/// A response credit covers at least an answer of so many bytes, if there is room for it.
+/// Bytes of an answer that a response credit covers at least, if there is room.
 const ANSWER_BYTES_LEAST: usize = 1024;
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::rpc::wire::{CallName, FragmentAck, Side, put_ack, put_cancel, put_pin
 use crate::time::Instant;
 
 impl ClientSession {
-    /// Judges the timers, and when to look again.
+    /// Checks the timers, and computes when they are due next.
     pub(in crate::rpc) fn judge(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
         self.end_late(context);
         if !self.is_open() {
@@ -43,7 +43,7 @@ impl ClientSession {
         self.due = self.next_due(context.waits.timer_min);
     }
 
-    /// Ends the calls whose deadline has passed.
+    /// Fails the calls whose deadline has passed.
     fn end_late(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
         let now = context.now;
         let late = |queued: &Queued| queued.terms.deadline <= now;
@@ -66,7 +66,8 @@ impl ClientSession {
         }
     }
 
-    /// Asks for the calls that were silent too long; where nothing was heard, for all that were cancelled and one other.
+    /// Probes for the calls that were silent for too long. If the server was silent too, it probes for all cancelled
+    /// calls and one other.
     fn probe_all(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
         if self.silent_slot(context).is_none() {
             return;
@@ -92,14 +93,14 @@ impl ClientSession {
         }
     }
 
-    /// When a call is to be asked for.
+    /// When a call is to be probed.
     fn probe_due_at(&self, path: &SessionPath, call: &ClientSlot, timer_min: Duration) -> Instant {
         let waits_since = if self.unanswered > 0 { self.probed_at } else { Instant::ZERO };
         call.quiet_since.max(waits_since) + path.patience(timer_min, call.probes.max(self.unanswered))
     }
 
-    /// When a call is to be asked for next, and its slot. Of several at the same time one that was cancelled comes first, which waits
-    /// for a few probes only, then the one that was not asked for the longest time.
+    /// The next probe that is due: when, and for which slot. Among several at one time a cancelled call comes first,
+    /// because it waits for a few probes only. Then comes the one that was not probed for the longest time.
     fn next_probe(&self, timer_min: Duration) -> Option<(Instant, usize)> {
         let path = self.connection.path()?;
         let busy = self.slots.iter().enumerate().filter(|(_, call)| call.may_be_probed());
@@ -109,19 +110,19 @@ impl ClientSession {
         busy.map(order).min().map(|(due, .., slot)| (due, slot))
     }
 
-    /// The slot of the call that is to be asked for now, if there is one.
+    /// The slot of the call that is to be probed now, if any.
     fn silent_slot(&self, context: &SessionContext<'_, impl CallEffects>) -> Option<usize> {
         let (due, slot) = self.next_probe(context.waits.timer_min)?;
         (due <= context.now).then_some(slot)
     }
 
-    /// Asks for a call.
+    /// Probes for a call.
     fn probe(&mut self, slot: usize, context: &mut SessionContext<'_, impl CallEffects>) {
         let Some(path) = self.connection.path_mut() else { return };
         context.net.counters.probes += 1;
         path.forget_timing();
         let call = &mut self.slots[slot];
-        debug_assert!(call.may_be_probed(), "a server is asked for what it may not know");
+        debug_assert!(call.may_be_probed(), "a server is probed for a call that it cannot know");
         call.probes += 1;
         call.quiet_since = context.now;
         context.fx.mark(TracePoint::Probed, call.terms.call_id.0);
@@ -135,10 +136,11 @@ impl ClientSession {
             put_cancel(&mut path.pending, name);
             path.flush(context);
         } else if call.request.is_whole() && !call.request.has_arrived() && !call.answer.is_begun() {
-            // The request is its own probe.
+            // A request of one packet is its own probe.
             let head = Head { side: Side::Request, name, response_credit: call.reserved, refusal: false };
             call.asked_as = path.send_fragment(&mut call.request, 0, &head, (&[], true), context);
-            // Which of the two is answered is not known: the shorter time makes timers no longer than they have to be.
+            // It is unknown which of the two packets is answered. The later time gives the shorter sample, so that
+            // timers do not grow without need.
             call.sent_at = context.now;
         } else {
             self.put_answer_ack(slot, true, context);
@@ -148,8 +150,8 @@ impl ClientSession {
         }
     }
 
-    /// Says once more which answers have come, and which calls were given up. Where something was lost, that may have been, and then
-    /// the server would keep those answers, and count them as under way.
+    /// Repeats which answers have arrived and which calls were given up. After a loss these notices may be lost too:
+    /// the server would keep the answers and count them as in flight.
     fn repeat_notices(&mut self) {
         let Some(path) = self.connection.path_mut() else { return };
         for (call, slot) in self.slots.iter().zip(0..) {
@@ -168,7 +170,7 @@ impl ClientSession {
         }
     }
 
-    /// When the server is to be told that this side is there, and what it may not know.
+    /// When to notify the server that this side exists, and of what it may not know.
     fn tells_at(&self) -> Instant {
         let Some(path) = self.connection.path() else { return Instant(u64::MAX) };
         let owes =
@@ -177,7 +179,7 @@ impl ClientSession {
         since + KEEP_EVERY
     }
 
-    /// When a session that is not open is asked for again.
+    /// When a session that is not open is requested again.
     pub(super) fn asks_again(&self) -> Instant {
         self.asked + ASK_AGAIN * (1 << self.unanswered.min(5))
     }
@@ -194,7 +196,7 @@ impl ClientSession {
     }
 }
 
-/// What a round of probes asks for.
+/// The subject of a round of probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Round {
     Calls,
@@ -203,8 +205,10 @@ enum Round {
 }
 
 impl Round {
-    /// The round of silence `count`. What goes in the same way each time may be lost the same way each time: behind a request that
-    /// fills the server's buffer the system drops what asks for the session.
+    /// The round of silence number `count`.
+    ///
+    /// Packets sent in the same pattern may be lost in the same pattern: a request that fills the server's receive
+    /// buffer makes the system drop the session request behind it. So later rounds are drawn at random.
     fn of(count: u32, rng: &mut Rng) -> Self {
         match count.cmp(&SILENT_PROBES) {
             Ordering::Less => Self::Calls,
@@ -222,14 +226,14 @@ impl Round {
     }
 }
 
-/// What says so again is no longer than this, in bytes: it fits any packet, beside a probe.
+/// Upper bound on the bytes of repeated notices. They fit any packet, beside a probe.
 const NOTICE_BYTES: usize = 256;
-/// Between two asks for a session; longer when there was no answer, up to 32 times as long.
+/// Time between two requests for a session. It grows up to 32 times while there is no answer.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
-/// Rounds of probes without a word after which the session is asked for as well.
+/// Rounds of unanswered probes after which the session is requested as well.
 pub(super) const SILENT_PROBES: u32 = 3;
 const _: () = assert!(CANCELS_MAX > SILENT_PROBES, "a session is asked for before a cancel is given up");
-/// Cancels sent until the call's outcome is given as unknown.
+/// Number of cancels sent before a call's outcome is reported as unknown.
 const CANCELS_MAX: u32 = 5;
-/// Between two signs of a client that it is there.
+/// Time between two notices of a client that it exists.
 const KEEP_EVERY: Duration = Duration::from_secs(20);
