@@ -5,20 +5,20 @@ use std::sync::Arc;
 use super::messages::{Ballot, Proposal};
 use crate::transitions::transitions;
 
-/// Memory of one decree, fresh with each decree installed. An acceptor being an incarnation, it needs no disk:
-/// a process that forgets is another process.
+/// An acceptor's memory of one decree, cleared with each installed decree. It needs no disk, because an acceptor is an
+/// incarnation: a process that restarts and forgets is another acceptor.
 #[derive(Clone, Debug, Default)]
 pub struct Acceptor {
     state: Acceptance,
 }
 
-/// What an acceptor is bound to.
+/// What binds an acceptor in this decree.
 #[derive(Clone, Debug, Default)]
 enum Acceptance {
     #[default]
     Free,
     Promised(Ballot),
-    /// Later ballots may have been promised since.
+    /// It may have promised later ballots since.
     Accepted {
         promised: Ballot,
         accepted: (Ballot, Arc<Proposal>),
@@ -28,18 +28,18 @@ enum Acceptance {
 transitions! {
     /// [`Acceptance`] without its data.
     states AcceptorState {
-        /// It was asked for nothing in this decree.
+        /// It received no request for this decree.
         Free,
-        /// It takes no part in ballots before the one that it promised.
+        /// It takes no part in ballots before the promised one.
         Promised,
         /// It holds a proposal, which it reports to coordinators of later ballots.
         Accepted,
     }
     begin Free; end [];
     events AcceptorEvent {
-        /// No later ballot than this one was promised.
+        /// A ballot is promised, because no later one was.
         Promise (Free | Promised => Promised, Accepted => Accepted),
-        /// A proposal came in a ballot that is promised.
+        /// A proposal is accepted in a ballot that is promised.
         Accept (Promised | Accepted => Accepted),
         /// A decree is installed, and the next one begins.
         Install (Free | Promised | Accepted => Free),
@@ -56,12 +56,12 @@ impl Acceptance {
     }
 }
 
-/// Answer to a request.
+/// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
-    /// Promised.
+    /// Granted.
     Yes,
-    /// A later ballot was promised already.
+    /// Refused: a later ballot was promised before.
     No(Ballot),
 }
 
@@ -71,25 +71,28 @@ impl Acceptor {
         self.state = state;
     }
 
-    /// A decree is installed: what binds this acceptor was about that one.
+    /// Clears the promise and the accepted proposal: both were about the decree that is now installed.
     pub fn install(&mut self) {
         self.enter(AcceptorEvent::Install, Acceptance::Free);
     }
 
-    /// Promises `ballot`, if no later one is promised.
+    /// Promises `ballot`, unless a later one is promised. A repeated request of the same ballot is granted again: the
+    /// wedge comes twice if cuts have to be recovered.
     pub fn promise(&mut self, ballot: Ballot) -> Promise {
         if let Some(later) = self.promised().filter(|later| *later > ballot) {
             return Promise::No(later);
         }
         let state = match self.accepted() {
             None => Acceptance::Promised(ballot),
+            // A promise does not clear what was accepted: the coordinator of the later ballot must learn of it.
             Some(accepted) => Acceptance::Accepted { promised: ballot, accepted: accepted.clone() },
         };
         self.enter(AcceptorEvent::Promise, state);
         Promise::Yes
     }
 
-    /// Accepts a proposal, unless a later ballot was promised.
+    /// Accepts a proposal, unless a later ballot is promised. It promises `ballot` as well (Paxos), so that it accepts
+    /// nothing of an earlier ballot afterwards.
     pub fn accept(&mut self, ballot: Ballot, proposal: Arc<Proposal>) -> Promise {
         let promise = self.promise(ballot);
         if promise == Promise::Yes {
@@ -100,7 +103,7 @@ impl Acceptor {
         promise
     }
 
-    /// What was accepted, and in which ballot.
+    /// The accepted proposal, and the ballot in which it was accepted.
     #[must_use]
     pub fn accepted(&self) -> Option<&(Ballot, Arc<Proposal>)> {
         match &self.state {
@@ -109,17 +112,17 @@ impl Acceptor {
         }
     }
 
-    /// Checks what must always hold.
+    /// Checks the invariants.
     ///
     /// # Panics
-    /// When it does not.
+    /// If one is violated.
     pub fn check_invariants(&self) {
         if let Some((ballot, _)) = self.accepted() {
             assert!(self.promised().is_some_and(|promised| promised >= *ballot), "accepted beyond the promise");
         }
     }
 
-    /// The latest ballot promised.
+    /// The latest promised ballot.
     #[must_use]
     pub fn promised(&self) -> Option<Ballot> {
         match self.state {

@@ -10,10 +10,10 @@ use crate::api::{Limits, SlowMembers, Timing};
 use crate::id::{LEVEL, MemberInfo};
 use crate::wire::Tags;
 
-/// In a member's record: its own values of the settings that it may be refused for.
+/// Tag in a member record: the process's own values of the settings for which it may be refused.
 const OWN_SETTINGS: u64 = 1;
 
-/// The settings that a cell agrees on, as a process has them or as they are in force.
+/// The settings that a cell agrees on: those of one process, or those in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agreed {
     /// See [`crate::Limits::group_window_bytes`].
@@ -34,55 +34,56 @@ pub struct Agreed {
     pub members_min: usize,
 }
 
-/// Two processes whose settings do not go together.
+/// The first setting in which two processes do not go together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mismatch {
-    /// The setting as it is called in a configuration, or "level".
+    /// The setting as a configuration names it, or "level".
     pub name: String,
-    /// The value in force, or of the one who refuses, for people.
+    /// The value in force, or that of the process that refuses; for people.
     pub cell: String,
-    /// The value of the one who is refused, for people.
+    /// The value of the refused process; for people.
     pub other: String,
 }
 
 impl Mismatch {
-    /// No text of one is longer than this, in bytes.
+    /// The longest text in it, in bytes.
     const TEXT_BYTES_MAX: usize = 100;
 
-    /// Whether it can be one: somebody else wrote its texts.
+    /// Whether its texts are within their bound. A peer wrote them, and they reach events.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         [&self.name, &self.cell, &self.other].iter().all(|text| text.len() <= Self::TEXT_BYTES_MAX)
     }
 }
 
-/// What a joiner does that has another value.
+/// What happens to a joiner with another value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Differing {
-    /// It takes the cell's.
+    /// It takes the cell's value.
     Adopts,
     /// It is refused.
     IsRefused,
 }
 
-/// One of the settings, in the form in which it travels: a number.
+/// A setting in its encoded form, a number.
 struct Setting {
     tag: u64,
-    /// The level that brings it.
+    /// The lowest level that has the setting.
     level: u16,
     name: &'static str,
     differing: Differing,
-    /// The least and the largest value that can be in force.
+    /// The values that may be in force.
     range: RangeInclusive<u64>,
     get: fn(&Agreed) -> u64,
     set: fn(&mut Agreed, u64),
     show: fn(u64) -> String,
 }
 
-/// In microseconds: a tenth of a millisecond to a day.
+/// Durations in microseconds: 0.1 ms to a day.
 const DURATIONS: RangeInclusive<u64> = 100..=86_400_000_000;
 
-/// The least members of an adequate cell view. A cell of level 1 has none: each is adequate.
+/// The least members of an adequate cell view. A cell of level 1 does not have the setting: each of its views is
+/// adequate.
 const MEMBERS_MIN: Setting =
     count(8, 2, "limits.members_min", |a| a.members_min as u64, |a, n| a.members_min = as_count(n));
 
@@ -115,12 +116,12 @@ const SETTINGS: [Setting; 8] = [
     MEMBERS_MIN,
 ];
 
-/// A duration of level 1, which a joiner takes from its cell.
+/// A duration of level 1; a joiner takes the cell's value.
 const fn duration(tag: u64, name: &'static str, get: fn(&Agreed) -> u64, set: fn(&mut Agreed, u64)) -> Setting {
     Setting { tag, level: 1, name, differing: Differing::Adopts, range: DURATIONS, get, set, show: show_micros }
 }
 
-/// A number of members, which a joiner takes from its cell.
+/// A number of members; a joiner takes the cell's value.
 const fn count(
     tag: u64,
     level: u16,
@@ -139,7 +140,7 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// As sizes are written in a configuration.
+/// A size as a configuration writes it.
 fn show_bytes(n: u64) -> String {
     match n {
         n if n % (1 << 20) == 0 => format!("{}MiB", n >> 20),
@@ -157,14 +158,14 @@ impl Setting {
         SETTINGS.iter().filter(move |setting| setting.level <= level)
     }
 
-    /// Its value in `tags`, if it is there and can be one.
+    /// Its value in `tags`. `None` if it is absent or out of range, so that a peer's nonsense is never in force.
     fn read(&self, tags: &Tags) -> Option<u64> {
         tags.number(self.tag).ok().flatten().filter(|n| self.range.contains(n))
     }
 }
 
 impl Agreed {
-    /// As a process was started. What lies outside of what can be in force is taken as the nearest that can.
+    /// The settings of a process as it was started. Values out of range are replaced by the nearest allowed ones.
     #[must_use]
     pub fn of(limits: &Limits, timing: &Timing) -> Self {
         let mut own = Self {
@@ -184,13 +185,13 @@ impl Agreed {
         own
     }
 
-    /// All that a cell of `level` agrees on.
+    /// The entries of all settings that a cell of `level` agrees on.
     #[must_use]
     pub fn tags(&self, level: u16) -> Tags {
         self.tags_of(Setting::known_at(level))
     }
 
-    /// What a rise to `level` brings to a cell with `tags`.
+    /// The entries that a rise to `level` adds to a cell with `tags`. Settings in force keep their values.
     #[must_use]
     pub fn new_at(&self, level: u16, tags: &Tags) -> Tags {
         self.tags_of(Setting::known_at(level).filter(|setting| tags.get(setting.tag).is_none()))
@@ -202,14 +203,15 @@ impl Agreed {
         tags
     }
 
-    /// Notes in a process's record what it may be refused for.
+    /// Writes into a process's record the values for which it may be refused.
     pub fn tell(&self, me: &mut MemberInfo) {
         let may_be = Setting::known_at(me.level).filter(|setting| setting.differing == Differing::IsRefused);
         me.tail.put(OWN_SETTINGS, self.tags_of(may_be).as_bytes());
     }
 
-    /// Whether `tags` can be in force at `level`: each setting of the level with a value that it can have, and no other. Of a
-    /// level above this build's, which is in force only where tests play a later build, the settings known here are judged.
+    /// Whether `tags` can be in force at `level`: each setting of the level with an allowed value, and no other entry.
+    /// For a level above this build's, which only tests of later builds have in force, only the known settings are
+    /// checked.
     #[must_use]
     pub fn are_settings(tags: &Tags, level: u16) -> bool {
         let known = |tag| Setting::known_at(level).any(|setting| setting.tag == tag);
@@ -217,13 +219,13 @@ impl Agreed {
             && (level > LEVEL || tags.iter().all(|(tag, _)| known(tag)))
     }
 
-    /// The least members of an adequate cell view where `tags` are in force.
+    /// The least members of an adequate cell view with `tags` in force.
     #[must_use]
     pub fn members_min(tags: &Tags) -> usize {
         MEMBERS_MIN.read(tags).map_or(1, |n| usize::try_from(n).unwrap_or(usize::MAX))
     }
 
-    /// These settings, with those that are in force.
+    /// These settings, replaced by those in force.
     #[must_use]
     pub fn under(&self, tags: &Tags) -> Self {
         let mut agreed = self.clone();
@@ -235,7 +237,7 @@ impl Agreed {
         agreed
     }
 
-    /// Puts them in the place of a process's own.
+    /// Replaces a process's own settings with these.
     pub fn apply(&self, limits: &mut Limits, timing: &mut Timing) {
         limits.group_window_bytes = self.group_window_bytes;
         limits.watchers = self.watchers;
@@ -248,9 +250,10 @@ impl Agreed {
     }
 }
 
-/// What a process may be refused for where `tags` are in force at `level`, or are to be.
+/// The first reason for which `member` cannot be in a cell with `tags` in force at `level`.
 #[must_use]
 pub fn mismatch(level: u16, tags: &Tags, member: &MemberInfo) -> Option<Mismatch> {
+    // The level first: a member of an older build may not know the settings.
     if member.level < level {
         let (cell, other) = (level.to_string(), member.level.to_string());
         return Some(Mismatch { name: "level".to_owned(), cell, other });
@@ -266,7 +269,7 @@ pub fn mismatch(level: u16, tags: &Tags, member: &MemberInfo) -> Option<Mismatch
     Some(Mismatch { name: setting.name.to_owned(), cell: show(tags), other: show(&own) })
 }
 
-/// A level to rise to, and the settings that come with it.
+/// A rise to a level, with the settings that it adds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rise {
     /// The level.
@@ -276,7 +279,7 @@ pub struct Rise {
 }
 
 impl Rise {
-    /// The first member of the view in force that cannot follow, and why; `None`: all can.
+    /// The first member of the view in force that cannot follow, and why. `None` if all can.
     #[must_use]
     pub fn hindered_by<'a>(&self, directory: &'a Directory) -> Option<(&'a MemberInfo, Mismatch)> {
         let tags = directory.settings.under(&self.settings);

@@ -12,75 +12,75 @@ use crate::link::StreamReport;
 use crate::time::Instant;
 use crate::transitions::transitions;
 
-/// One try at a decree.
+/// A ballot, as its coordinator knows it.
 #[derive(Clone, Debug)]
 pub struct Coordinator {
-    /// The decree.
+    /// The decree to decide.
     pub decree: u64,
     /// The ballot.
     pub ballot: Ballot,
-    /// Candidates for leaving, by rank: they were not asked.
+    /// Candidates for leaving, by rank. They were not asked.
     pub candidates: BTreeSet<Rank>,
-    /// Why those of the candidates that are heard are to leave.
+    /// Why the candidates that are heard are to leave.
     pub reasons: BTreeMap<Rank, LeaveReason>,
-    /// Who was asked, by rank.
+    /// The members that were asked, by rank.
     pub asked: BTreeSet<Rank>,
-    /// Groups named in the wedge.
+    /// The groups that the wedge named.
     pub groups: BTreeSet<GroupId>,
-    /// What it is to bring.
+    /// The requests that the proposal is to fulfil.
     pub requests: MembershipRequests,
     /// Reports so far, by rank.
     pub reports: BTreeMap<Rank, Report>,
-    /// What members said besides of what they report, by rank.
+    /// What members reported in addition about streams that they cannot read, by rank.
     pub unread: BTreeMap<Rank, Vec<Unread>>,
-    /// Who was asked to fill a cut, by rank.
+    /// The members that were asked to recover a cut, by rank.
     pub recovering: BTreeSet<Rank>,
     /// Those of them that reported again.
     pub recovered: BTreeSet<Rank>,
-    /// How far it is.
+    /// The current phase.
     pub phase: Phase,
-    /// When this step began.
+    /// When the phase began.
     pub since: Instant,
 }
 
-/// How far a ballot is.
+/// The phase of a ballot.
 #[derive(Clone, Debug)]
 pub enum Phase {
-    /// Waiting for the reports of all who were asked.
+    /// Waits for the reports of all members that were asked.
     Gathering,
-    /// Waiting until every member of a changed group that reported holds that group's cut.
+    /// Waits until every member of a changed group that reported holds that group's cut.
     Recovering {
-        /// What is proposed then.
+        /// The proposal to make then.
         proposal: Arc<Proposal>,
     },
     /// Waiting for a quorum to accept.
     Proposing {
         /// The proposal.
         proposal: Arc<Proposal>,
-        /// Who accepted, by rank.
+        /// The members that accepted, by rank.
         accepted: BTreeSet<Rank>,
     },
 }
 
 transitions! {
-    /// Where a process stands as coordinator: its [`Phase`], or idle.
+    /// The state of a process as coordinator: its [`Phase`], or idle.
     pub(crate) states BallotState {
-        /// No ballot of its own is under way.
+        /// This process has no ballot under way.
         Idle,
         /// Members are asked to stop, and to report what they hold.
         Gathering,
         /// Members fetch what they lack of the cuts.
         Recovering,
-        /// The acceptors are asked.
+        /// The acceptors are asked to accept.
         Proposing,
     }
     begin Idle; end [];
     pub(crate) events BallotEvent {
-        /// There is need of a decree, and this process is the one to bring it about.
+        /// A decree is needed, and this process is the one to coordinate it.
         Start (Idle => Gathering),
-        /// All who were asked reported, and some lack a part of a cut.
+        /// All members that were asked reported, and some lack a part of a cut.
         Recover (Gathering => Recovering),
-        /// Nobody lacks a part of a cut, or the proposal was accepted before.
+        /// No member lacks a part of a cut, or the proposal was accepted before.
         Propose (Gathering | Recovering => Proposing),
         /// A quorum accepted.
         Decide (Proposing => Idle),
@@ -88,7 +88,7 @@ transitions! {
         Learn (Gathering | Recovering | Proposing => Idle),
         /// A rival has a later ballot.
         Yield (Gathering | Recovering | Proposing => Idle),
-        /// Somebody who is waited for is silent: a new ballot follows, at once or later.
+        /// A member for which the ballot waits is silent. A new ballot follows, at once or later.
         GiveUp (Gathering | Recovering | Proposing => Idle),
         /// This incarnation is over.
         End (Gathering | Recovering | Proposing => Idle),
@@ -106,32 +106,33 @@ impl BallotState {
     }
 }
 
-/// To how many members a packet makes no sense.
+/// The votes about a packet that is nonsense to some members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NonsenseVotes {
-    /// So many cannot read it.
+    /// Members that cannot read it.
     pub against: usize,
-    /// So many take part in the ballot.
+    /// Members that take part in the ballot.
     pub of: usize,
 }
 
-/// What a member said of a stream that it cannot read to its end.
+/// How far a member can read a stream that it cannot read to its end.
 struct UnreadStream {
     /// The prefix that it acted upon.
     read: u64,
-    /// The next packet makes no sense to it.
+    /// Whether the next packet is nonsense to it.
     nonsense: bool,
 }
 
 impl Coordinator {
-    /// Changes how far a process is as coordinator: the only way its ballot comes, moves on and goes.
+    /// Changes the state of a process as coordinator. All changes of its ballot pass here, so that the table checks
+    /// each.
     pub(crate) fn enter(ballot: &mut Option<Self>, event: BallotEvent, change: impl FnOnce(&mut Option<Self>)) {
         let from = BallotState::of(ballot.as_ref());
         change(ballot);
         event.check(from, BallotState::of(ballot.as_ref()));
     }
 
-    /// The ballot moves on.
+    /// Moves the ballot to `phase`.
     pub(crate) fn advance(ballot: &mut Option<Self>, event: BallotEvent, phase: Phase, now: Instant) {
         Self::enter(ballot, event, |ballot| {
             if let Some(ballot) = ballot {
@@ -140,36 +141,33 @@ impl Coordinator {
         });
     }
 
-    /// The ballot is over, if there is one.
+    /// Ends the ballot, if there is one.
     pub(crate) fn end(ballot: &mut Option<Self>, event: BallotEvent) {
         if ballot.is_some() {
             Self::enter(ballot, event, |ballot| *ballot = None);
         }
     }
 
-    /// Checks what must always hold.
+    /// Checks the invariants against the directory in force.
     ///
     /// # Panics
-    /// When it does not.
+    /// If one is violated.
     pub fn check_invariants(&self, directory: &Directory) {
         let members = directory.members.len();
         assert_eq!(self.decree, directory.decree + 1, "a ballot is about the next decree");
         assert!(self.asked.is_disjoint(&self.candidates), "a candidate for leaving is asked");
         assert!(self.asked.union(&self.candidates).all(|rank| rank.index() < members), "a rank lies beyond the view");
-        assert!(self.reasons.keys().all(|rank| rank.index() < members), "somebody is to leave who is no member");
-        assert!(
-            directory.is_quorum(|rank| self.asked.contains(&rank)),
-            "a ballot asks no quorum: it cannot be decided"
-        );
+        assert!(self.reasons.keys().all(|rank| rank.index() < members), "a reason is given for a rank beyond the view");
+        assert!(directory.is_quorum(|rank| self.asked.contains(&rank)), "a ballot asks fewer than a quorum");
         assert!(self.asked.contains(&self.ballot.rank), "a coordinator asks itself too");
         assert!(
             self.groups.iter().all(|group| directory.groups.contains_key(group)),
             "a group is wedged that is not there"
         );
-        assert!(self.reports.keys().all(|rank| self.asked.contains(rank)), "somebody reported who was not asked");
-        assert!(self.unread.keys().all(|rank| self.asked.contains(rank)), "a candidate's word is counted");
-        assert!(self.recovering.is_subset(&self.asked), "a candidate is to fill the cut");
-        assert!(self.recovered.is_subset(&self.asked), "a candidate has filled the cut");
+        assert!(self.reports.keys().all(|rank| self.asked.contains(rank)), "a member reported that was not asked");
+        assert!(self.unread.keys().all(|rank| self.asked.contains(rank)), "a candidate's report is counted");
+        assert!(self.recovering.is_subset(&self.asked), "a candidate is asked to recover the cut");
+        assert!(self.recovered.is_subset(&self.asked), "a candidate recovered the cut");
         for report in self.reports.values() {
             assert_eq!(report.decree, self.decree, "a report is about another decree");
             assert_eq!(report.ballot, self.ballot, "a report is of another ballot");
@@ -186,14 +184,14 @@ impl Coordinator {
         assert_eq!(proposal.decree, self.decree, "a proposal is for another decree");
     }
 
-    /// Why `rank` leaves, if it is a candidate and not proved dead.
+    /// The reason for which `rank` leaves, if it is a candidate and not proved dead.
     #[must_use]
     pub fn reason(&self, rank: Rank) -> LeaveReason {
         self.reasons.get(&rank).copied().unwrap_or(LeaveReason::Unreachable)
     }
 
-    /// The proposal to make once all who were asked have reported: the highest accepted one, unchanged; if there
-    /// is none, one built from the reports.
+    /// The proposal to make when all members that were asked have reported. It is the highest accepted one, unchanged,
+    /// because it may have been decided. If there is none, it is built from the reports.
     #[must_use]
     pub fn proposal(&self, directory: &Directory, reason: impl Fn(Rank) -> LeaveReason) -> Arc<Proposal> {
         let accepted = self.reports.values().filter_map(|r| r.accepted.as_ref()).max_by_key(|(ballot, _)| *ballot);
@@ -206,22 +204,22 @@ impl Coordinator {
         }
     }
 
-    /// Whether members reported different proposals that they accepted, in ballots before this one.
+    /// Whether members accepted different proposals in earlier ballots.
     #[must_use]
     pub fn has_rivals(&self) -> bool {
         let mut accepted = self.reports.values().filter_map(|r| r.accepted.as_ref()).map(|(_, proposal)| proposal);
         accepted.next().is_some_and(|first| accepted.any(|other| other != first))
     }
 
-    /// Groups with a packet that makes no sense to somebody that reported.
+    /// Groups with a packet that is nonsense to a member that reported.
     #[must_use]
     pub fn unreadable_groups(&self) -> BTreeSet<GroupId> {
         self.unread.values().flatten().filter(|unread| unread.has_nonsense()).map(|unread| unread.group).collect()
     }
 
-    /// Who has to fill the cuts that `proposal` ends groups' views with, and has not: whoever reported less and can read on;
-    /// and of a group with a packet that makes no sense to somebody, everybody, since with what the others hold it may make
-    /// no sense to more.
+    /// Members that have to recover the cuts of `proposal` and have not. Those are the members that reported less and
+    /// can read on. In a group with nonsense all members are asked: with the packets that others hold, more of a stream
+    /// may be nonsense.
     #[must_use]
     pub fn lacking(&self, proposal: &Proposal) -> BTreeSet<Rank> {
         let unreadable = self.unreadable_groups();
@@ -230,6 +228,7 @@ impl Coordinator {
                 let change = proposal.groups.iter().find(|c| c.group == *group);
                 let Some(cut) = change.and_then(|c| c.cut.as_ref()) else { return false };
                 let short = |(stream, (held, cut)): (Rank, (&u64, &u64))| {
+                    // A member that stopped at nonsense reads no further, whatever it fetches.
                     held < cut && !self.unread_of(rank, *group, stream).is_some_and(|unread| unread.nonsense)
                 };
                 unreadable.contains(group) && !self.recovered.contains(&rank)
@@ -239,14 +238,14 @@ impl Coordinator {
         self.reports.iter().filter(|(rank, report)| lacks(**rank, report)).map(|(&rank, _)| rank).collect()
     }
 
-    /// What a member said besides of one stream.
+    /// What a member reported in addition about one stream.
     fn unread_of(&self, rank: Rank, group: GroupId, stream: Rank) -> Option<UnreadStream> {
         let unread = self.unread.get(&rank)?.iter().find(|unread| unread.group == group)?;
         let said = unread.streams.iter().find(|(of, ..)| *of == stream)?;
         Some(UnreadStream { read: said.1, nonsense: said.2 })
     }
 
-    /// One for each group with a packet that makes no sense.
+    /// The votes for each group with nonsense.
     #[must_use]
     pub fn votes(&self) -> Vec<NonsenseVotes> {
         let of_group = |group: GroupId| {
@@ -257,7 +256,7 @@ impl Coordinator {
         self.unreadable_groups().into_iter().map(of_group).collect()
     }
 
-    /// The same proposal with what is decided of groups with packets that make no sense, when all have filled their cuts.
+    /// `proposal` with the verdicts on groups with nonsense. Called when all members have recovered their cuts.
     #[must_use]
     pub fn judged(&self, directory: &Directory, proposal: Arc<Proposal>) -> Arc<Proposal> {
         let unreadable = self.unreadable_groups();
@@ -270,7 +269,7 @@ impl Coordinator {
             let said: Vec<Option<Vec<StreamReport>>> =
                 entry.members.iter().map(|who| self.said(directory.rank(*who)?, change.group, cut)).collect();
             if entry.members.iter().all(|who| change.left.iter().any(|(left, _)| left == who)) {
-                continue; // nobody goes on with its state anyway
+                continue; // no member continues with its state in any case
             }
             let has_state = |rank: Rank| {
                 let report = directory.rank(entry.members[rank.index()]).and_then(|rank| self.reports.get(&rank));
@@ -294,6 +293,7 @@ impl Coordinator {
                 change.left.retain(|(other, _)| *other != who);
                 change.left.push((who, why));
             }
+            // As the others decode it: the encoding drops the holder of an empty stream.
             for (prefix, holder) in cut.prefixes.iter().zip(&mut cut.holders) {
                 if *prefix == 0 {
                     *holder = Incarnation::NONE;
@@ -303,7 +303,7 @@ impl Coordinator {
         Arc::new(proposal)
     }
 
-    /// What the member of that rank in the cell said of a group's streams, no further than the cut that all were asked for.
+    /// How far the member with this cell rank can read a group's streams, limited to the cut that all were asked for.
     fn said(&self, rank: Rank, group: GroupId, cut: &GroupCut) -> Option<Vec<StreamReport>> {
         let (_, held) = self.reports.get(&rank)?.prefixes.iter().find(|(of, _)| *of == group)?;
         let said = |(stream, (&held, &cut)): (Rank, (&u64, &u64))| {
@@ -418,7 +418,7 @@ mod tests {
             &MembershipRequests::default(),
             |_| LeaveReason::Unreachable,
         );
-        // It rises, and has an entry that is not known here.
+        // A stream rises, and carries an entry that this build does not know.
         let mut tail = Tags::default();
         tail.put(99, b"later");
         let old = Proposal { level: 2, tail, ..old };
@@ -442,7 +442,7 @@ mod tests {
         assert_eq!(*c.proposal(&d, |_| LeaveReason::Died), old);
     }
 
-    /// What was decided is what the highest ballot accepted, whoever tells of it: the first that reports, or the last.
+    /// The decided proposal is the one of the highest ballot, whichever member reports it: the first, or the last.
     #[test]
     fn of_two_accepted_proposals_that_of_the_later_ballot_is_taken() {
         let d = directory(3);

@@ -9,58 +9,62 @@ use crate::api::LeaveReason;
 use crate::id::{GroupId, Incarnation, MemberInfo, Rank};
 use crate::wire::{Space, Tags};
 
-/// The cell as decided, the same at every process that installed the same decree.
+/// The decided state of a cell. All processes that installed the same decree have the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Directory {
-    /// The last decree installed.
+    /// The number of the last installed decree.
     pub decree: u64,
-    /// The cell view's number.
+    /// The number of the cell view.
     pub view: u64,
     /// Members in rank order.
     pub members: Vec<MemberInfo>,
     /// The groups.
     pub groups: BTreeMap<GroupId, GroupEntry>,
-    /// Incarnations left out by the latest decrees, oldest first: they do not come back. Bounded, the oldest forgotten.
+    /// Incarnations that the latest decrees left out, oldest first. They do not come back. Bounded: the oldest are
+    /// forgotten.
     pub departed: Vec<Incarnation>,
     /// The next unused group number.
     pub next_group: u32,
-    /// The next unused packet space.
+    /// The next unused packet-number space.
     pub next_space: Space,
     /// The level in force (`docs/levels.md`).
     pub level: u16,
     /// The agreed settings in force.
     pub settings: Tags,
-    /// What later builds added to decrees so far: of each tag the latest.
+    /// Entries that later builds added to decrees: the latest for each tag.
     pub tail: Tags,
 }
 
-/// In a directory's tail: members whose streams made no sense to most.
+/// Tag in a directory's tail: members whose streams were nonsense to most.
 const OUTCASTS: u64 = 4;
 
-/// From this number of groups or spaces on no group is made: what is left is for further views of those that are there.
+/// From this number of groups or spaces on, no group is made. The remaining numbers are for further views of existing
+/// groups.
 pub const NUMBERED_MAX: u32 = u32::MAX - (1 << 24);
 
-/// A process that was taken in without knowing and left out again looks for its cell for seconds at most.
+/// The most departed incarnations that are remembered. A process that was taken in and left out again without noticing
+/// looks for its cell for seconds at most.
 const DEPARTED_MAX: usize = 256;
 const _: () = assert!(u32::MAX - NUMBERED_MAX >= 1 << 16, "groups that are there can have further views");
 
-/// One group as decided.
+/// The decided state of one group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupEntry {
     /// Its name.
     pub name: String,
-    /// Its view's number.
+    /// The number of its view.
     pub view: u64,
-    /// The packet space of that view.
+    /// The packet-number space of that view.
     pub space: Space,
-    /// Members in rank order. Nobody: it waits for members that are out of the cell (`docs/orphans.md`), and its view is its last.
+    /// Members in rank order. Empty if the group waits for members that are out of the cell (`docs/orphans.md`): its
+    /// view is then its last.
     pub members: Vec<Incarnation>,
-    /// What later builds added to the decrees about it so far: of each tag the latest.
+    /// Entries that later builds added to decrees about it: the latest for each tag.
     pub tail: Tags,
 }
 
 impl Directory {
-    /// View 1 of a new cell.
+    /// The directory of a new cell in view 1.
     #[must_use]
     pub fn found(members: Vec<MemberInfo>, level: u16, settings: Tags) -> Self {
         Self {
@@ -97,13 +101,14 @@ impl Directory {
                 next.groups.insert(change.group, entry);
             }
         }
+        // After the groups, because a decree strikes holders off the orphans that it leaves.
         next.strike_proved(self, proposal);
         next.cast_out(proposal);
         next
     }
 
-    /// Members that left a group because their streams made no sense to most: the cell is to go on without them. Who joins learns
-    /// them with the directory.
+    /// Members that left a group because their streams were nonsense to most. The cell is to continue without them. A
+    /// joiner learns them with the directory.
     #[must_use]
     pub fn outcasts(&self) -> BTreeSet<Incarnation> {
         let mut named: BTreeSet<Incarnation> = self.tail.value(OUTCASTS).ok().flatten().unwrap_or_default();
@@ -122,29 +127,29 @@ impl Directory {
         }
     }
 
-    /// Begins a new instance with what another one had decided: its members' streams begin anew.
+    /// Removes the record for a new instance: the streams of its members start anew.
     pub(super) fn forget_outcasts(&mut self) {
         self.tail.remove(OUTCASTS);
     }
 
-    /// These do not come back.
+    /// Remembers incarnations that may not come back.
     pub(super) fn depart(&mut self, who: impl Iterator<Item = Incarnation>) {
         self.departed.extend(who);
         self.departed.drain(..self.departed.len().saturating_sub(DEPARTED_MAX));
     }
 
-    /// Checks what must always hold.
+    /// Checks the invariants.
     ///
     /// # Panics
-    /// When it does not.
+    /// If one is violated.
     pub fn check_invariants(&self) {
         let incarnations: BTreeSet<Incarnation> = self.members.iter().map(|m| m.incarnation).collect();
         assert_eq!(incarnations.len(), self.members.len(), "a process is a member once");
-        assert!(!incarnations.contains(&Incarnation::NONE), "nobody in particular is a member");
+        assert!(!incarnations.contains(&Incarnation::NONE), "an incarnation is zero");
         let names: BTreeSet<&str> = self.members.iter().map(|m| m.name.as_str()).collect();
         assert_eq!(names.len(), self.members.len(), "two members have one name");
-        assert!(self.departed.len() <= DEPARTED_MAX, "more are remembered than may be");
-        assert!(self.departed.iter().all(|who| !incarnations.contains(who)), "who was left out does not come back");
+        assert!(self.departed.len() <= DEPARTED_MAX, "too many departed incarnations are remembered");
+        assert!(self.departed.iter().all(|who| !incarnations.contains(who)), "a departed incarnation is a member");
         assert!(self.level > 0, "a cell has a level");
         assert!(self.view <= self.decree, "each decree makes one view at most");
         let spaces: BTreeSet<Space> = self.groups.values().map(|entry| entry.space).collect();
@@ -152,18 +157,19 @@ impl Directory {
         let names: BTreeSet<&str> = self.groups.values().map(|entry| entry.name.as_str()).collect();
         assert_eq!(names.len(), self.groups.len(), "two groups have one name");
         for (id, entry) in &self.groups {
-            assert!(id.0 < self.next_group, "a group has a number that is not given yet");
-            assert!(entry.space < self.next_space, "a group has a packet space that is not given yet");
+            assert!(id.0 < self.next_group, "a group has an unused number");
+            assert!(entry.space < self.next_space, "a group has an unused packet-number space");
             assert!(entry.view > 0, "views are numbered from 1");
             let members: BTreeSet<Incarnation> = entry.members.iter().copied().collect();
             assert_eq!(members.len(), entry.members.len(), "a process is a group's member once");
-            assert!(members.is_subset(&incarnations), "a group's member is none of the cell");
+            assert!(members.is_subset(&incarnations), "a group's member is no member of the cell");
             let waits_for = entry.orphan().map_or(0, |orphan| orphan.holders.len());
-            assert_eq!(waits_for > 0, entry.is_orphan(), "a group without members waits for some");
+            assert_eq!(waits_for > 0, entry.is_orphan(), "a group waits for holders exactly if it has no members");
         }
     }
 
-    /// The cell's members after `proposal`, in rank order.
+    /// The cell's members after `proposal`, in rank order. Those that stay keep their order, so that the oldest stays
+    /// rank 0.
     #[must_use]
     pub fn members_after(&self, proposal: &Proposal) -> Vec<MemberInfo> {
         let left: BTreeSet<Incarnation> = proposal.left.iter().map(|(who, _)| *who).collect();
@@ -171,39 +177,39 @@ impl Directory {
         stay.chain(&proposal.joined).cloned().collect()
     }
 
-    /// The rank of a process in the cell view.
+    /// The rank of a process in the cell view, if it is a member.
     #[must_use]
     pub fn rank(&self, who: Incarnation) -> Option<Rank> {
         self.members.iter().position(|m| m.incarnation == who).map(Rank::from_index)
     }
 
-    /// The group of that name.
+    /// The group with this name, if there is one.
     #[must_use]
     pub fn group_named(&self, name: &str) -> Option<(GroupId, &GroupEntry)> {
         self.groups.iter().find(|(_, e)| e.name == name).map(|(&id, e)| (id, e))
     }
 
-    /// Whether a new group can have a number. Each is given once in the life of an instance.
+    /// Whether a new group can get a number. An instance uses each number once.
     #[must_use]
     pub fn can_number_groups(&self) -> bool {
         self.next_group.max(self.next_space.0) < NUMBERED_MAX
     }
 
-    /// Whether a view of each group that is there can have a number. While new groups can be numbered, as many as one decree may bring
-    /// can be too.
+    /// Whether the next view of each group can get a packet-number space. While new groups can be made, the groups that
+    /// one decree adds have numbers, too.
     #[must_use]
     pub fn can_number_views(&self) -> bool {
         u32::try_from(self.groups.len()).is_ok_and(|groups| self.next_space.0.checked_add(groups).is_some())
     }
 
-    /// Whether `present` (by rank) is a quorum of the view in force.
+    /// Whether the members that `present` names are a quorum of the view in force.
     #[must_use]
     pub fn is_quorum(&self, present: impl Fn(Rank) -> bool) -> bool {
         let count = Rank::all(self.members.len()).filter(|&r| present(r)).count();
         is_quorum(count, self.members.len(), present(Rank::FIRST))
     }
 
-    /// How many make a quorum without rank 0.
+    /// The size of a quorum without rank 0.
     #[must_use]
     pub fn quorum(&self) -> usize {
         self.members.len() / 2 + 1
@@ -217,10 +223,13 @@ pub(super) fn members_after(entry: Option<&GroupEntry>, change: &GroupChange) ->
     members.iter().filter(|who| !left.contains(who)).chain(&change.joined).copied().collect()
 }
 
-/// A majority, or half with rank 0. Any two such sets intersect: two halves both hold rank 0.
+/// Whether `present` of `of` members are a quorum: a majority, or half with rank 0.
+///
+/// Any two quorums intersect: of two halves, only one holds rank 0. So a view of two survives the death of its younger
+/// member, and a cell that splits into halves continues in one of them.
 #[must_use]
 pub fn is_quorum(present: usize, of: usize, with_rank_0: bool) -> bool {
-    debug_assert!(present <= of, "more are present than there are");
+    debug_assert!(present <= of, "more members are present than the view has");
     present * 2 > of || (with_rank_0 && present * 2 == of && of > 0)
 }
 
@@ -228,7 +237,7 @@ pub fn is_quorum(present: usize, of: usize, with_rank_0: bool) -> bool {
 mod tests {
     use super::is_quorum;
 
-    /// Every two quorums of a view intersect, for all views of up to ten members.
+    /// Any two quorums of a view intersect, for all views of up to ten members.
     #[test]
     fn quorums_intersect() {
         for n in 1..=10usize {

@@ -9,16 +9,17 @@ use super::{Directory, FounderRecord, Proposal};
 use crate::api::LeaveReason;
 use crate::id::{CellInstance, Incarnation, MemberInfo, fits_name};
 
-/// In a proposal that changes the view, and in the directory after it: former members that may live in the instance.
+/// Tag in a proposal that changes the view, and in the directory after it: former members that may live in the
+/// instance.
 const LOST: u64 = 3;
 
-/// Former members that a directory names at most. With more, the instance does not end in order.
+/// The most former members in a directory. With more, the instance does not end in order.
 pub const LOST_MAX: usize = 256;
 
-/// A former member of an instance of which nobody knows that it learned that it is out.
+/// A former member of an instance that may not know that it is out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
-    /// The life that was a member.
+    /// The incarnation that was a member.
     pub who: Incarnation,
     /// See [`MemberInfo::seat`].
     pub seat: u64,
@@ -27,29 +28,29 @@ pub struct Lost {
 }
 
 impl Lost {
-    /// Whether `now`, heard outside of the instance, shows that the former member is no more: it is a later life in the same
-    /// directory, in which one process runs at a time.
+    /// Whether `now`, heard outside of the instance, shows that the former member no longer runs: it is a later
+    /// incarnation in the same state directory, in which one process runs at a time.
     #[must_use]
     pub fn is_succeeded_by(&self, now: &MemberInfo) -> bool {
         self.seat != 0 && self.seat == now.seat() && self.who != now.incarnation
     }
 }
 
-/// An instance ended: its last members left, and nobody can join it any more.
+/// The end of an instance: its last members left, and nobody can join it any more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
     /// The instance.
     pub instance: CellInstance,
-    /// The number of the view of nobody.
+    /// The number of the view without members.
     pub view: u64,
-    /// But for these former members, which may not know it.
+    /// Former members that may not know of the end.
     pub but_for: Vec<Lost>,
 }
 
-/// How an instance ended for a process.
+/// How an instance ended for one process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum End {
-    /// It left, and others stayed.
+    /// This process left, and others stayed.
     Left {
         /// The instance.
         instance: CellInstance,
@@ -59,7 +60,7 @@ pub enum End {
 }
 
 impl End {
-    /// Of which instance.
+    /// The instance.
     #[must_use]
     pub fn instance(&self) -> CellInstance {
         match self {
@@ -67,7 +68,7 @@ impl End {
         }
     }
 
-    /// If the last members left.
+    /// The end of the instance itself, if its last members left.
     #[must_use]
     pub fn ended(&self) -> Option<&Ended> {
         match self {
@@ -78,13 +79,14 @@ impl End {
 }
 
 impl Ended {
-    /// Whether it is within its bounds.
+    /// Whether its lists are within their bounds.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         are_sound(&self.but_for)
     }
 
-    /// Takes out those that another record of the same instance does not name.
+    /// Drops the former members that another record of the same instance does not name: the writer of that record
+    /// learned that they know.
     pub fn excuse_as(&mut self, other: &Self) {
         self.but_for.retain(|lost| other.but_for.iter().any(|also| also.who == lost.who));
     }
@@ -95,17 +97,17 @@ fn are_sound(lost: &[Lost]) -> bool {
     lost.len() <= LOST_MAX && lost.iter().all(|lost| fits_name(&lost.name))
 }
 
-/// What a view's coordinator wrote.
+/// What a view's coordinator recorded.
 #[derive(Serialize, Deserialize)]
 struct Written {
-    /// The view. A coordinator of an earlier build writes nothing: then this is not the view in force.
+    /// The view. A coordinator of an earlier build records nothing; the entry then has an earlier view.
     view: u64,
-    /// `None`: there were too many, or a coordinator of an earlier build had not written them.
+    /// `None` if there were too many, or a coordinator of an earlier build had recorded none.
     lost: Option<Vec<Lost>>,
 }
 
 impl Directory {
-    /// Former members that may live in the instance, as far as is decided; `None`: nobody knows who they are.
+    /// Former members that may live in the instance, as decided. `None` if nobody knows who they are.
     #[must_use]
     pub fn lost(&self) -> Option<Vec<Lost>> {
         match self.tail.value::<Written>(LOST) {
@@ -115,20 +117,21 @@ impl Directory {
         }
     }
 
-    /// Whether a process is a member, or one of the `lost`.
+    /// Whether a process is a member, or one of `lost`.
     #[must_use]
     pub fn may_hold(&self, lost: &Option<Vec<Lost>>, who: Incarnation) -> bool {
         self.rank(who).is_some() || lost.iter().flatten().any(|lost| lost.who == who)
     }
 
-    /// Begins a new instance with what another one had decided: it has lost nobody.
+    /// Removes the record for a new instance, which has lost no members.
     pub(super) fn lose_nobody(&mut self) {
         self.tail.remove(LOST);
     }
 
-    /// Notes in a proposal who may live in the instance without knowing of it. `out`: those that said that they know that they are
-    /// out, or are proved dead.
+    /// Records in a proposal which former members may live in the instance without knowing that they are out. `out`:
+    /// former members that confirmed that they know, or are proved dead.
     pub(super) fn note_lost(&self, proposal: &mut Proposal, out: &BTreeSet<Incarnation>) {
+        // The record belongs to a view: without a new one, the record in force still holds.
         if proposal.view == self.view {
             return;
         }
@@ -151,7 +154,7 @@ impl Directory {
 }
 
 impl Proposal {
-    /// Whether what it says of former members can be read, and is within its bounds.
+    /// Whether its record of former members can be read, and is within its bounds.
     pub(super) fn has_sound_lost(&self) -> bool {
         match self.tail.value::<Written>(LOST) {
             Ok(Some(written)) => written.view == self.view && written.lost.is_none_or(|lost| are_sound(&lost)),
@@ -161,12 +164,13 @@ impl Proposal {
     }
 }
 
-/// What founders that look for their cell know of instances that ended.
+/// What founders that look for their cell know of ended instances.
 #[derive(Clone, Debug, Default)]
 pub struct Ends(BTreeMap<CellInstance, Ended>);
 
 impl Ends {
-    /// From what those that were asked reported. Each of `asked` is in no view: it is no member of any instance.
+    /// Collects the reports of the founders that were asked. Each of `asked` is in no view, so it is no member of any
+    /// instance.
     #[must_use]
     pub fn told<'a>(asked: &[MemberInfo], records: impl IntoIterator<Item = &'a FounderRecord>) -> Self {
         let mut ends: BTreeMap<CellInstance, Ended> = BTreeMap::new();
@@ -179,7 +183,8 @@ impl Ends {
         Self(ends)
     }
 
-    /// Whether nobody lives in the instance: it ended and all know it, or a later one did, which was founded when nobody lived in it.
+    /// Whether nobody lives in the instance: all know that it ended, or that a later one ended. A later one was founded
+    /// when nobody lived in this one.
     #[must_use]
     pub fn is_over(&self, instance: CellInstance) -> bool {
         let over = self.0.values().filter(|ended| ended.but_for.is_empty()).map(|ended| ended.instance);
@@ -187,7 +192,7 @@ impl Ends {
             && over.into_iter().any(|over| over == instance || over.generation() > instance.generation())
     }
 
-    /// Of an instance that ended: those that may live in it.
+    /// The former members that may live in an instance that ended.
     #[must_use]
     pub fn but_for(&self, instance: CellInstance) -> Option<&[Lost]> {
         self.0.get(&instance).map(|ended| ended.but_for.as_slice())

@@ -13,53 +13,53 @@ use super::watch::{HeardCount, LinkReport, Targets, Watch};
 use crate::id::Rank;
 use crate::time::Instant;
 
-/// Without heartbeats, other packets of a member count as a sign of life for this many times its suspicion time.
+/// Without heartbeats, other packets count as a sign of life for this many times the tolerated silence.
 const UNBEATEN: u32 = 4;
 
-/// What this process knows of the link from and to one member.
+/// What this process knows of its link with one member.
 #[derive(Clone, Debug)]
 pub struct Link {
-    /// When anything was last heard from it.
+    /// When the last packet of any kind came from it.
     pub last_heard: Instant,
-    /// When its last heartbeat came, and how irregular they are.
+    /// When its last heartbeat came, and how irregular its heartbeats are.
     last_heartbeat: Instant,
     jitter: Duration,
-    /// Whom it hears, by rank, as of its last heartbeat in this decree; `None` before the first.
+    /// Whom it hears, by rank, according to its last heartbeat in this decree; `None` before the first.
     hears: Option<Vec<bool>>,
-    /// It proved dead, whatever was heard.
+    /// Whether it is proved dead, whatever was heard.
     pub dead: bool,
-    /// It hears nobody: in a large cell, what it sends is no sign of life.
+    /// Whether it hears nobody. In a large cell its packets are then no sign of life.
     deaf: bool,
-    /// What it sends makes no sense here: it counts as unheard, whatever comes.
+    /// Whether its packets are nonsense here. It then counts as unheard, whatever comes.
     distrusted: bool,
-    /// Its silence is borne for so much longer.
+    /// How much longer than others it may be silent.
     gap: Duration,
 }
 
-/// The view's links as seen from one member.
+/// The links of a view as one member sees them.
 #[derive(Clone, Debug)]
 pub struct FailureDetector {
     me: Rank,
     links: Vec<Link>,
     patience: Patience,
-    /// In a cell in which not everybody watches everybody.
+    /// `Some` in a large cell, in which not every member watches every other.
     watch: Option<Watch>,
     slow: Slow,
 }
 
-/// How long silence is borne, and who watches whom.
+/// How long silence is tolerated, and who watches whom.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// Unheard this long, a link is suspected (jitter is added).
+    /// Silence after which a link is suspected; jitter is added.
     pub suspect_after: Duration,
-    /// Between two heartbeats.
+    /// Interval between heartbeats.
     pub beat: Duration,
-    /// Up to this many members, everybody watches everybody; in larger cells each has about so many watchers.
+    /// Up to this many members, every member watches every other. In a larger cell each has about this many watchers.
     pub watchers: usize,
 }
 
 impl FailureDetector {
-    /// A fresh view: everybody counts as heard now.
+    /// A detector for a new view, in which every member counts as heard now.
     #[must_use]
     pub fn new(me: Rank, members: usize, now: Instant, patience: Patience) -> Self {
         let link = Link {
@@ -77,56 +77,57 @@ impl FailureDetector {
         Self { me, links: vec![link; members], patience, watch, slow: Slow::default() }
     }
 
-    /// The silence of each, by rank, is borne for so much longer than the setting says.
+    /// Sets how much longer each member may be silent, by rank.
     pub fn set_gaps(&mut self, gaps: &[Duration]) {
         for (link, gap) in self.links.iter_mut().zip(gaps) {
             link.gap = *gap;
         }
     }
 
-    /// The longest of those.
+    /// The longest of the members' gaps.
     #[must_use]
     pub fn longest_gap(&self) -> Duration {
         self.links.iter().map(|link| link.gap).max().unwrap_or_default()
     }
 
-    /// What is known of a large cell; `None` where everybody watches everybody.
+    /// The watch state of a large cell; `None` in a smaller one.
     #[must_use]
     pub fn watch(&self) -> Option<&Watch> {
         self.watch.as_ref()
     }
 
-    /// The same, to add to.
+    /// The watch state, for changes.
     pub fn watch_mut(&mut self) -> Option<&mut Watch> {
         self.watch.as_mut()
     }
 
-    /// Something was heard from `rank`.
+    /// Notes that a packet came from `rank`.
     pub fn heard(&mut self, now: Instant, rank: Rank) {
         if let Some(link) = self.links.get_mut(rank.index()) {
             link.last_heard = now;
         }
     }
 
-    /// When anything came from `rank`.
+    /// When the last packet came from `rank`.
     #[must_use]
     pub fn last_heard(&self, rank: Rank) -> Instant {
         self.links.get(rank.index()).map_or(Instant::ZERO, |link| link.last_heard)
     }
 
-    /// Who is called too slow.
+    /// The slow-member reports.
     #[must_use]
     pub fn slow(&self) -> &Slow {
         &self.slow
     }
 
-    /// `rank` says who holds it back, and takes back what it said before. True if that is news.
+    /// Takes a slow-member report of `rank`, which replaces its earlier one. True if it differs.
     pub fn note_slow_report(&mut self, now: Instant, rank: Rank, slow_report: SlowReport) -> bool {
         rank.index() < self.links.len() && self.slow.say(now, rank, slow_report)
     }
 
-    /// Draws conclusions from what was said of slow members.
+    /// Evaluates the slow-member reports.
     pub fn evaluate_slow(&mut self, now: Instant) {
+        // The common case: nothing was reported.
         if self.slow.is_silent() {
             return;
         }
@@ -134,7 +135,8 @@ impl FailureDetector {
         self.slow.judge(now, self.patience.suspect_after, self.links.len(), &out);
     }
 
-    /// A heartbeat of this decree: `hears` by rank. The slow-member report of its sender follows it.
+    /// Takes a heartbeat of this decree. `hears` is by rank. It clears the sender's slow-member report; a new one
+    /// follows it in the same packet.
     pub fn beat(&mut self, now: Instant, rank: Rank, hears: Vec<bool>) {
         let patience = self.patience;
         if let Some(link) = self.links.get_mut(rank.index()) {
@@ -144,7 +146,8 @@ impl FailureDetector {
         }
     }
 
-    /// A heartbeat of this decree in a large cell; see [`Watch::depth`]. True if its sender knows other link-state reports.
+    /// Takes a heartbeat of this decree in a large cell; see [`Watch::depth`]. True if its sender knows other
+    /// link-state reports.
     pub fn watch_heartbeat(&mut self, now: Instant, rank: Rank, depth: u64, asks: bool, digest: u64) -> bool {
         let patience = self.patience;
         let (Some(link), Some(watch)) = (self.links.get_mut(rank.index()), self.watch.as_mut()) else { return false };
@@ -153,7 +156,7 @@ impl FailureDetector {
         watch.digest() != digest
     }
 
-    /// Looks at the links that are watched here, says what was found, and draws conclusions from all that was said.
+    /// Evaluates the watched links, updates this member's link-state report, and evaluates all reports.
     pub fn judge(&mut self, now: Instant) {
         let Self { me, links, patience, watch, .. } = self;
         let Some(watch) = watch else { return };
@@ -164,8 +167,12 @@ impl FailureDetector {
         };
         let mut suspected: BTreeSet<Rank> =
             watch.neighbours().iter().copied().filter(|&rank| silent(rank, Instant::ZERO)).collect();
-        // Who is out of reach already need not be suspected by everybody who waits for an answer. Who was suspected stays so: a
-        // link-state report of others may bring it back into reach, and it would count as heard until this member looks again.
+        // A member that is out of reach already need not be suspected by every member that waits for its answer. A
+        // member that was suspected stays so:
+        //
+        // 1. It is out of reach, and this member drops its own suspicion.
+        // 2. Another member's report brings it back into reach.
+        // 3. It would count as heard until this member evaluates its links again.
         let counts = |rank: Rank| watch.reaches(rank) || watch.suspects(*me, rank);
         suspected.extend(watch.watchees().filter(|&(rank, since)| counts(rank) && silent(rank, since)).map(|w| w.0));
         let besides = watch.besides(now, patience.suspect_after);
@@ -173,7 +180,7 @@ impl FailureDetector {
         watch.refresh(|rank| links.get(rank.index()).is_some_and(|l| l.dead));
     }
 
-    /// Whom the next heartbeat of a large cell goes to. `waited_for` owe this member an answer.
+    /// The members to which the next heartbeat of a large cell goes. Those in `waited_for` owe this member an answer.
     pub fn targets(&mut self, now: Instant, waited_for: BTreeSet<Rank>) -> Targets {
         let Self { links, patience, watch, .. } = self;
         let Some(watch) = watch else { return Targets::default() };
@@ -183,26 +190,26 @@ impl FailureDetector {
         watch.targets(now, patience.beat, waited_for, silent, is_dead)
     }
 
-    /// A member of a large cell is heard and hears nobody itself, until its next heartbeat of this decree.
+    /// Notes that a member of a large cell is heard and hears nobody itself, until its next heartbeat of this decree.
     pub fn hears_nobody(&mut self, rank: Rank) {
         if let Some(link) = self.links.get_mut(rank.index()) {
             link.deaf = true;
         }
     }
 
-    /// A link-state report that another member made or passed on. True if it is news.
+    /// Takes a link-state report that another member made or forwarded. True if it is news.
     pub fn take_link_report(&mut self, rank: Rank, link_report: LinkReport) -> bool {
         self.watch.as_mut().is_some_and(|watch| watch.take_link_report(rank, link_report))
     }
 
-    /// What `rank` sends makes no sense here: in this view it is not heard any more.
+    /// Notes that `rank`'s packets are nonsense here. It counts as unheard for the rest of this view.
     pub fn distrust(&mut self, rank: Rank) {
         if let Some(link) = self.links.get_mut(rank.index()) {
             link.distrusted = true;
         }
     }
 
-    /// The operating system proved `rank` dead.
+    /// Notes that the operating system proved `rank` dead.
     pub fn died(&mut self, rank: Rank) {
         if let Some(link) = self.links.get_mut(rank.index()) {
             link.dead = true;
@@ -212,35 +219,35 @@ impl FailureDetector {
         }
     }
 
-    /// Whether `rank` was proved dead.
+    /// Whether `rank` is proved dead.
     #[must_use]
     pub fn is_dead(&self, rank: Rank) -> bool {
         self.links.get(rank.index()).is_some_and(|l| l.dead)
     }
 
-    /// This process was away for `gap` (stopped, starved, its clock jumped): what it did not hear meanwhile
-    /// suspects nobody.
+    /// Forgives the silence of `gap`, during which this process was away (stopped, starved, clock jump). Otherwise a
+    /// process that was stopped would suspect all others when it continues.
     pub fn forgive(&mut self, now: Instant, gap: Duration) {
-        // Not beyond now: what waited to be read was heard in this turn.
+        // Not beyond now: packets that waited in the socket were read in this iteration.
         for link in &mut self.links {
             link.last_heard = now.min(link.last_heard + gap);
             link.last_heartbeat = now.min(link.last_heartbeat + gap);
         }
     }
 
-    /// Members that proved dead.
+    /// Members that are proved dead.
     #[must_use]
     pub fn dead(&self) -> BTreeSet<Rank> {
         Rank::all(self.links.len()).filter(|rank| self.is_dead(*rank)).collect()
     }
 
-    /// Whether any member proved dead.
+    /// Whether any member is proved dead.
     #[must_use]
     pub fn has_dead(&self) -> bool {
         self.links.iter().any(|link| link.dead)
     }
 
-    /// Whether this process hears `rank`, itself or through others.
+    /// Whether this process hears `rank`, directly or over other members.
     #[must_use]
     pub fn hears(&self, now: Instant, rank: Rank) -> bool {
         let link = self.links.get(rank.index());
@@ -270,13 +277,13 @@ impl FailureDetector {
         }
     }
 
-    /// Whom this process hears, by rank.
+    /// Which members this process hears, by rank.
     #[must_use]
     pub fn heard_by_me(&self, now: Instant) -> Vec<bool> {
         Rank::all(self.links.len()).map(|r| self.hears(now, r)).collect()
     }
 
-    /// Whether `a` hears `b`, as far as is known here; what `a` has not said counts as yes.
+    /// Whether `a` hears `b`, as far as is known here. True where `a` has reported nothing: a new view suspects nobody.
     fn says_it_hears(&self, now: Instant, a: Rank, b: Rank) -> bool {
         if a == self.me {
             return self.hears(now, b);
@@ -285,14 +292,14 @@ impl FailureDetector {
         said.is_none_or(|h| h.get(b.index()).copied().unwrap_or(true))
     }
 
-    /// Whom `rank` says it hears.
+    /// Which members `rank` reports to hear, by rank.
     #[must_use]
     pub fn heard_by(&self, now: Instant, rank: Rank) -> Vec<bool> {
         Rank::all(self.links.len()).map(|b| self.says_it_hears(now, rank, b)).collect()
     }
 
-    /// Candidates for leaving: those proved dead or in `leaving`; those not heard here; then, while suspected links
-    /// remain among the others, whoever has most (ties: the younger).
+    /// Candidates for leaving, below level 5. First the members in `leaving`, and those that are not heard here. Then,
+    /// while suspected links remain among the others, the member with most of them (ties: the younger).
     #[must_use]
     pub fn candidates(&self, now: Instant, leaving: &BTreeSet<Rank>) -> BTreeSet<Rank> {
         let n = self.links.len();
@@ -303,6 +310,8 @@ impl FailureDetector {
         }
         loop {
             let rest: Vec<Rank> = Rank::all(n).filter(|r| !out.contains(r)).collect();
+            // A link counts if either end does not hear the other: the two cannot work together, and nobody knows which
+            // is at fault.
             let suspected = |p: Rank| {
                 rest.iter()
                     .filter(|&&q| q != p && !(self.says_it_hears(now, p, q) && self.says_it_hears(now, q, p)))
@@ -316,13 +325,13 @@ impl FailureDetector {
         }
     }
 
-    /// Those in `leaving` and those not heard here.
+    /// Members in `leaving`, and those that are not heard here.
     fn unheard(&self, now: Instant, leaving: &BTreeSet<Rank>) -> BTreeSet<Rank> {
         let n = self.links.len();
         Rank::all(n).filter(|&r| leaving.contains(&r) || (r != self.me && !self.hears(now, r))).collect()
     }
 
-    /// While suspected links remain among those that are not out, whoever has most goes.
+    /// Adds the member with most suspected links to `out`, until none remain among the others.
     fn settle_links(&self, mut links: BTreeSet<(Rank, Rank)>, out: &mut BTreeSet<Rank>) {
         loop {
             links.retain(|(a, b)| !out.contains(a) && !out.contains(b));
@@ -335,8 +344,8 @@ impl FailureDetector {
         }
     }
 
-    /// No candidate is one only because a link of its is disclaimed: other link-state reports about it, or about whoever made
-    /// them, may be on their way.
+    /// Whether no candidate is one only because of a suspected link. Otherwise other link-state reports, about it or
+    /// about its suspecters, may be under way, and the choice would be premature.
     #[must_use]
     pub fn is_settled(&self, now: Instant) -> bool {
         let Some(watch) = &self.watch else { return true };
@@ -344,25 +353,25 @@ impl FailureDetector {
         watch.suspected_links().iter().all(|(a, b)| unheard.contains(a) || unheard.contains(b))
     }
 
-    /// Checks what must always hold.
+    /// Checks the invariants.
     ///
     /// # Panics
-    /// When it does not.
+    /// If one is violated.
     pub fn check_invariants(&self, members: usize) {
-        assert_eq!(self.links.len(), members, "there is a link to each member");
+        assert_eq!(self.links.len(), members, "a member has no link");
         assert!(self.me.index() < members, "this process is a member");
-        assert!(!self.links[self.me.index()].dead, "this process knows that it lives");
+        assert!(!self.links[self.me.index()].dead, "this process is proved dead to itself");
         let is_large = members > self.patience.watchers;
         assert_eq!(self.watch.is_some(), is_large, "not everybody watches everybody in a large cell, and only there");
         let jitter = self.links.iter().map(|link| link.jitter).max().unwrap_or_default();
-        assert!(jitter <= self.patience.suspect_after, "heartbeats count as more irregular than silence is borne");
+        assert!(jitter <= self.patience.suspect_after, "jitter exceeds the tolerated silence");
         self.slow.check_invariants(members);
         if let Some(watch) = &self.watch {
             watch.check_invariants(members);
         }
     }
 
-    /// When the next link may fall silent.
+    /// When the next link may be suspected.
     #[must_use]
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
         Rank::all(self.links.len())
@@ -374,26 +383,28 @@ impl FailureDetector {
 
 impl Link {
     fn beat(&mut self, now: Instant, patience: &Patience) {
+        // Weighted as in the round-trip estimate: an irregular network raises the tolerated silence, one late heartbeat
+        // hardly does.
         let off = now.since(self.last_heartbeat).abs_diff(patience.beat);
         self.jitter = (self.jitter * 7 + off.min(patience.suspect_after)) / 8;
         self.last_heartbeat = now;
         self.deaf = false;
     }
 
-    /// When its silence will be borne no longer.
+    /// When its silence exceeds what is tolerated.
     fn silent_from(&self, patience: &Patience) -> Instant {
         let bears = self.bears(patience);
         (self.last_heard + bears).min(self.last_heartbeat + bears * UNBEATEN)
     }
 
-    /// Whether its silence is borne no longer. Any packet is a sign of life, as a member under load sends heartbeats late. But heartbeats
-    /// alone show that its control socket works: without them for much longer, it is not heard either.
+    /// Whether its silence exceeds what is tolerated. Any packet is a sign of life, because a member under load sends
+    /// its heartbeats late. But only heartbeats show that its control socket works, so without them for much longer it
+    /// counts as unheard.
     fn is_silent(&self, now: Instant, patience: &Patience) -> bool {
         now >= self.silent_from(patience)
     }
 
-    /// How long silence on this link is bearable: the setting, more where heartbeats come irregularly, and what the other end may stay
-    /// away.
+    /// The tolerated silence: the setting, more where heartbeats are irregular, and the gap that the member declared.
     fn bears(&self, patience: &Patience) -> Duration {
         patience.suspect_after + (self.jitter * 4).min(patience.suspect_after) + self.gap
     }
@@ -415,7 +426,7 @@ mod tests {
         FailureDetector::new(Rank(0), n, at(0), patience(16))
     }
 
-    /// Everybody but `silent` beats, and hears all but those in `deaf_to` (pairs listener, speaker).
+    /// All but `silent` send heartbeats, and hear all but those in `deaf_to`, which holds pairs (listener, speaker).
     fn after(n: usize, silent: &[usize], deaf_to: &[(usize, usize)]) -> FailureDetector {
         let mut h = failure_detector(n);
         for r in (0..n).filter(|r| !silent.contains(r)) {
@@ -430,7 +441,7 @@ mod tests {
         h.candidates(at(2001), &BTreeSet::new()).into_iter().map(Rank::index).collect()
     }
 
-    /// Who may stay away for longer is silent so much later, and nobody else.
+    /// Only a member that declared a gap may be silent for so much longer.
     #[test]
     fn a_gap_that_was_declared_is_borne_beside_the_rest() {
         let mut h = failure_detector(3);
@@ -442,7 +453,7 @@ mod tests {
         assert_eq!((h.longest_gap(), h.deadline(at(1000))), (Duration::from_millis(600), Some(at(1500))));
     }
 
-    /// Packets without heartbeats are a sign of life for four times as long as silence would be borne.
+    /// Packets without heartbeats are a sign of life for four times the tolerated silence.
     #[test]
     fn who_sends_no_heartbeats_is_not_heard_for_good() {
         let patience =
@@ -474,7 +485,7 @@ mod tests {
         h.beat(at(2001), Rank(3), vec![false; 4]);
         h.died(Rank(3));
         assert!(!h.hears(at(2001), Rank(3)) && !h.is_dead(Rank(3)));
-        // Who left has no view any more.
+        // A member that left has no view any more.
         let none = FailureDetector::new(Rank(0), 0, at(0), patience(16));
         assert_eq!(none.heard_by(at(1), Rank(4)), [false; 0]);
     }
@@ -515,10 +526,10 @@ mod tests {
                 h.beat(now, Rank(1), vec![true; 2]);
             }
         }
-        // Some 80 ms off, counted four times.
+        // About 80 ms of jitter, counted four times.
         assert!(!regular.hears(at(4000 + 950), Rank(1)));
         assert!(irregular.hears(at(4000 + 1150), Rank(1)) && !irregular.hears(at(4000 + 1300), Rank(1)));
-        // What this process itself missed is no irregularity of the other.
+        // A gap of this process adds no jitter to the other's link.
         away.forgive(at(9100), Duration::from_secs(5));
         away.heard(at(9100), Rank(1));
         away.beat(at(9100), Rank(1), vec![true; 2]);

@@ -10,70 +10,73 @@ use std::time::Duration;
 
 use crate::api::{Limits, SlowMembers, Timing};
 
-/// One thing that is wrong, and stays so.
+/// A fault that stays until it is repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FaultKind {
-    /// A process ended, and no operating system told the others.
+    /// A process ended, and no operating system reported it.
     Dead,
     /// A process is stopped.
     Stopped,
-    /// A member hears nobody, and is heard.
+    /// A member hears nobody, and others hear it.
     Deaf,
-    /// A member is not heard, and hears all.
+    /// Others do not hear a member, and it hears all.
     Mute,
-    /// No packet passes between a member's data socket and those of others, one way or both.
+    /// No packet passes between a member's data socket and those of others, in one direction or both.
     DataPort,
-    /// The same for its control socket: heartbeats do not pass.
+    /// No packet passes between a member's control socket and those of others: heartbeats do not arrive.
     ControlPort,
-    /// Long packets do not pass.
+    /// Long packets do not arrive.
     LongPackets,
     /// Nothing passes between two members.
     Link,
     /// Nothing passes from one member to another.
     OneWay,
-    /// The turns of a process come [`LATE_TURN`] apart.
+    /// The polls of a process are [`LATE_TURN`] apart.
     LateTurns,
-    /// An application takes nothing of what is due to it, while its process goes on.
+    /// An application takes nothing, while its process continues.
     HangingApplication,
-    /// A process asks for the state of a group and then takes nothing of it, or stops.
+    /// A joiner requests the state of a group and then takes nothing of it, or stops.
     HangingJoiner,
-    /// The state directory of a process takes nothing more.
+    /// The state directory of a process takes no more bytes.
     FullDisk,
-    /// A process can open no descriptor more.
+    /// A process can open no more descriptors.
     Descriptors,
-    /// A link is whole and dead by turns.
+    /// A link fails and works in turn.
     FlappingLink,
-    /// All links of a member are whole and dead by turns.
+    /// All links of a member fail and work in turn.
     FlappingHost,
 }
 
-/// So far apart are the turns of a process that is late, where this stands for being late.
+/// Interval between the polls of a late process, in this fault.
 pub const LATE_TURN: Duration = Duration::from_millis(200);
 
-/// Silence may be borne for twice `suspect_after`, where heartbeats came irregularly.
+/// Silence is tolerated for up to twice `suspect_after`, where heartbeats are irregular.
 const JITTER: u32 = 2;
-/// A suspicion is told, looked into by all others, and their findings are told, with heartbeats that may come late.
+/// Heartbeats until a suspicion is reported, checked by all others, and their findings are reported. Some may come
+/// late.
 const REPORT_BEATS: u32 = 4;
-/// A silent link between two members that others hear has to be so for some heartbeats more when all have looked into it.
+/// Further heartbeats for which a silent link between two members that others hear must stay silent after all have
+/// checked it.
 const LINK_BEATS: u32 = 4;
-/// Probes of paths: the patience with them in heartbeats at least, how many patiences pass, and what else, in heartbeats.
+/// Probes of paths: the least patience with them in heartbeats, how many patiences pass, and the remaining steps in
+/// heartbeats.
 const PROBE_BEATS: u32 = 18;
 const PROBE_PATIENCES: u32 = 3;
 const PROBE_REST_BEATS: u32 = 16;
-/// Steps of two ballots: the second waits four for the first, and each takes two.
+/// Steps of two ballots: the second coordinator waits four for the first, and each ballot takes two.
 const BALLOT_STEPS: u32 = 8;
-/// A member that is heard and answers no coordinator is borne for so many times `suspect_after`.
+/// How many times `suspect_after` a member may be heard without answering a coordinator.
 const MUTE: u32 = 5;
-/// A donor gives up a joiner that takes nothing for so long.
+/// Time after which a donor gives up a joiner that takes nothing.
 const DONOR: Duration = Duration::from_secs(10);
-/// A message waits for a late member to take it, to order it, to take the acknowledgements, and to say that it is stable; and once more
-/// where one of these packets is lost.
+/// Polls of a late member until a message is delivered: to receive it, to order it, to take the acks, to announce
+/// stability; and one more if one of these packets is lost.
 const LATE_TURNS: u32 = 5;
-/// Without any fault a message comes at the latest after so many heartbeats: lost packets are sent again before.
+/// Heartbeats within which a message arrives without any fault. Lost packets are retransmitted before that.
 const USUAL_BEATS: u32 = 2;
 
 impl FaultKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 16] = [
         Self::Dead,
         Self::Stopped,
@@ -93,7 +96,7 @@ impl FaultKind {
         Self::FlappingHost,
     ];
 
-    /// Its name, in one word.
+    /// The kind's name, in one word.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -116,8 +119,8 @@ impl FaultKind {
         }
     }
 
-    /// The longest that the members on no faulty path are without new messages, each time that the fault begins or comes back.
-    /// `None`: for ever, as the settings say that a slow member is waited for.
+    /// The longest time without new messages for the members on no faulty path, each time that the fault begins or
+    /// returns. `None` if it is unbounded, because the settings let senders wait for a slow member.
     #[must_use]
     pub fn costs_at_most(self, timing: &Timing, limits: &Limits) -> Option<Duration> {
         let Timing { heartbeat, expel_after, .. } = *timing;
@@ -134,43 +137,43 @@ impl FaultKind {
             Self::LateTurns => LATE_TURN * LATE_TURNS + usual(timing),
             Self::HangingApplication if limits.slow_members == SlowMembers::Wait => return None,
             Self::HangingApplication => expelled,
-            // Given up by its donor, or, if it is taken in already, found silent or slow.
+            // The donor gives it up. If it is a member already, it is found silent or slow.
             Self::HangingJoiner => silent.max(expelled).max(DONOR + heartbeat * REPORT_BEATS + view_change(timing)),
-            // Nobody waits for a disk, or for a descriptor.
+            // No member waits for another's disk or descriptor.
             Self::FullDisk | Self::Descriptors => usual(timing),
         })
     }
 }
 
-/// The longest that the silence of a member is borne.
+/// The longest tolerated silence of a member.
 #[must_use]
 pub fn silence(timing: &Timing) -> Duration {
     suspect_after(timing) * JITTER
 }
 
-/// The longest that a coordinator bears a member that is heard and does not answer.
+/// The longest time for which a coordinator waits for a member that is heard and does not answer.
 #[must_use]
 pub fn muteness(timing: &Timing) -> Duration {
     suspect_after(timing) * MUTE
 }
 
-/// The longest that a view change takes in which everybody that is asked answers.
+/// The longest view change in which all members that are asked answer.
 #[must_use]
 pub fn view_change(timing: &Timing) -> Duration {
     timing.ballot_step * BALLOT_STEPS
 }
 
-/// The longest that a message takes where nothing is wrong.
+/// The longest delay of a message without any fault.
 #[must_use]
 pub fn usual(timing: &Timing) -> Duration {
     timing.heartbeat * USUAL_BEATS
 }
 
-/// The longest that a process waits before it is taken in again, that was left out without a proof of its death. Then it has to be heard
-/// for as long, if paths to it failed.
+/// The longest time that a process waits before it is taken in again, if it was left out without proof of its death. If
+/// paths to it failed, it must then be heard for as long.
 pub const HELD_BACK: Duration = Duration::from_secs(60);
 
-/// As a process reckons it: no shorter than a few heartbeats.
+/// `suspect_after` as a process uses it: at least a few heartbeats, so that one lost heartbeat suspects nobody.
 fn suspect_after(timing: &Timing) -> Duration {
     timing.suspect_after.max(timing.heartbeat * 9 / 2)
 }

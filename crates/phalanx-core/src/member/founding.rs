@@ -13,38 +13,39 @@ use super::{Agreed, Directory, End, Ended, Ends, LOST_MAX, is_quorum};
 use crate::id::{CellInstance, Incarnation, MemberInfo, fits_name};
 use crate::wire::{Malformed, Tags, put_with_tail, read_with_tail};
 
-/// The most founders that a configuration names.
+/// The most founders in a configuration.
 pub const FOUNDERS_MAX: usize = 64;
 
-/// What founders compare ballots by: the later round wins, and no two processes use one number.
+/// The ballot of a founding. The later round wins. Two processes never use one number, because the leader is part of
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FoundingBallot {
-    /// Grows with each try.
+    /// Grows with each attempt.
     pub round: u32,
-    /// Who leads it.
+    /// The process that leads the ballot.
     pub leader: Incarnation,
 }
 
 impl FoundingBallot {
-    /// Below all others: nothing was promised.
+    /// Less than all ballots: nothing was promised.
     pub const NONE: Self = Self { round: 0, leader: Incarnation::NONE };
 }
 
-/// A list of founders, which becomes view 1 when it is confirmed.
+/// A list of founders. It becomes view 1 when it is confirmed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirstView {
     /// The cell instance.
     pub instance: CellInstance,
-    /// One incarnation of each founder, in name order.
+    /// One incarnation of each founder, in the order of names.
     pub members: Vec<MemberInfo>,
-    /// The level in force: the lowest of the founders'.
+    /// The level in force: the lowest of the founders' levels.
     pub level: u16,
-    /// The agreed settings, as the leader that made the list has them.
+    /// The agreed settings: those of the leader that made the list.
     pub settings: Tags,
 }
 
 impl FirstView {
-    /// With the settings of its leader, at the highest level that all can follow.
+    /// A list with the settings of its leader, at the highest level that all can follow.
     #[must_use]
     pub fn new(instance: CellInstance, members: Vec<MemberInfo>, leader: &Agreed) -> Self {
         let level = members.iter().map(|member| member.level).min().unwrap_or_default();
@@ -57,78 +58,80 @@ impl FirstView {
         Directory::found(self.members.clone(), self.level, self.settings.clone())
     }
 
-    /// Whether the list names that life.
+    /// Whether the list names this incarnation.
     #[must_use]
     pub fn lists(&self, who: Incarnation) -> bool {
         self.members.iter().any(|member| member.incarnation == who)
     }
 }
 
-/// The cell instance that a founder belongs to, or belonged to. With a mark a process makes no list of its own.
+/// The cell instance that a founder belongs to, or belonged to. A process with a marker makes no list of its own, so
+/// that it cannot found its cell a second time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootstrapMarker {
     /// The instance.
     pub instance: CellInstance,
-    /// The list that it confirmed, and the ballot it did so in. `None`: it was taken in by members.
+    /// The list that it confirmed, with the ballot of that. `None` if members took it in.
     pub list: Option<(FoundingBallot, FirstView)>,
 }
 
-/// A member of a cell that a founder without a mark heard, and by a fresh challenge: the cell exists.
+/// A member of a cell that a founder without a marker heard, in answer to a fresh challenge. It proves that the cell
+/// exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heard {
-    /// The cell instance; 0: a build that does not say.
+    /// The cell instance; 0 if the member's build does not report it.
     pub instance: CellInstance,
-    /// Where the member answered from.
+    /// The address from which the member answered.
     pub at: SocketAddr,
 }
 
-/// The last view that a founder installed, for people.
+/// The last view that a founder installed; for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastView {
     /// The cell instance.
     pub instance: CellInstance,
     /// The view's number.
     pub view: u64,
-    /// Names of its members.
+    /// The names of its members.
     pub members: Vec<String>,
 }
 
-/// What a founder keeps in its state directory.
+/// The record of a founder in its state directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FounderRecord {
-    /// The cell instance it belongs to.
+    /// The marker of the cell instance that it belongs to.
     pub mark: Option<BootstrapMarker>,
-    /// A member that it heard while it had no mark.
+    /// A member that it heard while it had no marker.
     pub heard: Option<Heard>,
-    /// The last view it installed. This alone need not be synced.
+    /// The last view that it installed. Only this field need not be synced: nothing is decided on it.
     pub last: Option<LastView>,
-    /// How an instance ended that it was in or heard of. A process that is no founder keeps this alone.
+    /// How an instance ended that it was in or heard of. A process that is no founder stores only this.
     pub end: Option<End>,
 }
 
 impl FounderRecord {
-    /// As it is written to disk and told to others.
+    /// The bytes that are written to disk and sent to others.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         put_with_tail(self, &Tags::default(), Vec::new()).unwrap_or_default()
     }
 
-    /// Reads what [`Self::to_bytes`] wrote.
+    /// Reads the bytes of [`Self::to_bytes`].
     ///
     /// # Errors
-    /// [`Malformed`] when it makes no sense.
+    /// [`Malformed`] if they are no such record.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Malformed> {
         read_with_tail(bytes).map(|(record, _)| record)
     }
 
-    /// The instance it has a mark of; 0: none.
+    /// The instance of its marker; [`CellInstance::NONE`] without one.
     #[must_use]
     pub fn instance(&self) -> CellInstance {
         self.mark.as_ref().map_or(CellInstance::NONE, |mark| mark.instance)
     }
 }
 
-/// Why a founder does not take part in a ballot.
+/// Why a founder takes no part in a ballot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FoundingRefusal {
     /// It promised a later ballot.
@@ -137,73 +140,73 @@ pub enum FoundingRefusal {
     Names(Vec<String>),
     /// Another living process has its name.
     Namesake(SocketAddr),
-    /// It has other values of settings that all founders must have alike.
+    /// It has other values of settings in which all founders must agree.
     Settings,
 }
 
-/// What founders say to each other.
+/// A message between founders.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FoundingMessage {
-    /// Asks for a promise and a report.
+    /// Requests a promise and a report.
     Ask {
         /// The ballot.
         ballot: FoundingBallot,
-        /// The founders that the leader is configured with, in order.
+        /// The founders in the leader's configuration, in order.
         names: Vec<String>,
-        /// One process of each of them; of a command, one of each that is there.
+        /// One process of each of them. For a founding by command: one of each that is present.
         asked: Vec<MemberInfo>,
     },
-    /// The promise, and what the sender has on disk.
+    /// The promise, and the sender's record.
     Report {
         /// The ballot.
         ballot: FoundingBallot,
-        /// What is on disk.
+        /// The record on its disk.
         record: FounderRecord,
     },
-    /// It takes no part.
+    /// The sender takes no part.
     Refuse {
         /// The ballot.
         ballot: FoundingBallot,
-        /// Why.
+        /// The reason.
         why: FoundingRefusal,
     },
-    /// Asks for acceptance of a list.
+    /// Requests acceptance of a list.
     Propose {
         /// The ballot.
         ballot: FoundingBallot,
         /// The list.
         first: FirstView,
     },
-    /// It accepts.
+    /// The sender accepts.
     Accept {
         /// The ballot.
         ballot: FoundingBallot,
     },
-    /// All accepted, and the leader's mark is on disk.
+    /// All accepted, and the leader's marker is on disk.
     Decide {
         /// The ballot.
         ballot: FoundingBallot,
     },
-    /// The sender's mark of this list is on disk.
+    /// The sender's marker of this list is on disk.
     Marked {
         /// The list's instance.
         instance: CellInstance,
     },
-    /// More than half of the names have a mark of this list: it is view 1.
+    /// More than half of the names have a marker of this list, so it is view 1.
     Confirmed(FirstView),
-    /// Nothing can be founded: what each founder that was asked recorded last.
+    /// Nothing can be founded. Holds the last record of each founder that was asked.
     Dead {
         /// The ballot.
         ballot: FoundingBallot,
         /// By name.
         last: Vec<(String, Option<LastView>)>,
-        /// The instance ended, but for former members with these names.
+        /// Set if the instance ended: the names of former members that may not know it.
         but_for: Option<Vec<String>>,
     },
 }
 
 impl FoundingMessage {
-    /// Whether it is within its bounds.
+    /// Whether its lists are within their bounds.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         let named = |names: &[String]| names.len() <= FOUNDERS_MAX && names.iter().all(|name| fits_name(name));
@@ -229,21 +232,21 @@ impl FoundingMessage {
     }
 }
 
-/// What a ballot proposes once all who were asked have reported.
+/// What a ballot proposes when all founders that were asked have reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// A list of those that were asked, in a new instance.
     New,
-    /// A list that somebody confirmed.
+    /// A list that some founder confirmed.
     Again(FirstView),
     /// Nothing: an instance with this number may have been confirmed, and has no quorum among those that were asked.
     Dead(CellInstance),
-    /// Nothing: the founder with this name has no mark, and heard a member.
+    /// Nothing: the founder with this name has no marker, and heard a member.
     Heard(String, Heard),
 }
 
-/// Chooses by rules 3 and 4 of `docs/model.md`, *Founding*: the list marked in the highest ballot stands, unless it is overruled. What
-/// was marked or heard of an instance in which nobody lives does not count (*Leaving*, rule 5).
+/// Chooses by rules 3 and 4 of `docs/model.md`, *Founding*. The list with a marker of the highest ballot stands, unless
+/// it is overruled. Markers and heard members of an instance in which nobody lives do not count (*Leaving*, rule 5).
 #[must_use]
 pub fn choose(asked: &[MemberInfo], reports: &BTreeMap<String, FounderRecord>, ends: &Ends) -> Choice {
     let heard = |(name, record): (&String, &FounderRecord)| {
@@ -257,7 +260,7 @@ pub fn choose(asked: &[MemberInfo], reports: &BTreeMap<String, FounderRecord>, e
     let marks = reports.values().filter_map(|record| record.mark.as_ref());
     let mut marks: Vec<&BootstrapMarker> = marks.filter(|mark| !ends.is_over(mark.instance)).collect();
     let ballot = |mark: &BootstrapMarker| mark.list.as_ref().map(|(ballot, _)| *ballot);
-    // Who was taken in by members saw a later view than any list's.
+    // A founder that members took in saw a later view than that of any list.
     marks.sort_by_key(|mark| std::cmp::Reverse((mark.instance.generation(), mark.list.is_none(), ballot(mark))));
     for mark in marks {
         let Some((_, first)) = &mark.list else { return Choice::Dead(mark.instance) };
@@ -277,8 +280,9 @@ fn has_quorum(first: &FirstView, is_there: impl Fn(&MemberInfo) -> bool) -> bool
     is_quorum(there, first.members.len(), first.members.first().is_some_and(is_there))
 }
 
-/// A list without a quorum is overruled if half of the names at most have a mark of it, and each process asked runs in the directory
-/// that was listed for its name. A process without a mark never had one then, and has promised not to set one.
+/// Whether a list without a quorum is overruled: at most half of the names have a marker of it, and each process that
+/// was asked runs in the directory that was listed for its name. Such a process without a marker never had one, and has
+/// promised not to set one.
 fn is_overruled(first: &FirstView, asked: &[MemberInfo], reports: &BTreeMap<String, FounderRecord>) -> bool {
     let is_same = |(listed, there): (&MemberInfo, &MemberInfo)| {
         listed.name == there.name && listed.seat() == there.seat() && listed.seat() != 0
