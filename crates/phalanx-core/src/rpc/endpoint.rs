@@ -22,7 +22,7 @@ use crate::time::Instant;
 use crate::truesize::truesize;
 use crate::wire::{DropReason, SessionIndex, SessionSecret};
 
-/// Makes calls, and answers them.
+/// An endpoint, which makes calls and answers them.
 pub struct Endpoint {
     me: Incarnation,
     cell_tag: u32,
@@ -33,17 +33,17 @@ pub struct Endpoint {
     rng: Rng,
     sessions: Vec<Entry>,
     free: Vec<SessionIndex>,
-    /// Sessions as server, by who asked for them.
+    /// Sessions as server, by the client and nonce of the request.
     asked: BTreeMap<(Incarnation, u64), SessionIndex>,
-    /// Sessions as client.
+    /// Number of sessions as client.
     clients: usize,
-    /// To be looked at in this turn.
+    /// Sessions to be polled in this iteration.
     touched: Vec<SessionIndex>,
     budget: Budget,
     intake: Intake,
     held: MessageBytes,
     waits: Waits,
-    /// Packets are put together here whose rest belongs nowhere yet.
+    /// Buffer for packets that came header first and whose remaining payload has no place yet.
     whole: Vec<u8>,
     next_call_id: u64,
     loss: bool,
@@ -83,12 +83,12 @@ macro_rules! context {
 mod receive;
 
 impl Endpoint {
-    /// An endpoint that knows nobody. `seed`: random bits, for what must not be guessed.
+    /// An endpoint without sessions. `seed` must be random bits: session secrets and challenges come from it.
     #[must_use]
     pub fn new(now: Instant, options: &EndpointOptions, security: &Security, seed: u64) -> Self {
         let EndpointOptions { cell, me, packet_bytes_max, receive_bytes, serves, limits, offer: _ } = options;
         let receive_bytes = if *receive_bytes == 0 { RECEIVE_BYTES_ASSUMED } else { *receive_bytes };
-        // A quarter is left for what nobody counts: handshakes, acks, what is sent again.
+        // A quarter is left for packets that are not accounted for: handshakes, acks, retransmissions.
         let usable = receive_bytes / 4 * 3;
         let (requests, answers) = if *serves { (usable / 2, usable / 2) } else { (0, usable) };
         let answers = answers.max(truesize(u64::from(*packet_bytes_max)));
@@ -121,7 +121,7 @@ impl Endpoint {
         }
     }
 
-    /// Begins a session with the endpoint at `server`. Calls may be made at once; they go out when it is open.
+    /// Starts a session with the endpoint at `server`. Calls may be made at once; they go out when the session is open.
     pub fn connect(&mut self, now: Instant, server: SocketAddr, fx: &mut impl CallEffects) -> SessionId {
         let nonce = self.rng.next_u64();
         let session_index = self.place();
@@ -132,7 +132,7 @@ impl Endpoint {
         SessionId { session_index, stamp: self.sessions[session_index.index()].stamp }
     }
 
-    /// Ends a session. Calls that are not over fail, and the server is told.
+    /// Closes a session. Calls that are not over fail, and the server is notified.
     pub fn close(&mut self, now: Instant, session: SessionId, fx: &mut impl CallEffects) {
         if self.client(session).is_none() {
             return;
@@ -145,8 +145,9 @@ impl Endpoint {
         }
     }
 
-    /// Makes a call. Accepted means that its outcome will be told once; it goes out at once if there is a slot for it. The request is
-    /// kept until it has come: one that is given, as a `Vec`, is not copied for that.
+    /// Makes a call. Accepted means that its outcome will be reported once. It goes out at once if a slot is free.
+    ///
+    /// The request is kept until the server has it. A request given as a `Vec` is not copied for that.
     ///
     /// # Errors
     /// See [`CallError`]; nothing changed.
@@ -178,8 +179,10 @@ impl Endpoint {
         Ok(call_id)
     }
 
-    /// Gives up a call. Its outcome is told as always: not executed, if the server confirms that it had not begun; the answer, if
-    /// that was on its way; else unknown. False: it is over already, or was given up before.
+    /// Gives up a call, and returns false if it is over or was given up before.
+    ///
+    /// The outcome is reported as always: not executed, if the server confirms that the call had not begun; the answer,
+    /// if it was on its way; else unknown.
     pub fn cancel(
         &mut self,
         now: Instant,
@@ -198,17 +201,17 @@ impl Endpoint {
         found
     }
 
-    /// Its bounds.
+    /// The bounds in force.
     #[must_use]
     pub fn limits(&self) -> &EndpointLimits {
         &self.limits
     }
 
-    /// Answers a call whose handler said [`HandlerResult::Later`](super::HandlerResult::Later); `None`: there is no such service. An answer that is
-    /// given, not lent, is not copied.
+    /// Answers a call whose handler returned [`HandlerResult::Later`](super::HandlerResult::Later). `None` refuses it:
+    /// there is no such service. An owned answer is not copied.
     ///
     /// # Errors
-    /// See [`AnswerError`]; nothing changed but that the handler no longer counts as running.
+    /// See [`AnswerError`]. Nothing changed, except that the handler no longer counts as running.
     pub fn answer(
         &mut self,
         now: Instant,
@@ -254,8 +257,9 @@ impl Endpoint {
                 }
                 let entry = self.sessions.get_mut(session_index.index()).ok_or(DropReason::UnknownSpace)?;
                 let Role::Client(client) = &mut entry.role else { return Err(DropReason::UnknownSpace) };
-                // Seal and nonce say that this answers the ask, wherever it comes from: a server on all addresses of its host
-                // answers from the one that its system chooses. What follows goes where the ask went.
+                // The seal and the nonce prove that this answers the request, wherever it comes from: a server on all
+                // addresses of its host answers from the one that its system chooses. Later packets go where the
+                // request went.
                 let (key, to) = (self.opener.session_key(sender), client.server);
                 let path = |net: &mut SessionPackets| SessionPath::new(net, now, to, sender, key, &opened);
                 if client.handle_opened(path, nonce, &opened, offer, &mut context!(self, now, fx)) {
@@ -273,8 +277,11 @@ impl Endpoint {
         }
     }
 
-    /// A client asks for a session that it has: where it writes through memory, nothing else tells where it is. Elsewhere an old ask
-    /// that comes again would. Before it has spoken in the session, it may be at either place, if it asked at several.
+    /// Handles a repeated session request of a client.
+    ///
+    /// If the client writes through memory, only such a request shows where it is. Otherwise an old request that was
+    /// replayed would divert the answers. A client that has not spoken in the session may be at either address, if it
+    /// asked from several.
     fn ask_again(&mut self, session_index: SessionIndex, from: SocketAddr) {
         if let Some(Entry { role: Role::Server(server), .. }) = self.sessions.get_mut(session_index.index()) {
             if server.path.heard_in_memory {
@@ -285,7 +292,7 @@ impl Endpoint {
         }
     }
 
-    /// A client wants a session. The same ask gets the same session.
+    /// Opens a session for a client. A repeated request gets the same session.
     fn open(
         &mut self,
         now: Instant,
@@ -324,7 +331,7 @@ impl Endpoint {
                 self.intake.begin();
                 let told = self.intake.share(Reach::of(from));
                 let session_secret = SessionSecret(self.rng.next_u64().max(1));
-                // What the client is told, as it is seen from here.
+                // The offer in the client's terms, as this side sees them.
                 let slots = self.limits.slots;
                 let theirs =
                     Opened { session_index: peer_session_index, session_secret, slots, packet_bytes, credit: told };
@@ -356,12 +363,12 @@ impl Endpoint {
         );
     }
 
-    /// The driver lost something that came for this process: gaps are losses, and are told of at once.
+    /// Notes that the driver lost packets of this process. Gaps count as losses then, and are reported at once.
     pub fn handle_loss(&mut self) {
         self.loss = true;
     }
 
-    /// Says what came, sends what may be sent, judges the timers. Call it after packets were handled, and when
+    /// Sends acks and what may be sent, and checks the timers. Call it after packets were handled, and when
     /// [`Self::deadline`] has come.
     pub fn poll(&mut self, now: Instant, fx: &mut impl CallEffects) {
         let loss = std::mem::take(&mut self.loss);
@@ -393,7 +400,7 @@ impl Endpoint {
         }
     }
 
-    /// Lets answers go on that wait for room, those first of which the least is left.
+    /// Continues answers that wait for room: those with the fewest fragments left first.
     fn feed(&mut self, now: Instant, fx: &mut impl CallEffects) {
         let fed = self.budget.feed(truesize(u64::from(self.net.packet_bytes)));
         if fed == [false; 2] {
@@ -442,7 +449,7 @@ impl Endpoint {
         self.due = due;
     }
 
-    /// Gives up sessions whose clients are silent.
+    /// Gives up sessions of silent clients.
     fn sweep(&mut self, now: Instant, fx: &mut impl CallEffects) {
         self.sweep_at = now + SWEEP_EVERY;
         let is_over = |entry: &Entry| match &entry.role {
@@ -482,8 +489,8 @@ impl Endpoint {
         }
     }
 
-    /// Whoever owns it looked for packets at `now`, and before that no later than `gap` ago: from this follows how soon it makes
-    /// sense to ask for what is missing. If nothing is ever said, [`EndpointLimits::timer_min`] is the soonest.
+    /// Reports an interval between polls: the owner polled for packets at `now`, and before that at most `gap` earlier.
+    /// It shortens the timers for missing packets. Without any report, [`EndpointLimits::timer_min`] is the minimum.
     pub fn note_gap(&mut self, now: Instant, gap: Duration) {
         self.waits.note_gap(now, gap);
     }
@@ -497,19 +504,19 @@ impl Endpoint {
         (self.due != Instant(u64::MAX)).then_some(self.due)
     }
 
-    /// What it did.
+    /// What it did since it started.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.net.counters
     }
 
-    /// This life of the endpoint.
+    /// The incarnation of this endpoint.
     #[must_use]
     pub fn incarnation(&self) -> Incarnation {
         self.me
     }
 
-    /// Calls of a session that are not over; `None`: there is no such session.
+    /// Number of calls of a session that are not over, or `None` if there is no such session.
     #[must_use]
     pub fn outstanding(&self, session: SessionId) -> Option<usize> {
         self.client(session).map(ClientSession::outstanding)
@@ -521,13 +528,13 @@ impl Endpoint {
         self.client(session).is_some_and(ClientSession::is_open)
     }
 
-    /// Sessions that it answers.
+    /// Number of sessions that it answers.
     #[must_use]
     pub fn sessions_taken(&self) -> usize {
         self.asked.len()
     }
 
-    /// What messages take that are not complete, or kept until they have come, in bytes.
+    /// Bytes of incomplete messages, and of messages kept until they have arrived.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.held.requests + self.held.answers
@@ -571,7 +578,7 @@ impl Endpoint {
         }
     }
 
-    /// Leaves this many serials for further sessions, and this many numbers in each session there is, for tests.
+    /// Leaves `serials_left` serials for further sessions, and `numbers_left` numbers in each session, for tests.
     #[cfg(test)]
     pub(super) fn use_up(&mut self, serials_left: u32, numbers_left: u32) {
         self.net.use_up(serials_left);
@@ -582,10 +589,10 @@ impl Endpoint {
         }
     }
 
-    /// Panics where the endpoint contradicts itself; for tests and the simulator.
+    /// Checks invariants, for tests and the simulator.
     ///
     /// # Panics
-    /// If it does.
+    /// When an invariant is violated.
     pub fn check_invariants(&self) {
         let (mut clients, mut servers, mut free, mut active) = (0, 0, 0, 0);
         let (mut reserved, mut held) = (0, MessageBytes::default());
@@ -615,7 +622,7 @@ impl Endpoint {
         );
         for (&(client, nonce), &at) in &self.asked {
             let Role::Server(server) = &self.sessions[at.index()].role else {
-                panic!("a client asked for a session that there is not")
+                panic!("a client asked for a session that does not exist")
             };
             assert_eq!((server.path.peer, server.nonce), (client, nonce), "a session belongs to another client");
         }
@@ -626,15 +633,15 @@ impl Endpoint {
     }
 }
 
-/// A packet so many numbers behind the greatest seen does nothing: it is late by more than any network's reordering. What is
-/// newer may come twice: it says nothing that is not absolute.
+/// A packet this far behind the greatest number seen is dropped: it is later than any network reorders. A newer packet
+/// may be processed twice, because all it says is absolute. So no replay window is needed.
 const OLD_PACKETS: u64 = 65_536;
 
 /// `net.core.rmem_default` of an unconfigured Linux.
 const RECEIVE_BYTES_ASSUMED: u64 = 212_992;
-/// A slot has a byte for its number, and acks for all of them must fit a packet.
+/// Upper bound on slots: a slot's number is one byte, and acks for all slots must fit a packet.
 pub(super) const SLOTS_MAX: u8 = 64;
-/// Between two looks for silent clients. Who is heard in that time is active.
+/// Interval between checks for silent clients. A client that was heard within it is active.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// A session in which its client never spoke goes after this: it may be an old ask that was sent again.
+/// A session whose client never spoke in it goes after this time: an old request may have been replayed.
 const UNUSED_MAX: Duration = Duration::from_secs(5);

@@ -16,58 +16,58 @@ use crate::transitions::transitions;
 
 use crate::wire::{PacketNumber, SessionIndex};
 
-/// A session as its server keeps it.
+/// A session on the side of its server.
 pub(super) struct ServerSession {
     pub(super) path: SessionPath,
     pub(super) nonce: u64,
     session_index: SessionIndex,
     slots: Vec<ServerSlot>,
-    /// Handlers that have not answered, those of calls given up since included.
+    /// Handlers that have not answered, including those of calls that were given up.
     running: u32,
-    /// Of these, the calls that were given up: slot and number.
+    /// Slot and number of the calls among these that were given up.
     detached: Vec<(u8, u64)>,
-    /// What the client was last told that it may have under way.
+    /// The credit that the client was last granted.
     told: u64,
-    /// It is not what the client was told with the session.
+    /// Whether that differs from the credit granted with the session.
     tells: bool,
-    /// What is known of its client.
+    /// What is known about the client.
     state: ServerSessionState,
-    /// Answers with something left to send.
+    /// Answers with something to send.
     unsent: u32,
-    /// Answers begun.
+    /// Answers started so far.
     begun: u64,
 }
 
 transitions! {
-    /// What a server knows of a session's client.
+    /// What a server knows about a session's client.
     states ServerSessionState {
-        /// The client asked for the session a moment ago, and has not spoken in it.
+        /// The client requested the session recently, and has not spoken in it.
         Unused,
-        /// It has not spoken in it, and nothing came of late.
+        /// It has not spoken in it, and nothing arrived recently.
         UnusedIdle,
-        /// It has spoken, and of late.
+        /// It has spoken, and recently.
         Active,
-        /// It has spoken, and not of late.
+        /// It has spoken, but not recently.
         Idle,
         /// The session is gone.
         Over,
     }
     begin Unused; end [Over];
     events ServerSessionEvent {
-        /// A frame of the client is here.
+        /// A frame of the client arrived.
         Speak (Unused | UnusedIdle | Idle => Active),
-        /// A sweep finds that a packet came of late, though without a frame that can be read.
+        /// A sweep finds that a packet arrived recently, though without a readable frame.
         Wake (UnusedIdle => Unused, Idle => Active),
-        /// A sweep finds that nothing came of late.
+        /// A sweep finds that nothing arrived recently.
         Rest (Unused => UnusedIdle, Active => Idle),
-        /// The client closes it or was silent too long, or no number is left for a packet of it.
+        /// The client closes it or was silent for too long, or no number is left for its packets.
         End (Unused | UnusedIdle | Active | Idle => Over),
     }
 }
 
 #[derive(Default)]
 struct ServerSlot {
-    /// The greatest number that came.
+    /// The greatest call number received.
     call: u64,
     state: ServerSlotState,
     request: Reassembly,
@@ -75,45 +75,45 @@ struct ServerSlot {
     response_credit: u64,
     refusal: bool,
     ack_due: bool,
-    /// Length of the last answer.
+    /// Length of the last answer, in bytes.
     answered_bytes: usize,
-    /// Answers that were begun before this one.
+    /// Number of answers started before this one.
     age: u64,
-    /// The packet with a fragment that went once more, to be told what has come; 0: there was none.
+    /// The packet that carried a fragment once more, to learn what has arrived. 0: none.
     probed_as: PacketNumber,
 }
 
 transitions! {
-    /// What a slot of a server does.
+    /// The state of a server's slot.
     #[derive(Default)]
     states ServerSlotState {
-        /// Nothing came, or the answer has come to the client, or the call was given up after its handler had begun.
+        /// Nothing arrived, or the client has the answer, or the call was given up after its handler began.
         #[default]
         Released,
-        /// The request has come in part.
+        /// A part of the request has arrived.
         Receiving,
         /// The handler has not answered yet.
         Running,
-        /// The answer is kept until it has come to the client.
+        /// The answer is kept until the client has it.
         Answered,
-        /// The call was given up before its handler had begun, which it never will.
+        /// The call was given up before its handler began. The handler never will.
         Prevented,
     }
     begin Released; end [];
     events ServerSlotEvent {
-        /// The first of several fragments of a new request is here.
+        /// The first of several fragments of a new request arrived.
         Receive (Released | Prevented => Receiving),
         /// The request is complete, and its handler runs.
         Run (Released | Prevented | Receiving => Running),
         /// The handler has answered.
         Answer (Running => Answered),
-        /// A refusal takes the place of the answer, before the handler runs or after it.
+        /// A refusal replaces the answer, before the handler runs or after it.
         Refuse (Released | Prevented | Receiving | Running => Answered),
         /// The client has the answer.
         Acknowledge (Answered => Released),
-        /// The client gives the call up, or begins the next one in the slot, or the session ends.
+        /// The client gives the call up, or starts the next one in the slot, or the session ends.
         GiveUp (Receiving | Running | Answered => Released),
-        /// A call was given up that did not run.
+        /// A call that did not run was given up.
         Prevent (Released | Prevented => Prevented),
     }
 }
@@ -133,9 +133,9 @@ impl ServerSlot {
         let is_receiving = self.state == ServerSlotState::Receiving;
         let is_answered = self.state == ServerSlotState::Answered;
         assert_eq!(self.request.is_begun(), is_receiving, "a request is kept for as long as it is received");
-        assert!(!self.request.is_complete(), "a request is here, and its handler was not run");
-        assert!(is_answered || self.answer.len() == 0, "an answer is kept that nobody waits for");
-        assert!(!is_answered || !self.answer.has_arrived(), "an answer is kept that has come");
+        assert!(!self.request.is_complete(), "a request is complete, and its handler was not run");
+        assert!(is_answered || self.answer.len() == 0, "an answer is kept that no caller waits for");
+        assert!(!is_answered || !self.answer.has_arrived(), "an answer is kept that the client has");
         assert!(self.call > 0 || self.state == ServerSlotState::Released, "calls are numbered from 1");
     }
 }
@@ -163,18 +163,18 @@ impl ServerSession {
         self.state = state;
     }
 
-    /// The client has spoken in this session.
+    /// Whether the client has spoken in this session.
     pub(super) fn is_used(&self) -> bool {
         matches!(self.state, ServerSessionState::Active | ServerSessionState::Idle)
     }
 
-    /// Something of the client came of late.
+    /// Whether something of the client arrived recently.
     #[inline]
     pub(super) fn is_active(&self) -> bool {
         matches!(self.state, ServerSessionState::Unused | ServerSessionState::Active)
     }
 
-    /// A frame of the client is here. Whether the session was not active before.
+    /// Notes a frame of the client. Returns whether the session was not active before.
     #[inline]
     pub(super) fn handle_speech(&mut self) -> bool {
         let was_active = self.is_active();
@@ -184,7 +184,7 @@ impl ServerSession {
         !was_active
     }
 
-    /// A sweep looks at when something came of the client last.
+    /// Updates the state in a sweep, by whether something of the client arrived recently.
     pub(super) fn sweep(&mut self, came_of_late: bool) {
         if came_of_late == self.is_active() {
             return;
@@ -199,19 +199,19 @@ impl ServerSession {
         self.enter(event, state);
     }
 
-    /// What [`super::wire::Opened`] told, and is told again.
+    /// The credit last granted, which a repeated [`super::wire::Opened`] carries too.
     pub(super) fn told(&self) -> u64 {
         self.told
     }
 
-    /// Where a piece of a request belongs that is under way, of so many bytes.
+    /// The place for a fragment of a request under way.
     pub(super) fn place(&mut self, name: CallName, part: FragmentPosition, len: usize) -> Option<&mut [u8]> {
         let call = self.slots.get_mut(usize::from(name.slot))?;
         let comes = call.call == name.call && call.state == ServerSlotState::Receiving;
         if comes { call.request.place(part, len) } else { None }
     }
 
-    /// A piece of a request, or all of it. Whether the session is to be looked at in this turn.
+    /// Handles a request, or a fragment of one. Returns whether the session has to be polled in this iteration.
     #[inline]
     pub(super) fn handle_request(
         &mut self,
@@ -262,7 +262,7 @@ impl ServerSession {
         self.handle_retransmission(slot, data, context)
     }
 
-    /// Something of a request whose number came before.
+    /// Handles a packet of a request whose call number arrived before.
     fn handle_retransmission(
         &mut self,
         slot: usize,
@@ -284,6 +284,8 @@ impl ServerSession {
                 }
                 return data.wants_ack;
             }
+            // The call is over here, and must not run a second time. The client gets no answer to this: it has the
+            // answer, or gave the call up.
             ServerSlotState::Released | ServerSlotState::Prevented => {
                 context.net.counters.duplicates += 1;
                 return false;
@@ -307,7 +309,7 @@ impl ServerSession {
         if call.request.is_complete() {
             debug_assert!(context.held.requests >= call.request.len(), "an incomplete request is counted");
             context.held.requests -= call.request.bytes().len();
-            // Until it answers, the client would count the request as under way.
+            // Acknowledge now: until the answer comes, the client would count the request as in flight.
             self.run(slot, None, true, context);
             return true;
         }
@@ -315,7 +317,8 @@ impl ServerSession {
         call.ack_due
     }
 
-    /// Has the request's handler run. `whole`: the request, if it came in one packet. `wants_ack`: if the answer comes later.
+    /// Runs the request's handler. `whole`: the request, if it came in one packet. `wants_ack`: whether an ack is due
+    /// if the answer comes later.
     #[inline]
     fn run(
         &mut self,
@@ -341,7 +344,7 @@ impl ServerSession {
             slot: slot as u8,
             call: call.call,
         };
-        // Answers are mostly as long as the one before.
+        // Most answers are as long as the one before.
         let answer = call.answer.empty(call.answered_bytes, &mut context.net.buffer_pool);
         context.fx.mark(TracePoint::Runs, call.call);
         let served = match whole {
@@ -368,14 +371,14 @@ impl ServerSession {
         context.net.counters.refused += 1;
         let call = &mut self.slots[slot];
         call.refusal = true;
-        // A refusal is short, and wanted whatever the response credit.
+        // A refusal is short, and is sent whatever the response credit.
         call.response_credit = u64::MAX;
         let answer = call.answer.empty(0, &mut context.net.buffer_pool);
         answer.push(reason.code());
         self.begin_answer(slot, ServerSlotEvent::Refuse, context);
     }
 
-    /// The answer is in the slot: sends of it what is allowed.
+    /// Starts the answer in the slot, and sends what is allowed of it.
     #[inline]
     fn begin_answer(
         &mut self,
@@ -407,15 +410,15 @@ impl ServerSession {
         let call = &mut self.slots[slot];
         self.unsent += 1;
         if self.unsent > 1 && !call.answer.is_whole() {
-            // Others wait for room: what there is now may be theirs.
+            // Other answers wait for room. What is free now may be theirs.
             self.send_waiting(context);
         } else {
             self.send_from(slot, context);
         }
     }
 
-    /// Lets the next packet say what the client may have under way, unless that is what it was told with the session. It is said
-    /// again with each answer and each ack: whatever said it may be lost, and then the next one does.
+    /// Puts the credit of the client into the next packet, unless it is the one granted with the session. Each answer
+    /// and each ack repeats it: the packet that carried it may be lost.
     #[inline]
     fn advertise_credit(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
         let share = context.intake.share(self.path.reach);
@@ -446,13 +449,14 @@ impl ServerSession {
         context.fx.mark(if is_done { TracePoint::Answered } else { TracePoint::AnswerHeld }, call.call);
     }
 
-    /// The client asks for an answer that is there. What is under way may be lost, or wait somewhere: the first fragment of it goes
-    /// once more, and the ack for that says what is lost of those before (the tail loss probe of RFC 8985, section 7).
+    /// Retransmits the first fragment in flight, because the client asks for an answer that exists. What is in flight
+    /// may be lost, or may wait in a queue. The ack for this packet shows which earlier ones are lost (tail loss probe,
+    /// RFC 8985, section 7).
     fn prompt(&mut self, slot: usize, context: &mut SessionContext<'_, impl CallEffects>) {
         let call = &mut self.slots[slot];
         let name = CallName { slot: slot as u8, call: call.call };
         if !call.answer.was_sent() {
-            // Not allowed, or nothing more may be under way: the client knows that it is there.
+            // It is not allowed, or nothing more may be in flight. The client learns that the answer exists.
             put_ready(&mut self.path.pending, name, call.answer.len() as u64);
         } else if let Some(index) = call.answer.first_under_way()
             && self.path.may_send(call.answer.fragment_bytes().min(call.answer.len()))
@@ -464,7 +468,7 @@ impl ServerSession {
         }
     }
 
-    /// An ack for an answer, or a probe where the call stands.
+    /// Handles an ack for an answer, or a probe for the state of a call.
     pub(super) fn handle_ack(
         &mut self,
         name: CallName,
@@ -475,7 +479,7 @@ impl ServerSession {
         let slot = usize::from(name.slot);
         let known = self.slots.get(slot).map_or(0, |call| call.call);
         if name.call > known && asks && slot < usize::from(context.limits.slots) {
-            // Nothing of it has come.
+            // Nothing of the call has arrived. An ack for nothing makes the client retransmit.
             let nothing = FragmentAck { seen: self.path.seen, limit: u32::MAX, prefix: 0, beyond: Vec::new() };
             put_ack(&mut self.path.pending, Side::Request, name, false, &nothing);
             return true;
@@ -509,7 +513,7 @@ impl ServerSession {
         true
     }
 
-    /// The client gives a call up. Whether its handler has begun is told.
+    /// Handles a cancel, and reports whether the call's handler may have begun.
     pub(super) fn handle_cancel(&mut self, name: CallName, context: &mut SessionContext<'_, impl CallEffects>) -> bool {
         let slot = usize::from(name.slot);
         if slot >= usize::from(context.limits.slots) {
@@ -536,7 +540,7 @@ impl ServerSession {
         true
     }
 
-    /// Lets go of what a slot holds; a handler that still runs goes on, and its answer is not wanted.
+    /// Releases what a slot holds. A running handler goes on, and its answer is not wanted.
     fn give_up(&mut self, slot: usize, context: &mut SessionContext<'_, impl CallEffects>) {
         let call = &mut self.slots[slot];
         match call.state {
@@ -560,7 +564,7 @@ impl ServerSession {
         );
     }
 
-    /// The client has the answer, or does not want it.
+    /// Releases an answer that the client has, or does not want.
     fn release(&mut self, slot: usize, event: ServerSlotEvent, context: &mut SessionContext<'_, impl CallEffects>) {
         let call = &mut self.slots[slot];
         debug_assert_eq!(call.state, ServerSlotState::Answered, "only an answer is released");
@@ -575,7 +579,8 @@ impl ServerSession {
         call.enter(event, ServerSlotState::Released);
     }
 
-    /// A handler's answer that comes later. Whether it is wanted: its call was not given up, nor answered before.
+    /// Takes an answer that a handler gives later. Returns false if it is not wanted: its call was given up or answered
+    /// before.
     pub(super) fn answer(
         &mut self,
         slot: u8,
@@ -616,7 +621,7 @@ impl ServerSession {
         put_pong(&mut self.path.pending);
     }
 
-    /// What is due in a turn after something came.
+    /// Does what is due after packets arrived.
     pub(super) fn work(&mut self, loss: bool, context: &mut SessionContext<'_, impl CallEffects>) {
         self.path.challenge(context);
         for slot in 0..self.slots.len() {
@@ -647,12 +652,12 @@ impl ServerSession {
         }
     }
 
-    /// Whether a handler runs whose answer is still wanted, or not.
+    /// Whether some handler runs, even if its answer is not wanted.
     pub(super) fn is_running(&self) -> bool {
         self.running > 0
     }
 
-    /// Lets go of everything: the session ends.
+    /// Releases everything, because the session ends.
     pub(super) fn end(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
         for slot in 0..self.slots.len() {
             self.give_up(slot, context);
@@ -676,14 +681,14 @@ impl ServerSession {
         assert_eq!(distinct.len(), self.detached.len(), "a call was given up twice");
         for &(slot, call) in &self.detached {
             let latest = self.slots.get(usize::from(slot)).map_or(0, |slot| slot.call);
-            assert!(call <= latest, "a call was given up that has not come");
+            assert!(call <= latest, "a call was given up that did not arrive");
         }
         let under_way = |call: &ServerSlot| u64::from(call.answer.under_way()) * per_fragment(&self.path, &call.answer);
         let under_way: u64 = self.slots.iter().map(under_way).sum();
         assert!(self.path.in_flight <= under_way, "more is counted in flight than is under way");
     }
 
-    /// What it holds of requests and answers, in bytes.
+    /// Bytes of requests and answers that it holds.
     pub(super) fn held(&self) -> MessageBytes {
         let of = |state| self.slots.iter().filter(move |call| call.state == state);
         let requests = of(ServerSlotState::Receiving).map(|call| call.request.len()).sum();
@@ -692,8 +697,11 @@ impl ServerSession {
     }
 }
 
-/// What a fragment of an answer counts in the congestion window. Nothing, if it is the whole: it was allowed for by the
-/// client, and that it came is only told by the next call.
+/// What a fragment of an answer counts in the congestion window.
+///
+/// An answer of one packet counts nothing: the client reserved room for it, and only the next call in the slot
+/// acknowledges it. If such answers counted until then, idle slots would fill the window (departures, *One-packet
+/// answers and the congestion window*).
 fn per_fragment(path: &SessionPath, message: &OutgoingMessage) -> u64 {
     if message.is_whole() { 0 } else { path.truesize_each(message.len()) }
 }

@@ -7,15 +7,15 @@ use crate::id::{Incarnation, TrafficClass};
 use crate::seal::{Sealer, associated};
 use crate::wire::Header;
 
-/// Where packets went.
+/// The way that a packet took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TransmitPath {
     Memory,
     Network,
 }
 
-/// Seals for `dest` and hands out a packet of which `packet`, from its header, is the beginning, and `piece` the end. What is in
-/// `packet` after that means nothing.
+/// Seals a packet for `dest` and sends it. `packet` is its beginning, from the header on, and `piece` its end. The
+/// content of `packet` is unspecified afterwards.
 pub(super) fn transmit_message(
     sealer: &mut Sealer,
     dest: Incarnation,
@@ -45,8 +45,8 @@ pub(super) fn transmit_message(
     TransmitPath::Network
 }
 
-/// Pieces of so many bytes do not wait in a queue, where they would be copied once more for the little that others save by going
-/// with them.
+/// Pieces of at least this length bypass the queue of packets. In it they would be copied once more, for the little
+/// that short packets save by going together.
 const UNBUFFERED_BYTES: usize = 4 << 10;
 
 #[cfg(test)]
@@ -56,7 +56,7 @@ mod tests {
     use crate::seal::{CellKey, Security};
     use crate::wire::{Kind, PacketNumber, Space};
 
-    /// A driver: how many read its memory, whether it takes packets in parts, and what it was handed in each way.
+    /// A driver: how many read its memory, whether it takes packets in parts, and what it got in each way.
     #[derive(Default)]
     struct Driver {
         readers: usize,
@@ -100,8 +100,8 @@ mod tests {
         (way, driver)
     }
 
-    /// Each packet leaves in one way. Only long ones go past the queue, in which short ones leave together, and what the driver does
-    /// not take in parts is the same packet in the queue.
+    /// Each packet takes one way. Only long ones bypass the queue, in which short ones go together. What the driver
+    /// does not take in parts goes into the queue as the same packet.
     #[test]
     fn a_packet_leaves_once_and_a_short_one_with_others() {
         for security in [Security::None, Security::Sealed(CellKey::from_bytes([3; 32]))] {

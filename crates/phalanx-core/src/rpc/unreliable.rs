@@ -18,20 +18,21 @@ use crate::seal::{Opener, Sealer, Security};
 use crate::wire::codec::{Malformed, Reader, put_u8, put_varint};
 use crate::wire::{DropReason, Header, Kind, PacketNumber, SessionIndex, SessionSecret, Space};
 
-/// What a plain endpoint must know.
+/// Construction options of an unreliable endpoint.
 #[derive(Clone, Debug)]
 pub struct UnreliableOptions {
     /// The cell's name.
     pub cell: String,
-    /// This life of the endpoint: fresh random bits, never used before.
+    /// The incarnation of this endpoint: fresh random bits, never used before.
     pub me: Incarnation,
-    /// The longest packet that all endpoints take, in bytes: the same at all of them.
+    /// The longest packet that all endpoints accept, in bytes. It must be the same at all of them, because both sides
+    /// compute the fragments from it.
     pub packet_bytes: u32,
     /// The longest message, in bytes.
     pub message_bytes: usize,
 }
 
-/// Makes calls and answers them, and guarantees nothing.
+/// An endpoint that makes and answers calls without any guarantee.
 pub struct UnreliableEndpoint {
     sealer: Sealer,
     opener: Opener,
@@ -40,15 +41,15 @@ pub struct UnreliableEndpoint {
     message_bytes: usize,
     number: PacketNumber,
     next_call_id: u64,
-    /// Answers that are awaited.
+    /// Answers that are awaited, by call.
     awaited: BTreeMap<u64, Reassembly>,
-    /// Requests of several packets on their way in, by client and call.
+    /// Incomplete requests of several packets, by client and call.
     requests: BTreeMap<(Incarnation, u64), Reassembly>,
-    /// Where those are whose packets came over the network.
+    /// Addresses of the endpoints whose packets came over the network.
     places: BTreeMap<Incarnation, SocketAddr>,
     packet: Vec<u8>,
     answer: Vec<u8>,
-    /// Packets are put together here whose rest belongs nowhere yet.
+    /// Buffer for packets that came header first and whose remaining payload has no place yet.
     whole: Vec<u8>,
     buffer_pool: BufferPool,
     /// Packets dropped.
@@ -57,13 +58,13 @@ pub struct UnreliableEndpoint {
 
 const ANSWER: u8 = 1;
 const WHOLE: u8 = 2;
-/// No plain frame has more bytes beside those of its message.
+/// Upper bound on the bytes of a frame beside those of its message.
 pub(super) const HEAD_MAX: usize = 32;
-/// Of each table: a lost packet leaves an entry behind. Beyond, all are forgotten.
+/// Upper bound on each table. A lost packet leaves an entry behind. When a table is full, it is emptied.
 pub(super) const ENTRIES_MAX: usize = 4096;
 
 impl UnreliableEndpoint {
-    /// An endpoint that knows nobody.
+    /// An endpoint that knows no other.
     #[must_use]
     pub fn new(options: &UnreliableOptions, security: &Security) -> Self {
         let longest_piece = options.packet_bytes as usize - Header::LEN - security.tag_len() - HEAD_MAX;
@@ -86,7 +87,7 @@ impl UnreliableEndpoint {
         }
     }
 
-    /// Makes a call. Its answer is told if it comes.
+    /// Makes a call. Its answer is reported if it arrives.
     pub fn call(&mut self, server: SocketAddr, request: &[u8], fx: &mut impl CallEffects) -> ClientCallId {
         let call = self.next_call_id;
         self.next_call_id += 1;
@@ -122,7 +123,7 @@ impl UnreliableEndpoint {
         }
     }
 
-    /// Learns where an endpoint is, whose packets may come through memory alone.
+    /// Notes the address of an endpoint whose packets may come through memory alone.
     pub fn know(&mut self, who: Incarnation, at: SocketAddr) {
         if self.places.get(&who) != Some(&at) {
             if self.places.len() >= ENTRIES_MAX {
@@ -133,7 +134,7 @@ impl UnreliableEndpoint {
         }
     }
 
-    /// A packet arrives. Of one whose beginning came, the rest is copied to where it belongs.
+    /// Handles a packet that arrives. If it came header first, its remaining payload is copied to its place.
     pub fn handle_arriving(&mut self, origin: Origin, arriving: Arriving<'_>, fx: &mut impl CallEffects) {
         let mut begun = match arriving {
             Arriving::Whole(packet) => return self.handle_packet(origin, packet, fx),
@@ -155,7 +156,7 @@ impl UnreliableEndpoint {
         }
     }
 
-    /// As an [`Endpoint`](super::Endpoint) does.
+    /// As in an [`Endpoint`](super::Endpoint): the remaining payload is put where it belongs.
     fn put_in_place<'h>(
         &mut self,
         origin: Origin,
@@ -178,7 +179,7 @@ impl UnreliableEndpoint {
         Ok(Some((header, Clear { frames, placed: beyond })))
     }
 
-    /// A packet arrived.
+    /// Handles a packet that arrived whole.
     pub fn handle_packet(&mut self, origin: Origin, mut packet: Packet<'_>, fx: &mut impl CallEffects) {
         if self.take(origin, &mut packet, fx).is_err() {
             self.drops += 1;
@@ -275,7 +276,7 @@ impl UnreliableEndpoint {
         } else {
             fx.request(id, client, bytes, &mut answer)
         };
-        // An answer that would come later has nobody to keep its place.
+        // A later answer has no state here that would remember its caller.
         if served == HandlerResult::Answered {
             self.send(to, ANSWER, call, &answer, fx);
         }
@@ -284,7 +285,7 @@ impl UnreliableEndpoint {
     }
 }
 
-/// What a plain packet says.
+/// The content of an unreliable packet.
 struct UnreliableFrame<'a> {
     flags: u8,
     call: u64,
@@ -305,15 +306,15 @@ impl<'a> UnreliableFrame<'a> {
     }
 }
 
-/// How long the parts of a message may be.
+/// Bounds on the parts of a message.
 struct PieceBounds {
-    /// The longest piece of a message that does not fit a packet.
+    /// Length of the longest piece of a message that does not fit a packet.
     piece_bytes: usize,
-    /// The longest message.
+    /// Length of the longest message.
     message_bytes: usize,
 }
 
-/// Takes a piece; whether the message is complete.
+/// Takes a piece, and returns whether the message is complete.
 fn accept(
     incoming: &mut Reassembly,
     part: FragmentPosition,

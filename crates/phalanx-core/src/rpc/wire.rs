@@ -3,18 +3,18 @@
 use crate::wire::codec::{Malformed, Reader, put_prefixed, put_u8, put_u64, put_varint};
 use crate::wire::{PacketNumber, SessionIndex, SessionSecret, Space};
 
-/// What an open packet holds.
+/// The content of an open packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SessionHandshake<'a> {
-    /// A client wants a session.
+    /// A client requests a session.
     Ask { session_index: SessionIndex, nonce: u64, packet_bytes: u32, offer: &'a [u8] },
-    /// It has one.
+    /// The server opened the session.
     Opened { session_index: SessionIndex, nonce: u64, opened: Opened, offer: &'a [u8] },
-    /// It gets none.
+    /// The server refuses the session.
     Refused { session_index: SessionIndex, nonce: u64, reason: Refusal },
 }
 
-/// What a server says of a session it opened.
+/// What a server grants with a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Opened {
     pub(super) session_index: SessionIndex,
@@ -27,7 +27,7 @@ pub(super) struct Opened {
 /// The longest [`super::EndpointOptions::offer`], in bytes.
 pub const OFFER_BYTES_MAX: usize = 24;
 
-/// Why a server did not run a call, or opened no session.
+/// Why a server did not run a call, or did not open a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -35,9 +35,10 @@ pub enum Refusal {
     Busy,
     /// It answers no calls, or none of this kind.
     NoService,
-    /// The request is longer than it takes.
+    /// The request is longer than it accepts.
     TooLong,
-    /// It has no packet numbers left for another session: it must be started anew, see [`super::CallError::NumbersUsedUp`].
+    /// It has no packet numbers left for another session and must be restarted, see
+    /// [`super::CallError::NumbersUsedUp`].
     NumbersUsedUp,
     /// A reason that this side does not know.
     Other,
@@ -65,14 +66,15 @@ impl Refusal {
     }
 }
 
-/// Handshakes have a space of their own: no table of sessions is so long, and who takes it for one would have nonces come again.
+/// Handshakes have a packet-number space of their own. No table of sessions is this long. A session in this space would
+/// use nonces of handshakes again.
 pub(super) const HANDSHAKE_SPACE: Space = Space(u32::MAX);
 
 const ASK: u8 = 1;
 const OPENED: u8 = 2;
 const REFUSED: u8 = 3;
 
-/// A session request is as long as this, so that a liar about its address makes a server send no more than it sent itself.
+/// Length of a session request. A sender with a forged address then makes a server send no more than it sent itself.
 const ASK_LEN: usize = 80;
 
 impl<'a> SessionHandshake<'a> {
@@ -116,7 +118,7 @@ impl<'a> SessionHandshake<'a> {
             return Err(Malformed);
         }
         match first {
-            // What is short of a session request's length would be answered with more than it is.
+            // A shorter request could be answered with more bytes than it has.
             ASK if frames.len() >= ASK_LEN => {
                 let packet_bytes = from.varint_u32()?;
                 Ok(Self::Ask { session_index, nonce, packet_bytes, offer: read_offer(&mut from)? })
@@ -152,64 +154,66 @@ pub(super) struct CallName {
     pub(super) call: u64,
 }
 
-/// Whose message.
+/// The message of a call that a frame belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Request,
     Answer,
 }
 
-/// A piece of a message, or all of it.
+/// A fragment of a message, or all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Data<'a> {
     pub(super) side: Side,
     pub(super) name: CallName,
     pub(super) wants_ack: bool,
-    /// An answer that is a refusal.
+    /// Whether the answer is a refusal.
     pub(super) refusal: bool,
-    /// What may be answered unasked; with the first fragment of a request.
+    /// The response credit, which goes with the first fragment of a request.
     pub(super) response_credit: u64,
-    /// Where the piece stands; `None`: it is the whole message.
+    /// Position of the fragment, or `None` for a whole message.
     pub(super) part: Option<FragmentPosition>,
     pub(super) bytes: &'a [u8],
-    /// So many more, at their receiver, lie where they belong already, and `bytes` as well.
+    /// Further bytes that lie at their place at the receiver already, together with `bytes`.
     pub(super) placed: usize,
 }
 
-/// Where a fragment stands in its message.
+/// Position of a fragment in its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FragmentPosition {
     /// Length of the whole message, in bytes.
     pub(super) message_len: u64,
-    /// The fragment's place, from 0.
+    /// Index of the fragment, from 0.
     pub(super) index: u32,
 }
 
-/// What a receiver has of a message, in absolute positions.
+/// What a receiver has of a message. All positions are absolute, so an old or repeated ack does no harm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FragmentAck {
-    /// The greatest packet number of the session that it has seen.
+    /// The greatest packet number of the session that the receiver has seen.
     pub(super) seen: PacketNumber,
-    /// Fragments below this may be sent.
+    /// Fragments with a lower index may be sent.
     pub(super) limit: u32,
-    /// It has all fragments below this.
+    /// All fragments with a lower index have arrived.
     pub(super) prefix: u32,
-    /// A bit for each fragment beyond the first missing one, lowest first, set if it is there; at most [`BEYOND_MAX`] bytes. What is
-    /// not covered is not there, unless there are as many bytes: then nothing is said of it.
+    /// One bit for each fragment behind the first missing one, lowest first, set if it has arrived; at most
+    /// [`BEYOND_MAX`] bytes. Fragments beyond the bitmap have not arrived, unless it has the maximum length: then
+    /// nothing is known of them.
     pub(super) beyond: Vec<u8>,
 }
 
 impl FragmentAck {
-    /// For a whole message of so many fragments, told some time after the last came: it says nothing of how long that took.
+    /// An ack for a whole message of `fragments` fragments, sent some time after the last arrived. Its `seen` of 0
+    /// keeps it out of the measured round trips.
     pub(super) fn late(fragments: u32) -> Self {
         Self { seen: PacketNumber(0), limit: 0, prefix: fragments, beyond: Vec::new() }
     }
 }
 
-/// A prefix: the whole message, however many fragments that is.
+/// As a prefix: the whole message, whatever its number of fragments.
 pub(super) const ALL: u32 = u32::MAX;
 
-/// The most bytes of bits in an ack: a thousand packets.
+/// Upper bound on the bitmap of an ack: 1,024 fragments.
 pub(super) const BEYOND_MAX: usize = 128;
 
 /// A frame of a session packet.
@@ -235,10 +239,10 @@ pub(super) enum Frame<'a> {
     },
     Ping,
     Pong,
-    /// Whether the client is where its packets come from: it sends these bits back.
+    /// The server asks whether the client is where its packets come from. The client sends these bits back.
     Challenge(u64),
     Proof(u64),
-    /// Of a later version: skipped.
+    /// A frame of a later version, which is skipped.
     Unknown,
 }
 
@@ -260,18 +264,18 @@ const READY: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
 const SKIPPED: u8 = 0x42;
-/// Whoever does not know it skips it, and is sent no more than before it moved somewhere.
+/// Earlier builds skip this frame. They then get no more than may be sent to an unproved address.
 const CHALLENGE: u8 = 0x40;
 const PROOF: u8 = 0x41;
 
-/// No shorter: a packet with a challenge alone.
+/// Minimum length of a packet with a challenge alone.
 pub(super) const CHALLENGE_PACKET_LEN: usize = 64;
 
-/// No data frame has more bytes beside those of its message.
+/// Upper bound on the bytes of a data frame beside those of its message.
 pub(super) const DATA_HEAD_MAX: usize = 32;
 
 impl Data<'_> {
-    /// Appends what stands before the bytes, which follow to the end of the packet.
+    /// Appends the frame's head. The bytes follow it to the end of the packet.
     pub(super) fn write_head(&self, out: &mut Vec<u8>) {
         let begin = out.len();
         let mut first = DATA;
@@ -382,7 +386,7 @@ fn read_bits(from: &mut Reader<'_>) -> Result<u64, Malformed> {
     from.prefixed()?.try_into().map(u64::from_le_bytes).map_err(|_| Malformed)
 }
 
-/// Takes the next frame.
+/// Reads the next frame.
 pub(super) fn read_frame<'a>(from: &mut Reader<'a>) -> Result<Frame<'a>, Malformed> {
     let first = from.u8()?;
     if first & DATA != 0 {
@@ -498,7 +502,7 @@ mod tests {
         }
     }
 
-    /// What is answered is longer than a session request without what fills it up.
+    /// The answer is longer than a session request without its padding.
     #[test]
     fn an_ask_that_is_shorter_than_asks_are_is_not_answered() {
         let mut out = Vec::new();

@@ -12,11 +12,11 @@ use crate::seal::read_clear_for;
 use crate::time::Instant;
 use crate::wire::{DropReason, Header, Kind, Reader, SessionIndex};
 
-/// A packet of a session.
+/// A received packet of a session.
 enum Came<'a> {
-    /// As it came.
+    /// The packet as it arrived.
     Whole(&'a mut [u8]),
-    /// Verified, and partly where it belongs.
+    /// Verified, and partly at its place already.
     InPlace(Clear<'a>),
 }
 
@@ -32,7 +32,8 @@ impl Role {
 }
 
 impl Endpoint {
-    /// A packet arrived. A sealed one is opened in place; what makes no sense is counted and dropped.
+    /// Handles a packet that arrived. A sealed packet is opened in place. Packets that make no sense are counted and
+    /// dropped.
     pub fn handle_packet(&mut self, now: Instant, origin: Origin, mut packet: Packet<'_>, fx: &mut impl CallEffects) {
         self.net.counters.packets_received += 1;
         if let Err(reason) = self.take_packet(now, origin, &mut packet, fx) {
@@ -40,7 +41,7 @@ impl Endpoint {
         }
     }
 
-    /// As [`Self::handle_packet`]; of a packet whose beginning came, the rest is copied to where it belongs.
+    /// As [`Self::handle_packet`]. If the packet came header first, its remaining payload is copied to its place.
     pub fn handle_arriving(&mut self, now: Instant, origin: Origin, arriving: Arriving<'_>, fx: &mut impl CallEffects) {
         match arriving {
             Arriving::Whole(packet) => self.handle_packet(now, origin, packet, fx),
@@ -73,8 +74,8 @@ impl Endpoint {
         }
     }
 
-    /// Has the rest of a packet put where it belongs, if it is of a message that is under way and can be read as it stands.
-    /// `Ok(None)`: it is not, and nothing was taken.
+    /// Puts the remaining payload of a packet where it belongs, if it is part of a message under way and can be read as
+    /// it stands. `Ok(None)`: it is not, and nothing was taken.
     fn put_in_place<'h>(
         &mut self,
         origin: Origin,
@@ -168,6 +169,7 @@ impl Endpoint {
         path.heard = now;
         path.heard_in_memory = origin == Origin::Memory;
         if header.number > path.seen {
+            // Only the newest packet moves the address: a replayed older one would divert the answers.
             path.seen = header.number;
             if let (Role::Server(server), Some(from)) = (&mut entry.role, origin.address()) {
                 server.path.answer_at(from, &mut self.rng);
@@ -177,11 +179,11 @@ impl Endpoint {
         if let Role::Server(server) = &mut entry.role
             && !server.path.is_proved()
         {
-            // Through memory nobody else can have come.
+            // Only the client itself can write to its memory.
             if origin.address().is_none_or(|from| from == server.path.to) {
                 server.path.came(came_len);
             }
-            // It is challenged with this turn.
+            // The challenge goes out in this iteration.
             touched = true;
         }
         let mut from = Reader::new(frames);
