@@ -18,10 +18,10 @@ mod places;
 
 const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
 const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 2);
-/// Where the client is after it moved.
+/// The client's address after it moved.
 const MOVED: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 3);
 
-/// One endpoint's surroundings.
+/// The surroundings of one endpoint.
 #[derive(Default)]
 struct Place {
     sent: VecDeque<(SocketAddr, Vec<u8>)>,
@@ -30,9 +30,9 @@ struct Place {
     /// Requests that begin with this byte are answered later.
     later: Option<u8>,
     waiting: Vec<(CallId, Vec<u8>)>,
-    /// Long requests become their answers, and long answers are taken, without a copy.
+    /// Whether long requests become their answers, and long answers are taken, without a copy.
     takes: bool,
-    /// Sessions with each peer, and what the peer offered last.
+    /// Open sessions with each peer, and what the peer offered last.
     met: BTreeMap<Incarnation, (usize, Vec<u8>)>,
     marks: Vec<(TracePoint, u64)>,
 }
@@ -94,11 +94,11 @@ impl CallEffects for Place {
     }
 }
 
-/// The rest of a packet, where it came.
+/// The remaining payload of a packet that came header first.
 #[derive(Default)]
 struct Lying {
     rest: Vec<u8>,
-    /// So many bytes were put where they belong, and their seal somewhere else.
+    /// Number of bytes put at their place.
     in_place: usize,
 }
 
@@ -136,23 +136,23 @@ struct World {
     at_client: Place,
     at_server: Place,
     session: SessionId,
-    /// Packets that get lost, of those that go next: to the server, to the client.
+    /// Decides by number which of the next packets are lost, to the server and to the client.
     lose: fn(u64) -> bool,
     carried: u64,
-    /// This one gets lost, of those carried.
+    /// Number of the carried packet that is lost.
     lost: u64,
-    /// Packets are handed in when so much of them has come, if they are longer.
+    /// Length after which a longer packet is handed in header first.
     begins: Option<usize>,
-    /// Of a rest, this byte comes changed, if there is one.
+    /// Index of the byte of the remaining payload that arrives changed, if any.
     flipped: Option<usize>,
-    /// So many bytes were put where they belong as soon as they came.
+    /// Bytes that were put at their place as soon as they arrived.
     in_place: usize,
-    /// The server's receive buffer takes so many bytes of what comes at once, and any packet while it is empty.
+    /// Bytes that the server's receive buffer holds at once. While it is empty it takes any packet.
     buffer: u64,
-    /// Where the client is, as the server sees it, and where the server's packets come from.
+    /// The client's address as the server sees it; below, the address that the server's packets come from.
     client_at: SocketAddr,
     server_at: SocketAddr,
-    /// What the server sends waits here, if anywhere.
+    /// Packets of the server that wait, if it is told to let them wait.
     waits: Option<VecDeque<(SocketAddr, Vec<u8>)>>,
 }
 
@@ -207,7 +207,7 @@ impl World {
         }
     }
 
-    /// Without encryption.
+    /// A world without encryption.
     fn clear() -> Self {
         Self::sealed_by(options(1, 1472, false), options(2, 1472, true), &Security::None)
     }
@@ -217,7 +217,7 @@ impl World {
         self.client.call(self.now, self.session, request, &options, &mut self.at_client).expect("accepted")
     }
 
-    /// Carries what was sent, until nothing is under way.
+    /// Carries packets until none is under way.
     fn carry(&mut self) {
         loop {
             let mut any = false;
@@ -260,7 +260,7 @@ impl World {
         }
     }
 
-    /// Carries, and lets time pass, for so long.
+    /// Carries packets while `time` passes.
     fn run(&mut self, time: Duration) {
         let end = self.now + time;
         while self.now < end {
@@ -274,7 +274,7 @@ impl World {
         self.at_client.outcomes.get(&call_id)
     }
 
-    /// Like a comparison of the outcome, but that it does not print long answers.
+    /// Compares the outcome without printing long answers.
     #[track_caller]
     fn assert_answer(&self, call_id: ClientCallId, answer: &[u8]) {
         match self.outcome(call_id) {
@@ -296,7 +296,7 @@ fn pattern(len: usize) -> Vec<u8> {
 fn long_messages_are_taken_and_given_and_come_whole() {
     let mut world = World::new();
     (world.at_server.takes, world.at_client.takes) = (true, true);
-    // Longer and shorter ones in turn, in the memory of those before.
+    // Longer and shorter messages in turn, in the buffers of earlier ones.
     for len in [100_000, 3_000_000, 2_000, 70_000, 3_000_000, 80_000] {
         for given in [false, true] {
             let request = pattern(len);
@@ -367,7 +367,7 @@ fn one_lost_packet_costs_one_probe() {
             let (call_id, began) = (world.call(&pattern(len)), world.now);
             while world.outcome(call_id).is_none() {
                 world.run(Duration::from_millis(1));
-                // The least timer is 5 ms, and round trips take no time here.
+                // The minimum of a timer is 5 ms, and round trips take no time here.
                 assert!(world.now.since(began) < Duration::from_millis(8), "{len} bytes, packet {lost} lost");
             }
             assert!(world.client.counters().probes <= 1, "{len} bytes, packet {lost} lost");
@@ -454,7 +454,7 @@ fn a_burst_lost_is_retransmitted_within_round_trips() {
     let before = world.carried;
     world.lose = |n| n % 10 < 3;
     let second = world.call(&pattern(200_000));
-    // No timer passes: all holes are known by acks, but for those of the tail.
+    // No timer expires: acks show all gaps except those of the tail.
     world.carry();
     let lost = world.client.counters().lost;
     assert!(lost > 0, "{before}");
@@ -502,7 +502,7 @@ fn a_deadline_says_what_is_known() {
     assert_eq!(world.outcome(after), Some(&Ok(b"d".to_vec())), "the slot goes on");
 }
 
-// The eight hazards of the original, by number: docs/rpc.md.
+// The eight hazards of the original design, by number: docs/rpc.md.
 
 #[test]
 fn hazard_1_a_cancel_wedges_no_slot_and_frees_no_running_call() {
@@ -526,7 +526,7 @@ fn hazard_1_a_cancel_wedges_no_slot_and_frees_no_running_call() {
         world.carry();
         assert_eq!(world.outcome(running), Some(&Err(Failure::Unknown(Reason::Cancelled))));
     }
-    // Bounded: sixteen run that nobody waits for.
+    // Their number is bounded: sixteen run that no caller waits for.
     let busy = world.call(b"next");
     world.carry();
     assert_eq!(world.outcome(busy), Some(&Err(Failure::NotExecuted(Reason::Refused(Refusal::Busy)))));
@@ -557,7 +557,7 @@ fn hazard_3_a_window_is_of_the_session_and_within_the_servers_buffer() {
     for _ in 0..8 {
         world.call(&pattern(400_000));
     }
-    // Nothing is carried: so much goes out at first.
+    // Nothing is carried, so this is what goes out at first.
     let charged: u64 = world.at_client.sent.iter().map(|(_, packet)| truesize(packet.len() as u64)).sum();
     assert!(charged <= (1 << 20) * 3 / 8, "{charged} bytes under way");
     assert!(world.at_client.sent.len() >= 8, "and no less than a round trip's worth: {}", world.at_client.sent.len());
@@ -586,7 +586,7 @@ fn hazard_5_all_holes_are_sent_again_at_once() {
     world.run(Duration::from_millis(50));
     assert!(world.outcome(warm).is_some());
     let call_id = world.call(&pattern(300_000));
-    // Every second of the first window is lost.
+    // Every second packet of the first window is lost.
     let mut at = 0;
     world.at_client.sent.retain(|_| {
         at += 1;
@@ -622,7 +622,7 @@ fn hazard_8_sessions_are_bounded_and_asks_repeat_without_harm() {
     limits.idle_max = Duration::from_secs(2);
     let server = EndpointOptions { limits, ..options(2, 1472, true) };
     let mut world = World::with(options(1, 1472, false), server);
-    // The ask comes three times.
+    // The session request arrives three times.
     let ask = world.at_client.sent[0].clone();
     world.at_client.sent.extend([ask.clone(), ask]);
     world.carry();
@@ -631,7 +631,7 @@ fn hazard_8_sessions_are_bounded_and_asks_repeat_without_harm() {
     world.carry();
     assert_eq!(world.server.sessions_taken(), 3, "of one client");
     assert_eq!(more.iter().filter(|session| world.client.is_open(**session)).count(), 2);
-    // Silent ones go.
+    // Sessions of silent clients go.
     world.run(Duration::from_secs(10));
     assert_eq!(world.server.sessions_taken(), 0);
     let lost = world.call(b"x");
@@ -660,7 +660,7 @@ fn a_server_started_anew_leaves_calls_in_doubt_and_idempotent_ones_run_again() {
     assert_eq!(world.at_server.runs.len(), 3);
 }
 
-/// A server with a short receive buffer is started anew. Nothing more than its client's request fits the buffer.
+/// A server with a short receive buffer restarts. The buffer holds only the client's request.
 #[test]
 fn what_a_client_repeats_does_not_hide_that_it_asks_for_its_session() {
     for (first_len, idempotent) in [(0, false), (0, true), (20_000, false), (20_000, true)] {
@@ -684,7 +684,7 @@ fn what_a_client_repeats_does_not_hide_that_it_asks_for_its_session() {
     }
 }
 
-/// What is lost comes again and again at the same place of what the client repeats.
+/// Losses repeat at the same place of what the client repeats.
 #[test]
 fn losses_that_repeat_themselves_starve_no_call() {
     type Loses = fn(u64) -> bool;
@@ -732,7 +732,7 @@ fn both_sides_are_told_what_the_other_offers_and_when_the_session_is_over() {
     world.client.close(world.now, world.session, &mut world.at_client);
     world.run(Duration::from_millis(1));
     assert_eq!((&world.at_client.met, &world.at_server.met), (&met(0, 2), &met(0, 1)));
-    // A server that comes back as another one is met anew.
+    // A server that comes back as another incarnation is met anew.
     world.session = world.client.connect(world.now, SERVER, &mut world.at_client);
     world.run(Duration::from_millis(1));
     world.server = Endpoint::new(world.now, &options(3, 1472, true), &security(), 99);
@@ -744,7 +744,7 @@ fn both_sides_are_told_what_the_other_offers_and_when_the_session_is_over() {
 
 #[test]
 fn long_messages_of_many_calls_wait_for_no_timer() {
-    // Of two packets each, more than the window: answers, and then requests whose handlers answer late.
+    // Two packets each, more than the window: first answers, then requests whose handlers answer late.
     let narrow = |me, packet_bytes_max, serves| EndpointOptions {
         limits: EndpointLimits { window_packets: 4, ..EndpointLimits::default() },
         receive_bytes: 8 << 20,
@@ -766,7 +766,7 @@ fn long_messages_of_many_calls_wait_for_no_timer() {
     let requests: Vec<ClientCallId> = (0..8).map(|_| world.call(&pattern(64_000))).collect();
     world.carry();
     assert_eq!(world.at_server.waiting.len(), requests.len());
-    // Short ones as well.
+    // Short messages as well.
     let mut world = World::with(narrow(1, 1472, false), narrow(2, 1472, true));
     world.run(Duration::from_millis(1));
     world.at_server.later = Some(b'L');
@@ -779,13 +779,13 @@ fn long_messages_of_many_calls_wait_for_no_timer() {
 
 #[test]
 fn whoever_waits_for_room_is_not_overtaken_for_ever() {
-    // The server's buffer takes two requests at once.
+    // The server's buffer holds two requests at once.
     let server = EndpointOptions { receive_bytes: 16 << 10, ..options(2, 1472, true) };
     let mut world = World::with(options(1, 1472, false), server);
     world.run(Duration::from_millis(1));
     let mut call_ids: Vec<ClientCallId> = (0..8).map(|_| world.call(b"x")).collect();
     for _ in 0..400 {
-        // One exchange at a time, as processes that are turned do.
+        // One exchange at a time, as between polled processes.
         for (_, mut packet) in std::mem::take(&mut world.at_client.sent) {
             let packet = Packet::Lent(&mut packet);
             world.server.handle_packet(world.now, Origin::Network(CLIENT), packet, &mut world.at_server);
@@ -811,7 +811,7 @@ fn round_trips_are_no_pauses() {
     world.run(Duration::from_millis(1));
     world.at_server.later = Some(b'L');
     for n in 0..20_usize {
-        // Questions and acks that wait do not make a call look slow.
+        // Probes and acks that wait do not make a call look slow.
         let call_id = world.call(if n % 2 == 0 { b"L" } else { b"short" });
         world.run(Duration::from_millis(60));
         for (call, _) in std::mem::take(&mut world.at_server.waiting) {
@@ -824,7 +824,7 @@ fn round_trips_are_no_pauses() {
     let call_id = world.call(b"lost");
     world.carry();
     world.lose = |_| false;
-    // Asked for after the least that a timer may be.
+    // It is probed after the minimum of a timer.
     world.run(Duration::from_millis(6));
     world.assert_answer(call_id, b"tsol");
 }
@@ -833,13 +833,13 @@ fn round_trips_are_no_pauses() {
 fn nothing_is_kept_for_long_of_what_is_over() {
     let mut world = World::with(options(1, 9000, false), options(2, 9000, true));
     world.run(Duration::from_millis(1));
-    // Of a long answer the server is told soon, though no other call follows.
+    // The server soon learns of a long answer's arrival, even if no other call follows.
     for len in [0, 100, 3_000, 100_000] {
         world.call(&pattern(len));
         world.run(Duration::from_millis(20));
         assert!(world.server.held_bytes() <= 2048, "{len} bytes: {} are held", world.server.held_bytes());
     }
-    // It answers late, and neither the answer nor the cancel arrives.
+    // The handler answers late, and neither the answer nor the cancel arrives.
     world.at_server.later = Some(b'L');
     let call_id = world.call(b"L");
     world.carry();
@@ -874,7 +874,7 @@ fn a_client_at_another_address_is_answered_there() {
     let (_, second) = world.at_client.sent.pop_front().expect("it calls");
     // Its answer, and a challenge.
     assert_eq!(hand(&mut world, second.clone(), MOVED), [MOVED; 2]);
-    // What was sent before it moved, and an old packet that somebody sends again, say nothing about where it is now.
+    // Packets from before the move, and an old packet that was replayed, do not show where it is now.
     let again = [hand(&mut world, first, CLIENT), hand(&mut world, second, CLIENT)].concat();
     assert!(again.iter().all(|to| *to == MOVED), "{again:?}");
 }
@@ -962,7 +962,7 @@ fn forged_and_foreign_packets_change_nothing() {
         bad[bit / 8] ^= 1 << (bit % 8);
         at_server(&mut world, bad);
     }
-    // Sealed by somebody of the cell, for a session secret that is not this session's.
+    // Sealed by a member of the cell, for a session secret other than this session's.
     let key = security();
     let mut sealer = crate::seal::Sealer::new(&key, "test", Incarnation(1));
     for (number, session_secret) in (1 << 40..).zip([1, 2, u64::MAX]) {
@@ -1055,7 +1055,7 @@ fn a_session_has_as_many_slots_as_an_ack_has_room_for() {
     }
 }
 
-/// Questions for all slots at once are more than one packet of the least length holds.
+/// Probes for all slots at once exceed one packet of the minimum length.
 #[test]
 fn frames_of_all_slots_go_out_in_packets_of_the_least_length() {
     let limits = EndpointLimits { slots: endpoint::SLOTS_MAX, ..EndpointLimits::default() };
@@ -1136,7 +1136,7 @@ fn a_cancel_is_given_up_in_time_whatever_else_waits_for_a_silent_server() {
 fn calls_that_a_silent_server_does_not_answer_are_asked_for_in_turn() {
     let mut world = World::new();
     world.carry();
-    // By their lengths they are known, and from what asks for the session.
+    // Calls, and the session request, are told apart by their lengths.
     for len in [300, 400, 500, 600] {
         world.call(&pattern(len));
     }

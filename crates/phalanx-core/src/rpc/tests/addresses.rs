@@ -6,7 +6,7 @@ const MS: Duration = Duration::from_millis(1);
 
 /// Another address of the server's host.
 const SERVER_ELSEWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 4);
-/// Somebody who takes part in nothing.
+/// An address that takes part in nothing.
 const BYSTANDER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 5);
 
 /// A server on all addresses of its host answers from another one than it was asked at.
@@ -24,7 +24,7 @@ fn a_server_that_answers_from_another_of_its_addresses_is_reached() {
     world.assert_answer(call_id, b"cba");
 }
 
-/// The same for one that opens no session.
+/// The same for a server that opens no session.
 #[test]
 fn a_refusal_from_another_of_the_servers_addresses_is_heard() {
     let mut world = World::with(options(1, 1472, false), options(2, 1472, false));
@@ -34,8 +34,8 @@ fn a_refusal_from_another_of_the_servers_addresses_is_heard() {
     assert_eq!(world.outcome(call_id), Some(&Err(Failure::NotExecuted(Reason::Refused(Refusal::NoService)))));
 }
 
-/// What the server sends to a bystander whose address stood on the client's packets, and how many bytes came from there. Nothing
-/// of it comes to the client.
+/// Returns the bytes that the server sends to a bystander whose address was forged onto the client's packets, and the
+/// bytes that came from there. None of them reach the client.
 fn reflected(request: &[u8], answer_len: usize, copies: usize) -> (usize, usize) {
     let mut world = World::new();
     world.at_server.later = Some(b'L');
@@ -64,8 +64,8 @@ fn reflected(request: &[u8], answer_len: usize, copies: usize) -> (usize, usize)
     (came, went)
 }
 
-/// Whoever sends a client's packet on under a false address has no more sent there than three times what it sent (RFC 9000,
-/// section 8.1).
+/// An attacker that forwards a client's packets from a forged address makes the server send at most three times as many
+/// bytes there (RFC 9000, section 8.1).
 #[test]
 fn no_more_goes_to_an_address_that_was_not_proved_than_came_from_there() {
     for (request, answer_len) in [(&b"L"[..], 200_000), (b"L", 1_000), (&pattern(1_000), 1_000), (b"abc", 1_000)] {
@@ -77,8 +77,8 @@ fn no_more_goes_to_an_address_that_was_not_proved_than_came_from_there() {
     }
 }
 
-/// A client behind a router that renumbers: what it called before and what it calls after is answered, and long answers wait for a
-/// round trip only.
+/// A client behind a router that renumbers. Calls from before and after the change are answered, and long answers wait
+/// for one round trip only.
 #[test]
 fn a_client_that_moves_during_a_call_has_its_answer_there() {
     for answer_len in [3, 1_000, 200_000] {
@@ -99,7 +99,8 @@ fn a_client_that_moves_during_a_call_has_its_answer_there() {
     }
 }
 
-/// Each move is answered after a round trip without a timer, however often it happens, and also back to where it was.
+/// Each move is followed after one round trip without a timer, however often it happens, and also back to an earlier
+/// address.
 #[test]
 fn a_client_that_moves_again_and_again_waits_for_no_timer() {
     let mut world = World::new();
@@ -117,7 +118,7 @@ fn a_client_that_moves_again_and_again_waits_for_no_timer() {
     assert_eq!(world.client.counters().probes, probes);
 }
 
-/// An attacker who is faster than the client with each of its packets cannot keep the client's answers from it once it stops.
+/// An attacker that is faster than the client with each packet cannot keep the client's answers away after it stops.
 #[test]
 fn a_client_whose_packets_were_sent_on_is_answered_when_it_speaks_next() {
     let mut world = World::new();

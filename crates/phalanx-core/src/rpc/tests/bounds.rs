@@ -5,7 +5,7 @@ use super::*;
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A server with these limits, and a client that knows it. Requests that begin with an L are answered later.
+/// A server with these limits, and its client. Requests that begin with an L are answered later.
 fn served_with(limits: EndpointLimits) -> World {
     let mut world = World::with(options(1, 1472, false), EndpointOptions { limits, ..options(2, 1472, true) });
     world.at_server.later = Some(b'L');
@@ -13,7 +13,7 @@ fn served_with(limits: EndpointLimits) -> World {
     world
 }
 
-/// While other calls come and go, and nothing has to be asked for, a server hears again of a call that was given up.
+/// Other calls come and go, and no probe is needed. The server is still notified again of a call that was given up.
 #[test]
 fn a_server_is_told_again_what_was_given_up_however_busy_its_client_is() {
     let mut world = served_with(EndpointLimits::default());
@@ -22,7 +22,7 @@ fn a_server_is_told_again_what_was_given_up_however_busy_its_client_is() {
     let given_up =
         world.client.call(world.now, world.session, b"Lx", &options, &mut world.at_client).expect("accepted");
     world.run(SECOND - 10 * MS);
-    // That it is given up is lost.
+    // The notice that it was given up is lost.
     world.lose = |_| true;
     world.run(20 * MS);
     assert_eq!(world.outcome(given_up), Some(&Err(Failure::Unknown(Reason::Deadline))));
@@ -96,7 +96,7 @@ fn what_comes_again_or_late_is_counted_and_changes_nothing() {
     assert_eq!(world.at_server.runs.len(), 2);
     world.assert_answer(first, b"ba");
     world.assert_answer(second, b"dc");
-    // A fragment of an answer comes twice.
+    // A fragment of an answer arrives twice.
     world.waits = Some(VecDeque::new());
     let third = world.call(&pattern(5_000)[1..]);
     world.carry();
@@ -117,8 +117,8 @@ fn what_comes_again_or_late_is_counted_and_changes_nothing() {
     assert_eq!((twice, world.server.counters().answers_unwanted), (Err(AnswerError::NotWanted), 1));
 }
 
-/// Whoever looks where a call spent its time sees once that all of the request went out, however many packets it takes, and whether
-/// it is copied or not.
+/// The trace of a call shows once that all of the request was sent, however many packets it takes, and whether it is
+/// copied or not.
 #[test]
 fn the_steps_of_a_call_are_marked_once_each() {
     let mut world = served_with(EndpointLimits::default());

@@ -10,7 +10,7 @@ fn opened() -> World {
     world
 }
 
-/// Each answer makes room for the next request that waits for some: no timer is needed.
+/// Each answer makes room for the next request that waits for it. No timer is needed.
 #[test]
 fn whoever_waits_for_room_goes_on_when_an_answer_comes() {
     let server = EndpointOptions { receive_bytes: 16 << 10, ..options(2, 1472, true) };
@@ -22,7 +22,7 @@ fn whoever_waits_for_room_goes_on_when_an_answer_comes() {
     assert!(call_ids.iter().all(|call_id| world.outcome(*call_id).is_some()), "in no time");
 }
 
-/// A session begins with so many packets under way, however much the server's buffer takes.
+/// A session starts with this many packets under way, however much the server's buffer holds.
 #[test]
 fn no_more_goes_out_at_once_than_the_congestion_window_lets() {
     let server = EndpointOptions { receive_bytes: 16 << 20, ..options(2, 1472, true) };
@@ -35,7 +35,7 @@ fn no_more_goes_out_at_once_than_the_congestion_window_lets() {
     }
 }
 
-/// Clients share the server's buffer. When others have gone, the next answer tells who is left that there is more for it.
+/// Clients share the server's buffer. When others have gone, the next answer grants the remaining one more.
 #[test]
 fn who_is_left_may_have_more_under_way() {
     let (mut world, others) = eight_clients();
@@ -50,14 +50,14 @@ fn who_is_left_may_have_more_under_way() {
     assert!((ALL_OF_IT / 2..=ALL_OF_IT).contains(&charged(&world)), "{} bytes of the only client", charged(&world));
 }
 
-/// Of a server's buffer: it leaves half of three quarters to requests.
+/// Part of a server's buffer for requests: half of three quarters.
 const ALL_OF_IT: u64 = (1 << 20) / 4 * 3 / 2;
 
 fn charged(world: &World) -> u64 {
     world.at_client.sent.iter().map(|(_, packet)| truesize(packet.len() as u64)).sum()
 }
 
-/// One that has called as one of eight, and the sessions of the others.
+/// A client that has called as one of eight, and the sessions of the others.
 fn eight_clients() -> (World, [SessionId; 7]) {
     let wide = EndpointLimits { window_packets: 1_000, ..EndpointLimits::default() };
     let mut world = World::with(EndpointOptions { limits: wide, ..options(1, 1472, false) }, options(2, 1472, true));
@@ -73,7 +73,7 @@ fn eight_clients() -> (World, [SessionId; 7]) {
     (world, others)
 }
 
-/// What would have told it may be lost, with an answer or alone. The next packet says it again.
+/// The grant may be lost, with an answer or alone. The next packet repeats it.
 #[test]
 fn who_is_left_is_told_with_the_next_packet_if_the_first_is_lost() {
     let (mut world, others) = eight_clients();
@@ -81,7 +81,7 @@ fn who_is_left_is_told_with_the_next_packet_if_the_first_is_lost() {
         world.client.close(world.now, other, &mut world.at_client);
     }
     world.carry();
-    // The answer, which has the news with it, comes the second time only: after a probe.
+    // The answer, which carries the grant, arrives only the second time, after a probe.
     let short = world.call(b"ab");
     world.lost = world.carried + 2;
     world.run(20 * MS);
@@ -92,7 +92,7 @@ fn who_is_left_is_told_with_the_next_packet_if_the_first_is_lost() {
     world.assert_answer(long, &reversed(&pattern(400_000)));
 }
 
-/// A long request that began while there were others goes on with what they left, without an answer in between.
+/// A long request that began while there were others goes on with their share, without an answer in between.
 #[test]
 fn who_is_left_hears_of_it_while_its_request_is_under_way() {
     let (mut world, others) = eight_clients();
@@ -118,11 +118,11 @@ fn who_is_left_hears_of_it_while_its_request_is_under_way() {
     assert!(most >= ALL_OF_IT / 2, "{most} bytes of the only client, which began with {began}");
 }
 
-/// What is told late is old.
+/// A grant that arrives late is out of date.
 #[test]
 fn a_credit_that_newer_ones_overtook_says_nothing() {
     let (mut world, others) = eight_clients();
-    // Told that it is one of eight, with a packet that is late.
+    // Granted as one of eight, in a packet that is late.
     world.call(b"ab");
     for (_, mut packet) in std::mem::take(&mut world.at_client.sent) {
         world.server.handle_packet(world.now, Origin::Network(CLIENT), Packet::Lent(&mut packet), &mut world.at_server);
@@ -143,7 +143,7 @@ fn a_credit_that_newer_ones_overtook_says_nothing() {
     assert!(charged(&world) >= ALL_OF_IT / 2, "{} bytes of the only client", charged(&world));
 }
 
-/// Answers as long as those before come at once: the server need not say first that one is there.
+/// Answers as long as those before come at once: the server need not announce them first.
 #[test]
 fn an_answer_as_long_as_those_before_is_allowed_for() {
     let mut world = opened();
@@ -182,7 +182,7 @@ fn a_packet_that_two_others_overtake_is_not_lost_and_one_that_three_overtake_is(
     }
 }
 
-/// The first fragment that may be lost goes again, and the ack for it proves the others lost.
+/// The first fragment that may be lost is retransmitted. The ack for it proves the others lost.
 #[test]
 fn one_probe_finds_all_that_was_lost_at_the_end_of_an_answer() {
     for lost in 1..=5 {
@@ -199,24 +199,24 @@ fn one_probe_finds_all_that_was_lost_at_the_end_of_an_answer() {
         assert!(answer.len() >= 10, "{} packets: all of the answer", answer.len());
         answer.truncate(answer.len() - lost);
         world.at_server.sent = answer;
-        // The least timer is 5 ms.
+        // The minimum of a timer is 5 ms.
         world.run(6 * MS);
         world.assert_answer(call_id, &reversed(&request));
         assert_eq!(world.client.counters().probes, 1, "the last {lost} were lost");
     }
 }
 
-/// Questions that nobody answers come ever more seldom. Word that something came begins that anew.
+/// Unanswered probes grow rarer. News from the server resets that.
 #[test]
 fn after_word_from_the_server_probes_begin_anew() {
     let mut world = opened();
     world.waits = Some(VecDeque::new());
     world.call(&pattern(100_000));
-    // After 5, 15 and 35 ms; the next would be asked after 75.
+    // After 5, 15 and 35 ms. The next would be sent after 75 ms.
     world.run(60 * MS);
     let probes = world.client.counters().probes;
     assert_eq!(probes, 3, "the server's acks wait");
-    // The last says of all that went out that it is there.
+    // The last ack shows that everything sent has arrived.
     let (_, mut packet) = world.waits.take().and_then(|mut waits| waits.pop_back()).expect("they wait");
     let packet = Packet::Lent(&mut packet);
     world.client.handle_packet(world.now, Origin::Network(SERVER), packet, &mut world.at_client);
@@ -245,12 +245,13 @@ fn a_session_that_nobody_opens_is_asked_for_ever_more_seldom() {
     assert!(pauses[6..].iter().all(|pause| *pause == 640), "no more seldom than that: {pauses:?}");
 }
 
-/// How long answers wait on their way is learned from those that come unasked, in any session: who asks sooner asks in vain.
+/// Timers learn how long answers wait on their way, from those that come without a probe, in any session. A shorter
+/// timer would probe for nothing.
 #[test]
 fn timers_run_longer_than_answers_were_silent_of_late() {
     let mut world = World::new();
     world.client.note_gap(world.now, Duration::from_micros(3));
-    // The session opens after 2 ms, and so long take the first calls.
+    // The session opens after 2 ms, and the first calls take as long.
     for _ in 0..5 {
         world.now += 2 * MS;
         world.carry();
@@ -273,13 +274,14 @@ fn timers_run_longer_than_answers_were_silent_of_late() {
     assert!((4 * MS..5 * MS).contains(&took), "{took:?}");
 }
 
-/// After a probe an answer says nothing of how long the way is, but how long the handler took. A long request is as a short one.
+/// After a probe, an answer does not show how long the way is, but how long the handler took. This holds for long
+/// requests and short ones.
 #[test]
 fn an_answer_that_was_asked_for_ends_no_round_trip_of_a_long_request() {
     let mut world = opened();
     world.at_server.later = Some(0);
     for _ in 0..20 {
-        // What the server says of the request is lost.
+        // The server's acks for the request are lost.
         world.waits = Some(VecDeque::new());
         let call_id = world.call(&pattern(3_000));
         world.run(60 * MS);

@@ -8,7 +8,7 @@ use crate::wire::{PacketNumber, SessionIndex, SessionSecret, Space};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// What each nonce of a sender was used for.
+/// The packet that each nonce of a sender was used for.
 #[derive(Default)]
 struct Nonces(BTreeMap<(Space, PacketNumber), Vec<u8>>);
 
@@ -22,7 +22,7 @@ impl Nonces {
     }
 }
 
-/// Sessions one after the other, each in the place of the last at its server.
+/// Sessions one after the other, each at the index of the last at its server.
 fn call_in_new_sessions(world: &mut World, times: usize) -> Vec<Result<Vec<u8>, String>> {
     let (mut client, mut server) = (Nonces::default(), Nonces::default());
     let mut outcomes = Vec::new();
@@ -58,7 +58,7 @@ fn call_in_new_sessions(world: &mut World, times: usize) -> Vec<Result<Vec<u8>, 
     outcomes
 }
 
-/// Whether something failed because numbers are used up, in the words that its caller reads.
+/// Whether a call failed because numbers are used up, in the words that its caller reads.
 fn says_so(outcome: &Result<Vec<u8>, String>) -> bool {
     outcome.as_ref().is_err_and(|text| text.contains("used up its packet numbers") || text.contains("NumbersUsedUp"))
 }
@@ -66,7 +66,7 @@ fn says_so(outcome: &Result<Vec<u8>, String>) -> bool {
 #[test]
 fn a_client_whose_numbers_are_used_up_says_so_and_repeats_none() {
     let mut world = World::new();
-    // The first session of the world has numbers as well.
+    // The first session of the world also takes numbers.
     world.client.use_up(3, u32::MAX);
     let outcomes = call_in_new_sessions(&mut world, 4);
     assert_eq!(outcomes[..2], [Ok(b"cba".to_vec()), Ok(b"cba".to_vec())]);
@@ -89,11 +89,11 @@ fn calls_that_wait_are_not_executed_when_the_last_session_took_the_numbers() {
     assert_eq!(world.client.outstanding(world.session), Some(0));
 }
 
-/// A server takes in no session, and says why.
+/// The server opens no session, and says why.
 #[test]
 fn a_server_whose_numbers_are_used_up_says_so_and_repeats_none() {
     let mut world = World::new();
-    // The first session of the world has numbers as well.
+    // The first session of the world also takes numbers.
     world.server.use_up(2, u32::MAX);
     let outcomes = call_in_new_sessions(&mut world, 4);
     assert_eq!(outcomes[0], Ok(b"cba".to_vec()));
@@ -101,7 +101,7 @@ fn a_server_whose_numbers_are_used_up_says_so_and_repeats_none() {
     assert_eq!(world.server.sessions_taken(), 1);
 }
 
-/// Calls in one session until its numbers are used up at one end or the other.
+/// Calls in one session until the numbers are used up at one of its ends.
 fn call_until_it_ends(wear_out: fn(&mut World)) -> (World, Vec<Result<Vec<u8>, Failure>>) {
     let mut world = World::new();
     world.run(MS);
@@ -140,7 +140,7 @@ fn call_until_it_ends(wear_out: fn(&mut World)) -> (World, Vec<Result<Vec<u8>, F
     (world, outcomes)
 }
 
-/// No time-out: whoever called is told as soon as it is known, and that the call may have run.
+/// There is no time-out: the caller is notified as soon as it is known, and that the call may have run.
 #[test]
 fn a_session_ends_with_its_clients_last_number() {
     let (world, outcomes) = call_until_it_ends(|world| world.client.use_up(0, 3));
@@ -149,7 +149,7 @@ fn a_session_ends_with_its_clients_last_number() {
     assert!(!world.client.is_open(world.session));
 }
 
-/// Of a session that has used up its numbers others are taken, while there are some.
+/// A session that used up its numbers gets others, while there are some.
 #[test]
 fn a_session_goes_on_under_other_numbers_while_there_are_some() {
     for wear_out in [|world: &mut World| world.client.use_up(5, 3), |world: &mut World| world.server.use_up(5, 3)] {
@@ -158,7 +158,7 @@ fn a_session_goes_on_under_other_numbers_while_there_are_some() {
     }
 }
 
-/// Its client asks for another one, and is told why it gets none.
+/// The client asks for another session, and is told why it gets none.
 #[test]
 fn a_session_ends_with_its_servers_last_number() {
     let (world, outcomes) = call_until_it_ends(|world| world.server.use_up(0, 3));
@@ -170,7 +170,8 @@ fn a_session_ends_with_its_servers_last_number() {
     assert!(world.now < Instant(1) + Duration::from_secs(5), "by no deadline");
 }
 
-/// Handshakes are numbered by themselves, in a space that no table of sessions has: a peer that takes it for a session is not heard.
+/// Handshakes have numbers of their own, in a space that no table of sessions reaches. A handshake that names it as a
+/// session is refused.
 #[test]
 fn no_session_has_the_space_of_handshakes() {
     for session_index in [u32::MAX, u32::MAX - 1].map(SessionIndex) {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What is copied twice costs as much as a call does: of a long message only the first packet of each side comes whole.
+/// Copying twice costs as much as a call does. Of a long message only the first packet of each side arrives whole.
 #[test]
 fn the_rest_of_a_packet_is_put_where_it_belongs() {
     let mut world = World::clear();
@@ -12,7 +12,7 @@ fn the_rest_of_a_packet_is_put_where_it_belongs() {
     world.run(Duration::from_millis(20));
     world.assert_answer(call_id, &reversed(&request));
     assert!(world.in_place > 170_000, "{} bytes of 200,000", world.in_place);
-    // What is sealed is opened first.
+    // Sealed packets are opened first.
     let mut world = World::new();
     world.begins = Some(128);
     let call_id = world.call(&request);
@@ -21,7 +21,7 @@ fn the_rest_of_a_packet_is_put_where_it_belongs() {
     assert_eq!(world.in_place, 0);
 }
 
-/// Two plain endpoints.
+/// Two unreliable endpoints.
 struct Plains {
     client: UnreliableEndpoint,
     server: UnreliableEndpoint,
