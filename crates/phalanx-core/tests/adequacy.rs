@@ -31,7 +31,7 @@ fn a_cell_of_too_few_sends_nothing_uniform_until_enough_have_joined() {
     let mut net = Net::new(1, 0);
     let limits = Limits { members_min: 3, ..Limits::default() };
     add(&mut net, LEVEL, &limits, false, GroupTerms::default());
-    // It takes the cell's minimum, and has another itself.
+    // It takes the cell's minimum, although its own setting differs.
     add(&mut net, LEVEL, &Limits::default(), false, GroupTerms::default());
     await_members(&mut net, 2);
     assert_eq!(net.nodes[1].0.agreed().members_min, 3);
@@ -46,7 +46,7 @@ fn a_cell_of_too_few_sends_nothing_uniform_until_enough_have_joined() {
     add(&mut net, LEVEL, &Limits::default(), false, GroupTerms::default());
     net.run_until(10, |net| (0..2).all(|i| net.delivered(i) == 3));
     assert_eq!(net.nodes[1].1.uniform, [false, true, false]);
-    // One goes: it is as before.
+    // One leaves, and the view is inadequate again.
     net.nodes[2].2 = false;
     net.run_until(10, |net| (0..2).all(|i| net.nodes[i].1.views.last().is_some_and(|view| view.1 == 2)));
     assert!(net.cast(0, Order::Fifo, true, b"again"));
@@ -62,7 +62,7 @@ fn who_still_takes_the_state_does_not_count_for_its_group() {
     await_members(&mut net, 1);
     assert_eq!(net.nodes[0].1.adequate, [(1, false)]);
     assert!(net.cast(0, Order::Total, true, b"m"));
-    // Another one that asks for less takes what was agreed.
+    // Another one, which asks for less, takes the agreed terms.
     add(&mut net, LEVEL, &Limits::default(), true, GroupTerms::default());
     let (end, mut took) = (net.now + Duration::from_secs(10), 0);
     while net.delivered(0) == 0 {
@@ -79,7 +79,7 @@ fn who_still_takes_the_state_does_not_count_for_its_group() {
     assert_eq!(net.nodes[0].1.adequate, [(1, false), (2, false), (2, true)]);
     assert_eq!(net.nodes[1].1.adequate, [(2, false), (2, true)]);
     assert_eq!(net.nodes[1].1.terms, Some(terms));
-    // Whoever comes later learns of those that were there.
+    // A later member learns which members hold the state.
     add(&mut net, LEVEL, &Limits::default(), false, terms);
     await_members(&mut net, 3);
     net.run_until(5, |net| net.nodes[2].1.adequate.last() == Some(&(3, true)));

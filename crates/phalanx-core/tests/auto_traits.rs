@@ -5,7 +5,7 @@ mod probe;
 
 use probe::{Asked, Lacks, table};
 
-// Values without a tie to a thread.
+// Values that are not bound to a thread.
 table!(
     VALUES,
     has [SEND, SYNC, UNPIN, UNWIND_SAFE, REF_UNWIND_SAFE],
@@ -180,7 +180,7 @@ table!(
     ]
 );
 
-// Shared between threads, with nothing said of a panic.
+// Shared between threads. Whether they are safe to use after a panic is left open.
 table!(
     SHARED,
     has [SEND, SYNC, UNPIN],
@@ -190,7 +190,7 @@ table!(
     ]
 );
 
-// Stays on its thread: a snapshot or a lent buffer may be bound to it.
+// Bound to one thread, because a snapshot or a lent buffer may be.
 table!(
     ONE_THREAD,
     has [UNPIN],

@@ -21,7 +21,7 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The constants that bound something: each with the file it stands in, relative to the sources of the core.
+/// The constants that are bounds, each with its file relative to the sources of the core.
 fn constants() -> BTreeSet<(String, String)> {
     let src = root().join("crates/phalanx-core/src");
     let (mut files, mut found) = (Vec::new(), BTreeSet::new());
@@ -69,7 +69,7 @@ fn every_bound_of_the_core_is_listed_with_a_test_that_is_there() {
         assert!(!tests.is_empty(), "{constant} of {file} has no test");
         for test in tests {
             let there = text.match_indices(&format!("fn {test}(")).any(|(at, _)| {
-                // Attributes and documentation stand before it, as far back as the item before ends.
+                // Attributes and doc comments precede it, back to the end of the item before.
                 let before = &text[at.saturating_sub(600)..at];
                 let own = before.rfind("}\n").map_or(before, |end| &before[end..]);
                 own.contains("#[test]")

@@ -56,7 +56,7 @@ fn two_processes_exchange_messages_of_64_mib_under_loss() {
     let (long, sum) = long_message();
     let (now, to) = (net.now, [net.nodes[1].0.me(), net.nodes[0].0.me()]);
     for (node, to) in net.nodes.iter_mut().zip(to) {
-        // One byte less than the limit: the channel says with one which kind of message it is.
+        // One byte less than the limit, because the channel uses one for the kind of message.
         node.0.send(now, to, &long[1..]).expect("room");
     }
     net.run_until(600, |net| net.alive().all(|(_, s)| !s.messages.is_empty()));
@@ -167,7 +167,7 @@ fn counters(process: &Process) -> BTreeMap<&'static str, u64> {
     counts
 }
 
-/// Whoever watches a process has only its counters: they tell what its application and the network saw.
+/// An operator sees only the counters of a process. They report what its application and the network saw.
 #[test]
 fn counters_tell_what_was_seen() {
     const LEN: u64 = 64;
@@ -241,7 +241,7 @@ fn a_process_keeps_as_many_seeds_as_it_may_and_asks_them_all() {
         asked.extend(seen.out.drain(..).map(|(_, to, _)| to));
         now = process.deadline().expect("it looks for its cell").max(now);
     }
-    // Its own address is among the first, and nobody asks there.
+    // Its own address is among the first, and is not asked.
     assert_eq!(asked.len(), SEEDS_MAX - 1);
     let kept_of_many = many.iter().filter(|seed| asked.contains(*seed)).count();
     assert!(many[..kept_of_many].iter().all(|seed| asked.contains(seed)), "those that came first");

@@ -37,7 +37,7 @@ fn variants(file: &str, name: &str) -> Vec<String> {
     variants.map(|rest| rest.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned()).collect()
 }
 
-/// The rows of the table in `docs/wire.md` whose second column has this head: numbers, and what is said of them.
+/// The rows of the table in `docs/wire.md` whose second column has this head: the numbers, and their text.
 fn kinds(head: &str) -> Vec<(usize, String)> {
     let page = read("docs/wire.md");
     let (_, after) =
@@ -53,7 +53,7 @@ fn kinds(head: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The parts of a name in camel case, in small letters.
+/// The parts of a name in camel case, in lower case.
 fn parts(name: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for c in name.chars() {
@@ -76,7 +76,7 @@ fn kinds_of_messages_have_the_numbers_of_the_page() {
         assert_eq!(variants.len(), kinds.len(), "{name} has {variants:?}, docs/wire.md {kinds:#?}");
         for (number, (variant, (kind, said))) in variants.iter().zip(&kinds).enumerate() {
             assert_eq!(*kind, number, "docs/wire.md leaves out a kind of {name}: {variant}");
-            // The page may say `refusal` for `Refuse`: four letters of one part have to agree.
+            // The page may use `refusal` for `Refuse`, so four letters of one part have to match.
             let begins =
                 |part: &String| said.split([' ', '(', '`']).any(|word| word.starts_with(&part[..part.len().min(4)]));
             assert!(
@@ -87,7 +87,7 @@ fn kinds_of_messages_have_the_numbers_of_the_page() {
     }
 }
 
-/// What stands between backquotes.
+/// The words between backquotes.
 fn quoted(page: &str) -> BTreeSet<&str> {
     page.lines().flat_map(|line| line.split('`').skip(1).step_by(2)).collect()
 }

@@ -74,7 +74,7 @@ fn words(name: &str) -> Vec<String> {
     found
 }
 
-/// A word without the ending of a plural: both sides of a comparison lose it.
+/// A word without its plural ending. Both sides of a comparison lose it.
 fn singular(word: &str) -> String {
     if let Some(stem) = word.strip_suffix("ies") {
         return format!("{stem}y");
@@ -100,7 +100,7 @@ fn rows() -> Vec<[String; 3]> {
     .collect()
 }
 
-/// What stands between backquotes.
+/// The words between backquotes.
 fn quoted(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
@@ -112,7 +112,7 @@ fn every_word_of_a_public_name_is_in_the_glossary_or_plain() {
         let names = quoted(&code).flat_map(words);
         covered.extend(words(&terms).into_iter().chain(names).map(|word| singular(&word)));
     }
-    // Each word with a name that has it.
+    // Each word with one name that contains it.
     let mut used = BTreeMap::new();
     for file in sources() {
         let name = file.strip_prefix(root().join("crates")).expect("below").display().to_string();
@@ -155,7 +155,7 @@ fn what_the_glossary_names_is_in_the_code() {
         sources().iter().filter_map(|file| Some(file.file_stem()?.to_str()?.to_owned())).collect();
     for [terms, _, names] in rows() {
         for name in quoted(&names) {
-            // Of a setting the last part is a field.
+            // The last part of a setting is a field.
             let last = name.rsplit('.').next().unwrap_or(name);
             let is_whole = |text: &str, at: usize| {
                 let part = |c: char| c.is_alphanumeric() || c == '_';

@@ -73,7 +73,7 @@ fn unsealed_packets() {
     packets("unsealed.txt", &Security::None);
 }
 
-/// The fuzzers begin with packets of the format in force.
+/// The fuzzers start from packets of the format in force.
 #[test]
 fn kept_inputs_of_the_fuzzers() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
@@ -134,14 +134,14 @@ fn cookies() {
     }
 }
 
-/// Entries that no build knows yet: whoever reads them keeps them.
+/// Entries that no build knows yet. Readers keep them.
 fn unknown() -> Tags {
     let mut tags = Tags::default();
     tags.put(0x4000, b"later");
     tags
 }
 
-/// What a cell may have agreed on; defaults may change, and the vectors stay.
+/// Settings that a cell may have agreed on. Defaults may change, but the vectors stay.
 fn agreed() -> Agreed {
     let limits = Limits { slow_members: SlowMembers::Wait, ..Limits::default() };
     Agreed::of(&limits, &Timing { suspect_after: Duration::from_millis(900), ..Timing::default() })
@@ -246,7 +246,7 @@ fn control_messages() {
     messages("control.txt", &all);
 }
 
-/// What founders say to each other, and keep on disk.
+/// Messages between founders, and what founders keep on disk.
 #[test]
 fn founding() {
     let ballot = FoundingBallot { round: 2, leader: Incarnation(3) };
@@ -285,7 +285,7 @@ fn founding() {
     assert_eq!(FounderRecord::from_bytes(&bytes), Ok(record));
 }
 
-/// What is agreed for a group: as wished for, and as it stands in the group's entry.
+/// Terms of a group: as requested, and as stored in the group's entry.
 #[test]
 fn terms_of_groups() {
     let terms = |uniform, members_min| GroupTerms { uniform, members_min, ends_alone: false };
@@ -300,7 +300,7 @@ fn terms_of_groups() {
     assert_eq!(GroupTerms::of(&Tags::parse(&entry).expect("entries")), terms(true, 300));
 }
 
-/// Groups that wait: what stands in records, reports, requests, changes and entries.
+/// Orphaned groups: what records, reports, requests, changes and entries hold.
 #[test]
 fn orphans() {
     let mut seated = member(4);
@@ -326,7 +326,7 @@ fn orphans() {
         ..RequestList::default()
     };
     let (report, requests) = (Control::Report(report), Control::MembershipRequests(requests));
-    // All members of the group are cut off; one of them is struck off; the other brings the group back.
+    // All members of the group are cut off. One of them is struck off, and the other brings the group back.
     let settings = agreed().tags(3);
     let mut before = Directory::found(vec![member(1), seated.clone(), member(3)], 3, settings);
     let members = vec![Incarnation(4), Incarnation(3)];
@@ -418,7 +418,7 @@ fn state_messages() {
     messages("state.txt", &all);
 }
 
-/// Each message alone, and the first with an entry behind it that no build knows yet.
+/// Each message alone, and the first also with an entry behind it that no build knows yet.
 fn messages<M>(file: &str, all: &[(&str, M)])
 where
     M: serde::Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug,
@@ -481,14 +481,14 @@ fn best_effort_frames() {
     }
 }
 
-/// One packet of each kind: sealed as the file says, and the file's bytes opened.
+/// One packet of each kind: the sealed bytes match the file, and the file's bytes open.
 fn packets(file: &str, security: &Security) {
     let seal = |(name, kind): (&str, Kind)| {
         let mut packet = Vec::new();
         header(kind).write(&mut packet);
         packet.extend_from_slice(FRAMES);
         let dest = if kind.is_addressed() { DEST } else { Incarnation::NONE };
-        // A sealer each: the kinds share one space and number here, which a process never does.
+        // One sealer for each packet: here the kinds share one space and number, which a process never lets happen.
         Sealer::new(security, CELL, SENDER).seal(dest, &mut packet);
         (name.to_owned(), packet)
     };

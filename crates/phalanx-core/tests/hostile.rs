@@ -23,7 +23,7 @@ fn short(rng: &mut Rng, below: u64) -> u16 {
     u16::try_from(rng.below(below)).expect("short")
 }
 
-/// What a network does, and an application, and processes that die.
+/// A step of the network, of an application, or of a process that dies.
 fn honest(rng: &mut Rng) -> Step {
     let (which, who) = (byte(rng), byte(rng));
     match rng.below(40) {
@@ -44,7 +44,7 @@ fn honest(rng: &mut Rng) -> Step {
     }
 }
 
-/// What a traitor does.
+/// A step of a traitor.
 fn hostile(rng: &mut Rng) -> Step {
     let (from, to) = (byte(rng), byte(rng));
     match rng.below(3) {
@@ -66,7 +66,7 @@ fn hostile(rng: &mut Rng) -> Step {
     }
 }
 
-/// A hunt with more seeds: `PHALANX_HOSTILE_SEEDS=1000..5000`.
+/// The seeds to run. A longer hunt: `PHALANX_HOSTILE_SEEDS=1000..5000`.
 #[expect(clippy::disallowed_methods, reason = "whoever runs the test may choose the seeds")]
 fn seeds() -> std::ops::Range<u64> {
     let Ok(text) = std::env::var("PHALANX_HOSTILE_SEEDS") else { return 0..150 };
@@ -74,7 +74,7 @@ fn seeds() -> std::ops::Range<u64> {
     bounds.unwrap_or_else(|| panic!("PHALANX_HOSTILE_SEEDS is '{text}'; write it like 1000..5000"))
 }
 
-/// Runs the steps by way of their bytes, so that those are tested too.
+/// Runs the steps through their byte encoding, so that it is tested too.
 fn run(sealed: bool, steps: &[Step]) -> Account {
     let mut bytes = vec![u8::from(!sealed)];
     steps.iter().for_each(|step| step.write(&mut bytes));
@@ -110,7 +110,7 @@ fn an_honest_cell_agrees_whatever_its_network_does() {
     assert!(delivered > 5000 && refused > 1000 && restarts > 100, "{delivered} {refused} {restarts}");
 }
 
-/// Messages to an application that takes nothing wait at their sender, within bounds; none is lost.
+/// Messages to an application that takes nothing wait at their sender, within bounds, and none is lost.
 #[test]
 fn an_application_that_takes_nothing_costs_no_more_than_its_windows() {
     let before = live::memory::start();
@@ -131,7 +131,7 @@ fn an_application_that_takes_nothing_costs_no_more_than_its_windows() {
     assert!(sent > 500_000, "{sent}");
 }
 
-/// The inputs kept for the fuzzer, see `fuzz/README.md`: those made here begin with `made`, the others found something
+/// The inputs kept for the fuzzer, see `fuzz/README.md`. Those made here begin with `made`. The others found something
 /// or reach far.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "whoever runs the test says whether it writes the inputs")]
@@ -153,7 +153,7 @@ fn kept_inputs_do_no_harm() {
     }
 }
 
-/// A few inputs of each kind of step.
+/// A few inputs for each kind of step.
 fn made_inputs() -> Vec<(String, Vec<u8>)> {
     type Make = fn(&mut Rng) -> Step;
     let kinds: [(&str, Make); 6] = [

@@ -23,10 +23,10 @@ const CRATES: [(&str, &[&str]); 9] = [
     ("phalanx-cli", &["phalanx", "phalanx-bench", "phalanx-check", "phalanx-sim", "phalanx-trace"]),
 ];
 
-/// Modules of the core that all others may import, and that import each other.
+/// Modules of the core that all others may import, and that may import each other.
 const VOCABULARY: [&str; 9] = ["api", "frames", "id", "packet", "rng", "sorted", "time", "transitions", "truesize"];
 
-/// What each module of the core may import besides the vocabulary: data climbs, and nothing imports what is above it.
+/// What each module of the core may import besides the vocabulary. Data climbs, so nothing imports what is above it.
 const LAYERS: [(&str, &[&str]); 7] = [
     ("wire", &[]),
     ("seal", &["wire"]),
@@ -37,13 +37,13 @@ const LAYERS: [(&str, &[&str]); 7] = [
     ("rpc", &["wire", "seal", "link"]),
 ];
 
-/// What the vocabulary imports of the layers above `wire`, by file: no more of these. `wire` has what the vocabulary is made of:
-/// numbers with types of their own, and tagged entries.
+/// Imports of the vocabulary from layers above `wire`, by file. No more of these may come. `wire` is exempt, because it
+/// holds what the vocabulary is made of: newtypes of numbers, and tagged entries.
 const VOCABULARY_KNOWS: [(&str, &str); 2] =
-    // `Effects` keeps what founders must not forget.
+    // `Effects` keeps the record that founders must not forget.
     [("api", "member/founding"), ("api", "member/reform")];
 
-/// Files that import each other today, by crate. A circle that is mended leaves the list; no other may come.
+/// Circles of files that import each other today, by crate. A mended circle leaves the list, and no new one may come.
 const KNOWN_CIRCLES: [(&str, &str); 13] = [
     (
         "phalanx-core",
@@ -89,7 +89,7 @@ fn read(name: &str) -> Graph {
     Graph::read(&crates().join(name).join("src"))
 }
 
-/// A file's name: `lib` is the root.
+/// A file's name; `lib` for the root.
 fn shown(module: &[String]) -> String {
     if module.is_empty() { "lib".to_owned() } else { module.join("/") }
 }
@@ -101,7 +101,7 @@ fn crates_depend_on_those_below_them_only() {
         let Ok(manifest) = fs::read_to_string(entry.path().join("Cargo.toml")) else { continue };
         let row = CRATES.iter().find(|(row, _)| *row == name);
         let (_, allowed) = row.unwrap_or_else(|| panic!("{name} has no row in CRATES: what may it use?"));
-        // The first word of a line of a section of dependencies. Tests may use more.
+        // The first word of each line of a dependency section. Tests may use more.
         let used = manifest.split("\n[").filter(|section| section.starts_with("dependencies]")).flat_map(str::lines);
         for used in
             used.filter_map(|line| line.split([' ', '.', '=']).next()).filter(|word| word.starts_with("phalanx"))

@@ -7,7 +7,7 @@ use std::time::Duration;
 use net::Net;
 use phalanx_core::{CommandError, Event, Founding, GroupTerms, LEVEL, Limits, Order, SlowMembers, Stability, Timing};
 
-/// A cell in which each process knows the level given.
+/// A cell in which each process knows the given level.
 fn found(seed: u64, levels: &[u16]) -> Net {
     let mut net = Net::new(seed, 0);
     for (i, level) in levels.iter().enumerate() {
@@ -42,7 +42,7 @@ fn a_level_rises_when_somebody_asks_and_never_by_itself() {
     let mut net = found(2, &[1, 2, 2]);
     net.run(Duration::from_secs(3));
     assert_eq!(levels(&net), [1, 1, 1]);
-    // The earlier build is replaced: all could follow now, and nobody asked.
+    // The earlier build is replaced. All could follow now, but nobody asked.
     net.nodes[0].2 = false;
     add(&mut net, Founding::Join, 2);
     net.run_until(10, |net| net.alive().all(|(_, seen)| seen.cell_views.last().is_some_and(|view| view.1 == 3)));
@@ -147,7 +147,7 @@ fn founders_of_two_builds_begin_at_the_lower_level() {
     assert_eq!(levels(&net), [1, 1, 1]);
 }
 
-/// A group is what its founder wished: what it delivers of a multicast that asks for neither shows that it is.
+/// A group has its founder's default. The delivery of a multicast that names no stability shows it.
 #[test]
 fn a_groups_default_is_its_founders_and_whoever_joins_takes_it() {
     for uniform in [false, true] {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use net::Net;
 use phalanx_core::Order;
 
-/// A cell of three whose last member is cut off, and accepts multicasts until no more fit. Returns how many it took.
+/// A cell of three whose last member is cut off, and accepts multicasts until no more fit. Returns the number accepted.
 fn cut_off(seed: u64) -> (Net, u64) {
     let mut net = Net::found(seed, 0, 3);
     net.cut = vec![(0, 2), (2, 0), (1, 2), (2, 1)];
@@ -18,7 +18,7 @@ fn cut_off(seed: u64) -> (Net, u64) {
     (net, accepted)
 }
 
-/// The last member is over, and was told of exactly what it had accepted and not sent.
+/// Checks that the last member is over, and was notified of exactly what it had accepted and not sent.
 #[track_caller]
 fn judge(net: &Net, accepted: u64, end: &str) {
     let (process, seen, _) = &net.nodes[2];

@@ -5,11 +5,11 @@ use std::fs;
 use std::marker::PhantomData;
 use std::path::Path;
 
-/// What a type is asked about. Its own constants hide those of [`Lacks`] where the bound holds.
+/// The type that is examined. Its inherent constants hide those of [`Lacks`] where the bound holds.
 pub(crate) struct Asked<T: ?Sized>(PhantomData<T>);
 
-/// What is true of every type: by itself it has nothing.
-#[allow(dead_code, reason = "where all types of a crate have a trait, nobody asks for the lack of it")]
+/// The constants of every type: without a bound it has no trait.
+#[allow(dead_code, reason = "if all types of a crate have a trait, its absence is never checked")]
 pub(crate) trait Lacks {
     const SEND: bool = false;
     const SYNC: bool = false;
@@ -40,8 +40,8 @@ impl<T: ?Sized + std::panic::RefUnwindSafe> Asked<T> {
     pub(crate) const REF_UNWIND_SAFE: bool = true;
 }
 
-/// `table!(NAME, has [SEND, SYNC], lacks [UNWIND_SAFE], [A, B]);` does not compile if one of the types lacks a trait of the first
-/// list, or has one of the second. `NAME` is the list of the types, as they are written.
+/// `table!(NAME, has [SEND, SYNC], lacks [UNWIND_SAFE], [A, B]);` does not compile if one of the types lacks a trait of
+/// the first list, or has one of the second. `NAME` is the list of the types as written.
 macro_rules! table {
     ($name:ident, has $has:tt, lacks $lacks:tt, [$($asked:ty),* $(,)?]) => {
         const $name: &[&str] = &[$(stringify!($asked)),*];
@@ -54,15 +54,15 @@ macro_rules! table {
 }
 pub(crate) use table;
 
-/// Fails unless the tables name the public types of the sources of the crate in `folder`, each once, but for `unnamed`: those that users
-/// cannot name.
+/// Fails unless the tables name each public type in the sources of the crate in `folder` once, except `unnamed`, which
+/// users cannot name.
 ///
-/// A line that begins with `pub struct` or `pub enum` makes a public type: the lint `unreachable_pub` sees to that.
+/// A line that begins with `pub struct` or `pub enum` declares a public type: the lint `unreachable_pub` ensures that.
 pub(crate) fn expect_all_types(folder: &str, tables: &[&[&str]], unnamed: &[&str]) {
     let mut known = Vec::new();
     types(&Path::new(folder).join("src"), &mut known);
     known.retain(|name| !unnamed.contains(&name.as_str()));
-    // The last part of the path, without what stands between angle brackets.
+    // The last part of the path, without generic arguments.
     let last = |row: &str| {
         let path = row.split('<').next().unwrap_or(row);
         path.rsplit("::").next().unwrap_or(path).trim().to_owned()

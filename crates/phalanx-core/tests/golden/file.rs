@@ -1,4 +1,4 @@
-// How golden vectors are kept: one a line, its name and its bytes. Shared by the tests of the sources and `tests/golden.rs`.
+// Golden vectors are kept one a line: name and bytes. Shared by the tests of the sources and `tests/golden.rs`.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -8,20 +8,20 @@ use std::path::Path;
 /// A module's path below the crate: empty for the root.
 pub(crate) type Module = Vec<String>;
 
-/// What one file says.
+/// The contents of one file.
 #[derive(Default)]
 struct Source {
-    /// Names that a `use` brings in, with what they stand for.
+    /// Names brought in by a `use`, with the modules that they stand for.
     imports: BTreeMap<String, Module>,
-    /// Modules all of whose names are brought in.
+    /// Modules imported by a glob.
     globs: Vec<Module>,
-    /// Names of the items that stand here.
+    /// Names of the items declared here.
     items: BTreeSet<String>,
     /// Absolute paths that the code names.
     named: Vec<Module>,
 }
 
-/// The files of a crate and what each imports, by module.
+/// The files of a crate with their imports, by module.
 pub(crate) struct Graph {
     sources: BTreeMap<Module, Source>,
 }
@@ -39,12 +39,12 @@ impl Graph {
         Self { sources }
     }
 
-    /// How many files there are.
+    /// Number of files.
     pub(crate) fn len(&self) -> usize {
         self.sources.len()
     }
 
-    /// What each file imports of the others.
+    /// The imports of each file from the others.
     pub(crate) fn edges(&self) -> BTreeMap<Module, BTreeSet<Module>> {
         let imported = |module: &Module, source: &Source| {
             source.named.iter().map(|path| self.home(path, 0)).filter(|to| to != module).collect()
@@ -52,7 +52,7 @@ impl Graph {
         self.sources.iter().map(|(module, source)| (module.clone(), imported(module, source))).collect()
     }
 
-    /// The file in which what `path` names stands: re-exports are followed.
+    /// The file that declares the item at `path`. Re-exports are followed.
     fn home(&self, path: &[String], depth: usize) -> Module {
         let mut module = Module::new();
         for (index, segment) in path.iter().enumerate() {
@@ -79,7 +79,7 @@ impl Graph {
         module
     }
 
-    /// Files that import each other in a circle, each group in order.
+    /// Groups of files that import each other in a circle, each group in order.
     pub(crate) fn circles(&self) -> Vec<Vec<Module>> {
         let edges = self.edges();
         let reached: BTreeMap<&Module, BTreeSet<&Module>> =
@@ -104,7 +104,7 @@ fn reach<'a>(edges: &'a BTreeMap<Module, BTreeSet<Module>>, from: &'a Module) ->
     found
 }
 
-/// Files by module; what lies in `tests` is none.
+/// Files by module, except those in `tests`.
 fn find(dir: &Path, module: &mut Module, files: &mut BTreeMap<Module, String>) {
     for entry in fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("readable").path()) {
         let stem = entry.file_stem().and_then(|stem| stem.to_str()).expect("UTF-8").to_owned();
@@ -125,7 +125,7 @@ fn find(dir: &Path, module: &mut Module, files: &mut BTreeMap<Module, String>) {
     }
 }
 
-/// The code without comments and without what stands between quotes.
+/// The code without comments and without string contents.
 fn without_comments(text: &str) -> String {
     let mut code = String::new();
     for line in text.lines() {
@@ -144,7 +144,7 @@ fn without_comments(text: &str) -> String {
     code
 }
 
-/// Words and signs; a path separator is one. What `#[cfg(test)]` stands before is left out.
+/// Words and signs; a path separator is one sign. Items behind `#[cfg(test)]` are left out.
 fn tokens(code: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = code;
@@ -169,7 +169,7 @@ fn tokens(code: &str) -> Vec<&str> {
     found
 }
 
-/// What follows the item that `code` begins with.
+/// The code after the item that `code` begins with.
 fn after_item(code: &str) -> &str {
     let mut depth = 0_usize;
     for (at, c) in code.char_indices() {
@@ -191,7 +191,7 @@ fn parse(module: &Module, modules: &BTreeSet<Module>, tokens: &[&str]) -> Source
     while let Some(&token) = tokens.get(at) {
         let before = at.checked_sub(1).and_then(|before| tokens.get(before)).copied().unwrap_or_default();
         if token == "use" {
-            // A re-export of a module's own parts is no import.
+            // A re-export of a module's own parts is not an import.
             let exported = before == "pub" || before == ")";
             let end = tokens[at..].iter().position(|token| *token == ";").map_or(tokens.len(), |length| at + length);
             let mut place = at + 1;
@@ -224,7 +224,7 @@ fn parse(module: &Module, modules: &BTreeSet<Module>, tokens: &[&str]) -> Source
     source
 }
 
-/// The paths of a `use`, each with the name it brings in.
+/// The paths of a `use`, each with the name that it brings in.
 fn tree(tokens: &[&str], at: &mut usize, end: usize) -> Vec<(Vec<String>, String)> {
     let mut path: Vec<String> = Vec::new();
     while *at < end {

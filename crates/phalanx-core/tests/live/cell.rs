@@ -11,20 +11,20 @@ use super::forge::Forger;
 use super::member::{GROUPS, Line, Member, address, slot};
 use super::steps::Step;
 
-/// How many processes the cell has.
+/// Number of processes in the cell.
 pub(super) const SLOTS: usize = 3;
-/// On its way from one to the next, undisturbed.
+/// Time from one process to the next, if undisturbed.
 const LATENCY: Duration = Duration::from_micros(200);
-/// Packets under way; more are lost, as in a network.
+/// Packets under way. More are lost, as in a network.
 const FLIGHT_MAX: usize = 2048;
-/// Packets that one process may hand out at one moment.
+/// Packets that one process may send at one moment.
 const BURST_MAX: usize = 4096;
-/// Turns that a process may ask for one after the other at one moment.
+/// Consecutive polls that a process may request at one moment.
 const TURNS_AT_ONCE: usize = 32;
-/// Turns that a process may ask for while nothing arrives, for each millisecond.
+/// Polls per millisecond that a process may request while nothing arrives.
 const TURNS_PER_MS: usize = 20;
 
-/// Cell instance, group, number.
+/// Cell instance, group and view number.
 type View = (CellInstance, GroupId, u64);
 
 /// A packet under way.
@@ -36,20 +36,20 @@ pub(super) struct Flying {
     pub(super) bytes: Vec<u8>,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Account {
     /// Deliveries at all processes.
     pub(crate) delivered: usize,
-    /// Bytes of messages from one process to another that were taken for sending.
+    /// Bytes of accepted point-to-point messages.
     pub(crate) sent_bytes: usize,
-    /// And those that arrived.
+    /// Bytes of those that arrived.
     pub(crate) received_bytes: usize,
-    /// Packets that were damaged or not sealed with the cell key, all refused.
+    /// Packets that were damaged or not sealed with the cell key. All must be refused.
     pub(crate) refused: usize,
-    /// Packets with the frames of a traitor.
+    /// Packets with frames of a traitor.
     pub(crate) forged: usize,
-    /// Incarnations that began after the first three.
+    /// Incarnations that started after the first three.
     pub(crate) restarts: u64,
     /// Group views installed by the first members of each slot at the end.
     pub(crate) members: usize,
@@ -63,7 +63,7 @@ pub(crate) struct LiveCell {
     incarnations: u64,
     flight: VecDeque<Flying>,
     forger: Forger,
-    /// Who is at each place of each order, as the first to deliver there saw it.
+    /// The message at each position of each order, as the first process delivered it.
     places: BTreeMap<(View, u64), (Incarnation, u64)>,
     /// The bytes of each message, likewise.
     payloads: BTreeMap<(View, Incarnation, u64), (usize, u64)>,
@@ -71,7 +71,7 @@ pub(crate) struct LiveCell {
 }
 
 impl LiveCell {
-    /// Three processes in one group with state, with traffic under way.
+    /// Forms three processes in one group with state, with traffic under way.
     ///
     /// # Panics
     /// When they do not find each other.
@@ -103,7 +103,7 @@ impl LiveCell {
         cell
     }
 
-    /// What came of it so far.
+    /// The result so far.
     pub(crate) fn account(&self) -> Account {
         let received_bytes = self.members.iter().map(|m| m.out.messages).sum();
         Account { restarts: self.incarnations - SLOTS as u64, received_bytes, ..self.account }
@@ -136,7 +136,7 @@ impl LiveCell {
             Step::Message { who, to, len } => {
                 let (now, to) = (self.now, self.members[usize::from(to) % SLOTS].process.me());
                 let payload = vec![len as u8; usize::from(len)];
-                // A command may be refused; it must not hurt.
+                // A command may be refused, but must do no harm.
                 if self.members[usize::from(who) % SLOTS].process.send(now, to, &payload).is_ok() {
                     self.account.sent_bytes += payload.len();
                 }
@@ -182,7 +182,7 @@ impl LiveCell {
         self.check();
     }
 
-    /// All that is under way arrives, and time passes.
+    /// Lets everything under way arrive, and time pass.
     pub(crate) fn settle(&mut self) {
         for member in &mut self.members {
             member.out.busy = false;
@@ -196,7 +196,7 @@ impl LiveCell {
         usize::from(which).checked_rem(self.flight.len())
     }
 
-    /// Who a traitor speaks as: a process of a slot, or a stranger with the key.
+    /// The process that a traitor speaks as: that of a slot, or a stranger with the key.
     fn speaker(&self, from: u8) -> (usize, Incarnation) {
         match self.members.get(usize::from(from) % (SLOTS + 1)) {
             Some(member) => (usize::from(from) % (SLOTS + 1), member.process.me()),
@@ -211,7 +211,7 @@ impl LiveCell {
         }
     }
 
-    /// Lets `time` pass: packets arrive, processes take their turns.
+    /// Lets `time` pass: packets arrive, processes are polled.
     fn wait(&mut self, time: Duration) {
         let end = self.now + time;
         let mut idle_turns = 0;
@@ -223,7 +223,7 @@ impl LiveCell {
                 break;
             }
             self.now = self.now.max(next);
-            // In the order sent, one packet of each moment after the other.
+            // In the order sent, one packet after the other at each moment.
             let mut arrived = false;
             while let Some(i) = self.flight.iter().position(|p| p.due <= self.now) {
                 let packet = self.flight.remove(i).expect("just found");
@@ -232,7 +232,7 @@ impl LiveCell {
             }
             idle_turns = if arrived { 0 } else { idle_turns + 1 };
             let allowed = TURNS_PER_MS * SLOTS * (1 + usize::try_from(time.as_millis()).expect("seconds"));
-            assert!(idle_turns < allowed, "turns are asked for and nothing comes of them: {time:?}");
+            assert!(idle_turns < allowed, "polls are requested without effect: {time:?}");
             for i in 0..SLOTS {
                 if self.members[i].process.deadline().is_some_and(|d| d <= self.now) {
                     self.poll(i);
@@ -261,7 +261,7 @@ impl LiveCell {
         }
     }
 
-    /// Turns until nothing more is due at this moment.
+    /// Polls until nothing more is due at this moment.
     fn poll(&mut self, i: usize) {
         let member = &mut self.members[i];
         if !member.alive {
@@ -275,12 +275,12 @@ impl LiveCell {
             if member.process.deadline().is_none_or(|d| d > self.now) {
                 break;
             }
-            assert!(turns < TURNS_AT_ONCE, "a process asks for turns without end");
+            assert!(turns < TURNS_AT_ONCE, "a process requests polls without end");
         }
         self.collect(i);
     }
 
-    /// Takes what process `i` handed out.
+    /// Collects what process `i` sent.
     fn collect(&mut self, i: usize) {
         let packets = std::mem::take(&mut self.members[i].out.packets);
         assert!(packets.len() < BURST_MAX, "{} packets at one moment", packets.len());
@@ -301,7 +301,7 @@ impl LiveCell {
         }
     }
 
-    /// Compares a delivery with those of the others, for as long as all are honest.
+    /// Compares a delivery with those of other processes, for as long as all are honest.
     fn note(&mut self, i: usize, line: Line) {
         if self.account.forged > 0 {
             return;
@@ -327,7 +327,7 @@ impl LiveCell {
         let name = GROUPS[usize::from(how >> 7)];
         if let Some(group) = member.group(name).filter(|_| member.alive) {
             let (now, out) = (self.now, &mut member.out);
-            // A command may be refused; it must not hurt.
+            // A command may be refused, but must do no harm.
             let _refused = member.process.multicast(now, group, order, stability, &[&payload], out);
         }
         self.poll(who);
@@ -361,12 +361,12 @@ impl LiveCell {
         self.members[who] = Member::start(self.now, who, SLOTS, me, founds, self.sealed);
     }
 
-    /// A damaged copy of a packet arrives.
+    /// Delivers a damaged copy of a packet.
     fn damage(&mut self, which: u8, at: u16, mask: u8) {
         let Some(packet) = self.pick(which).map(|i| &self.flight[i]) else { return };
         let mut bytes = packet.bytes.clone();
         let (class, from, to, at) = (packet.class, packet.from, packet.to, usize::from(at) % bytes.len());
-        // A checksum over a packet's kind does not cover whom it is for, which is part of the kind.
+        // A checksum over a packet's kind does not cover its receiver, which is part of the kind.
         let provable = self.sealed || (at > 0 && mask != 0);
         match mask {
             0 => bytes.truncate(at),
@@ -377,7 +377,7 @@ impl LiveCell {
         }
     }
 
-    /// Hands in a packet that must be refused, counted, and change nothing else.
+    /// Hands in a packet that must be refused and counted, and must change nothing else.
     fn refuse(&mut self, to: usize, class: TrafficClass, from: usize, mut bytes: Vec<u8>) {
         let member = &mut self.members[to];
         if !member.runs() {
@@ -400,7 +400,7 @@ impl LiveCell {
     fn check(&self) {
         for member in self.members.iter().filter(|m| m.alive) {
             member.process.check_invariants();
-            // What operators ask must be told of any state.
+            // An operator's status queries must work in any state.
             drop(member.process.streams());
             let _told = (member.process.activity(), member.process.is_primary());
         }

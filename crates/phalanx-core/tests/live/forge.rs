@@ -11,12 +11,12 @@ use super::cell::Flying;
 use super::member::{CELL, security};
 use super::steps::Edit;
 
-/// The longest frames that fit in a packet.
+/// Upper bound on the frames in a packet.
 const FRAMES_MAX: usize = 1432 - Header::LEN - 16;
-/// A message of a channel in one piece: first and last fragment.
+/// Flags of a message of a channel in one piece: first and last fragment.
 const WHOLE: u8 = 3;
 
-/// Knows the cell key, and what everybody sends: the header of a packet can be read by all.
+/// Knows the cell key and what everybody sends, because all can read the headers of packets.
 pub(super) struct Forger {
     security: Security,
     /// The latest space and number of each kind of packet, by sender and receiver.
@@ -28,7 +28,7 @@ impl Forger {
         Self { security: security(sealed), latest: BTreeMap::new() }
     }
 
-    /// A packet was sent.
+    /// Notes a sent packet.
     pub(super) fn saw(&mut self, from: usize, to: usize, packet: &[u8]) {
         if let Ok(header) = Header::parse(packet) {
             let latest = self.latest.entry((from, to, header.kind as u8)).or_default();
@@ -37,7 +37,7 @@ impl Forger {
         }
     }
 
-    /// Changes what stands in a packet, as if its sender had written that. False: it is not one for `dest`.
+    /// Changes the content of a packet, as if its sender had written that. Returns false if it is not one for `dest`.
     pub(super) fn twist(&self, packet: &mut Flying, dest: Incarnation, edits: &[Edit]) -> bool {
         let mut opener = Opener::new(&self.security, CELL, dest);
         let mut bytes = packet.bytes.clone();
@@ -110,7 +110,7 @@ impl Forger {
         vec![self.packet(from, to, class, kind, place, &frames)]
     }
 
-    /// A packet of `stranger`, who does not hold the cell key: in clear, or sealed with a key of its own.
+    /// A packet of `stranger`, which does not hold the cell key: in clear, or sealed with a key of its own.
     pub(super) fn intrude(stranger: Incarnation, to: Incarnation, kind: u8, seals: bool, frames: &[u8]) -> Vec<u8> {
         let foreign = Self { security: Security::Sealed(CellKey::from_bytes([4; 32])), latest: BTreeMap::new() };
         let kind = Kind::ALL[usize::from(kind) % Kind::ALL.len()];
@@ -142,7 +142,7 @@ impl Forger {
         Flying { due: Instant(0), class, from: from.0, to: to.0, bytes }
     }
 
-    /// A sealer of its own for each packet: this is the process that uses a nonce twice.
+    /// Uses a new sealer for each packet, because this process uses nonces twice.
     fn seal(&self, header: Header, dest: Incarnation, frames: &[u8]) -> Vec<u8> {
         let mut packet = Vec::new();
         header.write(&mut packet);

@@ -10,7 +10,7 @@ use phalanx_core::{
 };
 
 pub(super) const CELL: &str = "hostile";
-/// The groups a process may be in. All of the first view are in the first.
+/// The groups a process may be in. All members of the first view are in the first group.
 pub(super) const GROUPS: [&str; 2] = ["g", "h"];
 const STATE: [u8; 3000] = [7; 3000];
 
@@ -21,21 +21,21 @@ pub(super) struct Member {
     pub(super) alive: bool,
 }
 
-/// What a process handed out.
+/// The effects of a process.
 #[derive(Default)]
 pub(super) struct Out {
     pub(super) packets: Vec<(TrafficClass, SocketAddr, Vec<u8>)>,
     pub(super) delivered: Vec<Line>,
-    /// Group, and how many are in it, as the application was told.
+    /// Groups with their numbers of members, as reported to the application.
     pub(super) groups: Vec<(GroupId, String, usize)>,
     /// Bytes of messages from other processes.
     pub(super) messages: usize,
     pub(super) busy: bool,
-    /// The cell it is in: a cell that died out is followed by another.
+    /// The cell instance it is in: another one follows if a cell died out.
     pub(super) instance: CellInstance,
 }
 
-/// A delivery, as written down.
+/// A recorded delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) group: GroupId,
@@ -44,7 +44,7 @@ pub(super) struct Line {
     pub(super) seq: u64,
     pub(super) position: Option<u64>,
     pub(super) replayed: bool,
-    /// Length and a sum over the bytes.
+    /// Length, and a sum over the bytes.
     pub(super) payload: (usize, u64),
 }
 
@@ -104,7 +104,7 @@ pub(super) fn security(sealed: bool) -> Security {
     if sealed { Security::Sealed(CellKey::from_bytes([3; 32])) } else { Security::None }
 }
 
-/// Where the process in `slot` receives.
+/// The address at which the process in `slot` receives.
 pub(super) fn address(slot: usize, class: TrafficClass) -> SocketAddr {
     let port = 2000 + 2 * slot + usize::from(class == TrafficClass::Control);
     SocketAddr::from(([127, 0, 0, 1], u16::try_from(port).expect("few slots")))
@@ -116,7 +116,7 @@ pub(super) fn slot(address: SocketAddr) -> Option<usize> {
 }
 
 impl Member {
-    /// A process in `slot`, as it starts: in search of its cell, unless it founds it.
+    /// A process in `slot` as it starts: it founds the cell, or searches for it.
     pub(super) fn start(now: Instant, slot: usize, slots: usize, me: Incarnation, founds: bool, sealed: bool) -> Self {
         let founding = if founds { Founding::Alone } else { Founding::Join };
         let settings = Settings {
@@ -155,7 +155,7 @@ impl Member {
         self.out.groups.iter().find(|g| g.1 == name).map(|g| g.0)
     }
 
-    /// Packets refused before anything was read of them.
+    /// Packets refused before anything of them was read.
     pub(super) fn refused(&self) -> u64 {
         let mut sum = 0;
         self.process.counters(&mut |name, value| {

@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// Counts, and leaves the work to [`System`].
+/// Counts allocations, and leaves the work to [`System`].
 pub(crate) struct Counting;
 
 thread_local! {
@@ -11,19 +11,19 @@ thread_local! {
     static PEAK: Cell<i64> = const { Cell::new(0) };
 }
 
-/// Bytes held by this thread; the peak begins anew from here.
+/// Returns the bytes held by this thread. The peak begins anew from here.
 pub(crate) fn start() -> i64 {
     PEAK.set(HELD.get());
     HELD.get()
 }
 
-/// The most bytes this thread has held since [`start`].
+/// The most bytes that this thread has held since [`start`].
 pub(crate) fn peak() -> i64 {
     PEAK.get()
 }
 
 fn count(bytes: usize, sign: i64) {
-    // A thread that is being torn down may still allocate; what it takes then is of no interest.
+    // A thread that is being torn down may still allocate. What it takes then is not counted.
     let _ = HELD.try_with(|held| {
         let now = held.get() + sign * i64::try_from(bytes).unwrap_or(i64::MAX);
         held.set(now);

@@ -16,16 +16,16 @@ mod steps;
 pub(crate) use cell::{Account, LiveCell};
 pub(crate) use steps::{Edit, Step};
 
-/// Steps taken of one input: the rest says nothing new and costs time.
+/// Upper bound on the steps of one input. More would find nothing new, and cost time.
 const STEPS_MAX: usize = 400;
-/// The most bytes that three processes, the network between them and the books kept here may hold at any moment.
-/// The bounds of one process add up to a tenth of it: windows of two channels with each peer and of one group.
+/// Upper bound on the bytes that three processes, the network between them and the records here hold at any moment. The
+/// bounds of one process add up to a tenth of it: windows of two channels with each peer, and of one group.
 const HELD_BYTES_MAX: i64 = 24 << 20;
 
-/// Runs the steps that `bytes` stand for. The first byte says how packets are protected.
+/// Runs the steps that `bytes` encode. The first byte selects how packets are protected.
 ///
 /// # Panics
-/// When a process does what none may do.
+/// When a process violates an invariant.
 pub(crate) fn run(bytes: &[u8]) -> Account {
     let Some((&first, rest)) = bytes.split_first() else { return Account::default() };
     let before = memory::start();

@@ -13,7 +13,7 @@ use phalanx_core::rng::Rng;
 use phalanx_core::wire::{PacketNumber, Space, Tags, put_with_tail};
 use phalanx_core::{CellInstance, GroupId, Incarnation, LEVEL, LeaveReason, Limits, MemberInfo, Rank, Timing};
 
-/// Makes one message after the other.
+/// Makes random messages.
 pub(crate) struct Speech<'a>(pub(crate) &'a mut Rng);
 
 impl Speech<'_> {
@@ -142,7 +142,7 @@ impl Speech<'_> {
         Return { group: self.group(), was: self.who(), from }
     }
 
-    /// A message of the data channel: one for the application, or of a state transfer.
+    /// A message of the data channel: one for the application, or one of a state transfer.
     pub(crate) fn data(&mut self) -> Vec<u8> {
         if self.0.below(4) == 0 {
             return [vec![0], self.frames()].concat();
@@ -169,7 +169,7 @@ impl Speech<'_> {
         put_with_tail(&message, &self.tail(), vec![1]).expect("a message can be written")
     }
 
-    /// Bytes that begin like frames more often than chance would have it.
+    /// Bytes that begin like frames more often than by chance.
     pub(crate) fn frames(&mut self) -> Vec<u8> {
         let rng = &mut *self.0;
         let longest = if rng.chance_ppm(100_000) { 1300 } else { 60 };
@@ -216,12 +216,12 @@ impl Speech<'_> {
         }
     }
 
-    /// Mostly that of this build.
+    /// A level, mostly that of this build.
     fn level(&mut self) -> u16 {
         if self.0.below(4) == 0 { self.short() } else { LEVEL }
     }
 
-    /// Mostly such that can be in force.
+    /// Settings, mostly some that can be in force.
     fn settings(&mut self) -> Tags {
         let mut settings = Agreed::of(&Limits::default(), &Timing::default()).tags(LEVEL);
         if self.0.below(4) == 0 {
@@ -230,7 +230,7 @@ impl Speech<'_> {
         settings
     }
 
-    /// Mostly empty.
+    /// A tail, mostly empty.
     fn tail(&mut self) -> Tags {
         let mut tail = Tags::default();
         if self.0.below(4) == 0 {
@@ -285,7 +285,7 @@ impl Speech<'_> {
         Ballot { round: self.small(), rank: self.rank() }
     }
 
-    /// Mostly one in use; seldom any.
+    /// A number, mostly one in use, seldom any.
     fn number(&mut self) -> u64 {
         match self.0.below(30) {
             0 => u64::MAX - self.0.below(3),

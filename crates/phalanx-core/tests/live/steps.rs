@@ -1,9 +1,9 @@
 //! What may happen to the cell, and the bytes it is written in: any bytes are a list of steps.
 
-/// One step. Numbers choose among what is there, modulo how many there are.
+/// One step. Its numbers select among what exists, modulo how much that is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Time passes: `n * n / 32` milliseconds, with all that falls due.
+    /// `n * n / 32` milliseconds pass, with everything that falls due.
     Wait { n: u8 },
     /// A packet overtakes the others.
     Deliver { which: u8 },
@@ -19,47 +19,47 @@ pub(crate) enum Step {
     Multicast { who: u8, how: u8, len: u16 },
     /// A member sends to one other.
     Message { who: u8, to: u8, len: u16 },
-    /// A process dies; `told`: the others' operating systems say so.
+    /// A process dies. `told`: whether the others' operating systems report it.
     Crash { who: u8, told: bool },
     /// A process that died or was excluded starts again.
     Restart { who: u8 },
     /// An application stops taking what is delivered, or takes it again.
     Busy { who: u8 },
-    /// A process asks to be in, or out of, one of two groups.
+    /// A process requests to be in, or out of, one of two groups.
     Group { who: u8, which: u8 },
     /// A process leaves the cell.
     Leave { who: u8 },
-    /// The sender of a packet under way had put other frames in it.
+    /// The sender of a packet under way put other frames in it.
     Twist { which: u8, edits: Vec<Edit> },
-    /// A member, or a stranger that holds the cell key, seals whatever frames it likes.
+    /// A member, or a stranger that holds the cell key, seals arbitrary frames.
     Forge { from: u8, to: u8, kind: u8, space: u8, number: u8, times: u8, frames: Vec<u8> },
-    /// The same, as one message of the control or data channel, in its turn.
+    /// As `Forge`, but as the next message of the control or data channel.
     Speak { from: u8, to: u8, data: bool, message: Vec<u8> },
-    /// Somebody without the cell key sends `frames`, in clear or sealed with another key.
+    /// A process without the cell key sends `frames`, in clear or sealed with another key.
     Intrude { to: u8, kind: u8, seals: bool, frames: Vec<u8> },
 }
 
 /// A change to frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Edit {
-    /// What is done: the byte is replaced, added to, removed, or put in; or the rest is cut off.
+    /// The kind of change: the byte is replaced, added to, removed or inserted, or the rest is cut off.
     pub(crate) how: u8,
-    /// Where, modulo the length.
+    /// The position, modulo the length.
     pub(crate) at: u16,
-    /// With which byte.
+    /// The byte.
     pub(crate) value: u8,
 }
 
 const KINDS: u8 = 17;
 
 impl Step {
-    /// The steps that `bytes` stand for, up to one that is cut short.
+    /// The steps that `bytes` encode, up to one that is cut short.
     pub(crate) fn read_all(bytes: &[u8]) -> Vec<Self> {
         let mut from = From { rest: bytes };
         std::iter::from_fn(|| from.step()).collect()
     }
 
-    /// Appends the bytes this step is read from.
+    /// Appends the bytes that encode this step.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Wait { n } => out.extend([0, *n]),
@@ -114,7 +114,7 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Where steps are read from.
+/// The bytes from which steps are read.
 struct From<'a> {
     rest: &'a [u8],
 }
@@ -177,7 +177,7 @@ impl From<'_> {
         Some(u16::from_le_bytes([self.byte()?, self.byte()?]))
     }
 
-    /// As many as are there, when the length says more.
+    /// As many bytes as exist, if the length says more.
     fn bytes(&mut self) -> Option<Vec<u8>> {
         let len = usize::from(self.short()?).min(self.rest.len());
         let (taken, rest) = self.rest.split_at(len);

@@ -21,33 +21,33 @@ pub(crate) type Line = (u64, u64, u64, Order, Option<u64>);
 pub(crate) struct Seen {
     pub(crate) out: Vec<(TrafficClass, SocketAddr, Vec<u8>)>,
     pub(crate) cell_views: Vec<(u64, usize)>,
-    /// Of the last cell view.
+    /// Level of the last cell view.
     pub(crate) level: u16,
-    /// Why the search goes on, as told last.
+    /// Why the search goes on, as last reported.
     pub(crate) searching: String,
-    /// What was told of settings that differ and levels that are not reached.
+    /// Reports of settings that differ and levels that were refused.
     pub(crate) refused: Vec<Event>,
     pub(crate) group: Option<GroupId>,
-    /// Of the last group view.
+    /// Terms of the last group view.
     pub(crate) terms: Option<GroupTerms>,
-    /// What was told of the group's views: the view, and whether it is adequate.
+    /// Reports on the group's views: the view, and whether it is adequate.
     pub(crate) adequate: Vec<(u64, bool)>,
-    /// Of each delivery in turn: whether it is uniform.
+    /// For each delivery in turn, whether it is uniform.
     pub(crate) uniform: Vec<bool>,
-    /// (view, members) and what was delivered in it.
+    /// View, number of members, and the deliveries in it.
     pub(crate) views: Vec<(u64, usize, Vec<Line>)>,
     pub(crate) replayed: usize,
     pub(crate) restored: Vec<u8>,
     pub(crate) state_complete: bool,
     pub(crate) ended: Option<String>,
-    /// Multicasts that went on their way, and those told not to be.
+    /// Multicasts that were sent; below, those reported as not sent.
     pub(crate) sent: u64,
     pub(crate) unsent: Vec<(GroupId, u64)>,
     pub(crate) non_primary: usize,
     pub(crate) sum: u64,
-    /// Length and sum of the point-to-point messages.
+    /// Length and sum of each point-to-point message.
     pub(crate) messages: Vec<(usize, u64)>,
-    /// Packets sent, one for each receiver.
+    /// Packets sent, counted per receiver.
     pub(crate) packets: u64,
 }
 
@@ -158,7 +158,7 @@ impl Net {
         self.add_with(founding, LEVEL, Timing::default(), Limits::default())
     }
 
-    /// Of a build that knows levels up to `level`.
+    /// A process of a build that knows levels up to `level`.
     pub(crate) fn add_with(&mut self, founding: Founding, level: u16, timing: Timing, limits: Limits) -> usize {
         let i = self.nodes.len();
         let who = Incarnation(self.rng.next_u64() | 1);
