@@ -13,20 +13,22 @@ use crate::id::Rank;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchGraph {
     members: usize,
-    /// In rising order, from 1, none above half of the members.
+    /// Distances in rank between linked members: ascending from 1, at most half of the members.
     steps: Vec<usize>,
 }
 
-/// Steps grow by at most this, in per cent: farther apart, the ways between them would be long.
+/// The most by which a step exceeds the one before, in per cent. With larger steps, ways through the graph would be
+/// long.
 const GROWTH_MAX: usize = 400;
 
 impl WatchGraph {
-    /// The graph of a view of `members`, each with about `watchers` links; two at least.
+    /// The graph of a view of `members`, in which each has about `watchers` links; at least two.
     #[must_use]
     pub fn new(members: usize, watchers: usize) -> Self {
         let half = members / 2;
         let count = watchers.div_ceil(2).clamp(1, half.max(1));
-        // The fastest growth whose last step is still inside: whole numbers, the same on any machine.
+        // The fastest growth whose last step is at most half of the view. Integers only, so that all machines compute
+        // the same graph.
         let fits = |growth: &usize| steps(count, *growth).last().is_none_or(|last| *last <= half);
         let growth = (100..=GROWTH_MAX).rev().step_by(5).find(fits).unwrap_or(100);
         let steps: Vec<usize> = steps(count, growth).into_iter().filter(|step| *step <= half).collect();
@@ -35,7 +37,7 @@ impl WatchGraph {
         Self { members, steps }
     }
 
-    /// Those that `rank` watches, and that watch it, in rising order.
+    /// The members that `rank` watches, which also watch it; ascending.
     #[must_use]
     pub fn neighbours(&self, rank: Rank) -> Vec<Rank> {
         let (n, index) = (self.members, rank.index());
@@ -45,7 +47,7 @@ impl WatchGraph {
         set.into_iter().collect()
     }
 
-    /// Itself, then those whose shortest way from `rank` has one link, two links, and so on, until nobody is left.
+    /// Members by their distance from `rank` in links: itself, then those one link away, and so on.
     fn rings(&self, rank: Rank) -> impl Iterator<Item = Vec<Rank>> {
         let mut met = BTreeSet::from([rank]);
         std::iter::successors(Some(vec![rank]), move |ring| {
@@ -55,19 +57,19 @@ impl WatchGraph {
         })
     }
 
-    /// Those no more than `links` away from `rank`, itself among them.
+    /// The members at most `links` away from `rank`, itself included.
     pub fn within(&self, rank: Rank, links: u64) -> impl Iterator<Item = Rank> {
         self.rings(rank).take(usize::try_from(links).unwrap_or(usize::MAX).saturating_add(1)).flatten()
     }
 
-    /// The most links on a shortest way between two members. The graph looks the same from everywhere.
+    /// The largest distance between two members, in links. The graph looks the same from every member.
     #[must_use]
     pub fn span(&self) -> usize {
         self.rings(Rank::FIRST).count() - 1
     }
 }
 
-/// `count` steps from 1, each `growth` per cent of the one before and at least one more.
+/// `count` steps from 1. Each is `growth` per cent of the one before, and larger by at least one.
 fn steps(count: usize, growth: usize) -> Vec<usize> {
     let next = |step: &usize| Some((step + 1).max(step.saturating_mul(growth) / 100));
     std::iter::successors(Some(1), next).take(count).collect()
@@ -113,7 +115,8 @@ mod tests {
         assert_eq!(WatchGraph::new(9, 2).span(), 4, "a ring");
     }
 
-    /// All but one of the watchers of a member may go, or as many others: all that are left still reach each other.
+    /// All but one of the watchers of a member may go, or as many other members: those that are left still reach each
+    /// other.
     #[test]
     fn it_stays_connected_without_any_few() {
         let mut rng = Rng::new(11);
@@ -121,7 +124,7 @@ mod tests {
             let graph = WatchGraph::new(members, watchers);
             for round in 0..200 {
                 let mut gone = BTreeSet::new();
-                // Half of the rounds take the worst: all but one of the watchers of one member.
+                // Half of the rounds take the worst case: all but one of the watchers of one member.
                 let around = graph.neighbours(Rank::from_index(round % members));
                 let few = if round % 2 == 0 { watchers / 4 } else { around.len() - 1 };
                 while gone.len() < few {
@@ -140,7 +143,7 @@ mod tests {
         assert_eq!(reached(&graph, 1000, &gone), 600);
     }
 
-    /// With few links the steps grow by as much as they may, and no more, however large the view.
+    /// With few links the steps grow by the limit and no more, however large the view.
     #[test]
     fn steps_lie_no_farther_apart_than_they_may() {
         let graph = WatchGraph::new(1000, 8);

@@ -7,33 +7,34 @@ use crate::api::GroupTerms;
 use crate::id::{GroupId, Incarnation, MemberInfo};
 use crate::time::Instant;
 
-/// What the next view should bring, as known to a coordinator.
+/// What the next view should bring, as a coordinator knows it.
 #[derive(Clone, Debug, Default)]
 pub struct MembershipRequests {
-    /// Processes to take in, with the groups they want at once.
+    /// Processes to take in, each with the groups that it requests at once.
     pub joiners: Vec<(MemberInfo, Vec<String>)>,
-    /// Members (by incarnation) that want to leave the cell.
+    /// Members that request to leave the cell.
     pub leavers: BTreeSet<Incarnation>,
-    /// Members that want into a group: (group name, who), in order of asking.
+    /// Members that request to join a group: (group name, member), in the order of the requests.
     pub group_joins: Vec<(String, Incarnation)>,
-    /// Members that want out of a group.
+    /// Members that request to leave a group.
     pub group_leaves: Vec<(String, Incarnation)>,
-    /// What a group is agreed to be that one of those who want into it makes, by name and wisher.
+    /// The terms of a group, if this member makes it; by group name and member.
     pub terms: BTreeMap<(String, Incarnation), GroupTerms>,
-    /// A level that the cell is to rise to.
+    /// A level to which the cell is to rise.
     pub rise: Option<Rise>,
-    /// Orphans that are back, or wait for fewer.
+    /// Orphans that can continue, or of which holders are to be struck off.
     pub returns: BTreeMap<GroupId, Returns>,
     /// Former members that are known to be out, and members that are proved dead. No reason for a new view.
     pub out: BTreeSet<Incarnation>,
-    /// What is known of those that are to leave because they are silent, or a path to them failed. No reason for a new view.
+    /// What is known of members that are to leave because they are silent, or a path to them failed. No reason for a
+    /// new view.
     pub removal_evidence: BTreeMap<Incarnation, RemovalEvidence>,
-    /// From level 5 on: who was left out lately, and now. No reason for a new view.
+    /// From level 5 on: the removals of the last minutes, and the time now. No reason for a new view.
     pub removals: Option<(Instant, Removals)>,
 }
 
 impl MembershipRequests {
-    /// Nobody wants anything.
+    /// Whether nothing is requested that is a reason for a new view.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.joiners.is_empty()

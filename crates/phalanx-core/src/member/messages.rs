@@ -12,50 +12,53 @@ use crate::api::{GroupTerms, LeaveReason};
 use crate::id::{CellInstance, GroupId, Incarnation, MemberInfo, Rank};
 use crate::wire::{Malformed, PacketNumber, Space, Tags, put_with_tail, read_with_tail};
 
-/// A try at a decree: later rounds beat earlier ones, ties go to the higher rank.
+/// The number of an attempt at a decree. A later round wins; of one round, the higher rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
 pub struct Ballot {
-    /// Grows with each try.
+    /// Grows with each attempt.
     pub round: u32,
     /// The coordinator's rank in the view in force.
     pub rank: Rank,
 }
 
-/// Asks the acceptors of a view to stop and report; with cuts, to report once they hold them.
+/// Asks the acceptors of a view to stop and report. With cuts, asks them to report once they hold these.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wedge {
-    /// The decree to be decided: one above the decree in force.
+    /// The decree to decide: the one after the decree in force.
     pub decree: u64,
-    /// This try.
+    /// This attempt.
     pub ballot: Ballot,
-    /// The groups that may change: those that hold a candidate for leaving, or have a wish pending.
+    /// The groups that may change: those with a candidate for leaving, and those with a pending request.
     pub groups: Vec<GroupId>,
-    /// Where these groups' views are to end; empty when reports are first asked for. A proposal is made only when
-    /// each member of these groups that reported holds its group's cut, so an accepted cut is never out of reach.
+    /// Where these groups' views are to end; empty in the first request for reports.
+    ///
+    /// A proposal is made only when each member of these groups that reported holds its group's cut. So an accepted cut
+    /// can always be completed: it does not depend on a packet that one member alone holds.
     pub cuts: Vec<(GroupId, GroupCut)>,
 }
 
-/// An acceptor's promise and what it holds.
+/// The promise of an acceptor, and what it holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// The decree.
     pub decree: u64,
-    /// The ballot promised.
+    /// The promised ballot.
     pub ballot: Ballot,
-    /// The proposal accepted so far, if any, and in which ballot.
+    /// The proposal accepted last, if there is one, and its ballot.
     pub accepted: Option<(Ballot, Proposal)>,
-    /// Per wedged group the reporter is a member of: the prefix of each stream that it holds, by rank in the group
-    /// view.
+    /// For each wedged group that has the reporter as a member: the prefix of each stream that it holds, by rank in the
+    /// group view.
     #[serde(with = "super::sparse::prefixes")]
     pub prefixes: Vec<(GroupId, Vec<u64>)>,
-    /// Wedged groups of which the reporter has not the whole state: it does not come to have it before the decision. Told in
-    /// the message's tail, from level 3 on.
+    /// Wedged groups whose state the reporter does not have in full. It does not receive the rest before the decision.
+    /// Sent in the message's tail, from level 3 on.
     #[serde(skip)]
     pub incomplete: Vec<GroupId>,
-    /// Wedged groups whose state the reporter gives to somebody, and does not want to leave before that is done. Told like that.
+    /// Wedged groups whose state the reporter gives to a joiner. It does not want to leave before that is done. Sent in
+    /// the tail, too.
     #[serde(skip)]
     pub giving: Vec<GroupId>,
-    /// Wedged groups whose state the reporter takes, or looks for, without being a member. Told like that.
+    /// Wedged groups whose state the reporter takes, or looks for, without being a member. Sent in the tail, too.
     #[serde(skip)]
     pub taking: Vec<GroupId>,
 }
@@ -73,27 +76,27 @@ impl Report {
 pub struct Unread {
     /// The group.
     pub group: GroupId,
-    /// Of each such stream: its sender's rank in the group view, the prefix acted upon, and whether the packet after the
-    /// reported prefix is there and makes no sense.
+    /// For each such stream: the sender's rank in the group view, the prefix acted upon, and whether the packet after
+    /// the reported prefix is held and is nonsense.
     pub streams: Vec<(Rank, u64, bool)>,
 }
 
 impl Unread {
-    /// Whether one of them makes no sense.
+    /// Whether any of them has nonsense.
     #[must_use]
     pub fn has_nonsense(&self) -> bool {
         self.streams.iter().any(|(.., nonsense)| *nonsense)
     }
 }
 
-/// A member cannot read on, or says more of what it reports. From level 2 on.
+/// A report of streams that a member cannot read on, or an addition to its report. From level 2 on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unreadable {
-    /// The decree in force is the one before.
+    /// The decree to decide; the one in force at the sender is the one before.
     pub decree: u64,
-    /// Belongs to the report that follows, in this ballot. `None`: a reason to begin one.
+    /// The ballot of the report that follows and that this belongs to. `None` if it is a reason to begin a ballot.
     pub ballot: Option<Ballot>,
-    /// What cannot be read; groups of which all is as reported are not named.
+    /// The streams that cannot be read. Groups that are read as far as reported are absent.
     pub groups: Vec<Unread>,
 }
 
@@ -101,13 +104,13 @@ pub struct Unreadable {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "super::sparse::SparseCut", into = "super::sparse::SparseCut")]
 pub struct GroupCut {
-    /// Per rank in the ending group view: the longest prefix reported.
+    /// By rank in the ending group view: the longest reported prefix.
     pub prefixes: Vec<u64>,
-    /// Per rank: who reported it, and so holds it; [`Incarnation::NONE`] where there is nothing to hold.
+    /// By rank: a member that reported that prefix, and so holds it; [`Incarnation::NONE`] for an empty prefix.
     pub holders: Vec<Incarnation>,
 }
 
-/// One group's next view: what changes against the view in force.
+/// The next view of one group, as the difference from the view in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupChange {
     /// The group.
@@ -118,34 +121,35 @@ pub struct GroupChange {
     pub view: u64,
     /// The packet space of the next view.
     pub space: Space,
-    /// How the view in force ends; `None` for a new group.
+    /// Where the view in force ends; `None` for a new group.
     pub cut: Option<GroupCut>,
-    /// Who comes, to rank after those that stay.
+    /// Incarnations that enter. They rank after those that stay.
     pub joined: Vec<Incarnation>,
-    /// Who goes, and why.
+    /// Incarnations that leave, and why.
     pub left: Vec<(Incarnation, LeaveReason)>,
-    /// What later builds add.
+    /// Entries that later builds add.
     pub tail: Tags,
 }
 
 impl GroupChange {
-    /// Whether a member loses the group's state with it.
+    /// Whether `who` loses the group's state by this change.
     #[must_use]
     pub fn is_lost_to(&self, who: Incarnation) -> bool {
         self.left.iter().any(|(left, why)| *left == who && why.is_loss())
     }
 }
 
-/// What a decree decides, as the difference from the directory in force: one member of a thousand leaves in a few bytes.
+/// The content of a decree, as the difference from the directory in force. So one leaver of a thousand members costs a
+/// few bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proposal {
     /// The decree's number.
     pub decree: u64,
-    /// The cell view's number after it.
+    /// The number of the cell view after the decree.
     pub view: u64,
-    /// Who comes into the cell, to rank after those that stay.
+    /// Processes that enter the cell. They rank after those that stay.
     pub joined: Vec<MemberInfo>,
-    /// Who goes, and why.
+    /// Incarnations that leave the cell, and why.
     pub left: Vec<(Incarnation, LeaveReason)>,
     /// Groups whose view changes.
     pub groups: Vec<GroupChange>,
@@ -157,29 +161,29 @@ pub struct Proposal {
     pub level: u16,
     /// The agreed settings that a rise to `level` brings; otherwise empty.
     pub settings: Tags,
-    /// What later builds add.
+    /// Entries that later builds add.
     pub tail: Tags,
 }
 
 impl Proposal {
-    /// Who comes into the cell.
+    /// The incarnations that enter the cell.
     pub fn joiners(&self) -> impl Iterator<Item = Incarnation> {
         self.joined.iter().map(|member| member.incarnation)
     }
 
-    /// Whether it leaves out a member that did not ask for it.
+    /// Whether it leaves `who` out without that member's request.
     #[must_use]
     pub fn leaves_out(&self, who: Incarnation) -> bool {
         self.left.iter().any(|(left, why)| *left == who && *why != LeaveReason::Left)
     }
 
-    /// Where the views of changed groups end.
+    /// The cuts of the groups that change.
     pub fn cuts(&self) -> impl Iterator<Item = (GroupId, &GroupCut)> {
         self.groups.iter().filter_map(|change| Some((change.group, change.cut.as_ref()?)))
     }
 }
 
-/// What a joiner needs besides the decision.
+/// What a joiner needs beside the decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Welcome {
     /// The cell instance.
@@ -190,51 +194,51 @@ pub struct Welcome {
     pub proposal: Arc<Proposal>,
 }
 
-/// A piece of an encoded message with a [`Welcome`] that is too long for one message, or for others to wait behind it. From level 5
-/// on. The pieces of one sender follow each other.
+/// A part of an encoded message with a [`Welcome`] that is too long for one message, or would make other messages wait
+/// too long. From level 5 on. The parts of one sender come in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WelcomePart {
     /// The decree whose directory it is.
     pub decree: u64,
-    /// The length of the whole.
+    /// Length of the whole message, in bytes.
     pub len_bytes: u64,
-    /// Where in the whole it belongs.
+    /// The part's offset in the whole message.
     pub offset: u64,
     /// The bytes.
     #[serde(with = "crate::wire::blob")]
     pub bytes: Vec<u8>,
 }
 
-/// A wish about one group, from a member of the cell.
+/// A request of a cell member about one group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct GroupRequest {
     /// The group's name.
     pub name: String,
-    /// Come (true) or go.
+    /// True to join, false to leave.
     pub join: bool,
-    /// Come only with the making of the group: its state was not taken.
+    /// Join only if the group is made by that: the member has not taken its state.
     pub only_new: bool,
-    /// What it would be agreed to be if the wisher made it; `None`: an earlier build requests. Told in the message's tail.
+    /// The terms of the group if the member makes it. `None` from an earlier build. Sent in the message's tail.
     #[serde(skip)]
     pub terms: Option<GroupTerms>,
 }
 
-/// All that a member requests and no decree has fulfilled.
+/// All requests of a member that no decree has fulfilled.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestList {
-    /// The decree in force there: a wish holds until the next.
+    /// The decree in force at the member. A request holds until the next decree.
     pub decree: u64,
-    /// About groups.
+    /// Requests about groups.
     pub groups: Vec<GroupRequest>,
-    /// The level that the cell is to rise to; 0: no wish.
+    /// The level to which the cell is to rise; 0 for no request.
     pub level: u16,
-    /// Groups that wait for the wisher. This and what follows is told in the message's tail, from level 3 on.
+    /// Groups that wait for this member. This and the following fields are sent in the message's tail, from level 3 on.
     #[serde(skip)]
     pub returns: Vec<Return>,
-    /// Names of groups that are to wait no more.
+    /// Names of groups that are to wait no longer.
     #[serde(skip)]
     pub given_up: Vec<String>,
-    /// Lives that groups wait for, and that are proved dead.
+    /// Incarnations for which groups wait, and that are proved dead.
     #[serde(skip)]
     pub dead: Vec<Incarnation>,
 }
@@ -243,17 +247,18 @@ impl RequestList {
     /// Whether it requests nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
+        // Every field is named, so that a new one cannot be forgotten here.
         let Self { decree: _, groups, level, returns, given_up, dead } = self;
         groups.is_empty() && *level == 0 && returns.is_empty() && given_up.is_empty() && dead.is_empty()
     }
 }
 
-/// A packet of somebody's stream, handed on by a holder.
+/// A packet of another member's stream, sent by a member that holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecoveredPacket {
     /// The stream's packet space.
     pub space: Space,
-    /// The origin's rank in that group view.
+    /// The rank of the stream's sender in that group view.
     pub rank: Rank,
     /// The packet's number.
     pub number: PacketNumber,
@@ -265,13 +270,13 @@ pub struct RecoveredPacket {
 /// State transfer between a member and a joiner of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StateMessage {
-    /// The joiner asks a member for the group's state.
+    /// The joiner requests a group's state from a member.
     Ask {
         /// The group.
         group: GroupId,
-        /// Its view as the joiner knows it.
+        /// The group's view that the joiner knows.
         view: u64,
-        /// Names this try.
+        /// Identifies this attempt.
         transfer: u64,
     },
     /// The donor's snapshot begins. `None`: the group has no state.
@@ -281,52 +286,52 @@ pub enum StateMessage {
         /// Bytes of the snapshot.
         bytes: Option<u64>,
     },
-    /// A piece of the snapshot, in order.
+    /// A chunk of the snapshot, in order.
     Chunk {
         /// See `Ask`.
         transfer: u64,
-        /// Where it belongs.
+        /// Its offset in the snapshot.
         offset: u64,
         /// The bytes.
         #[serde(with = "crate::wire::blob")]
         bytes: Vec<u8>,
     },
-    /// A delivery at the donor after the snapshot was taken.
+    /// A delivery at the donor after the snapshot.
     Replay {
         /// See `Ask`.
         transfer: u64,
-        /// The group view it was delivered in.
+        /// The group view in which it was delivered.
         view: u64,
         /// Its sender.
         sender: Incarnation,
         /// Its number in its sender's stream.
         seq: u64,
-        /// Order as on the wire (0 fifo, 1 causal, 2 total), uniform as bit 2.
+        /// The order as in stream frames (0 fifo, 1 causal, 2 total), with uniform as bit 2.
         order: u8,
-        /// Its place in the total order.
+        /// Its position in the total order.
         position: Option<u64>,
         /// The bytes.
         #[serde(with = "crate::wire::blob")]
         payload: Vec<u8>,
     },
-    /// The joiner has everything sent so far; it may be made a member.
+    /// The joiner has all that was sent so far, and may become a member.
     CaughtUp {
         /// See `Ask`.
         transfer: u64,
     },
-    /// The donor installed the view that holds the joiner: its state is complete.
+    /// The donor installed the view that contains the joiner: the state is complete.
     Done {
         /// See `Ask`.
         transfer: u64,
         /// The group view installed.
         view: u64,
     },
-    /// The donor cannot go on (left the group, overtaken): ask another.
+    /// The donor cannot continue (it left the group, or the joiner was outrun). The joiner asks another.
     Abort {
         /// See `Ask`.
         transfer: u64,
     },
-    /// The joiner has taken everything up to here, in bytes of chunks and replays sent.
+    /// The joiner has taken chunks and replayed deliveries up to this number of bytes.
     Taken {
         /// See `Ask`.
         transfer: u64,
@@ -335,45 +340,45 @@ pub enum StateMessage {
     },
 }
 
-/// Everything the control channel carries.
+/// A message on the control channel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Control {
     /// See [`Wedge`].
     Wedge(Wedge),
     /// See [`Report`].
     Report(Report),
-    /// The ballot asked for is below one promised already.
+    /// The requested ballot is below a promised one.
     Refuse {
         /// The decree.
         decree: u64,
         /// The ballot promised.
         promised: Ballot,
     },
-    /// Asks acceptors to accept.
+    /// Asks the acceptors to accept a proposal.
     Propose {
         /// The ballot.
         ballot: Ballot,
         /// The proposal.
         proposal: Arc<Proposal>,
     },
-    /// The acceptor holds the whole cut and accepts.
+    /// The sender accepts.
     Accepted {
         /// The decree.
         decree: u64,
         /// The ballot.
         ballot: Ballot,
     },
-    /// A quorum accepted.
+    /// A quorum accepted: the proposal is decided.
     Decide(Arc<Proposal>),
-    /// The same to a joiner.
+    /// The decision, for a joiner.
     Welcome(Box<Welcome>),
-    /// Asks a holder for packets of a stream.
+    /// Requests packets of a stream from a member that holds them.
     Fetch {
         /// The stream's packet space.
         space: Space,
-        /// The origin's rank in that group view.
+        /// The rank of the stream's sender in that group view.
         rank: Rank,
-        /// First and last number wanted.
+        /// The first and the last number.
         from: u64,
         /// See `from`.
         to: u64,
@@ -382,36 +387,38 @@ pub enum Control {
     Recovered(RecoveredPacket),
     /// See [`RequestList`].
     MembershipRequests(RequestList),
-    /// The sender wants to leave the cell.
+    /// The sender requests to leave the cell.
     Leave,
-    /// One of two of builds that founded in another way; see [`FoundingMessage`].
+    /// Reserved: one of two messages of builds that founded in another way; see [`FoundingMessage`].
     FormerFoundList,
-    /// Says nothing: is it acknowledged? Builds that know it for a third one of those do nothing with it either.
+    /// An empty message, sent only to see whether it is acknowledged. In former builds this number was another message
+    /// of founding, and they ignore it, too.
     Ping,
-    /// See `FormerFoundList`.
+    /// Reserved; see `FormerFoundList`.
     FormerFoundDecide,
     /// See [`Unreadable`].
     Unreadable(Unreadable),
-    /// From level 2 on, where a group's terms ask for more than one member: the sender, of its view, holds its state.
+    /// The sender, a member of the group's view, has its state. From level 2 on, where a group's terms ask for more
+    /// than one member.
     HoldsState {
         /// The group.
         group: GroupId,
-        /// Its view, or an earlier one since which the sender is a member.
+        /// Its view, or an earlier one; the sender is a member since then.
         view: u64,
     },
-    /// Among processes that are in no view: see [`FoundingMessage`].
+    /// Between processes that are in no view; see [`FoundingMessage`].
     Founding(FoundingMessage),
-    /// From level 3 on: the sender asked to leave, and knows that it is out.
+    /// The sender requested to leave, and knows that it is out. From level 3 on.
     Out,
     /// See [`WelcomePart`].
     WelcomePart(WelcomePart),
 }
 
 impl Control {
-    /// As it travels, with what its tail tells.
+    /// The encoded message, with its tail.
     ///
     /// # Errors
-    /// When it cannot be encoded.
+    /// If it cannot be encoded.
     pub fn encode(&self) -> Result<Vec<u8>, postcard::Error> {
         let mut tail = Tags::default();
         match self {
@@ -425,10 +432,10 @@ impl Control {
         put_with_tail(self, &tail, Vec::new())
     }
 
-    /// Reads what [`Self::encode`] wrote.
+    /// Reads the bytes of [`Self::encode`].
     ///
     /// # Errors
-    /// [`Malformed`] when it makes no sense.
+    /// [`Malformed`] if they are no such message.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let (mut message, tail) = read_with_tail(bytes)?;
         match &mut message {

@@ -10,55 +10,57 @@ use crate::api::{GroupTerms, LeaveReason};
 use crate::id::{GroupId, Incarnation, MemberInfo};
 use crate::wire::Tags;
 
-/// From this level on a group waits for members with its state that are cut off.
+/// The lowest level at which a group waits for members that are cut off with its state.
 pub const ORPHANS_LEVEL: u16 = 3;
 
-/// Orphans that a directory holds at most: with more, no new group is made.
+/// The most orphans in a directory. With more, no new group is made; no member is excluded for it.
 pub const ORPHANS_MAX: usize = 256;
 
-/// Lives of a process that its record names at most.
+/// The most earlier incarnations in a member record.
 pub const INCARNATIONS_MAX: usize = 64;
 
-/// In a member's record: the place that a process of this name is started in, the same for all its starts there.
+/// Tag in a member record: the seat, which is the same for all starts of this name in one state directory.
 const SEAT: u64 = 2;
-/// In the same: earlier lives of the process whose state it kept.
+/// Tag in a member record: earlier incarnations whose state it kept.
 const INCARNATIONS: u64 = 3;
 
-/// In a group's entry: how its view began.
+/// Tag in a group's entry: how its view began.
 const BEGUN: u64 = 3;
-/// In an orphan's entry: whom it waits for.
+/// Tag in an orphan's entry: the members for which it waits.
 const ORPHAN: u64 = 4;
-/// In a change, and in the entry after it: an orphan came back.
+/// Tag in a change, and in the entry after it: an orphan came back.
 const REVIVED: u64 = 5;
-/// In a change: these holders are struck off.
+/// Tag in a change: holders that are struck off.
 const STRUCK: u64 = 6;
 
-/// In a change, and in the entry after it: members that reported that their state is not whole. (7 is one of the terms.)
+/// Tag in a change, and in the entry after it: members that reported incomplete state. (7 is a tag of the terms.)
 const LACKING: u64 = 8;
 
-/// In an orphan's entry, and in that of the group when it is back: its last view when another instance of the cell took it over.
+/// Tag in an orphan's entry, and in that of the revived group: its last view when another instance of the cell took it
+/// over.
 const TAKEN_OVER: u64 = 9;
 
-/// Numbers of views that a group skips when another instance takes it over. The instance before may have gone on with it, unknown to
-/// those that are left: its views have numbers of their own.
+/// View numbers that a group skips when another instance takes it over. The earlier instance may have continued with
+/// it, unknown to the survivors: its views must not have the same numbers.
 const UNKNOWN_VIEWS: u64 = 1 << 32;
 
-/// An orphan keeps the names of its holders if its last view had at most this many members.
+/// An orphan keeps the names of its holders if its last view had at most this many members. Bounds the directory.
 pub const NAMED_MAX: usize = 1000;
 
 impl MemberInfo {
-    /// Notes where it runs: a number that is the same for all starts of this name in one state directory, and for no other.
+    /// Records its seat: a number that is the same for all starts of this name in one state directory, and for no
+    /// other.
     pub fn sit(&mut self, seat: u64) {
         self.tail.put_number(SEAT, seat);
     }
 
-    /// Where it runs; 0: not known.
+    /// Its seat; 0 if unknown.
     #[must_use]
     pub fn seat(&self) -> u64 {
         self.tail.number(SEAT).ok().flatten().unwrap_or(0)
     }
 
-    /// Notes earlier lives of the same process, whose state it kept.
+    /// Records earlier incarnations of the process, whose state it kept.
     pub fn keeps(&mut self, lives: &[Incarnation]) {
         if lives.is_empty() {
             self.tail.remove(INCARNATIONS);
@@ -67,96 +69,96 @@ impl MemberInfo {
         }
     }
 
-    /// Earlier lives whose state it kept.
+    /// The earlier incarnations whose state it kept.
     #[must_use]
     pub fn earlier_incarnations(&self) -> Vec<Incarnation> {
         self.tail.value(INCARNATIONS).ok().flatten().unwrap_or_default()
     }
 
-    /// Whether it is this life, or kept its state.
+    /// Whether it is this incarnation, or kept its state.
     #[must_use]
     pub fn is_or_keeps(&self, who: Incarnation) -> bool {
         self.incarnation == who || self.tail.get(INCARNATIONS).is_some() && self.earlier_incarnations().contains(&who)
     }
 }
 
-/// How a view of a group began. A member that has not installed the view needs it when it comes back.
+/// How a view of a group began. A holder that had not installed the view needs it when it comes back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct ViewStart {
-    /// How many of its members, in rank order from 0, were in the view before.
+    /// Number of its members, in rank order from 0, that were in the view before.
     stayed: u64,
-    /// Where the view before ended: the prefix of each of its streams.
+    /// The cut of the view before: the prefix of each of its streams.
     prefixes: Vec<u64>,
 }
 
-/// Whom a group waits for of which nobody in the cell has the state.
+/// The members for which a group waits, because no member of the cell has its state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Orphan {
-    /// Members of its last view.
+    /// Number of members of its last view.
     pub members: u32,
-    /// Those of them that may have the state, live for all that is known, and are out of the cell.
+    /// Those of them that may have the state, are not known to be dead, and are out of the cell.
     pub holders: Vec<OrphanHolder>,
 }
 
-/// One of them.
+/// A former member that may have an orphan's state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrphanHolder {
-    /// The life that was in the group's last view.
+    /// The incarnation that was in the group's last view.
     pub who: Incarnation,
     /// See [`MemberInfo::seat`].
     pub seat: u64,
-    /// It was in the view before the last as well.
+    /// Whether it was in the view before the last, too.
     pub stayed: bool,
-    /// Its name, for people; empty in large groups.
+    /// Its name, for people. Empty in large groups.
     pub name: String,
 }
 
-/// An orphan came back: what its next view goes on from.
+/// The return of an orphan: what its next view continues from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Revived {
-    /// The view that was its last, and ended at the change's cut.
+    /// The view that was its last. It ended at the change's cut.
     pub view: u64,
     /// The holder whose state it is.
     pub was: Incarnation,
-    /// By rank in that view: the messages of each sender that are in the state.
+    /// By rank in that view: number of each sender's messages in the state.
     pub counts: Vec<u64>,
 }
 
-/// What a member that is back says of a group that waits for it.
+/// A returned member's report on a group that waits for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Return {
     /// The group.
     pub group: GroupId,
-    /// The life that is listed as a holder.
+    /// The incarnation that is listed as a holder.
     pub was: Incarnation,
-    /// What it can go on from; `None`: it cannot.
+    /// The point from which it can continue; `None` if it cannot.
     pub from: Option<ReturnPoint>,
 }
 
-/// Where a holder's state stands.
+/// How far a holder's state goes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReturnPoint {
     /// The view that it installed last.
     pub view: u64,
     /// The prefix of each stream of that view that it holds.
     pub prefixes: Vec<u64>,
-    /// The messages of each sender that are in these.
+    /// Number of each sender's messages in these prefixes.
     pub counts: Vec<u64>,
 }
 
-/// What a coordinator knows of an orphan that is back.
+/// What a coordinator knows of an orphan whose holders come back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Returns {
-    /// Who is to go on with it, from what.
+    /// The member that is to continue it, and from where.
     pub donor: Option<(Incarnation, Return)>,
-    /// Others that may have its state have not answered.
+    /// Whether other holders have not answered yet. They may have more of the state.
     pub by_some: bool,
-    /// Holders that are no more.
+    /// Holders that are struck off.
     pub struck: Vec<Incarnation>,
 }
 
 impl GroupEntry {
-    /// The same group, without members, as it waits for these.
+    /// The group without members, waiting for these holders.
     #[must_use]
     pub(crate) fn waiting_for(mut self, orphan: Orphan) -> Self {
         debug_assert!(!orphan.holders.is_empty(), "a group that waits for nobody is over");
@@ -165,13 +167,13 @@ impl GroupEntry {
         self
     }
 
-    /// Whether it waits: nobody in the cell has its state.
+    /// Whether it waits: no member of the cell has its state.
     #[must_use]
     pub fn is_orphan(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// Whom it waits for, if it does.
+    /// The holders for which it waits, if it does.
     #[must_use]
     pub fn orphan(&self) -> Option<Orphan> {
         if !self.is_orphan() {
@@ -180,39 +182,39 @@ impl GroupEntry {
         self.tail.value(ORPHAN).ok().flatten()
     }
 
-    /// From where it came back last, if it did.
+    /// The point from which it came back last, if it did.
     #[must_use]
     pub fn revived(&self) -> Option<Revived> {
         self.tail.value(REVIVED).ok().flatten()
     }
 
-    /// Where the view before its last ended.
+    /// The cut of the view before its last.
     #[must_use]
     pub fn begun_at(&self) -> Option<Vec<u64>> {
         Some(self.tail.value::<ViewStart>(BEGUN).ok()??.prefixes)
     }
 
-    /// The same group as another instance of the cell takes it over.
+    /// The group as another instance of the cell takes it over.
     #[must_use]
     pub(super) fn taken_over(mut self) -> Self {
         self.tail.put_number(TAKEN_OVER, self.view);
         self
     }
 
-    /// The number of its next view, if there is one more.
+    /// The number of its next view, if one is left.
     #[must_use]
     pub fn next_view(&self) -> Option<u64> {
         let taken_over = self.tail.number(TAKEN_OVER).ok().flatten() == Some(self.view);
         self.view.checked_add(if taken_over { UNKNOWN_VIEWS } else { 1 })
     }
 
-    /// Whether its view is the one after this.
+    /// Whether its view directly follows `view`.
     #[must_use]
     pub fn follows(&self, view: u64) -> bool {
         [1, UNKNOWN_VIEWS].into_iter().any(|more| view.checked_add(more) == Some(self.view))
     }
 
-    /// Who of its last view was in the one before, as the entry tells.
+    /// Number of members of its last view that were in the one before, according to the entry.
     fn stayed(&self) -> usize {
         let begun: Option<ViewStart> = self.tail.value(BEGUN).ok().flatten();
         begun.map_or(0, |begun| usize::try_from(begun.stayed).unwrap_or(usize::MAX))
@@ -220,41 +222,41 @@ impl GroupEntry {
 }
 
 impl GroupChange {
-    /// Notes that an orphan comes back with it.
+    /// Records that an orphan comes back by this change.
     pub fn revive(&mut self, revived: &Revived) {
         self.tail.put_value(REVIVED, revived);
     }
 
-    /// From where an orphan comes back with it, if one does.
+    /// The point from which an orphan comes back by this change, if one does.
     #[must_use]
     pub fn revived(&self) -> Option<Revived> {
         self.tail.value(REVIVED).ok().flatten()
     }
 
-    /// Notes that these holders are no more.
+    /// Records holders that are struck off.
     pub fn strike(&mut self, who: &[Incarnation]) {
         self.tail.put_value(STRUCK, &who);
     }
 
-    /// Holders that are no more.
+    /// Holders that are struck off.
     #[must_use]
     pub fn struck(&self) -> Vec<Incarnation> {
         self.tail.value(STRUCK).ok().flatten().unwrap_or_default()
     }
 
-    /// Notes that these of its members so far reported that their state is not whole.
+    /// Records which of the members so far reported incomplete state.
     pub fn note_lacking(&mut self, who: &[Incarnation]) {
         self.tail.put_value(LACKING, &who);
     }
 
-    /// Of its members so far, those that reported that their state is not whole; below level 3 nobody says so.
+    /// The members so far that reported incomplete state. Below level 3 no member reports that.
     #[must_use]
     pub fn lacking(&self) -> Vec<Incarnation> {
         self.tail.value(LACKING).ok().flatten().unwrap_or_default()
     }
 
-    /// Those of `members`, who are in the group after it, that have not the whole state then as far as is agreed: who joins takes it
-    /// from the others, if there are any that have it.
+    /// Those of `members`, the group after this change, that do not have the whole state then, as agreed. Joiners take
+    /// it from the others, if any of these has it.
     #[must_use]
     pub fn incomplete(&self, members: &[Incarnation]) -> Vec<Incarnation> {
         let lacking = self.lacking();
@@ -263,7 +265,7 @@ impl GroupChange {
         members.iter().copied().filter(|who| lacking.contains(who) || takes(who)).collect()
     }
 
-    /// Whether it fits on an orphan's entry: the group comes back with one member, or holders are struck off.
+    /// Whether it is a valid change of an orphan: the group comes back with one member, or holders are struck off.
     #[must_use]
     pub(super) fn fits_orphan(&self, entry: &GroupEntry, orphan: &Orphan) -> bool {
         let streams = usize::try_from(orphan.members).unwrap_or(usize::MAX);
@@ -289,13 +291,13 @@ impl Directory {
         self.groups.iter().filter_map(|(id, entry)| Some((*id, entry, entry.orphan()?)))
     }
 
-    /// Whether groups wait where they would end.
+    /// Whether groups wait in cases in which they end below level 3.
     #[must_use]
     pub fn has_orphans(&self) -> bool {
         self.level >= ORPHANS_LEVEL
     }
 
-    /// A group's entry after `change`, which leaves it with `members`; `None`: it is over.
+    /// A group's entry after `change`, which leaves it with `members`; `None` if the group is over.
     pub(super) fn entry_after(
         &self,
         entry: Option<GroupEntry>,
@@ -321,7 +323,7 @@ impl Directory {
         let mut tail = entry.map(|entry| entry.tail).unwrap_or_default().under(&change.tail);
         if self.has_orphans() {
             tail.remove(ORPHAN);
-            // The donor, alone in this view, has the state of the view before.
+            // The donor is alone in this view, and has the state of the view before.
             let stayed = if waits.is_some() { members.len() } else { stayed } as u64;
             let prefixes = change.cut.as_ref().map(|cut| cut.prefixes.clone()).unwrap_or_default();
             tail.put_value(BEGUN, &ViewStart { stayed, prefixes });
@@ -329,7 +331,8 @@ impl Directory {
         Some(GroupEntry { name: change.name.clone(), view: change.view, space: change.space, members, tail })
     }
 
-    /// Whom the group waits for that `change` leaves without a member: those that leave, unless they are dead or asked to.
+    /// The orphan that `change` leaves without a member. Its holders are the members that leave, except those that are
+    /// dead or requested to leave. Nobody checks whether a holder has the whole state, because it did not report.
     fn orphaned(&self, entry: &GroupEntry, change: &GroupChange) -> Orphan {
         let stayed = entry.stayed();
         let out = |who: &Incarnation| change.left.iter().any(|(left, why)| left == who && why.may_come_back());
@@ -344,8 +347,8 @@ impl Directory {
         Orphan { members: u32::try_from(entry.members.len()).unwrap_or(u32::MAX), holders }
     }
 
-    /// What a decree proves besides: holders whose process ended, or that was started again without their state. `before`: the
-    /// directory that it followed on.
+    /// Strikes off the holders that a decree proves gone: their process ended, or was started again without their
+    /// state. `before` is the directory that the decree followed.
     pub(super) fn strike_proved(&mut self, before: &Self, proposal: &Proposal) {
         if !before.has_orphans() || !self.groups.values().any(GroupEntry::is_orphan) {
             return;
@@ -354,6 +357,7 @@ impl Directory {
         let left = proposal.left.iter().filter(|(_, why)| ended(why));
         let gone: Vec<&MemberInfo> =
             left.filter_map(|(who, _)| before.members.get(before.rank(*who)?.index())).collect();
+        // Silence strikes nobody off: a holder that is cut off is what the group waits for.
         let is_gone = |holder: &OrphanHolder| {
             let anew = |info: &MemberInfo| info.seat() == holder.seat && !info.is_or_keeps(holder.who);
             gone.iter().any(|info| info.is_or_keeps(holder.who)) || holder.seat != 0 && proposal.joined.iter().any(anew)
@@ -371,26 +375,27 @@ impl Directory {
 }
 
 impl LeaveReason {
-    /// Whether a member that left for this reason may still run with its state: it is not proved dead and did not ask to leave.
+    /// Whether a member that left for this reason may still run with its state: it is not proved dead, and did not
+    /// request to leave.
     pub(super) fn may_come_back(self) -> bool {
         matches!(self, Self::Unreachable | Self::TooSlow | Self::NoProgress)
     }
 }
 
-/// In a report's tail: groups of which the reporter has not the whole state.
+/// Tag in a report's tail: groups whose state the reporter does not have in full.
 const INCOMPLETE: u64 = 1;
-/// In the same: groups whose state it gives, and takes.
+/// Tags in a report's tail: groups whose state it gives, and takes.
 const GIVING: u64 = 2;
 /// See [`GIVING`].
 const TAKING: u64 = 3;
-/// In the tail of requests: what a member that is back says of groups that wait for it.
+/// Tag in the tail of requests: reports of a returned member on groups that wait for it.
 const RETURNS: u64 = 2;
-/// In the same: names of groups that are to wait no more, and lives that are proved dead.
+/// Tags in the tail of requests: names of groups that are to wait no longer, and incarnations that are proved dead.
 const GIVEN_UP: u64 = 3;
 /// See [`GIVEN_UP`].
 const DEAD: u64 = 4;
 
-/// What travels in the tails of reports and requests.
+/// The tails of reports and requests.
 pub(super) mod tails {
     use super::{DEAD, GIVEN_UP, GIVING, INCOMPLETE, RETURNS, TAKING, Tags};
     use crate::member::{Report, RequestList};

@@ -16,23 +16,25 @@ use super::is_quorum;
 use crate::id::{Incarnation, Rank};
 use crate::time::Instant;
 
-/// In what a path may fail. A probe goes the same way as what it stands for, as long, and so does its answer.
+/// The way in which a path may fail. A probe takes the same way as the traffic that it stands for, with the same
+/// length, and so does its answer. Probes on another socket or of another length find nothing (`docs/model.md`, *What
+/// does not hold*).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathKind {
-    /// A short packet from data socket to data socket.
+    /// Short packets from data socket to data socket.
     Data,
-    /// The same, as long as packets between these two may be.
+    /// Packets of full length from data socket to data socket.
     LongData,
-    /// As long, from control socket to control socket. Short ones are heartbeats.
+    /// Packets of full length from control socket to control socket. Heartbeats test short ones.
     LongControl,
-    /// Anything at all: it is not heard. Judged so from level 5 on.
+    /// All packets: the member is not heard. Evaluated from level 5 on.
     Silence,
 }
 
 impl PathKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Data, Self::LongData, Self::LongControl, Self::Silence];
-    /// Those that are probed.
+    /// The kinds with probes of their own.
     pub const PROBED: [Self; 3] = [Self::Data, Self::LongData, Self::LongControl];
 
     /// Its number on the wire.
@@ -47,7 +49,7 @@ impl PathKind {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// Acknowledgements of what was sent so are missed on this path, too. What was sent may have been long.
+    /// The traffic whose missing acks count against this path, too. That traffic may have been long.
     fn sent(self) -> Option<SendKind> {
         match self {
             Self::LongData => Some(SendKind::Data),
@@ -56,39 +58,40 @@ impl PathKind {
         }
     }
 
-    /// Whether its packets are as long as they may be.
+    /// Whether its packets have full length.
     #[must_use]
     pub fn is_long(self) -> bool {
         self != Self::Data
     }
 }
 
-/// One member says that another left its probes unanswered.
+/// A member's statement that a path to another member failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Suspicion {
-    /// Who is suspected, by rank.
+    /// The suspected member's rank.
     pub rank: Rank,
-    /// In what.
+    /// The kind of path.
     pub kind: PathKind,
-    /// Rises with each suspicion of the same suspecter in a view.
+    /// Grows with each suspicion of the same suspecter in a view, so that a check of an earlier one does not count for
+    /// this.
     pub number: u64,
 }
 
-/// What a member says of the paths in the view in force.
+/// A member's statements about the paths in the view in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// Its suspicions, in rising order.
+    /// Its suspicions, ascending.
     pub suspected: Vec<Suspicion>,
-    /// Of these members, by rank in rising order, it has looked into the suspicions up to this number.
+    /// For each of these members, ascending by rank: it has checked that member's suspicions up to this number.
     pub answered: Vec<(Rank, u64)>,
-    /// Members that are proved dead, by rank in rising order.
+    /// Members that are proved dead, ascending by rank.
     pub dead: Vec<Rank>,
-    /// Processes that wait to come back and that it can talk with, see [`super::Removal::suspecters`].
+    /// Processes that wait to come back, and with which it can communicate; see [`super::Removal::suspecters`].
     pub reached: Vec<Incarnation>,
 }
 
 impl Findings {
-    /// Nothing to say.
+    /// Whether there is nothing to report.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -99,36 +102,36 @@ impl Findings {
     }
 }
 
-/// A member is suspected only after this many probes without an answer.
+/// A member is suspected only after this many unanswered probes.
 const PROBES_MIN: u32 = 5;
-/// A path that works gets a short probe once in this many heartbeats.
+/// A working path gets a short probe once in this many heartbeats.
 const EVERY: u64 = 4;
-/// A path that works gets a long probe once in this many heartbeats.
+/// A working path gets a long probe once in this many heartbeats.
 const LONG_EVERY: u64 = 16;
-/// Heartbeats in a row without findings take back what was said before.
+/// This many consecutive heartbeats without findings revoke the earlier ones.
 const SILENT_BEATS: u8 = 2;
-/// In a cell with a watch graph, a member that has not acknowledged what it was sent for this many heartbeats is probed as a neighbour is.
+/// In a cell with a watch graph, a member that owes acks for this many heartbeats is probed like a neighbour.
 const OWED_BEATS: u32 = 4;
-/// The smallest set of members to remove is searched for up to this size: each size takes 2^size steps.
+/// The largest smallest cover that is searched for exactly: a size of n takes 2^n steps.
 const COVER_MAX: usize = 8;
 const _: () = assert!(COVER_MAX < 16, "the search takes no more than some ten thousand steps");
 const _: () = assert!(EVERY < LONG_EVERY, "long probes cost more than short ones");
-/// A member names no more processes that wait to come back.
+/// The most processes that wait to come back in a member's findings.
 pub const REACHED_MAX: usize = 64;
-/// When all have looked into a silent link whose suspected end others hear, it has to be silent for this many heartbeats more: when a
-/// member that was stopped goes on, its suspecters need that long to say so.
+/// Further heartbeats for which a silent link must stay silent after all have checked it, if others hear its suspected
+/// end. When a stopped member continues, its suspecters need that long to report it.
 const SILENT_FOR: u32 = 3;
 
-/// One member in one kind, as probed from here.
+/// The path to one member in one kind, as probed from here.
 #[derive(Clone, Copy, Debug)]
 struct ProbedPath {
-    /// When the last probe went out that was answered, or when it was heard last; at first, when the clock began.
+    /// When the last answered probe was sent, or the member was last heard. At first: when the clock began.
     answered: Instant,
-    /// When an answer came last, or other progress was seen.
+    /// When the last answer came, or other progress was seen.
     progress: Instant,
     /// Probes since the last answer.
     unanswered_probes: u32,
-    /// When the first of them went out.
+    /// When the first of them was sent.
     unanswered: Instant,
     /// The number of the suspicion in force.
     suspected: Option<u64>,
@@ -140,74 +143,75 @@ impl ProbedPath {
     }
 }
 
-/// What is known in the view in force of the paths between members.
+/// What a member knows of the paths between members in the view in force.
 #[derive(Clone, Debug)]
 pub struct PathMonitor {
     me: Rank,
     paths: Vec<[ProbedPath; PathKind::ALL.len()]>,
-    /// Whom this member probes though nothing is owed; `None`: everybody.
+    /// The members that it always probes; `None` for all.
     neighbours: Option<BTreeSet<Rank>>,
     acks: AckTracker,
-    /// When each was sent a message on its control channel last, only to see whether it is acknowledged.
+    /// When each was last sent a message on its control channel, only to see whether it is acknowledged.
     pinged: Vec<Option<Instant>>,
     beats: u64,
     last_number: u64,
-    /// What each member said last.
+    /// The last findings of each member.
     said: Vec<Findings>,
-    /// The heartbeats of each without findings since then.
+    /// Heartbeats of each without findings since then.
     silent_beats: Vec<u8>,
-    /// When each said something last.
+    /// When each last reported findings.
     reported_at: Vec<Instant>,
-    /// When a suspicion was heard of here, by suspecter.
+    /// When a suspicion became known here, by suspecter.
     learnt: BTreeMap<(Rank, Suspicion), Instant>,
-    /// What this member has looked into, by suspecter.
+    /// The suspicions that this member has checked, by suspecter.
     answered: BTreeMap<Rank, u64>,
     leavers: BTreeMap<Rank, Case>,
-    /// Since when suspicions stand that not all have looked into.
+    /// Since when there are suspicions that not all have checked.
     open_since: Option<Instant>,
-    /// Since when all have looked into all of them.
+    /// Since when all have checked all of them.
     verified_since: Option<Instant>,
-    /// How long each may stay away, by rank.
+    /// The longest declared gap between polls of each, by rank.
     gaps: Vec<Duration>,
 }
 
-/// Why a member is to leave.
+/// The case for removing a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Case {
-    /// Some of those that stay hear it.
+    /// Whether a member that stays hears it. Only then it counts against the removal budget.
     pub is_heard: bool,
-    /// Those that stay and to which a path failed, by rank.
+    /// The members that stay and to which a path failed, by rank.
     pub suspecters: Vec<Rank>,
 }
 
-/// What an evaluation needs besides.
+/// Inputs of an evaluation.
 #[derive(Clone, Copy, Debug)]
 pub struct Evaluation<'a> {
-    /// Now.
+    /// The time.
     pub now: Instant,
-    /// Whom it hears, by rank, itself included.
+    /// Which members this one hears, by rank, itself included.
     pub hears: &'a [bool],
-    /// Those that leave anyway: below level 5 whoever is silent, from there on whoever is proved dead.
+    /// Members that leave in any case: below level 5 the silent ones, from there on those that are proved dead.
     pub out: &'a BTreeSet<Rank>,
-    /// How many members may go that did not go before; see [`super::Removals`].
+    /// How many members may be removed that were not removed before; see [`super::Removals`].
     pub budget: usize,
-    /// Those that went before, by the ranks they have now.
+    /// The members that were removed before, by their present ranks.
     pub again: &'a BTreeSet<Rank>,
-    /// From level 5 on: silence is judged too.
+    /// From level 5 on: silence is evaluated, too.
     pub silence: Option<Silence<'a>>,
 }
 
-/// What an evaluation of silence needs besides.
+/// Inputs of an evaluation of silence.
 #[derive(Clone, Copy, Debug)]
 pub struct Silence<'a> {
-    /// Members that are heard and have not installed the view in force for long: they never will.
+    /// Members that are heard and have not installed the view in force for long. They count as silent to all, because
+    /// they never will.
     pub behind: &'a BTreeSet<Rank>,
-    /// Between two heartbeats.
+    /// Interval between heartbeats.
     pub beat: Duration,
 }
 
 impl PathMonitor {
-    /// A fresh view: everybody makes progress now.
+    /// A monitor for a new view, in which every member makes progress now.
     #[must_use]
     pub fn new(me: Rank, members: usize, now: Instant) -> Self {
         debug_assert!(me.index() < members || members == 0, "this process is a member, or probes nobody");
@@ -232,19 +236,19 @@ impl PathMonitor {
         }
     }
 
-    /// Probes of each, by rank, may stay unanswered for so much longer than those of others.
+    /// Sets how much longer probes of each member may stay unanswered, by rank.
     pub fn set_gaps(&mut self, gaps: Vec<Duration>) {
         debug_assert!(self.paths.is_empty() || gaps.len() == self.paths.len(), "each member has a gap");
         self.gaps = gaps;
     }
 
-    /// For a cell with a watch graph: this member probes these neighbours, members that have owed it an acknowledgement for
-    /// several heartbeats, and both ends of suspected paths. Without this it probes everybody.
+    /// Restricts probes in a cell with a watch graph. This member then probes these neighbours, members that owe it
+    /// acks for several heartbeats, and both ends of suspected paths.
     pub fn set_neighbours(&mut self, neighbours: BTreeSet<Rank>) {
         self.neighbours = Some(neighbours);
     }
 
-    /// The probes that go out with this heartbeat, to those that are `heard`. Who is not heard, or hears nothing itself, is others' business.
+    /// The probes that are due with this heartbeat. Only members in `heard` are probed: silence is evaluated otherwise.
     pub fn probes(&mut self, now: Instant, heard: &[bool]) -> Vec<(Rank, PathKind)> {
         self.beats += 1;
         let urgent = self.paths_to_verify(heard);
@@ -261,6 +265,7 @@ impl PathMonitor {
                 }
                 let every = if kind.is_long() { LONG_EVERY } else { EVERY };
                 let is_due =
+                    // Spread by rank, so that a heartbeat does not probe all members at once.
                     path.unanswered_probes > 0 || is_watched && (self.beats + u64::from(rank.0)).is_multiple_of(every);
                 if is_due || path.suspected.is_some() || urgent.contains(&(rank, kind)) {
                     if path.unanswered_probes == 0 {
@@ -274,17 +279,19 @@ impl PathMonitor {
         probes
     }
 
-    /// What suspecters heard say, with the other end: paths that this member has to look into.
+    /// The paths that this member has to check: for each suspicion of a member that is heard, both its ends.
     fn paths_to_verify(&self, heard: &[bool]) -> BTreeSet<(Rank, PathKind)> {
         let open = self.learnt.iter().filter(|((by, suspicion), _)| {
             is_in(heard, *by)
                 && suspicion.kind != PathKind::Silence
                 && self.answered.get(by).copied().unwrap_or(0) < suspicion.number
         });
+        // Both, because the suspecter may be at fault. Checks of the suspected end alone remove a healthy member
+        // (`docs/model.md`).
         open.flat_map(|((by, a), _)| [(*by, a.kind), (a.rank, a.kind)]).filter(|(rank, _)| *rank != self.me).collect()
     }
 
-    /// `rank` answered a probe that went out at `sent`.
+    /// Takes `rank`'s answer to a probe that was sent at `sent`.
     pub fn answer(&mut self, now: Instant, rank: Rank, kind: PathKind, sent: Instant) {
         let Some(path) = self.paths.get_mut(rank.index()).map(|paths| &mut paths[usize::from(kind.number())]) else {
             return;
@@ -295,14 +302,14 @@ impl PathMonitor {
         path.answered = sent;
         path.progress = now;
         path.unanswered_probes = 0;
-        // Who answers, and does not acknowledge what it is sent, is suspected still.
+        // A member that answers and does not acknowledge what it is sent stays suspected.
         if kind.sent().is_none_or(|sent| !self.acks.is_suspected(rank, sent)) {
             path.suspected = None;
         }
     }
 
-    /// `rank` has acknowledged so much, in whatever unit, of what it was `sent` so, and `owes` more. Another sum than before is
-    /// progress. To be called with each heartbeat.
+    /// Takes how much `rank` has acknowledged of what it was sent in this way, in any unit, and whether it owes more.
+    /// Another sum than before is progress. Called at each heartbeat.
     pub fn acknowledged(&mut self, now: Instant, rank: Rank, sent: SendKind, sum: u64, owes: bool) {
         let Some(paths) = self.paths.get_mut(rank.index()) else { return };
         let moves = self.acks.note(now, rank, sent, sum, owes);
@@ -320,14 +327,17 @@ impl PathMonitor {
         }
     }
 
-    /// Nothing of this member went out, or nobody was to acknowledge anything: what is owed is owed from now on.
+    /// Restarts the time for which acks are owed. Called while no packet of this member can go out, or no ack is
+    /// expected.
     pub fn owe_anew(&mut self, now: Instant) {
         self.acks.begin_anew(now);
     }
 
-    /// Members to which something is to be sent on the control channel, only to see whether it is acknowledged: both ends of a path on which
-    /// control packets fail, as others say; and everybody, when somebody acknowledges nothing, before that one is suspected: it may
-    /// be this member that nobody hears there.
+    /// Members that get a message on the control channel, only to see whether it is acknowledged.
+    ///
+    /// - Both ends of a path on which control packets fail, as others report.
+    /// - All members, as soon as one acknowledges nothing for half of `patience`. It may be this member that nobody
+    ///   hears on that socket, and then all are suspected together.
     pub fn pings(&mut self, now: Instant, heard: &[bool], patience: Duration) -> Vec<Rank> {
         let others: Vec<Rank> =
             Rank::all(self.paths.len()).filter(|rank| *rank != self.me && is_in(heard, *rank)).collect();
@@ -346,7 +356,7 @@ impl PathMonitor {
         to
     }
 
-    /// This process was away for `gap`: what did not come meanwhile suspects nobody.
+    /// Forgives the silence of `gap`, during which this process was away.
     pub fn forgive(&mut self, now: Instant, gap: Duration) {
         for path in self.paths.iter_mut().flatten() {
             path.answered = now.min(path.answered + gap);
@@ -359,7 +369,7 @@ impl PathMonitor {
         }
     }
 
-    /// A heartbeat of `rank`. Findings follow it in its packet, if there are any.
+    /// Notes a heartbeat of `rank`. Its findings, if there are any, follow in the same packet.
     pub fn beat(&mut self, rank: Rank) {
         let Some(beats) = self.silent_beats.get_mut(rank.index()) else { return };
         *beats = beats.saturating_add(1);
@@ -368,7 +378,8 @@ impl PathMonitor {
         }
     }
 
-    /// In a cell with a watch graph, where not all send each other heartbeats: what was not said again for so long is taken back.
+    /// In a cell with a watch graph, revokes findings that were not repeated for `after`. Not all members send each
+    /// other heartbeats there.
     pub fn expire(&mut self, now: Instant, after: Duration) {
         for rank in Rank::all(self.said.len()) {
             if now.since(self.reported_at[rank.index()]) >= after {
@@ -384,7 +395,7 @@ impl PathMonitor {
         }
     }
 
-    /// `rank` says what it found, and takes back what it said before. True if that is other than before.
+    /// Takes the findings of `rank`, which replace its earlier ones. True if they differ. Nonsense is ignored.
     pub fn hear(&mut self, now: Instant, rank: Rank, findings: Findings) -> bool {
         let members = self.paths.len();
         let is_named = |who: Rank| who.index() < members && who != rank;
@@ -400,6 +411,7 @@ impl PathMonitor {
         }
         let suspected = &findings.suspected;
         self.learnt.retain(|(by, suspicion), _| *by != rank || suspected.contains(suspicion));
+        // Keeps the time at which a repeated suspicion was first heard: a check counts from there.
         for suspicion in suspected {
             self.learnt.entry((rank, *suspicion)).or_insert(now);
         }
@@ -408,7 +420,8 @@ impl PathMonitor {
         is_news
     }
 
-    /// Suspects those that are silent: not in `hears`. `last_heard` tells when anything came from a member.
+    /// Suspects the members that are silent: those not in `hears`. `last_heard` gives the time of a member's last
+    /// packet.
     pub fn detect_silence(&mut self, hears: &[bool], last_heard: impl Fn(Rank) -> Instant) {
         for rank in Rank::all(self.paths.len()).filter(|rank| *rank != self.me) {
             let path = &mut self.paths[rank.index()][usize::from(PathKind::Silence.number())];
@@ -422,8 +435,8 @@ impl PathMonitor {
         }
     }
 
-    /// Suspects those that left probes unanswered for `patience`, and finds out what of others' suspicions was looked into. Gives the number of
-    /// new suspicions.
+    /// Suspects members that left probes unanswered for `patience`, and determines which suspicions of others this
+    /// member has checked. Returns the number of new suspicions.
     pub fn check_probes(&mut self, now: Instant, heard: &[bool], patience: Duration) -> u64 {
         let mut since: BTreeMap<(Rank, PathKind), Instant> = BTreeMap::new();
         for ((by, suspicion), at) in &self.learnt {
@@ -435,8 +448,11 @@ impl PathMonitor {
         let before = self.last_number;
         let patience_with = |rank: Rank| patience + self.gaps.get(rank.index()).copied().unwrap_or_default();
         let others = |rank: &Rank| *rank != self.me && is_in(heard, *rank);
-        // Members with silent control channels are suspected together: one that is suspected before the others are known to be silent
-        // might go in the place of this member.
+        // Members with silent control channels are suspected together:
+        //
+        // 1. Nobody hears this member on its control socket, so no member acknowledges.
+        // 2. It suspects the first one, before the others' acks are overdue.
+        // 3. That one link is covered by its younger end, which may be the healthy one.
         let is_open = Rank::all(self.paths.len())
             .filter(others)
             .any(|rank| self.acks.is_open(now, rank, SendKind::Control, patience_with(rank)));
@@ -445,7 +461,7 @@ impl PathMonitor {
             for kind in PathKind::PROBED {
                 let short = self.paths[rank.index()][usize::from(PathKind::Data.number())];
                 if kind == PathKind::LongData && (short.suspected.is_some() || short.unanswered_probes >= PROBES_MIN) {
-                    continue; // where short packets fail, long ones tell nothing new, and each suspicion is looked into anew
+                    continue; // where short packets fail, long ones report nothing new, and all would have to check each
                 }
                 let path = &mut self.paths[rank.index()][usize::from(kind.number())];
                 if path.suspected.is_some() {
@@ -463,6 +479,7 @@ impl PathMonitor {
                 if path.unanswered_probes < PROBES_MIN {
                     continue;
                 }
+                // A probe alone is not enough: a member that acknowledges data makes progress, however late it answers.
                 let is_stuck = now.since(path.unanswered.max(path.progress)) >= patience;
                 let fails_again =
                     since.get(&(rank, kind)).is_some_and(|learnt| now.since(path.unanswered.max(*learnt)) >= patience);
@@ -499,7 +516,7 @@ impl PathMonitor {
         self.last_number - before
     }
 
-    /// What goes with this member's heartbeats.
+    /// The findings that go out with this member's heartbeats.
     #[must_use]
     pub fn findings(&self) -> Findings {
         let mut suspected = Vec::new();
@@ -508,14 +525,16 @@ impl PathMonitor {
             suspected
                 .extend(PathKind::ALL.into_iter().filter_map(|kind| Some(Suspicion { rank, kind, number: of(kind)? })));
         }
-        debug_assert!(suspected.is_sorted(), "suspicions are told in rising order");
+        debug_assert!(suspected.is_sorted(), "suspicions are reported in ascending order");
         let answered = self.answered.iter().map(|(by, number)| (*by, *number)).collect();
         Findings { suspected, answered, ..Findings::default() }
     }
 
-    /// Draws the conclusions, once everybody that is heard has looked into each suspicion: the fewest members with an end of each
-    /// failed path go; of several such sets, the one with the youngest members. Nobody goes if the others were no quorum, or if too
-    /// many went before; then only silence counts. Whoever is proved dead goes in any case.
+    /// Evaluates the suspicions, once every member that is heard has checked each of them.
+    ///
+    /// The fewest members with an end of each failed path are to go. Of several such sets, it is the one with the
+    /// youngest members. Nobody goes if the others were no quorum, or if too many went before; then silence alone is
+    /// evaluated. A member that is proved dead goes in any case.
     pub fn judge(&mut self, evaluation: Evaluation<'_>) {
         debug_assert_eq!(evaluation.hears.len(), self.paths.len(), "each member is heard or not");
         debug_assert!(is_in(evaluation.hears, self.me), "a member hears itself");
@@ -537,6 +556,8 @@ impl PathMonitor {
             suspicions.extend(findings.suspected.iter().map(|suspicion| (by, *suspicion)));
         }
         suspicions.retain(|(_, suspicion)| counts(suspicion.rank));
+        // An evaluation before all have checked removes a healthy member: the younger end of the first suspected link
+        // (`docs/model.md`).
         let is_settled = self.is_verified(&suspicions, &own, &evaluation, speaks) && {
             self.verified_since = verified_since;
             self.stays_so(&suspicions, &own, &evaluation, speaks)
@@ -567,7 +588,8 @@ impl PathMonitor {
         self.leavers.extend(go.unwrap_or_default());
     }
 
-    /// Those that the judge knows to be dead, or that a member which it hears knows to be.
+    /// Members that are proved dead, as known here or to a member that is heard. One member that knows of a death is
+    /// enough.
     fn proved_dead(&self, evaluation: &Evaluation<'_>) -> BTreeSet<Rank> {
         let mut dead = evaluation.out.clone();
         if evaluation.silence.is_some() {
@@ -578,7 +600,8 @@ impl PathMonitor {
         dead
     }
 
-    /// Whether each member that `speaks` has looked into each suspicion, but for the two ends.
+    /// Whether each member for which `speaks` is true has checked each suspicion. The two ends need not: a member that
+    /// hangs never would.
     fn is_verified(
         &self,
         suspicions: &[(Rank, Suspicion)],
@@ -591,7 +614,7 @@ impl PathMonitor {
             others.iter().all(|other| {
                 let findings = self.findings_of(*other, own);
                 let is_answer = |(of, upto): &(Rank, u64)| *of == *by && *upto >= suspicion.number;
-                // Who does not hear the suspecter never learns of it.
+                // A member that does not hear the suspecter never learns of the suspicion.
                 *other == *by
                     || *other == suspicion.rank
                     || findings.answered.iter().any(is_answer)
@@ -600,7 +623,7 @@ impl PathMonitor {
         })
     }
 
-    /// All have looked into all of these. Whether each silent link is so for long enough since.
+    /// Whether the silent links stayed silent for long enough since all checked them.
     fn stays_so(
         &mut self,
         suspicions: &[(Rank, Suspicion)],
@@ -624,7 +647,7 @@ impl PathMonitor {
         if rank == self.me { own } else { &self.said[rank.index()] }
     }
 
-    /// The fewest members with an end of each of `failed`, if they may go.
+    /// The fewest members with an end of each link in `failed`, if they may go.
     fn choose(
         &self,
         failed: &BTreeSet<(Rank, Rank)>,
@@ -635,7 +658,7 @@ impl PathMonitor {
         let members = self.paths.len();
         let may_lack = |count: usize| is_quorum(there.len() - count, members, true);
         let most = (0..there.len()).take_while(|count| may_lack(*count)).last().unwrap_or(0);
-        // Of a cell that broke into halves, that with rank 0 stays.
+        // If a cell breaks into halves, the half with rank 0 stays.
         let leaves_a_quorum = |cover: &[Rank]| {
             let with_rank_0 = there.contains(&Rank::FIRST) && !cover.contains(&Rank::FIRST);
             is_quorum(there.len() - cover.len(), members, with_rank_0)
@@ -660,43 +683,43 @@ impl PathMonitor {
         (counted <= evaluation.budget).then_some(cases)
     }
 
-    /// Checks what must always hold.
+    /// Checks the invariants.
     ///
     /// # Panics
-    /// When it does not.
+    /// If one is violated.
     pub fn check_invariants(&self, members: usize) {
         if self.paths.is_empty() {
-            return; // paths are not judged: an old level, or a cell that is too large
+            return; // paths are not evaluated: an old level, or a cell that is too large
         }
-        assert_eq!(self.paths.len(), members, "there is a path to each member");
+        assert_eq!(self.paths.len(), members, "a member has no path");
         assert!(self.me.index() < members, "this process is a member");
         let lens = [self.said.len(), self.pinged.len(), self.silent_beats.len(), self.reported_at.len()];
         assert!(lens.iter().all(|len| *len == members), "a list has another length than the view");
-        assert!(self.gaps.is_empty() || self.gaps.len() == members, "a member has no gap");
+        assert!(self.gaps.is_empty() || self.gaps.len() == members, "the gaps have another length than the view");
         assert!(self.paths[self.me.index()].iter().all(|path| path.suspected.is_none()), "a member suspects itself");
         let numbers = self.paths.iter().flatten().filter_map(|path| path.suspected);
-        assert!(numbers.max().is_none_or(|most| most <= self.last_number), "a suspicion has a number to come");
-        assert!(self.leavers.keys().all(|rank| rank.index() < members), "somebody is to leave who is no member");
+        assert!(numbers.max().is_none_or(|most| most <= self.last_number), "a suspicion has an unused number");
+        assert!(self.leavers.keys().all(|rank| rank.index() < members), "a leaver is no member");
         for (by, suspicion) in self.learnt.keys() {
             assert_ne!(*by, self.me, "a member learns of its own suspicion from others");
             assert!(self.said[by.index()].suspected.contains(suspicion), "a suspicion is known that was taken back");
-            assert!(suspicion.rank.index() < members, "somebody is suspected who is no member");
+            assert!(suspicion.rank.index() < members, "a suspected rank is no member");
         }
     }
 
-    /// Those that are to leave, as of the last judgement.
+    /// The members that are to leave, according to the last evaluation.
     #[must_use]
     pub fn leavers(&self) -> &BTreeMap<Rank, Case> {
         &self.leavers
     }
 
-    /// For how long suspicions stand that not all have looked into.
+    /// For how long there have been suspicions that not all have checked.
     #[must_use]
     pub fn open_for(&self, now: Instant) -> Duration {
         self.open_since.map_or(Duration::ZERO, |since| now.since(since))
     }
 
-    /// Nobody suspects anybody.
+    /// Whether no member suspects another.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.leavers.is_empty()
@@ -710,8 +733,9 @@ fn is_in(heard: &[bool], rank: Rank) -> bool {
     heard.get(rank.index()).is_some_and(|heard| *heard)
 }
 
-/// The smallest set of at most `most` members with an end of each path, of those that `may_go`; of several, the one whose youngest is
-/// youngest, then the next. Of more than [`COVER_MAX`], whoever has most paths goes first (ties: the younger): that need not be the smallest.
+/// The smallest set of at most `most` members that has an end of each link, and that `may_go`. Of several, it is the
+/// one whose youngest member is youngest, then the next. If more than [`COVER_MAX`] are needed, the member with most
+/// links goes first (ties: the younger). That set need not be the smallest: the exact search would take too long.
 fn cover(failed: &BTreeSet<(Rank, Rank)>, most: usize, may_go: &impl Fn(&[Rank]) -> bool) -> Option<BTreeSet<Rank>> {
     let exact = (1..=most.min(COVER_MAX)).find_map(|size| {
         let mut best: Option<Vec<Rank>> = None;
@@ -733,7 +757,7 @@ fn cover(failed: &BTreeSet<(Rank, Rank)>, most: usize, may_go: &impl Fn(&[Rank])
     (chosen.len() <= most && may_go(&chosen)).then(|| chosen.into_iter().collect())
 }
 
-/// Of each path that is not covered yet, one end or the other.
+/// Extends `chosen` by one end of each link that it does not cover yet.
 fn extend_cover(
     links: &[(Rank, Rank)],
     size: usize,

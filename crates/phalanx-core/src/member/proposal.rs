@@ -9,7 +9,7 @@ use crate::api::{GroupTerms, LeaveReason};
 use crate::id::{GroupId, Incarnation, MemberInfo, Rank};
 use crate::wire::{Space, Tags};
 
-/// Builds a proposal: survivors are exactly those that reported and do not want to leave.
+/// Builds a proposal from all reports. The survivors are exactly the members that reported and do not leave.
 #[must_use]
 pub fn build_proposal(
     directory: &Directory,
@@ -30,12 +30,12 @@ pub fn build_proposal(
         .filter(|&(r, _)| !stays(r))
         .map(|(r, m)| (m.incarnation, if reports.contains_key(&r) { LeaveReason::Left } else { reason(r) }))
         .collect();
-    // Who is left out must be able to follow as well: it may be back in a moment.
+    // A member that is left out must be able to follow, too: it may be back in a moment.
     let rise = requests.rise.as_ref().filter(|rise| rise.hindered_by(directory).is_none());
     let level = rise.map_or(directory.level, |rise| rise.level);
     let brought = rise.map(|rise| rise.settings.clone()).unwrap_or_default();
     let settings = directory.settings.under(&brought);
-    // Survivors must be a quorum of the next view as well: no more joiners than survivors (half, with rank 0).
+    // Survivors must be a quorum of the next view, too: at most as many joiners as survivors (half, with rank 0).
     let joiners: Vec<_> = requests
         .joiners
         .iter()
@@ -75,13 +75,15 @@ pub fn build_proposal(
     let is_full = directory.orphans().count() >= ORPHANS_MAX || !directory.can_number_groups();
     for (name, mut coming) in coming {
         if directory.group_named(name).is_some() || is_full {
-            continue; // it exists and was not wedged in this ballot, the next decree brings it; or it waits; or there is no room
+            // A group that exists was not wedged in this ballot: the next decree brings its members. Or the group waits, or
+            // there are too many orphans, or no numbers are left.
+            continue;
         }
         coming.dedup();
         let (group, space) = (GroupId(next.group), next.space());
         next.group += 1;
         let name = name.to_owned();
-        // Rank 0 of its first view founds it.
+        // Rank 0 of its first view founds it, so its terms count.
         let terms = coming.first().and_then(|&who| requests.terms.get(&(name.clone(), who)));
         let (left, tail) = (Vec::new(), terms.map(|terms| terms.tags()).unwrap_or_default());
         groups.push(GroupChange { group, name, view: 1, space, cut: None, joined: coming, left, tail });
@@ -106,10 +108,15 @@ pub fn build_proposal(
     proposal
 }
 
-/// Who asked to leave and is not let go by this decree, from level 3 on: because those that stay would be no quorum of the
-/// view without its leavers, because it gives a group's state, or because a group would be left to those that have not its state
-/// yet: members, or others that take it. Neither is it let go by the decree that cuts the rest of its group off: it delivers to the
-/// cut, and they would bring the group back without what it alone delivered. They are dropped first.
+/// The members that requested to leave and that this decree does not let go, from level 3 on:
+///
+/// - all, if those that stay and report would be no quorum of the view without its leavers;
+/// - a member that gives a group's state to a joiner;
+/// - a member with a group's state, if it would leave the group to members without the state, or to a process that
+///   takes it;
+/// - a member with a group's state, if the same decree cuts off the rest of the group. The leaver delivers to the cut,
+///   and the others would bring the group back without what it alone delivered. So a decree of their own drops them
+///   first.
 fn held_leavers(
     directory: &Directory,
     reports: &BTreeMap<Rank, Report>,
@@ -166,7 +173,7 @@ impl NextIds {
     }
 }
 
-/// The next view of one wedged group; `None` if nothing changes and it does not have to end.
+/// The next view of one wedged group; `None` if nothing changes and its view need not end.
 #[expect(clippy::too_many_arguments, reason = "all of them are parts of one decision")]
 fn change_group(
     directory: &Directory,
@@ -186,8 +193,8 @@ fn change_group(
             left.push((*who, LeaveReason::Left));
         }
     }
-    // A group goes on through those that stay and have its state. If nobody does it ends, or waits for members that are cut
-    // off: who has not the state leaves it and joins again, and who wants in waits for the next decree.
+    // A group continues through members that stay and have its state. If there is none, it ends, or waits for members
+    // that are cut off. Members without the state then leave it and join again; joiners wait for the next decree.
     let stays = |left: &[(Incarnation, LeaveReason)], member: &Incarnation| left.iter().all(|(who, _)| who != member);
     let has_state = |member: &Incarnation| {
         let report = directory.rank(*member).and_then(|rank| reports.get(&rank));
@@ -207,6 +214,7 @@ fn change_group(
     debug_assert!(left.iter().all(|(who, _)| entry.members.contains(who)), "who leaves is a member");
     let n = entry.members.len();
     let mut cut = GroupCut { prefixes: vec![0; n], holders: vec![Incarnation::NONE; n] };
+    // The longest prefix that any member reported: every message that a survivor may have delivered is in the cut.
     for (&rank, report) in reports {
         let Some((_, prefixes)) = report.prefixes.iter().find(|(g, _)| *g == group) else { continue };
         for (stream, &prefix) in prefixes.iter().enumerate().take(n) {
@@ -228,7 +236,7 @@ fn change_group(
     Some(change)
 }
 
-/// What becomes of a group that waits for members that are back, or are no more. `present`: the members of the next view.
+/// The change of an orphan whose holders are back, or are struck off. `present`: the members of the next view.
 fn change_orphan(
     directory: &Directory,
     group: GroupId,
@@ -248,7 +256,7 @@ fn change_orphan(
     if let Some((who, back)) = donor
         && let Some(from) = &back.from
     {
-        // It alone is the next view, and what it holds is where the last one ended: nobody has to fetch anything.
+        // It alone is the next view, and its prefixes are the cut of the last one: no member has to fetch anything.
         let holders = vec![Incarnation::NONE; from.prefixes.len()];
         let mut change = change(Some(GroupCut { prefixes: from.prefixes.clone(), holders }), vec![*who], next.space());
         change.revive(&Revived { view: entry.view, was: back.was, counts: from.counts.clone() });

@@ -7,21 +7,21 @@ use crate::id::{CellInstance, Incarnation, MemberInfo};
 use crate::time::Instant;
 use crate::wire::Tags;
 
-/// In a directory: the earlier instances whose groups it goes on with, latest first.
+/// Tag in a directory: earlier instances whose groups it continues, latest first.
 const ANCESTORS: u64 = 2;
 
-/// Earlier instances that a directory names at most.
+/// The most earlier instances in a directory.
 pub const ANCESTORS_MAX: usize = 16;
 
-/// Numbers of groups that are skipped: the instance before may have made groups that those that are left do not know.
+/// Group numbers that are skipped: the earlier instance may have made groups that the survivors do not know.
 const UNKNOWN_GROUPS: u32 = 1 << 16;
 
-/// The instance that a survivor renounced, as it stood there.
+/// What a survivor takes over from the instance that it renounced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inheritance {
     /// The instance.
     pub instance: CellInstance,
-    /// What its decrees had decided.
+    /// What the decrees of the instance had decided.
     pub directory: Directory,
     /// Members that were proved dead.
     pub dead: Vec<Incarnation>,
@@ -30,9 +30,10 @@ pub struct Inheritance {
 }
 
 impl Inheritance {
-    /// The directory with which the next instance begins: `founder` is its only member, and each group waits for those that were
-    /// in it. What the next instance decides of groups has other numbers than what this one may have decided last, of which the
-    /// survivor need not know.
+    /// The directory of the next instance. `founder` is its only member, and each group waits for its former members.
+    ///
+    /// The next instance numbers views and groups differently from this one. This one may have decided more than the
+    /// survivor knows, and two views with one number would differ.
     #[must_use]
     pub fn passed_on_to(&self, founder: MemberInfo) -> Directory {
         let before = &self.directory;
@@ -69,7 +70,7 @@ impl Inheritance {
 }
 
 impl Directory {
-    /// Earlier instances whose groups it goes on with, latest first.
+    /// Earlier instances whose groups it continues, latest first.
     #[must_use]
     pub fn ancestors(&self) -> Vec<CellInstance> {
         self.tail.value(ANCESTORS).ok().flatten().unwrap_or_default()
@@ -121,7 +122,7 @@ mod tests {
             let next = inheritance.passed_on_to(founder.clone());
             assert!(next.is_sound() && next.next_group - directory.next_group >= 1 << 16);
             let mut entry = next.groups[&group].clone();
-            // The holders know it by its last view. A group that waits already is taken over once for each instance.
+            // The holders know it by its last view. A group that already waits is taken over once for each instance.
             assert!(entry.is_orphan() && entry.view == view);
             let after = entry.next_view().expect("there is one more");
             assert!(after >= view + (1 << 32));

@@ -16,52 +16,55 @@ use crate::id::{Incarnation, fits_name};
 use crate::time::Instant;
 use crate::wire::Tags;
 
-/// Removals count for so long.
+/// Time for which a removal counts.
 pub const BUDGET_WINDOW: Duration = Duration::from_secs(600);
-/// Who was removed once waits so long.
+/// Time for which a process waits after its first removal.
 const BACK_AFTER: Duration = Duration::from_secs(1);
-/// However often it was removed, it waits no longer than this.
+/// The longest wait, however often the process was removed.
 const BACK_WITHIN: Duration = Duration::from_secs(60);
 const _: () = assert!(BACK_AFTER.as_nanos() <= BACK_WITHIN.as_nanos(), "the waits are an interval");
 const _: () =
     assert!(BACK_WITHIN.as_nanos() < BUDGET_WINDOW.as_nanos(), "a removal is on record for as long as it waits");
-/// What may come and go has to be heard for so long, times the removals before the last.
+/// Time for which a process that may come and go has to be heard, for each removal before the last.
 const STEADY_EACH: Duration = Duration::from_secs(15);
-/// Views closer together than this count as one, the largest of them.
+/// Views closer together than this count as one, with the size of the largest.
 const VIEWS_EVERY: Duration = Duration::from_secs(10);
-/// Names in the record: of more, those removed first are forgotten.
+/// The most names in the record. Beyond it the earliest removals are forgotten.
 pub const REMOVALS_MAX: usize = 64;
-/// Members that are remembered to have suspected one that was removed.
+/// The most suspecters that are remembered for a removed member.
 pub const SUSPECTERS_MAX: usize = 8;
-/// In a directory's tail: the record.
+/// Tag in a directory's tail: the record of removals.
 const REMOVALS: u64 = 5;
 
-/// One name in the record, as it is told.
+/// The record of one name, in its encoded form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Removal {
-    /// Whose.
+    /// The name.
     pub name: String,
     /// The incarnation that was removed last.
     pub who: Incarnation,
-    /// How often within the window.
+    /// Number of removals within the window.
     pub times: u32,
-    /// How long ago the last time was, in milliseconds, when the decree was proposed.
+    /// Milliseconds since the last removal, when the decree was proposed. An age and not a time, because members'
+    /// clocks have different zeros.
     pub age_ms: u64,
-    /// Members heard it that stayed: it counts against the budget.
+    /// Whether members that stayed heard it, so that it counts against the budget.
     pub counts: bool,
-    /// Members that did not hear it, or that it did not hear, while others did.
+    /// Members that did not hear it or that it did not hear, while others did.
     pub suspecters: Vec<Incarnation>,
 }
 
 impl Removal {
-    /// How long it waits in all.
+    /// The whole time for which it waits.
     fn back_off(&self) -> Duration {
         BACK_AFTER.saturating_mul(1 << self.times.saturating_sub(1).min(16)).min(BACK_WITHIN)
     }
 
-    /// For how long it has to be heard before it comes back: from the second time on for as long as it waits, and if a path failed
-    /// or the same process is back, for 15 s, 30 s and so on. So what comes and goes stays out, however slowly, and a process that
-    /// was started anew does not wait for it.
+    /// Time for which it must be heard without a break before it comes back.
+    ///
+    /// Zero after the first removal. From the second on, it is as long as the wait; 15 s, 30 s and so on if a path
+    /// failed or the same process is back. So what comes and goes stays out, however slowly it does, and a process that
+    /// was started anew does not wait for that.
     #[must_use]
     pub fn steady_for(&self, lives: &[Incarnation]) -> Duration {
         let again = self.times.saturating_sub(1);
@@ -80,20 +83,20 @@ pub struct RemovalEvidence {
     pub suspecters: Vec<Incarnation>,
 }
 
-/// The record, by the clock of this process, and what the budget is reckoned from.
+/// The record by this process's clock, and what the budget is computed from.
 ///
-/// Within [`BUDGET_WINDOW`], members of no more names than a minority of the largest view since it began are removed though they
-/// are heard. So paths that break one after the other do not erode a cell.
+/// Within [`BUDGET_WINDOW`], at most a minority of the largest view in that time is removed although members hear them,
+/// counted by names. So paths that break one after the other do not erode a cell.
 #[derive(Clone, Debug, Default)]
 pub struct Removals {
-    /// Views by when they were installed, the one that stood when the window began first.
+    /// Sizes of views by when they were installed. The first is the view in force when the window began.
     views: VecDeque<(Instant, usize)>,
-    /// By when they were removed.
+    /// Removals by their times.
     removed: Vec<(Instant, Removal)>,
 }
 
 impl Removals {
-    /// Notes that a view with this number of members is installed.
+    /// Notes that a view with `members` members is installed.
     pub fn install(&mut self, now: Instant, members: usize) {
         self.pass(now);
         match self.views.back_mut() {
@@ -102,9 +105,11 @@ impl Removals {
         }
     }
 
-    /// A member of this name is removed.
+    /// Notes that a member with this name is removed.
     pub fn remove(&mut self, now: Instant, name: &str, who: Incarnation, evidence: RemovalEvidence) {
         self.pass(now);
+        // By name, not by incarnation: a process that comes back is another incarnation, and must not use up the budget
+        // again.
         let place = self.removed.iter().position(|(_, removal)| removal.name == name);
         let before = place.map(|place| self.removed.remove(place).1);
         let RemovalEvidence { counts, mut suspecters } = evidence;
@@ -116,14 +121,14 @@ impl Removals {
         debug_assert!(self.of(name).is_some_and(|removal| removal.who == who), "who was removed last is on record");
     }
 
-    /// Takes what was decided in the place of what was known.
+    /// Replaces the record by the decided one.
     pub fn adopt(&mut self, now: Instant, decided: Vec<Removal>) {
         let at = |removal: &Removal| Instant(now.0.saturating_sub(removal.age_ms.saturating_mul(1_000_000)));
         self.removed = decided.into_iter().map(|removal| (at(&removal), removal)).collect();
         self.pass(now);
     }
 
-    /// The record as it is told now.
+    /// The record in its encoded form, as of `now`.
     #[must_use]
     pub fn record(&self, now: Instant) -> Vec<Removal> {
         let in_force = self.removed.iter().filter(|(at, _)| now.since(*at) < BUDGET_WINDOW);
@@ -131,7 +136,7 @@ impl Removals {
         in_force.map(|(at, removal)| Removal { age_ms: age(at), ..removal.clone() }).collect()
     }
 
-    /// How many of other names may go now though they are heard.
+    /// How many members of other names may be removed now although they are heard.
     pub fn left(&mut self, now: Instant) -> usize {
         self.pass(now);
         let members = self.views.iter().map(|(_, members)| *members).max().unwrap_or(0);
@@ -139,35 +144,35 @@ impl Removals {
         most.saturating_sub(self.removed.iter().filter(|(_, removal)| removal.counts).count())
     }
 
-    /// Whether a member of this name was removed within the window, and that counts.
+    /// Whether a removal of this name counts against the budget within the window.
     #[must_use]
     pub fn has_removed(&self, name: &str) -> bool {
         self.removed.iter().any(|(_, removal)| removal.name == name && removal.counts)
     }
 
-    /// What is on record of this name.
+    /// The record of this name.
     #[must_use]
     pub fn of(&self, name: &str) -> Option<&Removal> {
         self.removed.iter().find(|(_, removal)| removal.name == name).map(|(_, removal)| removal)
     }
 
-    /// For how long a process of this name is to wait still: 1 s since it was removed, twice as long each time, 60 s at most.
+    /// How much longer a process of this name must wait: 1 s since its removal, doubled each time, at most 60 s.
     #[must_use]
     pub fn waits(&self, now: Instant, name: &str) -> Duration {
         let removed = self.removed.iter().find(|(_, removal)| removal.name == name);
         removed.map_or(Duration::ZERO, |(at, removal)| removal.back_off().saturating_sub(now.since(*at)))
     }
 
-    /// Checks what must always hold.
+    /// Checks the invariants.
     ///
     /// # Panics
-    /// When it does not.
+    /// If one is violated.
     pub fn check_invariants(&self) {
-        assert!(self.removed.len() <= REMOVALS_MAX, "the record is longer than it may be");
+        assert!(self.removed.len() <= REMOVALS_MAX, "the record exceeds its bound");
         let names: BTreeSet<&str> = self.removed.iter().map(|(_, removal)| removal.name.as_str()).collect();
         assert_eq!(names.len(), self.removed.len(), "a name is on record twice");
         let suspecters = self.removed.iter().map(|(_, removal)| removal.suspecters.len()).max();
-        assert!(suspecters.is_none_or(|most| most <= SUSPECTERS_MAX), "more suspecters are remembered than may be");
+        assert!(suspecters.is_none_or(|most| most <= SUSPECTERS_MAX), "too many suspecters are remembered");
         let most = BUDGET_WINDOW.as_nanos() / VIEWS_EVERY.as_nanos() + 2;
         assert!(self.views.len() as u128 <= most, "views are remembered beyond the window");
     }
@@ -180,19 +185,19 @@ impl Removals {
     }
 }
 
-/// Whether who leaves for that reason is on record: not who asked to, nor who is proved dead.
+/// Whether a member that leaves for this reason is recorded: not if it requested to leave, nor if it is proved dead.
 fn is_recorded(why: LeaveReason) -> bool {
     matches!(why, LeaveReason::Unreachable | LeaveReason::NoProgress | LeaveReason::TooSlow)
 }
 
 impl Directory {
-    /// The record as decided, oldest first. Nothing, where it makes no sense.
+    /// The decided record, oldest first. Empty if it is malformed: all members read the same.
     #[must_use]
     pub fn removals(&self) -> Vec<Removal> {
         read(&self.tail)
     }
 
-    /// Puts the record into a proposal, with those that it leaves out.
+    /// Writes the record into a proposal, with the members that it leaves out.
     pub(super) fn note_removals(
         &self,
         proposal: &mut Proposal,
@@ -215,7 +220,8 @@ impl Directory {
         }
     }
 
-    /// Of those that `proposal` leaves out, each to which a path failed from members that stay, with these.
+    /// The members that `proposal` leaves out because a path failed, each with the members that stay and to which it
+    /// failed.
     #[must_use]
     pub fn apart(&self, proposal: &Proposal) -> Vec<(Incarnation, Vec<Incarnation>)> {
         let record = read(&proposal.tail);
@@ -227,7 +233,7 @@ impl Directory {
         left.filter_map(|(who, _)| Some((*who, suspecters(who)?))).filter(|(_, by)| !by.is_empty()).collect()
     }
 
-    /// Begins a new instance: who was left out of the one before is forgotten.
+    /// Removes the record for a new instance: its members have removed nobody.
     pub(super) fn forget_removals(&mut self) {
         self.tail.remove(REMOVALS);
     }
@@ -252,7 +258,8 @@ mod tests {
         RemovalEvidence { counts: true, suspecters: Vec::new() }
     }
 
-    /// From five members at most two of other names go within the window; who comes back and goes again is one of them.
+    /// In five members, at most two of other names are removed within the window. A member that comes back and goes
+    /// again is one of them.
     #[test]
     fn no_more_than_a_minority_is_removed_within_the_window() {
         let mut removals = Removals::default();
@@ -302,7 +309,7 @@ mod tests {
         );
     }
 
-    /// Who takes it over knows what its teller knew, with the time that passed.
+    /// A process that adopts the record knows what its sender knew, with the time that passed.
     #[test]
     fn the_record_is_the_same_for_all() {
         let mut told = Removals::default();

@@ -11,32 +11,32 @@ use super::is_quorum;
 use crate::id::Rank;
 use crate::time::Instant;
 
-/// What one member says.
+/// A member's report on slow members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlowReport {
-    /// A state transfer keeps it from taking what is due to it.
+    /// Whether a state transfer keeps it from taking deliveries.
     pub excused: bool,
-    /// Those that it calls too slow, by rank, in rising order; it may be one of them.
+    /// The members that it reports as too slow, ascending by rank. It may report itself.
     pub slow: Vec<Rank>,
 }
 
-/// Accused by one member at a time; whoever else is slow has its turn in the next view.
+/// The most members in one report. Others are reported in the next view.
 const SLOW_REPORTED_MAX: usize = 32;
 
 impl SlowReport {
-    /// Suspects no more than one member may.
+    /// Shortens the report to what one member may report.
     pub fn cut(&mut self) {
         self.slow.truncate(SLOW_REPORTED_MAX);
     }
 
-    /// Nothing to say.
+    /// Whether there is nothing to report.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.excused && self.slow.is_empty()
     }
 }
 
-/// The complaints of the view in force.
+/// The slow-member reports in the view in force.
 #[derive(Clone, Debug, Default)]
 pub struct Slow {
     said: BTreeMap<Rank, (Instant, SlowReport)>,
@@ -44,7 +44,7 @@ pub struct Slow {
 }
 
 impl Slow {
-    /// `rank` says `slow_report`, and takes back what it said before. True if that is another.
+    /// Takes a report of `rank`, which replaces its earlier one. True if it differs.
     pub(super) fn say(&mut self, now: Instant, rank: Rank, slow_report: SlowReport) -> bool {
         let old = if slow_report.is_empty() {
             self.said.remove(&rank).map(|(_, old)| old)
@@ -54,16 +54,19 @@ impl Slow {
         old.unwrap_or_default() != slow_report
     }
 
-    /// Whether `rank` said lately that a state transfer holds it up.
+    /// Whether `rank` recently reported that a state transfer holds it up.
     #[must_use]
     pub fn is_excused(&self, rank: Rank) -> bool {
         self.said.get(&rank).is_some_and(|(_, said)| said.excused)
     }
 
-    /// Draws the conclusions from what was said: those that are to leave, though they are alive. While anybody is
-    /// suspected among the others, that is whoever most of them suspect (ties: the younger). Somebody is spared if
-    /// without it no quorum were left; `out` leave anyway.
+    /// Determines the members that are to leave although they are alive.
+    ///
+    /// While any member is reported by the others, the one with most reports leaves (ties: the younger). A member is
+    /// spared if those that stay would be no quorum without it. The members in `out` leave in any case, and their
+    /// reports do not count.
     pub(super) fn judge(&mut self, now: Instant, patience: Duration, members: usize, out: &BTreeSet<Rank>) {
+        // A report that is not repeated lapses, so that a member that has caught up is not removed for it.
         self.said.retain(|_, (at, _)| now.since(*at) < patience);
         self.leavers.clear();
         let mut spared = BTreeSet::new();
@@ -90,28 +93,28 @@ impl Slow {
         }
     }
 
-    /// Nobody complains, and nobody is to leave.
+    /// Whether nothing is reported, and no member is to leave.
     pub(super) fn is_silent(&self) -> bool {
         self.said.is_empty() && self.leavers.is_empty()
     }
 
-    /// Those that are to leave, as of the last judgement.
+    /// The members that are to leave, according to the last evaluation.
     #[must_use]
     pub fn leavers(&self) -> &BTreeSet<Rank> {
         &self.leavers
     }
 
-    /// Checks what must always hold.
+    /// Checks the invariants.
     ///
     /// # Panics
-    /// When it does not.
+    /// If one is violated.
     pub(super) fn check_invariants(&self, members: usize) {
-        assert!(self.said.keys().all(|rank| rank.index() < members), "somebody is listened to who is no member");
-        assert!(self.leavers.iter().all(|rank| rank.index() < members), "somebody is to leave who is no member");
-        assert!(self.said.values().all(|(_, said)| !said.is_empty()), "who says nothing is remembered");
+        assert!(self.said.keys().all(|rank| rank.index() < members), "a report is kept of a rank beyond the view");
+        assert!(self.leavers.iter().all(|rank| rank.index() < members), "a leaver is no member");
+        assert!(self.said.values().all(|(_, said)| !said.is_empty()), "an empty report is kept");
     }
 
-    /// What `rank` said last.
+    /// The last report of `rank`.
     #[must_use]
     pub fn said(&self, rank: Rank) -> Option<&SlowReport> {
         self.said.get(&rank).map(|(_, slow_report)| slow_report)
@@ -128,7 +131,7 @@ mod tests {
         Instant(ms * 1_000_000)
     }
 
-    /// Who leaves a view of `members` when these complaints were made: who, whom.
+    /// The members that leave a view of `members` after these reports: pairs of (suspecter, suspect).
     fn leavers(members: usize, said: &[(u16, &[u16])], excused: &[u16]) -> Vec<u16> {
         let mut slow = Slow::default();
         for rank in excused {

@@ -6,20 +6,20 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::messages::GroupCut;
 use crate::id::{GroupId, Incarnation};
 
-/// A cell has no more members than this.
+/// The most members of a cell. Bounds what a short message can make its reader allocate.
 const RANKS_MAX: u32 = 65_536;
 
-/// The ranks of `held` that hold something, each as its distance from the one before.
+/// The ranks for which `held` is true, each as its distance from the one before.
 fn gaps(held: impl Iterator<Item = bool>) -> impl Iterator<Item = (u32, usize)> {
     let mut next = 0;
-    // The reader adds them up again, and refuses a rank beyond the members.
+    // The reader sums them up again, and refuses a rank beyond the members.
     held.enumerate().filter(|(_, holds)| *holds).map(move |(rank, _)| {
         let gap = rank - std::mem::replace(&mut next, rank + 1);
         (u32::try_from(gap).unwrap_or(u32::MAX), rank)
     })
 }
 
-/// Puts what was held into a list of `members` entries; `None` when it does not fit there.
+/// Expands the entries into a list of `members`; `None` if a rank is out of range.
 fn fill<T: Clone>(members: u32, nothing: &T, held: impl Iterator<Item = (u32, T)>) -> Option<Vec<T>> {
     if members > RANKS_MAX {
         return None;
@@ -34,7 +34,7 @@ fn fill<T: Clone>(members: u32, nothing: &T, held: impl Iterator<Item = (u32, T)
     Some(all)
 }
 
-/// A [`GroupCut`] as it travels.
+/// The encoded form of a [`GroupCut`].
 #[derive(Serialize, Deserialize)]
 pub(super) struct SparseCut {
     members: u32,
@@ -64,7 +64,7 @@ impl TryFrom<SparseCut> for GroupCut {
     }
 }
 
-/// The prefixes of a report.
+/// The encoding of a report's prefixes.
 pub(super) mod prefixes {
     use super::{Deserialize, Deserializer, GroupId, Serialize, Serializer, fill, gaps};
 

@@ -5,23 +5,24 @@ use crate::api::GroupTerms;
 use crate::wire::codec::{Reader, put_varint};
 use crate::wire::{Malformed, Tags};
 
-/// In the tail of a message with requests about groups: the terms that its sender would found each of them with, in order.
+/// Tag in the tail of requests about groups: the terms with which the sender would found each, in order.
 const REQUESTED: u64 = 1;
-/// In the same: which of them end rather than wait, by their places. Builds that do not know it make groups that wait.
+/// Tag in the tail of requests: the indexes of those that end instead of waiting. Builds that do not know it make
+/// groups that wait.
 const REQUESTED_ALONE: u64 = 5;
 
-/// In the tail of a group's change and entry: 1 where its default is uniform.
+/// Tag in the tail of a group's change and entry: 1 if its default is uniform.
 const UNIFORM: u64 = 1;
-/// In the same: the least members with its state of an adequate view.
+/// Tag in the same: the least members with its state in an adequate view.
 const MEMBERS_MIN: u64 = 2;
-/// In the same: 1 where it ends rather than waits for members that are cut off.
+/// Tag in the same: 1 if it ends instead of waiting for members that are cut off.
 const ENDS_ALONE: u64 = 7;
 
 impl GroupTerms {
-    /// Those of a group that was made by a build which knows of none.
+    /// The terms of a group made by a build that does not know terms.
     const UNSPECIFIED: Self = Self { uniform: false, members_min: 1, ends_alone: false };
 
-    /// As they stand in a group's entry.
+    /// The entries of a group's tail.
     #[must_use]
     pub fn tags(self) -> Tags {
         let mut tags = Tags::default();
@@ -33,7 +34,8 @@ impl GroupTerms {
         tags
     }
 
-    /// Of the group with this tail in its entry. What makes no sense is taken as not told: all members read the same.
+    /// The terms of a group with this tail. A malformed entry counts as absent: all members read the same, so they
+    /// agree.
     #[must_use]
     pub fn of(tail: &Tags) -> Self {
         let number = |tag| tail.number(tag).ok().flatten();
@@ -45,7 +47,7 @@ impl GroupTerms {
         }
     }
 
-    /// As one number, above 0: twice the minimum, and one less where it is plain.
+    /// The terms as a number above 0: twice the minimum, minus one if they are plain.
     fn to_number(self) -> u64 {
         2 * u64::from(self.members_min.max(1)) - u64::from(!self.uniform)
     }
@@ -75,10 +77,10 @@ pub fn requested_terms(requests: impl Iterator<Item = Option<GroupTerms>>) -> Ta
     tags
 }
 
-/// Reads what [`requested_terms`] wrote into the requests. An earlier build tells of none.
+/// Reads the tail of [`requested_terms`] into the requests. An earlier build sends none.
 ///
 /// # Errors
-/// [`Malformed`] when the entry makes no sense, or is not about so many requests.
+/// [`Malformed`] if the entry is malformed, or is for another number of requests.
 pub fn read_requested_terms<'a>(
     tail: &Tags,
     requests: impl Iterator<Item = &'a mut Option<GroupTerms>>,
@@ -141,7 +143,7 @@ mod tests {
         assert_eq!(read_requested_terms(&bad, [None].iter_mut()), Err(Malformed));
     }
 
-    /// Requests and their terms fit in one message however they are.
+    /// Requests and their terms fit into one message, whatever they are.
     #[test]
     fn the_longest_list_of_terms_fits_in_a_tail() {
         let longest = all().into_iter().max_by_key(|terms| terms.to_number());

@@ -10,7 +10,7 @@ use crate::id::{Incarnation, MEMBERS_MAX, MemberInfo};
 use crate::wire::{Space, Tags};
 
 impl Directory {
-    /// Whether `proposal` may follow on this directory.
+    /// Whether `proposal` may follow this directory.
     #[must_use]
     pub fn admits(&self, proposal: &Proposal) -> bool {
         let spaces: BTreeSet<Space> = proposal.groups.iter().map(|change| change.space).collect();
@@ -30,7 +30,8 @@ impl Directory {
             && proposal.left.iter().all(|(who, _)| self.rank(*who).is_some())
             && proposal.joiners().all(|who| self.rank(who).is_none())
             && are_members(&next)
-            // Numbers of spaces and groups run on without haste: they must last for the life of the cell.
+            // Numbers of spaces and groups grow by at most one for each change: they must last for the life of the
+            // cell.
             && proposal.next_space >= self.next_space
             && proposal.next_space.0 - self.next_space.0 <= changes
             && proposal.next_group >= self.next_group
@@ -65,7 +66,7 @@ impl Directory {
             && are_among(&members_after(entry, change), next)
     }
 
-    /// Whether this directory can be one.
+    /// Whether this directory is consistent.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         let spaces: BTreeSet<Space> = self.groups.values().map(|entry| entry.space).collect();
@@ -81,7 +82,7 @@ impl Directory {
 }
 
 impl Welcome {
-    /// Whether the directory is what the decision left behind.
+    /// Whether the directory can be the result of the decision.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         let (directory, proposal) = (&self.directory, &self.proposal);
@@ -113,13 +114,13 @@ pub(super) fn are_members(members: &[MemberInfo]) -> bool {
     distinct.len() == members.len() && members.len() <= MEMBERS_MAX && !distinct.contains(&Incarnation::NONE)
 }
 
-/// Whether a cell can have this level and these settings, and these members with them.
+/// Whether a cell of these members can have this level and these settings.
 #[must_use]
 fn suit_each_other(level: u16, settings: &Tags, members: &[MemberInfo]) -> bool {
     level > 0 && Agreed::are_settings(settings, level) && members.iter().all(|m| mismatch(level, settings, m).is_none())
 }
 
-/// Whether a group's members are members of the cell, each named once.
+/// Whether a group's members are distinct members of the cell.
 fn are_among(group: &[Incarnation], cell: &[MemberInfo]) -> bool {
     let present: BTreeSet<Incarnation> = cell.iter().map(|m| m.incarnation).collect();
     let distinct: BTreeSet<Incarnation> = group.iter().copied().collect();

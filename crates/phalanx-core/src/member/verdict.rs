@@ -8,25 +8,25 @@ use std::collections::BTreeSet;
 use crate::id::Rank;
 use crate::link::StreamReport;
 
-/// What is decided of one stream.
+/// The verdict on one stream.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Verdict {
-    /// Where the stream ends, for those that keep the state.
+    /// The end of the stream for the members that keep their state.
     pub cut: u64,
-    /// The sender leaves the group.
+    /// Whether the sender leaves the group.
     pub sender_goes: bool,
-    /// Who takes the state anew, by rank.
+    /// The members that take the state anew, by rank.
     pub anew: BTreeSet<Rank>,
-    /// Nobody can say who is at fault: the group stops.
+    /// Whether the group stops, because nobody can know who is at fault.
     pub stops: bool,
 }
 
-/// Judges `sender`'s stream by what those that take part said, by rank.
+/// Evaluates `sender`'s stream from the reports of the members that take part, by rank.
 ///
-/// A packet that the fewer cannot read is in the cut, and they take the state anew. What the more cannot read is outside
-/// of the cut: the sender goes, and whoever acted upon it takes the state anew. Of those that remain the same is asked
-/// again, as they may not have stopped at the same packet. Half against half stops the group, unless the sender is gone
-/// anyway: then the longer prefix counts.
+/// - A packet that fewer than half cannot read is in the cut, and those members take the state anew.
+/// - A packet that more than half cannot read is outside the cut. The sender goes, and members that acted upon it take
+///   the state anew. The others are evaluated again, because they may have stopped at different packets.
+/// - Half against half stops the group. If the sender is gone already, the longer prefix counts.
 #[must_use]
 pub fn judge(sender: Rank, said: &[Option<StreamReport>]) -> Verdict {
     let present = |rank: Rank| said.get(rank.index()).copied().flatten();
@@ -46,7 +46,7 @@ pub fn judge(sender: Rank, said: &[Option<StreamReport>]) -> Verdict {
             verdict.anew.extend(short);
             break;
         }
-        debug_assert!(short.len() < voters.len(), "who reads farthest is not short: the question comes to an end");
+        debug_assert!(short.len() < voters.len(), "the member that reads farthest is short: the loop does not end");
         verdict.sender_goes |= sender_votes;
         (voters, sender_votes) = (short, false);
     }
@@ -59,21 +59,23 @@ pub fn judge(sender: Rank, said: &[Option<StreamReport>]) -> Verdict {
     verdict
 }
 
-/// What is decided of a group, its streams taken together.
+/// The verdict on a group, all its streams taken together.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct GroupVerdict {
-    /// Where each stream ends.
+    /// The end of each stream.
     pub cut: Vec<u64>,
-    /// Senders that leave the group, by rank.
+    /// The senders that leave the group, by rank.
     pub gone: BTreeSet<Rank>,
-    /// Who takes the state anew, by rank.
+    /// The members that take the state anew, by rank.
     pub anew: BTreeSet<Rank>,
-    /// The group stops: nobody goes on.
+    /// Whether the group stops: no member continues.
     pub stops: bool,
 }
 
-/// Judges all streams. `said`: by reporter, of each stream; `stays`: who would stay in the group. It goes on only with
-/// somebody that keeps its state.
+/// Evaluates all streams of a group. `said`: each reporter's report on each stream, by rank. `stays`: the members that
+/// would stay.
+///
+/// The group stops unless a member that stays keeps its state.
 #[must_use]
 pub fn evaluate_all(said: &[Option<Vec<StreamReport>>], stays: impl Fn(Rank) -> bool) -> GroupVerdict {
     let mut all = GroupVerdict::default();
@@ -154,7 +156,7 @@ mod tests {
         assert_eq!(verdict, Verdict { sender_goes: true, ..Verdict::default() });
     }
 
-    /// Three senders, each of which cannot read the one before: all would take the state anew, and there would be none.
+    /// Three senders each cannot read the one before. All would take the state anew, and no member would have it.
     #[test]
     fn a_group_of_which_nobody_keeps_the_state_stops() {
         let own = |prefix| StreamReport { prefix, read: prefix, nonsense: false };

@@ -15,18 +15,18 @@ use super::graph::WatchGraph;
 use crate::id::Rank;
 use crate::time::Instant;
 
-/// What one member says of its links in the view in force.
+/// A member's report on its links in the view in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkReport {
-    /// Grows with each change; 0: nothing was ever said, nothing is wrong.
+    /// Grows with each change. 0 if the member never reported anything: nothing is wrong.
     pub version: u64,
-    /// Those it watches and does not hear, by rank, in rising order.
+    /// The watched members that it does not hear, ascending by rank.
     pub suspected: Vec<Rank>,
-    /// Those it hears though they are not its neighbours, in rising order: it reached them in no other way.
+    /// The members that it hears without being their neighbour, ascending: it reached them in no other way.
     pub besides: Vec<Rank>,
 }
 
-/// What one member knows of the links of its view.
+/// What a member knows of the links of its view.
 #[derive(Clone, Debug)]
 pub struct Watch {
     me: Rank,
@@ -34,56 +34,57 @@ pub struct Watch {
     graph: WatchGraph,
     neighbours: Vec<Rank>,
     span: u64,
-    /// Claims of a version above 0, by rank.
+    /// Reports with a version above 0, by rank.
     link_reports: BTreeMap<Rank, LinkReport>,
     digest: u64,
-    /// Whose link-state reports are to be passed on.
+    /// Owners of the reports that are to be forwarded.
     news: BTreeSet<Rank>,
-    /// By rank; as of the link-state reports then known.
+    /// Whether each member is reached, by rank, according to the reports at the last refresh.
     reached: Vec<bool>,
     reached_count: usize,
     stale: bool,
-    /// Those watched besides, because an answer of theirs is waited for or links are in doubt: since when.
+    /// Members watched besides the neighbours, because an answer is due or links are in doubt, and since when.
     watchees: BTreeMap<Rank, Instant>,
     waited_before: BTreeSet<Rank>,
-    /// Those that asked for heartbeats, and when they last did.
+    /// Members that requested heartbeats, and when they last did.
     temporary_watchers: BTreeMap<Rank, Instant>,
-    /// Those that are no neighbours and whose heartbeat came, and when.
+    /// Members that are no neighbours and whose heartbeat came, and when.
     heard_besides: BTreeMap<Rank, Instant>,
-    /// How far around each neighbour everybody has installed the decree in force.
+    /// By neighbour: the distance up to which all members around it have installed the decree in force.
     depths: BTreeMap<Rank, u64>,
-    /// Which of those out of reach are looked for next.
+    /// Position in the list of members out of reach: the next ones to search for.
     turn: usize,
-    /// Whom the last heartbeat went to.
+    /// The members to which the last heartbeat went.
     last_targets: BTreeSet<Rank>,
 }
 
-/// Whom the next heartbeat goes to, by rank.
+/// The members to which the next heartbeat goes, by rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Targets {
-    /// The neighbours, and those that asked.
+    /// The neighbours, and the members that requested heartbeats.
     pub told: BTreeSet<Rank>,
-    /// Those that are asked to answer with heartbeats.
+    /// The members that are requested to answer with heartbeats.
     pub asked: BTreeSet<Rank>,
 }
 
-/// Up to so many members, each looks at all of its links as soon as one in the cell is disclaimed though both its ends are
-/// reached, and tells all others which paths failed. In larger cells that would cost a packet for each pair of members and heartbeat.
+/// Up to this many members, each member checks all of its links as soon as one in the cell is suspected although both
+/// its ends are reached, and reports to all others which paths failed. In a larger cell that would cost a packet for
+/// each pair of members and heartbeat.
 const PROBED_MAX: usize = 64;
-/// A temporary watcher that has not asked for so many heartbeats is one no more.
+/// A temporary watcher is dropped after this many heartbeats without a request.
 const TEMPORARY_WATCHER_BEATS: u32 = 3;
 
-/// How many members one member hears.
+/// How many members a member hears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeardCount {
-    /// So many, itself included.
+    /// Their number, itself included.
     pub members: usize,
-    /// Rank 0 is one of them: half of a view is a quorum with it alone.
+    /// Whether rank 0 is one of them: half of a view is a quorum only with it.
     pub with_rank_0: bool,
 }
 
 impl Watch {
-    /// A fresh view: every link counts as heard.
+    /// The state for a new view, in which every link counts as heard.
     #[must_use]
     pub fn new(me: Rank, members: usize, watchers: usize) -> Self {
         let graph = WatchGraph::new(members, watchers);
@@ -109,30 +110,30 @@ impl Watch {
         }
     }
 
-    /// Those that this member watches, and that watch it.
+    /// The members that this member watches, and that watch it.
     #[must_use]
     pub fn neighbours(&self) -> &[Rank] {
         &self.neighbours
     }
 
-    /// Those watched besides the neighbours, and since when.
+    /// Members watched besides the neighbours, and since when.
     pub(super) fn watchees(&self) -> impl Iterator<Item = (Rank, Instant)> {
         self.watchees.iter().map(|(rank, since)| (*rank, *since))
     }
 
-    /// Whether `rank` is reached over links that neither end disclaims.
+    /// Whether `rank` is reached over links that neither end suspects.
     #[must_use]
     pub fn reaches(&self, rank: Rank) -> bool {
         self.reached.get(rank.index()).copied().unwrap_or(false)
     }
 
-    /// Whether `a` says that it does not hear `b`.
+    /// Whether `a` reports that it does not hear `b`.
     #[must_use]
     pub fn suspects(&self, a: Rank, b: Rank) -> bool {
         self.link_reports.get(&a).is_some_and(|link_report| lists(&link_report.suspected, b))
     }
 
-    /// How many of those reached `rank` does not disclaim.
+    /// How many of the reached members `rank` does not report as silent.
     pub(super) fn heard_count(&self, rank: Rank) -> HeardCount {
         let suspected = self.link_reports.get(&rank).map_or(&[][..], |link_report| &link_report.suspected);
         let less = suspected.iter().filter(|other| self.reaches(**other)).count();
@@ -142,7 +143,7 @@ impl Watch {
         }
     }
 
-    /// Links that are disclaimed between two members that are reached.
+    /// Suspected links between two members that are reached.
     pub(super) fn suspected_links(&self) -> BTreeSet<(Rank, Rank)> {
         let pairs = self.link_reports.iter().flat_map(|(rank, link_report)| {
             link_report.suspected.iter().map(move |other| (*rank.min(other), *rank.max(other)))
@@ -150,7 +151,7 @@ impl Watch {
         pairs.filter(|(a, b)| self.reaches(*a) && self.reaches(*b)).collect()
     }
 
-    /// This member's own link-state report, as it is now; a changed one is news.
+    /// Sets this member's own link-state report. A changed one is news.
     pub(super) fn set_own(&mut self, suspected: Vec<Rank>, besides: Vec<Rank>) {
         let own = self.link_reports.get(&self.me);
         let same = own.map_or(suspected.is_empty() && besides.is_empty(), |own| {
@@ -163,9 +164,10 @@ impl Watch {
         }
     }
 
-    /// Another member's link-state report. True if it is newer than what was known.
+    /// Takes another member's link-state report. True if it is newer than the known one.
     pub fn take_link_report(&mut self, rank: Rank, link_report: LinkReport) -> bool {
         let known = self.link_reports.get(&rank).map_or(0, |known| known.version);
+        // This member's own report comes only from itself: no other member raises its version.
         if rank.index() >= self.members || rank == self.me || link_report.version <= known {
             return false;
         }
@@ -184,42 +186,42 @@ impl Watch {
         self.stale = true;
     }
 
-    /// The same for those who know the same link-state reports.
+    /// A digest of the known link-state reports. Equal at members that know the same ones.
     #[must_use]
     pub fn digest(&self) -> u64 {
         self.digest
     }
 
-    /// What this member says of its links, while it hears somebody not: it is said again with each heartbeat. Who hears
-    /// nobody cannot be asked for it.
+    /// This member's own report while it suspects a member. It is repeated with each heartbeat: neighbours request a
+    /// lost report after they see another digest, but a member that hears nobody cannot be asked.
     #[must_use]
     pub fn slow_report(&self) -> Option<&LinkReport> {
         self.link_reports.get(&self.me).filter(|own| !own.suspected.is_empty())
     }
 
-    /// Claims that are to be passed on; they count as passed on.
+    /// Removes and returns the reports that are to be forwarded.
     pub fn take_news(&mut self) -> Vec<(Rank, LinkReport)> {
         let news = std::mem::take(&mut self.news);
         news.into_iter().filter_map(|rank| Some((rank, self.link_reports.get(&rank)?.clone()))).collect()
     }
 
-    /// Whom the last heartbeat went to: link-state reports go there too.
+    /// The members to which the last heartbeat went. Link-state reports go to the same.
     #[must_use]
     pub fn last_targets(&self) -> BTreeSet<Rank> {
         self.last_targets.clone()
     }
 
-    /// All link-state reports there are.
+    /// All known link-state reports.
     pub fn link_reports(&self) -> impl Iterator<Item = (Rank, &LinkReport)> {
         self.link_reports.iter().map(|(rank, link_report)| (*rank, link_report))
     }
 
-    /// Something was learnt about a link in another way.
+    /// Notes that something changed about a link, so that the next refresh evaluates all.
     pub(super) fn touch(&mut self) {
         self.stale = true;
     }
 
-    /// Finds out who is reached, if anything changed.
+    /// Determines which members are reached, if anything changed.
     pub(super) fn refresh(&mut self, is_dead: impl Fn(Rank) -> bool) {
         if !std::mem::take(&mut self.stale) {
             return;
@@ -229,6 +231,7 @@ impl Watch {
         let mut ways = vec![self.me];
         while let Some(rank) = ways.pop() {
             let besides = self.link_reports.get(&rank).map_or(&[][..], |link_report| &link_report.besides);
+            // Both ends must list the other: one that hears is not yet heard.
             let besides = besides.iter().copied().filter(|other| {
                 self.link_reports.get(other).is_some_and(|link_report| lists(&link_report.besides, rank))
             });
@@ -243,8 +246,8 @@ impl Watch {
         self.reached = reached;
     }
 
-    /// A heartbeat of `rank` in the decree in force: how far around it everybody has installed that, and whether it
-    /// asks for an answer.
+    /// Takes a heartbeat of `rank` in the decree in force: the distance up to which all members around it have
+    /// installed it, and whether it requests an answer.
     pub(super) fn beat(&mut self, now: Instant, rank: Rank, depth: u64, asks: bool) {
         if self.neighbours.binary_search(&rank).is_ok() {
             let told = self.depths.entry(rank).or_default();
@@ -257,50 +260,52 @@ impl Watch {
         }
     }
 
-    /// Checks what must always hold.
+    /// Checks the invariants.
     ///
     /// # Panics
-    /// When it does not.
+    /// If one is violated.
     pub(super) fn check_invariants(&self, members: usize) {
         let is_neighbour = |rank: &Rank| self.neighbours.binary_search(rank).is_ok();
         assert_eq!(self.members, members, "the graph is that of the view");
-        assert_eq!(self.reached.len(), members, "each member is reached or not");
+        assert_eq!(self.reached.len(), members, "a member is neither reached nor unreached");
         assert_eq!(self.reached_count, self.reached.iter().filter(|is| **is).count(), "those reached are miscounted");
         assert!(self.neighbours.is_sorted(), "neighbours are looked up in rising order");
         assert!(!is_neighbour(&self.me), "a member watches itself");
-        assert!(self.depths.keys().all(is_neighbour), "only neighbours tell how far all have installed the decree");
+        assert!(self.depths.keys().all(is_neighbour), "a depth is kept of a member that is no neighbour");
         assert!(self.watchees.keys().all(|rank| !is_neighbour(rank)), "a neighbour is watched besides");
         assert!(self.temporary_watchers.keys().all(|rank| !is_neighbour(rank)), "a neighbour watches besides");
         let ranks = self.watchees.keys().chain(self.link_reports.keys()).chain(self.temporary_watchers.keys());
         assert!(ranks.into_iter().all(|rank| rank.index() < members), "a rank lies beyond the view");
-        assert!(self.link_reports.values().all(|report| report.version > 0), "a report says that nothing was said");
+        assert!(self.link_reports.values().all(|report| report.version > 0), "a report has version 0");
         assert!(self.news.iter().all(|rank| self.link_reports.contains_key(rank)), "news of nobody");
         let digest = self.link_reports.iter().fold(0, |digest, (rank, report)| digest ^ mark(*rank, report.version));
         assert_eq!(self.digest, digest, "the digest is of other reports");
     }
 
-    /// How far around this member everybody has installed the decree in force, in links: 0, itself alone.
+    /// The distance around this member, in links, up to which all members have installed the decree in force. 0 is this
+    /// member alone.
     #[must_use]
     pub fn depth(&self) -> u64 {
         if self.depths.len() < self.neighbours.len() {
             return 0;
         }
+        // Each member within d + 1 links of this one is within d links of one of its neighbours.
         let least = self.depths.values().min().copied().unwrap_or(u64::MAX);
         least.saturating_add(1).min(self.span)
     }
 
-    /// Every member has installed the decree in force.
+    /// Whether every member has installed the decree in force.
     #[must_use]
     pub fn all_installed(&self) -> bool {
         self.depth() >= self.span
     }
 
-    /// Who is known to have installed the decree in force, by rank: this member, and those around each neighbour as far as
-    /// that said.
+    /// The members that are known to have installed the decree in force, by rank: this one, and those around each
+    /// neighbour up to its depth.
     #[must_use]
     pub fn installed(&self) -> Vec<bool> {
         let mut installed = vec![false; self.members];
-        debug_assert!(self.depths.len() <= self.neighbours.len(), "only neighbours tell how far all have installed it");
+        debug_assert!(self.depths.len() <= self.neighbours.len(), "a depth is kept of a member that is no neighbour");
         for (&rank, &depth) in self.depths.iter().chain([(&self.me, &self.depth())]) {
             for near in self.graph.within(rank, depth) {
                 installed[near.index()] = true;
@@ -309,7 +314,7 @@ impl Watch {
         installed
     }
 
-    /// Those whom this member hears though they are no neighbours, and reaches in no other way, or is reached by.
+    /// The members that this one hears without being their neighbour, and that it or they cannot reach in another way.
     pub(super) fn besides(&self, now: Instant, patience: Duration) -> Vec<Rank> {
         let own = self.link_reports.get(&self.me).map_or(&[][..], |link_report| &link_report.besides);
         let counts = |rank: Rank| {
@@ -320,20 +325,20 @@ impl Watch {
         heard.filter(|(rank, _)| counts(**rank)).map(|(rank, _)| *rank).collect()
     }
 
-    /// Whether links that nobody watches are to be looked at: where one is broken between two members that others reach, more may
-    /// be, and whoever is reached through others alone takes no part in a decision.
+    /// Whether unwatched links are to be checked. Where one link between two reached members is broken, others may be.
+    /// A member that is reached only through others counts as heard, but takes no part in a decision.
     fn is_in_doubt(&self) -> bool {
         self.may_tell_all() && !self.suspected_links().is_empty()
     }
 
-    /// Whether the cell is small enough for each member to send something to each other one while something is wrong.
+    /// Whether the cell is small enough for each member to send to every other while something is wrong.
     #[must_use]
     pub fn may_tell_all(&self) -> bool {
         self.members <= PROBED_MAX
     }
 
-    /// Before each heartbeat: whom it goes to. `waited_for` owe an answer; `silent` tells who has not been heard for
-    /// longer than heartbeats explain.
+    /// Determines the targets of the next heartbeat. Members in `waited_for` owe an answer. `silent` names those that
+    /// were not heard for longer than the heartbeat interval explains.
     pub(super) fn targets(
         &mut self,
         now: Instant,
@@ -344,9 +349,10 @@ impl Watch {
     ) -> Targets {
         let is_neighbour = |rank: &Rank| self.neighbours.binary_search(rank).is_ok();
         let waited_for = if self.is_in_doubt() { Rank::all(self.members).collect() } else { waited_for };
-        // Whoever was suspected is asked until it is heard: a suspicion lapses by nothing else.
+        // A suspected member is requested to answer until it is heard, because nothing else revokes a suspicion.
         let suspected = self.link_reports.get(&self.me).map_or(&[][..], |link_report| &link_report.suspected);
         self.watchees.retain(|rank, _| waited_for.contains(rank) || lists(suspected, *rank));
+        // Only members for which it waited at the last heartbeat, too: an answer that is under way needs no watch.
         for &rank in waited_for.intersection(&self.waited_before) {
             if rank != self.me && rank.index() < self.members && !is_neighbour(&rank) && silent(rank) {
                 self.watchees.entry(rank).or_insert(now);
@@ -359,7 +365,7 @@ impl Watch {
         targets.asked.extend(self.watchees.keys());
         let own = self.link_reports.get(&self.me).map_or(&[][..], |link_report| &link_report.besides);
         targets.asked.extend(own);
-        // Whoever lost all its neighbours is looked for by everybody, a few at a time.
+        // A member that lost all its neighbours is searched for by all others, a few at a time.
         if self.reached_count < self.members {
             let lost: Vec<Rank> = Rank::all(self.members)
                 .filter(|&rank| !self.reaches(rank) && !is_neighbour(&rank) && !is_dead(rank))
@@ -378,7 +384,8 @@ fn lists(ranks: &[Rank], rank: Rank) -> bool {
     ranks.binary_search(&rank).is_ok()
 }
 
-/// A link-state report's part of the digest.
+/// A link-state report's contribution to the digest. Combined by XOR, so that the order of the reports does not matter
+/// and one can be replaced.
 fn mark(rank: Rank, version: u64) -> u64 {
     let mut mixed =
         (u64::from(rank.0) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ version.wrapping_mul(0xd6e8_feb8_6659_fd93);

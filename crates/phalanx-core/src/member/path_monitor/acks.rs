@@ -5,33 +5,33 @@ use std::time::Duration;
 use crate::id::Rank;
 use crate::time::Instant;
 
-/// How something was sent.
+/// The way in which something was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendKind {
     /// In streams.
     Data,
     /// On the control channel.
     Control,
-    /// On the data channel: what stops there is its user's to judge (a transfer has another donor).
+    /// On the data channel. A transfer that stops there takes another donor, so that nobody is suspected for it.
     DataChannel,
 }
 
-/// One member's acks for one way of sending.
+/// The acks that one member owes for one way of sending.
 #[derive(Clone, Copy, Debug)]
 struct AckDebt {
-    /// What it had acknowledged at the last look, in whatever unit.
+    /// What it had acknowledged at the last check, in any unit.
     sum: u64,
-    /// When that was another one than before.
+    /// When that last changed.
     moved: Instant,
     /// Since when it owes more and has acknowledged nothing.
     since: Option<Instant>,
-    /// Looks since then.
+    /// Checks since then.
     looks: u32,
-    /// It was suspected for that.
+    /// Whether it is suspected for that.
     is_suspected: bool,
 }
 
-/// The acks of all members of a view, by rank.
+/// The acks that the members of a view owe, by rank.
 #[derive(Clone, Debug)]
 pub(super) struct AckTracker {
     owed: Vec<[AckDebt; 3]>,
@@ -47,7 +47,7 @@ impl AckTracker {
         &self.owed[rank.index()][sent as usize]
     }
 
-    /// A look: `rank` has acknowledged so much, and `owes` more. Whether that is more than before.
+    /// Records a check: the sum that `rank` has acknowledged, and whether it owes more. True if the sum changed.
     pub(super) fn note(&mut self, now: Instant, rank: Rank, sent: SendKind, sum: u64, owes: bool) -> bool {
         let owed = &mut self.owed[rank.index()][sent as usize];
         let moves = std::mem::replace(&mut owed.sum, sum) != sum;
@@ -61,33 +61,34 @@ impl AckTracker {
         moves
     }
 
-    /// Looks since `rank` owes what it was sent and has acknowledged nothing.
+    /// Checks since `rank` owes acks and has acknowledged nothing.
     pub(super) fn looks(&self, rank: Rank, sent: SendKind) -> u32 {
         self.of(rank, sent).looks
     }
 
-    /// When `rank` acknowledged something last.
+    /// When `rank` last acknowledged something.
     pub(super) fn moved(&self, rank: Rank, sent: SendKind) -> Instant {
         self.of(rank, sent).moved
     }
 
-    /// Whether nothing is owed.
+    /// Whether `rank` owes nothing.
     pub(super) fn is_idle(&self, rank: Rank, sent: SendKind) -> bool {
         self.of(rank, sent).since.is_none()
     }
 
-    /// Whether `rank` has owed something for so long, and acknowledged nothing.
+    /// Whether `rank` has owed acks for `patience`, and acknowledged nothing.
     pub(super) fn is_stuck(&self, now: Instant, rank: Rank, sent: SendKind, patience: Duration) -> bool {
         self.of(rank, sent).since.is_some_and(|since| now.since(since) >= patience)
     }
 
-    /// Whether it is open still if `rank` will acknowledge what it owes: it is owed for less than that, and nothing came since.
+    /// Whether it is undecided if `rank` will acknowledge: it has owed acks for less than `patience`, and none came
+    /// since.
     pub(super) fn is_open(&self, now: Instant, rank: Rank, sent: SendKind, patience: Duration) -> bool {
         let owed = self.of(rank, sent);
         owed.since.is_some_and(|since| owed.moved < since && now.since(since) < patience)
     }
 
-    /// Remembers that `rank` is suspected for what it owes, or is not.
+    /// Records whether `rank` is suspected for what it owes.
     pub(super) fn suspect(&mut self, rank: Rank, sent: SendKind, is_suspected: bool) {
         self.owed[rank.index()][sent as usize].is_suspected = is_suspected;
     }
@@ -97,14 +98,14 @@ impl AckTracker {
         self.of(rank, sent).is_suspected
     }
 
-    /// This process was away for `gap`.
+    /// Forgives the silence of `gap`, during which this process was away.
     pub(super) fn forgive(&mut self, now: Instant, gap: Duration) {
         for owed in self.owed.iter_mut().flatten() {
             owed.since = owed.since.map(|since| now.min(since + gap));
         }
     }
 
-    /// What is owed is owed from now on: nothing went out, or nobody was to acknowledge anything.
+    /// Restarts the time for which acks are owed: nothing went out, or no ack was expected.
     pub(super) fn begin_anew(&mut self, now: Instant) {
         for owed in self.owed.iter_mut().flatten() {
             owed.since = owed.since.map(|_| now);
