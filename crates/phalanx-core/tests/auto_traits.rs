@@ -1,4 +1,4 @@
-//! Which public types may be sent to another thread, shared with one, and kept when a thread panics.
+//! Public types that may be sent to another thread, shared with one, and used after a panic.
 
 #[path = "auto_traits/probe.rs"]
 mod probe;

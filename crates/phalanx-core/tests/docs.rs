@@ -1,4 +1,4 @@
-//! What the pages say of the core's numbers and names is what the code has: the wire version, message kinds, counters.
+//! The numbers and names of the core on the pages are those of the code: the wire version, message kinds, counters.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,5 +1,5 @@
 //! A member that holds the cell key and sends nonsense: the others may drop it, exclude it, or ignore it; they do
-//! not panic, do not grow without bound, and their invariants hold. Who has no key does nothing at all.
+//! not panic, do not grow without bound, and their invariants hold. A sender without the key has no effect at all.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Who may import whom: crates, the modules of the core, and files that import each other in a circle.
+//! Allowed imports: between crates, between modules of the core, and the known circles of files.
 //! `docs/ARCHITECTURE.md`, "Who imports whom", says what the tables are for.
 
 #[path = "imports/graph.rs"]

@@ -1,4 +1,4 @@
-//! What was accepted and is not sent is told, before whatever ends the stay of its sender.
+//! Accepted messages that are not sent are reported before the event that ends their sender's stay.
 
 mod net;
 

@@ -103,6 +103,7 @@ impl Process {
         let need =
             !candidates.is_empty() || self.acceptor.promised().is_some() || !requests.is_empty() || is_unreadable;
         if !need {
+            // Joiners that still gather keep membership polled, although there is nothing to decide yet.
             self.need_since = self.joiners_wait().then_some(now);
             return;
         }
@@ -177,6 +178,8 @@ impl Process {
         candidates.remove(&me);
         requests.removal_evidence = self.removal_evidence(&candidates);
         requests.removals = (self.directory.level >= SILENCE_LEVEL).then(|| (now, self.removals.clone()));
+        // Leavers are asked too. They promise, hold the cut and accept like survivors: otherwise the oldest of two
+        // could never leave.
         let asked: BTreeSet<Rank> = Rank::all(n).filter(|r| !candidates.contains(r)).collect();
         if !self.directory.is_quorum(|r| asked.contains(&r)) {
             return; // without a quorum no decree can come of it
@@ -216,6 +219,7 @@ impl Process {
         let slow = self.failure_detector.slow().leavers().iter().map(|rank| (*rank, LeaveReason::TooSlow));
         let stuck = self.progress.leavers().keys().map(|rank| (*rank, LeaveReason::NoProgress));
         let is_heard = |(rank, _): &(Rank, LeaveReason)| self.failure_detector.hears(now, *rank);
+        // A member that this coordinator does not hear leaves as unreachable, whatever else is held against it.
         let reasons = slow.chain(stuck).filter(is_heard).collect();
         let ballot_of_mine = Coordinator {
             decree,
@@ -380,6 +384,7 @@ impl Process {
             let (decree, ballot) = (wedge.decree - 1, Some(wedge.ballot));
             self.send_unreadable(from, Unreadable { decree, ballot, groups: unread });
         }
+        // A proposal accepted in an earlier ballot may be decided already. The coordinator has to adopt it unchanged.
         let accepted = self.acceptor.accepted().map(|(b, p)| (*b, (**p).clone()));
         let is_told = self.directory.has_orphans();
         let is_incomplete = |group: &GroupId| is_told && self.transfers.is_incomplete(*group);
@@ -413,6 +418,7 @@ impl Process {
         if report.decree != c.decree || report.ballot != c.ballot || !c.asked.contains(&rank) {
             return;
         }
+        // A report is a peer's word. A proposal that cannot follow the directory in force must not be adopted.
         if report.accepted.as_ref().is_some_and(|(_, accepted)| !self.directory.admits(accepted)) {
             return self.counters.drop(DropReason::Malformed);
         }
@@ -433,6 +439,8 @@ impl Process {
                         .any(|(left, _)| left == who)
                 };
                 let asked = c.requests.leavers.iter().chain(c.requests.group_leaves.iter().map(|(_, who)| who));
+                // The proposal keeps leavers that a quorum or a group's state still needs (`docs/orphans.md`,
+                // *Leaving*).
                 for who in asked.filter(|who| !goes(who)) {
                     self.counters.leavers_held += u64::from(self.held_leavers.insert(*who, now).is_none());
                 }

@@ -376,10 +376,12 @@ impl Process {
         let heard = |record: &FounderRecord| record.heard.map_or(CellInstance::NONE, |heard| heard.instance);
         let known: Vec<CellInstance> =
             led.reports.values().flat_map(|record| [record.instance(), heard(record)]).collect();
+        // Later than any instance known here: a process without a quorum yields to a later generation only.
         let next = known.iter().copied().max().unwrap_or_default().next_generation();
         let ends = Ends::told(&asked, led.reports.values());
         let is_later = by_command || known.iter().any(|instance| ends.is_over(*instance));
         let first = match choose(&asked, &led.reports, &ends) {
+            // A marked list may have been confirmed and installed, so this ballot completes it.
             Choice::Again(first) => first,
             Choice::Dead(instance) if !by_command => {
                 let but_for = ends.but_for(instance).map(|lost| lost.iter().map(|lost| lost.name.clone()).collect());
@@ -549,6 +551,7 @@ impl Process {
         founding.marked.retain(|of, _| *of == instance);
         let marked = founding.marked.entry(instance).or_default();
         marked.insert(name);
+        // Counted over all configured names, whichever of them were asked (`docs/founding.md`, *Assumptions*).
         if marked.len() * 2 > names {
             self.install_confirmed(now, first, fx);
         }

@@ -168,6 +168,7 @@ impl Process {
             let terms = Some(want.terms);
             let wish = |join, only_new| GroupRequest { name: name.clone(), join, only_new, terms };
             match want.leaving {
+                // It was taken in without the state, and leaves to come again, whatever its application wants.
                 _ if entry.is_some_and(|(id, _)| self.transfers.retreats_from(id)) => {
                     requests.push(wish(false, false));
                 }

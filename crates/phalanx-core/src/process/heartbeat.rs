@@ -14,8 +14,10 @@ use crate::time::Instant;
 const NOTICE_EVERY: Duration = Duration::from_millis(50);
 /// Time for which channels to excluded members stay open.
 const DEPARTED_FOR: Duration = Duration::from_secs(1);
-const _: () =
-    assert!(NOTICE_EVERY.as_nanos() < DEPARTED_FOR.as_nanos(), "an excluded member is notified while its channel is open");
+const _: () = assert!(
+    NOTICE_EVERY.as_nanos() < DEPARTED_FOR.as_nanos(),
+    "an excluded member is notified while its channel is open"
+);
 
 impl Process {
     pub(super) fn heartbeat_interval(&self) -> Duration {
@@ -179,6 +181,8 @@ impl Process {
             // It cannot report on members that joined with the decision, so they count as heard by it.
             members.map(|former| former.is_none_or(|r| hears.get(r).copied().unwrap_or(true))).collect()
         } else if self.is_long_installed(now, rank) {
+            // It is more than one decree behind, so its ranks mean nothing here. If it heard anybody, it would have
+            // been sent the decision by now.
             vec![false; self.directory.members.len()]
         } else {
             return;
@@ -262,6 +266,7 @@ impl Process {
                 self.excluded.pop_front();
             }
             debug_assert!(self.directory.rank(who).is_none(), "who was left out is no member");
+            // Zero makes its first notice due at once.
             self.excluded.push_back((who, peer.control, Instant::ZERO));
             self.departed.push_back((who, now));
         }

@@ -135,6 +135,7 @@ impl Process {
             self.joiners.remove(&who);
         }
         self.unreadable.clear();
+        // A request is valid for the decree it was made in. Its sender repeats what still stands.
         let requests = self.requests.len();
         self.requests.retain(|_, list| list.decree >= decree);
         self.counters.requests_overtaken += (requests - self.requests.len()) as u64;
@@ -158,11 +159,13 @@ impl Process {
         self.enter_stage(StageEvent::Install, Stage::Member);
         self.begin_watching(now, view_changed, &proposal);
         if self.directory.level >= SILENCE_LEVEL {
+            // All members and joiners go by the record in the directory, so that they hold back the same processes.
             self.removals.adopt(now, self.directory.removals());
         }
         self.removals.install(now, self.directory.members.len());
         self.distrust();
         self.next_heartbeat = now; // announces at once that the decree is installed
+        // One member welcomes the joiners. If it dies before, they ask again, and any member sends them the decision.
         if self.lowest_survivor() == Some(me) {
             for who in proposal.joiners() {
                 self.send_decision(who);
@@ -350,6 +353,7 @@ impl Process {
         self.counters.outcast += u64::from(why == LeaveReason::Nonsense);
         self.counters.groups_stopped += u64::from(why == LeaveReason::Stopped);
         let was_told = self.transfers.group_left(change.group, &mut self.app);
+        // A member that lost the state joins again like any joiner, without a command of its application.
         if why == LeaveReason::Anew
             && let Some(want) = self.wants.get_mut(&change.name).filter(|want| want.leaving.is_none())
         {

@@ -256,6 +256,8 @@ impl Process {
         for _ in 0..self.set.seeds.len().min(SEEDS_AT_ONCE) {
             let seed = self.set.seeds[self.probing.seed_turn % self.set.seeds.len()];
             self.probing.seed_turn += 1;
+            // In the primary only addresses without a member are asked: a process that lost sight of the cell may be
+            // there.
             let is_member = self.primary && self.directory.members.iter().any(|m| m.control == seed);
             if !targets.contains(&seed) && seed != self.set.me.control && !is_member {
                 targets.push(seed);
@@ -382,6 +384,8 @@ impl Process {
                 }
             }
             JoinHandshake::Challenge { nonce, stamp, cookie, view, coordinator, is_coordinator } => {
+                // Only the answer to a fresh probe shows a living member. A replayed one must not make a founder
+                // believe that the cell exists, or a process renounce its instance.
                 if view > 0 && self.probing.nonces.contains(&nonce) {
                     let instance = tail.get(INSTANCE).and_then(number).map_or(CellInstance::NONE, CellInstance);
                     self.hear_member(instance, from, fx);
@@ -698,6 +702,8 @@ impl Process {
         else {
             return Default::default();
         };
+        // As many joiners as members do not wait for more. A single late one pays the wait (departures, *Batching of
+        // joiners*).
         let full = ready.len() >= self.directory.members.len();
         if !full && now.since(newest) < GATHER_QUIET && now.since(oldest) < GATHER_MAX {
             return Default::default();

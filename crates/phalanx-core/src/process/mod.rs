@@ -259,11 +259,13 @@ impl Process {
         Agreed::of(&settings.limits, &settings.timing).tell(&mut settings.me);
         settings.me.turns_within(settings.timing.turn_gap_max);
         if let Founding::Named(names) = &mut settings.founding {
+            // Founders compare their lists of names, so the order in a configuration must not matter.
             names.sort();
             names.dedup();
         }
         let rng = Rng::new(seed);
         let me = settings.me.incarnation;
+        // Split by label, so that a draw added in one place leaves all others alone.
         let mut cookie_rng = rng.fork("cookie");
         let mut cookie_key = [0; 32];
         for chunk in cookie_key.chunks_mut(8) {
@@ -767,11 +769,13 @@ impl Process {
             self.app.event(Event::InDoubt { to, messages });
         }
         if self.was_excluded {
+            // The others may turn out to lack the state of its groups, which then wait for it (`docs/orphans.md`).
             self.freeze();
         }
         self.group_streams.clear();
         self.past.clear();
         self.early.clear();
+        // Last: unsent messages and those in doubt are reported before the event that ends the stay.
         self.app.event(event);
     }
 

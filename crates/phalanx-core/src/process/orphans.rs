@@ -169,6 +169,7 @@ impl Process {
         let me = self.me();
         for view_streams in self.group_streams.take_values() {
             let group = view_streams.meta.group;
+            // A group cannot continue from a state that is not whole.
             if self.transfers.is_incomplete(group) {
                 continue;
             }
@@ -184,6 +185,7 @@ impl Process {
     /// application took all its items. `keeps`: whether the application keeps the state of a group as it is now.
     pub fn take_kept(&mut self, mut keeps: impl FnMut(GroupId) -> bool) -> Kept {
         let mut kept = std::mem::take(&mut self.waiting.kept);
+        // An incarnation that never entered a cell passes on the instance that the one before it was in.
         if self.instance != CellInstance(0) {
             kept.instance = self.instance;
         }
@@ -351,6 +353,8 @@ impl Process {
                 let since = *gathering.entry(group).or_insert(now);
                 let has_answered = |who: Incarnation| struck.contains(&who) || back.iter().any(|(_, r)| r.was == who);
                 by_some = !orphan.holders.iter().all(|holder| has_answered(holder.who));
+                // A plain message may be known to one holder alone, and is lost if another one is the donor. So all
+                // holders are waited for, but not for ever.
                 if now.since(since) >= GATHER || !by_some {
                     let held = |back: &Return| back.from.iter().flat_map(|from| &from.prefixes).sum::<u64>();
                     // The holder of most packets is the donor, because whatever it lacks is lost. The incarnation
@@ -381,6 +385,7 @@ impl Process {
         }
         debug_assert!(rest.iter().all(|held| held.replayed), "what is kept gives no credit in the next view");
         self.counters.groups_revived += 1;
+        // Not before the decree is installed: until then another holder may become the donor.
         self.app.event(Event::StateKept { group: change.group, name, was, view });
         rest.into_iter().for_each(|held| self.app.push(Item::Delivery(held)));
         self.left_undelivered = self.app.len();

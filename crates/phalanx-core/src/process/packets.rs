@@ -157,6 +157,7 @@ impl Process {
     ) -> Result<(), DropReason> {
         let peer = self.peers.get_mut(header.sender).ok_or(DropReason::UnknownPeer)?;
         let seen = if header.kind == Kind::Direct { &mut peer.direct_seen } else { &mut peer.best_effort_seen };
+        // A replayed heartbeat would make a dead member look alive.
         if !seen.check_and_set(header.number) {
             return Err(DropReason::Replayed);
         }
@@ -205,6 +206,8 @@ impl Process {
                     self.handle_findings(now, header.sender, decree, findings);
                 }
                 BestEffortFrame::Excluded { view } => {
+                    // Only a packet sealed for this incarnation may end it. One sealed for all may be a replay from before
+                    // it began.
                     if header.kind == Kind::Direct
                         && view > self.directory.view
                         && matches!(self.stage, Stage::Member | Stage::Leaving { .. })

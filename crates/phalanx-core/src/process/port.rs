@@ -384,6 +384,7 @@ impl<F: Effects> StreamOutput for StreamsPort<'_, F> {
 
     fn nonsense(&mut self, _rank: Rank) {
         self.counters.nonsense_streams += 1;
+        // The reader has stopped for good in this view. Only a view change can decide who is at fault.
         *self.attention = true;
     }
 }

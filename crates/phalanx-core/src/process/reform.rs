@@ -151,6 +151,7 @@ impl Process {
             return;
         }
         let is_later = instance.generation() > self.instance.generation();
+        // A member of a primary never yields. Of two primaries one is wrong, and only an operator can know which.
         if is_later && by_challenge && !self.primary {
             self.counters.instances_renounced += 1;
             let generation = instance.generation();
@@ -181,6 +182,8 @@ impl Process {
         let next = inheritance.instance.next_generation();
         let directory = inheritance.passed_on_to(self.set.me.clone());
         let instance = CellInstance::fresh(next, self.rng.next_u64());
+        // The record names the next instance, synced, before anything is founded: a restart in between must not found
+        // another.
         if self.set_bootstrap_marker(BootstrapMarker { instance, list: None }, fx) {
             self.enter_first(now, instance, directory, fx);
         }

@@ -38,6 +38,7 @@ impl Process {
                 slow_report.slow.extend(who);
             }
         }
+        // A state transfer holds up a member that is in the group without its complete state. It is spared.
         slow_report.slow.retain(|rank| !self.failure_detector.slow().is_excused(*rank));
         if !self.primary {
             slow_report.slow.clear(); // members that it does not hear may be gone

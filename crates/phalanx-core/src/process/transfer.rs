@@ -523,6 +523,7 @@ impl Process {
         if heard.is_empty() {
             return;
         }
+        // The last donor may be heard, and its data socket or its application may not work.
         if heard.len() > 1
             && let Some(tried) = self.transfers.tried.get(name)
         {

@@ -43,6 +43,7 @@ impl Process {
             return;
         }
         if self.directory.level < NONSENSE_VERDICT_LEVEL {
+            // Members of earlier builds cannot give a verdict. The others leave this one out as silent.
             self.counters.stopped_alone += 1;
             return self.end(Event::Left);
         }

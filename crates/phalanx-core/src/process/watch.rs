@@ -26,6 +26,8 @@ impl Process {
             let mut frames = Vec::with_capacity(32);
             put_watch_heartbeat(&mut frames, &WatchHeartbeat { decree, depth, asks, digest });
             if let Some(link_report) = &slow_report {
+                // Repeated with each heartbeat: a report sent once was lost on a link that was cut just then, and
+                // nobody could ask for it.
                 put_link_report(&mut frames, decree, me, link_report);
             }
             self.send_best_effort(&ranks, &frames, fx);

@@ -115,6 +115,7 @@ impl Welcomes {
         if part.bytes.is_empty() || part.len_bytes > WELCOME_BYTES_MAX || end > part.len_bytes {
             return Err(DropReason::Malformed);
         }
+        // A first part starts the reception anew, unless the welcome of another member is on its way.
         if part.offset == 0 {
             let is_busy = self.is_coming(now, suspect_after);
             let yields = |taking: &WelcomeReassembly| {
@@ -160,6 +161,7 @@ impl Process {
         if telling.get(&to).is_some_and(|telling| telling.decree == decree) {
             return; // it is under way already
         }
+        // Encoded once: all joiners of a decree get the same bytes, which may be hundreds of megabytes.
         let same = telling.values().find(|telling| telling.decree == decree).map(|telling| telling.whole.clone());
         let whole = same.or_else(|| {
             let welcome = Welcome { instance: self.instance, directory: self.directory.clone(), proposal };

@@ -123,6 +123,7 @@ impl Endpoint {
 
     /// Starts a session with the endpoint at `server`. Calls may be made at once; they go out when the session is open.
     pub fn connect(&mut self, now: Instant, server: SocketAddr, fx: &mut impl CallEffects) -> SessionId {
+        // The client recognises the answer by these bits and the seal. A source address proves nothing.
         let nonce = self.rng.next_u64();
         let session_index = self.place();
         let mut session = Box::new(ClientSession::new(server, session_index, nonce, now));
@@ -330,6 +331,7 @@ impl Endpoint {
                 }
                 self.intake.begin();
                 let told = self.intake.share(Reach::of(from));
+                // Not 0, which readers refuse.
                 let session_secret = SessionSecret(self.rng.next_u64().max(1));
                 // The offer in the client's terms, as this side sees them.
                 let slots = self.limits.slots;
@@ -564,6 +566,7 @@ impl Endpoint {
         debug_assert!(!self.free.contains(&session_index), "a place is vacated once");
         let entry = &mut self.sessions[session_index.index()];
         debug_assert!(matches!(entry.role, Role::Free), "a place is vacated with a session in it");
+        // A stale `SessionId` must not reach the next session at this index.
         entry.stamp = entry.stamp.wrapping_add(1);
         self.free.push(session_index);
     }

@@ -227,6 +227,7 @@ impl ServerSession {
             self.slots.resize_with(slot + 1, ServerSlot::default);
         }
         let call = &mut self.slots[slot];
+        // A call runs only if its number is greater than all before in its slot. A smaller one is a late packet.
         if data.name.call < call.call {
             context.net.counters.stale += 1;
             return false;
@@ -234,6 +235,7 @@ impl ServerSession {
         if data.name.call == call.call {
             return self.handle_retransmission(slot, data, context);
         }
+        // A greater number ends the call before it, in any state. So a lost cancel cannot block the slot.
         self.give_up(slot, context);
         let call = &mut self.slots[slot];
         debug_assert!(!call.request.is_begun(), "a request of an earlier call is in the slot");
@@ -328,6 +330,7 @@ impl ServerSession {
         context: &mut SessionContext<'_, impl CallEffects>,
     ) {
         self.slots[slot].ack_due = false;
+        // Handlers of calls that were given up count as well, so that calls and cancels in turn cannot pile up work.
         let busy =
             self.running >= u32::from(context.limits.slots) * 2 || context.held.answers > context.limits.answers_bytes;
         if busy {

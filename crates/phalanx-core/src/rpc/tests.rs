@@ -1,4 +1,4 @@
-//! Two endpoints and a network in memory that loses, repeats, delays and reorders what it is told to.
+//! Two endpoints and a network in memory. The test chooses which packets it loses, repeats, delays and reorders.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};

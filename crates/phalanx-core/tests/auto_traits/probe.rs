@@ -1,4 +1,4 @@
-//! Says which auto traits a type has, and whether a table names every public type of a crate. Shared by the tests
+//! Checks which auto traits a type has, and whether a table names every public type of a crate. Shared by the tests
 //! `auto_traits.rs` of the crates that users import.
 
 use std::fs;

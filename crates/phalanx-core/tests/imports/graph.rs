@@ -1,4 +1,4 @@
-//! Who imports whom among the files of a crate. Reads the sources as text: every `use`, and every path in the code that
+//! The imports between the files of a crate. Reads the sources as text: every `use`, and every path in the code that
 //! begins with `crate`, `self`, `super` or the name of a child module. Tests are left out.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! Packets as no correct process makes them, sealed with the key of one that is in the cell.
+//! Packets that no correct process makes, sealed with the key of a process in the cell.
 
 use std::collections::BTreeMap;
 

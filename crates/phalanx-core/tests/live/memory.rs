@@ -1,4 +1,4 @@
-//! The system's allocator, counting what the running thread holds: the gauge that knows every queue.
+//! The system's allocator, with a count of the bytes that the running thread holds: a gauge that sees every queue.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -2,7 +2,7 @@
 //! of [`Step`]s made from bytes. The property test `hostile` draws the bytes at random, the fuzz target `live` lets a
 //! fuzzer choose them.
 //!
-//! Whatever the steps, no process panics, asks for turns without end, or holds more than its bounds allow, and its
+//! Whatever the steps, no process panics, requests polls without end, or holds more than its bounds allow, and its
 //! invariants hold. As long as no step speaks for a member with that member's key, the guarantees are checked too:
 //! one order of abcasts, and the same bytes wherever a message is delivered.
 

@@ -1,4 +1,4 @@
-//! What a traitor may say: control and state messages that parse, with numbers that are often in use.
+//! Messages of a traitor: control and state messages that parse, with numbers that are often in use.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

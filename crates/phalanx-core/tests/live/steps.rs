@@ -1,4 +1,4 @@
-//! What may happen to the cell, and the bytes it is written in: any bytes are a list of steps.
+//! The steps of a run and their byte encoding: any bytes are a list of steps.
 
 /// One step. Its numbers select among what exists, modulo how much that is.
 #[derive(Clone, Debug, PartialEq, Eq)]

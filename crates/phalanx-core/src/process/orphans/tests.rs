@@ -1,4 +1,4 @@
-//! What a process keeps through exclusions, and remembers for groups that wait.
+//! States that a process keeps through exclusions, and its notes on orphans.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! One member of a small cell, which is told by hand what the others say.
+//! One member of a small cell. The test writes the messages of the others by hand.
 
 use std::collections::{BTreeMap, BTreeSet};
 

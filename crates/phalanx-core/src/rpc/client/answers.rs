@@ -129,6 +129,8 @@ impl ClientSession {
         let Some(path) = self.connection.path() else { return false };
         let call = &mut self.slots[slot];
         let len = usize::try_from(message_len).unwrap_or(usize::MAX);
+        // The server has to learn of it. Otherwise the answer would count there as in flight, and leave no room for
+        // others.
         if len > context.limits.message_bytes {
             self.give_up(slot, Failure::Unknown(Reason::AnswerTooLong), context);
             return false;

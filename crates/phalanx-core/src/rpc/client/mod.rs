@@ -352,6 +352,7 @@ impl ClientSession {
         debug_assert_eq!(call.state, CallState::Free, "a slot carries one call at a time");
         debug_assert_eq!(call.reserved, 0, "what a call reserved goes back when it ends");
         debug_assert!(!call.answer.is_begun(), "an answer of an earlier call is in the slot");
+        // A number never comes again in a slot: the server tells new calls from old ones by it.
         call.call += 1;
         call.enter(SlotEvent::Begin, CallState::Active);
         call.terms = terms;
@@ -702,6 +703,7 @@ impl ClientSession {
             let (mut terms, begun) = (call.terms, call.request.was_sent());
             match call.state {
                 CallState::Free => {}
+                // Only a call of which nothing was sent, or that may run twice, can go on in another session.
                 CallState::Active if terms.idempotent || !begun => {
                     terms.may_have_run |= begun;
                     again.push(Queued { terms, request: call.request.bytes().to_vec() });
@@ -712,11 +714,13 @@ impl ClientSession {
                 }
             }
         }
+        // Pushed to the front newest first, so that the calls keep their order.
         again.sort_by_key(|queued| std::cmp::Reverse(queued.terms.call_id));
         for queued in again {
             self.queue.push_front(queued);
         }
         self.part(context);
+        // Under the old nonce, a late answer for the lost session would open the next one.
         self.nonce = context.rng.next_u64();
         self.unanswered = 0;
         self.ask(context);

@@ -1,4 +1,4 @@
-//! Where packets come from and go: ends that move, ends with several addresses, and who lies about where it is.
+//! Addresses of endpoints: clients that move, servers with several addresses, and senders with a forged address.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What is kept, for how long, and what is told of it.
+//! Bounds on what an endpoint keeps and for how long, with the outcomes and counters that report them.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! How soon and how much: windows, allowances, timers.
+//! Flow control of calls: windows, response credits, timers.
 
 use super::*;
 

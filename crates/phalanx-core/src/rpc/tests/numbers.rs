@@ -1,4 +1,4 @@
-//! The end of an endpoint's life: packets have numbers that never come again, and when they are used up it says so.
+//! The end of an endpoint's incarnation: packet numbers never repeat, and it reports when they are used up.
 
 use std::collections::BTreeMap;
 

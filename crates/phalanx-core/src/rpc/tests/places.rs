@@ -1,4 +1,4 @@
-//! Packets whose rest is put where it belongs, and calls without any guarantee.
+//! Packets received header first, and calls without any guarantee.
 
 use super::*;
 
