@@ -21,9 +21,9 @@ pub(super) struct Port {
     delivered: Vec<(Rank, u64)>,
     positions: Vec<u64>,
     pub(super) bounds: Vec<Backpressure>,
-    /// The application takes nothing.
+    /// Whether the application takes nothing.
     pub(super) full: bool,
-    /// Packets that this member cannot read, by the rank of their sender; and whose streams made no sense.
+    /// Packets that this member cannot read, by the sender's rank; and the ranks whose streams were nonsense.
     cannot_read: Vec<(Rank, u64)>,
     nonsense: Vec<Rank>,
 }
@@ -68,7 +68,7 @@ const A: Rank = Rank(0);
 const B: Rank = Rank(1);
 const C: Rank = Rank(2);
 
-/// The view's streams at `me` among `members`.
+/// The streams of a view of `members`, at `me`.
 pub(super) fn view_streams(me: Rank, members: u64) -> (ViewStreams, Port) {
     let settings = ViewStreamsSettings {
         group: GroupId(1),
@@ -96,7 +96,7 @@ impl Three {
         while view_streams.poll(self.now, port) {}
     }
 
-    /// `from`'s packets reach those in `to`, now and only there.
+    /// Delivers `from`'s packets to those in `to`, now and only there.
     fn carry(&mut self, from: Rank, to: &[Rank]) {
         let packets = self.group_streams[from.index()].1.packets.clone();
         for &r in to {
@@ -108,7 +108,7 @@ impl Three {
         }
     }
 
-    /// Every ack and status told so far reaches everybody it is for.
+    /// Delivers every pending ack and status to its receivers.
     fn tell(&mut self) {
         for from in Rank::all(3) {
             let acks = std::mem::take(&mut self.group_streams[from.index()].1.acks);
@@ -151,7 +151,7 @@ fn a_sender_whose_window_is_full_still_orders_when_the_token_comes_to_it() {
     let mut t = Three::new();
     let mut sent = 0;
     for _ in 0..60 {
-        // What A says reaches B last: by then B has used up its window with messages that nobody has ordered.
+        // A's packets reach B last. By then B has used up its window with messages that no holder has ordered.
         for _ in 0..2 {
             let (view_streams, port) = &mut t.group_streams[B.index()];
             while sent < MESSAGES && view_streams.multicast(t.now, Order::Total, false, &[&[7; 600]], port) {
@@ -236,8 +236,11 @@ fn a_uniform_message_waits_until_all_have_it() {
     assert!([A, B, C].iter().all(|&at| t.delivered(at) == [(B, 1)]));
 }
 
-/// Simulated seed 4281: b's causal message depends on c's, which a lacks; b's uniform message behind it reached
-/// everybody. If b and c are left out now, a must discard both: so b must not have delivered the uniform one.
+/// Simulated seed 4281:
+///
+/// 1. b's causal message depends on c's message, which a lacks.
+/// 2. b's next message is uniform, and reaches all members.
+/// 3. If b and c are left out now, a must discard both. So b must not have delivered the uniform one.
 #[test]
 fn a_uniform_message_waits_for_the_past_of_its_senders_earlier_ones() {
     let mut t = Three::new();
@@ -254,7 +257,7 @@ fn a_uniform_message_waits_for_the_past_of_its_senders_earlier_ones() {
     assert_eq!(t.delivered(B), [(C, 1), (B, 1), (B, 2)]);
 }
 
-/// b's abcast has its place after a's: unless a's is everywhere, another place is still possible for b's.
+/// b's abcast has its place after a's. As long as a member lacks a's, b's may still get another place.
 #[test]
 fn a_uniform_abcast_waits_for_the_abcasts_before_it() {
     let mut t = Three::new();
@@ -270,7 +273,7 @@ fn a_uniform_abcast_waits_for_the_abcasts_before_it() {
     assert!([A, B, C].iter().all(|&at| t.delivered(at) == [(B, 1), (A, 1)]));
 }
 
-/// a's first packet is everywhere, its second, on which b's message rests, is not: what is stable ends with the first.
+/// All members have a's first packet, but not its second, on which b's message rests. Stability ends with the first.
 #[test]
 fn what_rests_on_the_first_packet_after_those_known_to_be_stable_waits() {
     for order in [Order::Fifo, Order::Causal, Order::Total] {
@@ -290,7 +293,7 @@ fn what_rests_on_the_first_packet_after_those_known_to_be_stable_waits() {
     }
 }
 
-/// Only a and b know that the token passed to b; without them c, which has everything else, would order by rank.
+/// Only a and b know that the token passed to b. Without them c, which has all other packets, would order by rank.
 #[test]
 fn a_uniform_abcast_waits_for_the_pass_that_let_its_holder_order_it() {
     let mut t = Three::new();
@@ -315,7 +318,8 @@ fn a_uniform_abcast_waits_for_the_pass_that_let_its_holder_order_it() {
     assert!([A, B, C].iter().all(|&at| t.delivered(at).len() == 6));
 }
 
-/// b hears of the pass before it can deliver what a ordered earlier: then, too, what b orders waits until c has the pass.
+/// b receives the pass before it can deliver what a ordered earlier. Also then, what b orders waits until c has the
+/// pass.
 #[test]
 fn a_pass_is_awaited_though_what_was_ordered_before_it_is_delivered_after_it() {
     let mut t = Three::new();
@@ -342,7 +346,7 @@ fn a_pass_is_awaited_though_what_was_ordered_before_it_is_delivered_after_it() {
     assert!([A, B, C].iter().all(|&at| t.delivered(at).len() == 11 && t.delivered(at).last() == Some(&(B, 9))));
 }
 
-/// What one member holds of each stream when the view ends.
+/// How far one member holds each stream when the view ends.
 fn end(view_streams: &mut ViewStreams, now: Instant, port: &mut Port) -> Vec<u64> {
     view_streams.wedge(now, port).iter().map(|said| said.prefix).collect()
 }
@@ -356,13 +360,13 @@ fn at_the_end_all_deliver_the_same_rest_in_the_same_order() {
     t.cast(A, Order::Total, false); // a:1 is sequenced
     t.carry(B, &[A]);
     t.carry(A, &[B]);
-    // c and its message are lost to a: with b gone too, the cut of a alone lacks c:1, so b:1 is discarded.
+    // a lacks c's message. If b goes with c, the cut of a alone lacks c:1, so b:1 is discarded.
     let (view_streams, port) = &mut t.group_streams[A.index()];
     let cut = end(view_streams, t.now, port);
     assert_eq!(cut, [1, 1, 0]);
     assert_eq!(view_streams.finish(&cut, port), Some(1));
     assert_eq!(t.delivered(A), [(A, 1)]);
-    // b, which holds c:1, would have kept it: with b's report the cut is longer and b:1 stays.
+    // b holds c:1 and would have kept it. With b's report the cut is longer, and b:1 stays.
     let (view_streams, port) = &mut t.group_streams[B.index()];
     let cut = end(view_streams, t.now, port);
     assert_eq!(cut, [1, 1, 1]);
@@ -389,7 +393,7 @@ fn unordered_abcasts_follow_lowest_rank_first() {
 #[test]
 #[cfg_attr(miri, ignore = "hundreds of members take the interpreter many minutes")]
 fn in_a_group_of_hundreds_dependencies_that_fit_in_no_header_go_ahead() {
-    // Who sent, and packets by number.
+    // A sender, and its packets by number.
     type Said = (Rank, Vec<(u64, Vec<u8>)>);
     const MEMBERS: u64 = 1000;
     let now = Instant(1);
@@ -410,7 +414,7 @@ fn in_a_group_of_hundreds_dependencies_that_fit_in_no_header_go_ahead() {
         }
         listener.poll(now, port);
     };
-    // A short message, which has all of them in its past, and one in pieces.
+    // A short message, which has all of them in its past, and one in fragments.
     let mut sender = view_streams(Rank(0), MEMBERS);
     hear(&mut sender, &others);
     assert_eq!(sender.1.delivered.len(), 998);
@@ -420,7 +424,7 @@ fn in_a_group_of_hundreds_dependencies_that_fit_in_no_header_go_ahead() {
         sender.0.poll(now, &mut sender.1);
     }
     assert!(sender.1.packets.iter().all(|(_, frames)| frames.len() <= 1200));
-    // Whoever lacks one of them waits for it; whoever has all delivers.
+    // A member that lacks one of them waits for it; a member that has all delivers.
     let mut late = view_streams(Rank(1), MEMBERS);
     hear(&mut late, &[(Rank(0), sender.1.packets.clone())]);
     hear(&mut late, &others[1..]);
@@ -439,7 +443,7 @@ fn while_the_system_takes_nothing_messages_wait_and_orders_go_out() {
     while view_streams.poll(t.now, port) {}
     assert!(!view_streams.is_packing() && port.packets.is_empty(), "nothing to do");
     assert_eq!(view_streams.hold(), Some(Hold::System));
-    // The oldest orders what another sends all the same.
+    // The oldest member still orders what another sends.
     t.cast(B, Order::Total, false);
     t.carry(B, &[A, C]);
     t.carry(A, &[B, C]);
@@ -475,7 +479,7 @@ fn in_an_inadequate_view_uniform_messages_wait_and_what_is_behind_them() {
     assert!(view_streams.is_packing());
     while view_streams.poll(t.now, port) {}
     assert_eq!((view_streams.hold(), view_streams.queued().messages), (None, 0));
-    // One of many packets that has begun goes on only when enough are there again.
+    // A message in many packets that has begun continues only when enough members are there again.
     assert!(view_streams.multicast(t.now, Order::Fifo, true, &[&[0; 200_000]], port));
     while view_streams.poll(t.now, port) {}
     assert!(view_streams.is_cut_off(), "it is longer than the window");
@@ -495,7 +499,7 @@ fn in_an_inadequate_view_uniform_messages_wait_and_what_is_behind_them() {
 
 #[test]
 fn more_runs_than_one_announcement_holds_are_announced_one_after_the_other() {
-    // Who sent, and packets by number.
+    // A sender, and its packets by number.
     type Said = (Rank, Vec<(u64, Vec<u8>)>);
     const MEMBERS: usize = 80;
     let now = Instant(1);
@@ -507,7 +511,7 @@ fn more_runs_than_one_announcement_holds_are_announced_one_after_the_other() {
         while view_streams.poll(now, port) {}
         said.push((rank, std::mem::take(&mut port.packets)));
     }
-    // The holder hears all of them before it says anything.
+    // The holder receives all of them before it announces anything.
     let hear = |(view_streams, port): &mut (ViewStreams, Port), said: &[Said], me: Rank| {
         for (from, packets) in said.iter().filter(|(from, _)| *from != me) {
             for (number, frames) in packets {

@@ -105,7 +105,7 @@ fn another_key_or_cell_opens_nothing() {
     }
 }
 
-/// Two names with one tag still have two keys: the tag only saves work.
+/// Two names with the same tag still have two keys: the tag only saves work.
 #[test]
 fn cells_of_one_tag_have_two_keys() {
     let mut packet = sealed(&key(1), Kind::Multicast, b"frames");
@@ -195,7 +195,7 @@ fn a_remembered_key_opens_alike_and_only_the_core_adds_one() {
 
 #[test]
 fn a_nonce_is_all_of_space_and_number() {
-    // Encrypted zeros are the key stream, which hangs on the nonce alone.
+    // Encrypted zeros are the key stream, which depends on the nonce alone.
     let stream = |space, number| {
         let mut sealer = Sealer::new(&key(1), "home", ME);
         let mut packet = Vec::new();
@@ -272,7 +272,7 @@ proptest! {
         prop_assert!(opened(&key(1), "home", YOU, &bytes).is_err());
     }
 
-    /// Behind a good header, to get past its checks.
+    /// Random bytes behind a valid header, to get past the checks of the header.
     #[test]
     fn arbitrary_bytes_behind_a_header_open_nowhere(
         kind in proptest::sample::select(Kind::ALL.to_vec()),

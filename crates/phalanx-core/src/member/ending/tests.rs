@@ -5,7 +5,7 @@ use crate::api::{Limits, Timing};
 use crate::member::{Agreed, MembershipRequests, Report, build_proposal};
 use crate::{LEVEL, MemberInfo, Rank};
 
-/// Life `life` of the process that sits at `seat`.
+/// Incarnation `life` of the process with `seat`.
 fn member(seat: u64, life: u64) -> MemberInfo {
     let at = SocketAddr::from(([127, 0, 0, 1], 1000 + u16::try_from(seat).expect("small")));
     let mut info = MemberInfo::new(Incarnation(seat * 1000 + life), format!("p{seat}"), at, at);
@@ -18,7 +18,7 @@ fn cell(seats: std::ops::RangeInclusive<u64>) -> Directory {
     Directory::found(seats.map(|seat| member(seat, 1)).collect(), LEVEL, settings)
 }
 
-/// What follows when those at these ranks report, and the others do not.
+/// The decree if the members at these ranks report, and the others do not.
 fn decide(directory: &Directory, present: &[u16], requests: &MembershipRequests, why: LeaveReason) -> Proposal {
     let report = |rank: &u16| (Rank(*rank), Report { decree: directory.decree + 1, ..Report::default() });
     let reports = present.iter().map(report).collect();
@@ -48,7 +48,7 @@ fn a_cell_names_those_that_may_not_know_that_they_are_out() {
     assert_eq!(lost(&silent), Some(vec!["p3", "p4"]));
     let dead = first.after(&decide(&first, &[0, 1, 2], &MembershipRequests::default(), LeaveReason::Died));
     assert_eq!(lost(&dead), Some(Vec::new()), "they are proved dead");
-    // One is back, where it ran before; one said that it knows; and a decree that changes no view changes nothing.
+    // One is back where it ran before; one confirmed that it knows; a decree that changes no view changes nothing.
     let joiners = vec![(member(3, 2), Vec::new())];
     let back = silent.after(&decide(
         &silent,
@@ -75,7 +75,7 @@ fn a_cell_names_those_that_may_not_know_that_they_are_out() {
     assert_eq!(lost(&nobody), Some(vec!["p2", "p0", "p1", "p3"]));
 }
 
-/// Without a directory of its own a process cannot be known again.
+/// A process without a seat cannot be recognized when it comes back.
 #[test]
 fn who_comes_back_from_elsewhere_excuses_nobody() {
     let mut first = cell(0..=2);
@@ -93,7 +93,7 @@ fn who_comes_back_from_elsewhere_excuses_nobody() {
     assert_eq!(back(&first, &joiner), Some(vec!["p2"]));
 }
 
-/// A coordinator of an earlier build writes nothing about those that its decree leaves out.
+/// A coordinator of an earlier build records nothing about the members that its decree leaves out.
 #[test]
 fn after_a_view_of_an_earlier_build_nobody_knows_who_is_lost() {
     let first = cell(0..=4);

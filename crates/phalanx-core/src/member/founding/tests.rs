@@ -3,7 +3,7 @@ use crate::api::{Limits, Timing};
 use crate::id::CellInstance;
 use crate::member::Lost;
 
-/// Life `life` of founder `name`, in the directory of that name.
+/// Incarnation `life` of founder `name`, in the directory of that name.
 fn founder(name: u64, life: u64) -> MemberInfo {
     let at = SocketAddr::from(([127, 0, 0, 1], 1000 + u16::try_from(name).expect("small")));
     let mut info = MemberInfo::new(Incarnation(name * 10 + life), format!("p{name}"), at, at);
@@ -87,12 +87,12 @@ fn a_list_with_few_marks_is_overruled_where_all_run_in_the_directories_that_it_n
     assert_eq!(chosen([2, 2, 1], [marked(2, &unknown), nothing(), nothing()]), Choice::Dead(FIRST));
 }
 
-/// The record of who was in that instance as its last members left, but for these.
+/// The record of a process that was in that instance when its last members left, except for these.
 fn ended(record: FounderRecord, instance: CellInstance, but_for: Vec<Lost>) -> FounderRecord {
     FounderRecord { end: Some(End::Ended(Ended { instance, view: 9, but_for })), ..record }
 }
 
-/// Life `life` of founder `name`, which may be a member still.
+/// Incarnation `life` of founder `name`, which may still be a member.
 fn lost(name: u64, life: u64) -> Lost {
     let info = founder(name, life);
     Lost { who: info.incarnation, seat: info.seat(), name: info.name }
@@ -137,7 +137,7 @@ fn an_instance_has_not_ended_while_a_former_member_may_live_in_it() {
     assert_eq!(with([2, 2, 2], vec![lost(3, 1)]), Choice::Dead(FIRST), "it is not there");
     let elsewhere = Lost { seat: 0, ..lost(1, 1) };
     assert_eq!(with([2, 2, 2], vec![elsewhere]), Choice::Dead(FIRST), "nobody knows where it ran");
-    // Each record may have excused others.
+    // Each record may have excused different members.
     let two = [
         ended(taken_in(FIRST), FIRST, vec![lost(3, 1), lost(4, 1)]),
         ended(taken_in(FIRST), FIRST, vec![lost(4, 1)]),

@@ -7,11 +7,12 @@ fn at(ms: u64) -> Instant {
     Instant(ms * 1_000_000)
 }
 
-/// A cell whose members tell each other all that they find, at once. `fails`: whether a probe from one member to the other gets no answer.
+/// A cell whose members exchange all findings at once. `fails`: whether a probe from the first member to the second
+/// gets no answer.
 struct Cell {
     members: Vec<PathMonitor>,
     now_ms: u64,
-    /// What each sent each on its control channel, and what of it was acknowledged.
+    /// What each member sent each other on the control channel, and what of it was acknowledged.
     control: Vec<Vec<(u64, u64)>>,
 }
 
@@ -30,7 +31,7 @@ impl Cell {
         self.run_with(until_ms, &fails, is_lost)
     }
 
-    /// The same, where `is_lost` tells of the control channels whether what the first member sends the second one is not acknowledged.
+    /// The same. `is_lost`: whether what the first member sends the second on the control channel is not acknowledged.
     fn run_with(
         &mut self,
         until_ms: u64,
@@ -72,7 +73,7 @@ impl Cell {
         self
     }
 
-    /// Whom each member would remove.
+    /// The members that each member would remove.
     fn judged(&mut self, budget: usize) -> Vec<Vec<usize>> {
         let hears = vec![true; self.members.len()];
         let (out, again) = (BTreeSet::new(), BTreeSet::new());
@@ -91,7 +92,7 @@ fn while_all_is_well_nobody_is_suspected() {
     assert!(cell.members.iter().all(PathMonitor::is_quiet));
 }
 
-/// Who may stay away for longer is suspected so much later.
+/// A member that declared a longer gap is suspected later by that gap.
 #[test]
 fn a_gap_that_was_declared_is_added_to_the_patience_with_probes() {
     let accused_at = |gap_ms: u64| {
@@ -107,7 +108,7 @@ fn a_gap_that_was_declared_is_added_to_the_patience_with_probes() {
     assert_eq!(accused_at(1000), accused_at(0) + 1000);
 }
 
-/// For each size of cell, each member and each kind: exactly the member whose paths fail goes, as all judge.
+/// For each size of cell, each member and each kind: all members remove exactly the member whose paths fail.
 #[test]
 fn who_is_behind_all_failed_paths_goes() {
     for n in 3..=5 {
@@ -142,7 +143,7 @@ fn nobody_goes_before_everybody_has_looked_into_it() {
         }
     }
     assert!(first.is_some_and(|first| first > 1_800), "{first:?}");
-    // One that has said nothing holds all up.
+    // One member that has reported nothing delays the evaluation of all.
     let mut cell = Cell::new(4);
     cell.run(8_000, fails);
     let suspicions = cell.members[0].findings();
@@ -184,7 +185,7 @@ fn what_is_acknowledged_is_progress_but_no_answer() {
         }
     }
     assert_eq!(one.findings(), Findings::default());
-    // Another suspects it: what counts then is an answer.
+    // Another member suspects it. From then on only an answer counts.
     let suspicion = Suspicion { rank: Rank(1), kind: PathKind::Data, number: 1 };
     one.hear(at(10_000), Rank(2), Findings { suspected: vec![suspicion], ..Findings::default() });
     for beat in 50..60 {
@@ -238,7 +239,7 @@ fn the_fewest_go_and_of_several_sets_the_youngest() {
     assert_eq!(of(&[(0, 1), (2, 3)], 1), None, "more than may go: nobody does, and no part");
 }
 
-/// What is looked for exactly takes 2^n steps: of many, whoever has most failed paths goes first.
+/// The exact search takes 2^n steps. Of many, the member with most failed paths goes first.
 #[test]
 fn many_that_are_to_go_are_found_in_short_time() {
     let members = 64;
@@ -256,7 +257,7 @@ fn many_that_are_to_go_are_found_in_short_time() {
     assert_eq!(cover(&failed(20..30), 31, &|_| false), None);
 }
 
-/// Where each is watched by some alone it probes these; and others while they owe it something for long, or are suspected.
+/// In a watch graph a member probes its neighbours, and other members while they owe it acks for long or are suspected.
 #[test]
 fn in_a_watch_graph_neighbours_are_probed_and_who_owes_something() {
     let mut one = PathMonitor::new(Rank(0), 5, at(0));
@@ -284,14 +285,15 @@ fn in_a_watch_graph_neighbours_are_probed_and_who_owes_something() {
     one.hear(at(120 * BEAT_MS), Rank(2), Findings { suspected: vec![suspicion], ..Findings::default() });
     assert_eq!(probed(&mut one, 121..140, None), [1, 2, 3, 4].map(Rank));
     assert_eq!(one.findings().answered, [(Rank(2), 1)]);
-    // What is not said again is taken back.
+    // Findings that are not repeated are revoked.
     one.expire(at(120 * BEAT_MS + 899), Duration::from_millis(900));
     assert!(!one.is_quiet());
     one.expire(at(120 * BEAT_MS + 900), Duration::from_millis(900));
     assert!(one.is_quiet());
 }
 
-/// Where short packets fail on a socket, long ones are no suspicion of their own, and others' are looked into at once.
+/// Where short packets to a socket fail, long ones are no suspicion of their own, and suspicions of them are checked at
+/// once.
 #[test]
 fn of_a_socket_that_does_not_work_there_is_one_suspicion() {
     let mut cell = Cell::new(4);
@@ -319,7 +321,7 @@ fn findings_that_make_no_sense_are_not_taken() {
     assert!(!one.hear(at(1), Rank(0), suspects(1)), "from this member");
     assert!(!one.hear(at(1), Rank(3), suspects(1)), "from nobody");
     assert!(one.hear(at(1), Rank(1), suspects(2)) && !one.hear(at(2), Rank(1), suspects(2)));
-    // Heartbeats without findings take it back, but not the first one.
+    // Heartbeats without findings revoke earlier ones, but not the first such heartbeat.
     one.beat(Rank(1));
     one.beat(Rank(1));
     assert!(!one.is_quiet());
@@ -327,7 +329,7 @@ fn findings_that_make_no_sense_are_not_taken() {
     assert!(one.is_quiet());
 }
 
-/// The suspecter itself may be at fault: whoever hears of a suspicion looks at both ends.
+/// The suspecter itself may be at fault, so each member that learns of a suspicion checks both ends.
 #[test]
 fn the_suspecter_is_looked_into_as_well() {
     let mut one = PathMonitor::new(Rank(2), 4, at(0));
@@ -348,7 +350,7 @@ fn the_suspecter_is_looked_into_as_well() {
     assert_eq!(one.findings().suspected.first().map(|suspicion| suspicion.rank), Some(Rank(1)));
 }
 
-/// A path that works is probed seldom. The patience begins with the first probe that is not answered, not with the last answer.
+/// A working path is probed rarely. The patience begins with the first unanswered probe, not with the last answer.
 #[test]
 fn the_patience_begins_with_the_first_probe_in_vain() {
     for gone_after in 30..50 {
@@ -378,7 +380,7 @@ struct Hearers {
     last_heard: Vec<Vec<u64>>,
 }
 
-/// Silence is borne so long.
+/// The tolerated silence.
 const BORNE_MS: u64 = 1_000;
 
 impl Hearers {
@@ -390,8 +392,8 @@ impl Hearers {
         }
     }
 
-    /// Heartbeats that `passes` lets through, from the second member to the first, at that time. `bears` is how much longer than others a member bears
-    /// silence.
+    /// Runs heartbeats. `passes`: whether one passes from the second member to the first at that time. `bears`: how
+    /// much longer than others a member tolerates silence.
     fn run(
         &mut self,
         until_ms: u64,
@@ -436,7 +438,8 @@ impl Hearers {
     }
 }
 
-/// Whoever notices it first, and however much later the others do: the dead member goes, and while some still hear it nobody does.
+/// Whichever member notices it first, and however much later the others do: only the dead member goes, and no member as
+/// long as some hear it.
 #[test]
 fn a_dead_member_goes_alone_whoever_misses_it_first() {
     for n in 3..=5 {
@@ -460,7 +463,8 @@ fn a_dead_member_goes_alone_whoever_misses_it_first() {
     }
 }
 
-/// One way or both: all judge that the younger end goes, both ends too; of two links of one member it is that one. It counts, as others hear it.
+/// Silent in one direction or both: all members, both ends included, remove the younger end. Of two links of one member
+/// they remove that member. It counts against the budget, because others hear it.
 #[test]
 fn of_a_silent_link_the_younger_end_goes_and_of_two_the_common_end() {
     let of = |silent: &'static [(usize, usize)]| {
@@ -482,7 +486,8 @@ fn of_a_silent_link_the_younger_end_goes_and_of_two_the_common_end() {
 
 #[test]
 fn a_silent_link_has_to_be_so_for_some_heartbeats() {
-    // Stopped until just after one of the others missed it, which hears it again a little later than they do.
+    // The member is stopped until just after another missed it. That one hears it again a little later than the others
+    // do.
     let passes = |to: usize, from: usize, ms: u64| (to != 1 && from != 1) || ms > if to == 3 { 1_900 } else { 1_500 };
     let bears = |rank: usize| if rank == 3 { 0 } else { 900 };
     let mut cell = Hearers::new(4);
@@ -493,7 +498,7 @@ fn a_silent_link_has_to_be_so_for_some_heartbeats() {
     }
 }
 
-/// Halves that do not hear each other: that with rank 0 goes on, though the others hold younger members and older ones.
+/// Of two halves that do not hear each other, the half with rank 0 continues, whatever members the other half has.
 #[test]
 fn of_two_halves_that_with_the_oldest_member_stays() {
     let side = |rank: usize| rank == 0 || rank == 3;
@@ -542,7 +547,7 @@ fn who_is_said_to_be_dead_goes_at_once_and_who_is_behind_counts_as_silent() {
     assert_eq!(judge(&mut one, &BTreeSet::from([Rank(1)])), [1]);
 }
 
-/// What not all look into stays open, and how long is told.
+/// A suspicion that not all check stays open, and the time of that is reported.
 #[test]
 fn what_is_not_looked_into_stays_open() {
     let (none, again) = (BTreeSet::new(), BTreeSet::new());
@@ -568,8 +573,8 @@ fn findings_name_a_bounded_number_of_processes_that_wait() {
     assert!(one.hear(at(1), Rank(1), reached(most)) && !one.hear(at(1), Rank(2), reached(most + 1)));
 }
 
-/// Control packets of one member get nowhere, though probes are answered. It has something to send to one other: it finds that nobody
-/// hears it there, and so do all. The same with those to one member.
+/// Control packets of one member get nowhere, though it answers probes. It has something to send to one other member:
+/// it finds that no member hears it there, and so do all others. The same holds for packets to one member.
 #[test]
 fn a_member_whose_control_channel_gets_nowhere_goes_alone() {
     for is_deaf in [false, true] {
@@ -592,7 +597,7 @@ fn a_member_whose_control_channel_gets_nowhere_goes_alone() {
     }
 }
 
-/// Streams to one member are not acknowledged though probes are answered, then they are.
+/// Streams to one member are not acknowledged though it answers probes. Later they are.
 #[test]
 fn who_acknowledges_no_packets_is_suspected_until_it_does() {
     let mut one = PathMonitor::new(Rank(0), 2, at(0));
@@ -609,7 +614,7 @@ fn who_acknowledges_no_packets_is_suspected_until_it_does() {
     assert!((10..20).all(|beat| look(&mut one, beat, 0) == [PathKind::LongData]));
     assert_eq!(look(&mut one, 20, 1), []);
     assert!((21..29).all(|beat| look(&mut one, beat, 1).is_empty()));
-    // What is owed begins anew: nothing went out.
+    // The time for which acks are owed starts again: nothing went out.
     one.owe_anew(at(29 * BEAT_MS));
     assert!((30..38).all(|beat| look(&mut one, beat, 1).is_empty()));
     assert_eq!(look(&mut one, 38, 1), [PathKind::LongData]);

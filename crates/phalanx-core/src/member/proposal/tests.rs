@@ -16,7 +16,7 @@ fn member(i: u64) -> MemberInfo {
     info
 }
 
-/// `n` members, of which the first `of_group` are a group.
+/// A directory of `n` members, of which the first `of_group` are in a group.
 fn directory(n: u64, of_group: u64) -> Directory {
     let settings = Agreed::of(&Limits::default(), &Timing::default()).tags(3);
     let mut directory = Directory::found((1..=n).map(member).collect(), 3, settings);
@@ -28,7 +28,7 @@ fn directory(n: u64, of_group: u64) -> Directory {
     directory
 }
 
-/// Those of these ranks report; of the group's members the `incomplete` have not the whole state.
+/// Reports of the members with these ranks. The `incomplete` members of the group do not have the whole state.
 fn reports(directory: &Directory, ranks: &[usize], incomplete: &[usize]) -> BTreeMap<Rank, Report> {
     let streams = directory.groups.get(&GROUP).map_or(0, |entry| entry.members.len());
     let report = |rank: usize| {
@@ -60,7 +60,7 @@ fn draft(
     proposal
 }
 
-/// After a decree in which these ranks report and nobody requests anything.
+/// The directory after a decree in which the members with these ranks report and nothing is requested.
 fn after(directory: &Directory, ranks: &[usize], incomplete: &[usize], why: LeaveReason) -> Directory {
     directory.after(&draft(directory, &reports(directory, ranks, incomplete), &MembershipRequests::default(), why))
 }
@@ -90,20 +90,20 @@ fn a_group_waits_for_those_that_are_cut_off_and_not_for_the_dead() {
 
 #[test]
 fn a_member_without_the_state_carries_no_group_on() {
-    // The third is a member and has not the state yet; the two that have it are cut off.
+    // The third is a member without the state yet; the two that have it are cut off.
     let before = directory(5, 3);
     let proposal =
         draft(&before, &reports(&before, &[2, 3, 4], &[2]), &MembershipRequests::default(), LeaveReason::Unreachable);
     assert!(proposal.groups[0].left.contains(&(Incarnation(3), LeaveReason::Anew)));
     assert_eq!(waits_for(&before.after(&proposal)), Some(vec![1, 2]));
-    // With the state it goes on.
+    // With the state the group continues.
     let goes_on = after(&before, &[2, 3, 4], &[], LeaveReason::Unreachable);
     assert_eq!(goes_on.groups[&GROUP].members, [Incarnation(3)]);
 }
 
 fn orphaned() -> Directory {
     let mut directory = after(&directory(5, 2), &[2, 3, 4], &[], LeaveReason::Unreachable);
-    // The first is back as a new life that kept its state, the second as one that did not.
+    // The first is back as a new incarnation that kept its state, the second as one that did not.
     let mut back = MemberInfo { incarnation: Incarnation(11), ..member(1) };
     back.keeps(&[Incarnation(1)]);
     directory.members.push(back);
@@ -133,11 +133,11 @@ fn an_orphan_goes_on_from_one_that_is_back() {
     let revived = entry.revived().expect("it came back");
     assert_eq!((revived.view, revived.was, &revived.counts[..]), (4, Incarnation(1), &[7, 8][..]));
     assert_eq!(entry.begun_at(), Some(vec![5, 9]));
-    // Cut off before it heard of it, it is waited for, and counts as one that was in the view before.
+    // Cut off before it learned of it, the member is waited for, and counts as one that was in the view before.
     let again = self::after(&after, &[0, 1, 2], &[], LeaveReason::Unreachable);
     let holders = again.groups[&GROUP].orphan().expect("it waits again").holders;
     assert_eq!(holders.iter().map(|h| (h.who, h.stayed)).collect::<Vec<_>>(), [(Incarnation(11), true)]);
-    // Who is not there any more brings nothing back.
+    // A process that is gone brings nothing back.
     let gone =
         draft(&before, &reports(&before, &all[..3], &[]), &returns(Some((11, 1, 4)), &[]), LeaveReason::Unreachable);
     assert_eq!(waits_for(&before.after(&gone)), Some(vec![1, 2]));
@@ -195,7 +195,7 @@ fn holders_are_struck_off_until_nobody_is_waited_for() {
     let one = strike(&before, &[2]);
     assert_eq!(waits_for(&one), Some(vec![1]));
     assert_eq!(strike(&one, &[1]).groups.get(&GROUP), None);
-    // Nobody that is listed: nothing to decide.
+    // No listed holder: nothing to decide.
     let nothing = draft(&one, &reports(&one, &all, &[]), &returns(None, &[2, 7]), LeaveReason::Unreachable);
     assert_eq!(nothing.groups, []);
 }
@@ -291,14 +291,15 @@ fn let_go(directory: &Directory, reports: &BTreeMap<Rank, Report>, leavers: &[u6
 fn those_that_stay_are_a_quorum_of_the_view_without_its_leavers() {
     let cell = directory(5, 0);
     let cell = Directory { groups: BTreeMap::new(), ..cell };
-    // Two leave, the third is silent: the others are two of three.
+    // Two leave and the third is silent: the others are two of three.
     assert_eq!(let_go(&cell, &reports(&cell, &[0, 1, 2, 3], &[]), &[1, 2]), [1, 2]);
-    // Three leave and one is silent: half of the other two, without the first of them; and with it.
+    // Three leave and one is silent. The remaining one is half of the other two: once without the first of them, once
+    // with it.
     assert_eq!(let_go(&cell, &reports(&cell, &[0, 1, 2, 4], &[]), &[1, 2, 3]), [0; 0]);
     assert_eq!(let_go(&cell, &reports(&cell, &[0, 1, 2, 3], &[]), &[1, 2, 3]), [1, 2, 3]);
-    // All that are heard leave: nobody decides for the silent one.
+    // All members that are heard leave: nobody decides for the silent one.
     assert_eq!(let_go(&cell, &reports(&cell, &[0, 1, 2, 3], &[]), &[1, 2, 3, 4]), [0; 0]);
-    // All leave: those that are heard are enough.
+    // All leave: those that are heard suffice.
     assert_eq!(let_go(&cell, &reports(&cell, &[0, 1, 2], &[]), &[1, 2, 3, 4, 5]), [1, 2, 3]);
 }
 
@@ -317,14 +318,14 @@ fn the_last_with_a_groups_state_stays_while_others_take_it() {
     takes.entry(Rank(3)).and_modify(|report| report.taking.push(GROUP));
     assert_eq!(let_go(&cell, &takes, &[1]), [1], "the other member stays");
     assert_eq!(let_go(&cell, &takes, &[1, 2]), [0; 0], "somebody takes it");
-    // The same of who leaves the group alone.
+    // The same holds for a member that leaves only the group.
     let requests =
         MembershipRequests { group_leaves: vec![("g".into(), Incarnation(1))], ..MembershipRequests::default() };
     assert_eq!(draft(&cell, &all(&[1]), &requests, LeaveReason::Died).groups, []);
     assert_eq!(draft(&cell, &all(&[]), &requests, LeaveReason::Died).groups.len(), 1);
 }
 
-/// What the leaver alone delivered would be missing where the others bring the group back.
+/// The others would bring the group back without what the leaver alone delivered.
 #[test]
 fn who_leaves_goes_after_those_that_are_cut_off() {
     let left = |cell: &Directory, ranks: &[usize], why| {

@@ -15,7 +15,7 @@ fn member(i: u64) -> MemberInfo {
     MemberInfo::new(Incarnation(i), format!("m{i}"), address, address)
 }
 
-/// Three members, one group of the first two.
+/// Three members, and one group of the first two.
 fn directory() -> Directory {
     let settings = Agreed::of(&Limits::default(), &Timing::default()).tags(1);
     let mut directory = Directory::found((1..=3).map(member).collect(), 1, settings);
@@ -27,7 +27,7 @@ fn directory() -> Directory {
     directory
 }
 
-/// The third comes into the group, a fourth into the cell and a new group.
+/// The third enters the group; a fourth enters the cell and a new group.
 fn proposal() -> Proposal {
     let report = |prefixes: Vec<(GroupId, Vec<u64>)>| Report {
         decree: 2,
@@ -48,7 +48,7 @@ fn proposal() -> Proposal {
     build_proposal(&directory(), &reports, &[GroupId(1)].into(), &BTreeSet::new(), &requests, reason)
 }
 
-/// What is built fits, and no more when it is changed like this.
+/// Asserts that the built proposal is admitted, and refused after `change`.
 fn refused(change: impl Fn(&mut Proposal)) {
     let mut wrong = proposal();
     assert!(directory().admits(&wrong));

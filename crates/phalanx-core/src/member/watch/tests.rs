@@ -10,14 +10,14 @@ use crate::time::Instant;
 
 const BEAT: Duration = Duration::from_millis(100);
 
-/// Members that beat and pass link-state reports on over links that may be cut.
+/// Members that exchange heartbeats and forward link-state reports over links that may be cut.
 struct Cell {
     now: Instant,
     members: Vec<FailureDetector>,
     dead: BTreeSet<usize>,
-    /// Directed links over which nothing comes through.
+    /// Directed links that carry nothing.
     cut: BTreeSet<(usize, usize)>,
-    /// Who waits for an answer of whom.
+    /// Pairs (waiter, member that owes it an answer).
     waits: Vec<(usize, usize)>,
 }
 
@@ -225,7 +225,7 @@ fn who_waits_for_an_answer_watches_for_it() {
     cell.waits.clear();
     cell.run(5);
     assert_eq!(cell.candidates(8), [4], "a link that is known to be broken is looked at");
-    // With the link whole, the other answers because it is asked to, and is not suspected.
+    // With the link whole, the other answers because it is requested to, and is not suspected.
     cell.cut.clear();
     cell.run(5);
     assert!(cell.candidates(8).is_empty());
@@ -241,7 +241,7 @@ fn who_is_both_told_and_asked_hears_news_too() {
     let far =
         (1..16).map(Rank).find(|rank| !cell.members[0].watch().expect("a large cell").neighbours().contains(rank));
     let far = far.expect("not everybody is a neighbour");
-    // Its heartbeat asks for one of ours, and we wait for an answer of it.
+    // Its heartbeat requests one of ours, and we wait for an answer of it.
     let now = cell.now;
     cell.members[0].watch_mut().expect("a large cell").beat(now, far, 0, true);
     let later = now + BEAT * 12;
@@ -278,7 +278,7 @@ fn who_has_installed_is_known_as_far_as_neighbours_tell() {
 
 #[test]
 fn whoever_is_left_with_a_ring_of_links_hears_its_neighbours_alone() {
-    // The ring that is left is not the graph's: each member has links there that nobody watches.
+    // The ring that is left is not the graph's: each member has links there that no member watches.
     let ring = [0, 4, 1, 3, 6, 2, 5];
     for watchers in 2..=4 {
         let mut cell = Cell::new(7, watchers);
@@ -308,13 +308,14 @@ fn in_doubt_all_look_at_all_of_their_links_unless_they_are_too_many() {
         cell.cut_both(4, other);
         cell.run(45);
         assert_eq!(cell.candidates(0).len(), 1);
-        // Of two, one asks and the other answers.
+        // Of two, one requests and the other answers.
         let targets = cell.members[0].watch().expect("a large cell").last_targets().len();
         assert_eq!(targets, if looked_at { members - 1 } else { 4 }, "{members} members");
     }
 }
 
-/// The digest is the exclusive or of all marks: equal digests must mean equal link-state reports, whoever said them and however often.
+/// The digest is the XOR of all marks. Equal digests must mean equal link-state reports, whichever members made them
+/// and however often.
 #[test]
 fn marks_differ_by_member_and_version_in_every_bit() {
     let marks: BTreeSet<u64> =

@@ -15,7 +15,7 @@ const WINDOW: u64 = 64;
 const STEP: Duration = Duration::from_millis(100);
 const AFTER: Duration = Duration::from_secs(1);
 
-/// A member whose window is used up, with messages that wait for it.
+/// A member whose window is used up, with messages that wait.
 struct Sender {
     view_streams: ViewStreams,
     port: Port,
@@ -27,7 +27,7 @@ impl Sender {
         Self::blocked_with(members, false)
     }
 
-    /// The same; if it is `full`, its own application takes nothing.
+    /// A blocked sender. If it is `full`, its own application takes nothing.
     fn blocked_with(members: u64, full: bool) -> Self {
         let (view_streams, mut port) = view_streams(Rank(0), members);
         port.full = full;
@@ -43,14 +43,14 @@ impl Sender {
         }
     }
 
-    /// `rank` has all packets up to `prefix` and allows those up to `limit`.
+    /// `rank` acknowledges packets up to `prefix` and allows those up to `limit`.
     fn told(&mut self, rank: u16, prefix: u64, limit: u64) {
         let ack = Ack { prefix, limit, gaps: Vec::new() };
         self.view_streams.handle_ack(self.now, Rank(rank), &ack, false, &mut self.port);
         while self.view_streams.poll(self.now, &mut self.port) {}
     }
 
-    /// Who is found too slow after so many looks.
+    /// The members that are found too slow after `count` checks.
     fn looks(&mut self, count: u32) -> Vec<usize> {
         let found = (0..count).map(|_| self.view_streams.lagging(STEP, AFTER, false)).last();
         found.unwrap_or_default().into_iter().map(Rank::index).collect()
@@ -148,7 +148,7 @@ fn each_bound_is_told_when_it_is_reached_and_not_with_each_message() {
     assert_eq!(sender.port.bounds.len(), 4, "nothing is full any more");
 }
 
-/// A holder whose own application takes nothing, and that can order no more, is the one to go.
+/// A holder that can order no more because its own application takes nothing is the one to go.
 #[test]
 fn who_is_to_order_and_whose_own_application_waits_is_the_slow_one() {
     for own_waits in [true, false] {

@@ -24,7 +24,7 @@ fn whole(order: Order) -> Vec<u8> {
     out
 }
 
-/// Hands `packets` of `from`'s stream, numbered from `first` on, to the streams of c.
+/// Delivers `packets` of `from`'s stream, numbered from `first` on, to c.
 fn hand(c: &mut (ViewStreams, Port), from: Rank, first: u64, packets: &[&[u8]]) {
     let (view_streams, port) = c;
     for (number, frames) in (first..).zip(packets) {
@@ -51,7 +51,7 @@ fn nothing_of_a_packet_that_makes_no_sense_counts_and_nothing_after_it() {
             && c.0.kept(B, PacketNumber(2)).is_none()
             && c.0.kept(B, PacketNumber(3)).is_none()
     );
-    // Other streams go on, and it is told once.
+    // Other streams continue, and the nonsense is reported once.
     hand(&mut c, A, 1, &[&whole(Order::Fifo)]);
     hand(&mut c, B, 4, &[&whole(Order::Fifo)]);
     assert_eq!((c.1.delivered.as_slice(), c.1.nonsense.as_slice()), (&[(B, 1), (A, 1)][..], &[B][..]));
@@ -70,7 +70,7 @@ fn a_view_ends_in_front_of_nonsense() {
     assert_eq!((c.0.finish(&[0, 1, 0], &mut c.1), c.1.delivered.as_slice()), (Some(0), &[(B, 1)][..]));
 }
 
-/// What each of these says is right up to its end, and has changed much by then.
+/// Each of these is right up to its end, and has changed much by then.
 #[test]
 fn what_a_packet_began_is_undone() {
     let begins = |total| {
@@ -89,7 +89,7 @@ fn what_a_packet_began_is_undone() {
     hand(&mut c, B, 1, &[&begins(4), &middle]);
     let mut fresh = view_streams(C, 3);
     hand(&mut fresh, B, 1, &[&begins(4)]);
-    // Of its own count of changes a stream says nothing, and entries of 0 are as good as none.
+    // The stream's own count of changes may differ, and entries of 0 equal absent ones.
     let state = |c: &(ViewStreams, Port)| {
         let stream = format!("{:?}", c.0.streams[B.index()]).replace("vector: [0, 0, 0]", "vector: []");
         let fragment = |from: &str, to: &str| {
@@ -179,7 +179,7 @@ fn frames_are_judged_in_the_light_of_those_before_them() {
     }
 }
 
-/// The packet of a holder whose pass has not come waits, is not acknowledged, and is read when the pass comes.
+/// A packet of a holder whose pass has not come waits and is not acknowledged. It is read when the pass comes.
 #[test]
 fn orders_wait_for_the_pass_that_allows_them() {
     let (mut orders, mut pass) = (Vec::new(), Vec::new());
@@ -195,8 +195,8 @@ fn orders_wait_for_the_pass_that_allows_them() {
     assert_eq!(ack_for(&c.1, B), Some(2));
 }
 
-/// At the end of a view the pass may be outside of the cut. Then its holder's orders are nobody's, and its messages come all
-/// the same, also in a stream that speaks of tenures still further on.
+/// At the end of a view the pass may be outside the cut. Then its holder's orders do not count, and its messages are
+/// delivered all the same. That also holds in a stream that speaks for later tenures.
 #[test]
 fn orders_whose_pass_is_lost_do_not_count_at_the_end() {
     let packet = |tenure: u32| {
@@ -219,7 +219,7 @@ fn orders_whose_pass_is_lost_do_not_count_at_the_end() {
     }
 }
 
-/// What was fetched is read before its holder says that it holds it, and nothing of it is acted upon.
+/// A fetched packet is read before the member reports that it holds it, and nothing of it is applied.
 #[test]
 fn what_is_held_is_read_ahead() {
     let mut c = view_streams(C, 3);
@@ -235,7 +235,8 @@ fn what_is_held_is_read_ahead() {
     assert_eq!((c.0.finish(&[0, 2, 0], &mut c.1), c.1.delivered.len()), (Some(0), 2));
 }
 
-/// An order that its sender has no right to is found by whoever holds the pass, also if it holds it only to fill a cut.
+/// An order that its sender had no right to give is found by each member that holds the pass, also if it fetched the
+/// pass for a cut.
 #[test]
 fn a_wrong_order_is_found_with_the_pass_that_was_fetched() {
     let (mut wrong, mut pass) = (Vec::new(), Vec::new());

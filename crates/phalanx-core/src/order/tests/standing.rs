@@ -14,7 +14,7 @@ use crate::wire::codec::Reader;
 const WINDOW: u64 = 64;
 const NOW: Instant = Instant(1);
 
-/// All turns that find something to do.
+/// Polls as long as there is something to do.
 fn settle((view_streams, port): &mut (ViewStreams, Port)) {
     while view_streams.poll(NOW, port) {}
 }
@@ -109,7 +109,7 @@ fn a_heartbeat_tells_where_streams_stand_while_somebody_may_wait() {
         told(&mut t.group_streams[B.index()], from, 1, WINDOW);
     }
     assert_eq!(beat(&mut t, B), (0, vec![]), "all have it");
-    // All that was sent is acknowledged, and a message waits for credit.
+    // All packets are acknowledged, and a message waits for credit.
     let mut sender = view_streams(A, 3);
     block(&mut sender);
     [B, C].into_iter().for_each(|rank| told(&mut sender, rank, WINDOW, WINDOW));
@@ -193,7 +193,7 @@ fn a_holder_beyond_its_window_says_that_orders_wait() {
         assert_eq!(t.delivered(A).iter().filter(|(from, _)| *from == B).count(), ordered, "after {sent}");
         assert_eq!(t.group_streams[A.index()].1.bounds, bounds, "after {sent}: told once");
     }
-    // Who is no holder has no orders to tell.
+    // A member that is no holder has no orders to announce.
     let mut t = Three::new();
     block(&mut t.group_streams[C.index()]);
     (0..4).for_each(|_| t.cast(B, Order::Total, false));

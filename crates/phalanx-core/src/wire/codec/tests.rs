@@ -70,7 +70,7 @@ fn item() -> impl Strategy<Value = Item> {
         any::<u16>().prop_map(Item::U16),
         any::<u32>().prop_map(Item::U32),
         any::<u64>().prop_map(Item::U64),
-        // Every length of varint, not only the long ones that uniform draws give.
+        // Varints of every length: uniform draws give only long ones.
         (any::<u64>(), 0..64).prop_map(|(value, shift)| Item::Varint(value >> shift)),
         proptest::collection::vec(any::<u8>(), 0..40).prop_map(Item::Bytes),
         proptest::collection::vec(any::<u8>(), 0..300).prop_map(Item::Prefixed),
