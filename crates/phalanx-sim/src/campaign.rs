@@ -126,6 +126,11 @@ impl Stop {
     }
 }
 
+/// Event-loop iterations between two checks of the invariants, by default. All checks cost half as much as a run, so only a
+/// build with debug assertions runs them after each iteration. The number has no factor in common with usual numbers of
+/// members: otherwise the same members would be checked again and again.
+const CHECK_EVERY: u32 = if cfg!(debug_assertions) { 1 } else { 7 };
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -137,7 +142,7 @@ impl Default for Options {
             threads: 0,
             step: 1,
             repeat_every: 100,
-            check_every: 1,
+            check_every: CHECK_EVERY,
             stop: Stop::AtTheEnd,
             story_rows: 200,
             command: "phalanx sim --seeds {seeds} --members {members}".into(),
