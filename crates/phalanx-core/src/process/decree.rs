@@ -159,6 +159,7 @@ impl Process {
         }
         requests.rise = self.requested_rise();
         requests.returns = self.requested_returns(now);
+        // A decree takes them off the directory's list of lost members (`docs/founding.md`, *When all members left*).
         requests.out.clone_from(&self.out);
         requests
     }
@@ -381,6 +382,8 @@ impl Process {
             }
         }
         if self.directory.level >= NONSENSE_VERDICT_LEVEL && !unread.is_empty() {
+            // Sent before the report. It says what the report cannot: how far streams were acted upon, and where one
+            // makes no sense.
             let (decree, ballot) = (wedge.decree - 1, Some(wedge.ballot));
             self.send_unreadable(from, Unreadable { decree, ballot, groups: unread });
         }
@@ -389,6 +392,7 @@ impl Process {
         let is_told = self.directory.has_orphans();
         let is_incomplete = |group: &GroupId| is_told && self.transfers.is_incomplete(*group);
         let own = || prefixes.iter().map(|(group, _)| *group);
+        // What a report says of a state binds its sender: the state does not become complete before the decision.
         let incomplete = own().filter(is_incomplete).collect();
         let giving = own().filter(|group| self.gives_while_leaving(now, *group)).collect();
         let taking = wedge.groups.iter().copied().filter(|group| is_told && self.seeks_state_of(*group)).collect();
@@ -463,6 +467,8 @@ impl Process {
                     return self.start_cut_recovery(now, lacking, fx);
                 }
                 let votes = c.votes();
+                // All that were asked have read what they fetched. So the votes on packets that somebody cannot read
+                // are complete.
                 let proposal = c.judged(&self.directory, proposal.clone());
                 votes.into_iter().for_each(|votes| self.counters.count_nonsense_verdict(votes.against, votes.of));
                 self.propose(now, proposal, fx);

@@ -72,6 +72,7 @@ impl Process {
         debug_assert!(self.instance != CellInstance::NONE, "an instance ends that this process was in");
         let but_for: Vec<Lost> =
             lost.into_iter().filter(|lost| lost.who != me && !self.out.contains(&lost.who)).collect();
+        // A process that leaves alone decides no empty view. The next number stands for it.
         let alone = u64::from(!self.directory.members.is_empty());
         let ended = Ended { instance: self.instance, view: self.directory.view + alone, but_for };
         self.counters.instances_ended += 1;

@@ -387,6 +387,7 @@ impl Process {
                 let but_for = ends.but_for(instance).map(|lost| lost.iter().map(|lost| lost.name.clone()).collect());
                 return self.announce_dead(now, ballot, but_for, fx);
             }
+            // The cell exists, so a new list would found a second one.
             Choice::Heard(name, heard) if !by_command => {
                 let at = heard.at;
                 let why = format!(

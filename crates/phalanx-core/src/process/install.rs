@@ -108,6 +108,7 @@ impl Process {
         self.counters.levels_risen += u64::from(!first && next.level > self.directory.level);
         let former_level = if first { next.level } else { self.directory.level };
         self.directory = next;
+        // The directory names them, so that members that joined beside them know as well.
         self.outcasts = self.directory.outcasts();
         self.forget_state_holders();
         self.forget_out();
@@ -134,6 +135,7 @@ impl Process {
         for who in proposal.joiners() {
             self.joiners.remove(&who);
         }
+        // Members report what they cannot read with each heartbeat, under the decree in force.
         self.unreadable.clear();
         // A request is valid for the decree it was made in. Its sender repeats what still stands.
         let requests = self.requests.len();

@@ -369,6 +369,7 @@ impl Process {
         };
         match handshake {
             JoinHandshake::Probe { info, nonce, member_of, padding } => {
+                // A shorter probe could be answered with more bytes than it has.
                 if info.incarnation != sender || padding.len() < PROBE_PADDING || !fits_name(&info.name) {
                     return self.counters.drop(DropReason::Malformed);
                 }
@@ -607,9 +608,13 @@ impl Process {
     ) {
         let life = COOKIE_TTL + info.turn_gap();
         let fresh = stamp <= now.nanos() && now.since(Instant(stamp)) < life;
+        // The cookie proves that the joiner receives at its address. Until then this process keeps nothing about it, as
+        // in DTLS.
         if !fresh || !self.cookie_key.verify(&cookie_data(&info, nonce, stamp), &cookie) {
             return self.counters.drop(DropReason::BadCookie);
         }
+        // A replayed request would bring back a member that is gone, and the cell would wait for it
+        // (`docs/field-bugs.md`, B3).
         if let Err(why) = self.used_cookies.take(now, Instant(stamp) + life, cookie) {
             return self.counters.drop(why);
         }

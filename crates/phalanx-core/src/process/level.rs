@@ -27,6 +27,8 @@ impl Process {
         if let Some(why) = self.why_not(level) {
             return Err(CommandError::LevelRefused { level, why });
         }
+        // Only a command raises the level. If it followed the lowest level of the members, a member of an earlier build
+        // that was cut off for a second would find itself locked out.
         self.requested_level = level;
         self.advance_intents(now);
         Ok(())
@@ -76,6 +78,7 @@ impl Process {
     /// moment would come back to a cell that it does not understand.
     pub(super) fn requested_rise(&self) -> Option<Rise> {
         let decree = self.directory.decree;
+        // A request counts in the decree it was made in, like requests about groups.
         let level = self.requests.values().filter(|list| list.decree == decree).map(|list| list.level).max()?;
         if level <= self.directory.level {
             return None;

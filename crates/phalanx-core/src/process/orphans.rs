@@ -322,6 +322,8 @@ impl Process {
         for (group, entry, orphan) in self.directory.orphans() {
             let is_listed = |who: &Incarnation| orphan.holders.iter().any(|holder| holder.who == *who);
             let streams = usize::try_from(orphan.members).unwrap_or(usize::MAX);
+            // A holder is struck off by a proof of death, by its own statement, or by an operator. Silence strikes
+            // nobody off: a member that is cut off may still have the state.
             let (mut struck, mut back) = (BTreeSet::new(), Vec::new());
             for (who, list) in self.requests.iter().filter(|(_, list)| list.decree == decree) {
                 let Some(info) = self.directory.rank(*who).map(|rank| &self.directory.members[rank.index()]) else {

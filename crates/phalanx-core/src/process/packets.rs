@@ -78,6 +78,7 @@ impl Process {
             self.notify_excluded(now, header.sender, fx);
             return self.counters.drop(DropReason::UnknownPeer);
         }
+        // A member that was stopped sends heartbeats when it runs again, as if it were still in. It has to be notified.
         if header.kind == Kind::BestEffortMulticast && self.peers.get(header.sender).is_some_and(|p| p.rank.is_none()) {
             self.notify_excluded(now, header.sender, fx);
         }

@@ -59,6 +59,7 @@ impl Process {
         // Outside the primary nobody is suspected. The clocks begin anew when this process is in the primary again.
         let heard = if self.primary { self.failure_detector.heard_by_me(now) } else { Vec::new() };
         self.note_acknowledged(now);
+        // With a watch graph, findings are sent only while there are any. So those that are not repeated lapse.
         if self.failure_detector.watch().is_some() {
             self.progress.expire(now, self.suspect_after());
         }
@@ -166,6 +167,8 @@ impl Process {
         } else {
             self.failure_detector.candidates(now, &BTreeSet::new())
         };
+        // When everybody is late, the cause is overload and not a fault. The budget keeps a cell from taking itself
+        // apart then.
         let budget = self.removals.left(now);
         let names = Rank::enumerate(&self.directory.members);
         let again = names.filter(|(_, m)| self.removals.has_removed(&m.name)).map(|(rank, _)| rank).collect();

@@ -30,6 +30,7 @@ impl Process {
             passed = Duration::ZERO;
         }
         let after = self.set.timing.expel_after.max(self.suspect_after() + self.failure_detector.longest_gap());
+        // If the application here takes nothing, the fault may be this member's own.
         let own_waits = !self.app.is_empty();
         let mut slow_report = SlowReport { excused: self.transfers.holds_any(), slow: Vec::new() };
         for view_streams in self.group_streams.values_mut() {

@@ -820,6 +820,7 @@ impl Process {
         if self.directory.rank(g.to).is_none() {
             return false;
         }
+        // Only what the joiner's application has taken makes room. So an application that hangs costs a bounded amount.
         while g.sent_bytes < g.taken_bytes + AHEAD_BYTES {
             if let Giving::Snapshot { snapshot, offset } = &mut g.state {
                 if *offset < g.total {

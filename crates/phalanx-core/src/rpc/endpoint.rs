@@ -90,6 +90,8 @@ impl Endpoint {
         let receive_bytes = if *receive_bytes == 0 { RECEIVE_BYTES_ASSUMED } else { *receive_bytes };
         // A quarter is left for packets that are not accounted for: handshakes, acks, retransmissions.
         let usable = receive_bytes / 4 * 3;
+        // An endpoint that serves shares its receive buffer between the requests to it and the answers to its own
+        // calls.
         let (requests, answers) = if *serves { (usable / 2, usable / 2) } else { (0, usable) };
         let answers = answers.max(truesize(u64::from(*packet_bytes_max)));
         let far = limits.receive_budget_bytes.max(truesize(u64::from(*packet_bytes_max)));
@@ -310,6 +312,8 @@ impl Endpoint {
                 session_index
             }
             None => {
+                // Bounded in all and for each client, because any process with the cell key may ask (`docs/rpc.md`,
+                // hazard 8).
                 let of_client = self.asked.range((client, 0)..=(client, u64::MAX)).count();
                 let reason = if !self.serves {
                     Some(Refusal::NoService)

@@ -505,6 +505,8 @@ impl ServerSession {
             self.path.forget_timing();
         }
         let is_probed = call.probed_as.0 != 0 && ack.seen >= call.probed_as;
+        // A client's probe proves nothing by itself: the whole answer may still wait in the network. Only the fragment
+        // that was retransmitted for a probe went out after it.
         let proves = if is_probed { Proof::Seen } else { Proof::Reordered };
         let change = self.path.take_ack(&mut call.answer, (name.slot, each), (ack, proves), context);
         recount(&mut self.unsent, had, call.answer.next().is_some());

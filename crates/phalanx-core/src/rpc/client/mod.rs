@@ -484,6 +484,7 @@ impl ClientSession {
             return true;
         }
         let had = call.has_more();
+        // A probe was sent after the other packets. If it was seen and they were not, they are lost.
         let proves = if call.asked_as.0 != 0 && ack.seen >= call.asked_as { Proof::Seen } else { Proof::Reordered };
         let each = per_fragment(path, &call.request);
         let change = path.take_ack(&mut call.request, (slot as u8, each), (ack, proves), context);
@@ -516,6 +517,7 @@ impl ClientSession {
 
     /// Handles the grant in packet `number` of what may be in flight.
     pub(super) fn handle_credit(&mut self, credit: u64, number: PacketNumber) -> bool {
+        // Grants may overtake each other. The one in the later packet counts.
         if number <= self.credited_by {
             return false;
         }

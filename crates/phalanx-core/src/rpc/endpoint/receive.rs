@@ -166,6 +166,7 @@ impl Endpoint {
             (Came::Whole(packet), Origin::Memory) => Clear::all(read_clear_for(path.session_secret, packet)?),
             (Came::InPlace(clear), _) => clear,
         };
+        // Only now, behind the seal: a forged or foreign packet changes nothing.
         path.heard = now;
         path.heard_in_memory = origin == Origin::Memory;
         if header.number > path.seen {
