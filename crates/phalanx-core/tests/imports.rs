@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use graph::Graph;
 
-/// What each crate may use of the workspace.
+/// The crates of the workspace that each crate may use.
 const CRATES: [(&str, &[&str]); 9] = [
     ("phalanx-core", &[]),
     ("phalanx-trace", &[]),
@@ -26,7 +26,8 @@ const CRATES: [(&str, &[&str]); 9] = [
 /// Modules of the core that all others may import, and that may import each other.
 const VOCABULARY: [&str; 9] = ["api", "frames", "id", "packet", "rng", "sorted", "time", "transitions", "truesize"];
 
-/// What each module of the core may import besides the vocabulary. Data climbs, so nothing imports what is above it.
+/// The modules that each module of the core may import besides the vocabulary. Data climbs, so nothing imports what is
+/// above it.
 const LAYERS: [(&str, &[&str]); 7] = [
     ("wire", &[]),
     ("seal", &["wire"]),

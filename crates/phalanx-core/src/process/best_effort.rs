@@ -40,7 +40,7 @@ pub enum BestEffortFrame {
     Heartbeat {
         /// The last decree it installed.
         decree: u64,
-        /// Whom it hears, by rank in that decree's cell view.
+        /// Whether it hears each member, by rank in that decree's cell view.
         hears: Vec<bool>,
     },
     /// The sender, of a large cell, is alive.
@@ -219,8 +219,8 @@ pub fn put_findings(out: &mut Vec<u8>, decree: u64, findings: &Findings) {
         put_varint(&mut fields, u64::from(by.0));
         put_varint(&mut fields, *upto);
     }
-    // Builds of lower levels than 5 do not know these two lists. They are left out while empty, and a reader takes what follows
-    // only if there is more.
+    // Builds of lower levels than 5 do not know these two lists. They are left out while empty, and a reader takes what
+    // follows only if there is more.
     if !(findings.dead.is_empty() && findings.reached.is_empty()) {
         put_ranks(&mut fields, &findings.dead);
         put_varint(&mut fields, findings.reached.len() as u64);

@@ -392,7 +392,7 @@ impl Process {
         let is_told = self.directory.has_orphans();
         let is_incomplete = |group: &GroupId| is_told && self.transfers.is_incomplete(*group);
         let own = || prefixes.iter().map(|(group, _)| *group);
-        // What a report says of a state binds its sender: the state does not become complete before the decision.
+        // A report's statement on a state binds its sender: the state does not become complete before the decision.
         let incomplete = own().filter(is_incomplete).collect();
         let giving = own().filter(|group| self.gives_while_leaving(now, *group)).collect();
         let taking = wedge.groups.iter().copied().filter(|group| is_told && self.seeks_state_of(*group)).collect();

@@ -14,7 +14,7 @@ use crate::time::Instant;
 #[derive(Clone, Debug)]
 pub(super) struct GroupIntent {
     pub(super) with_state: bool,
-    /// What is agreed for the group if this process founds it.
+    /// Terms of the group if this process founds it.
     pub(super) terms: GroupTerms,
     /// Since when the application wants to leave it.
     pub(super) leaving: Option<Instant>,

@@ -22,7 +22,7 @@ use crate::wire::DropReason;
 /// Own messages that were not sent in a view: order, uniform, payload.
 type Unsent = Vec<(Order, bool, Bytes)>;
 
-/// What is carried from one view of a group into the next.
+/// State that is carried from one view of a group into the next.
 struct EndedView {
     /// Number of the view that ended.
     view: u64,

@@ -208,7 +208,7 @@ impl Search {
     }
 }
 
-/// What a member that answered a probe reports about itself.
+/// Statements about the sender of a challenge and the process that probed.
 #[derive(Clone, Copy)]
 struct Answerer {
     is_coordinator: bool,

@@ -146,7 +146,7 @@ pub struct Process {
     reforming: Option<reform::ReformWait>,
     /// Members that have not answered this process as coordinator, with the time of the oldest unanswered request.
     unanswered: BTreeMap<Incarnation, Instant>,
-    /// What the next incarnation of this process founds the next instance from.
+    /// The inheritance from which the next incarnation of this process founds the next instance.
     inheritance: Option<Inheritance>,
     /// Other instances of the cell that were already reported to the application.
     known_instances: BTreeSet<CellInstance>,

@@ -28,7 +28,7 @@ const GATHER: Duration = Duration::from_secs(1);
 /// Upper bound on the proofs of death of processes outside the cell, kept for groups that wait for them.
 const DEAD_MAX: usize = 256;
 
-/// What the next incarnation of a process takes over: the states of groups that its application keeps.
+/// Inventory for the next incarnation of a process: the states of groups that its application keeps.
 #[derive(Default)]
 pub struct Kept {
     /// The cell instance that they belong to.
@@ -145,7 +145,7 @@ impl KeptGroup {
     }
 }
 
-/// What a process remembers for orphans.
+/// Notes of a process on orphans, and the states that it kept.
 #[derive(Default)]
 pub(super) struct OrphanRecovery {
     /// Groups that its own earlier incarnations kept.
@@ -287,7 +287,7 @@ impl Process {
         self.waiting.kept = kept;
     }
 
-    /// What this process reports about groups that wait for an earlier incarnation of it.
+    /// Reports of this process on groups that wait for an earlier incarnation of it.
     fn own_returns(&self) -> Vec<Return> {
         let kept = &self.waiting.kept;
         let of_group = |(group, entry, orphan): (GroupId, &GroupEntry, Orphan)| {

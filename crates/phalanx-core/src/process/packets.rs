@@ -207,8 +207,8 @@ impl Process {
                     self.handle_findings(now, header.sender, decree, findings);
                 }
                 BestEffortFrame::Excluded { view } => {
-                    // Only a packet sealed for this incarnation may end it. One sealed for all may be a replay from before
-                    // it began.
+                    // Only a packet sealed for this incarnation may end it. One sealed for all may be a replay from
+                    // before it began.
                     if header.kind == Kind::Direct
                         && view > self.directory.view
                         && matches!(self.stage, Stage::Member | Stage::Leaving { .. })

@@ -200,7 +200,7 @@ impl Process {
         self.evaluates_silence() && self.progress.open_for(now) > self.suspect_after() * OPEN_PATIENCE
     }
 
-    /// What is known of members that are to leave, for the record in the directory.
+    /// Evidence against members that are to leave, for the record in the directory.
     pub(super) fn removal_evidence(&self, candidates: &BTreeSet<Rank>) -> BTreeMap<Incarnation, RemovalEvidence> {
         let who = |rank: Rank| self.directory.members.get(rank.index()).map(|member| member.incarnation);
         let charge = |rank: &Rank| {

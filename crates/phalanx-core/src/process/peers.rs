@@ -10,7 +10,7 @@ use crate::member::Directory;
 use crate::sorted::SortedMap;
 use crate::time::Instant;
 
-/// What this process keeps of others, by incarnation.
+/// The peers of this process, by incarnation.
 ///
 /// Invariant: a peer that has something to send, now or later, is among the busy ones. [`Self::get_mut`] makes a peer
 /// busy, because its caller may change the channels. It stays busy until a poll finds it at rest.

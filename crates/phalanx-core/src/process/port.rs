@@ -135,7 +135,7 @@ impl PacketBuilder {
     }
 }
 
-/// What this process keeps of another process.
+/// State that this process keeps for another process.
 pub(super) struct Peer {
     pub(super) data: SocketAddr,
     pub(super) control: SocketAddr,
@@ -227,7 +227,7 @@ impl GroupStreams {
     }
 }
 
-/// What is known of a group view beside its streams.
+/// Facts on a group view beside its streams.
 pub(super) struct ViewMeta {
     pub(super) group: GroupId,
     pub(super) name: Arc<str>,

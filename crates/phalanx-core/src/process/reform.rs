@@ -67,7 +67,8 @@ impl Process {
         self.suspect_after() * 2 + self.set.timing.probe * 5
     }
 
-    /// What the next incarnation of this process is to found, if this one renounced its cell for that.
+    /// Takes the inheritance from which the next incarnation of this process founds the next instance, if this one
+    /// renounced its cell for that.
     pub fn take_inheritance(&mut self) -> Option<Inheritance> {
         self.inheritance.take()
     }

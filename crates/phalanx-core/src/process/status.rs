@@ -28,7 +28,7 @@ pub struct StreamStatus {
     pub unstable_packets: u64,
     /// The member whose window or missing acks hold the stream back, if something is queued or unstable.
     pub waits_for: Option<String>,
-    /// What the queued messages wait for, if any are queued.
+    /// The cause for which queued messages wait, if any are queued.
     pub hold: Option<Hold>,
     /// The member that orders the abcasts of this view: it holds the token.
     pub orders: Option<String>,
@@ -70,7 +70,7 @@ pub struct Activity {
     pub proposing: bool,
 }
 
-/// What a process remembers of the decree under way, for checks from outside.
+/// State of a process in the decree under way, for checks from outside.
 #[derive(Clone, Copy, Debug)]
 pub struct DecreeState<'a> {
     /// The cell instance, or 0 before the first view.

@@ -215,7 +215,7 @@ struct IncomingTransfer {
     first_view: Option<u64>,
 }
 
-/// What remains of a failed transfer.
+/// The rest of a failed transfer.
 struct Tried {
     group: GroupId,
     /// The donor, which is asked again only if there is no other.

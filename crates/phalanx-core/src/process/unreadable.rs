@@ -13,7 +13,7 @@ use crate::time::Instant;
 /// The level from which on members decide by a verdict. Below it, a member that finds nonsense stops for good.
 pub(super) const NONSENSE_VERDICT_LEVEL: u16 = 2;
 
-/// What a report cannot express about a group's streams: where reading stopped, and whether at nonsense.
+/// The facts on a group's streams that a report cannot express: where reading stopped, and whether at nonsense.
 pub(super) fn unread_of(group: GroupId, said: &[StreamReport]) -> Option<Unread> {
     let differs = |(_, said): &(Rank, &StreamReport)| said.nonsense || said.read < said.prefix;
     let streams: Vec<_> =

@@ -240,7 +240,7 @@ pub enum AnswerError {
     Forked,
 }
 
-/// What a handler did with a request.
+/// A handler's response to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandlerResult {
     /// The answer is complete.

@@ -126,7 +126,7 @@ pub(super) struct Reserved {
     pub(super) bytes: u64,
 }
 
-/// What clients may have in flight to this endpoint, in bytes as the receive buffer is charged.
+/// The bytes that clients may have in flight to this endpoint, as the receive buffer is charged.
 #[derive(Debug)]
 pub(super) struct Intake {
     /// Bytes that the buffer holds; below, those that may be in flight through a network.

@@ -4,7 +4,7 @@ use crate::wire::DropReason;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What an endpoint did since it started. Counters never decrease.
+        /// Counters of an endpoint since its start. They never decrease.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Counters {
             $($(#[$doc])* pub $name: u64,)*

@@ -510,7 +510,7 @@ impl Endpoint {
         (self.due != Instant(u64::MAX)).then_some(self.due)
     }
 
-    /// What it did since it started.
+    /// Counters of this endpoint since its start.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.net.counters

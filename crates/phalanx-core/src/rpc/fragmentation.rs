@@ -46,7 +46,7 @@ fn reordering(at: u32, last: Option<u32>) -> u64 {
     }
 }
 
-/// What an ack proves about the packets that it does not contain.
+/// The conclusion that an ack allows about packets that it does not contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Proof {
     /// Those are lost that three later ones have overtaken, or as many as follow in the message.

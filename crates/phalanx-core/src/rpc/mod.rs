@@ -4,10 +4,10 @@
 //! packets and the time in, and its effects go to a statically bound [`CallEffects`]. `docs/rpc.md` is the
 //! specification.
 //!
-//! Sources: `FastTransport` of `RAMCloud` (sessions, slots, session indexes, implicit acks; its sources, last in 2016), Birrell and
-//! Nelson, "Implementing Remote Procedure Calls" (TOCS 1984: at most once, the next call is the ack), QUIC (RFC 9002:
-//! packet numbers that never come twice), Homa (SIGCOMM 2018: the receiver lets long messages go on, the shortest first).
-//! What differs from them: `docs/departures.md`.
+//! Sources: `FastTransport` of `RAMCloud` (sessions, slots, session indexes, implicit acks; its sources, last in 2016),
+//! Birrell and Nelson, "Implementing Remote Procedure Calls" (TOCS 1984: at most once, the next call is the ack), QUIC
+//! (RFC 9002: packet numbers that never come twice), Homa (SIGCOMM 2018: the receiver lets long messages go on, the
+//! shortest first). What differs from them: `docs/departures.md`.
 
 mod api;
 mod buffer_pool;

@@ -295,7 +295,7 @@ impl SessionPath {
         self.count = u32::MAX - numbers_left;
     }
 
-    /// What the other side's buffer is charged for a packet with `bytes` bytes of a message.
+    /// Charge of a packet with `bytes` bytes of a message in the other side's buffer.
     #[inline]
     pub(super) fn truesize_of(&self, bytes: usize) -> u64 {
         truesize((bytes + Header::LEN + self.tag_len + DATA_HEAD_MAX).min(self.packet_bytes) as u64)
@@ -307,7 +307,7 @@ impl SessionPath {
         fragment_bytes(self.longest_piece, len)
     }
 
-    /// What the other side's buffer is charged for each such fragment.
+    /// Charge of each such fragment in the other side's buffer.
     #[inline]
     pub(super) fn truesize_each(&self, len: usize) -> u64 {
         self.truesize_of(self.fragment_bytes(len))
@@ -520,7 +520,7 @@ impl SessionPath {
     }
 }
 
-/// What every packet of a message states about it.
+/// Fields that every packet of a message repeats.
 pub(super) struct Head {
     pub(super) side: Side,
     pub(super) name: CallName,

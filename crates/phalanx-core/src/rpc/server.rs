@@ -30,7 +30,7 @@ pub(super) struct ServerSession {
     told: u64,
     /// Whether that differs from the credit granted with the session.
     tells: bool,
-    /// What is known about the client.
+    /// The server's knowledge about the client.
     state: ServerSessionState,
     /// Answers with something to send.
     unsent: u32,
@@ -39,7 +39,7 @@ pub(super) struct ServerSession {
 }
 
 transitions! {
-    /// What a server knows about a session's client.
+    /// A server's knowledge about a session's client.
     states ServerSessionState {
         /// The client requested the session recently, and has not spoken in it.
         Unused,
@@ -702,7 +702,7 @@ impl ServerSession {
     }
 }
 
-/// What a fragment of an answer counts in the congestion window.
+/// Charge of a fragment of an answer in the congestion window.
 ///
 /// An answer of one packet counts nothing: the client reserved room for it, and only the next call in the slot
 /// acknowledges it. If such answers counted until then, idle slots would fill the window (departures, *One-packet

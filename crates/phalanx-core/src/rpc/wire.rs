@@ -14,7 +14,7 @@ pub(super) enum SessionHandshake<'a> {
     Refused { session_index: SessionIndex, nonce: u64, reason: Refusal },
 }
 
-/// What a server grants with a session.
+/// A server's grant of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Opened {
     pub(super) session_index: SessionIndex,
@@ -187,7 +187,7 @@ pub(super) struct FragmentPosition {
     pub(super) index: u32,
 }
 
-/// What a receiver has of a message. All positions are absolute, so an old or repeated ack does no harm.
+/// A receiver's account of a message. All positions are absolute, so an old or repeated ack does no harm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FragmentAck {
     /// The greatest packet number of the session that the receiver has seen.

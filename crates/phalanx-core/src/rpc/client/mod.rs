@@ -107,7 +107,7 @@ impl Connection {
     }
 }
 
-/// What is kept of a call until it is over, wherever it waits.
+/// The part of a call that is kept until it is over, wherever it waits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Terms {
     call_id: ClientCallId,
@@ -144,11 +144,12 @@ struct ClientSlot {
     ack_due: bool,
     /// Whether the server may send nothing more of its answer for now, because no room was left.
     starved: bool,
-    /// What the server may not know of the slot's last call.
+    /// News of the slot's last call that the server may lack.
     unreported: Unreported,
 }
 
-/// What the server may not know of a call that is over, and keeps something for. The next call in the slot settles it.
+/// News of a call that is over, which the server may lack and keeps something for. The next call in the slot settles
+/// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Unreported {
     #[default]
@@ -837,7 +838,7 @@ impl ClientSession {
     }
 }
 
-/// What a fragment of a request is charged. The last counts as much as the others, so that an ack need not tell them
+/// Charge of a fragment of a request. The last counts as much as the others, so that an ack need not tell them
 /// apart.
 fn per_fragment(path: &SessionPath, message: &OutgoingMessage) -> u64 {
     if message.is_whole() { path.truesize_of(message.len()) } else { path.truesize_each(message.len()) }

@@ -176,7 +176,8 @@ impl ClientSession {
         let owes =
             self.slots.iter().any(|call| call.state == CallState::Free && call.unreported == Unreported::GivenUp);
         let since = if owes { self.asked } else { self.asked.max(path.heard) };
-        // A call that waits for response credit sends no probes, and other servers' answers may hold the credit for long.
+        // A call that waits for response credit sends no probes, and other servers' answers may hold the credit for
+        // long.
         let starves = self.slots.iter().any(|call| call.state == CallState::Active && call.starved);
         since + if starves { KEEP_STARVED } else { KEEP_EVERY }
     }
@@ -237,7 +238,8 @@ pub(super) const SILENT_PROBES: u32 = 3;
 const _: () = assert!(CANCELS_MAX > SILENT_PROBES, "a session is asked for before a cancel is given up");
 /// Number of cancels sent before a call's outcome is reported as unknown.
 const CANCELS_MAX: u32 = 5;
-/// Time between two pings of a client whose call waits for response credit: much shorter than a sensible `idle_max` of its server.
+/// Time between two pings of a client whose call waits for response credit: much shorter than a sensible `idle_max` of
+/// its server.
 const KEEP_STARVED: Duration = Duration::from_secs(1);
 /// Time between two pings of a client otherwise.
 const KEEP_EVERY: Duration = Duration::from_secs(20);
