@@ -108,6 +108,7 @@ impl Pool {
     /// Takes back frames that the caller no longer needs. The buffer becomes free if nobody else has a clone.
     #[inline]
     pub(crate) fn give(&mut self, Frames { mut buffer, .. }: Frames) {
+        // Another owner still reads the buffer: only the last one can return it.
         if self.free.len() < FREE_MAX && Arc::get_mut(&mut buffer).is_some() {
             self.free.push(buffer);
         }

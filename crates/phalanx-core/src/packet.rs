@@ -59,6 +59,7 @@ impl PartialPacket<'_> {
     /// Copies the whole packet to the beginning of `room`, which grows if necessary. `None` if the rest is lost.
     pub fn complete(self, room: &mut Vec<u8>) -> Option<Packet<'_>> {
         let Self { head, len, rest } = self;
+        // Never shortened, so that a buffer that grew once is not filled with zeros for each packet.
         if room.len() < len {
             room.resize(len, 0);
         }

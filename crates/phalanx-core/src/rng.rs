@@ -17,6 +17,7 @@ impl Rng {
     /// An independent generator for the purpose `label`. Draws from it leave those of others as they are.
     #[must_use]
     pub fn fork(&self, label: &str) -> Self {
+        // FNV-1a over the label, then mixed, so that similar labels give unrelated generators.
         let mut h = self.state ^ 0xcbf2_9ce4_8422_2325;
         for b in label.bytes() {
             h = (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3);

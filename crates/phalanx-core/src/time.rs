@@ -35,6 +35,7 @@ fn nanos(d: Duration) -> u64 {
 impl Add<Duration> for Instant {
     type Output = Self;
     fn add(self, d: Duration) -> Self {
+        // Saturates, because a duration may come from a setting or a peer. A timer that far ahead never fires anyway.
         Self(self.0.saturating_add(nanos(d)))
     }
 }

@@ -107,6 +107,7 @@ impl Receiving {
         let frames = self.next.take()?;
         debug_assert!(!self.waiting.contains_key(&next), "a packet is kept twice");
         self.prefix = next;
+        // Without loss or reordering the tree is never touched.
         if !self.waiting.is_empty() {
             self.next = self.waiting.remove(&(next + 1));
         }
@@ -149,6 +150,7 @@ impl Receiving {
         for &have in self.waiting.keys().take_while(|&&n| n <= number) {
             if have > from {
                 gaps.push(Gap { first: from, last: have - 1 });
+                // Later gaps are named by later acks, when the first are filled.
                 if gaps.len() == GAPS_MAX {
                     return gaps;
                 }

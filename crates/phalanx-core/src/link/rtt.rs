@@ -34,6 +34,7 @@ impl Rtt {
     /// Takes one measured round trip into the estimate, with the weights of RFC 6298: 1/8 and 1/4.
     pub fn sample(&mut self, rtt: Duration) {
         let rtt_ns = nanos(rtt);
+        // The first sample replaces the assumed value (RFC 6298, section 2.2).
         if !self.measured {
             self.smoothed_ns = rtt_ns;
             self.variation_ns = rtt_ns / 2;
@@ -63,6 +64,7 @@ impl Rtt {
     /// failure, up to the longest probe timeout.
     #[must_use]
     pub fn probe_after(&self, ack_delay: Duration, failures: u32) -> Duration {
+        // RFC 9002, section 6.2.1: the receiver may delay its ack by `ack_delay`.
         let base_ns = (self.smoothed_ns + self.variation_ns * 4 + nanos(ack_delay)).max(PROBE_MIN_NS);
         Duration::from_nanos(base_ns.saturating_mul(1 << failures.min(6)).min(PROBE_MAX_NS))
     }

@@ -181,6 +181,7 @@ impl Sending {
         }
         self.retained.push_back(SentPacket { first: now, last: now, is_resent: false });
         self.next += 1;
+        // No receiver acknowledges, so each packet is stable at once.
         if self.receivers.is_empty() {
             self.stable = self.next - 1;
             self.release();
@@ -292,6 +293,9 @@ impl Sending {
             }
             r.since = now;
             r.failures = r.failures.saturating_add(1);
+            // A tail that was lost whole leaves no gap, so all of it is doubted. Two packets for each probe took more
+            // than 10 s
+            // for one window (`docs/found-by-simulation.md`).
             (r.doubted, r.burst) = (next - 1, PROBE_PACKETS);
             let first = (r.acked + 1).max(base);
             debug_assert!(first < next, "a receiver lacks a packet that was not sent");

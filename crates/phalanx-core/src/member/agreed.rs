@@ -258,6 +258,7 @@ pub fn mismatch(level: u16, tags: &Tags, member: &MemberInfo) -> Option<Mismatch
         let (cell, other) = (level.to_string(), member.level.to_string());
         return Some(Mismatch { name: "level".to_owned(), cell, other });
     }
+    // A build that does not report its settings cannot be refused for them.
     let own = Tags::parse(member.tail.get(OWN_SETTINGS)?).ok()?;
     let differs = |setting: &&Setting| {
         let (cell, other) = (setting.read(tags), setting.read(&own));

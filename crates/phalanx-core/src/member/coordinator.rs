@@ -194,6 +194,7 @@ impl Coordinator {
     /// because it may have been decided. If there is none, it is built from the reports.
     #[must_use]
     pub fn proposal(&self, directory: &Directory, reason: impl Fn(Rank) -> LeaveReason) -> Arc<Proposal> {
+        // Paxos: a quorum may have accepted it in that ballot, and then it is decided.
         let accepted = self.reports.values().filter_map(|r| r.accepted.as_ref()).max_by_key(|(ballot, _)| *ballot);
         match accepted {
             Some((_, proposal)) => Arc::new(proposal.clone()),
@@ -282,6 +283,7 @@ impl Coordinator {
             debug_assert_eq!(outcome.cut.len(), cut.prefixes.len(), "each stream ends somewhere");
             if outcome.stops {
                 goes.extend(Rank::all(entry.members.len()).map(|rank| (rank, LeaveReason::Stopped)));
+                // No member is left from which a joiner could take the state.
                 change.joined.clear();
             } else {
                 cut.prefixes = outcome.cut;
@@ -290,6 +292,7 @@ impl Coordinator {
             }
             for (rank, why) in goes {
                 let who = entry.members[rank.index()];
+                // The verdict replaces an earlier reason, because the reason decides whether a member keeps its state.
                 change.left.retain(|(other, _)| *other != who);
                 change.left.push((who, why));
             }

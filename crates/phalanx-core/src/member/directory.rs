@@ -112,6 +112,7 @@ impl Directory {
     #[must_use]
     pub fn outcasts(&self) -> BTreeSet<Incarnation> {
         let mut named: BTreeSet<Incarnation> = self.tail.value(OUTCASTS).ok().flatten().unwrap_or_default();
+        // Those that are out need no further decision. That also bounds the list.
         named.retain(|who| self.rank(*who).is_some());
         named
     }

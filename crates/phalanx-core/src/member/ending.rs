@@ -111,6 +111,8 @@ impl Directory {
     #[must_use]
     pub fn lost(&self) -> Option<Vec<Lost>> {
         match self.tail.value::<Written>(LOST) {
+            // written.lost, => An entry of an earlier view was not continued: nobody knows whom the views since then
+            // have lost.
             Ok(Some(written)) if written.view == self.view => written.lost,
             Ok(None) if self.view == 1 => Some(Vec::new()),
             Ok(_) | Err(_) => None,
@@ -148,6 +150,7 @@ impl Directory {
             let is_back = |lost: &Lost| proposal.joined.iter().any(|joined| lost.is_succeeded_by(joined));
             all.filter(|lost| !out.contains(&lost.who) && !is_back(lost)).collect::<Vec<Lost>>()
         });
+        // Too many to name: the instance then does not end in order.
         let lost = lost.filter(|lost| lost.len() <= LOST_MAX);
         proposal.tail.put_value(LOST, &Written { view: proposal.view, lost });
     }

@@ -131,6 +131,7 @@ impl FailureDetector {
         if self.slow.is_silent() {
             return;
         }
+        // Reports of members that are to leave do not count (`docs/flow.md`).
         let out = self.candidates(now, &BTreeSet::new());
         self.slow.judge(now, self.patience.suspect_after, self.links.len(), &out);
     }
@@ -215,6 +216,7 @@ impl FailureDetector {
             link.dead = true;
         }
         if let Some(watch) = &mut self.watch {
+            // A dead member leads to no other, so who is reached is evaluated again.
             watch.touch();
         }
     }

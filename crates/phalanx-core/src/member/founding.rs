@@ -253,6 +253,7 @@ pub fn choose(asked: &[MemberInfo], reports: &BTreeMap<String, FounderRecord>, e
         Some((name.clone(), record.heard.filter(|heard| !ends.is_over(heard.instance))?))
     };
     match reports.iter().find_map(heard) {
+        // A founder without a marker heard a member: the cell exists, and must not be founded a second time.
         Some((_, heard)) if ends.but_for(heard.instance).is_some() => return Choice::Dead(heard.instance),
         Some((name, heard)) => return Choice::Heard(name, heard),
         None => {}
@@ -263,6 +264,7 @@ pub fn choose(asked: &[MemberInfo], reports: &BTreeMap<String, FounderRecord>, e
     // A founder that members took in saw a later view than that of any list.
     marks.sort_by_key(|mark| std::cmp::Reverse((mark.instance.generation(), mark.list.is_none(), ballot(mark))));
     for mark in marks {
+        // Members took this founder in, so views after the first existed. No list can restore them.
         let Some((_, first)) = &mark.list else { return Choice::Dead(mark.instance) };
         let is_asked = |member: &MemberInfo| asked.iter().any(|a| a.incarnation == member.incarnation);
         if has_quorum(first, is_asked) {

@@ -26,6 +26,7 @@ impl WatchGraph {
     #[must_use]
     pub fn new(members: usize, watchers: usize) -> Self {
         let half = members / 2;
+        // Each step gives two links, one in each direction.
         let count = watchers.div_ceil(2).clamp(1, half.max(1));
         // The fastest growth whose last step is at most half of the view. Integers only, so that all machines compute
         // the same graph.

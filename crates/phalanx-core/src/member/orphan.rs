@@ -359,6 +359,7 @@ impl Directory {
             left.filter_map(|(who, _)| before.members.get(before.rank(*who)?.index())).collect();
         // Silence strikes nobody off: a holder that is cut off is what the group waits for.
         let is_gone = |holder: &OrphanHolder| {
+            // One process runs in a seat at a time. A new one there without the state proves that the holder is gone.
             let anew = |info: &MemberInfo| info.seat() == holder.seat && !info.is_or_keeps(holder.who);
             gone.iter().any(|info| info.is_or_keeps(holder.who)) || holder.seat != 0 && proposal.joined.iter().any(anew)
         };

@@ -260,6 +260,7 @@ impl PathMonitor {
             for kind in PathKind::PROBED {
                 let path = &mut self.paths[rank.index()][usize::from(kind.number())];
                 if !is_in(heard, rank) {
+                    // Silence is evaluated by itself. A member that is heard again begins without unanswered probes.
                     *path = ProbedPath::new(now);
                     continue;
                 }
@@ -296,6 +297,7 @@ impl PathMonitor {
         let Some(path) = self.paths.get_mut(rank.index()).map(|paths| &mut paths[usize::from(kind.number())]) else {
             return;
         };
+        // The peer echoes the time. One in the future is forged, and an earlier one reordered.
         if sent > now || sent <= path.answered {
             return;
         }
@@ -315,6 +317,7 @@ impl PathMonitor {
         let moves = self.acks.note(now, rank, sent, sum, owes);
         for kind in PathKind::PROBED {
             let path = &mut paths[usize::from(kind.number())];
+            // Acks for data show that the data socket works, and nothing about the control socket.
             if moves && sent != SendKind::Control && kind != PathKind::LongControl {
                 path.progress = now;
             }
@@ -502,6 +505,8 @@ impl PathMonitor {
                     PathKind::LongControl => path.answered > *at && self.acks.moved(rank, SendKind::Control) > *at,
                     PathKind::Data | PathKind::LongData => path.answered > *at,
                 };
+                // A suspicion of the short path answers one of the long path: where short packets fail, long ones fail,
+                // too.
                 let is_short_accused = suspicion.kind == PathKind::LongData
                     && self.paths[rank.index()][usize::from(PathKind::Data.number())].suspected.is_some();
                 rank == self.me || path.suspected.is_some() || is_short_accused || is_seen
@@ -584,6 +589,7 @@ impl PathMonitor {
             return;
         }
         let go = self.choose(&failed, &silent, &there, &evaluation);
+        // If the whole set may not go, the silent members still may (`docs/progress.md`, *limits*).
         let go = go.or_else(|| self.choose(&silent, &silent, &there, &evaluation));
         self.leavers.extend(go.unwrap_or_default());
     }
@@ -595,6 +601,7 @@ impl PathMonitor {
         if evaluation.silence.is_some() {
             let heard = Rank::enumerate(&self.said).filter(|(by, _)| is_in(evaluation.hears, *by));
             dead.extend(heard.flat_map(|(_, findings)| &findings.dead));
+            // Whatever others report of this member, it lives.
             dead.remove(&self.me);
         }
         dead

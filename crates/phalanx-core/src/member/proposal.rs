@@ -231,6 +231,7 @@ fn change_group(
         let lacks = |who: &&Incarnation| {
             directory.rank(**who).and_then(|rank| reports.get(&rank)).is_some_and(|report| !report.has_state(group))
         };
+        // In the decree, so that all members list the same incomplete members.
         change.note_lacking(&entry.members.iter().filter(lacks).copied().collect::<Vec<_>>());
     }
     Some(change)

@@ -140,6 +140,7 @@ impl Removals {
     pub fn left(&mut self, now: Instant) -> usize {
         self.pass(now);
         let members = self.views.iter().map(|(_, members)| *members).max().unwrap_or(0);
+        // A minority of the largest view. Of two members one may go, as half with rank 0 is a quorum.
         let most = if members == 2 { 1 } else { members.saturating_sub(1) / 2 };
         most.saturating_sub(self.removed.iter().filter(|(_, removal)| removal.counts).count())
     }

@@ -21,6 +21,7 @@ fn gaps(held: impl Iterator<Item = bool>) -> impl Iterator<Item = (u32, usize)> 
 
 /// Expands the entries into a list of `members`; `None` if a rank is out of range.
 fn fill<T: Clone>(members: u32, nothing: &T, held: impl Iterator<Item = (u32, T)>) -> Option<Vec<T>> {
+    // Before the allocation, because the number comes from a peer.
     if members > RANKS_MAX {
         return None;
     }

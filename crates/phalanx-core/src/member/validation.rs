@@ -21,9 +21,12 @@ impl Directory {
         self.decree.checked_add(1) == Some(proposal.decree)
             && proposal.view.checked_sub(self.view).is_some_and(|more| more <= 1)
             && proposal.level >= self.level
+            // A level is in force only in a view whose members all know it.
             && (!rises || proposal.view > self.view && self.members.iter().all(|m| m.level >= proposal.level))
             && (rises || proposal.settings.is_empty())
+            // A rise adds settings, and changes none that is in force.
             && self.settings.is_apart_from(&proposal.settings)
+            // Otherwise decrees could let the directory grow without bound.
             && self.tail.fits_under(&proposal.tail)
             && proposal.has_sound_lost()
             && suit_each_other(proposal.level, &self.settings.under(&proposal.settings), &next)

@@ -39,6 +39,7 @@ pub fn judge(sender: Rank, said: &[Option<StreamReport>]) -> Verdict {
         let stopped = |said: StreamReport| said.nonsense && said.prefix < verdict.cut;
         let short: BTreeSet<Rank> = voters.iter().copied().filter(|&rank| present(rank).is_some_and(stopped)).collect();
         let against = 2 * short.len();
+        // Half against half: no majority can say who is at fault.
         if against == voters.len() && sender_votes && !short.is_empty() {
             return Verdict { stops: true, ..Verdict::default() };
         }
@@ -54,6 +55,7 @@ pub fn judge(sender: Rank, said: &[Option<StreamReport>]) -> Verdict {
         .anew
         .extend(Rank::all(said.len()).filter(|&rank| present(rank).is_some_and(|said| said.read > verdict.cut)));
     if verdict.sender_goes {
+        // It leaves as the one at fault. Taking the state anew would keep it in the group.
         verdict.anew.remove(&sender);
     }
     verdict

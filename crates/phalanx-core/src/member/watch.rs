@@ -370,6 +370,8 @@ impl Watch {
             let lost: Vec<Rank> = Rank::all(self.members)
                 .filter(|&rank| !self.reaches(rank) && !is_neighbour(&rank) && !is_dead(rank))
                 .collect();
+            // Few at a time keep the rate of heartbeats constant. All members search, so each lost one gets many
+            // requests.
             let few = lost.len().min(self.neighbours.len());
             targets.asked.extend((0..few).map(|i| lost[(self.turn + i) % lost.len()]));
             self.turn = self.turn.wrapping_add(few);

@@ -110,6 +110,8 @@ impl ViewStreams {
         let Message { order, uniform, seq, .. } = message;
         debug_assert_eq!(position.is_some(), order == Order::Total, "an abcast has a place, and nothing else has");
         if order == Order::Total {
+            // The stability of a later abcast covers all abcasts before it, so their past is collected as they are
+            // delivered.
             total_past[rank.index()] = seq;
             let causes = stream.head_vector();
             if !causes.is_empty() {
@@ -126,6 +128,7 @@ impl ViewStreams {
         let payload = stream.payload(&message);
         let taken = io.deliver(Deliverable { rank, seq, order, uniform, position, payload });
         stream.consume(u64::from(taken), pool);
+        // Own messages are no dependencies: FIFO covers them.
         self.announced_old |= rank != self.set.me;
     }
 

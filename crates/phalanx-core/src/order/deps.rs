@@ -79,6 +79,7 @@ impl ViewStreams {
     /// must be empty.
     #[inline]
     pub(super) fn take_deps(&mut self, due: &mut Vec<(Rank, u64)>) {
+        // Most messages follow no delivery of another member's, and cost nothing here.
         if !std::mem::take(&mut self.announced_old) {
             return;
         }

@@ -37,15 +37,18 @@ impl ViewStreams {
     /// - If half of the members or more hold the stream back, and not one alone, it returns nobody: the sender is fast.
     pub fn lagging(&mut self, passed: Duration, after: Duration, own_waits: bool) -> Vec<Rank> {
         let ordering = self.orders_wait();
+        // A view change stops all streams, whatever their receivers do.
         if self.wedged {
             return Vec::new();
         }
         if !(ordering || self.is_blocked()) {
+            // The time begins anew with the next wait: nobody is slow while nothing waits.
             self.flow_control_lag.seen.clear();
             return Vec::new();
         }
         let (tx, n) = (&self.tx, self.set.members.len());
         let seen = &mut self.flow_control_lag.seen;
+        // The first check has nothing to compare with, so it counts as progress of all members.
         let fresh = seen.is_empty();
         seen.resize(n, Seen::default());
         for (rank, seen) in Rank::enumerate(seen.iter_mut()) {

@@ -25,6 +25,7 @@ impl ViewStreams {
         io: &mut impl StreamOutput,
     ) -> bool {
         let len: usize = parts.iter().map(|p| p.len()).sum();
+        // Without a quorum the others may continue without this group: no uniform message can be promised to them.
         let held = uniform && self.withholds();
         // A message is packed only if nothing waits before it: a sender's messages go out in the order in which it
         // accepted them.
@@ -96,8 +97,10 @@ impl ViewStreams {
         if sequenced {
             self.announce_own(1, self.set.me);
         } else if order == Order::Total && ends {
+            // Later abcasts of ours are ordered by position only when this one has its place.
             self.last_unsequenced = self.sent;
         }
+        // A message in fragments is reported by `drain_outbox`, which has all of its bytes.
         if fragment == FragmentKind::Whole {
             io.sent(self.sent, order, uniform, &self.packer[start..]);
         }
@@ -183,6 +186,7 @@ impl ViewStreams {
         debug_assert!(!self.wedged, "a member that is wedged sends nothing new");
         debug_assert!(self.packer.len() <= self.set.packet_room, "a packet is longer than its receivers take");
         io.multicast(self.set.space, number, &self.packer);
+        // A full socket stops packing at once: messages then wait in the outbox, where their sender sees it.
         self.congested |= io.is_congested();
         let frames = self.pool.take(&mut self.packer);
         self.tx.push(now);
@@ -190,6 +194,8 @@ impl ViewStreams {
             self.prompt_up_to = number.0;
         }
         let me = self.set.me;
+        // Kept in our own stream like any other member's packet. Retransmissions are taken from there and sealed anew
+        // (`docs/departures.md`, *Sealing of retransmissions*).
         let arrival = self.streams[me.index()].rx.accept(number, frames);
         debug_assert_eq!(arrival, Arrival::New, "our own packets come once, in order");
         self.parse(now, me, io);

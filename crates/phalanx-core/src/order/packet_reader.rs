@@ -191,6 +191,7 @@ impl Context {
                 Some(StreamFrame::Announce { tenure: of, prompt, runs }) => {
                     is_prompt |= prompt;
                     let counts = counts(of, position.by, tenure, orders)?;
+                    // Abcasts that follow in this stream and are ordered by position belong to this tenure.
                     self.tenure = of;
                     for (rank, count) in runs.iter() {
                         if rank.index() >= self.members {
@@ -202,6 +203,7 @@ impl Context {
                     }
                 }
                 Some(StreamFrame::Pass { tenure: of, to }) => {
+                    // A peer may send any tenure; there must be a next one.
                     let next = of.checked_add(1).ok_or(Stop::Nonsense)?;
                     if to.index() >= self.members || to == position.by {
                         return Err(Stop::Nonsense);

@@ -227,6 +227,7 @@ impl Stream {
             context: Context::new(members),
             assembled: Vec::new(),
             nonsense: None,
+            // The first limit needs no ack: the window is the same at all members.
             advertised: window,
         }
     }
@@ -261,7 +262,11 @@ impl Stream {
                     self.set_stable(stable, pool);
                 }
                 Err(stop) => {
+                    // Still held: a token pass may make it readable, and the coordinator asks how far the stream is
+                    // held.
                     self.rx.put_back(number, frames);
+                    // For good: a reader that skipped it would deliver what follows, and nobody would know
+                    // (`docs/fail-stop.md`).
                     self.nonsense = (stop == Stop::Nonsense).then_some(number).or(self.nonsense);
                     break;
                 }
@@ -445,6 +450,7 @@ impl Stream {
         debug_assert!(self.consumed + messages <= self.delivered, "the application takes what was delivered");
         self.consumed = (self.consumed + messages).min(self.delivered);
         let is_done = |&(packet, messages): &(u64, u64)| packet <= self.stable && messages <= self.consumed;
+        // Checked first, because most messages end no packet.
         if self.ends.front().is_some_and(is_done) {
             self.prune(pool);
         }

@@ -91,6 +91,7 @@ impl ViewStreams {
     /// `None`, with nothing delivered, if this member does not hold the cut, meets nonsense in it, or parsed beyond it.
     /// No such cut is decided with this member in the next view.
     pub fn finish(&mut self, cut: &[u64], io: &mut impl StreamOutput) -> Option<u64> {
+        // Before any delivery: a member that cannot read the cut must not deliver a part of it.
         if cut.len() != self.streams.len() || !self.parse_cut(cut, io) {
             return None;
         }

@@ -337,6 +337,7 @@ impl ViewStreams {
         if self.wedged {
             return;
         }
+        // A loss at the end of a stream leaves no gap. The sender's status shows it.
         self.acks_ask_status = true;
         for (rank, stream) in Rank::enumerate(self.streams.iter_mut()) {
             if rank != self.set.me && stream.rx.has_begun() {
@@ -501,6 +502,7 @@ impl ViewStreams {
 
     fn send_acks(&mut self, now: Instant, io: &mut impl StreamOutput) {
         if self.wedged {
+            // Its report must stay true: the cut is made of what members held, and had acted upon, when they reported.
             return; // a wedged member acknowledges nothing
         }
         debug_assert!(self.streams[self.set.me.index()].rx.ack_due().is_none(), "nobody acknowledges to itself");
@@ -524,6 +526,7 @@ impl ViewStreams {
     /// heartbeat.
     pub fn heartbeat(&mut self, io: &mut impl StreamOutput) {
         self.note_hold(io);
+        // Nothing else repeats a status or an ack that was lost: they are best-effort packets.
         if self.tx.outstanding() > 0 || self.is_blocked() {
             io.status(self.set.space, None, &self.status());
         }
@@ -532,6 +535,7 @@ impl ViewStreams {
         }
         let (me, window, space) = (self.set.me, self.set.window, self.set.space);
         for (rank, stream) in Rank::enumerate(self.streams.iter_mut()) {
+            // With a request for the sender's status, because its stability announcement may have been lost.
             if rank != me && stream.has_unstable() {
                 let limit = stream.consumed_packet() + window;
                 io.ack(space, rank, &stream.rx.ack(limit), true);

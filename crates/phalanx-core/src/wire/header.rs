@@ -93,11 +93,13 @@ impl Header {
         let (bytes, _) = packet.split_first_chunk::<{ Self::LEN }>().ok_or(DropReason::Short)?;
         // A pattern of fixed length: the compiler proves every field in bounds, so that no packet can cause a panic.
         let [b0, c0, c1, c2, i0, i1, i2, i3, i4, i5, i6, i7, s0, s1, s2, s3, n0, n1, n2, n3, n4, n5, n6, n7] = *bytes;
+        // First, because no other bit has a known meaning in another version.
         if b0 >> 4 != Self::VERSION {
             return Err(DropReason::Version);
         }
         let kind = Kind::from_number(b0 & 0x0f).ok_or(DropReason::Kind)?;
         let sender = Incarnation(u64::from_le_bytes([i0, i1, i2, i3, i4, i5, i6, i7]));
+        // Zero stands for no process, so it must not become known as one.
         if sender == Incarnation::NONE {
             return Err(DropReason::Malformed);
         }

@@ -20,6 +20,7 @@ impl Tags {
     /// # Errors
     /// [`Malformed`] if an entry ends too early, tags do not ascend, or the entries exceed [`TAGS_BYTES_MAX`].
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        // A peer's record is kept in the directory and sent to every joiner, so its size is bounded here.
         if bytes.len() > TAGS_BYTES_MAX {
             return Err(Malformed);
         }
