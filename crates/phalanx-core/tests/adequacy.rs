@@ -85,7 +85,7 @@ fn who_still_takes_the_state_does_not_count_for_its_group() {
     net.run_until(5, |net| net.nodes[2].1.adequate.last() == Some(&(3, true)));
     assert!(net.cast(2, Order::Total, true, b"m"));
     net.run_until(5, |net| (0..3).all(|i| net.nodes[i].1.uniform.last() == Some(&true) && net.delivered(i) > 0));
-    assert_eq!(net.nodes[0].1.adequate.last(), Some(&(3, true)), "told with the view");
+    assert_eq!(net.nodes[0].1.adequate.last(), Some(&(3, true)), "reported with the view");
 }
 
 #[test]

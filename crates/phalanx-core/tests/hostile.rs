@@ -67,7 +67,7 @@ fn hostile(rng: &mut Rng) -> Step {
 }
 
 /// The seeds to run. A longer hunt: `PHALANX_HOSTILE_SEEDS=1000..5000`.
-#[expect(clippy::disallowed_methods, reason = "whoever runs the test may choose the seeds")]
+#[expect(clippy::disallowed_methods, reason = "the caller of the test may choose the seeds")]
 fn seeds() -> std::ops::Range<u64> {
     let Ok(text) = std::env::var("PHALANX_HOSTILE_SEEDS") else { return 0..150 };
     let bounds = text.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
@@ -134,7 +134,7 @@ fn an_application_that_takes_nothing_costs_no_more_than_its_windows() {
 /// The inputs kept for the fuzzer, see `fuzz/README.md`. Those made here begin with `made`. The others found something
 /// or reach far.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "whoever runs the test says whether it writes the inputs")]
+#[expect(clippy::disallowed_methods, reason = "the caller of the test chooses whether it writes the inputs")]
 fn kept_inputs_do_no_harm() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/live");
     let write = std::env::var_os("PHALANX_WRITE_SEEDS").is_some();

@@ -38,7 +38,7 @@ fn raise(net: &mut Net, i: usize, level: u16) -> Result<(), CommandError> {
 fn a_level_rises_when_somebody_asks_and_never_by_itself() {
     let mut net = found(1, &[2, 2, 2]);
     net.run(Duration::from_secs(3));
-    assert_eq!(levels(&net), [2, 2, 2], "who founds alone has the level of its build");
+    assert_eq!(levels(&net), [2, 2, 2], "a cell founded alone has the level of its build");
     let mut net = found(2, &[1, 2, 2]);
     net.run(Duration::from_secs(3));
     assert_eq!(levels(&net), [1, 1, 1]);

@@ -23,10 +23,10 @@ fn cut_off(seed: u64) -> (Net, u64) {
 fn judge(net: &Net, accepted: u64, end: &str) {
     let (process, seen, _) = &net.nodes[2];
     assert!(seen.ended.as_ref().is_some_and(|ended| ended.contains(end)), "{:?}", seen.ended);
-    let [(group, unsent)] = seen.unsent[..] else { panic!("told {:?}", seen.unsent) };
+    let [(group, unsent)] = seen.unsent[..] else { panic!("reported {:?}", seen.unsent) };
     assert_eq!((Some(group), seen.sent + unsent), (seen.group, accepted));
     assert!(seen.sent > 0 && unsent > 0, "{} sent, {unsent} not", seen.sent);
-    assert_eq!(process.unsent().count(), 0, "all was told");
+    assert_eq!(process.unsent().count(), 0, "everything was reported");
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn an_excluded_process_is_told_what_it_did_not_send() {
     net.cut.clear();
     net.run_until(20, |net| net.nodes[2].1.ended.is_some());
     judge(&net, accepted, "Excluded");
-    assert_eq!(net.nodes[2].1.unsent, waiting, "what would have been lost had it been given up");
+    assert_eq!(net.nodes[2].1.unsent, waiting, "the messages that would be lost if it were given up");
 }
 
 #[test]

@@ -125,7 +125,7 @@ impl AppQueue {
     pub(super) fn pop(&mut self) -> Option<Item> {
         let item = self.items.pop_front()?;
         if let Some((count, bytes)) = self.owed.share(&item) {
-            debug_assert!(*count >= bytes, "what is taken was counted when it came");
+            debug_assert!(*count >= bytes, "an item that is taken was counted when it came");
             *count -= bytes;
         }
         Some(item)

@@ -205,7 +205,7 @@ mod tests {
             info
         };
         process.excuse(&heard(2, 101), &mut fx);
-        assert_eq!(lost(&process), [1, 2], "it is the life that was a member");
+        assert_eq!(lost(&process), [1, 2], "it is the incarnation that was a member");
         process.excuse(&heard(2, 55), &mut fx);
         process.hear_end(&told_by(&searching(2, 1)), &mut fx);
         assert_eq!(lost(&process), [1]);

@@ -48,7 +48,8 @@ const LEAVE_PATIENCE: Duration = Duration::from_secs(3);
 pub(super) const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 /// Upper bound on the requests about groups that a coordinator keeps per member.
 pub const REQUESTS_MAX: usize = 1024;
-const _: () = assert!(LEAVE_PATIENCE.as_nanos() < DRAIN_PATIENCE.as_nanos(), "who hears no quorum waits for less");
+const _: () =
+    assert!(LEAVE_PATIENCE.as_nanos() < DRAIN_PATIENCE.as_nanos(), "a leaver without a quorum waits for less");
 
 impl Process {
     /// Requests membership of the named group, which is founded if it does not exist. The first [`Event::GroupView`]

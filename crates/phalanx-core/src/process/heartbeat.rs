@@ -265,7 +265,7 @@ impl Process {
             if self.excluded.len() >= EXCLUDED_MAX {
                 self.excluded.pop_front();
             }
-            debug_assert!(self.directory.rank(who).is_none(), "who was left out is no member");
+            debug_assert!(self.directory.rank(who).is_none(), "an excluded process is no member");
             // Zero makes its first notice due at once.
             self.excluded.push_back((who, peer.control, Instant::ZERO));
             self.departed.push_back((who, now));

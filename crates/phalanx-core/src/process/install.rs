@@ -59,7 +59,7 @@ impl Process {
     /// Installs the decided proposal, once its cut is held.
     pub(super) fn try_install(&mut self, now: Instant, fx: &mut impl Effects) {
         let Some(proposal) = self.decided.clone() else { return };
-        assert_eq!(proposal.decree, self.directory.decree + 1, "what is decided is the next decree");
+        assert_eq!(proposal.decree, self.directory.decree + 1, "a decided proposal is the next decree");
         // A process that loses a group's state does not deliver up to its cut.
         let me = self.me();
         let kept = || proposal.groups.iter().filter(|change| !change.is_lost_to(me));
@@ -81,7 +81,7 @@ impl Process {
     pub(super) fn enter(&mut self, now: Instant, next: Directory, proposal: Arc<Proposal>, fx: &mut impl Effects) {
         let me = self.me();
         let first = matches!(self.stage, Stage::Searching(_));
-        assert_eq!(next.decree, proposal.decree, "a directory is what its decree left behind");
+        assert_eq!(next.decree, proposal.decree, "a directory has the number of its decree");
         assert!(first || next.decree == self.directory.decree + 1, "decrees are installed one after the other");
         assert!(!matches!(self.stage, Stage::Over), "a process that is over enters no view");
         self.counters.decrees += 1;
@@ -428,7 +428,7 @@ mod tests {
             let members: Vec<&MemberInfo> = members.iter().collect();
             received_window(&members.iter().collect::<Vec<_>>())
         };
-        assert_eq!(window(&[0, 0, 0]), WINDOW_MAX, "nobody tells its buffer");
+        assert_eq!(window(&[0, 0, 0]), WINDOW_MAX, "no member reports its buffer");
         assert_eq!(window(&[400, 0, 800]), 150, "two senders share 300");
         assert_eq!((window(&[400]), window(&[400, 400])), (300, 300), "one sender");
         assert_eq!(window(&[8, 8, 8, 8]), RECEIVED_MIN);

@@ -385,7 +385,7 @@ impl Process {
         if view != revived.view || cut != Some(&point.prefixes) {
             return self.transfers.retreat(change.group); // it is not the position that this process reported
         }
-        debug_assert!(rest.iter().all(|held| held.replayed), "what is kept gives no credit in the next view");
+        debug_assert!(rest.iter().all(|held| held.replayed), "kept deliveries give no credit in the next view");
         self.counters.groups_revived += 1;
         // Not before the decree is installed: until then another holder may become the donor.
         self.app.event(Event::StateKept { group: change.group, name, was, view });

@@ -32,7 +32,7 @@ pub(super) const CHANNEL_WINDOW_MIN: u64 = 16;
 const OWED_WINDOWS: usize = 4;
 /// Bytes of state that may wait for the application. A donor that keeps to its own bound never sends as much.
 pub(super) const OWED_STATE_BYTES: usize = 32 << 20;
-const _: () = assert!(BULK_BYTES <= STATE_OUTBOX_BYTES, "what is in bulk leaves room for the rest of a transfer");
+const _: () = assert!(BULK_BYTES <= STATE_OUTBOX_BYTES, "bulk leaves room for the other messages of a transfer");
 const _: () = assert!(STATE_OUTBOX_BYTES <= CONTROL_OUTBOX_BYTES, "a view is decided whatever states are given");
 
 impl Process {

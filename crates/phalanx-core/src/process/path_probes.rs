@@ -24,7 +24,7 @@ pub(super) const SILENCE_LEVEL: u16 = 5;
 const OPEN_PATIENCE: u32 = 2;
 /// Probes may stay unanswered for `suspect_after`, and for at least this many heartbeats.
 const PATIENCE_BEATS: u32 = 18;
-const _: () = assert!(PROGRESS_LEVEL < SILENCE_LEVEL, "silence is judged where paths are");
+const _: () = assert!(PROGRESS_LEVEL < SILENCE_LEVEL, "silence is evaluated where paths are");
 const _: () = assert!(SILENCE_LEVEL <= LEVEL, "a build knows the levels that it has rules for");
 
 impl Process {

@@ -179,7 +179,7 @@ impl Process {
             return members.map(|member| member.control).filter(|control| *control != own).collect();
         }
         self.reforming = None;
-        debug_assert!(matches!(self.stage, Stage::Searching(_)), "who is in a view founds none");
+        debug_assert!(matches!(self.stage, Stage::Searching(_)), "a member founds no view");
         let next = inheritance.instance.next_generation();
         let directory = inheritance.passed_on_to(self.set.me.clone());
         let instance = CellInstance::fresh(next, self.rng.next_u64());

@@ -37,8 +37,8 @@ const REPLAY_BYTES: u64 = 64;
 const GIVING_MAX: usize = 16;
 const _: () = assert!(2 * CHUNK_BYTES < BULK_BYTES, "while one chunk is sent another waits");
 const _: () = assert!((CHUNK_BYTES as u64) < AHEAD_BYTES, "a joiner is sent more than one chunk ahead");
-const _: () = assert!(AHEAD_BYTES < OWED_STATE_BYTES as u64, "what a donor sends ahead is received");
-const _: () = assert!(AHEAD_BYTES < RECORD_BYTES, "a joiner that takes what is sent ahead is not outrun");
+const _: () = assert!(AHEAD_BYTES < OWED_STATE_BYTES as u64, "state that a donor sends ahead is received");
+const _: () = assert!(AHEAD_BYTES < RECORD_BYTES, "a joiner that takes the state sent ahead is not outrun");
 const _: () =
     assert!(PATIENCE.as_nanos() < DRAIN_PATIENCE.as_nanos(), "a joiner tries another donor before it is given up");
 /// A donor that does not answer is given up after this time. A joiner that a donor gave up asks again after it, because

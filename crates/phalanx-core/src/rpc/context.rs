@@ -232,7 +232,7 @@ const GAPS_OF_TIMER: u32 = 2;
 const SILENCES_OF_TIMER: u32 = 2;
 /// A shorter timer would probe for packets that are on their way through the system.
 const TIMER_LEAST: Duration = Duration::from_micros(200);
-const _: () = assert!(TIMER_LEAST.as_nanos() < PERIOD.as_nanos(), "a timer ends while what it follows is remembered");
+const _: () = assert!(TIMER_LEAST.as_nanos() < PERIOD.as_nanos(), "a timer ends while its measure is remembered");
 
 /// Bytes of messages held by all sessions together.
 #[derive(Clone, Copy, Debug, Default)]

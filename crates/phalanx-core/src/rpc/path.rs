@@ -629,7 +629,7 @@ impl Congestion {
         if seen < self.event {
             return;
         }
-        debug_assert!(newest >= self.event, "losses are told of packets in the order they were sent");
+        debug_assert!(newest >= self.event, "losses are reported in the order of packets");
         self.event = newest;
         self.starting = false;
         self.window = (self.window / 2).max(self.packet * WINDOW_LEAST);

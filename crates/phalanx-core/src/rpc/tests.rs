@@ -45,7 +45,7 @@ impl CallEffects for Place {
     }
 
     fn session_closed(&mut self, peer: Incarnation) {
-        self.met.get_mut(&peer).expect("who parts has met").0 -= 1;
+        self.met.get_mut(&peer).expect("a session closes after it opened").0 -= 1;
     }
 
     fn mark(&mut self, mark: TracePoint, of: u64) {
@@ -85,7 +85,7 @@ impl CallEffects for Place {
     }
 
     fn outcome(&mut self, call_id: ClientCallId, outcome: Outcome<'_>) {
-        assert!(self.outcomes.insert(call_id, outcome.to_result()).is_none(), "an outcome is told once");
+        assert!(self.outcomes.insert(call_id, outcome.to_result()).is_none(), "an outcome is reported once");
     }
 
     fn long_answer(&mut self, call_id: ClientCallId, answer: &mut Vec<u8>) {
@@ -972,7 +972,7 @@ fn forged_and_foreign_packets_change_nothing() {
         sealer.seal(Incarnation(session_secret), &mut forged);
         at_server(&mut world, forged);
     }
-    assert_eq!(world.at_server.runs.len(), 1, "only what was sent");
+    assert_eq!(world.at_server.runs.len(), 1, "only the packet that was sent");
     assert!(world.server.counters().drops[DropReason::BadTag.index()] > 0);
     at_server(&mut world, packet);
     assert_eq!(world.at_server.runs.len(), 2);
@@ -1048,7 +1048,7 @@ fn a_session_has_as_many_slots_as_an_ack_has_room_for() {
             world.server.answer(world.now, call, Some(b"done".into()), &mut world.at_server).expect("wanted");
         }
         world.run(Duration::from_millis(5));
-        let last = world.at_server.waiting.pop().expect("it had its turn").0;
+        let last = world.at_server.waiting.pop().expect("it got a slot").0;
         world.server.answer(world.now, last, Some(b"done".into()), &mut world.at_server).expect("wanted");
         world.run(Duration::from_millis(5));
         assert!(calls.iter().all(|call| world.outcome(*call) == Some(&Ok(b"done".to_vec()))));

@@ -22,7 +22,7 @@ pub(crate) fn hold(file: &str, vectors: Vectors) {
     assert_eq!(now, kept, "{file}: the format changed, see tests/golden/README.md");
 }
 
-#[expect(clippy::disallowed_methods, reason = "whoever runs the test says whether it writes the vectors")]
+#[expect(clippy::disallowed_methods, reason = "the caller of the test chooses whether it writes the vectors")]
 pub(crate) fn blesses() -> bool {
     std::env::var_os("PHALANX_BLESS").is_some_and(|value| value == "1")
 }

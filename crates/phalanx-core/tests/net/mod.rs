@@ -97,7 +97,7 @@ impl Effects for Seen {
             }
             Event::StateEnd { .. } => self.state_complete = true,
             Event::Unsent { group, messages } => {
-                assert!(self.ended.is_none(), "told before the end");
+                assert!(self.ended.is_none(), "reported before the end");
                 self.unsent.push((group, messages));
             }
             Event::NonPrimary { .. } => self.non_primary += 1,

@@ -42,7 +42,7 @@ fn proofs_of_death_are_kept_for_whom_a_group_waits_for_and_not_without_end() {
     let first = 100;
     wait_for(&mut process.directory, first..first + 2 * DEAD_MAX as u64);
     process.handle_death(NOW, Incarnation(99));
-    assert!(process.waiting.dead.is_empty(), "nobody waits for it");
+    assert!(process.waiting.dead.is_empty(), "no group waits for it");
     (first..first + 2 * DEAD_MAX as u64).for_each(|who| process.handle_death(NOW, Incarnation(who)));
     assert_eq!(process.waiting.dead.len(), DEAD_MAX);
     // Proofs that a decree has used make room for more.
@@ -76,7 +76,7 @@ fn who_asks_for_a_group_that_waits_is_told_so_without_another_view() {
     let (mut process, _) = in_cell(Incarnation(1), 3);
     wait_for(&mut process.directory, 7..9);
     process.join_group(NOW, "other", true, GroupTerms::default()).expect("a good name");
-    assert!(process.app.is_empty(), "nothing is told of groups that it does not want");
+    assert!(process.app.is_empty(), "groups that it does not want are not reported");
     process.join_group(NOW, "g", true, GroupTerms::default()).expect("a good name");
     process.check_orphans(NOW);
     let told = Told::of(&mut process);

@@ -306,7 +306,7 @@ fn what_comes_too_late_in_a_ballot_is_counted() {
         let proposal = Arc::new(Proposal { decree, ..with_group(3) });
         process.handle_control(NOW, B, Control::Propose { ballot: ballot(3, 1), proposal }, &mut fx);
     }
-    assert_eq!(late(&process), (1, 2), "what is proposed for a decree further on is nothing yet");
+    assert_eq!(late(&process), (1, 2), "a proposal for a later decree does not count yet");
 }
 
 /// A member that accepted in an earlier ballot may have promised a later one since, and accepted another proposal in

@@ -327,7 +327,7 @@ fn a_joiner_that_comes_no_farther_is_given_up() {
     process.handle_state(NOW, joiner, StateMessage::Taken { transfer: 1, bytes: 5 }, &mut Out::default());
     assert!(gives_at(&mut process, 12) && gives_at(&mut process, 22), "it took some");
     process.primary = false;
-    assert!(gives_at(&mut process, 30) && gives_at(&mut process, 50), "nobody is taken in");
+    assert!(gives_at(&mut process, 30) && gives_at(&mut process, 50), "no view can take it in");
     process.primary = true;
     assert!(gives_at(&mut process, 60));
     process.transfers.forgive(NOW + Duration::from_secs(65));

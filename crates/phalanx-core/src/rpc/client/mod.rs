@@ -351,7 +351,7 @@ impl ClientSession {
         let Some(path) = self.connection.path() else { return };
         let call = &mut self.slots[slot];
         debug_assert_eq!(call.state, CallState::Free, "a slot carries one call at a time");
-        debug_assert_eq!(call.reserved, 0, "what a call reserved goes back when it ends");
+        debug_assert_eq!(call.reserved, 0, "a call that ends returns its reservation");
         debug_assert!(!call.answer.is_begun(), "an answer of an earlier call is in the slot");
         // A number never comes again in a slot: the server tells new calls from old ones by it.
         call.call += 1;
@@ -429,7 +429,7 @@ impl ClientSession {
         let head = Head { side: Side::Request, name, response_credit: call.reserved, refusal: false };
         let next = call.request.next();
         let each = per_fragment(path, &call.request);
-        debug_assert_eq!(call.state, CallState::Active, "only what is wanted is sent");
+        debug_assert_eq!(call.state, CallState::Active, "only a wanted call is sent");
         let is_done = path.send_message(&mut call.request, &head, piece, Charge { each, credit: self.credit }, context);
         debug_assert!(!is_done || self.unsent > 0, "a call with something to send is counted");
         self.unsent -= u32::from(is_done);
