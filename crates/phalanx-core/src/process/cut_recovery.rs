@@ -83,6 +83,7 @@ impl Process {
     }
 
     pub(super) fn handle_fetch(&mut self, who: Incarnation, space: Space, rank: Rank, from: u64, to: u64) {
+        // A member that is behind may fetch packets of a view that has ended here.
         let Some(view_streams) = self.group_streams.get(&space).or_else(|| self.past.get(&space)) else { return };
         if view_streams.meta.rank(who).is_none() {
             return; // only members of that view may read its packets

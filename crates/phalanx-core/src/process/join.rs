@@ -236,6 +236,8 @@ impl Process {
         // Jitter keeps processes that start together from probing in step.
         let every = if search.differs { DIFFERING_PROBE_EVERY } else { 1 };
         search.next_probe = now + self.set.timing.probe * every + Duration::from_micros(self.rng.below(20_000));
+        // Members that suspected it have to hear it first. It asks them, and they report with their heartbeats that
+        // they can talk with it.
         targets.extend_from_slice(search.away_at(now).unwrap_or_default());
         targets.extend(self.probing.coordinator.filter(|told| !targets.contains(told)));
         let asked = self.probe(targets, None, fx);
@@ -735,6 +737,7 @@ impl Process {
         let window = self.channel_window(room);
         let window = match u64::from(member.receive_packets) {
             0 => window,
+            // A quarter of the receive buffer. Three quarters are for the streams of groups.
             held => window.min((held / 4).max(CHANNEL_WINDOW_MIN)),
         };
         let net = &mut self.net;

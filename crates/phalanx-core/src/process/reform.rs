@@ -112,6 +112,7 @@ impl Process {
     fn refuse_reform(&mut self, why: String) {
         self.reforming = None;
         if matches!(self.stage, Stage::Searching(_)) {
+            // It joins the instance, or the member, that keeps it from founding one.
             self.set.founding = Founding::Join;
         }
         self.app.event(Event::ReformRefused { why });

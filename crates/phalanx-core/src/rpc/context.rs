@@ -212,6 +212,7 @@ impl Waits {
 
     #[inline]
     fn note(&mut self, now: Instant, timer: Duration) {
+        // Two periods overlap, so that a long wait is remembered for 200 to 400 ms.
         if now >= self.until {
             self.longest = [Duration::ZERO, self.longest[0]];
             self.until = now + PERIOD;

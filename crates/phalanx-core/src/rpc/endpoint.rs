@@ -378,6 +378,7 @@ impl Endpoint {
     /// [`Self::deadline`] has come.
     pub fn poll(&mut self, now: Instant, fx: &mut impl CallEffects) {
         let loss = std::mem::take(&mut self.loss);
+        // The driver cannot tell whose packets were lost, so every session reports what it has.
         if loss {
             for session_index in 0..self.sessions.len() {
                 self.touch(SessionIndex(u32::try_from(session_index).unwrap_or(u32::MAX)));

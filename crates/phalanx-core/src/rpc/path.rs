@@ -237,6 +237,7 @@ impl SessionPath {
             self.to = from;
             self.reach = Reach::of(from);
             self.unproved = None;
+            // It may return to the address that it proved last without a new proof.
             if self.proved != Some(from) {
                 self.doubt(rng);
             }
@@ -273,6 +274,7 @@ impl SessionPath {
     /// Sends the challenge in a packet of its own, for which there is always room.
     pub(super) fn challenge(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
         if let Some(Unproved { challenge, .. }) = self.unproved {
+            // Pending frames stay behind: with them the packet might exceed the allowance of the address.
             let pending = std::mem::take(&mut self.pending);
             put_challenge(&mut self.pending, challenge);
             self.send(context, None);
@@ -284,6 +286,7 @@ impl SessionPath {
     #[inline]
     pub(super) fn may_send(&self, bytes: usize) -> bool {
         self.unproved.is_none_or(|unproved| {
+            // The allowance must still cover a challenge afterwards, or nothing could be proved any more.
             let len = Header::LEN + self.pending.len() + DATA_HEAD_MAX + bytes + self.tag_len;
             unproved.room >= (len + CHALLENGE_PACKET_LEN) as u64
         })
@@ -330,6 +333,7 @@ impl SessionPath {
     /// Whether the other side's buffer allows it, whatever the congestion window.
     #[inline]
     pub(super) fn has_credit(&self, each: u64, credit: u64) -> bool {
+        // One packet may always be in flight, however short the other side's buffer is.
         self.in_flight == 0 || self.in_flight.saturating_add(each) <= credit
     }
 
@@ -348,6 +352,7 @@ impl SessionPath {
         }
         let (net, fx) = (&mut *context.net, &mut *context.fx);
         self.pending_due = None;
+        // The lower half of the numbers is used up. Another serial gives as many again, if one is left.
         if self.count == u32::MAX {
             let Some(serial) = net.take_serial() else {
                 self.is_used_up = true;
@@ -604,6 +609,8 @@ impl Congestion {
             return;
         }
         self.starting = false;
+        // It shrinks by the share of the delay that is too long. One round trip is measured at a time, so this happens
+        // once in each.
         let excess = (took - target).as_nanos().min(u128::from(u64::MAX)) as u64;
         let share = u128::from(excess) * 1024 / took.as_nanos().max(1);
         let less = u128::from(self.window) * share.min(512) / 1024;
@@ -617,6 +624,8 @@ impl Congestion {
         if in_flight.saturating_add(came).saturating_add(self.packet) < self.window {
             return;
         }
+        // It first grows by what arrives. After the first long delay or loss, a window that was full for a round trip
+        // grows by one packet.
         let more = if self.starting {
             came
         } else {
@@ -626,6 +635,7 @@ impl Congestion {
     }
 
     fn lost(&mut self, seen: PacketNumber, newest: PacketNumber) {
+        // These packets were sent before the last event was known, so their loss is part of it.
         if seen < self.event {
             return;
         }

@@ -86,6 +86,7 @@ impl Reassembly {
         let index = part.index;
         let expected = self.placed.take();
         let Some(range) = self.range(part, bytes.len() + placed) else { return FragmentArrival::Nonsense };
+        // The bytes at the place belong to another fragment.
         if placed > 0 && expected != Some(index) {
             return FragmentArrival::Nonsense;
         }

@@ -402,6 +402,7 @@ impl ServerSession {
         } else {
             u32::try_from(call.response_credit / path.truesize_each(call.answer.len()).max(1)).unwrap_or(u32::MAX)
         };
+        // The client gets the length, and allows the answer when it has room.
         if allowed == 0 {
             let name = CallName { slot: slot as u8, call: call.call };
             put_ready(&mut path.pending, name, call.answer.len() as u64);

@@ -91,6 +91,7 @@ impl UnreliableEndpoint {
     pub fn call(&mut self, server: SocketAddr, request: &[u8], fx: &mut impl CallEffects) -> ClientCallId {
         let call = self.next_call_id;
         self.next_call_id += 1;
+        // There is no timer, so the entry of a call with a lost packet would stay for ever.
         if self.awaited.len() >= ENTRIES_MAX {
             self.awaited.clear();
         }

@@ -29,6 +29,7 @@ impl ClientSession {
         {
             path.flush(context);
         }
+        // A server gives up the sessions of silent clients.
         if self.is_open() && self.tells_at() <= context.now {
             self.asked = context.now;
             self.repeat_notices();
@@ -75,6 +76,8 @@ impl ClientSession {
         let round = Round::of(self.unanswered + 1, context.rng);
         if round.asks_for_calls() {
             self.repeat_notices();
+            // Without a word from the server, active calls are probed for one at a time, in turn. Cancelled calls are
+            // all probed for, because they are given up after a few probes.
             let mut active_left = if self.unanswered > 0 { 1 } else { self.slots.len() };
             while let Some(slot) = self.silent_slot(context) {
                 if self.slots[slot].state == CallState::Active {
