@@ -90,6 +90,7 @@ impl Process {
                 self.state_holders.note(who, change.group, change.view);
             }
         }
+        // A process that just came into an existing group does not know yet which members hold the state.
         !self.asks_for_members(terms) || (!came || change.cut.is_none()) && self.is_group_adequate(change.group, terms)
     }
 
@@ -156,6 +157,7 @@ impl Process {
             if std::mem::replace(&mut view_streams.meta.adequate, adequate) != adequate {
                 let (group, view) = (view_streams.meta.group, view_streams.meta.view);
                 let item = super::app::Item::Event(Event::GroupAdequacy { group, view, adequate });
+                // Behind the group's view, which may itself wait for a state.
                 self.transfers.hold(&mut self.app, item, group);
             }
         }

@@ -89,6 +89,8 @@ impl Process {
 
     /// Starts or drives a ballot, if one is needed and it is this process's turn.
     pub(super) fn coordinate(&mut self, now: Instant, fx: &mut impl Effects) {
+        // Only a member coordinates. The last member of a cell once ended in the middle of an iteration, and took a
+        // joiner in during the rest of it.
         if !matches!(self.stage, Stage::Member) || self.decided.is_some() {
             return;
         }

@@ -108,6 +108,7 @@ impl Process {
         let told: Option<Ended> = tail.value(ENDED).ok().flatten();
         let Some(mut told) = told.filter(Ended::is_sound) else { return };
         let record = &self.set.record;
+        // The end of another instance says nothing about the one that this founder was in.
         let of_it = record.instance() == told.instance || record.heard.is_some_and(|h| h.instance == told.instance);
         if self.founders().is_none() || !of_it || !matches!(self.stage, Stage::Searching(_)) {
             return;

@@ -91,8 +91,10 @@ impl Process {
         self.fetch_at = None;
         self.fetch_turn = 0;
         Coordinator::end(&mut self.coordinator, BallotEvent::Learn);
+        // Answers were owed in the ballots for this decree.
         self.unanswered.clear();
         self.acceptor.install();
+        // The ballots of each decree count their rounds anew.
         self.max_round = 0;
         self.need_since = None;
         self.try_after = now;
@@ -259,6 +261,7 @@ impl Process {
         self.counters.carried_over_cut += u64::from(old.view_streams.is_cut_off());
         self.counters.add_token(old.view_streams.token_counts());
         self.left_undelivered = self.app.len();
+        // Accepted and not sent, so bound to no view: they go out in the next one.
         let unsent = old.view_streams.take_outbox();
         let ViewMeta { view, since, told, .. } = old.meta;
         let other = self.past.insert(space, old);
@@ -342,6 +345,7 @@ impl Process {
             self.go_on_from_kept(change);
             self.begin_state(&view);
         }
+        // The view waits behind the group's state, if that is still on its way.
         self.transfers.hold(&mut self.app, super::app::Item::Event(Event::GroupView(view)), change.group);
         self.announce_state_to_new_members(change, prev.is_none());
     }

@@ -521,6 +521,8 @@ impl Process {
             match item {
                 Item::Delivery(held) => {
                     let delivery = held.delivery();
+                    // Recorded when the application takes it: the snapshot is the application's, and holds what that
+                    // had taken.
                     self.transfers.record(&delivery);
                     self.counters.delivered += 1;
                     fx.deliver(&delivery);
@@ -612,6 +614,7 @@ impl Process {
             self.failure_detector.died(rank);
             self.attention = true;
         }
+        // A welcome from a dead member is never completed. Another member may send one at once.
         self.welcomes.forget(dead);
         self.note_death(dead);
         self.note_out(dead);

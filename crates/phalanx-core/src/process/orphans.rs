@@ -298,6 +298,7 @@ impl Process {
                 KeptPosition::At(point) if point.view == entry.view => Some(point.clone()),
                 _ => None,
             });
+            // Without a position it declines. Its holder is then struck off, and the group need not wait for it.
             Some(Return { group, was, from })
         };
         self.directory.orphans().filter_map(of_group).collect()

@@ -687,6 +687,7 @@ impl Process {
                 self.app.push(Item::Delivery(OwnedDelivery {
                     group,
                     view,
+                    // A replayed delivery belongs to no stream here, and gives no credit.
                     space: Space(0),
                     rank: Rank::FIRST,
                     sender,
