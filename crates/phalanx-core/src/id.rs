@@ -261,7 +261,7 @@ mod tests {
             info.turns_within(told);
             assert_eq!(info.turn_gap(), known);
         }
-        assert!(info.tail.is_empty(), "what is borne of everybody is not told");
+        assert!(info.tail.is_empty(), "a gap that every process is granted is not declared");
         for (micros, known) in [(60_000_000, TURN_GAP_MAX), (60_000_001, TURN_GAP_MAX), (u64::MAX, TURN_GAP_MAX)] {
             info.tail.put_number(TURN_GAP, micros);
             assert_eq!(info.turn_gap(), known);

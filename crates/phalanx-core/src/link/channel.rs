@@ -571,14 +571,14 @@ mod tests {
             a.send(Bytes::from(vec![0; 90]), usize::MAX).expect("room");
         }
         assert_eq!(a.deadline(delay, false), Some(Instant::ZERO), "at once");
-        assert_eq!(a.deadline(delay, true), None, "what would be sent is held back, and nothing is out");
+        assert_eq!(a.deadline(delay, true), None, "new messages are held back, and none is outstanding");
         assert!(!a.has_filled(), "its window is open");
         let mut frames = Vec::new();
         assert!(a.fill(100, &mut frames));
         a.sent(now, Frames::from(frames));
         assert!(a.deadline(delay, false).is_some_and(|due| due > now), "for the ack");
         assert!(a.has_filled());
-        assert!(!a.has_filled(), "told once");
+        assert!(!a.has_filled(), "reported once");
         a.handle_ack(now, &Ack { prefix: 1, limit: 2, gaps: Vec::new() });
         assert!(!a.has_filled());
         assert_eq!(a.deadline(delay, false), Some(Instant::ZERO));

@@ -251,6 +251,7 @@ impl Sending {
                 }
             }
         }
+        // The minimum over all receivers is computed only when it can have changed.
         if widened {
             self.limit = self.receivers.iter().map(|r| r.limit).min().unwrap_or(u64::MAX);
         }
@@ -258,7 +259,7 @@ impl Sending {
             self.stable = self.receivers.iter().map(|r| r.acked).min().unwrap_or(sent);
             self.release();
         }
-        debug_assert!(self.stable >= before, "what is stable stays stable");
+        debug_assert!(self.stable >= before, "the stable prefix goes back");
         self.stable > before
     }
 
@@ -387,7 +388,7 @@ impl Sending {
         assert!(self.retransmissions.len() <= RETRANSMISSIONS_MAX, "too many retransmissions wait");
         for &(index, number) in &self.retransmissions {
             assert!(index < self.receivers.len(), "a retransmission has a receiver");
-            assert!(number < self.next, "only what was sent is retransmitted");
+            assert!(number < self.next, "a retransmission was never sent");
         }
         for r in &self.receivers {
             assert!(r.acked < self.next, "a receiver acknowledged a packet that was not sent");

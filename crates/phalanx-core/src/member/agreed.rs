@@ -179,6 +179,7 @@ impl Agreed {
             members_min: limits.members_min,
         };
         for setting in &SETTINGS {
+            // A value out of range could never be in force, because `are_settings` refuses it.
             let value = (setting.get)(&own).clamp(*setting.range.start(), *setting.range.end());
             (setting.set)(&mut own, value);
         }

@@ -176,7 +176,10 @@ impl Coordinator {
             Phase::Gathering => return,
             Phase::Recovering { proposal } => proposal,
             Phase::Proposing { proposal, accepted } => {
-                assert!(!directory.is_quorum(|rank| accepted.contains(&rank)), "a quorum accepted what is not decided");
+                assert!(
+                    !directory.is_quorum(|rank| accepted.contains(&rank)),
+                    "a quorum accepted a proposal that is not decided"
+                );
                 proposal
             }
         };
@@ -261,6 +264,7 @@ impl Coordinator {
     #[must_use]
     pub fn judged(&self, directory: &Directory, proposal: Arc<Proposal>) -> Arc<Proposal> {
         let unreadable = self.unreadable_groups();
+        // The usual case: every member can read all streams.
         if unreadable.is_empty() {
             return proposal;
         }

@@ -136,6 +136,7 @@ impl Directory {
     /// Remembers incarnations that may not come back.
     pub(super) fn depart(&mut self, who: impl Iterator<Item = Incarnation>) {
         self.departed.extend(who);
+        // The list travels with every welcome, so it is bounded.
         self.departed.drain(..self.departed.len().saturating_sub(DEPARTED_MAX));
     }
 

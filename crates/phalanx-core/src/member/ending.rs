@@ -32,6 +32,7 @@ impl Lost {
     /// incarnation in the same state directory, in which one process runs at a time.
     #[must_use]
     pub fn is_succeeded_by(&self, now: &MemberInfo) -> bool {
+        // An unknown seat proves nothing.
         self.seat != 0 && self.seat == now.seat() && self.who != now.incarnation
     }
 }

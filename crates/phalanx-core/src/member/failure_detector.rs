@@ -143,6 +143,7 @@ impl FailureDetector {
         if let Some(link) = self.links.get_mut(rank.index()) {
             link.beat(now, &patience);
             link.hears = Some(hears);
+            // A report counts only as long as heartbeats repeat it.
             self.slow.say(now, rank, SlowReport::default());
         }
     }

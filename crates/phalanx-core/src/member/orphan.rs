@@ -306,6 +306,7 @@ impl Directory {
     ) -> Option<GroupEntry> {
         let waits = entry.as_ref().and_then(GroupEntry::orphan);
         if members.is_empty() {
+            // Below level 3 a group ends with its last member in the cell.
             let entry = entry.filter(|_| self.has_orphans())?;
             return match waits {
                 Some(mut orphan) => {
@@ -342,6 +343,7 @@ impl Directory {
             let (seat, name) = (info.map_or(0, MemberInfo::seat), name.unwrap_or_default());
             OrphanHolder { who: *who, seat, stayed: rank < stayed, name }
         };
+        // The group's terms may let it end at once.
         let waits = !GroupTerms::of(&entry.tail).ends_alone;
         let holders = entry.members.iter().enumerate().filter(|(_, who)| waits && out(who)).map(holder).collect();
         Orphan { members: u32::try_from(entry.members.len()).unwrap_or(u32::MAX), holders }

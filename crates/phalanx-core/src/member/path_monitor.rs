@@ -256,6 +256,7 @@ impl PathMonitor {
         for rank in Rank::all(self.paths.len()).filter(|rank| *rank != self.me) {
             let is_watched = self.neighbours.as_ref().is_none_or(|near| near.contains(&rank));
             let looks = |sent: SendKind| self.acks.looks(rank, sent);
+            // A link that nobody watches is probed as soon as acks over it are overdue.
             let is_watched = is_watched || looks(SendKind::Data).max(looks(SendKind::DataChannel)) > OWED_BEATS;
             for kind in PathKind::PROBED {
                 let path = &mut self.paths[rank.index()][usize::from(kind.number())];
@@ -344,6 +345,7 @@ impl PathMonitor {
     pub fn pings(&mut self, now: Instant, heard: &[bool], patience: Duration) -> Vec<Rank> {
         let others: Vec<Rank> =
             Rank::all(self.paths.len()).filter(|rank| *rank != self.me && is_in(heard, *rank)).collect();
+        // Half, so that all that are silent on this socket are known before the first is suspected.
         let half = patience / 2;
         let is_in_doubt = others.iter().any(|rank| self.acks.is_stuck(now, *rank, SendKind::Control, half));
         let learnt = self.learnt.iter().filter(|((_, suspicion), _)| suspicion.kind == PathKind::LongControl);
@@ -409,6 +411,7 @@ impl PathMonitor {
             && findings.answered.iter().all(|(by, _)| is_named(*by))
             && findings.dead.iter().all(|dead| is_named(*dead))
             && findings.reached.len() <= REACHED_MAX;
+        // Ranks of a peer become indexes here, so nonsense must not be stored.
         if !makes_sense {
             return false;
         }
@@ -428,6 +431,8 @@ impl PathMonitor {
     pub fn detect_silence(&mut self, hears: &[bool], last_heard: impl Fn(Rank) -> Instant) {
         for rank in Rank::all(self.paths.len()).filter(|rank| *rank != self.me) {
             let path = &mut self.paths[rank.index()][usize::from(PathKind::Silence.number())];
+            // A suspicion of silence is checked when both ends were heard since, and `answered` is what the check
+            // reads.
             path.answered = last_heard(rank);
             if is_in(hears, rank) {
                 path.suspected = None;
@@ -551,6 +556,7 @@ impl PathMonitor {
         }
         let is_behind = |rank: Rank| evaluation.silence.is_some_and(|silence| silence.behind.contains(&rank));
         let speaks = |rank: Rank| is_in(evaluation.hears, rank) && !dead.contains(&rank) && !is_behind(rank);
+        // A member that is to go decides nothing (`docs/progress.md`, *eligible*).
         if !speaks(self.me) {
             return;
         }
@@ -663,6 +669,7 @@ impl PathMonitor {
         evaluation: &Evaluation<'_>,
     ) -> Option<BTreeMap<Rank, Case>> {
         let members = self.paths.len();
+        // Bounds the search: no larger set could leave a quorum.
         let may_lack = |count: usize| is_quorum(there.len() - count, members, true);
         let most = (0..there.len()).take_while(|count| may_lack(*count)).last().unwrap_or(0);
         // If a cell breaks into halves, the half with rank 0 stays.
@@ -686,6 +693,8 @@ impl PathMonitor {
             (*rank, Case { is_heard, suspecters })
         };
         let cases: BTreeMap<Rank, Case> = cover.iter().map(case).collect();
+        // A member that no staying member hears does not count, nor a name that went before (`docs/progress.md`,
+        // *limits*).
         let counted = cases.iter().filter(|(rank, case)| case.is_heard && !evaluation.again.contains(rank)).count();
         (counted <= evaluation.budget).then_some(cases)
     }

@@ -19,9 +19,9 @@ pub fn build_proposal(
     requests: &MembershipRequests,
     reason: impl Fn(Rank) -> LeaveReason,
 ) -> Proposal {
-    debug_assert!(reports.keys().all(|rank| rank.index() < directory.members.len()), "who reports is a member");
+    debug_assert!(reports.keys().all(|rank| rank.index() < directory.members.len()), "a report comes from no member");
     let held = held_leavers(directory, reports, wedged, requests, &reason);
-    debug_assert!(held.iter().all(|who| directory.rank(*who).is_some()), "who is held is a member");
+    debug_assert!(held.iter().all(|who| directory.rank(*who).is_some()), "a held leaver is no member");
     let leaves = |who: &Incarnation| requests.leavers.contains(who) && !held.contains(who);
     let stays = |r: Rank| reports.contains_key(&r) && !leaves(&directory.members[r.index()].incarnation);
     let survivors: Vec<&MemberInfo> =
@@ -45,6 +45,7 @@ pub fn build_proposal(
         .collect();
     let joined: Vec<MemberInfo> = joiners.iter().map(|(j, _)| j.clone()).collect();
 
+    // One process assigns numbers, and `Directory::admits` checks that none is used twice.
     let mut next = NextIds { group: directory.next_group, space: directory.next_space };
     let group_joins = requests
         .group_joins
@@ -196,6 +197,7 @@ fn change_group(
     // A group continues through members that stay and have its state. If there is none, it ends, or waits for members
     // that are cut off. Members without the state then leave it and join again; joiners wait for the next decree.
     let stays = |left: &[(Incarnation, LeaveReason)], member: &Incarnation| left.iter().all(|(who, _)| who != member);
+    // Below level 3 no member reports incomplete state, so each counts as complete.
     let has_state = |member: &Incarnation| {
         let report = directory.rank(*member).and_then(|rank| reports.get(&rank));
         !directory.has_orphans() || report.is_some_and(|report| report.has_state(group))
@@ -211,7 +213,7 @@ fn change_group(
         return None;
     }
     debug_assert!(joined.iter().all(|who| left.iter().all(|(other, _)| other != who)), "nobody joins and leaves");
-    debug_assert!(left.iter().all(|(who, _)| entry.members.contains(who)), "who leaves is a member");
+    debug_assert!(left.iter().all(|(who, _)| entry.members.contains(who)), "a leaver of the group is no member of it");
     let n = entry.members.len();
     let mut cut = GroupCut { prefixes: vec![0; n], holders: vec![Incarnation::NONE; n] };
     // The longest prefix that any member reported: every message that a survivor may have delivered is in the cut.

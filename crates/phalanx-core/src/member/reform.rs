@@ -43,6 +43,7 @@ impl Inheritance {
         next.next_group = before.next_group.saturating_add(UNKNOWN_GROUPS);
         debug_assert!(next.groups.values().all(GroupEntry::is_orphan), "each group waits for those that were in it");
         next.members = vec![founder];
+        // Members of the earlier instance come back only as new incarnations.
         next.depart(before.members.iter().map(|member| member.incarnation));
         let mut ancestors = vec![self.instance];
         ancestors.extend(before.ancestors());

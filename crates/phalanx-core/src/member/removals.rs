@@ -100,6 +100,7 @@ impl Removals {
     pub fn install(&mut self, now: Instant, members: usize) {
         self.pass(now);
         match self.views.back_mut() {
+            // Bounds the list: views may follow each other quickly.
             Some((at, most)) if now.since(*at) < VIEWS_EVERY => *most = members.max(*most),
             _ => self.views.push_back((now, members)),
         }
@@ -118,11 +119,12 @@ impl Removals {
         let (times, counts) = (times.saturating_add(1), counts || counted);
         self.removed.push((now, Removal { name: name.to_owned(), who, times, age_ms: 0, counts, suspecters }));
         self.removed.drain(..self.removed.len().saturating_sub(REMOVALS_MAX));
-        debug_assert!(self.of(name).is_some_and(|removal| removal.who == who), "who was removed last is on record");
+        debug_assert!(self.of(name).is_some_and(|removal| removal.who == who), "the last removal is not on record");
     }
 
     /// Replaces the record by the decided one.
     pub fn adopt(&mut self, now: Instant, decided: Vec<Removal>) {
+        // Saturating, because another member reports the age.
         let at = |removal: &Removal| Instant(now.0.saturating_sub(removal.age_ms.saturating_mul(1_000_000)));
         self.removed = decided.into_iter().map(|removal| (at(&removal), removal)).collect();
         self.pass(now);

@@ -80,10 +80,11 @@ impl Slow {
                     }
                 }
             }
-            debug_assert!(suspected.keys().all(|rank| rank.index() < members), "who is suspected is a member");
+            debug_assert!(suspected.keys().all(|rank| rank.index() < members), "a suspected rank is no member");
             let Some((_, worst)) = suspected.into_iter().map(|(rank, count)| (count, rank)).max() else { return };
             let stays = |rank: Rank| rank != worst && !is_out(&rank);
             let left = Rank::all(members).filter(|rank| stays(*rank)).count();
+            // The decree without the member needs a quorum of the view among the others.
             let may_leave = is_quorum(left, members, stays(Rank::FIRST));
             if may_leave {
                 self.leavers.insert(worst);

@@ -39,6 +39,7 @@ impl Directory {
             && proposal.next_space.0 - self.next_space.0 <= changes
             && proposal.next_group >= self.next_group
             && proposal.next_group - self.next_group <= changes
+            // Two views that number packets in one space would use a nonce twice.
             && spaces.len() == proposal.groups.len()
             && groups.len() == proposal.groups.len()
             && proposal.groups.iter().all(|change| self.admits_change(proposal, change, &next))

@@ -36,6 +36,7 @@ pub fn judge(sender: Rank, said: &[Option<StreamReport>]) -> Verdict {
     let mut verdict = Verdict::default();
     loop {
         verdict.cut = voters.iter().filter_map(|&rank| present(rank)).map(|said| said.prefix).max().unwrap_or(0);
+        // Only nonsense is a vote. A member may also be short because a packet did not reach it.
         let stopped = |said: StreamReport| said.nonsense && said.prefix < verdict.cut;
         let short: BTreeSet<Rank> = voters.iter().copied().filter(|&rank| present(rank).is_some_and(stopped)).collect();
         let against = 2 * short.len();

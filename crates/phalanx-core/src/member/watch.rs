@@ -159,6 +159,7 @@ impl Watch {
         });
         if !same {
             debug_assert!(suspected.is_sorted() && besides.is_sorted(), "ranks are looked up in rising order");
+            // Also a report that only revokes a suspicion needs a new version, or nobody would replace the old one.
             let version = own.map_or(0, |own| own.version) + 1;
             self.store(self.me, LinkReport { version, suspected, besides });
         }
@@ -182,6 +183,8 @@ impl Watch {
             debug_assert!(old.version < version, "an older report takes the place of a newer one");
             self.digest ^= mark(rank, old.version);
         }
+        // Each member forwards news at once, so that a report is everywhere after a few network trips
+        // (`docs/scale.md`).
         self.news.insert(rank);
         self.stale = true;
     }

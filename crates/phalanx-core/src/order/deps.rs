@@ -70,7 +70,7 @@ impl ViewStreams {
         let grown = others.map(|(rank, (told, stream))| (rank, stream.delivered - *told));
         debug_assert!(
             self.announced_deps.iter().zip(&self.streams).all(|(told, stream)| *told <= stream.delivered),
-            "more is told than was delivered"
+            "more dependencies are announced than were delivered"
         );
         grown.filter(|(_, growth)| *growth > 0)
     }
@@ -88,6 +88,6 @@ impl ViewStreams {
         for &(rank, growth) in due.iter() {
             self.announced_deps[rank.index()] += growth;
         }
-        debug_assert_eq!(self.unannounced().next(), None, "a message tells of all that was delivered before it");
+        debug_assert_eq!(self.unannounced().next(), None, "a dependency is missing from the message");
     }
 }

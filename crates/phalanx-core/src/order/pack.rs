@@ -88,7 +88,7 @@ impl ViewStreams {
         self.due = deps;
         let start = self.packer.len();
         body(&mut self.packer);
-        debug_assert_eq!(self.packer.len() - start, len, "the header says how long the piece is");
+        debug_assert_eq!(self.packer.len() - start, len, "the fragment has another length than its header");
         debug_assert!(self.packer.len() <= self.usable_room(), "a piece does not fit its packet");
         self.packer_prompt |= uniform;
         if ends {

@@ -83,6 +83,7 @@ impl ViewStreams {
             let (runs, prompt) = self.next_runs();
             debug_assert!(runs.len() <= RUNS_MAX, "an announcement is longer than the room kept for it");
             debug_assert!(runs.iter().all(|(_, count)| *count > 0), "a run orders nothing");
+            // A full announcement: more messages may be ready.
             more = runs.len() == RUNS_MAX;
             if !runs.is_empty() {
                 put_announce(&mut self.packer, self.total.tenure(), prompt, &runs);
@@ -138,7 +139,7 @@ impl ViewStreams {
         // Delivered messages have their place. What is parsed but not delivered gets it in the first run, or is owed by
         // an earlier holder.
         let sequenced = self.streams.iter().map(|s| s.delivered).collect();
-        debug_assert!(self.total.came_by().is_some(), "who takes the token was passed it");
+        debug_assert!(self.total.came_by().is_some(), "a member takes a token that was not passed to it");
         self.holder = Some(Sequencer::new(sequenced, self.total.owed(self.streams.len())));
         // An empty announcement: receivers learn from which packet on this stream speaks for the tenure. An own abcast
         // that is ordered by position names no tenure.
@@ -155,7 +156,7 @@ impl ViewStreams {
         while progress && runs.len() < RUNS_MAX {
             progress = false;
             for (rank, stream) in Rank::enumerate(&self.streams) {
-                debug_assert!(holder.sequenced[rank.index()] >= stream.delivered, "what was delivered has its place");
+                debug_assert!(holder.sequenced[rank.index()] >= stream.delivered, "a delivered message has no place");
                 loop {
                     let index =
                         usize::try_from(holder.sequenced[rank.index()] - stream.delivered).unwrap_or(usize::MAX);
@@ -204,6 +205,7 @@ impl ViewStreams {
         }
         let most = Rank::all(holder.tally.len()).max_by_key(|&r| holder.tally[r.index()]).unwrap_or(self.set.me);
         let is_other = most != self.set.me && holder.tally[most.index()] * 5 >= all * 4;
+        // Counted anew, so that the token follows the members that send now.
         holder.tally.fill(0);
         let settled = |pass: Pass| self.streams[pass.by.index()].stable >= pass.packet.0;
         if is_other && !self.total.came_by().is_none_or(settled) {

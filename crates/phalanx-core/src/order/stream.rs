@@ -430,7 +430,7 @@ impl Stream {
 
     /// Notes that every member has this stream up to `prefix`. Packets up to there need not be kept for others.
     pub(super) fn set_stable(&mut self, prefix: u64, pool: &mut Pool) {
-        debug_assert!(prefix <= self.rx.prefix(), "what all members have was read here");
+        debug_assert!(prefix <= self.rx.prefix(), "a packet is stable that was not read here");
         if prefix <= self.stable {
             return;
         }
@@ -447,7 +447,7 @@ impl Stream {
     /// Notes that the application took `messages` more.
     #[inline]
     pub(super) fn consume(&mut self, messages: u64, pool: &mut Pool) {
-        debug_assert!(self.consumed + messages <= self.delivered, "the application takes what was delivered");
+        debug_assert!(self.consumed + messages <= self.delivered, "the application took more than was delivered");
         self.consumed = (self.consumed + messages).min(self.delivered);
         let is_done = |&(packet, messages): &(u64, u64)| packet <= self.stable && messages <= self.consumed;
         // Checked first, because most messages end no packet.
@@ -542,7 +542,7 @@ impl Stream {
             "a packet ends that was not read"
         );
         assert!(self.ends.back().is_none_or(|(_, end)| *end <= self.parsed), "a packet ends with messages to come");
-        assert!(self.nonsense.is_none_or(|first| first.0 > self.rx.prefix()), "what makes no sense was read");
+        assert!(self.nonsense.is_none_or(|first| first.0 > self.rx.prefix()), "a nonsense packet was read");
         assert_eq!(self.assembled.len(), self.context.pieces_len(), "the pieces put together are those read");
         assert!(self.queue.iter().is_sorted_by_key(|m| m.packet), "messages wait in the order of their packets");
     }

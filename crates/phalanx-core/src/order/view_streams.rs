@@ -364,7 +364,7 @@ impl ViewStreams {
     }
 
     fn status(&self) -> Status {
-        debug_assert!(self.tx.stable() <= self.tx.next().prefix_before(), "what all members have was sent");
+        debug_assert!(self.tx.stable() <= self.tx.next().prefix_before(), "a packet is stable that was not sent");
         Status { highest: self.tx.next().prefix_before(), stable: self.tx.stable(), blocked: self.is_blocked() }
     }
 
@@ -725,7 +725,7 @@ impl ViewStreams {
         let holds = self.total.holder() == self.set.me;
         assert!(self.holder.is_none() || holds, "a member orders without holding the token");
         let mut told = self.announced_deps.iter().zip(&self.streams);
-        assert!(told.all(|(told, s)| *told <= s.delivered), "our messages depend on what was not delivered");
+        assert!(told.all(|(told, s)| *told <= s.delivered), "a message of ours depends on an undelivered one");
         if let Some(holder) = &self.holder {
             holder.check_invariants(self.streams.iter().map(|s| (s.delivered, s.parsed)));
         }

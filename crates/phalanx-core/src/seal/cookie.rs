@@ -25,6 +25,7 @@ impl CookieKey {
     pub fn mac(&self, data: &[u8]) -> [u8; Self::COOKIE_LEN] {
         let full = hmac::sign(&self.0, data);
         let mut cookie = [0; Self::COOKIE_LEN];
+        // Truncated to half, which RFC 2104, section 5, allows.
         for (to, from) in cookie.iter_mut().zip(full.as_ref()) {
             *to = *from;
         }

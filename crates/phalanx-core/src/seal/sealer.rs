@@ -66,6 +66,7 @@ impl Sealer {
     /// # Panics
     /// As [`Self::seal`].
     pub fn seal_parts(&mut self, dest: Incarnation, packet: &mut Vec<u8>, rest: &[u8]) -> Option<[u8; CHECKSUM_LEN]> {
+        // Encryption changes every byte, so the parts have to be joined. A checksum leaves them where they are.
         if self.key.is_some() {
             packet.extend_from_slice(rest);
             self.seal(dest, packet);

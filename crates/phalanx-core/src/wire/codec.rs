@@ -89,6 +89,7 @@ impl<'a> Reader<'a> {
 
     fn long_varint(&mut self) -> Result<u64, Malformed> {
         let mut value = 0;
+        // A longer encoding is malformed, however many bytes follow.
         for (index, &byte) in self.rest.iter().take(VARINT_LEN_MAX).enumerate() {
             value |= u64::from(byte & 0x7f) << (7 * index);
             if byte & 0x80 == 0 {

@@ -131,6 +131,7 @@ impl Tags {
     pub fn under(&self, newer: &Self) -> Self {
         let kept = self.iter().filter(|(tag, _)| newer.get(*tag).is_none());
         let mut entries: Vec<(u64, &[u8])> = kept.chain(newer.iter()).collect();
+        // Ascending tags give equal records equal bytes.
         entries.sort_by_key(|(tag, _)| *tag);
         let mut out = Vec::new();
         for (tag, bytes) in entries {
