@@ -569,8 +569,7 @@ pub trait Effects {
 pub trait Snapshot {
     /// Its length in bytes.
     fn len_bytes(&self) -> u64;
-    /// Appends up to `max_bytes` from `offset` to `out`. Every call with the same arguments must give the same bytes,
-    /// because a chunk may be read again.
+    /// Appends up to `max_bytes` from `offset` to `out`. Every call with the same arguments must give the same bytes.
     fn read(&mut self, offset: u64, max_bytes: usize, out: &mut Vec<u8>);
 }
 

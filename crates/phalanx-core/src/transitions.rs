@@ -1,14 +1,15 @@
 //! Transition tables: what may follow what in each state machine of the core.
 //!
-//! A table stands in its machine's file, and has one entry an event: `Event (From | From => To)`. Every change of the machine's
-//! state goes through one function. It names the event, and asserts in debug builds that the table has the change. Release
-//! builds keep neither the table nor the event. `docs/states.md` draws the tables. A test of each machine compares the drawing,
-//! and `tests/transitions/*.txt`, with the code.
+//! A table stands in its machine's file, and has one entry an event: `Event (From | From => To)`. Every change of the
+//! machine's state goes through one function. It names the event, and asserts in debug builds that the table has the
+//! change. Release builds keep neither the table nor the event. `docs/states.md` draws the tables. A test of each
+//! machine compares the drawing, and `tests/transitions/*.txt`, with the code.
 
 /// Defines the states and the events of a machine, and the table that joins them.
 ///
-/// The states have no fields: a machine whose states carry data maps them to these. `begin` is the state of a new machine, and
-/// `end` lists the states without an exit. The compiler warns of an event that is never raised and of a state that is never named.
+/// The states have no fields: a machine whose states carry data maps them to these. `begin` is the state of a new
+/// machine, and `end` lists the states without an exit. The compiler warns of an event that is never raised and of a
+/// state that is never named.
 macro_rules! transitions {
     (
         $(#[$states_meta:meta])*

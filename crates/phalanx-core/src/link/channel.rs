@@ -131,6 +131,8 @@ impl Channel {
             return Err(ChannelError::Full);
         }
         self.send(message, usize::MAX)?;
+        // Bounded apart: up to 4 MB of a state once stood before what a joiner asked for next
+        // (`docs/found-by-simulation.md`).
         self.bulk_bytes += len;
         self.bulk.push_back((len, self.queued));
         Ok(())

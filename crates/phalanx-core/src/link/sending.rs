@@ -295,8 +295,7 @@ impl Sending {
             r.since = now;
             r.failures = r.failures.saturating_add(1);
             // A tail that was lost whole leaves no gap, so all of it is doubted. Two packets for each probe took more
-            // than 10 s
-            // for one window (`docs/found-by-simulation.md`).
+            // than 10 s for one window (`docs/found-by-simulation.md`).
             (r.doubted, r.burst) = (next - 1, PROBE_PACKETS);
             let first = (r.acked + 1).max(base);
             debug_assert!(first < next, "a receiver lacks a packet that was not sent");

@@ -277,6 +277,7 @@ impl Coordinator {
                 continue; // no member continues with its state in any case
             }
             let has_state = |rank: Rank| {
+                // A group goes on only with a member that keeps its whole state (`docs/fail-stop.md`).
                 let report = directory.rank(entry.members[rank.index()]).and_then(|rank| self.reports.get(&rank));
                 report.is_none_or(|report| report.has_state(change.group))
             };

@@ -290,6 +290,7 @@ fn is_overruled(first: &FirstView, asked: &[MemberInfo], reports: &BTreeMap<Stri
         listed.name == there.name && listed.seat() == there.seat() && listed.seat() != 0
     };
     let are_same = first.members.len() == asked.len() && first.members.iter().zip(asked).all(is_same);
+    // With more than half the list could have been confirmed as view 1 (`docs/model.md`, *Founding*).
     let marked = reports.values().filter(|record| record.instance() == first.instance).count();
     are_same && marked * 2 <= first.members.len()
 }

@@ -1,9 +1,9 @@
 //! Membership of the cell: the directory, the failure detector, and how the next view is decided.
 //!
-//! One consensus decree per number; its acceptors are the incarnations of the view in force (no disk needed).
-//! Read [`Directory`] for what a decree decides, [`Acceptor`] and [`Coordinator`] for how, [`FailureDetector`] for when.
-//! Sources: single-decree Paxos ([Lamport 1998]) over successive memberships; the rules that join it to the
-//! flush are in `docs/ARCHITECTURE.md`, "View change". Nothing here knows payloads or sockets.
+//! One consensus decree per number; its acceptors are the incarnations of the view in force (no disk needed). Read
+//! [`Directory`] for what a decree decides, [`Acceptor`] and [`Coordinator`] for how, [`FailureDetector`] for when.
+//! Sources: single-decree Paxos ([Lamport 1998]) over successive memberships; the rules that join it to the flush are
+//! in `docs/ARCHITECTURE.md`, "View change". Nothing here knows payloads or sockets.
 
 mod acceptor;
 mod agreed;

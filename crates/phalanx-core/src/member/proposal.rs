@@ -76,8 +76,8 @@ pub fn build_proposal(
     let is_full = directory.orphans().count() >= ORPHANS_MAX || !directory.can_number_groups();
     for (name, mut coming) in coming {
         if directory.group_named(name).is_some() || is_full {
-            // A group that exists was not wedged in this ballot: the next decree brings its members. Or the group waits, or
-            // there are too many orphans, or no numbers are left.
+            // A group that exists was not wedged in this ballot: the next decree brings its members. Or the group
+            // waits, or there are too many orphans, or no numbers are left.
             continue;
         }
         coming.dedup();

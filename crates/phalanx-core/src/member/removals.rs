@@ -116,6 +116,7 @@ impl Removals {
         let RemovalEvidence { counts, mut suspecters } = evidence;
         suspecters.truncate(SUSPECTERS_MAX);
         let (times, counted) = before.map_or((0, false), |before| (before.times, before.counts));
+        // A name that counted once counts for the whole window, whatever its last removal was.
         let (times, counts) = (times.saturating_add(1), counts || counted);
         self.removed.push((now, Removal { name: name.to_owned(), who, times, age_ms: 0, counts, suspecters }));
         self.removed.drain(..self.removed.len().saturating_sub(REMOVALS_MAX));

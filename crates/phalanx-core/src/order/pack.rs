@@ -25,7 +25,8 @@ impl ViewStreams {
         io: &mut impl StreamOutput,
     ) -> bool {
         let len: usize = parts.iter().map(|p| p.len()).sum();
-        // Without a quorum the others may continue without this group: no uniform message can be promised to them.
+        // Without a quorum the others may continue without what this group delivers. Too few members are not enough by
+        // agreement.
         let held = uniform && self.withholds();
         // A message is packed only if nothing waits before it: a sender's messages go out in the order in which it
         // accepted them.
@@ -209,7 +210,7 @@ impl ViewStreams {
     }
 
     /// Removes the messages that are not bound to this view, in order. The next view sends them. A message of which
-    /// this view holds a part is sent whole there, because the cut discards incomplete messages.
+    /// this view holds a part is sent whole there, because the end of the view discards incomplete messages.
     pub fn take_outbox(&mut self) -> Vec<(Order, bool, Bytes)> {
         std::mem::take(&mut self.outbox).into_messages()
     }

@@ -293,6 +293,7 @@ impl ViewStreams {
         frames: ReceivedFrames<'_>,
         io: &mut impl StreamOutput,
     ) -> Arrival {
+        // The rank comes from a packet: one beyond the view is dropped.
         let Some(stream) = self.streams.get_mut(rank.index()) else { return Arrival::Ahead };
         if rank == self.set.me || stream.rx.has(number) {
             if !self.wedged && rank != self.set.me {
@@ -357,6 +358,7 @@ impl ViewStreams {
         if self.wedged {
             return;
         }
+        // Packets that the sender reports and that are not here become gaps of the next ack.
         stream.rx.expect_up_to(status.highest);
         if status.blocked || stream.rx.has_gap() {
             stream.rx.ack_by(now);

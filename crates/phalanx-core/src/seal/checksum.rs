@@ -1,7 +1,7 @@
 //! CRC-32C, the checksum of packets that are not sealed.
 //!
-//! Source: the Castagnoli polynomial as in RFC 3720, appendix B.4. The library multiplies without carries, many bytes at once,
-//! where the processor can; tables alone made an unsealed packet dearer than a sealed one.
+//! Source: the Castagnoli polynomial as in RFC 3720, appendix B.4. The library multiplies without carries, many bytes
+//! at once, where the processor can; tables alone made an unsealed packet dearer than a sealed one.
 
 use crc_fast::{CrcAlgorithm, Digest};
 

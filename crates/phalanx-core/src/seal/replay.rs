@@ -27,6 +27,8 @@ impl ReplayWindow {
     pub fn check_and_set(&mut self, PacketNumber(number): PacketNumber) -> bool {
         match self.highest {
             Some(highest) if number <= highest => {
+                // Its bit stands for a later number, so nobody knows whether it was seen. A packet that is too old is
+                // dropped.
                 if highest - number >= Self::SPAN {
                     return false;
                 }

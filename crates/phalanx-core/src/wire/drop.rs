@@ -51,7 +51,7 @@ impl DropReason {
         Self::Ahead,
     ];
 
-    /// The reason's name in `snake_case`, for counters. Names never change, because dashboards rely on them.
+    /// The reason's name in `snake_case`, for counters. Names never change.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
