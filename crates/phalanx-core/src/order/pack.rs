@@ -25,8 +25,8 @@ impl ViewStreams {
         io: &mut impl StreamOutput,
     ) -> bool {
         let len: usize = parts.iter().map(|p| p.len()).sum();
-        // Without a quorum the others may continue without what this group delivers. Too few members are not enough by
-        // agreement.
+        // Without a quorum the others may continue without what this group delivers. In a view with too few members
+        // nothing uniform is sent, by agreement.
         let held = uniform && self.withholds();
         // A message is packed only if nothing waits before it: a sender's messages go out in the order in which it
         // accepted them.
