@@ -8,6 +8,9 @@ use crate::rng::Rng;
 use crate::time::Instant;
 use crate::truesize::TRUESIZE_MIN;
 
+/// Upper bound on the slots of a session: a slot's number is one byte, and acks for all slots must fit a packet.
+pub(super) const SLOTS_MAX: u8 = 64;
+
 /// The parts of its endpoint that a session uses.
 pub(super) struct SessionContext<'a, F> {
     pub(super) now: Instant,

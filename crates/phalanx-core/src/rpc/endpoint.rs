@@ -9,7 +9,7 @@ use super::api::{
     AnswerError, CallEffects, CallError, CallId, CallOptions, ClientCallId, EndpointLimits, EndpointOptions, SessionId,
 };
 use super::client::ClientSession;
-use super::context::{Budget, Intake, MessageBytes, SessionContext, Waits};
+use super::context::{Budget, Intake, MessageBytes, SLOTS_MAX, SessionContext, Waits};
 use super::counters::Counters;
 use super::path::{Pace, Reach, SessionPackets, SessionPath};
 use super::server::ServerSession;
@@ -647,8 +647,6 @@ const OLD_PACKETS: u64 = 65_536;
 
 /// `net.core.rmem_default` of an unconfigured Linux.
 const RECEIVE_BYTES_ASSUMED: u64 = 212_992;
-/// Upper bound on slots: a slot's number is one byte, and acks for all slots must fit a packet.
-pub(super) const SLOTS_MAX: u8 = 64;
 /// Interval between checks for silent clients. A client that was heard within it is active.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// A session whose client never spoke in it goes after this time: an old request may have been replayed.

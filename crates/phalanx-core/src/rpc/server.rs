@@ -4,8 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::api::{CallEffects, CallId, HandlerResult, TracePoint};
-use super::context::{MessageBytes, SessionContext};
-use super::endpoint::SLOTS_MAX;
+use super::context::{MessageBytes, SLOTS_MAX, SessionContext};
 use super::fragmentation::{OutgoingMessage, Proof};
 use super::path::{Charge, Head, SessionPath, recount, shortest_first};
 use super::reassembly::{FragmentArrival, Reassembly};

@@ -1035,15 +1035,15 @@ fn answers_from_many_keep_within_the_clients_buffer() {
 
 #[test]
 fn a_session_has_as_many_slots_as_an_ack_has_room_for() {
-    for asked in [endpoint::SLOTS_MAX, endpoint::SLOTS_MAX + 1, u8::MAX] {
+    for asked in [context::SLOTS_MAX, context::SLOTS_MAX + 1, u8::MAX] {
         let limits = EndpointLimits { slots: asked, ..EndpointLimits::default() };
         let server = EndpointOptions { limits: limits.clone(), ..options(2, 576, true) };
         let mut world = World::with(EndpointOptions { limits, ..options(1, 576, false) }, server);
         world.at_server.later = Some(b'L');
         world.run(Duration::from_millis(1));
-        let calls: Vec<ClientCallId> = (0..=usize::from(endpoint::SLOTS_MAX)).map(|_| world.call(b"L")).collect();
+        let calls: Vec<ClientCallId> = (0..=usize::from(context::SLOTS_MAX)).map(|_| world.call(b"L")).collect();
         world.run(Duration::from_millis(2));
-        assert_eq!(world.at_server.waiting.len(), usize::from(endpoint::SLOTS_MAX), "one call waits for a slot");
+        assert_eq!(world.at_server.waiting.len(), usize::from(context::SLOTS_MAX), "one call waits for a slot");
         for (call, _) in std::mem::take(&mut world.at_server.waiting) {
             world.server.answer(world.now, call, Some(b"done".into()), &mut world.at_server).expect("wanted");
         }
@@ -1058,12 +1058,12 @@ fn a_session_has_as_many_slots_as_an_ack_has_room_for() {
 /// Probes for all slots at once exceed one packet of the minimum length.
 #[test]
 fn frames_of_all_slots_go_out_in_packets_of_the_least_length() {
-    let limits = EndpointLimits { slots: endpoint::SLOTS_MAX, ..EndpointLimits::default() };
+    let limits = EndpointLimits { slots: context::SLOTS_MAX, ..EndpointLimits::default() };
     let server = EndpointOptions { limits: limits.clone(), ..options(2, 576, true) };
     let mut world = World::with(EndpointOptions { limits, ..options(1, 576, false) }, server);
     world.at_server.later = Some(b'L');
     world.run(Duration::from_millis(1));
-    let calls: Vec<ClientCallId> = (0..endpoint::SLOTS_MAX).map(|_| world.call(b"L")).collect();
+    let calls: Vec<ClientCallId> = (0..context::SLOTS_MAX).map(|_| world.call(b"L")).collect();
     world.run(Duration::from_millis(2));
     let mut most = 0;
     for _ in 0..1000 {

@@ -9,8 +9,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
 use super::api::{CallEffects, CallError, CallOptions, ClientCallId, Failure, Outcome, Reason, TracePoint};
-use super::context::SessionContext;
-use super::endpoint::SLOTS_MAX;
+use super::context::{SLOTS_MAX, SessionContext};
 use super::fragmentation::{OutgoingMessage, Proof};
 use super::path::{Charge, Head, SessionPackets, SessionPath, recount, shortest_first};
 use super::reassembly::Reassembly;
