@@ -123,7 +123,7 @@ table!(
         phalanx_core::order::Hold,
         phalanx_core::order::MessageCounts,
         phalanx_core::order::Pairs<'static>,
-        phalanx_core::order::Queued,
+        phalanx_core::order::Backlog,
         phalanx_core::order::Status,
         phalanx_core::order::StreamFrame<'static>,
         phalanx_core::order::StreamPrefixes,

@@ -25,7 +25,7 @@ pub use backpressure::Backpressure;
 pub use frame::{FragmentKind, Pairs, StreamFrame, read_frame};
 pub use stream::{Deliverable, HeldPackets};
 pub use view_streams::{
-    Hold, MessageCounts, Queued, Status, StreamOutput, StreamPrefixes, TokenCounts, ViewStreams, ViewStreamsSettings,
+    Backlog, Hold, MessageCounts, Status, StreamOutput, StreamPrefixes, TokenCounts, ViewStreams, ViewStreamsSettings,
 };
 
 #[cfg(test)]

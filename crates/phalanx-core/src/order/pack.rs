@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::frame::{FragmentKind, put_message, put_stable};
 use super::outbox::Pending;
-use super::view_streams::{Queued, StreamOutput, ViewStreams};
+use super::view_streams::{Backlog, StreamOutput, ViewStreams};
 use crate::api::Order;
 use crate::link::Arrival;
 use crate::time::Instant;
@@ -224,7 +224,7 @@ impl ViewStreams {
 
     /// Messages and bytes that were accepted and that no packet holds yet.
     #[must_use]
-    pub fn queued(&self) -> Queued {
-        Queued { messages: self.outbox.len(), bytes: self.outbox.bytes() }
+    pub fn queued(&self) -> Backlog {
+        Backlog { messages: self.outbox.len(), bytes: self.outbox.bytes() }
     }
 }

@@ -142,7 +142,7 @@ pub struct MessageCounts {
 
 /// Messages that were accepted and that no packet holds yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Queued {
+pub struct Backlog {
     /// Messages.
     pub messages: usize,
     /// The bytes of those messages.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{EARLY_BYTES, EARLY_PACKETS, EXCLUDED_MAX, Process, Stage};
 use crate::id::{CellInstance, GroupId, Rank};
 use crate::member::{Acceptor, Coordinator, Directory, Phase, Proposal};
-use crate::order::{Hold, MessageCounts, Queued};
+use crate::order::{Backlog, Hold, MessageCounts};
 use crate::wire::{PacketNumber, Space};
 
 /// State of this process's own stream in one group.
@@ -166,7 +166,7 @@ impl Process {
         let (mut outbox, mut held_back, mut unstable, mut kept, mut waiting) = (0, 0, 0, 0, 0);
         let (mut window, mut sent, mut undelivered) = (0, 0, EVENTS_MAX);
         for view_streams in self.group_streams.values().map(|f| &f.view_streams) {
-            let Queued { messages, bytes } = view_streams.queued();
+            let Backlog { messages, bytes } = view_streams.queued();
             // The first message may be longer than the bound, and each message has one byte of its own.
             let counted = if messages > 1 { bytes.saturating_sub(messages) } else { 0 };
             outbox = outbox.max(counted);
