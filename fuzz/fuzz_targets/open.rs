@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use phalanx_core::Incarnation;
 use phalanx_core::seal::{CellKey, Opener, Sealer, Security};
-use phalanx_core::wire::{DropReason, Header, Kind};
+use phalanx_core::wire::{DropReason, Header, Kind, PacketNumber, Space};
 
 const CELL: &str = "fuzz";
 const SENDER: Incarnation = Incarnation(1);
@@ -55,7 +55,7 @@ fn arbitrary(security: &Security, opener: &mut Opener, mut packet: Vec<u8>) {
 
 fn headed(security: &Security, kind: Kind, rest: &[u8]) -> Vec<u8> {
     let mut packet = Vec::new();
-    Sealer::new(security, CELL, SENDER).header(kind, 1, 1).write(&mut packet);
+    Sealer::new(security, CELL, SENDER).header(kind, Space(1), PacketNumber(1)).write(&mut packet);
     packet.extend_from_slice(rest);
     packet
 }
