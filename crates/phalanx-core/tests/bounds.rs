@@ -1,32 +1,17 @@
 //! Every bound of the core stands in `docs/bounds.md`, with a test that meets it.
 
+mod sources;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// All Rust sources below `dir`.
-fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("readable").path()) {
-        if entry.is_dir() {
-            if entry.file_name().is_some_and(|name| name != "target") {
-                sources(&entry, found);
-            }
-        } else if entry.extension().is_some_and(|extension| extension == "rs") {
-            found.push(entry);
-        }
-    }
-}
+use sources::{below, root};
 
 /// The constants that are bounds, each with its file relative to the sources of the core.
 fn constants() -> BTreeSet<(String, String)> {
     let src = root().join("crates/phalanx-core/src");
-    let (mut files, mut found) = (Vec::new(), BTreeSet::new());
-    sources(&src, &mut files);
-    for file in files {
+    let mut found = BTreeSet::new();
+    for file in below(&src) {
         let name = file.strip_prefix(&src).expect("below").to_str().expect("UTF-8").to_owned();
         for line in fs::read_to_string(&file).expect("readable").lines() {
             let words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
@@ -62,8 +47,7 @@ fn every_bound_of_the_core_is_listed_with_a_test_that_is_there() {
     assert!(known.len() > 40, "the sources were read: {}", known.len());
     let listed: BTreeSet<_> = rows.keys().cloned().collect();
     assert_eq!(known, listed, "constants of the sources, and rows of docs/bounds.md");
-    let mut files = Vec::new();
-    sources(&root().join("crates"), &mut files);
+    let files = below(&root().join("crates"));
     let text: String = files.iter().map(|file| fs::read_to_string(file).expect("readable")).collect();
     for ((file, constant), tests) in rows {
         assert!(!tests.is_empty(), "{constant} of {file} has no test");

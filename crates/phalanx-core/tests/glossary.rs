@@ -3,9 +3,12 @@
 //! A word is covered if the first or the third column has it, or if [`PLAIN`] lists it because it means what it means
 //! everywhere. The third column names what is in the code.
 
+mod sources;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+
+use sources::{of_crates, root};
 
 /// Words that a systems engineer needs no page for, in order.
 const PLAIN: &str = "\
@@ -29,32 +32,6 @@ const PLAIN: &str = "\
     tally tap target tcp test text thread tick timeline timer tool torture total traced transmit trouble try \
     typed udp unit unknown unread unreadable unreliable unsent validate validation validator variant violation \
     visit vote wait watcher way what wire wish woken word work workload world writer";
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// All Rust sources below the folders `src` of the crates.
-fn sources() -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(root().join("crates")).expect("a directory") {
-        let src = entry.expect("readable").path().join("src");
-        if src.is_dir() {
-            find(&src, &mut found);
-        }
-    }
-    found
-}
-
-fn find(dir: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("readable").path()) {
-        if entry.is_dir() {
-            find(&entry, found);
-        } else if entry.extension().is_some_and(|extension| extension == "rs") {
-            found.push(entry);
-        }
-    }
-}
 
 /// The words of a name: `CamelCase`, `snake_case` and `kebab-case` are split, numbers are left out.
 fn words(name: &str) -> Vec<String> {
@@ -114,7 +91,7 @@ fn every_word_of_a_public_name_is_in_the_glossary_or_plain() {
     }
     // Each word with one name that contains it.
     let mut used = BTreeMap::new();
-    for file in sources() {
+    for file in of_crates() {
         let name = file.strip_prefix(root().join("crates")).expect("below").display().to_string();
         let inside = name.split_once("/src/").map_or(name.as_str(), |(_, inside)| inside).trim_end_matches(".rs");
         for word in words(inside) {
@@ -150,9 +127,9 @@ fn a_word_of_the_glossary_has_one_row() {
 
 #[test]
 fn what_the_glossary_names_is_in_the_code() {
-    let code: Vec<String> = sources().iter().map(|file| fs::read_to_string(file).expect("readable")).collect();
+    let code: Vec<String> = of_crates().iter().map(|file| fs::read_to_string(file).expect("readable")).collect();
     let files: BTreeSet<String> =
-        sources().iter().filter_map(|file| Some(file.file_stem()?.to_str()?.to_owned())).collect();
+        of_crates().iter().filter_map(|file| Some(file.file_stem()?.to_str()?.to_owned())).collect();
     for [terms, _, names] in rows() {
         for name in quoted(&names) {
             // The last part of a setting is a field.

@@ -1,6 +1,9 @@
 //! Checks which auto traits a type has, and whether a table names every public type of a crate. Shared by the tests
 //! `auto_traits.rs` of the crates that users import.
 
+#[path = "../sources/mod.rs"]
+mod sources;
+
 use std::fs;
 use std::marker::PhantomData;
 use std::path::Path;
@@ -59,8 +62,7 @@ pub(crate) use table;
 ///
 /// A line that begins with `pub struct` or `pub enum` declares a public type: the lint `unreachable_pub` ensures that.
 pub(crate) fn expect_all_types(folder: &str, tables: &[&[&str]], unnamed: &[&str]) {
-    let mut known = Vec::new();
-    types(&Path::new(folder).join("src"), &mut known);
+    let mut known = types(&Path::new(folder).join("src"));
     known.retain(|name| !unnamed.contains(&name.as_str()));
     // The last part of the path, without generic arguments.
     let last = |row: &str| {
@@ -78,17 +80,16 @@ pub(crate) fn expect_all_types(folder: &str, tables: &[&[&str]], unnamed: &[&str
     assert_eq!(known, listed, "types of one name have a row each");
 }
 
-fn types(dir: &Path, found: &mut Vec<String>) {
-    for entry in fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("readable").path()) {
-        if entry.is_dir() {
-            types(&entry, found);
-        } else if entry.extension().is_some_and(|extension| extension == "rs") {
-            for line in fs::read_to_string(&entry).expect("readable").lines().map(str::trim_start) {
-                let Some(rest) = line.strip_prefix("pub struct ").or_else(|| line.strip_prefix("pub enum ")) else {
-                    continue;
-                };
-                found.extend(rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().map(str::to_owned));
-            }
+/// The names of the structs and enums that the sources below `dir` call public.
+fn types(dir: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for file in sources::below(dir) {
+        for line in fs::read_to_string(&file).expect("readable").lines().map(str::trim_start) {
+            let Some(rest) = line.strip_prefix("pub struct ").or_else(|| line.strip_prefix("pub enum ")) else {
+                continue;
+            };
+            found.extend(rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().map(str::to_owned));
         }
     }
+    found
 }

@@ -1,18 +1,20 @@
 //! The questions of a newcomer in `docs/ARCHITECTURE.md`: the search that the page names finds the file that it names.
 
+mod sources;
+
 use std::fs;
-use std::path::{Path, PathBuf};
+
+use sources::{of_crates, root};
 
 /// More results than this are no answer.
 const RESULTS_MAX: usize = 12;
 
 #[test]
 fn the_word_of_each_question_finds_its_answer() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate stands in crates/");
-    let page = fs::read_to_string(crates.with_file_name("docs/ARCHITECTURE.md")).expect("the page");
+    let page = fs::read_to_string(root().join("docs/ARCHITECTURE.md")).expect("the page");
     let table = page.split("## Ten questions of a newcomer").nth(1).expect("the section");
     let rows = table.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
-    let heads = module_heads(crates);
+    let heads = module_heads();
     let mut questions = 0;
     for row in rows.take_while(|line| line.starts_with('|')) {
         let cells: Vec<&str> = row.split('|').map(|cell| cell.trim().trim_matches('`')).collect();
@@ -27,22 +29,14 @@ fn the_word_of_each_question_finds_its_answer() {
 }
 
 /// The lines of module docs, in small letters, with their files as the page names them.
-fn module_heads(crates: &Path) -> Vec<(String, String)> {
+fn module_heads() -> Vec<(String, String)> {
+    let crates = root().join("crates");
     let mut heads = Vec::new();
-    let mut open: Vec<PathBuf> =
-        fs::read_dir(crates).expect("crates/").map(|e| e.expect("an entry").path().join("src")).collect();
-    while let Some(folder) = open.pop() {
-        for entry in fs::read_dir(&folder).into_iter().flatten() {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() {
-                open.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let text = fs::read_to_string(&path).expect("a source file");
-                let name = path.strip_prefix(crates).expect("below crates/").to_string_lossy().into_owned();
-                let docs = text.lines().filter(|line| line.starts_with("//!"));
-                heads.extend(docs.map(|line| (name.clone(), line.to_lowercase())));
-            }
-        }
+    for path in of_crates() {
+        let text = fs::read_to_string(&path).expect("a source file");
+        let name = path.strip_prefix(&crates).expect("below crates/").to_string_lossy().into_owned();
+        let docs = text.lines().filter(|line| line.starts_with("//!"));
+        heads.extend(docs.map(|line| (name.clone(), line.to_lowercase())));
     }
     heads
 }
