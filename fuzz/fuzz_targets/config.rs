@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use phalanx::config::{Config, Resolved, parse_duration, parse_size, show_duration, show_size};
+use phalanx_runtime::config::{Config, Resolved, parse_duration, parse_size, show_duration, show_size};
 
 /// One file, written again and again: in memory where the system has such a folder.
 static FILE: LazyLock<PathBuf> = LazyLock::new(|| {

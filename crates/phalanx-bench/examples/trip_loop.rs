@@ -14,9 +14,9 @@ use std::io::{Write, stdout};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use phalanx::config::{Config, DriverMode, SecurityMode};
-use phalanx::core::{Delivery, Event, GroupId, GroupTerms, Order, Stability};
-use phalanx::{Handler, Inline, Options};
+use phalanx_runtime::config::{Config, DriverMode, SecurityMode};
+use phalanx_runtime::core::{Delivery, Event, GroupId, GroupTerms, Order, Stability};
+use phalanx_runtime::{Handler, Inline, Options};
 
 #[derive(Default)]
 struct App {

@@ -105,7 +105,7 @@ pub(crate) fn cpu_ns() -> u64 {
 
 /// The monotonic clock, which all processes of this machine share, in nanoseconds.
 pub(crate) fn now_ns() -> u64 {
-    phalanx::clock::now().nanos()
+    phalanx_runtime::clock::now().nanos()
 }
 
 /// Whether a driver's counter holds packets that the kernel dropped because a receive buffer was full. The names of a

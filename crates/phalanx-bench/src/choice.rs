@@ -1,6 +1,6 @@
 //! The parameters that distinguish cases.
 
-use phalanx::config::{Config, DriverMode, SecurityMode};
+use phalanx_runtime::config::{Config, DriverMode, SecurityMode};
 use serde::{Deserialize, Serialize};
 
 use crate::error::BenchError;
@@ -121,8 +121,8 @@ choice! {
 
 impl Ordering {
     /// The library's order and stability for this ordering.
-    pub(crate) fn of_library(self) -> (phalanx::core::Order, phalanx::core::Stability) {
-        use phalanx::core::{Order, Stability};
+    pub(crate) fn of_library(self) -> (phalanx_runtime::core::Order, phalanx_runtime::core::Stability) {
+        use phalanx_runtime::core::{Order, Stability};
         match self {
             Self::Fifo => (Order::Fifo, Stability::Plain),
             Self::Causal => (Order::Causal, Stability::Plain),

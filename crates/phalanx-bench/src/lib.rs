@@ -84,7 +84,7 @@ pub fn list(request: &Request) -> Result<Vec<CaseInfo>, BenchError> {
 /// # Errors
 /// When the core refuses a command.
 pub fn core_allocations(messages: usize) -> Result<u64, BenchError> {
-    let mut pair = suite::core_loop::Pair::meet(phalanx::driver::udp::PACKET_BYTES_LOOPBACK, true)?;
+    let mut pair = suite::core_loop::Pair::meet(phalanx_runtime::driver::udp::PACKET_BYTES_LOOPBACK, true)?;
     pair.push(false, messages)?;
     let before = alloc::taken();
     pair.push(false, messages)?;
@@ -97,7 +97,7 @@ pub fn core_allocations(messages: usize) -> Result<u64, BenchError> {
 /// # Errors
 /// When the core refuses a command.
 pub fn drive_core(count: usize, sealed: bool, trips: bool) -> Result<(), BenchError> {
-    let mut pair = suite::core_loop::Pair::meet(phalanx::driver::udp::PACKET_BYTES_LOOPBACK, sealed)?;
+    let mut pair = suite::core_loop::Pair::meet(phalanx_runtime::driver::udp::PACKET_BYTES_LOOPBACK, sealed)?;
     if trips { pair.trips(count).map(drop) } else { pair.push(false, count) }
 }
 

@@ -9,10 +9,10 @@ mod work;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
-use phalanx::config::Config;
-use phalanx::core::{CommandError, GroupTerms, Incarnation, SlowMembers};
-use phalanx::driver::{Faults, Wait};
-use phalanx::{Inline, Options};
+use phalanx_runtime::config::Config;
+use phalanx_runtime::core::{CommandError, GroupTerms, Incarnation, SlowMembers};
+use phalanx_runtime::driver::{Faults, Wait};
+use phalanx_runtime::{Inline, Options};
 
 use crate::child::{cpu_ns, is_kernel_drop, listen, now_ns, say};
 use crate::choice::{Waiting, configure};

@@ -5,9 +5,9 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use clap::Args;
-use phalanx::config::parse_duration;
-use phalanx::rpc::Failure as CallFailure;
-use phalanx::rpc::{CallOptions, Client, PortOptions, slowest, story};
+use phalanx_runtime::config::parse_duration;
+use phalanx_runtime::rpc::Failure as CallFailure;
+use phalanx_runtime::rpc::{CallOptions, Client, PortOptions, slowest, story};
 
 use crate::exit::{Exit, Failure, While};
 use crate::flags::CellFlags;
@@ -95,7 +95,7 @@ fn resolve(server: &str) -> Result<SocketAddr, Failure> {
 }
 
 fn read_input() -> Result<Vec<u8>, Failure> {
-    let most = phalanx::core::MESSAGE_BYTES_MAX;
+    let most = phalanx_runtime::core::MESSAGE_BYTES_MAX;
     let mut request = Vec::new();
     std::io::stdin().lock().take(most as u64 + 1).read_to_end(&mut request).when("cannot read standard input")?;
     if request.len() > most {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use phalanx::config::parse_duration;
 use phalanx_check::{CheckError, Options, Property, Report, Require, check_files};
+use phalanx_runtime::config::parse_duration;
 use phalanx_sim::svg::Diagram;
 use phalanx_trace::{Trace, TraceError};
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use phalanx::config::{Config, Resolved};
+use phalanx_runtime::config::{Config, Resolved};
 
 use crate::exit::{Exit, Failure};
 use crate::notice::say;

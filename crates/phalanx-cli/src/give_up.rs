@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
-use phalanx::config::parse_duration;
-use phalanx::core::{CommandError, GroupId, Incarnation, Process};
+use phalanx_runtime::config::parse_duration;
+use phalanx_runtime::core::{CommandError, GroupId, Incarnation, Process};
 use serde_json::json;
 
 use crate::exit::{Exit, Failure};

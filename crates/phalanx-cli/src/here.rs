@@ -1,8 +1,8 @@
 //! The cell's files on this host, as seen by commands.
 
-use phalanx::config::Config;
-use phalanx::counters::{CountersFile, Status};
-use phalanx::local::{Live, LocalCell, LocalError};
+use phalanx_runtime::config::Config;
+use phalanx_runtime::counters::{CountersFile, Status};
+use phalanx_runtime::local::{Live, LocalCell, LocalError};
 
 /// The directories of the configured cell.
 pub(crate) fn open(config: &Config) -> Result<LocalCell, LocalError> {

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
-use phalanx::config::{Config, parse_duration};
-use phalanx::core::{CommandError, Event, LEVEL};
-use phalanx::counters::Status;
+use phalanx_runtime::config::{Config, parse_duration};
+use phalanx_runtime::core::{CommandError, Event, LEVEL};
+use phalanx_runtime::counters::Status;
 use serde_json::{Value, json};
 
 use crate::exit::{Exit, Failure};
@@ -118,7 +118,7 @@ pub(crate) fn run(level: &Level) -> Result<Exit, Failure> {
 
 /// The report of a member on this host; of several, the one in the latest view.
 fn told_here(config: &Config) -> Result<Known, Failure> {
-    let out_of_reach = |error: phalanx::local::LocalError| Failure::new(Exit::Unreachable, error.to_string());
+    let out_of_reach = |error: phalanx_runtime::local::LocalError| Failure::new(Exit::Unreachable, error.to_string());
     let local = here::open(config).map_err(out_of_reach)?;
     let statuses = here::statuses(&local).map_err(out_of_reach)?.map(|(_, status)| status);
     let latest =

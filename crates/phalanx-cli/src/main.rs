@@ -37,8 +37,8 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
     let (release, build) = (env!("CARGO_PKG_VERSION"), env!("PHALANX_BUILD_COMMIT"));
     format!(
         "{release} (build {build}, wire version {}, level {})",
-        phalanx::core::wire::Header::VERSION,
-        phalanx::core::LEVEL
+        phalanx_runtime::core::wire::Header::VERSION,
+        phalanx_runtime::core::LEVEL
     )
 });
 

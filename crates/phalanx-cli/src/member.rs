@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use phalanx::core::{CellView, Event, Incarnation, LeaveReason};
-use phalanx::{Cell, Options, StartError};
+use phalanx_runtime::core::{CellView, Event, Incarnation, LeaveReason};
+use phalanx_runtime::{Cell, Options, StartError};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
@@ -140,7 +140,7 @@ impl Narrator {
         }
     }
 
-    /// Prints that messages were accepted and will not be sent; see [`phalanx::Item::Unsent`].
+    /// Prints that messages were accepted and will not be sent; see [`phalanx_runtime::Item::Unsent`].
     pub(crate) fn note_unsent(&self, group: &str, first: u64, messages: u64) {
         let last = first + messages.saturating_sub(1);
         let text = format!("group {group}: of the messages given to it, numbers {first} to {last} are not sent");

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use phalanx::config::parse_duration;
-use phalanx::core::Event;
-use phalanx::{CallError, Cell, Item, JoinOptions, Options};
+use phalanx_runtime::config::parse_duration;
+use phalanx_runtime::core::Event;
+use phalanx_runtime::{CallError, Cell, Item, JoinOptions, Options};
 
 use crate::exit::{Exit, Failure, While};
 use crate::flags::{self, CellFlags};

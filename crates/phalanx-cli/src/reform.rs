@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use phalanx::config::parse_duration;
-use phalanx::counters::Status;
-use phalanx::local::{Live, LocalCell, Request};
+use phalanx_runtime::config::parse_duration;
+use phalanx_runtime::counters::Status;
+use phalanx_runtime::local::{Live, LocalCell, Request};
 use serde_json::json;
 
 use crate::exit::{Exit, Failure, While};

@@ -13,9 +13,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use phalanx::config::parse_duration;
-use phalanx::core::Incarnation;
-use phalanx::rpc::{CallId, HandlerResult, Port, PortOptions, Service};
+use phalanx_runtime::config::parse_duration;
+use phalanx_runtime::core::Incarnation;
+use phalanx_runtime::rpc::{CallId, HandlerResult, Port, PortOptions, Service};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -66,7 +66,7 @@ struct Runner {
     running: Arc<AtomicU32>,
     ending: Arc<AtomicBool>,
     done: Sender<(CallId, Vec<u8>)>,
-    wake: phalanx::driver::Waker,
+    wake: phalanx_runtime::driver::Waker,
 }
 
 impl Service for Runner {
@@ -130,7 +130,7 @@ fn finish(mut child: Child, request: Vec<u8>, timeout: Duration, ending: &Atomic
     let (tell, told) = channel();
     let read = std::thread::spawn(move || {
         let mut bytes = vec![ENDED_WELL, 0];
-        let most = phalanx::core::MESSAGE_BYTES_MAX as u64;
+        let most = phalanx_runtime::core::MESSAGE_BYTES_MAX as u64;
         let read = output.map_or(Ok(0), |output| output.take(most).read_to_end(&mut bytes));
         let _ = tell.send(());
         read.map(|_| bytes)

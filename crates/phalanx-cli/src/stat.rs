@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::Args;
-use phalanx::clock;
-use phalanx::counters::{CountersFile, HolderStatus, OrphanStatus, Reading};
-use phalanx::local::Live;
+use phalanx_runtime::clock;
+use phalanx_runtime::counters::{CountersFile, HolderStatus, OrphanStatus, Reading};
+use phalanx_runtime::local::Live;
 use serde_json::json;
 
 use crate::exit::{Exit, Failure};
@@ -43,7 +43,7 @@ struct Seen {
 
 pub(crate) fn run(stat: &Stat) -> Result<Exit, Failure> {
     let config = stat.cell.load()?.config;
-    let out_of_reach = |error: phalanx::local::LocalError| Failure::new(Exit::Unreachable, error.to_string());
+    let out_of_reach = |error: phalanx_runtime::local::LocalError| Failure::new(Exit::Unreachable, error.to_string());
     let local = here::open(&config).map_err(out_of_reach)?;
     let living = local.living().map_err(out_of_reach)?;
     if living.is_empty() {
@@ -184,7 +184,7 @@ fn tell_counters(seen: &[Seen]) {
 fn as_json(seen: &Seen) -> serde_json::Value {
     let reading = &seen.reading;
     let status = &reading.status;
-    let group = |group: &phalanx::counters::GroupStatus| {
+    let group = |group: &phalanx_runtime::counters::GroupStatus| {
         json!({
             "name": group.name, "number": group.number, "view": group.view, "members": group.members,
             "sent": group.sent, "delivered": group.delivered,

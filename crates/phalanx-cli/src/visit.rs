@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use phalanx::config::Config;
-use phalanx::core::{CellView, Delivery, Event, Founding, Incarnation, Membership, Process};
-use phalanx::{Handler, Inline, Options, Traced, traced};
+use phalanx_runtime::config::Config;
+use phalanx_runtime::core::{CellView, Delivery, Event, Founding, Incarnation, Membership, Process};
+use phalanx_runtime::{Handler, Inline, Options, Traced, traced};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::exit::{Exit, Failure, While};

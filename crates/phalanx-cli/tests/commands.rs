@@ -82,7 +82,7 @@ fn the_version_tells_build_and_wire_level() {
     let dir = directory();
     let output = run(dir.path(), &["--version"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let speaks = format!("wire version 3, level {}", phalanx::core::LEVEL);
+    let speaks = format!("wire version 3, level {}", phalanx_runtime::core::LEVEL);
     assert!(text.starts_with("phalanx ") && text.contains("build ") && text.contains(&speaks), "{text}");
 }
 
@@ -106,7 +106,7 @@ fn stat(dir: &std::path::Path) -> (i32, serde_json::Value) {
 #[test]
 fn the_level_of_a_cell_is_shown_and_a_visitor_asks_for_more() {
     let dir = directory();
-    let known = u64::from(phalanx::core::LEVEL);
+    let known = u64::from(phalanx_runtime::core::LEVEL);
     let nobody = ["level", "--timeout", "300ms"];
     assert_eq!(code(&run(dir.path(), &nobody)), 3);
     let seeds = ["--seeds", "127.0.0.1:9"];

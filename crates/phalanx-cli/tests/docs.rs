@@ -61,7 +61,7 @@ fn the_pages_name_no_command_that_is_not_there() {
 fn the_versions_are_those_of_the_page() {
     let (page, printed) = (read("docs/semver.md"), printed(&["--version"]));
     let release = env!("CARGO_PKG_VERSION");
-    let wire = phalanx::core::wire::Header::VERSION;
+    let wire = phalanx_runtime::core::wire::Header::VERSION;
     assert!(
         printed.contains(&format!("phalanx {release} ")) && printed.contains(&format!("wire version {wire},")),
         "{printed}"

@@ -16,11 +16,11 @@ const CRATES: [(&str, &[&str]); 9] = [
     ("phalanx-trace", &[]),
     ("phalanx-check", &["phalanx-trace"]),
     ("phalanx-driver", &["phalanx-core"]),
-    ("phalanx", &["phalanx-core", "phalanx-driver", "phalanx-trace"]),
-    ("phalanx-bench", &["phalanx"]),
-    ("phalanx-sim", &["phalanx-core", "phalanx-driver", "phalanx", "phalanx-check", "phalanx-trace"]),
-    ("phalanx-model", &["phalanx-core", "phalanx", "phalanx-check", "phalanx-sim", "phalanx-trace"]),
-    ("phalanx-cli", &["phalanx", "phalanx-bench", "phalanx-check", "phalanx-sim", "phalanx-trace"]),
+    ("phalanx-runtime", &["phalanx-core", "phalanx-driver", "phalanx-trace"]),
+    ("phalanx-bench", &["phalanx-runtime"]),
+    ("phalanx-sim", &["phalanx-core", "phalanx-driver", "phalanx-runtime", "phalanx-check", "phalanx-trace"]),
+    ("phalanx-model", &["phalanx-core", "phalanx-runtime", "phalanx-check", "phalanx-sim", "phalanx-trace"]),
+    ("phalanx-cli", &["phalanx-runtime", "phalanx-bench", "phalanx-check", "phalanx-sim", "phalanx-trace"]),
 ];
 
 /// Modules of the core that all others may import, and that may import each other.

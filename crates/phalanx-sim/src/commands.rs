@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use phalanx::{Node, NodeOptions};
 use phalanx_core::process::Activity;
 use phalanx_core::rng::Rng;
 use phalanx_core::seal::CellKey;
@@ -11,6 +10,7 @@ use phalanx_core::{
     CommandError, Founding, GroupId, Incarnation, LEVEL, Limits, MemberInfo, Order, Security, Settings, SlowMembers,
     Stability, Timing, TrafficClass,
 };
+use phalanx_runtime::{Node, NodeOptions};
 use phalanx_trace as trace;
 
 use crate::address::Endpoint;

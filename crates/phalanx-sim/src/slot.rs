@@ -1,10 +1,10 @@
 //! A process slot: the place of one named process, with its sockets, its application and its weaknesses. The slot stays
 //! when its process crashes; the next process started there has the same name.
 
-use phalanx::Node;
 use phalanx_core::process::Activity;
 use phalanx_core::rng::Rng;
 use phalanx_core::{Incarnation, Instant, Membership};
+use phalanx_runtime::Node;
 
 use crate::app::App;
 use crate::clock::Clock;

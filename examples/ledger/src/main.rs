@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use phalanx::config::Config;
-use phalanx::core::{Delivery, Event, Order, Snapshot, Stability};
-use phalanx::{Cell, Frozen, Item, JoinOptions, Options, State};
+use phalanx_runtime::config::Config;
+use phalanx_runtime::core::{Delivery, Event, Order, Snapshot, Stability};
+use phalanx_runtime::{Cell, Frozen, Item, JoinOptions, Options, State};
 
 #[derive(Clone, Default)]
 struct Ledger {

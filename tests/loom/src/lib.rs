@@ -32,9 +32,9 @@ mod sync {
 mod doze;
 // These modules are `pub(super)` in the shipped crates.
 mod cell {
-    #[path = "../../../../crates/phalanx/src/cell/room.rs"]
+    #[path = "../../../../crates/phalanx-runtime/src/cell/room.rs"]
     pub(super) mod room;
-    #[path = "../../../../crates/phalanx/src/cell/signal.rs"]
+    #[path = "../../../../crates/phalanx-runtime/src/cell/signal.rs"]
     pub(super) mod signal;
 
     mod room_tests;

@@ -5,14 +5,14 @@ use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use phalanx::config::Config;
-use phalanx::core::rpc::{CallEffects, UnreliableEndpoint, UnreliableOptions};
-use phalanx::core::{Incarnation, MESSAGE_BYTES_MAX, TrafficClass};
-use phalanx::driver::shm::{Offer, Peer};
-use phalanx::driver::udp::PACKET_BYTES_CEILING;
-use phalanx::driver::{Driver, Neighbours, Shm, ShmOptions, Transmit, Udp, UdpOptions, Wait};
-use phalanx::local::LocalCell;
-use phalanx::rpc::{
+use phalanx_runtime::config::Config;
+use phalanx_runtime::core::rpc::{CallEffects, UnreliableEndpoint, UnreliableOptions};
+use phalanx_runtime::core::{Incarnation, MESSAGE_BYTES_MAX, TrafficClass};
+use phalanx_runtime::driver::shm::{Offer, Peer};
+use phalanx_runtime::driver::udp::PACKET_BYTES_CEILING;
+use phalanx_runtime::driver::{Driver, Neighbours, Shm, ShmOptions, Transmit, Udp, UdpOptions, Wait};
+use phalanx_runtime::local::LocalCell;
+use phalanx_runtime::rpc::{
     CallError, CallId, CallOptions, ClientCallId, HandlerResult, Outcome, Port, PortOptions, Recorded, Service,
     SessionId,
 };
@@ -191,11 +191,11 @@ impl Unreliable {
         driver.begin_incarnation(life);
         let config = config(role);
         let security = match role.security {
-            Security::None => phalanx::core::Security::None,
+            Security::None => phalanx_runtime::core::Security::None,
             Security::Sealed => {
                 let local = LocalCell::open(config.runtime_dir.as_deref(), config.state_dir.as_deref(), &config.cell)
                     .map_err(failed)?;
-                phalanx::core::Security::Sealed(local.key().map_err(failed)?)
+                phalanx_runtime::core::Security::Sealed(local.key().map_err(failed)?)
             }
         };
         let options = UnreliableOptions {

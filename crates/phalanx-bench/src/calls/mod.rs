@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
-use phalanx::core::{Incarnation, Instant};
-use phalanx::driver::{Driver, Lossy};
-use phalanx::rpc::{CallId, ClientCallId, EndpointLimits, HandlerResult, Outcome, Recorded, Service, slowest};
+use phalanx_runtime::core::{Incarnation, Instant};
+use phalanx_runtime::driver::{Driver, Lossy};
+use phalanx_runtime::rpc::{CallId, ClientCallId, EndpointLimits, HandlerResult, Outcome, Recorded, Service, slowest};
 use serde::{Deserialize, Serialize};
 
 use crate::child::{cpu_ns, is_kernel_drop, listen, now_ns, say};
@@ -221,7 +221,7 @@ impl Service for Heard {
 
 /// Main function of a child process with this role.
 pub(crate) fn run(role: &CallRole) -> Result<(), BenchError> {
-    let faults = phalanx::driver::Faults { loss_ppm: role.tuning.loss_ppm, ..Default::default() };
+    let faults = phalanx_runtime::driver::Faults { loss_ppm: role.tuning.loss_ppm, ..Default::default() };
     match role.carrier {
         Carrier::Reliable if role.tuning.loss_ppm > 0 => {
             fill(role, |at| Reliable::start(role, |driver| Lossy::new(driver, faults, seed(role, at))))

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use phalanx::core::rng::Rng;
+use phalanx_runtime::core::rng::Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::Times;

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use phalanx::rpc::Outcome;
+use phalanx_runtime::rpc::Outcome;
 
 use super::{CallRole, End, Heard, LOOK, Place};
 use crate::choice::Waiting;

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use phalanx::core::{Delivery, Event, GroupId, Incarnation, Instant, Snapshot};
-use phalanx::{Frozen, Handler};
+use phalanx_runtime::core::{Delivery, Event, GroupId, Incarnation, Instant, Snapshot};
+use phalanx_runtime::{Frozen, Handler};
 
 use crate::child::now_ns;
 use crate::histogram::Times;
@@ -103,7 +103,7 @@ impl App {
 
     /// Returns the longest pauses since the last call, including those that still last.
     pub(super) fn take_pauses(&mut self) -> Pauses {
-        let now = phalanx::clock::now();
+        let now = phalanx_runtime::clock::now();
         let since = |then: Instant| u64::try_from(now.since(then).as_nanos()).unwrap_or(u64::MAX);
         let pauses = Pauses {
             send_ns: self.pauses.send_ns.max(since(self.last_acceptance)),
@@ -115,7 +115,7 @@ impl App {
     }
 
     pub(super) fn take_slowly(&mut self, per_second: Option<f64>) {
-        let since = phalanx::clock::now();
+        let since = phalanx_runtime::clock::now();
         self.slow = per_second.map(|per_second| Slow { per_second, since, taken: self.delivered });
     }
 
@@ -157,7 +157,7 @@ impl Handler for App {
         self.now = now;
     }
 
-    fn begin(&mut self, me: &phalanx::core::MemberInfo) {
+    fn begin(&mut self, me: &phalanx_runtime::core::MemberInfo) {
         self.me = me.incarnation;
         self.group = None;
     }
@@ -167,7 +167,7 @@ impl Handler for App {
             return false;
         }
         let Some(slow) = &self.slow else { return true };
-        let elapsed = phalanx::clock::now().since(slow.since).as_secs_f64();
+        let elapsed = phalanx_runtime::clock::now().since(slow.since).as_secs_f64();
         ((self.delivered - slow.taken) as f64) < elapsed * slow.per_second
     }
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use phalanx::Inline;
-use phalanx::core::{CommandError, GroupId, Incarnation};
-use phalanx::driver::Wait;
+use phalanx_runtime::Inline;
+use phalanx_runtime::core::{CommandError, GroupId, Incarnation};
+use phalanx_runtime::driver::Wait;
 
 use super::app::{App, LOAD, PING, PONG, PROBE, STAMPED_BYTES};
 use super::for_now;

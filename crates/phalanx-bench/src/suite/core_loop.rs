@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::LazyLock;
 
-use phalanx::core::seal::CellKey;
-use phalanx::core::{
+use phalanx_runtime::core::seal::CellKey;
+use phalanx_runtime::core::{
     CommandError, Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, Instant, Limits, MemberInfo,
     Order, Origin, Packet, Process, Security, Settings, Stability, Timing, TrafficClass,
 };
-use phalanx::driver::udp::{PACKET_BYTES_ETHERNET, PACKET_BYTES_LOOPBACK};
+use phalanx_runtime::driver::udp::{PACKET_BYTES_ETHERNET, PACKET_BYTES_LOOPBACK};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::Request;
@@ -104,7 +104,7 @@ impl Side {
             cell: "core".to_owned(),
             me,
             founding: if index == 0 { Founding::Alone } else { Founding::Join },
-            record: phalanx::core::member::FounderRecord::default(),
+            record: phalanx_runtime::core::member::FounderRecord::default(),
             seeds: vec![address(2_000)],
             timing: Timing::default(),
             limits: Limits::default(),

@@ -28,7 +28,7 @@ pub(super) fn cases(request: &Request) -> Vec<Case> {
         Case::new("clock", "one look at the clock, which needs no system call", |bench| {
             each(bench, "time", 0, |time| {
                 Ok(nanos(time, || {
-                    black_box(phalanx::clock::now());
+                    black_box(phalanx_runtime::clock::now());
                 }))
             })
         }),

@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use phalanx::core::{Order, Stability};
-use phalanx::{CallError, Group};
+use phalanx_runtime::core::{Order, Stability};
+use phalanx_runtime::{CallError, Group};
 
 use super::text::{Splitter, Text};
 use crate::notice::say;

@@ -16,9 +16,9 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use phalanx::config::parse_duration;
-use phalanx::core::{Event, Order, Stability};
-use phalanx::{CallError, Cell, Item, JoinOptions, Options};
+use phalanx_runtime::config::parse_duration;
+use phalanx_runtime::core::{Event, Order, Stability};
+use phalanx_runtime::{CallError, Cell, Item, JoinOptions, Options};
 
 use crate::exit::{Exit, Failure, While};
 use crate::flags::CellFlags;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use phalanx::core::{Delivery, Snapshot};
-use phalanx::state::{Frozen, State};
+use phalanx_runtime::core::{Delivery, Snapshot};
+use phalanx_runtime::state::{Frozen, State};
 
 use super::history::{History, Incoming, Kept};
 use super::text::Text;

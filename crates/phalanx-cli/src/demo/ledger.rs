@@ -152,7 +152,7 @@ const PAGE_BYTES: usize = PAGE * 8;
 /// Length of the whole state, in bytes.
 pub(super) const STATE_BYTES: usize = HEAD + ACCOUNTS as usize * 8;
 
-impl phalanx::core::Snapshot for Frozen {
+impl phalanx_runtime::core::Snapshot for Frozen {
     fn len_bytes(&self) -> u64 {
         STATE_BYTES as u64
     }
@@ -244,7 +244,7 @@ fn mix(value: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use phalanx::core::Snapshot;
+    use phalanx_runtime::core::Snapshot;
 
     use super::*;
 

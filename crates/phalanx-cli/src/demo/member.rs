@@ -6,9 +6,9 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use clap::Args;
-use phalanx::config::Config;
-use phalanx::core::{CommandError, GroupTerms, Order};
-use phalanx::{Inline, Options, Traced, traced};
+use phalanx_runtime::config::Config;
+use phalanx_runtime::core::{CommandError, GroupTerms, Order};
+use phalanx_runtime::{Inline, Options, Traced, traced};
 
 use super::ledger::{ACCOUNTS, Audit, Transfer};
 use super::replica::{GROUP, Replica};

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use phalanx::config::parse_duration;
+use phalanx_runtime::config::parse_duration;
 
 pub(crate) use member::{Member, run as run_member};
 

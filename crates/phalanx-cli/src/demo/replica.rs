@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use phalanx::Handler;
-use phalanx::core::{Delivery, Event, GroupId, GroupView, Incarnation, Instant, MemberInfo, Snapshot};
+use phalanx_runtime::Handler;
+use phalanx_runtime::core::{Delivery, Event, GroupId, GroupView, Incarnation, Instant, MemberInfo, Snapshot};
 
 use super::histogram::Histogram;
 use super::ledger::{Incoming, Ledger, Transfer};

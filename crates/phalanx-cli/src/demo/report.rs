@@ -76,7 +76,7 @@ pub(super) enum Order {
 
 /// Nanoseconds of the machine's monotonic clock, which all processes of the host share.
 pub(super) fn now_ns() -> u64 {
-    phalanx::clock::now().nanos()
+    phalanx_runtime::clock::now().nanos()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use phalanx::clock::clock_name;
+use phalanx_runtime::clock::clock_name;
 use phalanx_trace::{Event, Header, TraceWriter};
 use rustix::process::{Pid, Signal, kill_process};
 

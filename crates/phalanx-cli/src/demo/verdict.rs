@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use phalanx::config::show_duration;
 use phalanx_check::Property;
+use phalanx_runtime::config::show_duration;
 use serde::Serialize;
 
 use super::histogram::Histogram;

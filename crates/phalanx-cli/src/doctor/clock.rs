@@ -4,8 +4,8 @@ use std::hint::black_box;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use phalanx::config::show_duration;
-use phalanx::core::Timing;
+use phalanx_runtime::config::show_duration;
+use phalanx_runtime::core::Timing;
 
 use super::{Check, Finding};
 

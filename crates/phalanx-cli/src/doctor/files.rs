@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::path::Path;
 
-use phalanx::config::{Config, SecurityMode};
-use phalanx::local::{LocalError, read_key};
+use phalanx_runtime::config::{Config, SecurityMode};
+use phalanx_runtime::local::{LocalError, read_key};
 use rustix::fs::{FlockOperation, flock, statfs};
 
 use super::{Check, Finding};

@@ -1,6 +1,6 @@
 //! Checks the limits of the kernel and of the machine.
 
-use phalanx::config::show_size;
+use phalanx_runtime::config::show_size;
 use rustix::process::{Resource, getrlimit};
 
 use super::{Check, Finding};

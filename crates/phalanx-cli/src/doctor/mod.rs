@@ -6,7 +6,7 @@ mod kernel;
 mod network;
 
 use clap::Args;
-use phalanx::config::Config;
+use phalanx_runtime::config::Config;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};

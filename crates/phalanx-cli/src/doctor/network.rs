@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::time::{Duration, Instant};
 
-use phalanx::config::{Config, show_duration};
+use phalanx_runtime::config::{Config, show_duration};
 
 use super::{Check, Finding};
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use clap::Args;
-use phalanx::core::member::FaultKind;
+use phalanx_runtime::core::member::FaultKind;
 use phalanx_sim::costs::{Bottleneck, CHURNING, Changes, Cost, Overload, SIMULATED, TIMES, cost, overload};
 
 use super::each::each;

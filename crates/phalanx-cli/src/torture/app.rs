@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use phalanx::core::{Delivery, Event, GroupId, GroupView, Incarnation, MemberInfo, Order, Snapshot};
-use phalanx::{Frozen, Handler};
+use phalanx_runtime::core::{Delivery, Event, GroupId, GroupView, Incarnation, MemberInfo, Order, Snapshot};
+use phalanx_runtime::{Frozen, Handler};
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::report::Report;
@@ -219,7 +219,7 @@ impl Handler for App {
 mod tests {
     use std::sync::Arc;
 
-    use phalanx::core::GroupTerms;
+    use phalanx_runtime::core::GroupTerms;
 
     use super::*;
 

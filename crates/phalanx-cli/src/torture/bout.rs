@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use phalanx::clock::now;
-use phalanx::core::member::HELD_BACK;
-use phalanx::core::rng::Rng;
+use phalanx_runtime::clock::now;
+use phalanx_runtime::core::member::HELD_BACK;
+use phalanx_runtime::core::rng::Rng;
 use phalanx_trace::Phase;
 
 use super::crew::{Crew, Heard, Plan, host_of, name};

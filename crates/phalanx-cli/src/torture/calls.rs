@@ -5,10 +5,12 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use phalanx::config::Config;
-use phalanx::core::Incarnation;
-use phalanx::core::rng::Rng;
-use phalanx::rpc::{CallId, CallOptions, ClientCallId, HandlerResult, Outcome, Port, PortOptions, Service, SessionId};
+use phalanx_runtime::config::Config;
+use phalanx_runtime::core::Incarnation;
+use phalanx_runtime::core::rng::Rng;
+use phalanx_runtime::rpc::{
+    CallId, CallOptions, ClientCallId, HandlerResult, Outcome, Port, PortOptions, Service, SessionId,
+};
 
 use super::network::CALLS_PORT;
 use super::report::Answered;

@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use phalanx::clock::{clock_name, now};
+use phalanx_runtime::clock::{clock_name, now};
 use phalanx_trace::{Event, Header, Phase, TraceWriter};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -456,7 +456,7 @@ fn write_key(plan: &Plan) -> Result<(), Failure> {
     use std::os::unix::fs::OpenOptionsExt;
     let path: &Path = &plan.directory.join("cell.key");
     // The seed suffices as a key: the cell lives for minutes, on hosts that no other machine reaches.
-    let mut rng = phalanx::core::rng::Rng::new(plan.seed).fork("key");
+    let mut rng = phalanx_runtime::core::rng::Rng::new(plan.seed).fork("key");
     let key: String = (0..4).map(|_| format!("{:016x}", rng.next_u64())).collect();
     let file = File::options().write(true).create_new(true).mode(0o600).open(path);
     file.and_then(|mut file| file.write_all(key.as_bytes())).when(format_args!("cannot write {}", path.display()))

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
-use phalanx::core::member::FaultKind;
-use phalanx::core::{Limits, Timing};
+use phalanx_runtime::core::member::FaultKind;
+use phalanx_runtime::core::{Limits, Timing};
 
 /// A single fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]

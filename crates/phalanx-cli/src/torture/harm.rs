@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use phalanx::core::member::LATE_TURN;
+use phalanx_runtime::core::member::LATE_TURN;
 
 use super::crew::Crew;
 use super::fault::{Fabric, Fault, Role};

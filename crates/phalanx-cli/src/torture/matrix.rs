@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use phalanx::core::rng::Rng;
+use phalanx_runtime::core::rng::Rng;
 
 use super::fault::{Fabric, Fault, Role};
 use super::limits::Quota;

@@ -5,9 +5,9 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
-use phalanx::core::rng::Rng;
-use phalanx::core::{CommandError, GroupTerms, Order};
-use phalanx::{Inline, Options, Traced, traced};
+use phalanx_runtime::core::rng::Rng;
+use phalanx_runtime::core::{CommandError, GroupTerms, Order};
+use phalanx_runtime::{Inline, Options, Traced, traced};
 
 use super::app::{App, HEAD_BYTES, SIDE, WORK};
 use super::calls::Calls;
@@ -213,7 +213,7 @@ impl Talker {
 
     fn multicast<W: Write>(
         &mut self,
-        group: phalanx::core::GroupId,
+        group: phalanx_runtime::core::GroupId,
         in_work: bool,
         order: Order,
         process: &mut Inline,

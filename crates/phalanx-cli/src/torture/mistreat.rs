@@ -1,6 +1,6 @@
 //! Effects of one directed link on a frame. They depend only on a seeded generator and the link's own state.
 
-use phalanx::core::rng::Rng;
+use phalanx_runtime::core::rng::Rng;
 
 const MS: u64 = 1_000_000;
 

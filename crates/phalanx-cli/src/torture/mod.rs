@@ -92,7 +92,7 @@ pub(crate) fn run(torture: &Torture) -> Result<Exit, Failure> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted)).when("cannot watch for signals")?;
     }
-    let seed = torture.seed.unwrap_or_else(|| phalanx::clock::now().nanos() % 1_000_000_000);
+    let seed = torture.seed.unwrap_or_else(|| phalanx_runtime::clock::now().nanos() % 1_000_000_000);
     let mut lease = Lease::take(torture.keep.as_deref())?;
     say(format_args!("torture of {} members for {} min, --seed {seed}", torture.members, torture.minutes));
     let mut rack = Rack::new(torture, seed, interrupted);

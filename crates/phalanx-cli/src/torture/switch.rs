@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use phalanx::core::rng::Rng;
+use phalanx_runtime::core::rng::Rng;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::mistreat::{Link, Mistreatment, flip, is_datagram};
@@ -195,5 +195,5 @@ impl Work {
 }
 
 fn now_ns() -> u64 {
-    phalanx::clock::now().nanos()
+    phalanx_runtime::clock::now().nanos()
 }

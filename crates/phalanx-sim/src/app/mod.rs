@@ -6,13 +6,13 @@ mod calls;
 
 use std::collections::BTreeMap;
 
-use phalanx::Handler;
-use phalanx::handler::Command;
-use phalanx::traced;
 use phalanx_core::member::FounderRecord;
 use phalanx_core::{
     CellInstance, CellView, Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, MemberInfo, Order, Snapshot,
 };
+use phalanx_runtime::Handler;
+use phalanx_runtime::handler::Command;
+use phalanx_runtime::traced;
 use phalanx_trace as trace;
 use phalanx_trace::{Header, Trace, payload_hash};
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use phalanx::core::Instant;
-use phalanx::rpc::story;
+use phalanx_runtime::core::Instant;
+use phalanx_runtime::rpc::story;
 use rustix::process::Signal;
 
 use crate::bench::Bench;

@@ -1,4 +1,4 @@
-//! A host: one core, which takes packets from a receive buffer in the same event loop as `phalanx::rpc`, and runs an
+//! A host: one core, which takes packets from a receive buffer in the same event loop as `phalanx_runtime::rpc`, and runs an
 //! endpoint.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -200,7 +200,7 @@ impl Host {
     }
 }
 
-/// Packets requested from the driver at once, as in `phalanx::rpc`.
+/// Packets requested from the driver at once, as in `phalanx_runtime::rpc`.
 const BATCH: usize = 64;
 
 #[cfg(test)]

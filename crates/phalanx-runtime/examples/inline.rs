@@ -6,9 +6,9 @@
 use std::error::Error;
 use std::time::Duration;
 
-use phalanx::config::Config;
-use phalanx::core::{Delivery, Event, GroupId, GroupTerms, Order, Stability};
-use phalanx::{Handler, Inline, Options};
+use phalanx_runtime::config::Config;
+use phalanx_runtime::core::{Delivery, Event, GroupId, GroupTerms, Order, Stability};
+use phalanx_runtime::{Handler, Inline, Options};
 
 /// The deliveries of one member.
 #[derive(Default)]

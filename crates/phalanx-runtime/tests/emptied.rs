@@ -7,10 +7,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, await_event, await_members, directory, local, member, next, options, run, state};
-use phalanx::config::{Config, DriverMode};
-use phalanx::core::{CellInstance, Event};
-use phalanx::local::LocalError;
-use phalanx::{Cell, Item, Options, StartError};
+use phalanx_runtime::config::{Config, DriverMode};
+use phalanx_runtime::core::{CellInstance, Event};
+use phalanx_runtime::local::LocalError;
+use phalanx_runtime::{Cell, Item, Options, StartError};
 
 fn await_notice(cell: &Cell, wanted: &str) -> std::sync::Arc<str> {
     loop {
@@ -111,7 +111,7 @@ fn founders_are_named_once_and_are_not_too_many() {
         state_dir: Some(state(dir.path())),
         ..Config::default()
     });
-    nameless.founding = Some(phalanx::core::Founding::Named(vec!["x".to_owned()]));
+    nameless.founding = Some(phalanx_runtime::core::Founding::Named(vec!["x".to_owned()]));
     let error = Cell::start(nameless).map(drop).expect_err("refused");
     assert!(matches!(error, StartError::NamelessFounder), "{error}");
 }

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{PATIENCE, await_event, await_members, directory, member, options};
-use phalanx::config::DriverMode;
-use phalanx::core::{Delivery, Event, Incarnation, LeaveReason, Order, Snapshot, Stability, Timing};
-use phalanx::counters::{CountersFile, OrphanStatus, Reading, Status};
-use phalanx::{Cell, Frozen, Group, Item, JoinOptions, Options, State};
+use phalanx_runtime::config::DriverMode;
+use phalanx_runtime::core::{Delivery, Event, Incarnation, LeaveReason, Order, Snapshot, Stability, Timing};
+use phalanx_runtime::counters::{CountersFile, OrphanStatus, Reading, Status};
+use phalanx_runtime::{Cell, Frozen, Group, Item, JoinOptions, Options, State};
 
 /// A member in a process of its own. It prints what it observes, and is killed on drop.
 struct Child {

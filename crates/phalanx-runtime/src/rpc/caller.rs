@@ -22,7 +22,7 @@ use crate::start::StartError;
 /// child.
 ///
 /// ```no_run
-/// use phalanx::rpc::{CallOptions, Caller, PortOptions};
+/// use phalanx_runtime::rpc::{CallOptions, Caller, PortOptions};
 ///
 /// # async fn calls() -> Result<(), Box<dyn std::error::Error>> {
 /// let caller = Caller::start(&PortOptions::default())?;

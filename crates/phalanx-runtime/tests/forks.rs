@@ -16,19 +16,19 @@ use common::fork::{alone, end, in_child, split};
 use common::listening::{Heard, Listening, MARK};
 use common::{PATIENCE, await_members, directory, member, options, run};
 use futures_core::Stream;
-use phalanx::config::DriverMode;
-use phalanx::core::wire::DropReason;
-use phalanx::core::{
+use phalanx_runtime::config::DriverMode;
+use phalanx_runtime::core::wire::DropReason;
+use phalanx_runtime::core::{
     Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, MemberInfo, Membership, Order, Security,
     Settings, Snapshot, Stability, TrafficClass,
 };
-use phalanx::driver::{Driver, Shm, Transmit, Udp, UdpOptions, Wait};
-use phalanx::rpc::{
+use phalanx_runtime::driver::{Driver, Shm, Transmit, Udp, UdpOptions, Wait};
+use phalanx_runtime::rpc::{
     CallId, CallOptions, Caller, Client, ClientCallId, Counters, Failure, HandlerResult, Outcome, Port, PortOptions,
     Service,
 };
-use phalanx::traced::to_directory;
-use phalanx::{CallError, Cell, Handler, Inline, JoinOptions, Node, NodeOptions, Options, clock};
+use phalanx_runtime::traced::to_directory;
+use phalanx_runtime::{CallError, Cell, Handler, Inline, JoinOptions, Node, NodeOptions, Options, clock};
 use phalanx_trace::{Event as Record, Trace};
 
 /// An application that keeps what it receives.
@@ -42,7 +42,7 @@ struct App {
 }
 
 impl Handler for App {
-    fn at(&mut self, _now: phalanx::core::Instant) {
+    fn at(&mut self, _now: phalanx_runtime::core::Instant) {
         self.told += 1;
     }
 
@@ -216,19 +216,19 @@ fn an_inherited_process_is_dead_in_a_forked_child() {
                 .refused("a long multicast", || dead.multicast(group, Order::Total, Stability::Uniform, &long(), app_));
             child.refused("send", || dead.send(other, MARK, app_));
             child.refused("join_group", || dead.join_group("h", true, GroupTerms::default(), app_));
-            child.tries("turn", || (0..50).all(|_| dead.poll(app_) == phalanx::PollReport::default()));
+            child.tries("turn", || (0..50).all(|_| dead.poll(app_) == phalanx_runtime::PollReport::default()));
             child.refused("wait", || dead.wait(None));
             child.refused("wait_also", || dead.wait_also(Some(Duration::from_millis(1)), &[]));
             child.refused("leave_group", || dead.leave_group(group, app_));
             child.tries("leave", || {
                 dead.leave(app_);
-                dead.poll(app_) == phalanx::PollReport::default()
+                dead.poll(app_) == phalanx_runtime::PollReport::default()
             });
             child.tries("begin_anew", || {
                 dead.begin_anew();
                 dead.node().incarnation() == me
             });
-            child.tries("turn again", || (0..50).all(|_| dead.poll(app_) == phalanx::PollReport::default()));
+            child.tries("turn again", || (0..50).all(|_| dead.poll(app_) == phalanx_runtime::PollReport::default()));
             child.tries("waker", || {
                 dead.waker().wake();
                 true
@@ -307,7 +307,7 @@ fn an_inherited_node_is_dead_in_a_forked_child() {
         cell: "default".to_owned(),
         me,
         founding: Founding::Alone,
-        record: phalanx::core::member::FounderRecord::default(),
+        record: phalanx_runtime::core::member::FounderRecord::default(),
         seeds: Vec::new(),
         timing: peer.config.timing.clone(),
         limits: peer.config.limits.clone(),
@@ -346,7 +346,7 @@ fn an_inherited_node_is_dead_in_a_forked_child() {
     let mut wrong = in_child(|child| {
         let dead = node.as_mut().expect("inherited");
         let now = clock::now();
-        let nothing = phalanx::PollReport::default();
+        let nothing = phalanx_runtime::PollReport::default();
         child.refused("multicast", || dead.multicast(now, group, Order::Fifo, Stability::Plain, &[MARK], &mut app));
         child.refused("long", || dead.multicast(now, group, Order::Total, Stability::Uniform, &[&long()], &mut app));
         child.refused("send", || dead.send(now, other, MARK, &mut app));
@@ -771,7 +771,7 @@ fn an_inherited_caller_is_dead_in_a_forked_child() {
             });
             let [first, second, third] = slow.each_mut().map(Option::take);
             child.tries("of a call of the parent's nothing is known", || {
-                matches!(first.map(phalanx::rpc::Pending::wait), Some(Err(Failure::Unknown(_))))
+                matches!(first.map(phalanx_runtime::rpc::Pending::wait), Some(Err(Failure::Unknown(_))))
             });
             child.refused("await a call of the parent's", || pollster::block_on(second.expect("inherited")));
             child.tries("give a call of the parent's up", || {

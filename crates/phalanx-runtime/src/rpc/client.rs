@@ -13,7 +13,7 @@ use crate::start::StartError;
 /// with [`Reason::Forked`](phalanx_core::rpc::Reason::Forked) and does not run.
 ///
 /// ```no_run
-/// use phalanx::rpc::{CallOptions, Client, PortOptions};
+/// use phalanx_runtime::rpc::{CallOptions, Client, PortOptions};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mut client = Client::start(&PortOptions::default())?;

@@ -8,14 +8,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, await_event, await_members, directory, member, messages, next, options, payloads};
-use phalanx::config::SecurityMode;
-use phalanx::core::{
+use phalanx_runtime::config::SecurityMode;
+use phalanx_runtime::core::{
     CommandError, Delivery, Event, GroupId, GroupTerms, GroupView, Incarnation, LeaveReason, MemberInfo, Membership,
     Order, SlowMembers, Snapshot, Stability,
 };
-use phalanx::counters::CountersFile;
-use phalanx::driver::Faults;
-use phalanx::{CallError, Cell, Frozen, Handler, Inline, Item, JoinOptions, Options, StartError, State};
+use phalanx_runtime::counters::CountersFile;
+use phalanx_runtime::driver::Faults;
+use phalanx_runtime::{CallError, Cell, Frozen, Handler, Inline, Item, JoinOptions, Options, StartError, State};
 use phalanx_trace::{Event as Record, Trace};
 
 #[test]
@@ -123,7 +123,7 @@ fn what_is_cast_together_arrives_one_by_one_in_its_order() {
         }
     });
     assert_eq!(group.cast_all(Order::Fifo, Stability::Plain, [[0_u8; 1]; 0]), Ok(()), "nothing is not an error");
-    let long = vec![0; phalanx::core::MESSAGE_BYTES_MAX / 2 + 1];
+    let long = vec![0; phalanx_runtime::core::MESSAGE_BYTES_MAX / 2 + 1];
     let refused = group.cast_all(Order::Fifo, Stability::Plain, [&long, &long]);
     assert!(matches!(refused, Err(CallError::Refused(CommandError::TooLong(_)))), "{refused:?}");
     assert_eq!(b.recv_many(&mut Vec::new(), 0), Ok(0));

@@ -8,8 +8,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use phalanx::core::{Origin, Packet, TrafficClass};
-use phalanx::driver::{Driver, Neighbours, Received, Wait, Waker, Woken};
+use phalanx_runtime::core::{Origin, Packet, TrafficClass};
+use phalanx_runtime::driver::{Driver, Neighbours, Received, Wait, Waker, Woken};
 
 /// The record of arrivals.
 #[derive(Clone, Default)]

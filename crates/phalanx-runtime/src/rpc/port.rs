@@ -68,8 +68,8 @@ pub trait Service {
 /// Makes and answers calls, polled by its application: it has no thread, and handlers run on the caller's.
 ///
 /// ```no_run
-/// use phalanx::rpc::{CallId, Port, PortOptions, HandlerResult, Service};
-/// use phalanx::core::Incarnation;
+/// use phalanx_runtime::rpc::{CallId, Port, PortOptions, HandlerResult, Service};
+/// use phalanx_runtime::core::Incarnation;
 ///
 /// struct Echo;
 ///

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use phalanx::config::Config;
-use phalanx::core::{Delivery, Event, Order, Snapshot, Stability};
-use phalanx::{Cell, Frozen, Group, Item, JoinOptions, Options, State};
+use phalanx_runtime::config::Config;
+use phalanx_runtime::core::{Delivery, Event, Order, Snapshot, Stability};
+use phalanx_runtime::{Cell, Frozen, Group, Item, JoinOptions, Options, State};
 
 /// The account: a sum that messages add to.
 struct Account {

@@ -50,8 +50,8 @@ impl Believed {
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use phalanx::core::Membership;
-/// use phalanx::{Cell, Options};
+/// use phalanx_runtime::core::Membership;
+/// use phalanx_runtime::{Cell, Options};
 ///
 /// let cell = Cell::start(Options::default())?;
 /// let belief = cell.belief();

@@ -8,9 +8,9 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_core::Stream;
-use phalanx::config::Config;
-use phalanx::core::{Event, Order, Stability};
-use phalanx::{Cell, CellStream, Item, JoinOptions, Options};
+use phalanx_runtime::config::Config;
+use phalanx_runtime::core::{Event, Order, Stability};
+use phalanx_runtime::{Cell, CellStream, Item, JoinOptions, Options};
 
 /// The operation that combinator libraries call `next`.
 async fn next(stream: &mut CellStream) -> Result<Item, Box<dyn Error>> {

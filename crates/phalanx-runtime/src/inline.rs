@@ -27,9 +27,9 @@ use startup_gate::{GatedHandler, Pass};
 /// A process of a cell, polled by its application.
 ///
 /// ```no_run
-/// use phalanx::inline::Inline;
-/// use phalanx::{Handler, Options};
-/// use phalanx::core::{Delivery, Event, GroupTerms};
+/// use phalanx_runtime::inline::Inline;
+/// use phalanx_runtime::{Handler, Options};
+/// use phalanx_runtime::core::{Delivery, Event, GroupTerms};
 ///
 /// struct App;
 ///

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use phalanx::config::Config;
-use phalanx::core::Incarnation;
-use phalanx::rpc::{
+use phalanx_check::{Options, Property, Report, Require, check};
+use phalanx_runtime::config::Config;
+use phalanx_runtime::core::Incarnation;
+use phalanx_runtime::rpc::{
     CallId, CallOptions, Caller, Client, ClientCallId, Failure, HandlerResult, Outcome, Port, PortOptions, Service,
 };
-use phalanx_check::{Options, Property, Report, Require, check};
 use phalanx_trace::{CallOutcome, Event, Record, Trace};
 
 /// Echoes the request; `!` is refused, `?` is answered later, `-` never.
@@ -237,5 +237,5 @@ fn a_directory_that_cannot_be_written_is_reported_at_the_start() {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("traces"), "no directory").expect("written");
     let started = Port::start(&options(dir.path(), "port")).map(drop);
-    assert!(matches!(started, Err(phalanx::StartError::Trace { .. })), "{started:?}");
+    assert!(matches!(started, Err(phalanx_runtime::StartError::Trace { .. })), "{started:?}");
 }

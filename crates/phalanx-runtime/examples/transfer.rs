@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use phalanx::config::Config;
-use phalanx::core::{Delivery, Event, Order, Snapshot, Stability};
-use phalanx::{Cell, Group, Item, JoinOptions, Options, State};
+use phalanx_runtime::config::Config;
+use phalanx_runtime::core::{Delivery, Event, Order, Snapshot, Stability};
+use phalanx_runtime::{Cell, Group, Item, JoinOptions, Options, State};
 
 /// The byte of the pattern at `offset`.
 fn pattern(offset: u64) -> u8 {

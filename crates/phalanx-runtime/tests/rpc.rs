@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use phalanx::config::{Config, DriverMode, SecurityMode};
-use phalanx::core::Incarnation;
-use phalanx::driver::{Faults, Lossy};
-use phalanx::rpc::{
+use phalanx_runtime::config::{Config, DriverMode, SecurityMode};
+use phalanx_runtime::core::Incarnation;
+use phalanx_runtime::driver::{Faults, Lossy};
+use phalanx_runtime::rpc::{
     CallId, CallOptions, Caller, Client, ClientCallId, Counters, Failure, HandlerResult, Outcome, Pending, Port,
     PortOptions, Reason, Refusal, Service, TypedError, answer_typed,
 };

@@ -8,10 +8,10 @@ pub(crate) mod listening;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use phalanx::config::{Config, DriverMode};
-use phalanx::core::{Event, GroupView, Timing};
-use phalanx::local::LocalCell;
-use phalanx::{Cell, Group, Item, JoinOptions, Message, Options};
+use phalanx_runtime::config::{Config, DriverMode};
+use phalanx_runtime::core::{Event, GroupView, Timing};
+use phalanx_runtime::local::LocalCell;
+use phalanx_runtime::{Cell, Group, Item, JoinOptions, Message, Options};
 use tempfile::TempDir;
 
 /// A directory for each test.
