@@ -534,6 +534,11 @@ pub trait Effects {
     /// Notes that a multicast is sent: from now on it belongs to `view`, as number `seq` of this process's stream.
     fn sent(&mut self, _group: GroupId, _view: u64, _seq: u64, _order: Order, _uniform: bool, _payload: &[u8]) {}
 
+    /// Notes that every member of `view` has this process's multicasts up to number `seq` of that view, or that the view
+    /// ended and every member that goes on has them. Reported once, and only in the primary partition. What was sent
+    /// and never reported when this incarnation is over is in doubt: survivors may have delivered it or not.
+    fn stable(&mut self, _group: GroupId, _view: u64, _seq: u64) {}
+
     /// Whether this process can read packet `number` of a member's stream. False only where a simulation plays a
     /// defect.
     fn can_read(&mut self, _sender: Incarnation, _space: Space, _number: PacketNumber) -> bool {

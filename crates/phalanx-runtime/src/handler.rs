@@ -86,6 +86,9 @@ pub trait Handler {
     /// A multicast was assigned to a view and is being sent; see [`phalanx_core::Effects::sent`].
     fn sent(&mut self, _group: GroupId, _view: u64, _seq: u64, _order: Order, _uniform: bool, _payload: &[u8]) {}
 
+    /// Multicasts of this process are stable; see [`phalanx_core::Effects::stable`].
+    fn stable(&mut self, _group: GroupId, _view: u64, _seq: u64) {}
+
     /// Stores the record that keeps a later process of this name from founding its cell a second time. It must be on
     /// disk when this returns true; see [`phalanx_core::Effects::keep_record`]. [`crate::Inline`] and [`crate::Cell`]
     /// write it to the state directory themselves.

@@ -212,6 +212,10 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
         self.inner.sent(group, view, seq, order, uniform, payload);
     }
 
+    fn stable(&mut self, group: GroupId, view: u64, seq: u64) {
+        self.inner.stable(group, view, seq);
+    }
+
     fn keep_record(&mut self, record: &FounderRecord) -> bool {
         self.inner.keep_record(record)
     }

@@ -15,6 +15,7 @@ mod frame;
 mod outbox;
 mod pack;
 mod packet_reader;
+mod receipts;
 mod sequencer;
 mod stream;
 mod total_order;

@@ -191,6 +191,7 @@ impl ViewStreams {
         self.congested |= io.is_congested();
         let frames = self.pool.take(&mut self.packer);
         self.tx.push(now);
+        self.receipts.sent(number, self.sent);
         if std::mem::take(&mut self.packer_prompt) {
             self.prompt_up_to = number.0;
         }

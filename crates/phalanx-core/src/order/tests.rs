@@ -23,6 +23,8 @@ pub(super) struct Port {
     pub(super) bounds: Vec<Backpressure>,
     /// Whether the application takes nothing.
     pub(super) full: bool,
+    /// Receipts for this member's messages.
+    stable: Vec<u64>,
     /// Packets that this member cannot read, by the sender's rank; and the ranks whose streams were nonsense.
     cannot_read: Vec<(Rank, u64)>,
     nonsense: Vec<Rank>,
@@ -48,6 +50,9 @@ impl StreamOutput for Port {
         !self.full
     }
     fn sent(&mut self, _seq: u64, _order: Order, _uniform: bool, _payload: &[u8]) {}
+    fn stable(&mut self, seq: u64) {
+        self.stable.push(seq);
+    }
     fn backpressure(&mut self, bound: Backpressure) {
         self.bounds.push(bound);
     }
@@ -143,6 +148,29 @@ fn a_causal_message_waits_for_what_its_sender_had_delivered() {
     assert_eq!(t.delivered(A), []);
     t.carry(C, &[A]);
     assert_eq!(t.delivered(A), [(C, 1), (B, 1)]);
+}
+
+#[test]
+fn a_sender_gets_a_receipt_when_every_member_has_its_message() {
+    let mut t = Three::new();
+    t.cast(A, Order::Fifo, false);
+    t.carry(A, &[B]);
+    t.tell();
+    assert_eq!(t.group_streams[A.index()].1.stable, [], "c lacks it");
+    t.carry(A, &[C]);
+    t.tell();
+    t.cast(A, Order::Fifo, false);
+    assert_eq!(t.group_streams[A.index()].1.stable, [1], "nobody has the second");
+
+    // Outside the primary partition the receipt waits.
+    t.group_streams[A.index()].0.set_primary(false);
+    t.carry(A, &[B, C]);
+    t.tell();
+    assert_eq!(t.group_streams[A.index()].1.stable, [1]);
+    let (view_streams, port) = &mut t.group_streams[A.index()];
+    view_streams.set_primary(true);
+    while view_streams.poll(t.now, port) {}
+    assert_eq!(port.stable, [1, 2]);
 }
 
 #[test]

@@ -115,6 +115,11 @@ impl ViewStreams {
             let position = self.total.number();
             self.deliver_numbered(rank, Some(position), io);
         }
+        // All survivors deliver what the cut holds, and it holds all that we sent.
+        self.receipts.ended(self.sent);
+        if let Some(seq) = self.receipts.report() {
+            io.stable(seq);
+        }
         Some(self.streams.iter().map(|s| s.queue.len() as u64).sum())
     }
 

@@ -7,6 +7,7 @@ use super::backpressure::{Backpressure, BackpressureState};
 use super::flow_control_lag::FlowControlLag;
 use super::outbox::Outbox;
 use super::packet_reader::Orders;
+use super::receipts::Receipts;
 use super::sequencer::Sequencer;
 use super::stream::{Deliverable, HeldPackets, Stream};
 use super::total_order::Total;
@@ -74,6 +75,8 @@ pub trait StreamOutput {
     fn deliver(&mut self, message: Deliverable<'_>) -> bool;
     /// Notes that a message of ours is bound to this view.
     fn sent(&mut self, seq: u64, order: Order, uniform: bool, payload: &[u8]);
+    /// Notes that every member of the view has our messages up to number `seq`.
+    fn stable(&mut self, seq: u64);
     /// Notes that our stream met a bound.
     fn backpressure(&mut self, bound: Backpressure);
     /// Whether this member can read packet `number` of `rank`'s stream. Always true, except where a simulation plays a
@@ -166,6 +169,8 @@ pub struct ViewStreams {
     pub(super) outbox: Outbox,
     /// Number of our messages that are packed to their end.
     pub(super) sent: u64,
+    /// What became of our messages, for their sender.
+    pub(super) receipts: Receipts,
     /// The number of our last abcast that went out without a place.
     pub(super) last_unsequenced: u64,
     /// This process hears no quorum of the cell. No uniform message is sent or delivered until it does, or the view
@@ -220,6 +225,7 @@ impl ViewStreams {
             packer_prompt: false,
             outbox: Outbox::default(),
             sent: 0,
+            receipts: Receipts::default(),
             last_unsequenced: 0,
             outside: false,
             passed_tenure: None,
@@ -455,6 +461,7 @@ impl ViewStreams {
                 io.retransmit(rank, self.set.space, number, &frames);
             }
         }
+        self.give_receipts(io);
         self.announce_stability(io);
         self.send_acks(now, io);
         self.note_window(io);
@@ -488,6 +495,18 @@ impl ViewStreams {
         }
         let stable = self.tx.stable();
         self.streams[me.index()].set_stable(stable, &mut self.pool);
+    }
+
+    /// Reports how far our messages are stable, if that has changed. Not outside the primary partition: the others may
+    /// have gone on without this process, and what they hold of this view counts for nothing there.
+    #[inline]
+    fn give_receipts(&mut self, io: &mut impl StreamOutput) {
+        self.receipts.acknowledged(self.tx.stable());
+        if !self.outside
+            && let Some(seq) = self.receipts.report()
+        {
+            io.stable(seq);
+        }
     }
 
     /// Announces stability in a packet of its own if a member waits for it or we fall idle. Otherwise the next packet
@@ -717,6 +736,7 @@ impl ViewStreams {
         let members = self.set.members.len();
         self.total.check_invariants(members);
         self.outbox.check_invariants();
+        self.receipts.check_invariants(self.sent);
         assert_eq!(self.streams.len(), members, "each member has a stream");
         assert!(self.due.is_empty(), "the dependency buffer is empty between messages");
         assert!(self.packer.len() <= self.set.packet_room, "the packet being filled exceeds the room of a packet");

@@ -89,6 +89,9 @@ impl StreamOutput for Shelf<'_> {
 
     fn sent(&mut self, _seq: u64, _order: Order, _uniform: bool, _payload: &[u8]) {}
 
+    /// These are messages of an earlier incarnation, which was told that they are in doubt.
+    fn stable(&mut self, _seq: u64) {}
+
     fn backpressure(&mut self, _bound: Backpressure) {}
 
     fn can_read(&mut self, _space: Space, _rank: Rank, _number: PacketNumber) -> bool {

@@ -364,6 +364,10 @@ impl<F: Effects> StreamOutput for StreamsPort<'_, F> {
         self.fx.sent(self.meta.group, self.meta.view, seq, order, uniform, payload);
     }
 
+    fn stable(&mut self, seq: u64) {
+        self.fx.stable(self.meta.group, self.meta.view, seq);
+    }
+
     fn backpressure(&mut self, bound: Backpressure) {
         let counter = match bound {
             Backpressure::Outbox => &mut self.counters.outbox_full,

@@ -128,6 +128,10 @@ impl<H: Handler> Handler for GatedHandler<'_, H> {
         self.inner.sent(group, view, seq, order, uniform, payload);
     }
 
+    fn stable(&mut self, group: GroupId, view: u64, seq: u64) {
+        self.inner.stable(group, view, seq);
+    }
+
     fn keep_record(&mut self, record: &FounderRecord) -> bool {
         // In a child that a handler forked during a poll, the record belongs to the parent.
         if !self.startup_gate.home.is_here() {

@@ -59,6 +59,10 @@ impl<T: Transmit + ?Sized, H: Handler> Effects for Sink<'_, T, H> {
         self.handler.sent(group, view, seq, order, uniform, payload);
     }
 
+    fn stable(&mut self, group: GroupId, view: u64, seq: u64) {
+        self.handler.stable(group, view, seq);
+    }
+
     fn keep_record(&mut self, record: &FounderRecord) -> bool {
         self.handler.keep_record(record)
     }
