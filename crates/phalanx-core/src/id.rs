@@ -142,6 +142,46 @@ impl fmt::Display for Rank {
     }
 }
 
+/// The number of a decree. A cell counts its decrees from 1, without a gap, in the order in which they are installed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+#[repr(transparent)]
+pub struct DecreeNumber(pub u64);
+
+impl DecreeNumber {
+    /// Before the first decree: the process has installed none.
+    pub const NONE: Self = Self(0);
+    /// The decree that founds a cell.
+    pub const FIRST: Self = Self(1);
+
+    /// The decree after this one.
+    #[must_use]
+    #[inline]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+
+    /// The decree after this one, or `None` if a hostile peer's number has none.
+    #[must_use]
+    #[inline]
+    pub fn checked_next(self) -> Option<Self> {
+        self.0.checked_add(1).map(Self)
+    }
+
+    /// The decree before this one, which must not be [`Self::NONE`].
+    #[must_use]
+    #[inline]
+    pub const fn previous(self) -> Self {
+        Self(self.0 - 1)
+    }
+}
+
+impl fmt::Display for DecreeNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// A group of a cell. The cell numbers it when it is made; a cell instance reuses no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GroupId(pub u32);

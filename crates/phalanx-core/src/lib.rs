@@ -28,8 +28,8 @@ mod golden;
 pub use api::*;
 pub use frames::Frames;
 pub use id::{
-    BadName, CellInstance, GroupId, Incarnation, LEVEL, MemberInfo, NAME_BYTES_MAX, Origin, Rank, TrafficClass,
-    check_name,
+    BadName, CellInstance, DecreeNumber, GroupId, Incarnation, LEVEL, MemberInfo, NAME_BYTES_MAX, Origin, Rank,
+    TrafficClass, check_name,
 };
 pub use packet::{Arriving, Packet, PartialPacket, RemainingPayload};
 pub use process::{Activity, Process, StreamStatus};

@@ -30,6 +30,7 @@ table!(
         phalanx_core::Timing,
         phalanx_core::id::BadName,
         phalanx_core::id::CellInstance,
+        phalanx_core::id::DecreeNumber,
         phalanx_core::id::GroupId,
         phalanx_core::id::Incarnation,
         phalanx_core::id::MemberInfo,

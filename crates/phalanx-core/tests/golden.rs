@@ -25,7 +25,8 @@ use phalanx_core::seal::{CellKey, CookieKey, Opener, Sealer, Security};
 use phalanx_core::wire::codec::{put_prefixed, put_varint};
 use phalanx_core::wire::{Header, Kind, PacketNumber, Reader, Space, Tags, cell_tag, put_with_tail, read_with_tail};
 use phalanx_core::{
-    CellInstance, GroupId, GroupTerms, Incarnation, LeaveReason, Limits, MemberInfo, Rank, SlowMembers, Timing,
+    CellInstance, DecreeNumber, GroupId, GroupTerms, Incarnation, LeaveReason, Limits, MemberInfo, Rank, SlowMembers,
+    Timing,
 };
 
 const CELL: &str = "golden";
@@ -161,7 +162,7 @@ fn settings() -> Tags {
 fn proposal() -> Proposal {
     let cut = GroupCut { prefixes: vec![7, 0, 300], holders: vec![Incarnation(1), Incarnation::NONE, Incarnation(3)] };
     Proposal {
-        decree: 5,
+        decree: DecreeNumber(5),
         view: 4,
         joined: vec![member(4)],
         left: vec![(Incarnation(2), LeaveReason::Unreachable)],
@@ -189,7 +190,7 @@ fn directory() -> Directory {
     let entry = GroupEntry { name: "ledger".into(), view: 3, space: Space(9), members, tail: unknown() };
     directory.groups.insert(GroupId(1), entry);
     directory.departed.push(Incarnation(2));
-    (directory.decree, directory.view, directory.next_group, directory.next_space) = (5, 4, 2, Space(10));
+    (directory.decree, directory.view, directory.next_group, directory.next_space) = (DecreeNumber(5), 4, 2, Space(10));
     directory.tail = unknown();
     directory
 }
@@ -200,7 +201,7 @@ fn first_view() -> FirstView {
 
 fn unreadable(ballot: Option<Ballot>) -> Unreadable {
     let streams = vec![(Rank(0), 7, false), (Rank(300), 299, true)];
-    Unreadable { decree: 4, ballot, groups: vec![Unread { group: GroupId(1), streams }] }
+    Unreadable { decree: DecreeNumber(4), ballot, groups: vec![Unread { group: GroupId(1), streams }] }
 }
 
 #[test]
@@ -212,17 +213,31 @@ fn control_messages() {
     let wish = GroupRequest { name: "ledger".into(), join: true, only_new: false, terms: None };
     let proposed = std::sync::Arc::new(proposal());
     let welcome = Welcome { instance: INSTANCE, directory: directory(), proposal: proposed.clone() };
-    let part = WelcomePart { decree: 5, len_bytes: 100_000, offset: 65_536, bytes: FRAMES.to_vec() };
+    let part = WelcomePart { decree: DecreeNumber(5), len_bytes: 100_000, offset: 65_536, bytes: FRAMES.to_vec() };
     let recovered =
         RecoveredPacket { space: Space(9), rank: Rank(2), number: PacketNumber(300), frames: FRAMES.to_vec() };
     let all = [
-        ("wedge", Control::Wedge(Wedge { decree: 5, ballot, groups: vec![GroupId(1)], cuts: Vec::new() })),
-        ("wedge_to_fill", Control::Wedge(Wedge { decree: 5, ballot, groups: vec![GroupId(1)], cuts })),
-        ("report", Control::Report(Report { decree: 5, ballot, prefixes: prefixes.clone(), ..Report::default() })),
-        ("report_accepted", Control::Report(Report { decree: 5, ballot, accepted, prefixes, ..Report::default() })),
-        ("refuse", Control::Refuse { decree: 5, promised: ballot }),
+        (
+            "wedge",
+            Control::Wedge(Wedge { decree: DecreeNumber(5), ballot, groups: vec![GroupId(1)], cuts: Vec::new() }),
+        ),
+        ("wedge_to_fill", Control::Wedge(Wedge { decree: DecreeNumber(5), ballot, groups: vec![GroupId(1)], cuts })),
+        (
+            "report",
+            Control::Report(Report {
+                decree: DecreeNumber(5),
+                ballot,
+                prefixes: prefixes.clone(),
+                ..Report::default()
+            }),
+        ),
+        (
+            "report_accepted",
+            Control::Report(Report { decree: DecreeNumber(5), ballot, accepted, prefixes, ..Report::default() }),
+        ),
+        ("refuse", Control::Refuse { decree: DecreeNumber(5), promised: ballot }),
         ("propose", Control::Propose { ballot, proposal: proposed.clone() }),
-        ("accepted", Control::Accepted { decree: 5, ballot }),
+        ("accepted", Control::Accepted { decree: DecreeNumber(5), ballot }),
         ("decide", Control::Decide(proposed)),
         ("welcome", Control::Welcome(Box::new(welcome))),
         ("fetch", Control::Fetch { space: Space(9), rank: Rank(2), from: 298, to: 300 }),
@@ -230,7 +245,7 @@ fn control_messages() {
         (
             "wishes",
             Control::MembershipRequests(RequestList {
-                decree: 4,
+                decree: DecreeNumber(4),
                 groups: vec![wish],
                 level: 2,
                 ..RequestList::default()
@@ -291,7 +306,8 @@ fn terms_of_groups() {
     let terms = |uniform, members_min| GroupTerms { uniform, members_min, ends_alone: false };
     let wish = |terms| GroupRequest { name: "ledger".into(), join: true, only_new: false, terms };
     let groups = vec![wish(None), wish(Some(terms(false, 1))), wish(Some(terms(true, 300)))];
-    let requests = Control::MembershipRequests(RequestList { decree: 4, groups, ..RequestList::default() });
+    let requests =
+        Control::MembershipRequests(RequestList { decree: DecreeNumber(4), groups, ..RequestList::default() });
     let encoded = requests.encode().expect("it can be written");
     let entry = terms(true, 300).tags().as_bytes().to_vec();
     hold("terms.txt", vec![("wishes".to_owned(), encoded), ("entry".to_owned(), entry)]);
@@ -309,7 +325,7 @@ fn orphans() {
     let ballot = Ballot { round: 2, rank: Rank(1) };
     let groups = |id| vec![GroupId(id)];
     let report = Report {
-        decree: 5,
+        decree: DecreeNumber(5),
         ballot,
         incomplete: groups(1),
         giving: groups(2),
@@ -319,7 +335,7 @@ fn orphans() {
     let from = ReturnPoint { view: 3, prefixes: vec![7, 0, 300], counts: vec![9, 0, 400] };
     let back = |from| Return { group: GroupId(1), was: Incarnation(2), from };
     let requests = RequestList {
-        decree: 4,
+        decree: DecreeNumber(4),
         returns: vec![back(Some(from.clone())), back(None)],
         given_up: vec!["ledger".into()],
         dead: vec![Incarnation(3)],
@@ -447,7 +463,7 @@ fn best_effort_frames() {
         (name.to_owned(), bytes)
     };
     let link_report = LinkReport { version: 3, suspected: vec![Rank(2)], besides: vec![Rank(0), Rank(5)] };
-    let beat = WatchHeartbeat { decree: 5, depth: 2, asks: true, digest: NUMBER };
+    let beat = WatchHeartbeat { decree: DecreeNumber(5), depth: 2, asks: true, digest: NUMBER };
     let stream = Target::Stream { space: Space(9), wants_stable: true };
     let status = Status { highest: 300, stable: 290, blocked: true };
     let slow_report = SlowReport { excused: true, slow: vec![Rank(1), Rank(3)] };
@@ -463,15 +479,15 @@ fn best_effort_frames() {
         frame("receipt_control", &|out| put_ack(out, Target::Control, &ack())),
         frame("receipt_data", &|out| put_ack(out, Target::Data, &ack())),
         frame("status", &|out| put_status(out, Space(9), &status)),
-        frame("heartbeat", &|out| put_heartbeat(out, 5, &[true, false, true])),
+        frame("heartbeat", &|out| put_heartbeat(out, DecreeNumber(5), &[true, false, true])),
         frame("exclusion", &|out| put_excluded(out, 6)),
         frame("heartbeat_of_a_large_cell", &|out| put_watch_heartbeat(out, &beat)),
-        frame("claim", &|out| put_link_report(out, 5, Rank(4), &link_report)),
-        frame("complaint", &|out| put_slow_report(out, 5, &slow_report)),
+        frame("claim", &|out| put_link_report(out, DecreeNumber(5), Rank(4), &link_report)),
+        frame("complaint", &|out| put_slow_report(out, DecreeNumber(5), &slow_report)),
         frame("probe", &|out| put_probe(out, probe, 0)),
         frame("answer_of_20_bytes", &|out| put_probe(out, Probe { answers: true, ..probe }, 20)),
-        frame("findings", &|out| put_findings(out, 5, &findings)),
-        frame("findings_from_level_5", &|out| put_findings(out, 5, &later)),
+        frame("findings", &|out| put_findings(out, DecreeNumber(5), &findings)),
+        frame("findings_from_level_5", &|out| put_findings(out, DecreeNumber(5), &later)),
     ];
     hold("unrepaired.txt", all);
     for (name, bytes) in read("unrepaired.txt") {

@@ -135,7 +135,7 @@ impl Acceptor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::Rank;
+    use crate::id::{DecreeNumber, Rank};
     use crate::transitions::kept::hold;
     use crate::wire::{Space, Tags};
 
@@ -150,7 +150,7 @@ mod tests {
 
     fn proposal(view: u64) -> Arc<Proposal> {
         Arc::new(Proposal {
-            decree: 2,
+            decree: DecreeNumber(2),
             view,
             joined: Vec::new(),
             left: Vec::new(),

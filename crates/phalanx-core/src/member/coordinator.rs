@@ -7,7 +7,7 @@ use super::messages::{Ballot, GroupCut, Proposal, Report, Unread};
 use super::verdict::evaluate_all;
 use super::{Directory, MembershipRequests, build_proposal};
 use crate::api::LeaveReason;
-use crate::id::{GroupId, Incarnation, Rank};
+use crate::id::{DecreeNumber, GroupId, Incarnation, Rank};
 use crate::link::StreamReport;
 use crate::time::Instant;
 use crate::transitions::transitions;
@@ -16,7 +16,7 @@ use crate::transitions::transitions;
 #[derive(Clone, Debug)]
 pub struct Coordinator {
     /// The decree to decide.
-    pub decree: u64,
+    pub decree: DecreeNumber,
     /// The ballot.
     pub ballot: Ballot,
     /// Candidates for leaving, by rank. They were not asked.
@@ -154,7 +154,7 @@ impl Coordinator {
     /// If one is violated.
     pub fn check_invariants(&self, directory: &Directory) {
         let members = directory.members.len();
-        assert_eq!(self.decree, directory.decree + 1, "a ballot is about the next decree");
+        assert_eq!(self.decree, directory.decree.next(), "a ballot is about the next decree");
         assert!(self.asked.is_disjoint(&self.candidates), "a candidate for leaving is asked");
         assert!(self.asked.union(&self.candidates).all(|rank| rank.index() < members), "a rank lies beyond the view");
         assert!(self.reasons.keys().all(|rank| rank.index() < members), "a reason is given for a rank beyond the view");
@@ -358,7 +358,7 @@ mod tests {
     fn report(prefixes: &[u64]) -> Report {
         let ballot = Ballot { round: 1, rank: Rank(0) };
         let prefixes = vec![(GroupId(1), prefixes.to_vec())];
-        Report { decree: 2, ballot, prefixes, ..Report::default() }
+        Report { decree: DecreeNumber(2), ballot, prefixes, ..Report::default() }
     }
 
     #[test]
@@ -380,7 +380,7 @@ mod tests {
     fn who_lacks_a_part_of_the_cut_is_known() {
         let d = directory(3);
         let mut c = Coordinator {
-            decree: 2,
+            decree: DecreeNumber(2),
             ballot: Ballot { round: 1, rank: Rank(0) },
             candidates: BTreeSet::from([2].map(Rank)),
             reasons: BTreeMap::new(),
@@ -433,7 +433,7 @@ mod tests {
         let mut with_old = report(&[9, 9, 9]);
         with_old.accepted = Some((Ballot { round: 3, rank: Rank(1) }, old.clone()));
         let c = Coordinator {
-            decree: 2,
+            decree: DecreeNumber(2),
             ballot: Ballot { round: 7, rank: Rank(0) },
             candidates: BTreeSet::new(),
             reasons: BTreeMap::new(),
@@ -468,7 +468,7 @@ mod tests {
                 let accepted =
                     |accepted: &(Ballot, Proposal)| Report { accepted: Some(accepted.clone()), ..report(&[]) };
                 let c = Coordinator {
-                    decree: 2,
+                    decree: DecreeNumber(2),
                     ballot: Ballot { round: 7, rank: Rank(1) },
                     candidates: BTreeSet::new(),
                     reasons: BTreeMap::new(),

@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use super::messages::{GroupChange, Proposal};
 use crate::api::LeaveReason;
-use crate::id::{GroupId, Incarnation, MemberInfo, Rank};
+use crate::id::{DecreeNumber, GroupId, Incarnation, MemberInfo, Rank};
 use crate::wire::{Space, Tags};
 
 /// The decided state of a cell. All processes that installed the same decree have the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Directory {
     /// The number of the last installed decree.
-    pub decree: u64,
+    pub decree: DecreeNumber,
     /// The number of the cell view.
     pub view: u64,
     /// Members in rank order.
@@ -68,7 +68,7 @@ impl Directory {
     #[must_use]
     pub fn found(members: Vec<MemberInfo>, level: u16, settings: Tags) -> Self {
         Self {
-            decree: 1,
+            decree: DecreeNumber::FIRST,
             view: 1,
             members,
             level,
@@ -153,7 +153,7 @@ impl Directory {
         assert!(self.departed.len() <= DEPARTED_MAX, "too many departed incarnations are remembered");
         assert!(self.departed.iter().all(|who| !incarnations.contains(who)), "a departed incarnation is a member");
         assert!(self.level > 0, "a cell has a level");
-        assert!(self.view <= self.decree, "each decree makes one view at most");
+        assert!(self.view <= self.decree.0, "each decree makes one view at most");
         let spaces: BTreeSet<Space> = self.groups.values().map(|entry| entry.space).collect();
         assert_eq!(spaces.len(), self.groups.len(), "two groups number their packets in one space");
         let names: BTreeSet<&str> = self.groups.values().map(|entry| entry.name.as_str()).collect();

@@ -9,7 +9,7 @@ use super::founding::FoundingMessage;
 use super::orphan::tails;
 use super::{Directory, Return, read_requested_terms, requested_terms};
 use crate::api::{GroupTerms, LeaveReason};
-use crate::id::{CellInstance, GroupId, Incarnation, MemberInfo, Rank};
+use crate::id::{CellInstance, DecreeNumber, GroupId, Incarnation, MemberInfo, Rank};
 use crate::wire::{Malformed, PacketNumber, Space, Tags, put_with_tail, read_with_tail};
 
 /// The number of an attempt at a decree. A later round wins; of one round, the higher rank.
@@ -25,7 +25,7 @@ pub struct Ballot {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wedge {
     /// The decree to decide: the one after the decree in force.
-    pub decree: u64,
+    pub decree: DecreeNumber,
     /// This attempt.
     pub ballot: Ballot,
     /// The groups that may change: those with a candidate for leaving, and those with a pending request.
@@ -41,7 +41,7 @@ pub struct Wedge {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// The decree.
-    pub decree: u64,
+    pub decree: DecreeNumber,
     /// The promised ballot.
     pub ballot: Ballot,
     /// The proposal accepted last, if there is one, and its ballot.
@@ -93,7 +93,7 @@ impl Unread {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unreadable {
     /// The decree to decide; the one in force at the sender is the one before.
-    pub decree: u64,
+    pub decree: DecreeNumber,
     /// The ballot of the report that follows and that this belongs to. `None` if it is a reason to begin a ballot.
     pub ballot: Option<Ballot>,
     /// The streams that cannot be read. Groups that are read as far as reported are absent.
@@ -144,7 +144,7 @@ impl GroupChange {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proposal {
     /// The decree's number.
-    pub decree: u64,
+    pub decree: DecreeNumber,
     /// The number of the cell view after the decree.
     pub view: u64,
     /// Processes that enter the cell. They rank after those that stay.
@@ -199,7 +199,7 @@ pub struct Welcome {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WelcomePart {
     /// The decree whose directory it is.
-    pub decree: u64,
+    pub decree: DecreeNumber,
     /// Length of the whole message, in bytes.
     pub len_bytes: u64,
     /// The part's offset in the whole message.
@@ -227,7 +227,7 @@ pub struct GroupRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestList {
     /// The decree in force at the member. A request holds until the next decree.
-    pub decree: u64,
+    pub decree: DecreeNumber,
     /// Requests about groups.
     pub groups: Vec<GroupRequest>,
     /// The level to which the cell is to rise; 0 for no request.
@@ -350,7 +350,7 @@ pub enum Control {
     /// The requested ballot is below a promised one.
     Refuse {
         /// The decree.
-        decree: u64,
+        decree: DecreeNumber,
         /// The ballot promised.
         promised: Ballot,
     },
@@ -364,7 +364,7 @@ pub enum Control {
     /// The sender accepts.
     Accepted {
         /// The decree.
-        decree: u64,
+        decree: DecreeNumber,
         /// The ballot.
         ballot: Ballot,
     },

@@ -90,7 +90,7 @@ pub fn build_proposal(
         groups.push(GroupChange { group, name, view: 1, space, cut: None, joined: coming, left, tail });
     }
     let mut proposal = Proposal {
-        decree: directory.decree + 1,
+        decree: directory.decree.next(),
         view: directory.view + u64::from(!joined.is_empty() || !left.is_empty() || rise.is_some()),
         joined,
         left,

@@ -3,7 +3,7 @@
 use super::messages::GroupChange;
 use super::{Directory, GroupEntry};
 use crate::api::LeaveReason;
-use crate::id::{CellInstance, Incarnation, MemberInfo};
+use crate::id::{CellInstance, DecreeNumber, Incarnation, MemberInfo};
 use crate::time::Instant;
 use crate::wire::Tags;
 
@@ -39,7 +39,7 @@ impl Inheritance {
         let before = &self.directory;
         let mut next = before.clone();
         next.groups = before.groups.iter().filter_map(|(id, entry)| Some((*id, self.passed_on(*id, entry)?))).collect();
-        (next.decree, next.view) = (1, 1);
+        (next.decree, next.view) = (DecreeNumber::FIRST, 1);
         next.next_group = before.next_group.saturating_add(UNKNOWN_GROUPS);
         debug_assert!(next.groups.values().all(GroupEntry::is_orphan), "each group waits for those that were in it");
         next.members = vec![founder];
@@ -98,7 +98,7 @@ mod tests {
             let inheritance =
                 Inheritance { instance: CellInstance(instance), directory, dead: Vec::new(), at: Instant::ZERO };
             directory = inheritance.passed_on_to(founder());
-            assert_eq!((directory.decree, directory.view, directory.members.len()), (1, 1, 1));
+            assert_eq!((directory.decree, directory.view, directory.members.len()), (DecreeNumber::FIRST, 1, 1));
         }
         let latest: Vec<CellInstance> = (4..=last).rev().map(CellInstance).collect();
         assert_eq!(directory.ancestors(), latest);

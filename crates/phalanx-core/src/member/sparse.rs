@@ -96,6 +96,7 @@ pub(super) mod prefixes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::DecreeNumber;
     use crate::member::{Ballot, Report};
 
     fn cut(members: usize) -> GroupCut {
@@ -115,7 +116,13 @@ mod tests {
             assert!(bytes.len() < 24, "{} bytes", bytes.len());
             assert_eq!(postcard::from_bytes::<GroupCut>(&bytes), Ok(cut.clone()));
             let prefixes = vec![(GroupId(1), cut.prefixes), (GroupId(2), vec![0; 3])];
-            let report = Report { decree: 2, ballot: Ballot::default(), accepted: None, prefixes, ..Report::default() };
+            let report = Report {
+                decree: DecreeNumber(2),
+                ballot: Ballot::default(),
+                accepted: None,
+                prefixes,
+                ..Report::default()
+            };
             let bytes = postcard::to_allocvec(&report).expect("a report");
             assert!(bytes.len() < 32, "{} bytes", bytes.len());
             assert_eq!(postcard::from_bytes::<Report>(&bytes), Ok(report));

@@ -18,7 +18,7 @@ impl Directory {
         let changes = u32::try_from(proposal.groups.len()).unwrap_or(u32::MAX);
         let next = self.members_after(proposal);
         let rises = proposal.level > self.level;
-        self.decree.checked_add(1) == Some(proposal.decree)
+        self.decree.checked_next() == Some(proposal.decree)
             && proposal.view.checked_sub(self.view).is_some_and(|more| more <= 1)
             && proposal.level >= self.level
             // A level is in force only in a view whose members all know it.

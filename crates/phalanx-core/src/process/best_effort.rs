@@ -1,7 +1,7 @@
 //! Best-effort frames, which are never retransmitted: acknowledgements, stream status, heartbeats, probes, notices.
 //! Layout: `docs/wire.md`.
 
-use crate::id::{Incarnation, Rank};
+use crate::id::{DecreeNumber, Incarnation, Rank};
 use crate::link::{Ack, GAPS_MAX, Gap};
 use crate::member::{Findings, LinkReport, PathKind, SlowReport, Suspicion};
 use crate::order::Status;
@@ -39,7 +39,7 @@ pub enum BestEffortFrame {
     /// The sender is alive.
     Heartbeat {
         /// The last decree it installed.
-        decree: u64,
+        decree: DecreeNumber,
         /// Whether it hears each member, by rank in that decree's cell view.
         hears: Vec<bool>,
     },
@@ -48,7 +48,7 @@ pub enum BestEffortFrame {
     /// A link-state report of a member of a large cell.
     LinkReport {
         /// The decree whose cell view the ranks refer to.
-        decree: u64,
+        decree: DecreeNumber,
         /// The member whose links it reports.
         rank: Rank,
         /// The report.
@@ -57,7 +57,7 @@ pub enum BestEffortFrame {
     /// The members that keep the sender's messages waiting.
     SlowReport {
         /// The decree whose cell view the ranks refer to.
-        decree: u64,
+        decree: DecreeNumber,
         /// The report.
         slow_report: SlowReport,
     },
@@ -66,7 +66,7 @@ pub enum BestEffortFrame {
     /// The paths that failed, as far as the sender knows.
     Findings {
         /// The decree whose cell view the ranks refer to.
-        decree: u64,
+        decree: DecreeNumber,
         /// The findings.
         findings: Findings,
     },
@@ -81,7 +81,7 @@ pub enum BestEffortFrame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchHeartbeat {
     /// The last decree its sender installed.
-    pub decree: u64,
+    pub decree: DecreeNumber,
     /// All members within this many links of the sender have installed it too.
     pub depth: u64,
     /// Asks the receiver for heartbeats in return, though it is not the sender's neighbour in the watch graph.
@@ -150,9 +150,9 @@ pub fn put_status(out: &mut Vec<u8>, space: Space, status: &Status) {
 }
 
 /// Appends a heartbeat.
-pub fn put_heartbeat(out: &mut Vec<u8>, decree: u64, hears: &[bool]) {
+pub fn put_heartbeat(out: &mut Vec<u8>, decree: DecreeNumber, hears: &[bool]) {
     out.push(HEARTBEAT);
-    put_varint(out, decree);
+    put_varint(out, decree.0);
     put_varint(out, hears.len() as u64);
     for chunk in hears.chunks(8) {
         out.push(chunk.iter().enumerate().fold(0, |byte, (i, &h)| byte | u8::from(h) << i));
@@ -162,16 +162,16 @@ pub fn put_heartbeat(out: &mut Vec<u8>, decree: u64, hears: &[bool]) {
 /// Appends a heartbeat of a large cell.
 pub fn put_watch_heartbeat(out: &mut Vec<u8>, beat: &WatchHeartbeat) {
     out.push(WATCH_HEARTBEAT);
-    put_varint(out, beat.decree);
+    put_varint(out, beat.decree.0);
     put_varint(out, beat.depth << 1 | u64::from(beat.asks));
     out.extend_from_slice(&beat.digest.to_le_bytes());
 }
 
 /// Appends a link-state report.
-pub fn put_link_report(out: &mut Vec<u8>, decree: u64, rank: Rank, link_report: &LinkReport) {
+pub fn put_link_report(out: &mut Vec<u8>, decree: DecreeNumber, rank: Rank, link_report: &LinkReport) {
     debug_assert!(link_report.version > 0, "version 0 stands for no report, and is never sent");
     out.push(LINK_REPORT);
-    put_varint(out, decree);
+    put_varint(out, decree.0);
     put_varint(out, u64::from(rank.0));
     put_varint(out, link_report.version);
     put_ranks(out, &link_report.suspected);
@@ -179,9 +179,9 @@ pub fn put_link_report(out: &mut Vec<u8>, decree: u64, rank: Rank, link_report: 
 }
 
 /// Appends a slow-member report.
-pub fn put_slow_report(out: &mut Vec<u8>, decree: u64, slow_report: &SlowReport) {
+pub fn put_slow_report(out: &mut Vec<u8>, decree: DecreeNumber, slow_report: &SlowReport) {
     let mut fields = Vec::with_capacity(16);
-    put_varint(&mut fields, decree);
+    put_varint(&mut fields, decree.0);
     fields.push(u8::from(slow_report.excused));
     put_ranks(&mut fields, &slow_report.slow);
     out.push(SLOW_REPORT);
@@ -205,9 +205,9 @@ pub fn put_probe(out: &mut Vec<u8>, probe: Probe, len: usize) {
 }
 
 /// Appends findings.
-pub fn put_findings(out: &mut Vec<u8>, decree: u64, findings: &Findings) {
+pub fn put_findings(out: &mut Vec<u8>, decree: DecreeNumber, findings: &Findings) {
     let mut fields = Vec::with_capacity(32);
-    put_varint(&mut fields, decree);
+    put_varint(&mut fields, decree.0);
     put_varint(&mut fields, findings.suspected.len() as u64);
     for suspicion in &findings.suspected {
         put_varint(&mut fields, u64::from(suspicion.rank.0));
@@ -267,7 +267,7 @@ pub fn read_best_effort(r: &mut Reader<'_>) -> Result<Option<BestEffortFrame>, M
             BestEffortFrame::Status { space, status: Status { highest, stable, blocked: head & 1 == 1 } }
         }
         HEARTBEAT => {
-            let decree = r.varint()?;
+            let decree = decree(r)?;
             let n = r.varint()?;
             if n > RANKS_MAX {
                 return Err(Malformed);
@@ -283,19 +283,19 @@ pub fn read_best_effort(r: &mut Reader<'_>) -> Result<Option<BestEffortFrame>, M
         }
         EXCLUDED => BestEffortFrame::Excluded { view: r.varint()? },
         WATCH_HEARTBEAT => {
-            let (decree, depth) = (r.varint()?, r.varint()?);
+            let (decree, depth) = (decree(r)?, r.varint()?);
             let digest = r.bytes(8)?.try_into().map_err(|_too_short| Malformed)?;
             let digest = u64::from_le_bytes(digest);
             BestEffortFrame::WatchHeartbeat(WatchHeartbeat { decree, depth: depth >> 1, asks: depth & 1 == 1, digest })
         }
         LINK_REPORT => {
-            let (decree, rank, version) = (r.varint()?, rank(r)?, r.varint()?);
+            let (decree, rank, version) = (decree(r)?, rank(r)?, r.varint()?);
             let (suspected, besides) = (ranks(r)?, ranks(r)?);
             BestEffortFrame::LinkReport { decree, rank, link_report: LinkReport { version, suspected, besides } }
         }
         SLOW_REPORT => {
             let mut fields = Reader::new(r.prefixed()?);
-            let (decree, flags) = (fields.varint()?, fields.u8()?);
+            let (decree, flags) = (decree(&mut fields)?, fields.u8()?);
             if flags > 1 {
                 return Err(Malformed);
             }
@@ -312,7 +312,7 @@ pub fn read_best_effort(r: &mut Reader<'_>) -> Result<Option<BestEffortFrame>, M
         }
         FINDINGS => {
             let mut fields = Reader::new(r.prefixed()?);
-            let decree = fields.varint()?;
+            let decree = decree(&mut fields)?;
             BestEffortFrame::Findings { decree, findings: findings(&mut fields)? }
         }
         unknown if unknown & SKIPPABLE != 0 => {
@@ -341,6 +341,10 @@ fn findings(r: &mut Reader<'_>) -> Result<Findings, Malformed> {
     }
     let rises = findings.suspected.windows(2).all(|pair| (pair[0].rank, pair[0].kind) < (pair[1].rank, pair[1].kind));
     if rises && findings.answered.windows(2).all(|pair| pair[0].0 < pair[1].0) { Ok(findings) } else { Err(Malformed) }
+}
+
+fn decree(r: &mut Reader<'_>) -> Result<DecreeNumber, Malformed> {
+    r.varint().map(DecreeNumber)
 }
 
 fn rank(r: &mut Reader<'_>) -> Result<Rank, Malformed> {
@@ -389,7 +393,8 @@ mod tests {
         fn what_is_written_is_read(
             prefix in 0..1u64 << 60, limit: u64, steps in proptest::collection::vec((1..1000u64, 0..1000u64), 0..GAPS_MAX),
             suspected in proptest::collection::btree_set(any::<u16>().prop_map(Rank), 0..40),
-            space: u32, flag: bool, hears in proptest::collection::vec(any::<bool>(), 0..100), decree: u64,
+            space: u32, flag: bool, hears in proptest::collection::vec(any::<bool>(), 0..100),
+            decree in any::<u64>().prop_map(DecreeNumber),
         ) {
             let mut at = prefix;
             let gaps = steps.iter().map(|&(a, b)| { let g = Gap { first: at + a, last: at + a + b }; at = g.last; g }).collect();
@@ -412,7 +417,7 @@ mod tests {
             let suspected = link_report.suspected.iter().map(|rank| Suspicion { rank: *rank, kind: PathKind::Data, number: prefix });
             let findings = Findings { suspected: suspected.collect(), answered: vec![(Rank(3), limit), (Rank(u16::MAX), 1)], dead: link_report.besides.clone(), reached: vec![Incarnation(limit)] };
             put_findings(&mut out, decree, &findings);
-            put_excluded(&mut out, decree);
+            put_excluded(&mut out, decree.0);
             let mut r = Reader::new(&out);
             prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::Ack(target, ack.clone()));
             prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::Ack(Target::Data, ack));
@@ -423,7 +428,7 @@ mod tests {
             prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::SlowReport { decree, slow_report });
             prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::Probe(probe));
             prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::Findings { decree, findings });
-            prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::Excluded { view: decree });
+            prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::Excluded { view: decree.0 });
             prop_assert!(r.is_empty());
         }
 
@@ -465,7 +470,7 @@ mod tests {
         let read = |out: &[u8]| read_best_effort(&mut Reader::new(out)).map(|frame| frame.is_some());
         let beat = |members: usize| {
             let mut out = Vec::new();
-            put_heartbeat(&mut out, 1, &vec![true; members]);
+            put_heartbeat(&mut out, DecreeNumber::FIRST, &vec![true; members]);
             read(&out)
         };
         assert_eq!((beat(ranks), beat(ranks + 1)), (Ok(true), Err(Malformed)));
@@ -477,7 +482,12 @@ mod tests {
         assert_eq!((of_rank(RANKS_MAX - 1), of_rank(RANKS_MAX)), (Ok(true), Err(Malformed)));
         let mut out = Vec::new();
         let suspected = (0..=u16::MAX).map(Rank).collect();
-        put_link_report(&mut out, 1, Rank::FIRST, &LinkReport { version: 1, suspected, besides: Vec::new() });
+        put_link_report(
+            &mut out,
+            DecreeNumber::FIRST,
+            Rank::FIRST,
+            &LinkReport { version: 1, suspected, besides: Vec::new() },
+        );
         assert_eq!(read(&out), Ok(true), "everybody is suspected");
         let mut list = Vec::new();
         put_varint(&mut list, RANKS_MAX + 1);
@@ -501,7 +511,7 @@ mod tests {
         }
         for (flags, excused) in [(0, false), (1, true)] {
             let slow_report = SlowReport { excused, slow: vec![Rank(4)] };
-            let frame = BestEffortFrame::SlowReport { decree: 7, slow_report };
+            let frame = BestEffortFrame::SlowReport { decree: DecreeNumber(7), slow_report };
             assert_eq!(read(&[SLOW_REPORT, 4, 7, flags, 1, 4]), Ok((Some(frame), 0)), "flags {flags}");
         }
         for flags in [2, 3, 0x81] {

@@ -9,7 +9,7 @@ use super::path_probes::SILENCE_LEVEL;
 use super::unreadable::{NONSENSE_VERDICT_LEVEL, unread_of};
 use super::{Process, Stage};
 use crate::api::{Effects, LeaveReason};
-use crate::id::{GroupId, Incarnation, Rank, check_name};
+use crate::id::{DecreeNumber, GroupId, Incarnation, Rank, check_name};
 use crate::member::{
     Ballot, BallotEvent, Control, Coordinator, GroupEntry, MembershipRequests, Phase, Promise, Proposal, Report,
     Returns, Unreadable, Wedge,
@@ -218,7 +218,7 @@ impl Process {
         // addition.
         self.max_round = self.max_round.max(self.acceptor.promised().map_or(0, |b| b.round)).saturating_add(1);
         let ballot = Ballot { round: self.max_round, rank: me };
-        let decree = self.directory.decree + 1;
+        let decree = self.directory.decree.next();
         let slow = self.failure_detector.slow().leavers().iter().map(|rank| (*rank, LeaveReason::TooSlow));
         let stuck = self.progress.leavers().keys().map(|rank| (*rank, LeaveReason::NoProgress));
         let is_heard = |(rank, _): &(Rank, LeaveReason)| self.failure_detector.hears(now, *rank);
@@ -319,7 +319,7 @@ impl Process {
     }
 
     pub(super) fn handle_wedge(&mut self, now: Instant, from: Incarnation, wedge: &Wedge, fx: &mut impl Effects) {
-        if matches!(self.stage, Stage::Searching(_)) || wedge.decree > self.directory.decree + 1 {
+        if matches!(self.stage, Stage::Searching(_)) || wedge.decree > self.directory.decree.next() {
             // A wedge for a later decree overtook the decision that it builds on:
             //
             // 1. The coordinator installs decree n and wedges for n + 1.
@@ -386,7 +386,7 @@ impl Process {
         if self.directory.level >= NONSENSE_VERDICT_LEVEL && !unread.is_empty() {
             // Sent before the report. It says what the report cannot: how far streams were acted upon, and where one
             // makes no sense.
-            let (decree, ballot) = (wedge.decree - 1, Some(wedge.ballot));
+            let (decree, ballot) = (wedge.decree.previous(), Some(wedge.ballot));
             self.send_unreadable(from, Unreadable { decree, ballot, groups: unread });
         }
         // A proposal accepted in an earlier ballot may be decided already. The coordinator has to adopt it unchanged.
@@ -515,8 +515,8 @@ impl Process {
         self.handle_propose(now, me, ballot, proposal, fx);
     }
 
-    fn handle_refuse(&mut self, now: Instant, decree: u64, promised: Ballot) {
-        if decree != self.directory.decree + 1 {
+    fn handle_refuse(&mut self, now: Instant, decree: DecreeNumber, promised: Ballot) {
+        if decree != self.directory.decree.next() {
             return;
         }
         self.max_round = self.max_round.max(promised.round);
@@ -534,7 +534,10 @@ impl Process {
         proposal: Arc<Proposal>,
         fx: &mut impl Effects,
     ) {
-        if proposal.decree != self.directory.decree + 1 || self.decided.is_some() || !self.directory.admits(&proposal) {
+        if proposal.decree != self.directory.decree.next()
+            || self.decided.is_some()
+            || !self.directory.admits(&proposal)
+        {
             return;
         }
         let decree = proposal.decree;
@@ -559,9 +562,16 @@ impl Process {
         }
     }
 
-    fn handle_accepted(&mut self, now: Instant, from: Incarnation, decree: u64, ballot: Ballot, fx: &mut impl Effects) {
+    fn handle_accepted(
+        &mut self,
+        now: Instant,
+        from: Incarnation,
+        decree: DecreeNumber,
+        ballot: Ballot,
+        fx: &mut impl Effects,
+    ) {
         let Some(rank) = self.directory.rank(from) else { return };
-        let undecided = decree == self.directory.decree + 1 && self.decided.is_none();
+        let undecided = decree == self.directory.decree.next() && self.decided.is_none();
         let Some(c) = &mut self.coordinator else {
             self.counters.late_acceptances += u64::from(undecided);
             return;
@@ -596,18 +606,21 @@ impl Process {
         let me = self.me();
         // Survivors of a decree reported in its ballot, so they had installed the one before. A process that receives a
         // decree later than the next one was left out, by it or by one before it.
-        let included = proposal.decree <= self.directory.decree + 1
+        let included = proposal.decree <= self.directory.decree.next()
             && self.directory.rank(me).is_some()
             && proposal.left.iter().all(|(who, _)| *who != me);
         if proposal.decree > self.directory.decree && !included {
             let asked_to_leave = proposal.left.contains(&(me, LeaveReason::Left));
-            if proposal.decree == self.directory.decree + 1 && asked_to_leave && self.directory.admits(&proposal) {
+            if proposal.decree == self.directory.decree.next() && asked_to_leave && self.directory.admits(&proposal) {
                 self.decided = Some(proposal); // a leaver first delivers everything up to the cut
                 return self.try_install(now, fx);
             }
             return self.be_excluded(proposal.view);
         }
-        if proposal.decree != self.directory.decree + 1 || self.decided.is_some() || !self.directory.admits(&proposal) {
+        if proposal.decree != self.directory.decree.next()
+            || self.decided.is_some()
+            || !self.directory.admits(&proposal)
+        {
             return;
         }
         Coordinator::end(&mut self.coordinator, BallotEvent::Learn);

@@ -6,7 +6,7 @@ use super::best_effort::{put_excluded, put_heartbeat};
 use super::port::streams_port;
 use super::{EXCLUDED_MAX, Process, Stage};
 use crate::api::{Effects, Event, LeaveReason};
-use crate::id::{Incarnation, MemberInfo, Rank, TrafficClass};
+use crate::id::{DecreeNumber, Incarnation, MemberInfo, Rank, TrafficClass};
 use crate::member::{Control, HeardCount, Patience, Proposal, is_quorum};
 use crate::time::Instant;
 
@@ -141,7 +141,13 @@ impl Process {
         }
     }
 
-    pub(super) fn handle_heartbeat(&mut self, now: Instant, sender: Incarnation, decree: u64, hears: Vec<bool>) {
+    pub(super) fn handle_heartbeat(
+        &mut self,
+        now: Instant,
+        sender: Incarnation,
+        decree: DecreeNumber,
+        hears: Vec<bool>,
+    ) {
         let Some(rank) = self.note_decree(now, sender, decree) else {
             return self.evaluate_late(now, sender, decree, &hears);
         };
@@ -154,7 +160,7 @@ impl Process {
 
     /// Notes which decree a member's heartbeat reports as installed. Returns the member's rank if that decree is in
     /// force here.
-    pub(super) fn note_decree(&mut self, now: Instant, sender: Incarnation, decree: u64) -> Option<Rank> {
+    pub(super) fn note_decree(&mut self, now: Instant, sender: Incarnation, decree: DecreeNumber) -> Option<Rank> {
         let rank = self.directory.rank(sender)?;
         if let Some(told) = self.reported_decrees.get_mut(rank.index()) {
             *told = (*told).max(decree);
@@ -173,9 +179,9 @@ impl Process {
 
     /// Evaluates which members are heard by one that has not installed the decree in force. If it hears nobody, it will
     /// never learn of the decision, and its heartbeats must not count as signs of life.
-    fn evaluate_late(&mut self, now: Instant, sender: Incarnation, decree: u64, hears: &[bool]) {
+    fn evaluate_late(&mut self, now: Instant, sender: Incarnation, decree: DecreeNumber, hears: &[bool]) {
         let Some(rank) = self.directory.rank(sender).filter(|_| decree < self.directory.decree) else { return };
-        let hears: Vec<bool> = if decree + 1 == self.directory.decree {
+        let hears: Vec<bool> = if decree.next() == self.directory.decree {
             let named = |who: &Incarnation| self.former.iter().position(|former| former == who);
             let members = self.directory.members.iter().map(|m| named(&m.incarnation));
             // It cannot report on members that joined with the decision, so they count as heard by it.

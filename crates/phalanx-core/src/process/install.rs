@@ -11,7 +11,7 @@ use super::port::{GroupStreams, ViewMeta, streams_port};
 use super::{Process, Stage, StageEvent};
 use crate::api::{CellView, Effects, Event, GroupTerms, GroupView, LeaveReason, Order};
 use crate::id::MemberInfo;
-use crate::id::{Incarnation, Rank};
+use crate::id::{DecreeNumber, Incarnation, Rank};
 use crate::member::{
     Agreed, BallotEvent, Coordinator, Directory, FailureDetector, GroupChange, LastView, PathMonitor, Proposal,
 };
@@ -59,7 +59,7 @@ impl Process {
     /// Installs the decided proposal, once its cut is held.
     pub(super) fn try_install(&mut self, now: Instant, fx: &mut impl Effects) {
         let Some(proposal) = self.decided.clone() else { return };
-        assert_eq!(proposal.decree, self.directory.decree + 1, "a decided proposal is the next decree");
+        assert_eq!(proposal.decree, self.directory.decree.next(), "a decided proposal is the next decree");
         // A process that loses a group's state does not deliver up to its cut.
         let me = self.me();
         let kept = || proposal.groups.iter().filter(|change| !change.is_lost_to(me));
@@ -82,7 +82,7 @@ impl Process {
         let me = self.me();
         let first = matches!(self.stage, Stage::Searching(_));
         assert_eq!(next.decree, proposal.decree, "a directory has the number of its decree");
-        assert!(first || next.decree == self.directory.decree + 1, "decrees are installed one after the other");
+        assert!(first || next.decree == self.directory.decree.next(), "decrees are installed one after the other");
         assert!(!matches!(self.stage, Stage::Over), "a process that is over enters no view");
         self.counters.decrees += 1;
         self.decided = None;
@@ -144,7 +144,7 @@ impl Process {
         self.requests.retain(|_, list| list.decree >= decree);
         self.counters.requests_overtaken += (requests - self.requests.len()) as u64;
         self.last_decision = Some(proposal.clone());
-        self.reported_decrees = vec![0; self.directory.members.len()];
+        self.reported_decrees = vec![DecreeNumber::NONE; self.directory.members.len()];
 
         if self.directory.rank(me).is_none() {
             // A leaver stays for a while: the others still need what it holds.
@@ -187,7 +187,7 @@ impl Process {
         }
         self.replay_early(now, fx);
         self.advance_intents(now);
-        if let Some((from, wedge)) = self.early_wedge.take_if(|(_, w)| w.decree <= decree + 1) {
+        if let Some((from, wedge)) = self.early_wedge.take_if(|(_, w)| w.decree <= decree.next()) {
             self.handle_wedge(now, from, &wedge, fx);
         }
     }

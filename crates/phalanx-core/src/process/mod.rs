@@ -43,7 +43,7 @@ use bytes::Bytes;
 
 use crate::api::{CellView, CommandError, Effects, Event, Founding, Membership, Order, SEEDS_MAX, Settings, Stability};
 use crate::frames::Frames;
-use crate::id::{AWAY, CellInstance, GroupId, Incarnation, Rank};
+use crate::id::{AWAY, CellInstance, DecreeNumber, GroupId, Incarnation, Rank};
 use crate::member::{
     Acceptor, Agreed, BallotEvent, Coordinator, Directory, FailureDetector, Inheritance, PathMonitor, Patience,
     Proposal, Removals, RequestList, Wedge,
@@ -91,7 +91,7 @@ pub struct Process {
     /// ranks.
     former: Vec<Incarnation>,
     /// The decree that each member's latest heartbeat reported, by rank.
-    reported_decrees: Vec<u64>,
+    reported_decrees: Vec<DecreeNumber>,
     acceptor: Acceptor,
     coordinator: Option<Coordinator>,
     /// A wedge whose answer waits until this process holds the cuts that it names, with its sender.
@@ -172,7 +172,7 @@ pub struct Process {
     /// Whether something happened that membership should evaluate now rather than at the next heartbeat.
     attention: bool,
     /// The decree in which a leave was last requested at once.
-    leave_asked: u64,
+    leave_asked: DecreeNumber,
     /// Members that the last decrees left out. Their channels stay open for a while to carry the decision to them.
     departed: VecDeque<(Incarnation, Instant)>,
     /// Bytes that sealing adds to a packet.
@@ -345,7 +345,7 @@ impl Process {
             forgiven: Duration::ZERO,
             slow_checked_at: now,
             attention: true,
-            leave_asked: 0,
+            leave_asked: DecreeNumber::NONE,
             departed: VecDeque::new(),
             tag_len: security.tag_len(),
             scratch: Vec::with_capacity(65_536),
@@ -355,7 +355,7 @@ impl Process {
             rng,
             set: settings,
         };
-        process.directory.decree = 0;
+        process.directory.decree = DecreeNumber::NONE;
         process.directory.view = 0;
         process
     }

@@ -8,7 +8,7 @@ use super::best_effort::{Probe, put_findings, put_probe};
 use super::join::JOINER_TTL;
 use super::{Process, Stage};
 use crate::api::{Effects, LeaveReason};
-use crate::id::{Incarnation, LEVEL, MemberInfo, Rank, TrafficClass};
+use crate::id::{DecreeNumber, Incarnation, LEVEL, MemberInfo, Rank, TrafficClass};
 use crate::member::{
     Agreed, Control, Evaluation, Findings, PathKind, PathMonitor, Proposal, REACHED_MAX, RemovalEvidence, SendKind,
     Silence, Watch,
@@ -142,7 +142,13 @@ impl Process {
         }
     }
 
-    pub(super) fn handle_findings(&mut self, now: Instant, from: Incarnation, decree: u64, findings: Findings) {
+    pub(super) fn handle_findings(
+        &mut self,
+        now: Instant,
+        from: Incarnation,
+        decree: DecreeNumber,
+        findings: Findings,
+    ) {
         if self.directory.rank(from).is_some() {
             self.note_reached(now, from, &findings.reached);
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::best_effort::put_slow_report;
 use super::{Process, Stage};
 use crate::api::{Effects, SlowMembers};
-use crate::id::{Incarnation, TrafficClass};
+use crate::id::{DecreeNumber, Incarnation, TrafficClass};
 use crate::member::SlowReport;
 use crate::time::Instant;
 
@@ -78,7 +78,7 @@ impl Process {
         &mut self,
         now: Instant,
         sender: Incarnation,
-        decree: u64,
+        decree: DecreeNumber,
         mut slow_report: SlowReport,
     ) {
         slow_report.cut();

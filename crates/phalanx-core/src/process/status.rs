@@ -294,7 +294,7 @@ impl Process {
             assert!(promised.is_some_and(|p| p >= coordinator.ballot), "a coordinator has not promised its own ballot");
         }
         if let Some(decided) = &self.decided {
-            assert_eq!(decided.decree, self.directory.decree + 1, "a decided proposal is the next decree");
+            assert_eq!(decided.decree, self.directory.decree.next(), "a decided proposal is the next decree");
         }
         self.app.check_invariants();
         self.welcomes.check_invariants();

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::Process;
 use super::best_effort::{WatchHeartbeat, put_link_report, put_watch_heartbeat};
 use crate::api::Effects;
-use crate::id::{Incarnation, Rank, TrafficClass};
+use crate::id::{DecreeNumber, Incarnation, Rank, TrafficClass};
 use crate::member::LinkReport;
 use crate::time::Instant;
 
@@ -106,7 +106,7 @@ impl Process {
         }
     }
 
-    pub(super) fn handle_link_report(&mut self, decree: u64, rank: Rank, link_report: LinkReport) {
+    pub(super) fn handle_link_report(&mut self, decree: DecreeNumber, rank: Rank, link_report: LinkReport) {
         if decree == self.directory.decree && self.failure_detector.take_link_report(rank, link_report) {
             self.attention = true;
         }
@@ -137,7 +137,7 @@ impl Process {
 }
 
 /// Encodes link-state reports as the frames of as many packets as they need.
-fn in_packets(decree: u64, link_reports: Vec<(Rank, LinkReport)>) -> Vec<Vec<u8>> {
+fn in_packets(decree: DecreeNumber, link_reports: Vec<(Rank, LinkReport)>) -> Vec<Vec<u8>> {
     let mut packets: Vec<Vec<u8>> = Vec::new();
     for (rank, link_report) in link_reports {
         let mut frame = Vec::new();
@@ -162,9 +162,9 @@ mod tests {
         let link_reports: Vec<(Rank, LinkReport)> = Rank::all(100)
             .map(|rank| (rank, LinkReport { version: 1, suspected: (0..45).map(Rank).collect(), besides: Vec::new() }))
             .collect();
-        let packets = in_packets(9, link_reports.clone());
+        let packets = in_packets(DecreeNumber(9), link_reports.clone());
         let mut one = Vec::new();
-        put_link_report(&mut one, 9, Rank(0), &link_reports[0].1);
+        put_link_report(&mut one, DecreeNumber(9), Rank(0), &link_reports[0].1);
         let (each, fit) = (one.len(), LINK_REPORTS_ROOM / one.len());
         let lengths: Vec<usize> = packets.iter().map(Vec::len).collect();
         let whole = 100 / fit;
@@ -175,7 +175,7 @@ mod tests {
             let mut r = Reader::new(packet);
             while !r.is_empty() {
                 match read_best_effort(&mut r) {
-                    Ok(Some(BestEffortFrame::LinkReport { decree: 9, rank, link_report })) => {
+                    Ok(Some(BestEffortFrame::LinkReport { decree: DecreeNumber(9), rank, link_report })) => {
                         read.push((rank, link_report));
                     }
                     other => panic!("{other:?}"),
@@ -190,7 +190,7 @@ mod tests {
                 suspected: (0..suspected as u16).map(Rank).collect(),
                 besides: Vec::new(),
             };
-            in_packets(9, vec![(Rank(0), link_report(45)), (Rank(1), link_report(len))]).len()
+            in_packets(DecreeNumber(9), vec![(Rank(0), link_report(45)), (Rank(1), link_report(len))]).len()
         };
         let exact = LINK_REPORTS_ROOM - each - (each - 45) - 1;
         assert_eq!((ends(exact), ends(exact + 1)), (1, 2));

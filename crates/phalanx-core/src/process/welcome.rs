@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use super::{Process, Stage};
 use crate::api::Effects;
-use crate::id::Incarnation;
+use crate::id::{DecreeNumber, Incarnation};
 use crate::member::{Control, Proposal, Welcome, WelcomePart};
 use crate::time::Instant;
 use crate::wire::DropReason;
@@ -45,7 +45,7 @@ pub(super) struct Welcomes {
 
 /// A welcome on the side of its sender.
 struct OutgoingWelcome {
-    decree: u64,
+    decree: DecreeNumber,
     /// The encoded message, shared by all joiners that get the same one.
     whole: Bytes,
     /// How many bytes were handed to the channel.
@@ -55,7 +55,7 @@ struct OutgoingWelcome {
 /// A welcome on the side of its joiner.
 struct WelcomeReassembly {
     from: Incarnation,
-    decree: u64,
+    decree: DecreeNumber,
     len_bytes: u64,
     /// The received parts. Memory is used only for bytes that have arrived, whatever `len_bytes` announces.
     bytes: Vec<u8>,

@@ -11,7 +11,9 @@ use phalanx_core::member::{
 };
 use phalanx_core::rng::Rng;
 use phalanx_core::wire::{PacketNumber, Space, Tags, put_with_tail};
-use phalanx_core::{CellInstance, GroupId, Incarnation, LEVEL, LeaveReason, Limits, MemberInfo, Rank, Timing};
+use phalanx_core::{
+    CellInstance, DecreeNumber, GroupId, Incarnation, LEVEL, LeaveReason, Limits, MemberInfo, Rank, Timing,
+};
 
 /// Makes random messages.
 pub(crate) struct Speech<'a>(pub(crate) &'a mut Rng);
@@ -21,13 +23,13 @@ impl Speech<'_> {
     pub(crate) fn control(&mut self) -> Vec<u8> {
         let message = match self.0.below(19) {
             0 => Control::Wedge(Wedge {
-                decree: self.number(),
+                decree: self.decree(),
                 ballot: self.ballot(),
                 groups: self.some(|s| s.group()),
                 cuts: self.some(|s| (s.group(), s.cut())),
             }),
             1 => Control::Report(Report {
-                decree: self.number(),
+                decree: self.decree(),
                 ballot: self.ballot(),
                 accepted: self.maybe(|s| (s.ballot(), s.proposal())),
                 prefixes: self.some(|s| (s.group(), s.some(Self::number))),
@@ -35,9 +37,9 @@ impl Speech<'_> {
                 giving: self.some(Self::group),
                 taking: self.some(Self::group),
             }),
-            2 => Control::Refuse { decree: self.number(), promised: self.ballot() },
+            2 => Control::Refuse { decree: self.decree(), promised: self.ballot() },
             3 => Control::Propose { ballot: self.ballot(), proposal: Arc::new(self.proposal()) },
-            4 => Control::Accepted { decree: self.number(), ballot: self.ballot() },
+            4 => Control::Accepted { decree: self.decree(), ballot: self.ballot() },
             5 => Control::Decide(Arc::new(self.proposal())),
             6 => Control::Welcome(Box::new(Welcome {
                 instance: CellInstance(self.number()),
@@ -54,7 +56,7 @@ impl Speech<'_> {
                 frames: self.frames(),
             }),
             9 => Control::MembershipRequests(RequestList {
-                decree: self.number(),
+                decree: self.decree(),
                 groups: self.some(|s| GroupRequest { name: s.name(), join: s.coin(), only_new: s.coin(), terms: None }),
                 level: self.level(),
                 returns: self.some(Self::back),
@@ -65,7 +67,7 @@ impl Speech<'_> {
             11 => Control::FormerFoundList,
             12 => Control::Founding(self.founding()),
             13 => Control::Unreadable(Unreadable {
-                decree: self.number(),
+                decree: self.decree(),
                 ballot: self.coin().then(|| self.ballot()),
                 groups: self.some(|s| {
                     let group = s.group();
@@ -77,10 +79,10 @@ impl Speech<'_> {
             16 => {
                 let bytes = self.frames();
                 let len_bytes = self.number().max(bytes.len() as u64);
-                Control::WelcomePart(WelcomePart { decree: self.number(), len_bytes, offset: 0, bytes })
+                Control::WelcomePart(WelcomePart { decree: self.decree(), len_bytes, offset: 0, bytes })
             }
             17 => Control::WelcomePart(WelcomePart {
-                decree: self.number(),
+                decree: self.decree(),
                 len_bytes: self.number(),
                 offset: self.number(),
                 bytes: self.frames(),
@@ -185,7 +187,7 @@ impl Speech<'_> {
 
     fn proposal(&mut self) -> Proposal {
         Proposal {
-            decree: self.number(),
+            decree: self.decree(),
             view: self.number(),
             joined: self.some(Self::info),
             left: self.some(|s| (s.who(), LeaveReason::Died)),
@@ -248,7 +250,7 @@ impl Speech<'_> {
             tail: s.tail(),
         };
         Directory {
-            decree: self.number(),
+            decree: self.decree(),
             view: self.number(),
             members: self.some(Self::info),
             groups: self.some(|s| (s.group(), entry(s))).into_iter().collect(),
@@ -292,6 +294,10 @@ impl Speech<'_> {
             1 => self.0.next_u64() >> self.0.below(64),
             _ => self.0.below(8),
         }
+    }
+
+    fn decree(&mut self) -> DecreeNumber {
+        DecreeNumber(self.number())
     }
 
     fn small(&mut self) -> u32 {

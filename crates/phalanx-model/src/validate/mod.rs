@@ -18,7 +18,7 @@ use std::sync::Arc;
 use phalanx_core::member::{Ballot, Coordinator, Phase, Proposal};
 use phalanx_core::process::{DecreeState, Process, WedgeState};
 use phalanx_core::wire::Space;
-use phalanx_core::{CellInstance, Incarnation, LeaveReason, Rank};
+use phalanx_core::{CellInstance, DecreeNumber, Incarnation, LeaveReason, Rank};
 use phalanx_sim::{Options, watch_seed};
 
 use crate::rules::Rules;
@@ -45,7 +45,7 @@ pub struct Validator {
 #[derive(Clone, Default)]
 struct Seen {
     instance: CellInstance,
-    decree: u64,
+    decree: DecreeNumber,
     promised: Option<Ballot>,
     accepted: Option<Ballot>,
     current: Option<(Ballot, Step)>,
@@ -79,7 +79,7 @@ impl Validator {
     pub fn observe(&mut self, slot: usize, now_ns: u64, process: &Process) {
         self.steps.turns += 1;
         let state = process.decree_state();
-        if state.instance == CellInstance::NONE || state.directory.decree == 0 {
+        if state.instance == CellInstance::NONE || state.directory.decree == DecreeNumber::NONE {
             return;
         }
         let me = process.me();
@@ -116,7 +116,7 @@ impl Validator {
             before = &nothing;
         }
         let cell = self.cells.entry(now.instance).or_default();
-        let decree = cell.decrees.entry(now.decree + 1).or_default();
+        let decree = cell.decrees.entry(now.decree.next()).or_default();
         if decree.acceptors.is_empty() {
             decree.acceptors = state.directory.members.iter().map(|m| m.incarnation).collect();
             decree.directory = Some(state.directory.clone());
@@ -161,7 +161,7 @@ impl Validator {
                 out.push(format!("space {} took {:?} after {:?}, wedged", gate.space, gate.parsed, earlier.parsed));
             }
         }
-        let decree = self.cells.get(&now.instance).and_then(|cell| cell.decrees.get(&(now.decree + 1)));
+        let decree = self.cells.get(&now.instance).and_then(|cell| cell.decrees.get(&now.decree.next()));
         let ballot = now.promised.and_then(|b| decree?.ballots.get(&b));
         for gate in ballot.into_iter().flat_map(|b| now.gates.iter().filter(|g| b.groups.contains(&g.group))) {
             if self.rules.wedges() && !gate.wedged {
@@ -219,12 +219,12 @@ impl Validator {
             }
             return;
         }
-        if number > 1 {
+        if number > DecreeNumber::FIRST {
             let decree = cell.decrees.entry(number).or_default();
-            let skipped = before.instance == instance && before.decree + 1 < number;
+            let skipped = before.instance == instance && before.decree.next() < number;
             let by_quorum = decree.accepted_by_quorum(self.rules, proposal);
             // A coordinator that is a quorum by itself decides in the poll in which it proposes.
-            let mine = decree.rank(me).filter(|_| before.instance == instance && before.decree + 1 == number);
+            let mine = decree.rank(me).filter(|_| before.instance == instance && before.decree.next() == number);
             let alone = mine.filter(|&mine| decree.is_quorum(self.rules, |r| r == mine));
             match (by_quorum, alone) {
                 (Some(_), _) => {}

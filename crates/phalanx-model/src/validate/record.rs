@@ -6,7 +6,7 @@ use std::sync::Arc;
 use phalanx_core::member::{
     Ballot, Coordinator, Directory, GroupChange, GroupCut, MembershipRequests, Proposal, Report,
 };
-use phalanx_core::{GroupId, Incarnation, LeaveReason, Rank};
+use phalanx_core::{DecreeNumber, GroupId, Incarnation, LeaveReason, Rank};
 
 use super::draft::{Draft, Observed, keeps_state};
 use crate::rules::Rules;
@@ -15,9 +15,9 @@ use crate::rules::Rules;
 #[derive(Default)]
 pub(super) struct Cell {
     /// By decree number.
-    pub(super) decisions: BTreeMap<u64, Arc<Proposal>>,
+    pub(super) decisions: BTreeMap<DecreeNumber, Arc<Proposal>>,
     /// By the decree number that they are to decide.
-    pub(super) decrees: BTreeMap<u64, Decree>,
+    pub(super) decrees: BTreeMap<DecreeNumber, Decree>,
 }
 
 /// One decree under way, or decided.

@@ -20,7 +20,7 @@ fn cell(seats: std::ops::RangeInclusive<u64>) -> Directory {
 
 /// The decree if the members at these ranks report, and the others do not.
 fn decide(directory: &Directory, present: &[u16], requests: &MembershipRequests, why: LeaveReason) -> Proposal {
-    let report = |rank: &u16| (Rank(*rank), Report { decree: directory.decree + 1, ..Report::default() });
+    let report = |rank: &u16| (Rank(*rank), Report { decree: directory.decree.next(), ..Report::default() });
     let reports = present.iter().map(report).collect();
     let proposal = build_proposal(directory, &reports, &BTreeSet::new(), &BTreeSet::new(), requests, |_| why);
     assert!(directory.admits(&proposal));

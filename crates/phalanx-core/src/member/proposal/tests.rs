@@ -36,7 +36,7 @@ fn reports(directory: &Directory, ranks: &[usize], incomplete: &[usize]) -> BTre
             directory.groups.get(&GROUP).is_some_and(|e| e.members.contains(&directory.members[rank].incarnation));
         let prefixes = if of_group { vec![(GROUP, vec![5; streams])] } else { Vec::new() };
         let incomplete = if incomplete.contains(&rank) { vec![GROUP] } else { Vec::new() };
-        Report { decree: directory.decree + 1, prefixes, incomplete, ..Report::default() }
+        Report { decree: directory.decree.next(), prefixes, incomplete, ..Report::default() }
     };
     ranks.iter().map(|&rank| (Rank::from_index(rank), report(rank))).collect()
 }

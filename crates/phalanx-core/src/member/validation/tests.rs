@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::api::{Limits, Timing};
-use crate::id::{CellInstance, GroupId, Rank};
+use crate::id::{CellInstance, DecreeNumber, GroupId, Rank};
 use crate::member::{Agreed, Ballot, GroupCut, GroupEntry, MembershipRequests, Report, build_proposal};
 use crate::wire::Space;
 
@@ -30,7 +30,7 @@ fn directory() -> Directory {
 /// The third enters the group; a fourth enters the cell and a new group.
 fn proposal() -> Proposal {
     let report = |prefixes: Vec<(GroupId, Vec<u64>)>| Report {
-        decree: 2,
+        decree: DecreeNumber(2),
         ballot: Ballot::default(),
         accepted: None,
         prefixes,
@@ -59,8 +59,8 @@ fn refused(change: impl Fn(&mut Proposal)) {
 
 #[test]
 fn numbers_run_on_without_gaps() {
-    refused(|p| p.decree += 1);
-    refused(|p| p.decree = 0);
+    refused(|p| p.decree = p.decree.next());
+    refused(|p| p.decree = DecreeNumber::NONE);
     refused(|p| p.view += 1);
     refused(|p| p.view = 0);
     refused(|p| p.next_space = Space(u32::MAX));
@@ -125,7 +125,7 @@ fn a_welcome_tells_of_the_directory_the_decision_left() {
     let entry = |w: &mut Welcome, change: fn(&mut GroupEntry)| {
         change(w.directory.groups.get_mut(&GroupId(1)).expect("the group is there"));
     };
-    refused(&|w| w.directory.decree += 1);
+    refused(&|w| w.directory.decree = w.directory.decree.next());
     refused(&|w| w.directory.view += 1);
     refused(&|w| drop(w.directory.members.pop()));
     refused(&|w| w.directory.next_space = Space(1));
@@ -173,7 +173,7 @@ fn a_level_rises_with_its_settings_where_all_can_follow() {
     let after = able.after(&rises);
     assert_eq!((after.level, after.is_sound()), (2, true));
     let mut falls = proposal();
-    (falls.decree, falls.joined, falls.groups) = (after.decree + 1, Vec::new(), Vec::new());
+    (falls.decree, falls.joined, falls.groups) = (after.decree.next(), Vec::new(), Vec::new());
     (falls.view, falls.next_group, falls.next_space) = (after.view, after.next_group, after.next_space);
     falls.level = 2;
     assert!(after.admits(&falls), "nothing changes");
@@ -220,7 +220,8 @@ fn what_is_not_known_here_is_kept_by_group_and_by_cell() {
     (first.tail, first.groups[0].tail) = (entry(70, 1), entry(71, 2));
     let after = directory().after(&first);
     assert_eq!((after.tail.get(70), after.groups[&GroupId(1)].tail.get(71)), (Some(&[1][..]), Some(&[2][..])));
-    let mut next = Proposal { decree: 3, joined: Vec::new(), groups: Vec::new(), tail: entry(70, 3), ..first };
+    let mut next =
+        Proposal { decree: DecreeNumber(3), joined: Vec::new(), groups: Vec::new(), tail: entry(70, 3), ..first };
     (next.next_group, next.next_space) = (after.next_group, after.next_space);
     let last = after.after(&next);
     assert_eq!((last.tail.get(70), last.groups[&GroupId(1)].tail.get(71)), (Some(&[3][..]), Some(&[2][..])));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::api::{Delivery, GroupTerms, LeaveReason};
-use crate::id::{CellInstance, LEVEL, Origin, Rank, TrafficClass};
+use crate::id::{CellInstance, DecreeNumber, LEVEL, Origin, Rank, TrafficClass};
 use crate::link::Channel;
 use crate::member::{
     Ballot, Control, FirstView, GroupChange, GroupCut, GroupRequest, MembershipRequests, NUMBERED_MAX, Phase, Report,
@@ -108,8 +108,8 @@ fn in_group(me: Incarnation, members: u64) -> (Process, Out) {
     (process, fx)
 }
 
-pub(in crate::process) fn decision(decree: u64, groups: Vec<GroupChange>) -> Proposal {
-    let next = u32::try_from(decree).expect("small");
+pub(in crate::process) fn decision(decree: DecreeNumber, groups: Vec<GroupChange>) -> Proposal {
+    let next = u32::try_from(decree.0).expect("small");
     Proposal {
         decree,
         view: 1,
@@ -127,14 +127,17 @@ pub(in crate::process) fn decision(decree: u64, groups: Vec<GroupChange>) -> Pro
 fn with_group(members: u64) -> Proposal {
     let joined = (1..=members).map(Incarnation).collect();
     let (name, left, tail) = ("g".into(), Vec::new(), Tags::default());
-    decision(2, vec![GroupChange { group: GROUP, name, view: 1, space: Space(1), cut: None, joined, left, tail }])
+    decision(
+        DecreeNumber(2),
+        vec![GroupChange { group: GROUP, name, view: 1, space: Space(1), cut: None, joined, left, tail }],
+    )
 }
 
 fn ballot(round: u32, rank: u16) -> Ballot {
     Ballot { round, rank: Rank(rank) }
 }
 
-fn trying(decree: u64, ballot: Ballot) -> Coordinator {
+fn trying(decree: DecreeNumber, ballot: Ballot) -> Coordinator {
     Coordinator {
         decree,
         ballot,
@@ -152,11 +155,11 @@ fn trying(decree: u64, ballot: Ballot) -> Coordinator {
     }
 }
 
-fn wedge(decree: u64, ballot: Ballot) -> Control {
+fn wedge(decree: DecreeNumber, ballot: Ballot) -> Control {
     Control::Wedge(Wedge { decree, ballot, groups: vec![GROUP], cuts: Vec::new() })
 }
 
-fn report(decree: u64, ballot: Ballot, held: &[u64]) -> Report {
+fn report(decree: DecreeNumber, ballot: Ballot, held: &[u64]) -> Report {
     Report { decree, ballot, accepted: None, prefixes: vec![(GROUP, held.to_vec())], ..Report::default() }
 }
 
@@ -201,7 +204,7 @@ fn who_takes_the_state_does_not_count() {
         let (name, tail, space) = ("g".into(), Tags::default(), view);
         let change =
             GroupChange { group: GROUP, name, view: view.into(), space: Space(space), cut, joined, left, tail };
-        Control::Decide(Arc::new(decision(u64::from(view) + 1, vec![change])))
+        Control::Decide(Arc::new(decision(DecreeNumber(u64::from(view) + 1), vec![change])))
     };
     process.handle_control(NOW, B, change(2, 1, vec![B], Vec::new()), &mut fx);
     assert_eq!(is_adequate(&process), [false], "it may still take the state");
@@ -229,8 +232,8 @@ fn rivals_wait_by_rank_and_not_in_step() {
         let rank = u32::from(process.my_rank().0);
         let mut waits = BTreeSet::new();
         for round in 1..=20 {
-            process.coordinator = Some(trying(2, ballot(round, 0)));
-            let refuse = Control::Refuse { decree: 2, promised: ballot(round + 1, 0) };
+            process.coordinator = Some(trying(DecreeNumber(2), ballot(round, 0)));
+            let refuse = Control::Refuse { decree: DecreeNumber(2), promised: ballot(round + 1, 0) };
             process.handle_control(NOW, B, refuse, &mut fx);
             assert!(process.coordinator.is_none(), "it gave up");
             let by_chance = process.try_after.since(NOW) - step / 4 - step / 2 * rank;
@@ -244,10 +247,10 @@ fn rivals_wait_by_rank_and_not_in_step() {
 #[test]
 fn a_ballot_yields_to_a_later_one_alone() {
     let (mut process, mut fx) = in_cell(A, 3);
-    process.coordinator = Some(trying(2, ballot(4, 0)));
-    process.handle_control(NOW, B, wedge(2, ballot(3, 1)), &mut fx);
+    process.coordinator = Some(trying(DecreeNumber(2), ballot(4, 0)));
+    process.handle_control(NOW, B, wedge(DecreeNumber(2), ballot(3, 1)), &mut fx);
     assert!(process.coordinator.is_some());
-    process.handle_control(NOW, B, wedge(2, ballot(5, 1)), &mut fx);
+    process.handle_control(NOW, B, wedge(DecreeNumber(2), ballot(5, 1)), &mut fx);
     assert!(process.coordinator.is_none() && process.try_after > NOW);
     assert_eq!((process.max_round, process.need_since, process.counters.superseded), (5, Some(NOW), 1));
 }
@@ -276,8 +279,8 @@ fn a_ballot_begins_when_it_may_and_not_before() {
 #[test]
 fn who_is_heard_and_reports_nothing_is_left_out_after_a_while() {
     let (mut process, mut fx) = in_cell(A, 3);
-    let mut ballot_of_two = trying(2, ballot(1, 0));
-    ballot_of_two.reports = [0, 1].map(|rank| (Rank(rank), report(2, ballot(1, 0), &[]))).into();
+    let mut ballot_of_two = trying(DecreeNumber(2), ballot(1, 0));
+    ballot_of_two.reports = [0, 1].map(|rank| (Rank(rank), report(DecreeNumber(2), ballot(1, 0), &[]))).into();
     process.coordinator = Some(ballot_of_two);
     process.unanswered = BTreeMap::from([(C, NOW)]);
     let patience = process.suspect_after() * 5;
@@ -295,15 +298,15 @@ fn what_comes_too_late_in_a_ballot_is_counted() {
     let (mut process, mut fx) = in_cell(A, 3);
     let late = |process: &Process| (process.counters.late_proposals, process.counters.late_acceptances);
     let accepted = |decree, round| Control::Accepted { decree, ballot: ballot(round, 0) };
-    process.handle_control(NOW, B, accepted(1, 1), &mut fx);
+    process.handle_control(NOW, B, accepted(DecreeNumber::FIRST, 1), &mut fx);
     assert_eq!(late(&process), (0, 0), "of a decree that is over");
-    process.handle_control(NOW, B, accepted(2, 1), &mut fx);
-    process.coordinator = Some(trying(2, ballot(2, 0)));
-    process.handle_control(NOW, B, accepted(2, 1), &mut fx);
+    process.handle_control(NOW, B, accepted(DecreeNumber(2), 1), &mut fx);
+    process.coordinator = Some(trying(DecreeNumber(2), ballot(2, 0)));
+    process.handle_control(NOW, B, accepted(DecreeNumber(2), 1), &mut fx);
     assert_eq!(late(&process), (0, 2), "of no ballot, and of an earlier one");
     process.acceptor.promise(ballot(5, 1));
     for decree in [2, 3] {
-        let proposal = Arc::new(Proposal { decree, ..with_group(3) });
+        let proposal = Arc::new(Proposal { decree: DecreeNumber(decree), ..with_group(3) });
         process.handle_control(NOW, B, Control::Propose { ballot: ballot(3, 1), proposal }, &mut fx);
     }
     assert_eq!(late(&process), (1, 2), "a proposal for a later decree does not count yet");
@@ -316,7 +319,7 @@ fn only_acceptances_of_the_ballot_and_decree_under_way_count() {
     let (mut process, mut fx) = in_cell(A, 3);
     let (mine, proposal) = (ballot(2, 0), Arc::new(with_group(3)));
     let phase = Phase::Proposing { proposal: proposal.clone(), accepted: BTreeSet::from([0].map(Rank)) };
-    process.coordinator = Some(Coordinator { phase, ..trying(2, mine) });
+    process.coordinator = Some(Coordinator { phase, ..trying(DecreeNumber(2), mine) });
     for (from, decree, ballot) in [
         (B, 2, ballot(1, 0)),
         (C, 2, ballot(2, 1)),
@@ -325,18 +328,18 @@ fn only_acceptances_of_the_ballot_and_decree_under_way_count() {
         (B, 3, mine),
         (STRANGER, 2, mine),
     ] {
-        process.handle_control(NOW, from, Control::Accepted { decree, ballot }, &mut fx);
+        process.handle_control(NOW, from, Control::Accepted { decree: DecreeNumber(decree), ballot }, &mut fx);
         let phase = process.coordinator.as_ref().map(|coordinator| &coordinator.phase);
         let counted = |accepted: &BTreeSet<Rank>| accepted.iter().map(|rank| rank.index()).collect::<Vec<_>>();
         assert!(
             matches!(phase, Some(Phase::Proposing { accepted, .. }) if counted(accepted) == [0]),
             "{decree} {ballot:?}"
         );
-        assert_eq!((process.directory.decree, process.decided.is_none()), (1, true));
+        assert_eq!((process.directory.decree, process.decided.is_none()), (DecreeNumber(1), true));
     }
     assert_eq!((said(&mut process, B), said(&mut process, C)), (Vec::new(), Vec::new()));
-    process.handle_control(NOW, C, Control::Accepted { decree: 2, ballot: mine }, &mut fx);
-    assert_eq!((process.directory.decree, process.coordinator.is_none()), (2, true));
+    process.handle_control(NOW, C, Control::Accepted { decree: DecreeNumber(2), ballot: mine }, &mut fx);
+    assert_eq!((process.directory.decree, process.coordinator.is_none()), (DecreeNumber(2), true));
     assert_eq!(said(&mut process, B), [Control::Decide(proposal)]);
 }
 
@@ -350,12 +353,12 @@ fn who_is_left_out_hears_nothing_of_a_decision_that_waits_for_its_cut() {
     let (name, joined, tail) = ("g".into(), Vec::new(), Tags::default());
     let change =
         GroupChange { group: GROUP, name, view: 2, space: Space(2), cut: Some(cut), joined, left: left.clone(), tail };
-    let decided = Arc::new(Proposal { view: 2, left, ..decision(3, vec![change]) });
+    let decided = Arc::new(Proposal { view: 2, left, ..decision(DecreeNumber(3), vec![change]) });
     process.handle_control(NOW, B, Control::Decide(decided.clone()), &mut fx);
     assert!(process.decided.is_some() && process.fetch_at.is_some(), "it lacks a packet of the cut");
     let mut answers = |from| {
         said(&mut process, from);
-        process.handle_control(NOW, from, wedge(3, ballot(7, 2)), &mut fx);
+        process.handle_control(NOW, from, wedge(DecreeNumber(3), ballot(7, 2)), &mut fx);
         assert!(process.decided.is_some() && process.acceptor.promised().is_none());
         said(&mut process, from)
     };
@@ -366,7 +369,7 @@ fn who_is_left_out_hears_nothing_of_a_decision_that_waits_for_its_cut() {
 #[test]
 fn a_wedge_of_a_decree_further_on_waits_for_the_one_before() {
     let (mut process, mut fx) = in_cell(A, 3);
-    process.handle_control(NOW, B, wedge(3, ballot(4, 1)), &mut fx);
+    process.handle_control(NOW, B, wedge(DecreeNumber(3), ballot(4, 1)), &mut fx);
     assert!(process.acceptor.promised().is_none());
     process.handle_control(NOW, B, Control::Decide(Arc::new(with_group(3))), &mut fx);
     assert_eq!((process.acceptor.promised(), process.early_wedge.is_none()), (Some(ballot(4, 1)), true));
@@ -377,9 +380,9 @@ fn a_decision_is_taken_if_it_fits() {
     let (mut process, mut fx) = in_cell(A, 3);
     let unfit = Proposal { next_space: Space(1000), ..with_group(3) };
     process.handle_control(NOW, B, Control::Decide(Arc::new(unfit)), &mut fx);
-    assert_eq!((process.directory.decree, process.decided.is_some()), (1, false));
+    assert_eq!((process.directory.decree, process.decided.is_some()), (DecreeNumber(1), false));
     process.handle_control(NOW, B, Control::Decide(Arc::new(with_group(3))), &mut fx);
-    assert_eq!(process.directory.decree, 2);
+    assert_eq!(process.directory.decree, DecreeNumber(2));
 }
 
 #[test]
@@ -395,11 +398,11 @@ fn only_members_ask_for_changes_and_within_bounds() {
         );
         process.requests.remove(&from).is_some()
     };
-    assert!(kept(B, 1, vec![wish(1); REQUESTS_MAX]) && kept(B, 1, vec![wish(200)]));
-    assert!(!kept(B, 1, vec![wish(1); REQUESTS_MAX + 1]), "too many");
-    assert!(!kept(B, 1, vec![wish(201)]), "a long name");
-    assert!(!kept(B, 0, vec![wish(1)]), "of an earlier decree");
-    assert!(!kept(STRANGER, 1, vec![wish(1)]));
+    assert!(kept(B, DecreeNumber::FIRST, vec![wish(1); REQUESTS_MAX]) && kept(B, DecreeNumber::FIRST, vec![wish(200)]));
+    assert!(!kept(B, DecreeNumber::FIRST, vec![wish(1); REQUESTS_MAX + 1]), "too many");
+    assert!(!kept(B, DecreeNumber::FIRST, vec![wish(201)]), "a long name");
+    assert!(!kept(B, DecreeNumber::NONE, vec![wish(1)]), "of an earlier decree");
+    assert!(!kept(STRANGER, DecreeNumber::FIRST, vec![wish(1)]));
     for (from, leavers) in [(STRANGER, 0), (B, 1), (B, 1)] {
         process.handle_control(NOW, from, Control::Leave, &mut fx);
         assert_eq!(process.leavers.len(), leavers);
@@ -412,7 +415,7 @@ fn who_leaves_stays_until_a_quorum_knows_of_it_or_for_three_seconds() {
         let (mut process, _) = in_group(A, 5);
         process.directory.members.remove(0); // the view without it
         process.stage = Stage::Leaving { since: NOW };
-        process.reported_decrees = told.to_vec();
+        process.reported_decrees = told.iter().copied().map(DecreeNumber).collect();
         process.leave_step(NOW + after, &mut Out::default());
         process.is_over()
     };
@@ -461,7 +464,7 @@ fn a_flush_counts_what_it_finds_under_way() {
         if sends {
             multicast(&mut process, b"m", &mut fx);
         }
-        process.handle_control(NOW, B, wedge(3, ballot(1, 1)), &mut fx);
+        process.handle_control(NOW, B, wedge(DecreeNumber(3), ballot(1, 1)), &mut fx);
         (process.counters.flushes_with_traffic, process.counters.wedged_idle)
     };
     assert_eq!((flushed(true), flushed(false)), ((1, 1), (0, 0)));
@@ -471,10 +474,11 @@ fn a_flush_counts_what_it_finds_under_way() {
 fn a_cut_that_somebody_lacks_is_filled_and_counted() {
     let (mut process, mut fx) = in_group(A, 3);
     let mine = ballot(1, 0);
-    process.coordinator = Some(Coordinator { asked: BTreeSet::from([0, 1].map(Rank)), ..trying(3, mine) });
-    process.handle_control(NOW, A, Control::Report(report(3, mine, &[0, 0, 0])), &mut fx);
+    process.coordinator =
+        Some(Coordinator { asked: BTreeSet::from([0, 1].map(Rank)), ..trying(DecreeNumber(3), mine) });
+    process.handle_control(NOW, A, Control::Report(report(DecreeNumber(3), mine, &[0, 0, 0])), &mut fx);
     assert_eq!(process.counters.cut_recoveries, 0);
-    process.handle_control(NOW, B, Control::Report(report(3, mine, &[0, 1, 0])), &mut fx);
+    process.handle_control(NOW, B, Control::Report(report(DecreeNumber(3), mine, &[0, 1, 0])), &mut fx);
     assert_eq!(process.counters.cut_recoveries, 1);
     assert!(process.coordinator.is_some_and(|coordinator| matches!(coordinator.phase, Phase::Recovering { .. })));
 }
@@ -482,14 +486,14 @@ fn a_cut_that_somebody_lacks_is_filled_and_counted() {
 #[test]
 fn messages_carried_into_the_next_view_are_counted() {
     let (mut process, mut fx) = in_group(A, 3);
-    process.handle_control(NOW, B, wedge(3, ballot(1, 1)), &mut fx);
+    process.handle_control(NOW, B, wedge(DecreeNumber(3), ballot(1, 1)), &mut fx);
     multicast(&mut process, b"short", &mut fx);
     multicast(&mut process, &[0; 3000], &mut fx);
     let cut = GroupCut { prefixes: vec![0; 3], holders: vec![Incarnation::NONE; 3] };
     let left = vec![(C, LeaveReason::Left)];
     let (name, joined, tail) = ("g".into(), Vec::new(), Tags::default());
     let change = GroupChange { group: GROUP, name, view: 2, space: Space(2), cut: Some(cut), joined, left, tail };
-    process.handle_control(NOW, B, Control::Decide(Arc::new(decision(3, vec![change]))), &mut fx);
+    process.handle_control(NOW, B, Control::Decide(Arc::new(decision(DecreeNumber(3), vec![change]))), &mut fx);
     assert_eq!((process.counters.carried_over, process.counters.carried_over_long), (2, 1));
 }
 

@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 
 use super::*;
 use crate::api::{Delivery, Event, Founding, Limits, Settings, Timing};
-use crate::id::{GroupId, Origin, Rank, TrafficClass};
+use crate::id::{DecreeNumber, GroupId, Origin, Rank, TrafficClass};
 use crate::member::GroupEntry;
 use crate::packet::Packet;
 use crate::process::Security;
@@ -80,7 +80,7 @@ impl World {
             sent: Default::default(),
             processes: [member(A), member(B), joiner],
         };
-        let mut proposal = decision(2, Vec::new());
+        let mut proposal = decision(DecreeNumber(2), Vec::new());
         (proposal.view, proposal.joined) = (2, vec![named(JOINER.0)]);
         (proposal.next_group, proposal.next_space) = (groups + 1, Space(groups + 1));
         for process in &mut world.processes[..2] {
@@ -147,7 +147,7 @@ fn a_short_welcome_is_one_message_and_so_is_any_before_level_5() {
     process.directory.tail.put(99, &vec![7; 2 * PART_BYTES]);
     for (level, in_parts) in [(PARTS_LEVEL - 1, 0), (PARTS_LEVEL, 1)] {
         process.directory.level = level;
-        process.welcome(B, Arc::new(decision(1, Vec::new())));
+        process.welcome(B, Arc::new(decision(DecreeNumber::FIRST, Vec::new())));
         assert_eq!(process.counters.welcomes_in_parts, in_parts);
     }
 }
@@ -200,54 +200,57 @@ fn who_is_told_a_long_welcome_is_borne_for_longer() {
 fn a_joiner_is_told_on_though_a_later_decree_is_installed() {
     let mut world = World::new(20, 100_000, 0);
     world.run(SUSPECT_AFTER, |world| world.taken_bytes() > 500_000);
-    let mut next = decision(3, Vec::new());
+    let mut next = decision(DecreeNumber(3), Vec::new());
     (next.view, next.next_group, next.next_space) = (2, 21, Space(21));
     for process in &mut world.processes[..2] {
         process.handle_control(world.now, B, Control::Decide(Arc::new(next.clone())), &mut Out::default());
     }
     world.run(SUSPECT_AFTER, World::is_in);
-    assert_eq!(world.processes[2].directory.decree, 3);
+    assert_eq!(world.processes[2].directory.decree, DecreeNumber(3));
 }
 
-fn part(decree: u64, len_bytes: u64, offset: u64, bytes: usize) -> WelcomePart {
+fn part(decree: DecreeNumber, len_bytes: u64, offset: u64, bytes: usize) -> WelcomePart {
     WelcomePart { decree, len_bytes, offset, bytes: vec![1; bytes] }
 }
 
 #[test]
 fn a_welcome_has_as_many_bytes_as_it_may_and_no_more() {
     let take = |part: WelcomePart| Welcomes::default().take(NOW, A, &part, SUSPECT_AFTER);
-    assert_eq!(take(part(2, WELCOME_BYTES_MAX, 0, 10)), Ok(Taken::Kept));
-    for wrong in
-        [part(2, WELCOME_BYTES_MAX + 1, 0, 10), part(2, 9, 0, 10), part(2, 10, 0, 0), part(2, 10, u64::MAX, 10)]
-    {
+    assert_eq!(take(part(DecreeNumber(2), WELCOME_BYTES_MAX, 0, 10)), Ok(Taken::Kept));
+    for wrong in [
+        part(DecreeNumber(2), WELCOME_BYTES_MAX + 1, 0, 10),
+        part(DecreeNumber(2), 9, 0, 10),
+        part(DecreeNumber(2), 10, 0, 0),
+        part(DecreeNumber(2), 10, u64::MAX, 10),
+    ] {
         assert_eq!(take(wrong.clone()), Err(DropReason::Malformed), "{wrong:?}");
     }
-    assert_eq!(take(part(2, 10, 0, 10)), Ok(Taken::Whole(vec![1; 10])));
+    assert_eq!(take(part(DecreeNumber(2), 10, 0, 10)), Ok(Taken::Whole(vec![1; 10])));
 }
 
 #[test]
 fn parts_of_one_sender_and_decree_are_taken_at_a_time() {
     let mut welcomes = Welcomes::default();
     let mut take = |at, from, part: WelcomePart| welcomes.take(at, from, &part, SUSPECT_AFTER).expect("sound");
-    assert_eq!(take(NOW, A, part(2, 30, 10, 10)), Taken::Dropped, "the first part did not come");
-    assert_eq!(take(NOW, A, part(2, 30, 0, 10)), Taken::Kept);
+    assert_eq!(take(NOW, A, part(DecreeNumber(2), 30, 10, 10)), Taken::Dropped, "the first part did not come");
+    assert_eq!(take(NOW, A, part(DecreeNumber(2), 30, 0, 10)), Taken::Kept);
     // None of these changes what was taken: another sender, another length, a gap, a repetition, an earlier decree.
     for (from, other) in [
-        (B, part(2, 30, 0, 10)),
-        (B, part(2, 30, 10, 10)),
-        (A, part(2, 31, 10, 10)),
-        (A, part(2, 30, 20, 10)),
-        (A, part(1, 30, 0, 10)),
+        (B, part(DecreeNumber(2), 30, 0, 10)),
+        (B, part(DecreeNumber(2), 30, 10, 10)),
+        (A, part(DecreeNumber(2), 31, 10, 10)),
+        (A, part(DecreeNumber(2), 30, 20, 10)),
+        (A, part(DecreeNumber::FIRST, 30, 0, 10)),
     ] {
         assert_eq!(take(NOW, from, other.clone()), Taken::Dropped, "{other:?}");
     }
-    assert_eq!(take(NOW, A, part(2, 30, 10, 10)), Taken::Kept);
+    assert_eq!(take(NOW, A, part(DecreeNumber(2), 30, 10, 10)), Taken::Kept);
     // A later decree takes its place. So does any sender once the first was silent for too long.
-    assert_eq!(take(NOW, B, part(3, 30, 0, 10)), Taken::Kept);
-    assert_eq!(take(NOW, A, part(2, 30, 20, 10)), Taken::Dropped);
+    assert_eq!(take(NOW, B, part(DecreeNumber(3), 30, 0, 10)), Taken::Kept);
+    assert_eq!(take(NOW, A, part(DecreeNumber(2), 30, 20, 10)), Taken::Dropped);
     let late = NOW + SUSPECT_AFTER / PATIENCE_DIVISOR;
-    assert_eq!(take(late, A, part(2, 20, 0, 10)), Taken::Kept);
-    assert_eq!(take(late, A, part(2, 20, 10, 10)), Taken::Whole([[1; 10]; 2].concat()));
+    assert_eq!(take(late, A, part(DecreeNumber(2), 20, 0, 10)), Taken::Kept);
+    assert_eq!(take(late, A, part(DecreeNumber(2), 20, 10, 10)), Taken::Whole([[1; 10]; 2].concat()));
 }
 
 #[test]
@@ -259,13 +262,13 @@ fn a_part_that_is_no_part_and_a_whole_that_is_no_welcome_are_counted() {
         joiner.handle_control(NOW, A, Control::WelcomePart(part), &mut fx);
         (joiner.counters.drops[DropReason::Malformed.index()], joiner.counters.welcome_parts_dropped)
     };
-    assert_eq!(handle(part(2, 9, 0, 10)), (1, 0));
-    assert_eq!(handle(part(2, 10, 0, 10)), (2, 0), "ten bytes are no welcome");
-    assert_eq!(handle(part(2, 10, 5, 5)), (2, 1));
+    assert_eq!(handle(part(DecreeNumber(2), 9, 0, 10)), (1, 0));
+    assert_eq!(handle(part(DecreeNumber(2), 10, 0, 10)), (2, 0), "ten bytes are no welcome");
+    assert_eq!(handle(part(DecreeNumber(2), 10, 5, 5)), (2, 1));
     let other = Control::Leave.encode().expect("it can be written");
     let (len_bytes, bytes) = (other.len() as u64, other);
     assert_eq!(
-        handle(WelcomePart { decree: 2, len_bytes, offset: 0, bytes }),
+        handle(WelcomePart { decree: DecreeNumber(2), len_bytes, offset: 0, bytes }),
         (3, 1),
         "another message is none either"
     );
