@@ -213,6 +213,7 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
     }
 
     fn stable(&mut self, group: GroupId, view: u64, seq: u64) {
+        self.record(&Record::Stable { group: group.0, view, seq });
         self.inner.stable(group, view, seq);
     }
 

@@ -577,4 +577,16 @@ pub enum Event {
         /// The generation of the later one.
         generation: u16,
     },
+    /// The process learned that its multicasts in a group view, up to this number, are stable: every member of the view
+    /// has them, or the view ended and every member that goes on has them.
+    ///
+    /// What was sent and not reported so when the incarnation is over is in doubt.
+    Stable {
+        /// The group.
+        group: u32,
+        /// The view to which they were bound.
+        view: u64,
+        /// The number of the last of them.
+        seq: u64,
+    },
 }

@@ -175,6 +175,9 @@ impl Display for Event {
             Self::Unsent { group, messages } => {
                 write!(f, "the last {messages} accepted for group {group} will not be sent")
             }
+            Self::Stable { group, view, seq } => {
+                write!(f, "its messages in group {group} view {view} are stable up to {seq}")
+            }
             Self::StateKept { group, was, view, digest } => {
                 let (was, digest) = (Id(*was), Id(*digest));
                 write!(f, "goes on with the state of group {group} that {was} left, up to view {view}, digest {digest}")

@@ -80,6 +80,7 @@ fn every_event() -> Vec<Event> {
         Event::GroupAdequacy { group: 2, view: 9, adequate: true },
         Event::Unsent { group: 2, messages: 300 },
         Event::InDoubt { to: 7, messages: 300 },
+        Event::Stable { group: 2, view: 9, seq: 300 },
         Event::GroupIncomplete { group: 2, who: vec![7, u64::MAX] },
     ]
 }

@@ -233,6 +233,8 @@ impl Builder {
             }
             Event::Unsent { group, messages } => self.unsent(me, *group, *messages, moment),
             Event::Deliver { .. } => self.deliver(event, moment),
+            // No property evaluates it yet.
+            Event::Stable { .. } => {}
             Event::SnapshotOut { group, view, .. } => self.snapshot_out(*group, *view),
             Event::SnapshotIn { group, bytes } => self.snapshot_in(me, *group, *bytes, moment),
             Event::StateEnd { group, digest } => self.state_end(*group, *digest, moment.place),

@@ -170,6 +170,7 @@ impl StreamRules {
             | Event::Ancestors { .. }
             | Event::Renounced { .. }
             | Event::Accept { .. }
+            | Event::Stable { .. }
             | Event::Balance { .. }
             | Event::JoinAsked { .. }
             | Event::LeaveAsked

@@ -364,6 +364,10 @@ impl Handler for App {
         });
     }
 
+    fn stable(&mut self, group: GroupId, view: u64, seq: u64) {
+        self.record(trace::Event::Stable { group: group.0, view, seq });
+    }
+
     fn deliver(&mut self, delivery: &Delivery<'_>) {
         self.counts.deliveries += 1;
         if delivery.replayed {
