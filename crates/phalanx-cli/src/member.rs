@@ -188,7 +188,7 @@ impl Narrator {
             Event::GroupView(view) => {
                 let value = json!({
                     "event": "group_view", "group": &*view.name, "view": view.view, "adequate": view.adequate,
-                    "uniform": view.terms.uniform, "ends_alone": view.terms.ends_alone
+                    "uniform": view.terms.uniformity.is_uniform(), "ends_alone": view.terms.ends_alone
                 });
                 let what = format!("group {} view", view.name);
                 let (text, value) = self.change(&what, view.view, &view.members, &view.joined, &view.left, value);

@@ -161,7 +161,7 @@ pub enum Order {
 /// every survivor does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stability {
-    /// As the group was founded; see [`GroupTerms::uniform`].
+    /// As the group was founded; see [`GroupTerms::uniformity`].
     #[default]
     GroupDefault,
     /// Delivered as soon as its order allows. A member that delivers it may die, and then no other may ever see it.
@@ -170,10 +170,50 @@ pub enum Stability {
     Uniform,
 }
 
-impl From<bool> for Stability {
-    /// [`Self::Uniform`] if true, otherwise [`Self::Plain`].
-    fn from(uniform: bool) -> Self {
-        if uniform { Self::Uniform } else { Self::Plain }
+impl Stability {
+    /// What the multicast is in a group with this default.
+    #[inline]
+    #[must_use]
+    pub const fn or(self, default: Uniformity) -> Uniformity {
+        match self {
+            Self::GroupDefault => default,
+            Self::Plain => Uniformity::Plain,
+            Self::Uniform => Uniformity::Uniform,
+        }
+    }
+}
+
+impl From<Uniformity> for Stability {
+    fn from(uniformity: Uniformity) -> Self {
+        match uniformity {
+            Uniformity::Plain => Self::Plain,
+            Uniformity::Uniform => Self::Uniform,
+        }
+    }
+}
+
+/// Whether a message is uniform. A multicast requests it as a [`Stability`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Uniformity {
+    /// It is delivered as soon as its order allows.
+    Plain,
+    /// It is delivered only when every member has received it.
+    Uniform,
+}
+
+impl Uniformity {
+    /// The uniformity that a flag of a frame, a record or a configuration states: [`Self::Uniform`] if it is set.
+    #[inline]
+    #[must_use]
+    pub const fn from_flag(is_set: bool) -> Self {
+        if is_set { Self::Uniform } else { Self::Plain }
+    }
+
+    /// Whether it is [`Self::Uniform`]. This is the flag that [`Self::from_flag`] reads.
+    #[inline]
+    #[must_use]
+    pub const fn is_uniform(self) -> bool {
+        matches!(self, Self::Uniform)
     }
 }
 
@@ -181,8 +221,8 @@ impl From<bool> for Stability {
 /// group's terms, whatever they requested; see [`GroupView::terms`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupTerms {
-    /// Whether a multicast with [`Stability::GroupDefault`] is uniform. Default true.
-    pub uniform: bool,
+    /// What a multicast with [`Stability::GroupDefault`] is. Default [`Uniformity::Uniform`].
+    pub uniformity: Uniformity,
     /// The least members with the group's state in an adequate view of it. In another view no uniform message is sent.
     /// Members that still take the state do not count. In force from level 2 of the cell on. 0 means 1. Default 1.
     pub members_min: u16,
@@ -194,7 +234,7 @@ pub struct GroupTerms {
 
 impl Default for GroupTerms {
     fn default() -> Self {
-        Self { uniform: true, members_min: 1, ends_alone: false }
+        Self { uniformity: Uniformity::Uniform, members_min: 1, ends_alone: false }
     }
 }
 
@@ -211,8 +251,8 @@ pub struct Delivery<'a> {
     pub seq: u64,
     /// The order that its sender requested.
     pub order: Order,
-    /// Whether it was delivered only when every member had received it.
-    pub uniform: bool,
+    /// Whether it was delivered only when every member had received it, or as soon as its order allowed.
+    pub uniformity: Uniformity,
     /// For [`Order::Total`]: its position in the group's total order, from 1 in each group view.
     pub position: Option<u64>,
     /// Whether it is part of a state transfer: it belongs to views before this process's first.
@@ -532,7 +572,16 @@ pub trait Effects {
     }
 
     /// Notes that a multicast is sent: from now on it belongs to `view`, as number `seq` of this process's stream.
-    fn sent(&mut self, _group: GroupId, _view: u64, _seq: u64, _order: Order, _uniform: bool, _payload: &[u8]) {}
+    fn sent(
+        &mut self,
+        _group: GroupId,
+        _view: u64,
+        _seq: u64,
+        _order: Order,
+        _uniformity: Uniformity,
+        _payload: &[u8],
+    ) {
+    }
 
     /// Notes that every member of `view` has this process's multicasts up to number `seq` of that view, or that the view
     /// ended and every member that goes on has them. Reported once, and only in the primary partition. What was sent

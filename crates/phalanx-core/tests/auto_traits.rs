@@ -28,6 +28,7 @@ table!(
         phalanx_core::SlowMembers,
         phalanx_core::Stability,
         phalanx_core::Timing,
+        phalanx_core::Uniformity,
         phalanx_core::id::BadName,
         phalanx_core::id::CellInstance,
         phalanx_core::id::DecreeNumber,

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use net::{Line, Net};
-use phalanx_core::{Founding, GroupTerms, Order, Process, SEEDS_MAX};
+use phalanx_core::{Founding, GroupTerms, Order, Process, SEEDS_MAX, Uniformity};
 
 #[test]
 fn five_processes_form_one_cell_and_one_group() {
@@ -24,7 +24,7 @@ fn abcasts_come_in_one_order_under_loss() {
     let mut net = Net::found(2, 50_000, 4);
     for round in 0..100u64 {
         for i in 0..4 {
-            assert!(net.cast(i, Order::Total, round % 3 == 0, &[i as u8; 100]));
+            assert!(net.cast(i, Order::Total, Uniformity::from_flag(round % 3 == 0), &[i as u8; 100]));
         }
         net.run(Duration::from_millis(3));
     }
@@ -45,7 +45,7 @@ fn long_message() -> (Vec<u8>, u64) {
 fn a_multicast_of_64_mib_arrives_whole_under_loss() {
     let mut net = Net::found(3, 50_000, 3);
     let (long, sum) = long_message();
-    assert!(net.cast(1, Order::Causal, false, &long));
+    assert!(net.cast(1, Order::Causal, Uniformity::Plain, &long));
     net.run_until(600, |net| (0..3).all(|i| net.delivered(i) == 1));
     assert!(net.alive().all(|(_, s)| s.sum == sum));
 }
@@ -74,7 +74,7 @@ fn the_token_holder_dies_and_the_rest_agree() {
                     net.cast(
                         i,
                         [Order::Total, Order::Causal, Order::Fifo][(round as usize + i) % 3],
-                        round % 5 == 0,
+                        Uniformity::from_flag(round % 5 == 0),
                         &[1; 50],
                     );
                 }
@@ -133,7 +133,7 @@ fn total_isolation_heals_in_the_same_incarnations() {
     assert!(
         net.alive().all(|(p, s)| s.ended.is_none() && p.is_primary() && s.cell_views.last().is_some_and(|v| v.1 == 5))
     );
-    assert!(net.cast(2, Order::Total, true, b"still here"));
+    assert!(net.cast(2, Order::Total, Uniformity::Uniform, b"still here"));
     net.run_until(5, |net| (0..5).all(|i| net.delivered(i) == 1));
 }
 
@@ -142,7 +142,7 @@ fn a_joiner_takes_the_state_under_traffic() {
     let mut net = Net::found(7, 10_000, 3);
     for round in 0..60 {
         for i in 0..3 {
-            net.cast(i, Order::Total, false, &[round; 64]);
+            net.cast(i, Order::Total, Uniformity::Plain, &[round; 64]);
         }
         net.run(Duration::from_millis(2));
     }
@@ -151,7 +151,7 @@ fn a_joiner_takes_the_state_under_traffic() {
     net.nodes[j].0.join_group(now, "g", true, GroupTerms::default()).expect("a good name");
     for round in 0..400u64 {
         for i in 0..3 {
-            net.cast(i, Order::Total, false, &[(round % 200) as u8; 64]);
+            net.cast(i, Order::Total, Uniformity::Plain, &[(round % 200) as u8; 64]);
         }
         net.run(Duration::from_millis(5));
     }
@@ -175,7 +175,7 @@ fn counters_tell_what_was_seen() {
     let mut accepted = [0u64; 3];
     let mut cast_all = |net: &mut Net| {
         for (i, accepted) in accepted.iter_mut().enumerate() {
-            *accepted += u64::from(net.cast(i, Order::Total, false, &[1; LEN as usize]));
+            *accepted += u64::from(net.cast(i, Order::Total, Uniformity::Plain, &[1; LEN as usize]));
         }
         net.run(Duration::from_millis(2));
     };

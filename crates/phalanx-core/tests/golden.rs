@@ -26,7 +26,7 @@ use phalanx_core::wire::codec::{put_prefixed, put_varint};
 use phalanx_core::wire::{Header, Kind, PacketNumber, Reader, Space, Tags, cell_tag, put_with_tail, read_with_tail};
 use phalanx_core::{
     CellInstance, DecreeNumber, GroupId, GroupTerms, Incarnation, LeaveReason, Limits, MemberInfo, Rank, SlowMembers,
-    Timing,
+    Timing, Uniformity,
 };
 
 const CELL: &str = "golden";
@@ -303,17 +303,17 @@ fn founding() {
 /// Terms of a group: as requested, and as stored in the group's entry.
 #[test]
 fn terms_of_groups() {
-    let terms = |uniform, members_min| GroupTerms { uniform, members_min, ends_alone: false };
+    let terms = |uniformity, members_min| GroupTerms { uniformity, members_min, ends_alone: false };
     let wish = |terms| GroupRequest { name: "ledger".into(), join: true, only_new: false, terms };
-    let groups = vec![wish(None), wish(Some(terms(false, 1))), wish(Some(terms(true, 300)))];
+    let groups = vec![wish(None), wish(Some(terms(Uniformity::Plain, 1))), wish(Some(terms(Uniformity::Uniform, 300)))];
     let requests =
         Control::MembershipRequests(RequestList { decree: DecreeNumber(4), groups, ..RequestList::default() });
     let encoded = requests.encode().expect("it can be written");
-    let entry = terms(true, 300).tags().as_bytes().to_vec();
+    let entry = terms(Uniformity::Uniform, 300).tags().as_bytes().to_vec();
     hold("terms.txt", vec![("wishes".to_owned(), encoded), ("entry".to_owned(), entry)]);
     let [(_, encoded), (_, entry)] = read("terms.txt").try_into().expect("two lines");
     assert_eq!(Control::decode(&encoded), Ok(requests));
-    assert_eq!(GroupTerms::of(&Tags::parse(&entry).expect("entries")), terms(true, 300));
+    assert_eq!(GroupTerms::of(&Tags::parse(&entry).expect("entries")), terms(Uniformity::Uniform, 300));
 }
 
 /// Orphaned groups: what records, reports, requests, changes and entries hold.

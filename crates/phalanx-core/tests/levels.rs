@@ -5,7 +5,9 @@ mod net;
 use std::time::Duration;
 
 use net::Net;
-use phalanx_core::{CommandError, Event, Founding, GroupTerms, LEVEL, Limits, Order, SlowMembers, Stability, Timing};
+use phalanx_core::{
+    CommandError, Event, Founding, GroupTerms, LEVEL, Limits, Order, SlowMembers, Stability, Timing, Uniformity,
+};
 
 /// A cell in which each process knows the given level.
 fn found(seed: u64, levels: &[u16]) -> Net {
@@ -52,7 +54,7 @@ fn a_level_rises_when_somebody_asks_and_never_by_itself() {
     raise(&mut net, 2, 2).expect("all know it");
     net.run_until(5, |net| levels(net) == [2, 2, 2]);
     assert_eq!(net.nodes[1].1.cell_views.len(), views + 1, "a view of the same members");
-    assert!(net.cast(1, Order::Total, true, b"and it goes on"));
+    assert!(net.cast(1, Order::Total, Uniformity::Uniform, b"and it goes on"));
     net.run_until(5, |net| (1..4).all(|i| net.delivered(i) == 1));
 }
 
@@ -150,30 +152,33 @@ fn founders_of_two_builds_begin_at_the_lower_level() {
 /// A group has its founder's default. The delivery of a multicast that names no stability shows it.
 #[test]
 fn a_groups_default_is_its_founders_and_whoever_joins_takes_it() {
-    for uniform in [false, true] {
-        let mut net = Net::new(10 + u64::from(uniform), 0);
-        for (i, wished) in [uniform, !uniform, !uniform].into_iter().enumerate() {
+    for uniformity in [Uniformity::Plain, Uniformity::Uniform] {
+        let mut net = Net::new(10 + u64::from(uniformity.is_uniform()), 0);
+        let other = Uniformity::from_flag(!uniformity.is_uniform());
+        for (i, wished) in [uniformity, other, other].into_iter().enumerate() {
             let founding = if i == 0 { Founding::Alone } else { Founding::Join };
             net.add_with(founding, LEVEL, Timing::default(), Limits::default());
             let now = net.now;
             net.nodes[i]
                 .0
-                .join_group(now, "g", i == 2, GroupTerms { uniform: wished, ..GroupTerms::default() })
+                .join_group(now, "g", i == 2, GroupTerms { uniformity: wished, ..GroupTerms::default() })
                 .expect("a good name");
             net.run_until(30, |net| net.alive().all(|(_, seen)| seen.views.last().is_some_and(|view| view.1 == i + 1)));
         }
         for i in 0..3 {
-            assert_eq!(net.nodes[i].1.terms, Some(GroupTerms { uniform, ..GroupTerms::default() }), "m{i}");
-            for (asked, is) in
-                [(Stability::GroupDefault, uniform), (Stability::Plain, false), (Stability::Uniform, true)]
-            {
+            assert_eq!(net.nodes[i].1.terms, Some(GroupTerms { uniformity, ..GroupTerms::default() }), "m{i}");
+            for (asked, is) in [
+                (Stability::GroupDefault, uniformity),
+                (Stability::Plain, Uniformity::Plain),
+                (Stability::Uniform, Uniformity::Uniform),
+            ] {
                 let (now, group) = (net.now, net.nodes[i].1.group.expect("a member"));
                 let (process, seen, _) = &mut net.nodes[i];
                 assert_eq!(process.multicast(now, group, Order::Total, asked, &[b"m"], seen), Ok(is), "{asked:?}");
             }
         }
-        net.run_until(5, |net| (0..3).all(|i| net.nodes[i].1.uniform.len() == 9));
-        let wanted = 3 * (1 + usize::from(uniform));
-        assert!((0..3).all(|i| net.nodes[i].1.uniform.iter().filter(|is| **is).count() == wanted));
+        net.run_until(5, |net| (0..3).all(|i| net.nodes[i].1.uniformities.len() == 9));
+        let wanted = 3 * (1 + usize::from(uniformity.is_uniform()));
+        assert!((0..3).all(|i| net.nodes[i].1.uniformities.iter().filter(|is| is.is_uniform()).count() == wanted));
     }
 }

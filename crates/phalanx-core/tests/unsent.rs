@@ -5,14 +5,14 @@ mod net;
 use std::time::Duration;
 
 use net::Net;
-use phalanx_core::Order;
+use phalanx_core::{Order, Uniformity};
 
 /// A cell of three whose last member is cut off, and accepts multicasts until no more fit. Returns the number accepted.
 fn cut_off(seed: u64) -> (Net, u64) {
     let mut net = Net::found(seed, 0, 3);
     net.cut = vec![(0, 2), (2, 0), (1, 2), (2, 1)];
     let mut accepted = 0;
-    while net.cast(2, Order::Fifo, false, &[7; 5_000]) {
+    while net.cast(2, Order::Fifo, Uniformity::Plain, &[7; 5_000]) {
         accepted += 1;
     }
     (net, accepted)
@@ -53,7 +53,7 @@ fn a_leaver_that_hears_no_quorum_is_told_what_it_did_not_send() {
 #[test]
 fn who_has_sent_all_is_told_nothing() {
     let mut net = Net::found(3, 0, 3);
-    assert!(net.cast(2, Order::Fifo, false, b"one"));
+    assert!(net.cast(2, Order::Fifo, Uniformity::Plain, b"one"));
     let now = net.now;
     net.nodes[2].0.leave(now);
     net.run_until(30, |net| net.nodes[2].1.ended.is_some());

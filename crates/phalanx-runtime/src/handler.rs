@@ -1,7 +1,7 @@
 //! The application's side of a node: the receiver of its deliveries and events.
 
 use phalanx_core::member::FounderRecord;
-use phalanx_core::{Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Snapshot};
+use phalanx_core::{Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Snapshot, Uniformity};
 
 /// A command that the core accepted.
 #[derive(Clone, Copy, Debug)]
@@ -25,8 +25,8 @@ pub enum Command<'a> {
         group: GroupId,
         /// The requested order.
         order: Order,
-        /// Whether it is uniform.
-        uniform: bool,
+        /// What it is, by its stability or by the group's default.
+        uniformity: Uniformity,
         /// The payload, as the concatenation of these parts.
         parts: &'a [&'a [u8]],
     },
@@ -84,7 +84,16 @@ pub trait Handler {
     }
 
     /// A multicast was assigned to a view and is being sent; see [`phalanx_core::Effects::sent`].
-    fn sent(&mut self, _group: GroupId, _view: u64, _seq: u64, _order: Order, _uniform: bool, _payload: &[u8]) {}
+    fn sent(
+        &mut self,
+        _group: GroupId,
+        _view: u64,
+        _seq: u64,
+        _order: Order,
+        _uniformity: Uniformity,
+        _payload: &[u8],
+    ) {
+    }
 
     /// Multicasts of this process are stable; see [`phalanx_core::Effects::stable`].
     fn stable(&mut self, _group: GroupId, _view: u64, _seq: u64) {}

@@ -404,8 +404,8 @@ impl<D: Driver> Node<D> {
     ) -> Result<(), CommandError> {
         self.begin(now, handler)?;
         let mut sink = Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch };
-        let uniform = self.process.multicast(now, group, order, stability, parts, &mut sink)?;
-        handler.command(&Command::Multicast { group, order, uniform, parts });
+        let uniformity = self.process.multicast(now, group, order, stability, parts, &mut sink)?;
+        handler.command(&Command::Multicast { group, order, uniformity, parts });
         Ok(())
     }
 

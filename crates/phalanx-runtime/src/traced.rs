@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use phalanx_core::member::FounderRecord;
-use phalanx_core::{Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Snapshot};
+use phalanx_core::{Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Snapshot, Uniformity};
 use phalanx_driver::fork::Home;
 use phalanx_trace::{Event as Record, TraceError, TraceWriter, payload_hash};
 
@@ -162,11 +162,12 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
             Command::FoundAnew => self.record(&Record::FoundAnew),
             Command::RaiseLevel { level } => self.record(&Record::RiseAsked { level }),
             Command::Leave => self.record(&Record::LeaveAsked),
-            Command::Multicast { group, order, uniform, parts } if self.writer.is_some() => {
+            Command::Multicast { group, order, uniformity, parts } if self.writer.is_some() => {
                 let hash = match parts {
                     [payload] => payload_hash(payload),
                     _ => payload_hash(&parts.concat()),
                 };
+                let uniform = uniformity.is_uniform();
                 self.record(&Record::Accept { group: group.0, order: records::order(order), uniform, hash });
             }
             Command::Multicast { .. } => {}
@@ -198,18 +199,18 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
         self.inner.ready()
     }
 
-    fn sent(&mut self, group: GroupId, view: u64, seq: u64, order: Order, uniform: bool, payload: &[u8]) {
+    fn sent(&mut self, group: GroupId, view: u64, seq: u64, order: Order, uniformity: Uniformity, payload: &[u8]) {
         if self.writer.is_some() {
             self.record(&Record::Send {
                 group: group.0,
                 view,
                 seq,
                 order: records::order(order),
-                uniform,
+                uniform: uniformity.is_uniform(),
                 hash: payload_hash(payload),
             });
         }
-        self.inner.sent(group, view, seq, order, uniform, payload);
+        self.inner.sent(group, view, seq, order, uniformity, payload);
     }
 
     fn stable(&mut self, group: GroupId, view: u64, seq: u64) {

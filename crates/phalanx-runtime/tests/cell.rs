@@ -11,7 +11,7 @@ use common::{PATIENCE, await_event, await_members, directory, member, messages, 
 use phalanx_runtime::config::SecurityMode;
 use phalanx_runtime::core::{
     CommandError, Delivery, Event, GroupId, GroupTerms, GroupView, Incarnation, LeaveReason, MemberInfo, Membership,
-    Order, SlowMembers, Snapshot, Stability,
+    Order, SlowMembers, Snapshot, Stability, Uniformity,
 };
 use phalanx_runtime::counters::CountersFile;
 use phalanx_runtime::driver::Faults;
@@ -33,7 +33,11 @@ fn all_deliver_the_same_in_the_same_order() {
                     let name = cell.me().name;
                     for i in 0..500 {
                         group
-                            .cast(Order::Total, (i % 50 == 0).into(), format!("{name}{i}").as_bytes())
+                            .cast(
+                                Order::Total,
+                                Uniformity::from_flag(i % 50 == 0).into(),
+                                format!("{name}{i}").as_bytes(),
+                            )
                             .expect("accepted");
                     }
                     payloads(&messages(cell, 1_500))
@@ -340,7 +344,7 @@ fn an_incarnation_that_is_given_up_reports_its_unsent_multicasts() {
         fn begin(&mut self, _: &MemberInfo) {
             self.told.push("begin".to_owned());
         }
-        fn sent(&mut self, _: GroupId, _: u64, _: u64, _: Order, _: bool, _: &[u8]) {
+        fn sent(&mut self, _: GroupId, _: u64, _: u64, _: Order, _: Uniformity, _: &[u8]) {
             self.sent += 1;
         }
         fn deliver(&mut self, _: &Delivery<'_>) {}
@@ -501,7 +505,7 @@ fn a_group_of_too_few_casts_what_is_uniform_by_default_when_another_holds_its_st
     await_event(&cell, |event| matches!(event, Event::GroupAdequacy { adequate: true, .. }).then_some(()));
     assert!(group.view().is_some_and(|view| view.adequate && view.members.len() == 2 && view.terms == terms));
     let message = &messages(&cell, 1)[0];
-    assert!(message.payload[..] == b"uniform"[..] && message.uniform);
+    assert!(message.payload[..] == b"uniform"[..] && message.uniformity == Uniformity::Uniform);
     assert_eq!(messages(&other, 1)[0].payload[..], b"uniform"[..]);
 }
 

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use common::{PATIENCE, await_event, await_members, directory, member, options};
 use phalanx_runtime::config::DriverMode;
-use phalanx_runtime::core::{Delivery, Event, Incarnation, LeaveReason, Order, Snapshot, Stability, Timing};
+use phalanx_runtime::core::{
+    Delivery, Event, Incarnation, LeaveReason, Order, Snapshot, Stability, Timing, Uniformity,
+};
 use phalanx_runtime::counters::{CountersFile, OrphanStatus, Reading, Status};
 use phalanx_runtime::{Cell, Frozen, Group, Item, JoinOptions, Options, State};
 
@@ -391,7 +393,9 @@ fn a_child_that_is_killed_while_it_sends_harms_no_other() {
         let mut child = Child::start(dir.path(), &format!("victim{round}"));
         await_members(&a, 2);
         for i in 0..200 {
-            group.cast(Order::Total, (i % 2 == 0).into(), format!("{round}.{i}").as_bytes()).expect("accepted");
+            group
+                .cast(Order::Total, Uniformity::from_flag(i % 2 == 0).into(), format!("{round}.{i}").as_bytes())
+                .expect("accepted");
         }
         child.await_line("message ");
         child.kill();
@@ -449,7 +453,9 @@ fn await_counter(dir: &Path, name: &str, which: &str, value: u64) {
 /// Casts that many messages, and waits until all children and the process itself have delivered them.
 fn cast_and_await(cell: &Cell, group: &Group, children: &mut [&mut Child], what: &str, count: usize) {
     for i in 0..count {
-        group.cast(Order::Total, (i % 2 == 0).into(), format!("{what}.{i}").as_bytes()).expect("accepted");
+        group
+            .cast(Order::Total, Uniformity::from_flag(i % 2 == 0).into(), format!("{what}.{i}").as_bytes())
+            .expect("accepted");
     }
     for child in children {
         (0..count).for_each(|i| assert_eq!(child.await_line("message "), format!("{what}.{i}")));

@@ -1,7 +1,7 @@
 //! Abcasts in bursts, by one member for a while and then by another, which makes the token of the total order move.
 
 use phalanx_core::rng::Rng;
-use phalanx_core::{Limits, Order};
+use phalanx_core::{Limits, Order, Uniformity};
 
 use crate::fault::{Aim, Fault, Kind, Role, Shape};
 use crate::plan::{MS, Plan, SECOND};
@@ -129,9 +129,9 @@ impl World {
         }
         let Some((group, _)) = slot.app.member_of("a") else { return };
         for _ in 0..bursts.messages {
-            let uniform = self.bursting.rng.chance_ppm(bursts.uniform_ppm);
+            let uniformity = Uniformity::from_flag(self.bursting.rng.chance_ppm(bursts.uniform_ppm));
             let len = 9 + self.bursting.rng.below(30);
-            self.multicast_bytes(index, group, Order::Total, uniform, 0, len);
+            self.multicast_bytes(index, group, Order::Total, uniformity, 0, len);
         }
     }
 }

@@ -8,7 +8,7 @@ use phalanx_core::rng::Rng;
 use phalanx_core::seal::CellKey;
 use phalanx_core::{
     CommandError, Founding, GroupId, Incarnation, LEVEL, Limits, MemberInfo, Order, Security, Settings, SlowMembers,
-    Stability, Timing, TrafficClass,
+    Stability, Timing, TrafficClass, Uniformity,
 };
 use phalanx_runtime::{Node, NodeOptions};
 use phalanx_trace as trace;
@@ -316,7 +316,7 @@ impl World {
         index: usize,
         group: GroupId,
         order: Order,
-        uniform: bool,
+        uniformity: Uniformity,
         payload: &[u8],
     ) -> Result<(), CommandError> {
         let slot = &mut self.slots[index];
@@ -324,7 +324,7 @@ impl World {
         slot.app.now_ns = self.now_ns;
         // The stability is requested explicitly only if the group's default differs, so that both ways are tested.
         let stability =
-            if slot.app.default_of(group) == Some(uniform) { Stability::GroupDefault } else { uniform.into() };
+            if slot.app.default_of(group) == Some(uniformity) { Stability::GroupDefault } else { uniformity.into() };
         let was_outside = slot.begin_watch();
         let node = slot.node.as_mut().ok_or(CommandError::Over)?;
         let outcome = node.multicast(now, group, order, stability, &[payload], &mut slot.app);

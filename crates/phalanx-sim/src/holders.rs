@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use phalanx_core::rng::Rng;
 use phalanx_core::wire::Kind as Packet;
 use phalanx_core::wire::Space;
-use phalanx_core::{GroupId, Order};
+use phalanx_core::{GroupId, Order, Uniformity};
 use phalanx_trace::Event as TraceEvent;
 
 use crate::fault::{Aim, Busy, Fault, Holding, Kind, Role};
@@ -157,41 +157,41 @@ impl World {
         match holders.what {
             Holding::Own => {
                 let order = order(&mut self.rng);
-                self.multicast_bytes(source, group, order, true, 0, length);
+                self.multicast_bytes(source, group, order, Uniformity::Uniform, 0, length);
             }
             Holding::Past => {
                 let (lost, order) = (order(&mut self.rng), dependent(&mut self.rng));
                 if holders.ticks < TICKS {
-                    self.multicast_bytes(source, group, lost, false, 0, length);
+                    self.multicast_bytes(source, group, lost, Uniformity::Plain, 0, length);
                 }
                 if holders.ticks > 1 {
-                    self.multicast_bytes(builds_on, group, order, true, 0, length);
+                    self.multicast_bytes(builds_on, group, order, Uniformity::Uniform, 0, length);
                 }
             }
             Holding::OwnPast => {
                 let (lost, order) = (order(&mut self.rng), order(&mut self.rng));
                 if holders.ticks <= TICKS / 2 {
-                    self.multicast_bytes(source, group, lost, false, 0, length);
+                    self.multicast_bytes(source, group, lost, Uniformity::Plain, 0, length);
                 } else {
                     // Lost packets stay lost; new ones arrive.
                     self.net.end_learning(fault);
-                    self.multicast_bytes(source, group, order, true, 0, length);
+                    self.multicast_bytes(source, group, order, Uniformity::Uniform, 0, length);
                 }
             }
             Holding::Orders => {
                 for slot in holders.lacking.clone() {
-                    self.multicast_bytes(slot, group, Order::Total, true, 0, length);
+                    self.multicast_bytes(slot, group, Order::Total, Uniformity::Uniform, 0, length);
                 }
             }
             Holding::EarlierOrders => {
                 // Announcements of the first holder are lost; then another one of the few becomes the holder.
                 let first = holders.lacking[0];
-                self.multicast_bytes(first, group, Order::Total, true, 0, length);
+                self.multicast_bytes(first, group, Order::Total, Uniformity::Uniform, 0, length);
                 for _ in 0..BURST {
-                    self.multicast_bytes(builds_on, group, Order::Total, false, 0, 9);
+                    self.multicast_bytes(builds_on, group, Order::Total, Uniformity::Plain, 0, 9);
                 }
                 if holders.ticks > TICKS / 2 {
-                    self.multicast_bytes(first, group, Order::Total, true, 0, length);
+                    self.multicast_bytes(first, group, Order::Total, Uniformity::Uniform, 0, length);
                 }
             }
             Holding::FirstOfPast => {
@@ -199,16 +199,16 @@ impl World {
                     // The two do not fit into one packet. One reaches all and is soon known to be stable; the other
                     // does not.
                     let (spared, lost, long) = (order(&mut self.rng), order(&mut self.rng), self.most_of_a_packet());
-                    self.multicast_bytes(source, group, spared, true, 0, long);
-                    self.multicast_bytes(source, group, lost, false, 0, long);
+                    self.multicast_bytes(source, group, spared, Uniformity::Uniform, 0, long);
+                    self.multicast_bytes(source, group, lost, Uniformity::Plain, 0, long);
                 } else {
                     let order = dependent(&mut self.rng);
-                    self.multicast_bytes(builds_on, group, order, true, 0, length);
+                    self.multicast_bytes(builds_on, group, order, Uniformity::Uniform, 0, length);
                 }
             }
             Holding::Pass if self.has_passed(source, holders) => {
-                self.multicast_bytes(holders.lacking[0], group, Order::Total, true, 0, length);
-                self.multicast_bytes(builds_on, group, Order::Total, true, 0, length);
+                self.multicast_bytes(holders.lacking[0], group, Order::Total, Uniformity::Uniform, 0, length);
+                self.multicast_bytes(builds_on, group, Order::Total, Uniformity::Uniform, 0, length);
             }
             Holding::Pass => {
                 // The holder counts anew after this many of its own abcasts, and then another member sends most. The
@@ -217,7 +217,7 @@ impl World {
                 let (who, abcasts) = [(source, tally / 5), (source, tally), (builds_on, tally - tally / 5)]
                     [(holders.ticks % 3) as usize];
                 for _ in 0..abcasts {
-                    self.multicast_bytes(who, group, Order::Total, true, 0, 9);
+                    self.multicast_bytes(who, group, Order::Total, Uniformity::Uniform, 0, 9);
                 }
             }
         }

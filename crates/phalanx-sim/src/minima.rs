@@ -1,7 +1,7 @@
 //! Minimum numbers of members for uniform messages in cells and groups, and groups that are plain by default.
 
-use phalanx_core::GroupTerms;
 use phalanx_core::rng::Rng;
+use phalanx_core::{GroupTerms, Uniformity};
 
 use crate::swarm::index;
 
@@ -12,8 +12,8 @@ pub struct Minima {
     pub cell: usize,
     /// The least members with its state in an adequate view of each group.
     pub group: u16,
-    /// Whether groups are founded with uniform as the default.
-    pub uniform: bool,
+    /// The default with which groups are founded.
+    pub uniformity: Uniformity,
 }
 
 /// Draws values for a third of the seeds.
@@ -22,7 +22,7 @@ pub(crate) fn draw_minima(rng: &mut Rng, members: usize) -> Option<Minima> {
     rng.chance_ppm(330_000).then(|| Minima {
         cell: 1 + index(rng, quorum),
         group: u16::try_from(1 + index(rng, quorum.min(3))).unwrap_or(1),
-        uniform: rng.chance_ppm(500_000),
+        uniformity: Uniformity::from_flag(rng.chance_ppm(500_000)),
     })
 }
 
@@ -34,6 +34,6 @@ impl Minima {
 
     /// The terms with which groups are founded.
     pub(crate) fn terms(self) -> GroupTerms {
-        GroupTerms { uniform: self.uniform, members_min: self.group, ends_alone: false }
+        GroupTerms { uniformity: self.uniformity, members_min: self.group, ends_alone: false }
     }
 }

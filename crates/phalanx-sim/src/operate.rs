@@ -1,7 +1,7 @@
 //! Operations of users on the objects of a group, and the resources that the locks guard.
 
-use phalanx_core::Order;
 use phalanx_core::rng::Rng;
+use phalanx_core::{Order, Uniformity};
 use phalanx_trace::{Action, Event};
 
 use crate::app::App;
@@ -60,7 +60,7 @@ impl World {
         let Some(action) = draw_action(&mut slot.rng, &slot.app, self.guarded.values) else { return false };
         slot.app.now_ns = self.now_ns;
         let command = slot.app.invoke(group, action);
-        let asked = self.multicast(index, group, Order::Total, true, &command.payload());
+        let asked = self.multicast(index, group, Order::Total, Uniformity::Uniform, &command.payload());
         if asked.is_err() {
             self.slots[index].app.not_sent(command.op);
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 pub use look::KeptPackets;
 use phalanx_core::process::Activity;
-use phalanx_core::{CommandError, Order, TrafficClass};
+use phalanx_core::{CommandError, Order, TrafficClass, Uniformity};
 use phalanx_trace::Phase;
 
 use crate::campaign::Options;
@@ -287,14 +287,14 @@ impl Cell {
         slot: usize,
         group: &str,
         order: Order,
-        uniform: bool,
+        uniformity: Uniformity,
         len: usize,
     ) -> Result<(), CommandError> {
         let (id, _) = self.world.slots[slot].app.member_of(group).ok_or(CommandError::NotMember)?;
         let rng = &mut self.world.slots[slot].rng;
         let mut payload = vec![0];
         payload.resize_with(len.max(9), || rng.next_u64().to_le_bytes()[0]);
-        self.world.multicast(slot, id, order, uniform, &payload)
+        self.world.multicast(slot, id, order, uniformity, &payload)
     }
 
     /// Sends a message from one process to another.
@@ -378,7 +378,13 @@ impl Cell {
         for round in 0..3 {
             for slot in 0..self.world.slots.len() {
                 // Processes in no group refuse, which is expected.
-                let _ = self.multicast(slot, "a", [Order::Fifo, Order::Causal, Order::Total][round], round == 1, 100);
+                let _ = self.multicast(
+                    slot,
+                    "a",
+                    [Order::Fifo, Order::Causal, Order::Total][round],
+                    Uniformity::from_flag(round == 1),
+                    100,
+                );
             }
             self.run_for(Duration::from_millis(100));
         }

@@ -1,6 +1,6 @@
 //! The applications' own actions: they join groups, multicast, answer, leave and come back.
 
-use phalanx_core::{GroupId, Order};
+use phalanx_core::{GroupId, Order, Uniformity};
 
 use crate::oracle::hash_bytes;
 use crate::plan::Workload;
@@ -91,13 +91,13 @@ impl World {
             return;
         };
         let order = draw_order(&mut slot.rng, workload.orders);
-        let uniform = slot.rng.chance_ppm(workload.uniform_ppm);
+        let uniformity = Uniformity::from_flag(slot.rng.chance_ppm(workload.uniform_ppm));
         let len = if slot.rng.chance_ppm(workload.long_ppm) {
             1000 + slot.rng.below(workload.long_bytes)
         } else {
             9 + slot.rng.below(150)
         };
-        self.multicast_bytes(index, *group, order, uniform, 0, len);
+        self.multicast_bytes(index, *group, order, uniformity, 0, len);
     }
 
     /// Multicasts `len` bytes that no other message has.
@@ -106,7 +106,7 @@ impl World {
         index: usize,
         group: GroupId,
         order: Order,
-        uniform: bool,
+        uniformity: Uniformity,
         chain: u8,
         len: u64,
     ) {
@@ -121,7 +121,7 @@ impl World {
             payload.extend_from_slice(&slot.rng.next_u64().to_le_bytes());
         }
         // A refusal for lack of credit is counted, and the message is dropped, as an application might do.
-        let _ = self.multicast(index, group, order, uniform, &payload);
+        let _ = self.multicast(index, group, order, uniformity, &payload);
         self.payload = payload;
     }
 
@@ -153,7 +153,7 @@ impl World {
                 let slot = &mut self.slots[index];
                 let draws = chain < CHAIN_MAX && self.sending && slot.rng.chance_ppm(workload.reply_ppm);
                 if draws && !slot.leaving {
-                    self.multicast_bytes(index, group, Order::Causal, false, chain + 1, 20);
+                    self.multicast_bytes(index, group, Order::Causal, Uniformity::Plain, chain + 1, 20);
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use phalanx_core::{CommandError, Order};
+use phalanx_core::{CommandError, Order, Uniformity};
 use phalanx_sim::{Cell, WorldSettings};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -74,7 +74,7 @@ fn more_joiners_than_one_donor_gives_to_at_a_time_all_get_the_state() {
     let mut cell = started(MEMBERS, 4);
     cell.join(0, "a");
     assert!(cell.run_until(5 * SECOND, |cell| cell.group_view(0, "a").is_some()));
-    cell.multicast(0, "a", Order::Total, false, 100).expect("in the group");
+    cell.multicast(0, "a", Order::Total, Uniformity::Plain, 100).expect("in the group");
     cell.run_for(100 * MS);
     for slot in 1..MEMBERS {
         cell.join(slot, "a");
@@ -141,6 +141,6 @@ fn a_joiner_of_a_cell_larger_than_the_strangers_it_keeps_comes_in() {
 fn a_message_beyond_the_longest_is_refused() {
     let mut cell = Cell::settled(2, 8);
     let too_long = (64 << 20) + 1;
-    assert_eq!(cell.multicast(0, "a", Order::Fifo, false, too_long), Err(CommandError::TooLong(too_long)));
+    assert_eq!(cell.multicast(0, "a", Order::Fifo, Uniformity::Plain, too_long), Err(CommandError::TooLong(too_long)));
     cell.finish_clean();
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use phalanx_core::Order;
 use phalanx_core::wire::Kind;
+use phalanx_core::{Order, Uniformity};
 use phalanx_sim::{Cell, Workload, WorldSettings};
 
 const MS: Duration = Duration::from_millis(1);
@@ -22,14 +22,14 @@ fn a_slow_interface_holds_its_process_back_and_nobody_else() {
     // 2 MB for two others, at 500 kB a second.
     let mut accepted = 0;
     for _ in 0..200 {
-        accepted += u64::from(cell.multicast(0, "a", Order::Fifo, false, 5_000).is_ok());
+        accepted += u64::from(cell.multicast(0, "a", Order::Fifo, Uniformity::Plain, 5_000).is_ok());
     }
     assert_eq!(accepted, 200);
     cell.run_for(1_000 * MS);
     let delivered = cell.delivered(2) - before;
     assert!((30..120).contains(&delivered), "{delivered} in the first second");
     for _ in 0..20 {
-        cell.multicast(1, "a", Order::Total, true, 100).expect("its own interface is free");
+        cell.multicast(1, "a", Order::Total, Uniformity::Uniform, 100).expect("its own interface is free");
         accepted += 1;
         cell.run_for(10 * MS);
     }
@@ -108,7 +108,7 @@ fn multicasts_do_not_starve_a_channel_on_a_full_interface() {
         fill(&mut cell);
         let (mut taken, before) = (0, cell.delivered(1));
         for _ in 0..1_000 {
-            while cell.multicast(0, "a", Order::Fifo, false, 5_000).is_ok() {}
+            while cell.multicast(0, "a", Order::Fifo, Uniformity::Plain, 5_000).is_ok() {}
             cell.run_for(10 * MS);
             taken += fill(&mut cell);
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use phalanx_core::wire::Kind;
-use phalanx_core::{CommandError, Order};
+use phalanx_core::{CommandError, Order, Uniformity};
 use phalanx_sim::{Cell, Packet, WorldSettings};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -46,7 +46,7 @@ fn the_only_holder_of_a_cut_dies_in_a_group_smaller_than_a_quorum() {
         cell.lose_if(|packet| {
             packet.from == 4 && packet.to == 3 && matches!(packet.kind, Kind::Multicast | Kind::Control)
         });
-        cell.multicast(4, "b", Order::Total, false, 100).expect("in the group");
+        cell.multicast(4, "b", Order::Total, Uniformity::Plain, 100).expect("in the group");
         cell.run_for(5 * MS);
         cell.join(2, "b");
         cell.run_for(after * MS);
@@ -96,7 +96,7 @@ fn all_who_excluded_a_member_are_gone_before_they_could_tell_it() {
 fn a_member_that_has_not_read_of_its_return_sends_nothing_yet() {
     let mut cell = Cell::settled(3, 5);
     cell.set_takes(2, false);
-    cell.multicast(0, "a", Order::Total, false, 100).expect("in the group");
+    cell.multicast(0, "a", Order::Total, Uniformity::Plain, 100).expect("in the group");
     cell.run_for(20 * MS);
     // The process leaves and comes back; its application has read neither.
     cell.leave_group(2, "a").expect("in the group");
@@ -105,10 +105,10 @@ fn a_member_that_has_not_read_of_its_return_sends_nothing_yet() {
     cell.join(2, "a");
     assert!(cell.run_until(5 * SECOND, |cell| cell.group_view(0, "a").is_some_and(|(_, members)| members == 3)));
     cell.run_for(50 * MS);
-    assert_eq!(cell.multicast(2, "a", Order::Causal, false, 100), Err(CommandError::NotMember));
+    assert_eq!(cell.multicast(2, "a", Order::Causal, Uniformity::Plain, 100), Err(CommandError::NotMember));
     cell.set_takes(2, true);
     cell.settle();
-    cell.multicast(2, "a", Order::Causal, false, 100).expect("it has read of it");
+    cell.multicast(2, "a", Order::Causal, Uniformity::Plain, 100).expect("it has read of it");
     cell.run_for(50 * MS);
     cell.finish_clean();
 }
@@ -348,7 +348,7 @@ fn what_a_leaver_accepted_is_sent_though_its_clock_jumps() {
     let (_, ranks) = cell.cell_view(0).expect("in a view");
     let (leaver, silent) = (ranks[1], ranks[2]);
     cell.pause(silent);
-    while cell.multicast(leaver, "a", Order::Fifo, false, 1000).is_ok() {}
+    while cell.multicast(leaver, "a", Order::Fifo, Uniformity::Plain, 1000).is_ok() {}
     cell.leave_group(leaver, "a").expect("in the group");
     cell.jump_clock(leaver, 11 * SECOND);
     cell.run_for(300 * MS);
@@ -369,7 +369,7 @@ fn what_a_joiners_state_held_up_waits_until_it_hears_a_quorum() {
     cell.lose_if(|packet| packet.to == 1 && packet.kind == Kind::Data);
     assert!(cell.run_until(SECOND, |cell| cell.group_view(0, "b").is_some_and(|(_, members)| members == 2)));
     for _ in 0..3 {
-        cell.multicast(0, "b", Order::Fifo, true, 100).expect("in the group");
+        cell.multicast(0, "b", Order::Fifo, Uniformity::Uniform, 100).expect("in the group");
     }
     cell.run_for(100 * MS);
     let before = cell.delivered(1);
@@ -434,7 +434,7 @@ fn a_ballot_given_up_is_taken_up_though_everybody_is_heard_again() {
     }
     cell.settle();
     for slot in ranks {
-        cell.multicast(slot, "a", Order::Total, false, 100).expect("nobody is kept from sending");
+        cell.multicast(slot, "a", Order::Total, Uniformity::Plain, 100).expect("nobody is kept from sending");
     }
     cell.finish_clean();
 }
@@ -454,9 +454,9 @@ fn a_cell_whose_last_member_died_has_not_settled() {
 /// Uniform messages wait there only for the announcement of stability, and give no credit before.
 #[test]
 fn a_receiver_that_hears_no_marks_by_themselves_keeps_no_more_than_its_bound() {
-    for uniform in [false, true] {
+    for uniformity in [Uniformity::Plain, Uniformity::Uniform] {
         let settings = WorldSettings { window_bytes: 16 << 10, ..WorldSettings::quiet(3) };
-        let mut cell = Cell::new(settings, 81).titled(format!("uniform {uniform}"));
+        let mut cell = Cell::new(settings, 81).titled(format!("{uniformity:?}"));
         for slot in 0..3 {
             cell.start(slot);
             cell.join(slot, "a");
@@ -470,7 +470,7 @@ fn a_receiver_that_hears_no_marks_by_themselves_keeps_no_more_than_its_bound() {
             packet.from == 0 && packet.to == 2 && matches!(packet.kind, Kind::BestEffortMulticast | Kind::Direct)
         });
         for _ in 0..110 {
-            cell.multicast(0, "a", Order::Fifo, uniform, 100).expect("credit");
+            cell.multicast(0, "a", Order::Fifo, uniformity, 100).expect("credit");
             cell.run_for(5 * MS);
         }
         cell.finish_clean();

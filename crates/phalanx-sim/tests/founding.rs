@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use founders::{nobody_is_in, says, start};
 use phalanx_core::wire::Kind;
-use phalanx_core::{CellInstance, CommandError, Order};
+use phalanx_core::{CellInstance, CommandError, Order, Uniformity};
 use phalanx_sim::{Cell, Own, OwnAgreed, WorldSettings};
 use phalanx_trace::Event;
 
@@ -322,7 +322,7 @@ fn a_survivor_reforms_its_cell_with_its_groups() {
     for seed in 0..10 {
         let mut cell = Cell::settled(5, seed);
         for slot in 0..5 {
-            cell.multicast(slot, "a", Order::Total, true, 40).expect("it is accepted");
+            cell.multicast(slot, "a", Order::Total, Uniformity::Uniform, 40).expect("it is accepted");
         }
         cell.run_for(SECOND);
         assert_eq!(cell.reform(3), Err(CommandError::InPrimary));

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use phalanx_core::wire::Kind;
-use phalanx_core::{Order, TrafficClass};
+use phalanx_core::{Order, TrafficClass, Uniformity};
 use phalanx_sim::{Cell, Packet, SUSPECT_AFTER, WorldSettings};
 use phalanx_trace::LeaveReason;
 
@@ -31,7 +31,7 @@ fn send_until(cell: &mut Cell, limit: Duration, condition: impl Fn(&Cell) -> boo
     let until = cell.now() + limit;
     while cell.now() < until {
         for slot in 0..5 {
-            let _ = cell.multicast(slot, "a", Order::Fifo, false, 20);
+            let _ = cell.multicast(slot, "a", Order::Fifo, Uniformity::Plain, 20);
         }
         if cell.run_until(Duration::from_millis(100), &condition) {
             return true;
@@ -163,7 +163,7 @@ fn a_member_of_which_packets_of_one_kind_are_lost_holds_up_nobody() {
                     while cell.now() < until {
                         turn = (turn + 1) % 5;
                         for _ in 0..3 {
-                            let _ = cell.multicast(turn, "a", Order::Total, true, 20);
+                            let _ = cell.multicast(turn, "a", Order::Total, Uniformity::Uniform, 20);
                             cell.run_for(Duration::from_millis(30));
                         }
                     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use phalanx_core::Order;
+use phalanx_core::{Order, Uniformity};
 use phalanx_sim::{Cell, WorldSettings};
 use phalanx_trace::{Event, LeaveReason};
 
@@ -15,10 +15,10 @@ const MS: Duration = Duration::from_millis(1);
 fn what_a_slow_reader_takes_after_it_was_left_behind_the_others_have() {
     let mut cell = Cell::settled(5, 1);
     cell.set_takes(2, false);
-    cell.multicast(2, "a", Order::Total, true, 100).expect("in the group");
+    cell.multicast(2, "a", Order::Total, Uniformity::Uniform, 100).expect("in the group");
     cell.run_for(100 * MS);
     cell.cut_off(&[2]);
-    cell.multicast(2, "a", Order::Fifo, true, 100).expect("it does not know yet");
+    cell.multicast(2, "a", Order::Fifo, Uniformity::Uniform, 100).expect("it does not know yet");
     let left_behind =
         cell.run_until(5 * SECOND, |cell| cell.cell_view(0).is_some_and(|(_, members)| members.len() == 4));
     assert!(left_behind, "the others go on");

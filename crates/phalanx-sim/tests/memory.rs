@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use phalanx_core::Order;
+use phalanx_core::{Order, Uniformity};
 use phalanx_sim::{Cell, MemorySettings, SeedResult, WorldSettings};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -24,7 +24,7 @@ fn everybody_multicasts(cell: &mut Cell, members: usize, len: usize) {
     for slot in 0..members {
         for order in [Order::Fifo, Order::Causal, Order::Total] {
             // A process that is in no group yet, or has no credit, is skipped.
-            let _ = cell.multicast(slot, "a", order, order == Order::Total, len);
+            let _ = cell.multicast(slot, "a", order, Uniformity::from_flag(order == Order::Total), len);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use phalanx_core::Order;
+use phalanx_core::{Order, Uniformity};
 use phalanx_sim::Cell;
 use phalanx_trace::Event;
 
@@ -28,12 +28,12 @@ fn nothing_uniform_is_sent_outside_the_primary() {
     cell.cut_off(&[3, 4]);
     cell.cut_off(&[2]);
     assert!(cell.run_until(3 * SECOND, |cell| !cell.is_primary(3) && !cell.is_primary(4)));
-    cell.multicast(3, "two", Order::Fifo, false, 40).expect("a plain one goes out");
+    cell.multicast(3, "two", Order::Fifo, Uniformity::Plain, 40).expect("a plain one goes out");
     let plain = cell.delivered(4);
     cell.run_for(20 * MS);
     assert_eq!(cell.delivered(4), plain + 1, "they hear each other");
-    cell.multicast(3, "two", Order::Total, true, 40).expect("it is accepted");
-    cell.multicast(3, "two", Order::Fifo, false, 40).expect("it is accepted");
+    cell.multicast(3, "two", Order::Total, Uniformity::Uniform, 40).expect("it is accepted");
+    cell.multicast(3, "two", Order::Fifo, Uniformity::Plain, 40).expect("it is accepted");
     cell.run_for(200 * MS);
     assert_eq!((sent_uniform(&cell, 3), cell.delivered(4)), (before, plain + 1));
     cell.heal();

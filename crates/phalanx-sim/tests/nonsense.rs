@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use phalanx_core::Order;
 use phalanx_core::wire::Kind;
+use phalanx_core::{Order, Uniformity};
 use phalanx_sim::Cell;
 use phalanx_trace::{Event, LeaveReason};
 
@@ -27,7 +27,7 @@ fn talk(cell: &mut Cell, slots: &[usize]) {
         for &slot in slots {
             let order = [Order::Total, Order::Causal, Order::Fifo][round % 3];
             // Refused by a process that is out of the group for the moment.
-            let _ = cell.multicast(slot, "a", order, round == 1, 40);
+            let _ = cell.multicast(slot, "a", order, Uniformity::from_flag(round == 1), 40);
         }
         cell.run_for(20 * MS);
     }
@@ -110,7 +110,7 @@ fn half_against_half_stops_the_group_and_the_cell_goes_on() {
 fn half_against_half_without_the_sender_goes_on() {
     let mut cell = Cell::settled(5, 53);
     cell.cannot_read(&[1, 2], 0, "a");
-    cell.multicast(0, "a", Order::Fifo, false, 40).expect("in the group");
+    cell.multicast(0, "a", Order::Fifo, Uniformity::Plain, 40).expect("in the group");
     cell.run_for(MS);
     cell.crash(0);
     cell.settle();
@@ -182,7 +182,7 @@ fn who_asks_anew_before_it_is_told_of_the_stop_is_in_the_new_group() {
 fn a_sender_of_nonsense_stays_while_the_others_are_no_quorum() {
     let mut cell = Cell::settled(4, 53);
     cell.cannot_read(&[1, 2, 3], 0, "a");
-    cell.multicast(0, "a", Order::Fifo, false, 40).expect("in the group");
+    cell.multicast(0, "a", Order::Fifo, Uniformity::Plain, 40).expect("in the group");
     assert!(cell.run_until(2 * SECOND, |cell| lost(cell, 0) == [LeaveReason::Nonsense]));
     cell.crash(3);
     let drops_it = |cell: &Cell| cell.cell_view(1).is_some_and(|(_, members)| !members.contains(&3));
@@ -199,7 +199,7 @@ fn a_sender_of_nonsense_stays_while_the_others_are_no_quorum() {
 fn who_joins_beside_a_sender_of_nonsense_knows_of_it() {
     let mut cell = Cell::settled(3, 54);
     cell.cannot_read(&[1, 2], 0, "a");
-    cell.multicast(0, "a", Order::Fifo, false, 40).expect("in the group");
+    cell.multicast(0, "a", Order::Fifo, Uniformity::Plain, 40).expect("in the group");
     assert!(cell.run_until(2 * SECOND, |cell| lost(cell, 0) == [LeaveReason::Nonsense]));
     for gone in [2, 1] {
         cell.crash(gone);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use phalanx_core::wire::Kind;
-use phalanx_core::{CommandError, Order};
+use phalanx_core::{CommandError, Order, Uniformity};
 use phalanx_sim::{Cell, Packet};
 use phalanx_trace::Event;
 
@@ -42,7 +42,7 @@ fn with_two(members: usize, seed: u64) -> Cell {
     }
     cell.settle();
     for slot in [3, 4] {
-        cell.multicast(slot, "two", Order::Total, true, 40).expect("it is accepted");
+        cell.multicast(slot, "two", Order::Total, Uniformity::Uniform, 40).expect("it is accepted");
     }
     cell.run_for(50 * MS);
     cell
@@ -119,7 +119,7 @@ fn one_holder_that_is_back_brings_the_group_back() {
 fn the_holder_with_most_is_the_donor() {
     let mut cell = of_two(22);
     cell.cut(3, 4);
-    cell.multicast(3, "two", Order::Fifo, false, 40).expect("it is accepted");
+    cell.multicast(3, "two", Order::Fifo, Uniformity::Plain, 40).expect("it is accepted");
     cell.run_for(20 * MS);
     cell.cut_off(&[3]);
     cell.cut_off(&[4]);
@@ -141,7 +141,7 @@ fn the_donor_delivers_what_it_holds() {
     let mut cell = of_two(25);
     cell.lose_if(|packet| packet.from == 3 && packet.to == 4 && packet.kind != Kind::Multicast);
     let before = [3, 4].map(|slot| cell.delivered(slot));
-    cell.multicast(3, "two", Order::Fifo, true, 40).expect("it is accepted");
+    cell.multicast(3, "two", Order::Fifo, Uniformity::Uniform, 40).expect("it is accepted");
     cell.run_for(20 * MS);
     assert_eq!([3, 4].map(|slot| cell.delivered(slot)), [before[0] + 1, before[1]]);
     cell.cut_off(&[3]);
@@ -168,7 +168,7 @@ fn who_knows_only_the_view_before_goes_to_its_cut() {
     let group = [3, 4];
     let of_the_last = move |packet: &Packet| packet.from == 2 && packet.kind == Kind::Multicast;
     cell.lose_if(move |packet| of_the_last(packet) && !(packet.to == 4 && late.load(Ordering::Relaxed)));
-    cell.multicast(2, "two", Order::Fifo, false, 40).expect("it is accepted");
+    cell.multicast(2, "two", Order::Fifo, Uniformity::Plain, 40).expect("it is accepted");
     cell.run_for(MS);
     // The sender reaches only the last member, and is excluded.
     for other in [0, 1, 3, 5, 6] {
@@ -244,7 +244,7 @@ fn a_group_cut_off_inside_a_view_change_comes_back() {
         let mut cell = with_two(7, 30 + step);
         cell.join(2, "two");
         cell.run_for(Duration::from_micros(100 + step * 137));
-        cell.multicast(3, "two", Order::Causal, true, 40).expect("it is accepted");
+        cell.multicast(3, "two", Order::Causal, Uniformity::Uniform, 40).expect("it is accepted");
         cell.run_for(Duration::from_micros(step * 53));
         [2, 3, 4].into_iter().for_each(|slot| cell.cut_off(&[slot]));
         cell.run_for(3 * SECOND);
@@ -263,7 +263,7 @@ fn the_last_with_the_state_leaves_when_it_has_given_it() {
         let mut cell = Cell::settled(4, 100 + step);
         cell.join(3, "one");
         cell.settle();
-        cell.multicast(3, "one", Order::Fifo, true, 40).expect("it is accepted");
+        cell.multicast(3, "one", Order::Fifo, Uniformity::Uniform, 40).expect("it is accepted");
         cell.run_for(20 * MS);
         cell.join(1, "one");
         cell.run_for(Duration::from_micros(step * 211));
@@ -334,7 +334,7 @@ fn a_leaver_goes_after_those_that_are_cut_off() {
         cell.leave(3);
         cell.run_for(Duration::from_micros(20 + step * 5));
         let before = cell.delivered(3);
-        if cell.multicast(3, "two", Order::Fifo, true, 40).is_err() {
+        if cell.multicast(3, "two", Order::Fifo, Uniformity::Uniform, 40).is_err() {
             continue;
         }
         assert!(cell.run_until(5 * SECOND, |cell| !cell.runs(3)), "it leaves");

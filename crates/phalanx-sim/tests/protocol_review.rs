@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use phalanx_core::Order;
 use phalanx_core::wire::Kind;
+use phalanx_core::{Order, Uniformity};
 use phalanx_sim::{Cell, WorldSettings};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -14,7 +14,7 @@ fn chatter(cell: &mut Cell, slots: &[usize]) {
     for (i, order) in [Order::Fifo, Order::Total, Order::Causal, Order::Total].into_iter().enumerate() {
         for slot in slots {
             // Refused while a view change blocks sends; there is then just less traffic.
-            let _ = cell.multicast(*slot, "a", order, i % 2 == 0, 200);
+            let _ = cell.multicast(*slot, "a", order, Uniformity::from_flag(i % 2 == 0), 200);
         }
     }
 }
@@ -25,7 +25,7 @@ fn nothing_is_acknowledged_after_the_report() {
         let mut cell = Cell::settled(4, seed);
         // All but the coordinator hear process 3, and its multicast reaches no process at first.
         cell.lose_if(|packet| packet.from == 3 && packet.kind == Kind::Multicast);
-        cell.multicast(3, "a", Order::Total, true, 300).expect("in the group");
+        cell.multicast(3, "a", Order::Total, Uniformity::Uniform, 300).expect("in the group");
         cell.cut(3, 0);
         cell.cut(0, 3);
         assert!(cell.run_until(5 * SECOND, |cell| cell.activity(1).flushing && cell.activity(2).flushing));
@@ -57,7 +57,7 @@ fn the_only_holder_of_a_message_dies_at_every_step() {
     for sends in 0..40 {
         let mut cell = Cell::settled(5, 2).titled(format!("{sends} sends"));
         cell.lose_if(|packet| packet.from == 4 && packet.kind == Kind::Multicast && packet.to != 1);
-        cell.multicast(4, "a", Order::Total, sends % 2 == 0, 300).expect("in the group");
+        cell.multicast(4, "a", Order::Total, Uniformity::from_flag(sends % 2 == 0), 300).expect("in the group");
         cell.run_for(5 * MS);
         cell.crash(4);
         assert!(cell.run_until(5 * SECOND, |cell| cell.activity(1).flushing));
@@ -167,9 +167,9 @@ fn the_token_holder_dies_between_delivery_and_announcement() {
         for (round, busy) in [3, 3, 3, 3, 3, 4, 4, 4, 4].into_iter().enumerate() {
             for slot in 0..5 {
                 for _ in 0..if slot == busy { 24 } else { 1 } {
-                    let _ = cell.multicast(slot, "a", Order::Total, round % 2 == 0, 100);
+                    let _ = cell.multicast(slot, "a", Order::Total, Uniformity::from_flag(round % 2 == 0), 100);
                 }
-                let _ = cell.multicast(slot, "a", Order::Causal, false, 100);
+                let _ = cell.multicast(slot, "a", Order::Causal, Uniformity::Plain, 100);
             }
             if round == 5 {
                 assert_eq!(cell.token_holder(2, "a").as_deref(), Some("p3"), "the token came to who sends most");
@@ -194,7 +194,8 @@ fn one_link_loses_what_is_said_while_the_token_goes_to_and_fro() {
     cell.cut(one, late);
     for round in 0..300 {
         for _ in 0..8 {
-            let _ = cell.multicast([one, other][round % 2], "a", Order::Total, round % 3 == 0, 20);
+            let _ =
+                cell.multicast([one, other][round % 2], "a", Order::Total, Uniformity::from_flag(round % 3 == 0), 20);
         }
         cell.run_for(MS);
     }
@@ -215,7 +216,7 @@ fn a_member_dies_at_every_step_of_a_group_join() {
             }
             cell.settle();
             for slot in 0..4 {
-                let _ = cell.multicast(slot, "b", Order::Total, true, 100);
+                let _ = cell.multicast(slot, "b", Order::Total, Uniformity::Uniform, 100);
             }
             chatter(&mut cell, &[0, 1, 2, 3, 4]);
             cell.join(4, "b");
@@ -333,13 +334,13 @@ fn leftovers_keep_their_causes() {
         cell.lose_if(move |packet| {
             packet.kind == Kind::Multicast && (packet.from == holder || packet.from == sayer && packet.to != heard)
         });
-        cell.multicast(fourth, "a", Order::Causal, false, 200).expect("in the group");
-        cell.multicast(sayer, "a", Order::Causal, false, 200).expect("in the group");
+        cell.multicast(fourth, "a", Order::Causal, Uniformity::Plain, 200).expect("in the group");
+        cell.multicast(sayer, "a", Order::Causal, Uniformity::Plain, 200).expect("in the group");
         cell.run_for(2 * MS);
         // These depend on the earlier messages; the last one depends on something that will be lost with the processes
         // that have it.
         for slot in [second, third, fourth, heard] {
-            cell.multicast(slot, "a", Order::Total, slot == third, 200).expect("in the group");
+            cell.multicast(slot, "a", Order::Total, Uniformity::from_flag(slot == third), 200).expect("in the group");
             cell.run_for(MS);
         }
         cell.crash(sayer);

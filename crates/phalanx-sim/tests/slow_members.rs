@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use phalanx_core::Order;
+use phalanx_core::{Order, Uniformity};
 use phalanx_sim::{Cell, WorldSettings};
 use phalanx_trace::{Event, LeaveReason};
 
@@ -25,7 +25,7 @@ fn cell(members: usize, seed: u64, expel_after: Option<Duration>) -> Cell {
 fn flood(cell: &mut Cell, sender: usize, order: Order, time: Duration) -> u64 {
     let (until, mut accepted) = (cell.now() + time, 0);
     while cell.now() < until {
-        while cell.multicast(sender, "a", order, false, 1000).is_ok() {
+        while cell.multicast(sender, "a", order, Uniformity::Plain, 1000).is_ok() {
             accepted += 1;
         }
         cell.run_for(10 * MS);

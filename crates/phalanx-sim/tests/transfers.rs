@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use phalanx_core::Order;
 use phalanx_core::wire::Kind;
+use phalanx_core::{Order, Uniformity};
 use phalanx_sim::{Cell, Workload, WorldSettings};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -44,7 +44,8 @@ fn load(cell: &mut Cell, sender: usize, bytes_per_second: usize, time: Duration)
         let mut accepted = 0;
         for _ in 0..100 {
             for _ in 0..bytes_per_second / 100 / len {
-                accepted += len * usize::from(cell.multicast(sender, "two", Order::Total, false, len).is_ok());
+                accepted +=
+                    len * usize::from(cell.multicast(sender, "two", Order::Total, Uniformity::Plain, len).is_ok());
             }
             cell.run_for(10 * MS);
         }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use phalanx_core::wire::Kind;
-use phalanx_core::{Order, TrafficClass};
+use phalanx_core::{Order, TrafficClass, Uniformity};
 use phalanx_sim::{Cell, Packet, SUSPECT_AFTER, WorldSettings};
 use phalanx_trace::LeaveReason;
 
@@ -42,7 +42,7 @@ fn are_alone(cell: &mut Cell, ranks: &[usize], sends: bool, is_out: impl Fn(usiz
     let until = cell.now() + bound();
     while cell.now() < until {
         for slot in ranks.iter().filter(|_| sends) {
-            let _ = cell.multicast(*slot, "a", Order::Fifo, false, 20);
+            let _ = cell.multicast(*slot, "a", Order::Fifo, Uniformity::Plain, 20);
         }
         if cell.run_until(Duration::from_millis(100), |cell| cell.are_alone(&stay)) {
             return true;
@@ -132,7 +132,7 @@ fn watched_by_some_a_cell_without_any_data_loses_nobody() {
         let before = cell.cell_view(0).map(|(view, _)| view);
         for _ in 0..30 {
             for slot in &ranks {
-                let _ = cell.multicast(*slot, "a", Order::Fifo, false, 20);
+                let _ = cell.multicast(*slot, "a", Order::Fifo, Uniformity::Plain, 20);
             }
             cell.run_for(SUSPECT_AFTER);
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use phalanx_runtime::config::Config;
-use phalanx_runtime::core::{CommandError, GroupTerms, Order};
+use phalanx_runtime::core::{CommandError, GroupTerms, Order, Uniformity};
 use phalanx_runtime::{Inline, Options, Traced, traced};
 
 use super::ledger::{ACCOUNTS, Audit, Transfer};
@@ -148,8 +148,8 @@ impl Feed {
             let transfer = self.draw_next();
             let now = now_ns();
             // Some updates are uniform, so that the checker sees both kinds mixed.
-            let uniform = self.number.is_multiple_of(UNIFORM_EVERY);
-            match process.multicast(group, Order::Total, uniform.into(), &transfer.encode(), handler) {
+            let uniformity = Uniformity::from_flag(self.number.is_multiple_of(UNIFORM_EVERY));
+            match process.multicast(group, Order::Total, uniformity.into(), &transfer.encode(), handler) {
                 Ok(()) => {
                     self.number += 1;
                     self.sent += 1;

@@ -121,7 +121,7 @@ impl App {
             return self.wrong(format!("a message of {:016x} was delivered as {}", word(sender), delivery.sender));
         }
         let number = word(rest.get(..8).unwrap_or_default());
-        if delivery.uniform && delivery.order == Order::Total {
+        if delivery.uniformity.is_uniform() && delivery.order == Order::Total {
             self.uniform.insert(delivery.sender, number);
         }
         let last = self.heard.insert(delivery.sender, number).unwrap_or(0);
@@ -219,7 +219,7 @@ impl Handler for App {
 mod tests {
     use std::sync::Arc;
 
-    use phalanx_runtime::core::GroupTerms;
+    use phalanx_runtime::core::{GroupTerms, Uniformity};
 
     use super::*;
 
@@ -253,7 +253,7 @@ mod tests {
             sender: Incarnation(1),
             seq: number,
             order: Order::Total,
-            uniform: true,
+            uniformity: Uniformity::Uniform,
             position: Some(number),
             replayed,
             payload: &payload,

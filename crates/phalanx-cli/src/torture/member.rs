@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
 use phalanx_runtime::core::rng::Rng;
-use phalanx_runtime::core::{CommandError, GroupTerms, Order};
+use phalanx_runtime::core::{CommandError, GroupTerms, Order, Uniformity};
 use phalanx_runtime::{Inline, Options, Traced, traced};
 
 use super::app::{App, HEAD_BYTES, SIDE, WORK};
@@ -220,9 +220,9 @@ impl Talker {
         handler: &mut Traced<App, W>,
     ) {
         self.fill(handler.inner().incarnation());
-        let uniform = self.rng.below(UNIFORM_ONE_IN) == 0;
+        let uniformity = Uniformity::from_flag(self.rng.below(UNIFORM_ONE_IN) == 0);
         // Refused without credit, or between two incarnations. The message is dropped, as an application might do.
-        if process.multicast(group, order, uniform.into(), &self.payload, handler).is_ok() && in_work {
+        if process.multicast(group, order, uniformity.into(), &self.payload, handler).is_ok() && in_work {
             self.sent = self.number;
         }
     }

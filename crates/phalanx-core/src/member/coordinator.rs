@@ -326,7 +326,7 @@ impl Coordinator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{GroupTerms, Limits, Timing};
+    use crate::api::{GroupTerms, Limits, Timing, Uniformity};
     use crate::id::MemberInfo;
     use crate::member::{Agreed, GroupEntry, is_quorum};
     use crate::transitions::kept::hold;
@@ -556,10 +556,13 @@ mod tests {
         });
         assert_eq!(
             GroupTerms::of(&plain.groups[0].tail),
-            GroupTerms { uniform: false, ..GroupTerms::default() },
+            GroupTerms { uniformity: Uniformity::Plain, ..GroupTerms::default() },
             "they told of no terms"
         );
-        requests.terms.insert(("new".into(), Incarnation(9)), GroupTerms { uniform: false, ..GroupTerms::default() });
+        requests.terms.insert(
+            ("new".into(), Incarnation(9)),
+            GroupTerms { uniformity: Uniformity::Plain, ..GroupTerms::default() },
+        );
         requests.terms.insert(("new".into(), Incarnation(2)), GroupTerms::default());
         let p = build_proposal(&directory(2), &reports, &BTreeSet::new(), &BTreeSet::new(), &requests, |_| {
             LeaveReason::Died

@@ -1,7 +1,7 @@
 //! A group's terms, agreed when it is founded. They travel in the tails of messages and of the group's entry
 //! (`docs/levels.md`).
 
-use crate::api::GroupTerms;
+use crate::api::{GroupTerms, Uniformity};
 use crate::wire::codec::{Reader, put_varint};
 use crate::wire::{Malformed, Tags};
 
@@ -20,13 +20,13 @@ const ENDS_ALONE: u64 = 7;
 
 impl GroupTerms {
     /// The terms of a group made by a build that does not know terms.
-    const UNSPECIFIED: Self = Self { uniform: false, members_min: 1, ends_alone: false };
+    const UNSPECIFIED: Self = Self { uniformity: Uniformity::Plain, members_min: 1, ends_alone: false };
 
     /// The entries of a group's tail.
     #[must_use]
     pub fn tags(self) -> Tags {
         let mut tags = Tags::default();
-        tags.put_number(UNIFORM, u64::from(self.uniform));
+        tags.put_number(UNIFORM, u64::from(self.uniformity.is_uniform()));
         tags.put_number(MEMBERS_MIN, u64::from(self.members_min.max(1)));
         if self.ends_alone {
             tags.put_number(ENDS_ALONE, 1);
@@ -41,7 +41,7 @@ impl GroupTerms {
         let number = |tag| tail.number(tag).ok().flatten();
         let members_min = number(MEMBERS_MIN).and_then(|n| u16::try_from(n).ok()).filter(|n| *n > 0);
         Self {
-            uniform: number(UNIFORM).map_or(Self::UNSPECIFIED.uniform, |n| n == 1),
+            uniformity: number(UNIFORM).map_or(Self::UNSPECIFIED.uniformity, |n| Uniformity::from_flag(n == 1)),
             members_min: members_min.unwrap_or(Self::UNSPECIFIED.members_min),
             ends_alone: number(ENDS_ALONE) == Some(1),
         }
@@ -49,12 +49,13 @@ impl GroupTerms {
 
     /// The terms as a number above 0: twice the minimum, minus one if they are plain.
     fn to_number(self) -> u64 {
-        2 * u64::from(self.members_min.max(1)) - u64::from(!self.uniform)
+        2 * u64::from(self.members_min.max(1)) - u64::from(!self.uniformity.is_uniform())
     }
 
     fn from_number(number: u64) -> Result<Self, Malformed> {
         let members_min = u16::try_from(number.div_ceil(2)).map_err(|_too_large| Malformed)?;
-        Ok(Self { uniform: number.is_multiple_of(2), members_min, ends_alone: false })
+        let uniformity = Uniformity::from_flag(number.is_multiple_of(2));
+        Ok(Self { uniformity, members_min, ends_alone: false })
     }
 }
 
@@ -102,8 +103,13 @@ mod tests {
     use super::*;
 
     fn all() -> Vec<GroupTerms> {
-        let with =
-            |members_min, ends_alone| [false, true].map(|uniform| GroupTerms { uniform, members_min, ends_alone });
+        let with = |members_min, ends_alone| {
+            [Uniformity::Plain, Uniformity::Uniform].map(|uniformity| GroupTerms {
+                uniformity,
+                members_min,
+                ends_alone,
+            })
+        };
         [1, 2, 300, u16::MAX].into_iter().flat_map(|n| [with(n, false), with(n, true)].concat()).collect()
     }
 

@@ -42,7 +42,7 @@ impl ViewStreams {
     #[inline]
     fn is_ready(&mut self, rank: Rank) -> bool {
         let Some(head) = self.streams[rank.index()].queue.front() else { return false };
-        let (order, uniform, packet) = (head.order, head.uniform, head.packet);
+        let (order, uniformity, packet) = (head.order, head.uniformity, head.packet);
         if order == Order::Total && self.total.front().is_none_or(|run| run.rank != rank) {
             return false;
         }
@@ -50,7 +50,7 @@ impl ViewStreams {
             return false;
         }
         // Causes and order come first: the stability of an abcast depends on its place, which only the front run gives.
-        !uniform || !self.outside && self.is_stable(rank, order, packet)
+        !uniformity.is_uniform() || !self.outside && self.is_stable(rank, order, packet)
     }
 
     /// Whether this member has delivered all that the head of `rank`'s queue depends on.
@@ -107,7 +107,7 @@ impl ViewStreams {
         let Self { streams, total_past, holder, pool, .. } = self;
         let stream = &mut streams[rank.index()];
         let Some(message) = stream.take_head() else { return };
-        let Message { order, uniform, seq, .. } = message;
+        let Message { order, uniformity, seq, .. } = message;
         debug_assert_eq!(position.is_some(), order == Order::Total, "an abcast has a place, and nothing else has");
         if order == Order::Total {
             // The stability of a later abcast covers all abcasts before it, so their past is collected as they are
@@ -126,7 +126,7 @@ impl ViewStreams {
         }
         debug_assert_eq!(stream.delivered, seq, "delivered in the order sent");
         let payload = stream.payload(&message);
-        let taken = io.deliver(Deliverable { rank, seq, order, uniform, position, payload });
+        let taken = io.deliver(Deliverable { rank, seq, order, uniformity, position, payload });
         stream.consume(u64::from(taken), pool);
         // Own messages are no dependencies: FIFO covers them.
         self.announced_old |= rank != self.set.me;

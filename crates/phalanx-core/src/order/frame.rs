@@ -1,6 +1,6 @@
 //! The frames of a multicast packet. Layout: `docs/wire.md`, "Stream frames".
 
-use crate::api::{MESSAGE_BYTES_MAX, Order};
+use crate::api::{MESSAGE_BYTES_MAX, Order, Uniformity};
 use crate::id::Rank;
 use crate::wire::Malformed;
 use crate::wire::codec::{Reader, put_varint, varint_len};
@@ -50,7 +50,7 @@ pub enum StreamFrame<'a> {
         /// An abcast of the token holder whose position in the stream is its place in the total order.
         sequenced: bool,
         /// Whether the message is delivered only when stable.
-        uniform: bool,
+        uniformity: Uniformity,
         /// Which fragment the frame carries.
         fragment: FragmentKind,
         /// Entries of the vector time that grew since the sender's previous message: (rank, growth). Only with a whole
@@ -116,7 +116,7 @@ pub(super) fn put_message(
     out: &mut Vec<u8>,
     order: Order,
     sequenced: bool,
-    uniform: bool,
+    uniformity: Uniformity,
     fragment: FragmentKind,
     deps: &[(Rank, u64)],
     body_len: usize,
@@ -134,7 +134,7 @@ pub(super) fn put_message(
         FragmentKind::Middle => 2,
         FragmentKind::Last => 3,
     };
-    let flags = if uniform { UNIFORM } else { 0 } | if deps.is_empty() { 0 } else { DEPS };
+    let flags = if uniformity.is_uniform() { UNIFORM } else { 0 } | if deps.is_empty() { 0 } else { DEPS };
     out.push(MESSAGE | order_bits << ORDER_SHIFT | flags | part_bits);
     if !deps.is_empty() {
         put_pairs(out, deps);
@@ -210,7 +210,7 @@ fn rank(r: &mut Reader<'_>) -> Result<Rank, Malformed> {
 pub(super) struct PlainMessage<'a> {
     pub(super) order: Order,
     pub(super) sequenced: bool,
-    pub(super) uniform: bool,
+    pub(super) uniformity: Uniformity,
     pub(super) body: &'a [u8],
 }
 
@@ -226,7 +226,7 @@ pub(super) fn read_plain<'a>(r: &mut Reader<'a>) -> Option<PlainMessage<'a>> {
     let body = ahead.prefixed().ok()?;
     *r = ahead;
     let (order, sequenced) = order_of(tag);
-    Some(PlainMessage { order, sequenced, uniform: tag & UNIFORM != 0, body })
+    Some(PlainMessage { order, sequenced, uniformity: Uniformity::from_flag(tag & UNIFORM != 0), body })
 }
 
 /// The requested order, and whether the position in the stream is the place in the total order.
@@ -269,7 +269,14 @@ pub fn read_frame<'a>(r: &mut Reader<'a>) -> Result<Option<StreamFrame<'a>>, Mal
         _ => FragmentKind::Last,
     };
     let body = r.prefixed()?;
-    Ok(Some(StreamFrame::Message { order, sequenced, uniform: tag & UNIFORM != 0, fragment, deps, body }))
+    Ok(Some(StreamFrame::Message {
+        order,
+        sequenced,
+        uniformity: Uniformity::from_flag(tag & UNIFORM != 0),
+        fragment,
+        deps,
+        body,
+    }))
 }
 
 fn read_control<'a>(tag: u8, r: &mut Reader<'a>) -> Result<Option<StreamFrame<'a>>, Malformed> {
@@ -302,7 +309,7 @@ mod tests {
     #[test]
     fn a_small_message_costs_two_bytes() {
         let mut out = Vec::new();
-        put_message(&mut out, Order::Total, true, false, FragmentKind::Whole, &[], 100);
+        put_message(&mut out, Order::Total, true, Uniformity::Plain, FragmentKind::Whole, &[], 100);
         assert_eq!(out.len(), 2);
     }
 
@@ -337,9 +344,10 @@ mod tests {
     /// `tests/golden/README.md`.
     #[test]
     fn golden_stream_frames() {
-        let message = |order, sequenced, uniform, fragment, deps: &[(Rank, u64)]| {
+        let (plain, uniform) = (Uniformity::Plain, Uniformity::Uniform);
+        let message = |order, sequenced, uniformity, fragment, deps: &[(Rank, u64)]| {
             let mut out = Vec::new();
-            put_message(&mut out, order, sequenced, uniform, fragment, deps, 4);
+            put_message(&mut out, order, sequenced, uniformity, fragment, deps, 4);
             out.extend_from_slice(b"body");
             out
         };
@@ -349,16 +357,16 @@ mod tests {
             out
         };
         let all = [
-            ("fifo", message(Order::Fifo, false, false, FragmentKind::Whole, &[])),
+            ("fifo", message(Order::Fifo, false, plain, FragmentKind::Whole, &[])),
             (
                 "causal_with_dependencies",
-                message(Order::Causal, false, false, FragmentKind::Whole, &[(Rank(0), 1), (Rank(300), 2)]),
+                message(Order::Causal, false, plain, FragmentKind::Whole, &[(Rank(0), 1), (Rank(300), 2)]),
             ),
-            ("total", message(Order::Total, false, false, FragmentKind::Whole, &[])),
-            ("total_placed_uniform", message(Order::Total, true, true, FragmentKind::Whole, &[])),
-            ("first_piece", message(Order::Total, false, true, FragmentKind::First(1 << 20), &[])),
-            ("middle_piece", message(Order::Total, false, true, FragmentKind::Middle, &[])),
-            ("last_piece", message(Order::Total, false, true, FragmentKind::Last, &[(Rank(1), 3)])),
+            ("total", message(Order::Total, false, plain, FragmentKind::Whole, &[])),
+            ("total_placed_uniform", message(Order::Total, true, uniform, FragmentKind::Whole, &[])),
+            ("first_piece", message(Order::Total, false, uniform, FragmentKind::First(1 << 20), &[])),
+            ("middle_piece", message(Order::Total, false, uniform, FragmentKind::Middle, &[])),
+            ("last_piece", message(Order::Total, false, uniform, FragmentKind::Last, &[(Rank(1), 3)])),
             ("announcement", frame(&|out| put_announce(out, 3, true, &[(Rank(0), 2), (Rank(4), 1)]))),
             ("token_pass", frame(&|out| put_pass(out, 3, Rank(4)))),
             ("stability", frame(&|out| put_stable(out, 290))),
@@ -374,18 +382,19 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(
-            kind in 0..4u8, uniform: bool, fragment in 0..4u8,
+            kind in 0..4u8, prompt: bool, fragment in 0..4u8,
             deps in proptest::collection::vec(((0..64u16).prop_map(Rank), 1..1000u64), 0..5),
             body in proptest::collection::vec(any::<u8>(), 0..300),
             runs in proptest::collection::vec(((0..64u16).prop_map(Rank), 1..1000u64), 0..5), tenure: u32, prefix: u64,
         ) {
             let tenure = tenure >> 1;
+            let uniformity = Uniformity::from_flag(prompt);
             let order = [Order::Fifo, Order::Causal, Order::Total, Order::Total][usize::from(kind)];
             let fragment = [FragmentKind::Whole, FragmentKind::First(1 << 20), FragmentKind::Middle, FragmentKind::Last][usize::from(fragment)];
             let mut out = Vec::new();
-            put_message(&mut out, order, kind == 3, uniform, fragment, &deps, body.len());
+            put_message(&mut out, order, kind == 3, uniformity, fragment, &deps, body.len());
             out.extend_from_slice(&body);
-            put_announce(&mut out, tenure, uniform, &runs);
+            put_announce(&mut out, tenure, prompt, &runs);
             put_pass(&mut out, tenure, Rank(3));
             put_stable(&mut out, prefix);
             let mut r = Reader::new(&out);
@@ -393,11 +402,11 @@ mod tests {
             let message = read_frame(&mut r).ok().flatten().expect("a frame");
             let StreamFrame::Message { deps: read, .. } = message else { panic!("{message:?} is no message") };
             prop_assert_eq!(listed(read), deps);
-            prop_assert_eq!(message, StreamFrame::Message { order, sequenced: kind == 3, uniform, fragment, deps: read, body: &body });
+            prop_assert_eq!(message, StreamFrame::Message { order, sequenced: kind == 3, uniformity, fragment, deps: read, body: &body });
             let announced = read_frame(&mut r).ok().flatten().expect("a frame");
             let StreamFrame::Announce { runs: read, .. } = announced else { panic!("{announced:?} announces nothing") };
             prop_assert_eq!(listed(read), runs);
-            prop_assert_eq!(announced, StreamFrame::Announce { tenure, prompt: uniform, runs: read });
+            prop_assert_eq!(announced, StreamFrame::Announce { tenure, prompt, runs: read });
             prop_assert_eq!(read_frame(&mut r).ok().flatten().expect("a frame"), StreamFrame::Pass { tenure, to: Rank(3) });
             prop_assert_eq!(read_frame(&mut r).ok().flatten().expect("a frame"), StreamFrame::Stable { prefix });
             prop_assert!(r.is_empty());

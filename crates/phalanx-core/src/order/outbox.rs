@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use crate::api::Order;
+use crate::api::{Order, Uniformity};
 
 /// Messages that wait for the window, oldest first.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(super) struct Outbox {
 #[derive(Clone, Copy, Debug)]
 struct QueuedMessage {
     order: Order,
-    uniform: bool,
+    uniformity: Uniformity,
     len: usize,
 }
 
@@ -28,7 +28,7 @@ struct QueuedMessage {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending<'a> {
     pub(super) order: Order,
-    pub(super) uniform: bool,
+    pub(super) uniformity: Uniformity,
     pub(super) payload: &'a [u8],
     /// Bytes of it that packets already hold.
     pub(super) cut: usize,
@@ -54,7 +54,7 @@ impl Outbox {
     /// Appends a message, the concatenation of `parts`. False, with nothing changed, if more than `bytes_max` would
     /// wait. An empty outbox takes a message of any length: otherwise a message longer than the bound could never be
     /// sent.
-    pub(super) fn push(&mut self, order: Order, uniform: bool, parts: &[&[u8]], bytes_max: usize) -> bool {
+    pub(super) fn push(&mut self, order: Order, uniformity: Uniformity, parts: &[&[u8]], bytes_max: usize) -> bool {
         let len = parts.iter().map(|p| p.len()).sum();
         let waiting = self.bytes();
         if waiting > 0 && waiting.saturating_add(len) > bytes_max {
@@ -67,15 +67,15 @@ impl Outbox {
             self.start = 0;
         }
         parts.iter().for_each(|p| self.bytes.extend_from_slice(p));
-        self.messages.push_back(QueuedMessage { order, uniform, len });
+        self.messages.push_back(QueuedMessage { order, uniformity, len });
         debug_assert!(self.start + len <= self.bytes.len(), "a message that waits has its bytes");
         true
     }
 
     pub(super) fn front(&self) -> Option<Pending<'_>> {
-        let &QueuedMessage { order, uniform, len } = self.messages.front()?;
+        let &QueuedMessage { order, uniformity, len } = self.messages.front()?;
         let payload = &self.bytes[self.start..][..len];
-        Some(Pending { order, uniform, payload, cut: self.cut })
+        Some(Pending { order, uniformity, payload, cut: self.cut })
     }
 
     /// Notes that packets hold `bytes` more of the first message.
@@ -111,12 +111,12 @@ impl Outbox {
     }
 
     /// All waiting messages, each whole, even if packets of the old view hold a part of the first.
-    pub(super) fn into_messages(self) -> Vec<(Order, bool, Bytes)> {
+    pub(super) fn into_messages(self) -> Vec<(Order, Uniformity, Bytes)> {
         let bytes = Bytes::from(self.bytes);
         let mut at = self.start;
-        let each = self.messages.into_iter().map(|QueuedMessage { order, uniform, len }| {
+        let each = self.messages.into_iter().map(|QueuedMessage { order, uniformity, len }| {
             at += len;
-            (order, uniform, bytes.slice(at - len..at))
+            (order, uniformity, bytes.slice(at - len..at))
         });
         each.collect()
     }
@@ -134,7 +134,10 @@ mod tests {
         let mut outbox = Outbox::default();
         let mut taken = 0_u32;
         for sent in 0..1000_u32 {
-            assert!(outbox.push(Order::Total, false, &[&sent.to_le_bytes(), b"tail"], 100), "there is room");
+            assert!(
+                outbox.push(Order::Total, Uniformity::Plain, &[&sent.to_le_bytes(), b"tail"], 100),
+                "there is room"
+            );
             while outbox.len() > 7 {
                 let front = outbox.front().expect("it waits");
                 assert_eq!(front.payload, [&taken.to_le_bytes()[..], b"tail"].concat());
@@ -151,22 +154,22 @@ mod tests {
         let mut outbox = Outbox::default();
         assert_eq!(outbox.bytes(), 0);
         for (sent, payload) in [&b"four"[..], b"", b"and eight"].into_iter().enumerate() {
-            assert!(outbox.push(Order::Fifo, false, &[payload], 100), "{sent}");
+            assert!(outbox.push(Order::Fifo, Uniformity::Plain, &[payload], 100), "{sent}");
         }
         assert_eq!(outbox.bytes(), 4 + 9 + 3);
         outbox.forget_front();
         assert_eq!(outbox.bytes(), 9 + 2);
-        let more = (0..1000).take_while(|_| outbox.push(Order::Fifo, false, &[], 20)).count();
+        let more = (0..1000).take_while(|_| outbox.push(Order::Fifo, Uniformity::Plain, &[], 20)).count();
         assert_eq!((more, outbox.bytes()), (10, 21));
     }
 
     #[test]
     fn it_is_bounded_but_takes_one_message_of_any_length() {
         let mut outbox = Outbox::default();
-        assert!(outbox.push(Order::Fifo, false, &[&[1; 50]], 10));
-        assert!(!outbox.push(Order::Fifo, false, &[b""], 10));
+        assert!(outbox.push(Order::Fifo, Uniformity::Plain, &[&[1; 50]], 10));
+        assert!(!outbox.push(Order::Fifo, Uniformity::Plain, &[b""], 10));
         outbox.cut_front(20);
         let messages = outbox.into_messages();
-        assert_eq!(messages, [(Order::Fifo, false, Bytes::from(vec![1; 50]))]);
+        assert_eq!(messages, [(Order::Fifo, Uniformity::Plain, Bytes::from(vec![1; 50]))]);
     }
 }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::frame::{FragmentKind, put_message, put_stable};
 use super::outbox::Pending;
 use super::view_streams::{Backlog, StreamOutput, ViewStreams};
-use crate::api::Order;
+use crate::api::{Order, Uniformity};
 use crate::link::Arrival;
 use crate::time::Instant;
 use crate::wire::codec::varint_len;
@@ -20,23 +20,23 @@ impl ViewStreams {
         &mut self,
         now: Instant,
         order: Order,
-        uniform: bool,
+        uniformity: Uniformity,
         parts: &[&[u8]],
         io: &mut impl StreamOutput,
     ) -> bool {
         let len: usize = parts.iter().map(|p| p.len()).sum();
         // Without a quorum the others may continue without what this group delivers. In a view with too few members
         // nothing uniform is sent, by agreement.
-        let held = uniform && self.withholds();
+        let held = uniformity.is_uniform() && self.withholds();
         // A message is packed only if nothing waits before it: a sender's messages go out in the order in which it
         // accepted them.
         if self.outbox.is_empty() && !held && self.announce_past(now, order, io) && self.make_room(now, len, io) {
-            self.pack(order, uniform, FragmentKind::Whole, len, io, |packer| {
+            self.pack(order, uniformity, FragmentKind::Whole, len, io, |packer| {
                 parts.iter().for_each(|p| packer.extend_from_slice(p));
             });
             return true;
         }
-        let taken = self.outbox.push(order, uniform, parts, self.set.outbox_bytes);
+        let taken = self.outbox.push(order, uniformity, parts, self.set.outbox_bytes);
         self.note_outbox(taken, io);
         taken
     }
@@ -65,7 +65,7 @@ impl ViewStreams {
     fn pack(
         &mut self,
         order: Order,
-        uniform: bool,
+        uniformity: Uniformity,
         fragment: FragmentKind,
         len: usize,
         io: &mut impl StreamOutput,
@@ -84,14 +84,14 @@ impl ViewStreams {
         let sequenced = order == Order::Total
             && fragment == FragmentKind::Whole
             && self.holder.as_ref().is_some_and(|holder| holder.has_sequenced(self.set.me, self.last_unsequenced));
-        put_message(&mut self.packer, order, sequenced, uniform, fragment, &deps, len);
+        put_message(&mut self.packer, order, sequenced, uniformity, fragment, &deps, len);
         deps.clear();
         self.due = deps;
         let start = self.packer.len();
         body(&mut self.packer);
         debug_assert_eq!(self.packer.len() - start, len, "the fragment has another length than its header");
         debug_assert!(self.packer.len() <= self.usable_room(), "a piece does not fit its packet");
-        self.packer_prompt |= uniform;
+        self.packer_prompt |= uniformity.is_uniform();
         if ends {
             self.sent += 1;
         }
@@ -103,7 +103,7 @@ impl ViewStreams {
         }
         // A message in fragments is reported by `drain_outbox`, which has all of its bytes.
         if fragment == FragmentKind::Whole {
-            io.sent(self.sent, order, uniform, &self.packer[start..]);
+            io.sent(self.sent, order, uniformity, &self.packer[start..]);
         }
     }
 
@@ -115,8 +115,8 @@ impl ViewStreams {
         // Taken out while it is read, because packing borrows `self`.
         let mut outbox = std::mem::take(&mut self.outbox);
         while let Some(next) = outbox.front() {
-            let Pending { order, uniform, payload, cut } = next;
-            if uniform && self.withholds() {
+            let Pending { order, uniformity, payload, cut } = next;
+            if uniformity.is_uniform() && self.withholds() {
                 break;
             }
             if !self.announce_past(now, order, io) {
@@ -126,13 +126,13 @@ impl ViewStreams {
                 if !self.make_room(now, payload.len(), io) {
                     break;
                 }
-                self.pack(order, uniform, FragmentKind::Whole, payload.len(), io, |p| p.extend_from_slice(payload));
+                self.pack(order, uniformity, FragmentKind::Whole, payload.len(), io, |p| p.extend_from_slice(payload));
                 outbox.forget_front();
                 continue;
             }
             let Some((fragment, took)) = self.pack_piece(now, &next, io) else { break };
             if fragment == FragmentKind::Last {
-                io.sent(self.sent, order, uniform, payload);
+                io.sent(self.sent, order, uniformity, payload);
                 outbox.forget_front();
             } else {
                 outbox.cut_front(took);
@@ -146,7 +146,7 @@ impl ViewStreams {
     fn pack_piece(
         &mut self,
         now: Instant,
-        &Pending { order, uniform, payload, cut }: &Pending<'_>,
+        &Pending { order, uniformity, payload, cut }: &Pending<'_>,
         io: &mut impl StreamOutput,
     ) -> Option<(FragmentKind, usize)> {
         let header = self.header_bound() + varint_len(payload.len() as u64);
@@ -167,7 +167,7 @@ impl ViewStreams {
             (false, true) => FragmentKind::Last,
             (false, false) => FragmentKind::Middle,
         };
-        self.pack(order, uniform, fragment, take, io, |p| p.extend_from_slice(&payload[cut..cut + take]));
+        self.pack(order, uniformity, fragment, take, io, |p| p.extend_from_slice(&payload[cut..cut + take]));
         Some((fragment, take))
     }
 
@@ -212,14 +212,14 @@ impl ViewStreams {
 
     /// Removes the messages that are not bound to this view, in order. The next view sends them. A message of which
     /// this view holds a part is sent whole there, because the end of the view discards incomplete messages.
-    pub fn take_outbox(&mut self) -> Vec<(Order, bool, Bytes)> {
+    pub fn take_outbox(&mut self) -> Vec<(Order, Uniformity, Bytes)> {
         std::mem::take(&mut self.outbox).into_messages()
     }
 
     /// Queues what [`Self::take_outbox`] of the previous view returned. No bound applies: these messages were accepted.
-    pub fn put_outbox(&mut self, messages: Vec<(Order, bool, Bytes)>) {
-        for (order, uniform, payload) in messages {
-            self.outbox.push(order, uniform, &[&payload], usize::MAX);
+    pub fn put_outbox(&mut self, messages: Vec<(Order, Uniformity, Bytes)>) {
+        for (order, uniformity, payload) in messages {
+            self.outbox.push(order, uniformity, &[&payload], usize::MAX);
         }
     }
 

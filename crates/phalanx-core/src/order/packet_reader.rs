@@ -5,7 +5,7 @@
 //! See `docs/fail-stop.md`.
 
 use super::frame::{FragmentKind, Pairs, PlainMessage, StreamFrame, read_frame, read_plain};
-use crate::api::Order;
+use crate::api::{Order, Uniformity};
 use crate::id::Rank;
 use crate::wire::codec::Reader;
 use crate::wire::{Malformed, PacketNumber};
@@ -49,7 +49,7 @@ pub(super) enum Orders {
 pub(super) struct MessageKind {
     pub(super) order: Order,
     pub(super) sequenced: bool,
-    pub(super) uniform: bool,
+    pub(super) uniformity: Uniformity,
 }
 
 /// The position of a packet.
@@ -160,11 +160,11 @@ impl Context {
         while !r.is_empty() {
             // The common case, apart from the full match below: a whole message without dependencies costs one branch.
             if self.past.is_empty()
-                && let Some(PlainMessage { order, sequenced, uniform, body }) = read_plain(&mut r)
+                && let Some(PlainMessage { order, sequenced, uniformity, body }) = read_plain(&mut r)
             {
                 let start = frames.len() - r.remaining() - body.len();
-                out.whole(MessageKind { order, sequenced, uniform }, offset(start)?, offset(body.len())?);
-                is_prompt |= uniform;
+                out.whole(MessageKind { order, sequenced, uniformity }, offset(start)?, offset(body.len())?);
+                is_prompt |= uniformity.is_uniform();
                 if sequenced && counts(self.tenure, position.by, tenure, orders)? {
                     out.order(position.by, 1);
                 }
@@ -172,7 +172,7 @@ impl Context {
             }
             match read_frame(&mut r)? {
                 None => {}
-                Some(StreamFrame::Message { order, sequenced, uniform, fragment, deps, body }) => {
+                Some(StreamFrame::Message { order, sequenced, uniformity, fragment, deps, body }) => {
                     let ends = matches!(fragment, FragmentKind::Whole | FragmentKind::Last);
                     if ends && order != Order::Fifo && !self.past.is_empty() {
                         self.keep_past();
@@ -182,8 +182,8 @@ impl Context {
                         self.depend(deps, ends, out)?;
                     }
                     let start = frames.len() - r.remaining() - body.len();
-                    let kind = MessageKind { order, sequenced, uniform };
-                    is_prompt |= self.read_fragment(kind, fragment, start, body, out)? && uniform;
+                    let kind = MessageKind { order, sequenced, uniformity };
+                    is_prompt |= self.read_fragment(kind, fragment, start, body, out)? && uniformity.is_uniform();
                     if sequenced && counts(self.tenure, position.by, tenure, orders)? {
                         out.order(position.by, 1);
                     }

@@ -179,7 +179,7 @@ impl ViewStreams {
                             } else {
                                 runs.push((rank, 1));
                             }
-                            prompt |= message.uniform;
+                            prompt |= message.uniformity.is_uniform();
                         }
                         holder.tally[rank.index()] += 1;
                     } else if message.order == Order::Causal && !met(&holder.sequenced) {

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::packet_reader::{Context, MessageKind, Orders, PacketPosition, Stop, Taker, Tenure, entry_of};
 use super::total_order::{Run, Total};
-use crate::api::Order;
+use crate::api::{Order, Uniformity};
 use crate::frames::{Frames, Pool};
 use crate::id::Rank;
 use crate::link::{Receiving, StreamReport};
@@ -18,7 +18,7 @@ pub(super) struct Message {
     pub(super) order: Order,
     /// Whether its position in the token holder's stream is its place in the total order.
     pub(super) sequenced: bool,
-    pub(super) uniform: bool,
+    pub(super) uniformity: Uniformity,
     /// Index of its first dependency among all that the stream's messages named (see [`Stream::deps_base`]). Only those
     /// beyond what the sender's earlier messages depend on.
     deps_from: u64,
@@ -56,7 +56,7 @@ pub struct Deliverable<'a> {
     /// The order that the sender requested.
     pub order: Order,
     /// Whether it was delivered only when stable.
-    pub uniform: bool,
+    pub uniformity: Uniformity,
     /// Its position in the total order, from 1; `None` for other orders.
     pub position: Option<u64>,
     /// The payload, borrowed from its packet if it lies in one.
@@ -121,13 +121,13 @@ struct Keep<'a> {
 
 impl Keep<'_> {
     #[inline]
-    fn complete(&mut self, MessageKind { order, sequenced, uniform }: MessageKind, body: Body) {
+    fn complete(&mut self, MessageKind { order, sequenced, uniformity }: MessageKind, body: Body) {
         *self.parsed += 1;
         let (deps_from, packet, seq) = (self.deps_from, self.position.number, *self.parsed);
         self.deps_from = self.deps_base + self.deps.len() as u64;
         // A packet names fewer than 2^32.
         let deps = u32::try_from(self.deps_from - deps_from).unwrap_or(u32::MAX);
-        self.queue.push_back(Message { order, sequenced, uniform, deps_from, deps, packet, seq, body });
+        self.queue.push_back(Message { order, sequenced, uniformity, deps_from, deps, packet, seq, body });
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Backpressure, Deliverable, Hold, Status, StreamOutput, ViewStreams, ViewStreamsSettings};
-use crate::api::Order;
+use crate::api::{Order, Uniformity};
 use crate::frames::ReceivedFrames;
 use crate::id::{GroupId, Incarnation, Rank};
 use crate::link::Ack;
@@ -49,7 +49,7 @@ impl StreamOutput for Port {
         self.positions.extend(message.position);
         !self.full
     }
-    fn sent(&mut self, _seq: u64, _order: Order, _uniform: bool, _payload: &[u8]) {}
+    fn sent(&mut self, _seq: u64, _order: Order, _uniformity: Uniformity, _payload: &[u8]) {}
     fn stable(&mut self, seq: u64) {
         self.stable.push(seq);
     }
@@ -95,9 +95,9 @@ impl Three {
         Self { now: Instant(1), group_streams: Rank::all(3).map(|me| view_streams(me, 3)).collect() }
     }
 
-    fn cast(&mut self, from: Rank, order: Order, uniform: bool) {
+    fn cast(&mut self, from: Rank, order: Order, uniformity: Uniformity) {
         let (view_streams, port) = &mut self.group_streams[from.index()];
-        assert!(view_streams.multicast(self.now, order, uniform, &[b"m"], port));
+        assert!(view_streams.multicast(self.now, order, uniformity, &[b"m"], port));
         while view_streams.poll(self.now, port) {}
     }
 
@@ -141,9 +141,9 @@ impl Three {
 #[test]
 fn a_causal_message_waits_for_what_its_sender_had_delivered() {
     let mut t = Three::new();
-    t.cast(C, Order::Fifo, false);
+    t.cast(C, Order::Fifo, Uniformity::Plain);
     t.carry(C, &[B]);
-    t.cast(B, Order::Causal, false);
+    t.cast(B, Order::Causal, Uniformity::Plain);
     t.carry(B, &[A]);
     assert_eq!(t.delivered(A), []);
     t.carry(C, &[A]);
@@ -153,13 +153,13 @@ fn a_causal_message_waits_for_what_its_sender_had_delivered() {
 #[test]
 fn a_sender_gets_a_receipt_when_every_member_has_its_message() {
     let mut t = Three::new();
-    t.cast(A, Order::Fifo, false);
+    t.cast(A, Order::Fifo, Uniformity::Plain);
     t.carry(A, &[B]);
     t.tell();
     assert_eq!(t.group_streams[A.index()].1.stable, [], "c lacks it");
     t.carry(A, &[C]);
     t.tell();
-    t.cast(A, Order::Fifo, false);
+    t.cast(A, Order::Fifo, Uniformity::Plain);
     assert_eq!(t.group_streams[A.index()].1.stable, [1], "nobody has the second");
 
     // Outside the primary partition the receipt waits.
@@ -182,7 +182,8 @@ fn a_sender_whose_window_is_full_still_orders_when_the_token_comes_to_it() {
         // A's packets reach B last. By then B has used up its window with messages that no holder has ordered.
         for _ in 0..2 {
             let (view_streams, port) = &mut t.group_streams[B.index()];
-            while sent < MESSAGES && view_streams.multicast(t.now, Order::Total, false, &[&[7; 600]], port) {
+            while sent < MESSAGES && view_streams.multicast(t.now, Order::Total, Uniformity::Plain, &[&[7; 600]], port)
+            {
                 sent += 1;
             }
             while view_streams.poll(t.now, port) {}
@@ -202,11 +203,11 @@ fn a_sender_whose_window_is_full_still_orders_when_the_token_comes_to_it() {
 fn who_takes_the_token_orders_what_comes_after_all_that_was_ordered() {
     let mut t = Three::new();
     t.group_streams[A.index()].0.set.token_tally = 5;
-    t.cast(C, Order::Total, false);
+    t.cast(C, Order::Total, Uniformity::Plain);
     t.carry(C, &[A]); // b lacks c:1
-    (0..4).for_each(|_| t.cast(B, Order::Total, false));
+    (0..4).for_each(|_| t.cast(B, Order::Total, Uniformity::Plain));
     t.carry(B, &[A]); // a places c:1 and these, and passes the token
-    t.cast(B, Order::Total, false);
+    t.cast(B, Order::Total, Uniformity::Plain);
     t.carry(A, &[B]);
     assert_eq!((t.group_streams[B.index()].0.token_holder(), t.delivered(B)), (B, &[][..]));
     t.carry(C, &[B]);
@@ -220,10 +221,10 @@ fn who_takes_the_token_orders_what_comes_after_all_that_was_ordered() {
 #[test]
 fn abcasts_wait_for_the_holder_whose_own_cost_no_announcement() {
     let mut t = Three::new();
-    t.cast(B, Order::Total, false);
+    t.cast(B, Order::Total, Uniformity::Plain);
     t.carry(B, &[C]);
     assert_eq!((t.delivered(B), t.delivered(C)), (&[][..], &[][..]));
-    t.cast(A, Order::Total, false);
+    t.cast(A, Order::Total, Uniformity::Plain);
     t.carry(B, &[A]);
     t.carry(A, &[B, C]);
     for at in [A, B, C] {
@@ -237,7 +238,7 @@ fn once_the_token_has_come_what_its_new_holder_sends_costs_no_announcement() {
     const MESSAGES: u64 = 1200;
     let mut t = Three::new();
     for _ in 0..MESSAGES {
-        t.cast(B, Order::Total, false);
+        t.cast(B, Order::Total, Uniformity::Plain);
         t.carry(B, &[A, C]);
         t.carry(A, &[B, C]);
         t.carry(B, &[A, C]);
@@ -245,7 +246,7 @@ fn once_the_token_has_come_what_its_new_holder_sends_costs_no_announcement() {
         t.group_streams.iter_mut().for_each(|(_, port)| port.packets.clear());
     }
     assert_eq!(t.group_streams[B.index()].0.token_holder(), B);
-    t.cast(B, Order::Total, false);
+    t.cast(B, Order::Total, Uniformity::Plain);
     t.carry(B, &[A, C]);
     let sent = &t.group_streams[B.index()].1.packets;
     assert_eq!(sent.len(), 1, "the message and its order are one packet");
@@ -255,7 +256,7 @@ fn once_the_token_has_come_what_its_new_holder_sends_costs_no_announcement() {
 #[test]
 fn a_uniform_message_waits_until_all_have_it() {
     let mut t = Three::new();
-    t.cast(B, Order::Fifo, true);
+    t.cast(B, Order::Fifo, Uniformity::Uniform);
     t.carry(B, &[A]);
     t.tell();
     assert!([A, B, C].iter().all(|&at| t.delivered(at).is_empty()));
@@ -272,10 +273,10 @@ fn a_uniform_message_waits_until_all_have_it() {
 #[test]
 fn a_uniform_message_waits_for_the_past_of_its_senders_earlier_ones() {
     let mut t = Three::new();
-    t.cast(C, Order::Fifo, false);
+    t.cast(C, Order::Fifo, Uniformity::Plain);
     t.carry(C, &[B]);
-    t.cast(B, Order::Causal, false);
-    t.cast(B, Order::Fifo, true);
+    t.cast(B, Order::Causal, Uniformity::Plain);
+    t.cast(B, Order::Fifo, Uniformity::Uniform);
     t.carry(B, &[A, C]);
     t.tell();
     assert_eq!(t.delivered(B), [(C, 1), (B, 1)]);
@@ -289,9 +290,9 @@ fn a_uniform_message_waits_for_the_past_of_its_senders_earlier_ones() {
 #[test]
 fn a_uniform_abcast_waits_for_the_abcasts_before_it() {
     let mut t = Three::new();
-    t.cast(B, Order::Total, false);
+    t.cast(B, Order::Total, Uniformity::Plain);
     t.carry(B, &[A]); // a places it; c lacks it
-    t.cast(A, Order::Total, true);
+    t.cast(A, Order::Total, Uniformity::Uniform);
     t.carry(A, &[B, C]);
     t.tell();
     assert_eq!(t.delivered(A), [(B, 1)]);
@@ -306,12 +307,12 @@ fn a_uniform_abcast_waits_for_the_abcasts_before_it() {
 fn what_rests_on_the_first_packet_after_those_known_to_be_stable_waits() {
     for order in [Order::Fifo, Order::Causal, Order::Total] {
         let mut t = Three::new();
-        t.cast(A, Order::Fifo, true);
+        t.cast(A, Order::Fifo, Uniformity::Uniform);
         t.carry(A, &[B, C]);
-        t.cast(A, order, false);
+        t.cast(A, order, Uniformity::Plain);
         t.carry(A, &[B]); // c lacks a:2, and b has it before it hears what is stable
         t.tell();
-        t.cast(B, Order::Causal, true);
+        t.cast(B, Order::Causal, Uniformity::Uniform);
         t.carry(B, &[A, C]);
         (0..3).for_each(|_| t.tell());
         assert_eq!([A, B, C].map(|at| t.delivered(at).len()), [2, 2, 1], "{order:?}: all but b:1, and c lacks a:2");
@@ -326,9 +327,9 @@ fn what_rests_on_the_first_packet_after_those_known_to_be_stable_waits() {
 fn a_uniform_abcast_waits_for_the_pass_that_let_its_holder_order_it() {
     let mut t = Three::new();
     t.group_streams[A.index()].0.set.token_tally = 5;
-    (0..4).for_each(|_| t.cast(B, Order::Total, false));
+    (0..4).for_each(|_| t.cast(B, Order::Total, Uniformity::Plain));
     t.carry(B, &[A]);
-    t.cast(A, Order::Total, true); // the fifth, in its place already: the pass goes alone
+    t.cast(A, Order::Total, Uniformity::Uniform); // the fifth, in its place already: the pass goes alone
     let pass = t.group_streams[A.index()].1.packets.pop();
     t.carry(B, &[C]);
     t.carry(A, &[B, C]);
@@ -337,7 +338,7 @@ fn a_uniform_abcast_waits_for_the_pass_that_let_its_holder_order_it() {
     t.group_streams[A.index()].1.packets.extend(pass);
     t.carry(A, &[B]);
     assert_eq!([A, B, C].map(|at| t.group_streams[at.index()].0.token_holder()), [B, B, A], "c has not heard of it");
-    t.cast(B, Order::Total, true);
+    t.cast(B, Order::Total, Uniformity::Uniform);
     t.carry(B, &[A, C]);
     (0..3).for_each(|_| t.tell());
     assert_eq!([A, B, C].map(|at| t.delivered(at).len()), [4, 5, 5], "its place rests on the pass");
@@ -352,11 +353,11 @@ fn a_uniform_abcast_waits_for_the_pass_that_let_its_holder_order_it() {
 fn a_pass_is_awaited_though_what_was_ordered_before_it_is_delivered_after_it() {
     let mut t = Three::new();
     t.group_streams[A.index()].0.set.token_tally = 10;
-    t.cast(C, Order::Total, false);
+    t.cast(C, Order::Total, Uniformity::Plain);
     t.carry(C, &[A]); // b lacks c:1, the first of all
-    (0..8).for_each(|_| t.cast(B, Order::Total, false));
+    (0..8).for_each(|_| t.cast(B, Order::Total, Uniformity::Plain));
     t.carry(B, &[A, C]);
-    t.cast(A, Order::Total, true); // the tenth: the pass goes alone
+    t.cast(A, Order::Total, Uniformity::Uniform); // the tenth: the pass goes alone
     let pass = t.group_streams[A.index()].1.packets.pop();
     t.carry(A, &[C]);
     t.group_streams[A.index()].1.packets.extend(pass);
@@ -364,7 +365,7 @@ fn a_pass_is_awaited_though_what_was_ordered_before_it_is_delivered_after_it() {
     assert_eq!([A, B, C].map(|at| t.group_streams[at.index()].0.token_holder()), [B, B, A], "c has not heard of it");
     assert_eq!(t.delivered(B), []);
     t.carry(C, &[B]);
-    t.cast(B, Order::Total, true);
+    t.cast(B, Order::Total, Uniformity::Uniform);
     t.carry(B, &[A, C]);
     (0..3).for_each(|_| t.tell());
     assert_eq!(t.delivered(B)[..2], [(C, 1), (B, 1)]);
@@ -382,10 +383,10 @@ fn end(view_streams: &mut ViewStreams, now: Instant, port: &mut Port) -> Vec<u64
 #[test]
 fn at_the_end_all_deliver_the_same_rest_in_the_same_order() {
     let mut t = Three::new();
-    t.cast(C, Order::Fifo, false); // c:1 reaches nobody but b
+    t.cast(C, Order::Fifo, Uniformity::Plain); // c:1 reaches nobody but b
     t.carry(C, &[B]);
-    t.cast(B, Order::Causal, false); // b:1 needs c:1
-    t.cast(A, Order::Total, false); // a:1 is sequenced
+    t.cast(B, Order::Causal, Uniformity::Plain); // b:1 needs c:1
+    t.cast(A, Order::Total, Uniformity::Plain); // a:1 is sequenced
     t.carry(B, &[A]);
     t.carry(A, &[B]);
     // a lacks c's message. If b goes with c, the cut of a alone lacks c:1, so b:1 is discarded.
@@ -405,8 +406,8 @@ fn at_the_end_all_deliver_the_same_rest_in_the_same_order() {
 #[test]
 fn unordered_abcasts_follow_lowest_rank_first() {
     let mut t = Three::new();
-    t.cast(C, Order::Total, false);
-    t.cast(B, Order::Total, false);
+    t.cast(C, Order::Total, Uniformity::Plain);
+    t.cast(B, Order::Total, Uniformity::Plain);
     t.carry(B, &[C]);
     t.carry(C, &[B]);
     for at in [B, C] {
@@ -429,7 +430,7 @@ fn in_a_group_of_hundreds_dependencies_that_fit_in_no_header_go_ahead() {
         .map(Rank)
         .map(|me| {
             let (mut other, mut port) = view_streams(me, MEMBERS);
-            assert!(other.multicast(now, Order::Fifo, false, &[b"m"], &mut port));
+            assert!(other.multicast(now, Order::Fifo, Uniformity::Plain, &[b"m"], &mut port));
             other.poll(now, &mut port);
             (me, port.packets)
         })
@@ -448,7 +449,7 @@ fn in_a_group_of_hundreds_dependencies_that_fit_in_no_header_go_ahead() {
     assert_eq!(sender.1.delivered.len(), 998);
     let long = vec![7; 5000];
     for payload in [&b"short"[..], &long] {
-        assert!(sender.0.multicast(now, Order::Causal, false, &[payload], &mut sender.1));
+        assert!(sender.0.multicast(now, Order::Causal, Uniformity::Plain, &[payload], &mut sender.1));
         sender.0.poll(now, &mut sender.1);
     }
     assert!(sender.1.packets.iter().all(|(_, frames)| frames.len() <= 1200));
@@ -467,12 +468,12 @@ fn while_the_system_takes_nothing_messages_wait_and_orders_go_out() {
     let mut t = Three::new();
     t.group_streams[A.index()].0.set_congested(true);
     let (view_streams, port) = &mut t.group_streams[A.index()];
-    assert!(view_streams.multicast(t.now, Order::Fifo, false, &[b"m"], port), "kept");
+    assert!(view_streams.multicast(t.now, Order::Fifo, Uniformity::Plain, &[b"m"], port), "kept");
     while view_streams.poll(t.now, port) {}
     assert!(!view_streams.is_packing() && port.packets.is_empty(), "nothing to do");
     assert_eq!(view_streams.hold(), Some(Hold::System));
     // The oldest member still orders what another sends.
-    t.cast(B, Order::Total, false);
+    t.cast(B, Order::Total, Uniformity::Plain);
     t.carry(B, &[A, C]);
     t.carry(A, &[B, C]);
     assert_eq!(t.delivered(C), [(B, 1)]);
@@ -489,8 +490,8 @@ fn in_an_inadequate_view_uniform_messages_wait_and_what_is_behind_them() {
     let mut t = Three::new();
     let (view_streams, port) = &mut t.group_streams[A.index()];
     view_streams.set_adequate(false);
-    for uniform in [false, true, false] {
-        assert!(view_streams.multicast(t.now, Order::Fifo, uniform, &[b"m"], port), "accepted");
+    for uniformity in [Uniformity::Plain, Uniformity::Uniform, Uniformity::Plain] {
+        assert!(view_streams.multicast(t.now, Order::Fifo, uniformity, &[b"m"], port), "accepted");
     }
     while view_streams.poll(t.now, port) {}
     assert!(!view_streams.is_packing(), "nothing to do");
@@ -508,7 +509,7 @@ fn in_an_inadequate_view_uniform_messages_wait_and_what_is_behind_them() {
     while view_streams.poll(t.now, port) {}
     assert_eq!((view_streams.hold(), view_streams.queued().messages), (None, 0));
     // A message in many packets that has begun continues only when enough members are there again.
-    assert!(view_streams.multicast(t.now, Order::Fifo, true, &[&[0; 200_000]], port));
+    assert!(view_streams.multicast(t.now, Order::Fifo, Uniformity::Uniform, &[&[0; 200_000]], port));
     while view_streams.poll(t.now, port) {}
     assert!(view_streams.is_cut_off(), "it is longer than the window");
     view_streams.set_adequate(false);
@@ -535,7 +536,7 @@ fn more_runs_than_one_announcement_holds_are_announced_one_after_the_other() {
         Rank::all(MEMBERS).map(|me| view_streams(me, MEMBERS as u64)).collect();
     let mut said: Vec<Said> = Vec::new();
     for (rank, (view_streams, port)) in Rank::enumerate(&mut group_streams).skip(1) {
-        assert!(view_streams.multicast(now, Order::Total, false, &[b"m"], port));
+        assert!(view_streams.multicast(now, Order::Total, Uniformity::Plain, &[b"m"], port));
         while view_streams.poll(now, port) {}
         said.push((rank, std::mem::take(&mut port.packets)));
     }

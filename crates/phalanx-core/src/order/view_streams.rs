@@ -11,7 +11,7 @@ use super::receipts::Receipts;
 use super::sequencer::Sequencer;
 use super::stream::{Deliverable, HeldPackets, Stream};
 use super::total_order::Total;
-use crate::api::Order;
+use crate::api::{Order, Uniformity};
 use crate::frames::{Frames, Pool, ReceivedFrames};
 use crate::id::{GroupId, Incarnation, Rank};
 use crate::link::{Ack, Arrival, Sending, StreamReport};
@@ -74,7 +74,7 @@ pub trait StreamOutput {
     /// Delivers a message. True if the application took it at once; otherwise [`ViewStreams::consumed`] follows.
     fn deliver(&mut self, message: Deliverable<'_>) -> bool;
     /// Notes that a message of ours is bound to this view.
-    fn sent(&mut self, seq: u64, order: Order, uniform: bool, payload: &[u8]);
+    fn sent(&mut self, seq: u64, order: Order, uniformity: Uniformity, payload: &[u8]);
     /// Notes that every member of the view has our messages up to number `seq`.
     fn stable(&mut self, seq: u64);
     /// Notes that our stream met a bound.
@@ -415,7 +415,7 @@ impl ViewStreams {
     /// Whether the first waiting message waits for a quorum of the cell or for more members.
     #[inline]
     pub(super) fn front_is_withheld(&self) -> bool {
-        self.withholds() && self.outbox.front().is_some_and(|front| front.uniform)
+        self.withholds() && self.outbox.front().is_some_and(|front| front.uniformity.is_uniform())
     }
 
     /// Whether something waits that could be sent now.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use crate::api::{Delivery, Effects, Event, Order};
+use crate::api::{Delivery, Effects, Event, Order, Uniformity};
 use crate::id::{GroupId, Incarnation, Rank};
 use crate::wire::Space;
 
@@ -20,7 +20,7 @@ pub(super) struct OwnedDelivery {
     pub(super) sender: Incarnation,
     pub(super) seq: u64,
     pub(super) order: Order,
-    pub(super) uniform: bool,
+    pub(super) uniformity: Uniformity,
     pub(super) position: Option<u64>,
     pub(super) replayed: bool,
     pub(super) payload: Bytes,
@@ -37,7 +37,7 @@ impl OwnedDelivery {
             sender: delivery.sender,
             seq: delivery.seq,
             order: delivery.order,
-            uniform: delivery.uniform,
+            uniformity: delivery.uniformity,
             position: delivery.position,
             replayed: delivery.replayed,
             payload: Bytes::copy_from_slice(delivery.payload),
@@ -51,7 +51,7 @@ impl OwnedDelivery {
             sender: self.sender,
             seq: self.seq,
             order: self.order,
-            uniform: self.uniform,
+            uniformity: self.uniformity,
             position: self.position,
             replayed: self.replayed,
             payload: &self.payload,

@@ -9,7 +9,7 @@ use super::groups::Ready;
 use super::path_probes::SILENCE_LEVEL;
 use super::port::{GroupStreams, ViewMeta, streams_port};
 use super::{Process, Stage, StageEvent};
-use crate::api::{CellView, Effects, Event, GroupTerms, GroupView, LeaveReason, Order};
+use crate::api::{CellView, Effects, Event, GroupTerms, GroupView, LeaveReason, Order, Uniformity};
 use crate::id::MemberInfo;
 use crate::id::{DecreeNumber, Incarnation, Rank};
 use crate::member::{
@@ -20,7 +20,7 @@ use crate::time::Instant;
 use crate::wire::DropReason;
 
 /// Own messages that were not sent in a view: order, uniform, payload.
-type Unsent = Vec<(Order, bool, Bytes)>;
+type Unsent = Vec<(Order, Uniformity, Bytes)>;
 
 /// State that is carried from one view of a group into the next.
 struct EndedView {

@@ -41,7 +41,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::api::{CellView, CommandError, Effects, Event, Founding, Membership, Order, SEEDS_MAX, Settings, Stability};
+use crate::api::{
+    CellView, CommandError, Effects, Event, Founding, Membership, Order, SEEDS_MAX, Settings, Stability, Uniformity,
+};
 use crate::frames::Frames;
 use crate::id::{AWAY, CellInstance, DecreeNumber, GroupId, Incarnation, Rank};
 use crate::member::{
@@ -663,7 +665,7 @@ impl Process {
         stability: Stability,
         parts: &[&[u8]],
         fx: &mut impl Effects,
-    ) -> Result<bool, CommandError> {
+    ) -> Result<Uniformity, CommandError> {
         if matches!(self.stage, Stage::Over) {
             return Err(CommandError::Over);
         }
@@ -677,14 +679,10 @@ impl Process {
             |view_streams: &&mut GroupStreams| view_streams.meta.group == group && view_streams.meta.told.is_some();
         let view_streams = self.group_streams.values_mut().find(in_group).ok_or(CommandError::NotMember)?;
         view_streams.touched = true;
-        let uniform = match stability {
-            Stability::GroupDefault => view_streams.meta.terms.uniform,
-            Stability::Plain => false,
-            Stability::Uniform => true,
-        };
+        let uniformity = stability.or(view_streams.meta.terms.uniformity);
         let mut port = streams_port!(self, fx, &view_streams.meta);
-        let taken = view_streams.view_streams.multicast(now, order, uniform, parts, &mut port);
-        taken.then_some(uniform).ok_or(CommandError::NoCredit)
+        let taken = view_streams.view_streams.multicast(now, order, uniformity, parts, &mut port);
+        taken.then_some(uniformity).ok_or(CommandError::NoCredit)
     }
 
     /// The packet space of the group's view in force here.

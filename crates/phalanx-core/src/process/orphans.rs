@@ -14,7 +14,7 @@ use super::app::{Item, OwnedDelivery};
 use super::groups::Ready;
 use super::port::{GroupStreams, ViewMeta};
 use super::{Process, REQUESTS_MAX, Stage};
-use crate::api::{CommandError, Event, Order};
+use crate::api::{CommandError, Event, Order, Uniformity};
 use crate::id::{CellInstance, GroupId, Incarnation, Rank};
 use crate::link::Ack;
 use crate::member::{GroupChange, GroupEntry, INCARNATIONS_MAX, Orphan, RequestList, Return, ReturnPoint, Returns};
@@ -87,7 +87,7 @@ impl StreamOutput for Shelf<'_> {
         false
     }
 
-    fn sent(&mut self, _seq: u64, _order: Order, _uniform: bool, _payload: &[u8]) {}
+    fn sent(&mut self, _seq: u64, _order: Order, _uniformity: Uniformity, _payload: &[u8]) {}
 
     /// These are messages of an earlier incarnation, which was told that they are in doubt.
     fn stable(&mut self, _seq: u64) {}

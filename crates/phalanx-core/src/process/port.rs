@@ -8,7 +8,7 @@ use super::best_effort::{Target, put_ack, put_status};
 use super::counters::ProcessCounters;
 use super::peers::Peers;
 use super::transfer::Transfers;
-use crate::api::{Delivery, Effects, GroupTerms, Order};
+use crate::api::{Delivery, Effects, GroupTerms, Order, Uniformity};
 use crate::id::{GroupId, Incarnation, Rank, TrafficClass};
 use crate::link::{Ack, Channel};
 use crate::order::{Backpressure, Deliverable, Status, StreamOutput, ViewStreams};
@@ -258,7 +258,7 @@ impl ViewMeta {
             sender: self.members[d.rank.index()],
             seq: d.seq,
             order: d.order,
-            uniform: d.uniform,
+            uniformity: d.uniformity,
             position: d.position,
             replayed,
             payload: d.payload,
@@ -358,10 +358,10 @@ impl<F: Effects> StreamOutput for StreamsPort<'_, F> {
         true
     }
 
-    fn sent(&mut self, seq: u64, order: Order, uniform: bool, payload: &[u8]) {
+    fn sent(&mut self, seq: u64, order: Order, uniformity: Uniformity, payload: &[u8]) {
         self.counters.sent += 1;
         self.counters.sent_bytes += payload.len() as u64;
-        self.fx.sent(self.meta.group, self.meta.view, seq, order, uniform, payload);
+        self.fx.sent(self.meta.group, self.meta.view, seq, order, uniformity, payload);
     }
 
     fn stable(&mut self, seq: u64) {

@@ -17,7 +17,7 @@ use super::app::{AppQueue, Item, OwnedDelivery};
 use super::groups::{DRAIN_PATIENCE, Ready};
 use super::packets::{BULK_BYTES, OWED_STATE_BYTES};
 use super::{Process, Stage};
-use crate::api::{Delivery, Effects, Event, GroupView, Order, Snapshot};
+use crate::api::{Delivery, Effects, Event, GroupView, Order, Snapshot, Uniformity};
 use crate::id::{GroupId, Incarnation, Rank};
 use crate::member::StateMessage;
 use crate::rng::Rng;
@@ -245,7 +245,7 @@ impl OutgoingTransfer {
             view: delivery.view,
             sender: delivery.sender,
             seq: delivery.seq,
-            order: order_code(delivery.order, delivery.uniform),
+            order: order_code(delivery.order, delivery.uniformity),
             position: delivery.position,
             payload: delivery.payload.to_vec(),
         });
@@ -678,7 +678,7 @@ impl Process {
                 if !taking.has_snapshot() {
                     return self.start_over(&name, now);
                 }
-                let Some((order, uniform)) = order_from(order) else {
+                let Some((order, uniformity)) = order_from(order) else {
                     self.counters.drop(DropReason::Malformed);
                     return self.start_over(&name, now);
                 };
@@ -693,7 +693,7 @@ impl Process {
                     sender,
                     seq,
                     order,
-                    uniform,
+                    uniformity,
                     position,
                     replayed: true,
                     payload,
@@ -923,23 +923,23 @@ impl Process {
     }
 }
 
-fn order_code(order: Order, uniform: bool) -> u8 {
+fn order_code(order: Order, uniformity: Uniformity) -> u8 {
     let code = match order {
         Order::Fifo => 0,
         Order::Causal => 1,
         Order::Total => 2,
     };
-    code | u8::from(uniform) << 2
+    code | u8::from(uniformity.is_uniform()) << 2
 }
 
-fn order_from(code: u8) -> Option<(Order, bool)> {
+fn order_from(code: u8) -> Option<(Order, Uniformity)> {
     let order = match code & !4 {
         0 => Order::Fifo,
         1 => Order::Causal,
         2 => Order::Total,
         _ => return None,
     };
-    Some((order, code & 4 != 0))
+    Some((order, Uniformity::from_flag(code & 4 != 0)))
 }
 
 #[cfg(test)]

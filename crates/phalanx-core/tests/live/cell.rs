@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use phalanx_core::{
-    CellInstance, GroupId, GroupTerms, Incarnation, Instant, Order, Origin, Packet, Stability, TrafficClass,
+    CellInstance, GroupId, GroupTerms, Incarnation, Instant, Order, Origin, Packet, Stability, TrafficClass, Uniformity,
 };
 
 use super::forge::Forger;
@@ -320,7 +320,7 @@ impl LiveCell {
         let order = [Order::Fifo, Order::Causal, Order::Total][usize::from(how) % 3];
         let stability = match how & 0x60 {
             0x20 => Stability::GroupDefault,
-            other => Stability::from(other & 0x40 != 0),
+            other => Uniformity::from_flag(other & 0x40 != 0).into(),
         };
         let payload = vec![how; len];
         let member = &mut self.members[who];

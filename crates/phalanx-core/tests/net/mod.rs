@@ -9,7 +9,7 @@ use phalanx_core::rng::Rng;
 use phalanx_core::seal::CellKey;
 use phalanx_core::{
     Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, Instant, LEVEL, Limits, MemberInfo, Order,
-    Origin, Packet, Process, Security, Settings, Snapshot, Timing, TrafficClass,
+    Origin, Packet, Process, Security, Settings, Snapshot, Timing, TrafficClass, Uniformity,
 };
 
 /// Traffic class, from, to, bytes.
@@ -32,8 +32,8 @@ pub(crate) struct Seen {
     pub(crate) terms: Option<GroupTerms>,
     /// Reports on the group's views: the view, and whether it is adequate.
     pub(crate) adequate: Vec<(u64, bool)>,
-    /// For each delivery in turn, whether it is uniform.
-    pub(crate) uniform: Vec<bool>,
+    /// The uniformity of each delivery in turn.
+    pub(crate) uniformities: Vec<Uniformity>,
     /// View, number of members, and the deliveries in it.
     pub(crate) views: Vec<(u64, usize, Vec<Line>)>,
     pub(crate) replayed: usize,
@@ -74,7 +74,7 @@ impl Effects for Seen {
             self.replayed += 1;
             return;
         }
-        self.uniform.push(d.uniform);
+        self.uniformities.push(d.uniformity);
         let line = (d.view, d.sender.0, d.seq, d.order, d.position);
         self.views.last_mut().expect("a view comes before its deliveries").2.push(line);
     }
@@ -107,7 +107,7 @@ impl Effects for Seen {
             _ => {}
         }
     }
-    fn sent(&mut self, _: GroupId, _: u64, _: u64, _: Order, _: bool, _: &[u8]) {
+    fn sent(&mut self, _: GroupId, _: u64, _: u64, _: Order, _: Uniformity, _: &[u8]) {
         self.sent += 1;
     }
     fn message(&mut self, _from: Incarnation, payload: &[u8]) {
@@ -249,11 +249,11 @@ impl Net {
         }
     }
 
-    pub(crate) fn cast(&mut self, i: usize, order: Order, uniform: bool, payload: &[u8]) -> bool {
+    pub(crate) fn cast(&mut self, i: usize, order: Order, uniformity: Uniformity, payload: &[u8]) -> bool {
         let now = self.now;
         let (process, seen, _) = &mut self.nodes[i];
         let Some(group) = seen.group else { return false };
-        let ok = process.multicast(now, group, order, uniform.into(), &[payload], seen).is_ok();
+        let ok = process.multicast(now, group, order, uniformity.into(), &[payload], seen).is_ok();
         process.poll(now, seen);
         self.drain(i);
         ok

@@ -7,7 +7,7 @@ use std::time::Duration;
 use atomic_waker::AtomicWaker;
 use bytes::{Bytes, BytesMut};
 use crossbeam_queue::ArrayQueue;
-use phalanx_core::{Delivery, Event, GroupId, Incarnation, Order};
+use phalanx_core::{Delivery, Event, GroupId, Incarnation, Order, Uniformity};
 use phalanx_driver::Waker;
 
 use super::room::Room;
@@ -59,7 +59,7 @@ pub struct Message {
     /// The order it was sent with.
     pub order: Order,
     /// Whether it was delivered only after every member had received it.
-    pub uniform: bool,
+    pub uniformity: Uniformity,
     /// For [`Order::Total`]: its number in the group view's total order.
     pub position: Option<u64>,
     /// Part of a state transfer: it belongs to views before this process's first.
@@ -203,7 +203,7 @@ impl Copier {
             sender: delivery.sender,
             seq: delivery.seq,
             order: delivery.order,
-            uniform: delivery.uniform,
+            uniformity: delivery.uniformity,
             position: delivery.position,
             replayed: delivery.replayed,
             payload: self.copy(delivery.payload),

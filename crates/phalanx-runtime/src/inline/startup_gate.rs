@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use phalanx_core::member::FounderRecord;
-use phalanx_core::{Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Snapshot};
+use phalanx_core::{Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Snapshot, Uniformity};
 use phalanx_driver::fork::Home;
 
 use crate::handler::{Command, Handler};
@@ -124,8 +124,8 @@ impl<H: Handler> Handler for GatedHandler<'_, H> {
         self.startup_gate.pass != Pass::Asking && self.inner.ready()
     }
 
-    fn sent(&mut self, group: GroupId, view: u64, seq: u64, order: Order, uniform: bool, payload: &[u8]) {
-        self.inner.sent(group, view, seq, order, uniform, payload);
+    fn sent(&mut self, group: GroupId, view: u64, seq: u64, order: Order, uniformity: Uniformity, payload: &[u8]) {
+        self.inner.sent(group, view, seq, order, uniformity, payload);
     }
 
     fn stable(&mut self, group: GroupId, view: u64, seq: u64) {

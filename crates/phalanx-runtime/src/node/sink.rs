@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use phalanx_core::member::FounderRecord;
 use phalanx_core::wire::{PacketNumber, Space};
-use phalanx_core::{Delivery, Effects, Event, GroupId, Incarnation, LeaveReason, Order, Snapshot, TrafficClass};
+use phalanx_core::{
+    Delivery, Effects, Event, GroupId, Incarnation, LeaveReason, Order, Snapshot, TrafficClass, Uniformity,
+};
 use phalanx_driver::Transmit;
 
 use crate::handler::Handler;
@@ -55,8 +57,8 @@ impl<T: Transmit + ?Sized, H: Handler> Effects for Sink<'_, T, H> {
         self.handler.ready()
     }
 
-    fn sent(&mut self, group: GroupId, view: u64, seq: u64, order: Order, uniform: bool, payload: &[u8]) {
-        self.handler.sent(group, view, seq, order, uniform, payload);
+    fn sent(&mut self, group: GroupId, view: u64, seq: u64, order: Order, uniformity: Uniformity, payload: &[u8]) {
+        self.handler.sent(group, view, seq, order, uniformity, payload);
     }
 
     fn stable(&mut self, group: GroupId, view: u64, seq: u64) {

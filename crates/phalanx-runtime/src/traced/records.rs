@@ -20,7 +20,7 @@ pub(super) fn delivery(delivery: &Delivery<'_>) -> Record {
         sender: delivery.sender.0,
         seq: delivery.seq,
         order: order(delivery.order),
-        uniform: delivery.uniform,
+        uniform: delivery.uniformity.is_uniform(),
         position: delivery.position,
         hash: payload_hash(delivery.payload),
         replayed: delivery.replayed,
@@ -86,7 +86,7 @@ pub(super) fn cell_minimum(view: &CellView) -> Record {
 pub(super) fn group_terms(view: &GroupView) -> Record {
     Record::GroupTerms {
         group: view.group.0,
-        uniform: view.terms.uniform,
+        uniform: view.terms.uniformity.is_uniform(),
         members_min: u64::from(view.terms.members_min),
         adequate: view.adequate,
     }

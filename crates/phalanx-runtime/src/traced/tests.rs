@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use phalanx_core::{CellInstance, CellView, GroupTerms, GroupView, LEVEL, LeaveReason};
+use phalanx_core::{CellInstance, CellView, GroupTerms, GroupView, LEVEL, LeaveReason, Uniformity};
 use phalanx_trace::{Header, TraceReader};
 
 use super::*;
@@ -78,7 +78,7 @@ fn delivery(seq: u64) -> Delivery<'static> {
         sender: Incarnation(7),
         seq,
         order: Order::Total,
-        uniform: true,
+        uniformity: Uniformity::Uniform,
         position: Some(seq),
         replayed: false,
         payload: b"payload",
@@ -123,7 +123,7 @@ fn an_incarnation_is_recorded_in_order() {
     traced.restore(GroupId(3), b"state");
     traced.event(Event::StateEnd { group: GroupId(3) });
     traced.event(group_view(1));
-    traced.sent(GroupId(3), 1, 1, Order::Total, true, b"payload");
+    traced.sent(GroupId(3), 1, 1, Order::Total, Uniformity::Uniform, b"payload");
     traced.deliver(&delivery(1));
     traced.command(&Command::Send { to: Incarnation(8), payload: b"p" });
     traced.message(Incarnation(8), b"p");

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use phalanx_core::member::FounderRecord;
 use phalanx_core::{
     CellInstance, CellView, Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, MemberInfo, Order, Snapshot,
+    Uniformity,
 };
 use phalanx_runtime::Handler;
 use phalanx_runtime::handler::Command;
@@ -103,8 +104,8 @@ pub(crate) struct Group {
     pub(crate) members: Vec<Incarnation>,
     /// Whether another group of its name was requested. This one is over, and the notice of that is still to come.
     is_over: bool,
-    /// Whether a multicast without a requested stability is uniform.
-    uniform: bool,
+    /// What a multicast without a requested stability is. None before the first view.
+    default: Option<Uniformity>,
     /// Number of deliveries in this view.
     pub(crate) delivered: u64,
     state: State,
@@ -203,9 +204,9 @@ impl App {
         self.record(trace::Event::CellMinimum { members: view.members_min as u64 });
     }
 
-    /// Whether a multicast to the group without a requested stability is uniform.
-    pub(crate) fn default_of(&self, group: GroupId) -> Option<bool> {
-        self.groups.get(&group).filter(|group| group.view > 0).map(|group| group.uniform)
+    /// What a multicast to the group without a requested stability is.
+    pub(crate) fn default_of(&self, group: GroupId) -> Option<Uniformity> {
+        self.groups.get(&group).and_then(|group| group.default)
     }
 
     fn group_view(&mut self, view: &GroupView) {
@@ -221,7 +222,7 @@ impl App {
         });
         self.record(trace::Event::GroupTerms {
             group: view.group.0,
-            uniform: view.terms.uniform,
+            uniform: view.terms.uniformity.is_uniform(),
             members_min: u64::from(view.terms.members_min),
             adequate: view.adequate,
         });
@@ -233,7 +234,7 @@ impl App {
             group.name = view.name.to_string();
         }
         group.view = view.view;
-        group.uniform = view.terms.uniform;
+        group.default = Some(view.terms.uniformity);
         group.members.clone_from(&view.members);
         group.delivered = 0;
         // The checker compares the digests of all members at the start of a view (X4).
@@ -263,7 +264,7 @@ impl App {
         self.record(trace::Event::StateKept { group: id.0, was: was.0, view, digest });
         // Its first view in this incarnation is still to come.
         let members = Vec::new();
-        self.groups.insert(id, Group { view: 0, members, delivered: 0, incoming: None, ..kept });
+        self.groups.insert(id, Group { view: 0, default: None, members, delivered: 0, incoming: None, ..kept });
     }
 
     /// Takes over a transferred snapshot. It is complete when the first replayed delivery or the end comes.
@@ -325,8 +326,9 @@ impl Handler for App {
             Command::RaiseLevel { level } => self.record(trace::Event::RiseAsked { level }),
             Command::Leave => self.record(trace::Event::LeaveAsked),
             Command::Send { to, payload } => self.sent_to(to, payload),
-            Command::Multicast { group, order, uniform, parts } => {
+            Command::Multicast { group, order, uniformity, parts } => {
                 let hash = payload_hash(&parts.concat());
+                let uniform = uniformity.is_uniform();
                 self.record(trace::Event::Accept { group: group.0, order: traced::order(order), uniform, hash });
             }
             // Commands without a record in the trace format.
@@ -350,8 +352,8 @@ impl Handler for App {
         self.takes
     }
 
-    fn sent(&mut self, group: GroupId, view: u64, seq: u64, order: Order, uniform: bool, payload: &[u8]) {
-        if uniform {
+    fn sent(&mut self, group: GroupId, view: u64, seq: u64, order: Order, uniformity: Uniformity, payload: &[u8]) {
+        if uniformity.is_uniform() {
             self.sent_uniform = Some((group, seq));
         }
         self.record(trace::Event::Send {
@@ -359,7 +361,7 @@ impl Handler for App {
             view,
             seq,
             order: traced::order(order),
-            uniform,
+            uniform: uniformity.is_uniform(),
             hash: payload_hash(payload),
         });
     }
@@ -380,7 +382,7 @@ impl Handler for App {
             sender: delivery.sender.0,
             seq: delivery.seq,
             order: traced::order(delivery.order),
-            uniform: delivery.uniform,
+            uniform: delivery.uniformity.is_uniform(),
             position: delivery.position,
             hash,
             replayed: delivery.replayed,

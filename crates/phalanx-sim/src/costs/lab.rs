@@ -2,7 +2,7 @@
 
 use phalanx_core::member::{FaultKind, LATE_TURN};
 use phalanx_core::rng::Rng;
-use phalanx_core::{Order, Timing, TrafficClass};
+use phalanx_core::{Order, Timing, TrafficClass, Uniformity};
 use phalanx_trace::{Event as Traced, Phase};
 
 use super::overload::{Bottleneck, INTERFACE_BYTES_PER_MS, LINK_BYTES, PACKET_NS};
@@ -271,7 +271,7 @@ impl Lab {
             let len = if is_long { 1_500 + self.rng.below(4_500) } else { 40 + self.rng.below(160) };
             let len = if self.loaded().is_some() { LOAD_LENGTHS * len } else { len };
             let before = self.world.counters.multicasts;
-            self.world.multicast_bytes(slot, group, Order::Total, true, 0, len);
+            self.world.multicast_bytes(slot, group, Order::Total, Uniformity::Uniform, 0, len);
             let is_accepted = self.world.counters.multicasts > before;
             self.accepted += u64::from(is_accepted);
             if self.begun_ns > 0 {

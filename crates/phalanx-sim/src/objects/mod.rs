@@ -30,7 +30,7 @@ impl Objects {
     /// Applies a delivery, if it is an operation. Returns the operation's number at its sender and its outcome.
     /// `generation` is that of the cell instance.
     pub(crate) fn apply(&mut self, delivery: &Delivery<'_>, generation: u16) -> Option<(u64, Outcome)> {
-        if delivery.order != Order::Total || !delivery.uniform {
+        if delivery.order != Order::Total || !delivery.uniformity.is_uniform() {
             return None;
         }
         let position = delivery.position?;
@@ -81,18 +81,18 @@ fn token(generation: u16, group: u32, view: u64, position: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use phalanx_core::{GroupId, Incarnation};
+    use phalanx_core::{GroupId, Incarnation, Uniformity};
 
     use super::*;
 
-    fn delivery(payload: &[u8], uniform: bool) -> Delivery<'_> {
+    fn delivery(payload: &[u8], uniformity: Uniformity) -> Delivery<'_> {
         Delivery {
             group: GroupId(2),
             view: 3,
             sender: Incarnation(7),
             seq: 1,
             order: Order::Total,
-            uniform,
+            uniformity,
             position: Some(4),
             replayed: false,
             payload,
@@ -108,7 +108,7 @@ mod tests {
             Action::Transfer { from: 7, to: 0, amount: 5 },
         ]) {
             let payload = Command { op, action, gone: 0 }.payload();
-            assert_eq!(objects.apply(&delivery(&payload, true), 1).map(|(number, _)| number), Some(op));
+            assert_eq!(objects.apply(&delivery(&payload, Uniformity::Uniform), 1).map(|(number, _)| number), Some(op));
         }
         assert_eq!(Objects::of_words(&objects.words()), objects);
         assert_eq!(objects.locks.holder(1), Some(LockHolder { holder: 7, token: 1 << 60 | 2 << 44 | 3 << 22 | 4 }));
@@ -120,8 +120,8 @@ mod tests {
     fn only_uniform_operations_count() {
         let mut objects = Objects::default();
         let payload = Command { op: 1, action: Action::Write { key: 0, value: 9 }, gone: 0 }.payload();
-        assert_eq!(objects.apply(&delivery(&payload, false), 1), None);
-        assert_eq!(objects.apply(&delivery(&payload[1..], true), 1), None);
+        assert_eq!(objects.apply(&delivery(&payload, Uniformity::Plain), 1), None);
+        assert_eq!(objects.apply(&delivery(&payload[1..], Uniformity::Uniform), 1), None);
         assert_eq!(objects, Objects::default());
     }
 }

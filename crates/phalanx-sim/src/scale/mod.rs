@@ -4,7 +4,7 @@ mod plot;
 
 use std::time::Duration;
 
-use phalanx_core::Order;
+use phalanx_core::{Order, Uniformity};
 use serde::Serialize;
 
 use crate::slot::Traffic;
@@ -226,7 +226,7 @@ impl Lab {
     fn multicast(&mut self) {
         if let Some((group, _)) = self.world.slots[1].app.member_of(GROUP) {
             // Without credit the message is not sent. The measurement needs only a little traffic.
-            let _ = self.world.multicast(1, group, Order::Total, false, &[0; MESSAGE_BYTES]);
+            let _ = self.world.multicast(1, group, Order::Total, Uniformity::Plain, &[0; MESSAGE_BYTES]);
         }
     }
 

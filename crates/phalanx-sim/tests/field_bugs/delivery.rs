@@ -1,7 +1,7 @@
 //! Messages that were lost, duplicated, late, or delivered in a view they did not belong to.
 
-use phalanx_core::Order;
 use phalanx_core::wire::Kind;
+use phalanx_core::{Order, Uniformity};
 use phalanx_sim::{Cell, WorldSettings};
 use phalanx_trace::{Event, Record};
 
@@ -12,7 +12,7 @@ fn what_a_stopped_member_still_had_to_say_is_not_delivered_in_a_later_view() {
     let mut cell = Cell::settled(4, 1);
     for i in 0..20 {
         let order = [Order::Fifo, Order::Causal, Order::Total][i % 3];
-        cell.multicast(2, "a", order, i % 2 == 0, 2_000).expect("in the group");
+        cell.multicast(2, "a", order, Uniformity::from_flag(i % 2 == 0), 2_000).expect("in the group");
     }
     cell.pause(2);
     cell.run_for(5 * SECOND);
@@ -32,7 +32,7 @@ fn what_is_sent_while_a_view_changes_arrives_once_in_the_next() {
         let mut accepted = 0;
         for slot in 0..3 {
             for order in [Order::Fifo, Order::Causal, Order::Total] {
-                accepted += u64::from(cell.multicast(slot, "a", order, slot == 1, 700).is_ok());
+                accepted += u64::from(cell.multicast(slot, "a", order, Uniformity::from_flag(slot == 1), 700).is_ok());
             }
             cell.run_for(MS * after / 40);
         }
@@ -52,7 +52,8 @@ fn a_stop_that_nobody_notices_loses_nothing() {
     let mut accepted = 0;
     for round in 0..10 {
         for slot in 0..4 {
-            accepted += u64::from(cell.multicast(slot, "a", Order::Total, slot % 2 == 0, 3_000).is_ok());
+            accepted +=
+                u64::from(cell.multicast(slot, "a", Order::Total, Uniformity::from_flag(slot % 2 == 0), 3_000).is_ok());
         }
         cell.pause(round % 4);
         cell.run_for(400 * MS);
@@ -74,7 +75,7 @@ fn the_cell_view_comes_before_the_group_view_that_follows_from_it() {
         let dead = cell.incarnation(victim).expect("it runs").0;
         for slot in 0..5 {
             for _ in 0..5 {
-                let _ = cell.multicast(slot, "a", Order::Causal, false, 300);
+                let _ = cell.multicast(slot, "a", Order::Causal, Uniformity::Plain, 300);
             }
         }
         cell.run_for(MS / 5);
@@ -111,7 +112,7 @@ fn a_slow_reader_sees_views_in_order_and_gets_its_senders_going_again() {
     let mut flood = |cell: &mut Cell| {
         let mut count = 0;
         for _ in 0..100 {
-            count += u64::from(cell.multicast(0, "a", Order::Fifo, false, 2_000).is_ok());
+            count += u64::from(cell.multicast(0, "a", Order::Fifo, Uniformity::Plain, 2_000).is_ok());
         }
         accepted += count;
         cell.run_for(SECOND);
@@ -143,7 +144,8 @@ fn nothing_is_forgotten_that_a_view_change_still_needs() {
     for holder in 0..3 {
         let mut cell = Cell::settled(5, 30).titled(format!("holder {holder}"));
         for round in 0..30 {
-            cell.multicast(round % 5, "a", Order::Total, round % 4 == 0, 500).expect("in the group");
+            cell.multicast(round % 5, "a", Order::Total, Uniformity::from_flag(round % 4 == 0), 500)
+                .expect("in the group");
             cell.run_for(10 * MS);
         }
         cell.run_for(SECOND);
@@ -154,7 +156,7 @@ fn nothing_is_forgotten_that_a_view_change_still_needs() {
         cell.heal();
         cell.lose_if(move |packet| packet.from == 4 && packet.to != holder && packet.kind == Kind::Multicast);
         for order in [Order::Total, Order::Fifo, Order::Causal] {
-            cell.multicast(4, "a", order, false, 500).expect("in the group");
+            cell.multicast(4, "a", order, Uniformity::Plain, 500).expect("in the group");
         }
         cell.run_for(350 * MS);
         cell.crash(4);
@@ -181,7 +183,7 @@ fn only_the_ack_is_lost_and_the_repeated_message_counts_once() {
     let mut cell = Cell::settled(3, 31);
     cell.lose_if(|packet| packet.to == 0 && packet.from != 0 && packet.kind == Kind::Direct);
     for round in 0..20 {
-        cell.multicast(0, "a", [Order::Fifo, Order::Total][round % 2], false, 300).expect("in the group");
+        cell.multicast(0, "a", [Order::Fifo, Order::Total][round % 2], Uniformity::Plain, 300).expect("in the group");
         cell.run_for(20 * MS);
     }
     cell.run_for(200 * MS);
@@ -200,7 +202,7 @@ fn a_path_that_takes_only_short_packets_is_survived() {
     let mut cell = Cell::settled(4, 9);
     cell.limit_path(2, 700);
     for round in 0..20 {
-        let _ = cell.multicast(round % 4, "a", Order::Fifo, false, 5_000);
+        let _ = cell.multicast(round % 4, "a", Order::Fifo, Uniformity::Plain, 5_000);
         cell.run_for(200 * MS);
     }
     cell.finish_clean();
@@ -211,7 +213,7 @@ fn what_nothing_put_to_the_test_is_not_said_to_hold() {
     // A workload of one shape: no uniform total message, no exclusion.
     let mut cell = Cell::settled(3, 32);
     for _ in 0..5 {
-        cell.multicast(0, "a", Order::Fifo, false, 100).expect("in the group");
+        cell.multicast(0, "a", Order::Fifo, Uniformity::Plain, 100).expect("in the group");
     }
     cell.run_for(SECOND);
     let narrow = cell.finish();
@@ -222,7 +224,7 @@ fn what_nothing_put_to_the_test_is_not_said_to_hold() {
     // And one that has both.
     let mut cell = Cell::settled(4, 33);
     for slot in 0..4 {
-        cell.multicast(slot, "a", Order::Total, true, 100).expect("in the group");
+        cell.multicast(slot, "a", Order::Total, Uniformity::Uniform, 100).expect("in the group");
     }
     cell.run_for(SECOND);
     cell.pause(3);

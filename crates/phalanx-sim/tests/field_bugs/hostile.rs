@@ -1,9 +1,9 @@
 //! Bytes from the network that no member sent.
 
-use phalanx_core::Incarnation;
 use phalanx_core::Order;
 use phalanx_core::wire::header::cell_tag;
 use phalanx_core::wire::{Header, Kind, PacketNumber, Space};
+use phalanx_core::{Incarnation, Uniformity};
 use phalanx_sim::Cell;
 
 use crate::{MS, SECOND};
@@ -13,7 +13,7 @@ fn a_flood_of_noise_and_old_packets_stops_nobody() {
     let mut cell = Cell::settled(4, 6);
     cell.attack(2_000, 2_000);
     for round in 0..40 {
-        cell.multicast(round % 4, "a", Order::Total, true, 3_000).expect("in the group");
+        cell.multicast(round % 4, "a", Order::Total, Uniformity::Uniform, 3_000).expect("in the group");
         cell.run_for(100 * MS);
     }
     for slot in 0..4 {

@@ -1,6 +1,6 @@
 //! Members that stop, die, come back or are heard by only some, and the others' reaction.
 
-use phalanx_core::Order;
+use phalanx_core::{Order, Uniformity};
 use phalanx_sim::{Cell, Weather, WorldSettings};
 use phalanx_trace::Event;
 
@@ -69,7 +69,7 @@ fn every_member_restarts_twenty_times() {
                 cell.start_moved(victim);
             }
             cell.join(victim, "a");
-            let _ = cell.multicast(others[0], "a", Order::Total, true, 100);
+            let _ = cell.multicast(others[0], "a", Order::Total, Uniformity::Uniform, 100);
             cell.run_for(MS * (31 * (round % 7)));
         }
         cell.settle();
@@ -103,7 +103,7 @@ fn one_sided(cut: impl Fn(&mut Cell, usize, usize)) {
         }
         cell.run_for(4 * SECOND);
         let before: Vec<u64> = others.iter().map(|slot| cell.delivered(*slot)).collect();
-        cell.multicast(others[0], "a", Order::Total, true, 100).expect("in the group");
+        cell.multicast(others[0], "a", Order::Total, Uniformity::Uniform, 100).expect("in the group");
         cell.run_for(SECOND);
         for (slot, before) in others.iter().zip(before) {
             assert!(cell.delivered(*slot) > before, "{slot} does not go on while {odd} is odd");
@@ -122,7 +122,7 @@ fn spikes_of_three_seconds_at_one_member_cost_the_others_nothing() {
     cell.set_weather_around(2, spikes);
     for round in 0..100 {
         // Refused now and then, while messages that wait for the slow member fill the window.
-        let _ = cell.multicast(round % 4, "a", Order::Total, round % 3 == 0, 500);
+        let _ = cell.multicast(round % 4, "a", Order::Total, Uniformity::from_flag(round % 3 == 0), 500);
         cell.run_for(100 * MS);
     }
     cell.set_weather_around(2, Weather::FINE);
@@ -139,7 +139,7 @@ fn any_participant_dies_at_any_step_of_a_flush() {
         for sends in (0..30).step_by(3) {
             let mut cell = Cell::settled(5, 8).titled(format!("victim {victim}, {sends} sends"));
             for slot in 0..5 {
-                cell.multicast(slot, "a", Order::Total, true, 500).expect("in the group");
+                cell.multicast(slot, "a", Order::Total, Uniformity::Uniform, 500).expect("in the group");
             }
             cell.run_for(MS / 10);
             cell.crash(4);
@@ -157,7 +157,7 @@ fn an_application_that_reads_nothing_is_not_a_dead_process() {
     let mut cell = Cell::settled(4, 7);
     cell.set_takes(2, false);
     for round in 0..50 {
-        let _ = cell.multicast(round % 4, "a", Order::Total, round % 3 == 0, 5_000);
+        let _ = cell.multicast(round % 4, "a", Order::Total, Uniformity::from_flag(round % 3 == 0), 5_000);
         cell.run_for(100 * MS);
     }
     cell.crash(3);

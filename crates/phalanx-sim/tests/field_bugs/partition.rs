@@ -1,6 +1,6 @@
 //! Two sides that cannot hear each other: one goes on, the other blocks; and what each believes of the other.
 
-use phalanx_core::Order;
+use phalanx_core::{Order, Uniformity};
 use phalanx_sim::{Cell, WorldSettings};
 use phalanx_trace::{Event, Record};
 
@@ -20,7 +20,7 @@ fn a_partition_with_a_backlog_heals_quickly() {
     for round in 0..20 {
         for slot in 0..5 {
             // The minority's sends are kept or refused; the majority's go on.
-            let _ = cell.multicast(slot, "a", Order::Total, round % 2 == 0, 20_000);
+            let _ = cell.multicast(slot, "a", Order::Total, Uniformity::from_flag(round % 2 == 0), 20_000);
             let _ = cell.send_to(slot, (slot + 3) % 5, 20_000);
         }
         cell.run_for(200 * MS);
@@ -47,14 +47,14 @@ fn a_partition_with_a_backlog_heals_quickly() {
 fn a_minority_comes_back_with_the_state_of_the_others() {
     let mut cell = Cell::settled(5, 23);
     for round in 0..10 {
-        cell.multicast(round % 5, "a", Order::Total, false, 100).expect("in the group");
+        cell.multicast(round % 5, "a", Order::Total, Uniformity::Plain, 100).expect("in the group");
         cell.run_for(20 * MS);
     }
     cell.cut_off(&[3, 4]);
     // Both sides go on by themselves for a moment: plain messages are delivered on the losing side, too.
     for round in 0..30 {
         for slot in 0..5 {
-            let _ = cell.multicast(slot, "a", [Order::Fifo, Order::Causal][round % 2], false, 100);
+            let _ = cell.multicast(slot, "a", [Order::Fifo, Order::Causal][round % 2], Uniformity::Plain, 100);
         }
         cell.run_for(100 * MS);
     }
@@ -81,7 +81,7 @@ fn a_holder_that_was_stopped_past_its_exclusion_confirms_nothing() {
     for holder in [0, 2] {
         let mut cell = Cell::settled(4, 24).titled(format!("holder {holder}"));
         let old = cell.incarnation(holder).expect("it runs");
-        cell.multicast(holder, "a", Order::Total, true, 100).expect("in the group");
+        cell.multicast(holder, "a", Order::Total, Uniformity::Uniform, 100).expect("in the group");
         cell.run_for(100 * MS);
         assert_eq!(uniform_from(first_life(&cell, holder), 0, old.0), 1, "it holds");
         // No notice of its exclusion waits for it when it wakes up.
@@ -89,12 +89,12 @@ fn a_holder_that_was_stopped_past_its_exclusion_confirms_nothing() {
         cell.cut_off(&[holder]);
         cell.run_for(5 * SECOND);
         let other = (holder + 1) % 4;
-        cell.multicast(other, "a", Order::Total, true, 100).expect("the others go on");
+        cell.multicast(other, "a", Order::Total, Uniformity::Uniform, 100).expect("the others go on");
         cell.run_for(100 * MS);
         // When it runs again, it first uses the lock that it held.
         let resumed_ns = u64::try_from(cell.now().as_nanos()).expect("short");
         for order in [Order::Fifo, Order::Total] {
-            let _ = cell.multicast(holder, "a", order, true, 100);
+            let _ = cell.multicast(holder, "a", order, Uniformity::Uniform, 100);
         }
         cell.resume(holder);
         cell.run_for(300 * MS);
@@ -119,7 +119,7 @@ fn a_queue_used_as_a_lock_has_one_first_entry() {
         let cut_ns = u64::try_from(cell.now().as_nanos()).expect("short");
         for slot in 0..5 {
             // "The lock is mine if this is the first in the queue."
-            cell.multicast(slot, "a", Order::Total, true, 100).expect("in the group");
+            cell.multicast(slot, "a", Order::Total, Uniformity::Uniform, 100).expect("in the group");
         }
         cell.run_for(4 * SECOND);
         let first = |slot: usize| {
@@ -157,7 +157,7 @@ fn partition_pause_crash_join_and_leave_at_once() {
         cell.run_for(steps);
         cell.pause(1);
         for slot in [0, 2, 3] {
-            let _ = cell.multicast(slot, "a", Order::Total, true, 300);
+            let _ = cell.multicast(slot, "a", Order::Total, Uniformity::Uniform, 300);
         }
         cell.run_for(steps);
         let _ = cell.leave_group(3, "a");

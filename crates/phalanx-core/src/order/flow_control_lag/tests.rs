@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::tests::{Port, view_streams};
-use crate::api::Order;
+use crate::api::{Order, Uniformity};
 use crate::frames::ReceivedFrames;
 use crate::id::Rank;
 use crate::link::Ack;
@@ -38,7 +38,13 @@ impl Sender {
 
     fn fill(&mut self) {
         while !self.view_streams.is_blocked() {
-            assert!(self.view_streams.multicast(self.now, Order::Fifo, false, &[&[0; 600]], &mut self.port));
+            assert!(self.view_streams.multicast(
+                self.now,
+                Order::Fifo,
+                Uniformity::Plain,
+                &[&[0; 600]],
+                &mut self.port
+            ));
             while self.view_streams.poll(self.now, &mut self.port) {}
         }
     }
@@ -132,7 +138,7 @@ fn each_bound_is_told_when_it_is_reached_and_not_with_each_message() {
     assert_eq!(sender.port.bounds, [Backpressure::Window]);
     let refuse = |sender: &mut Sender| {
         (0..40).for_each(|_| {
-            sender.view_streams.multicast(sender.now, Order::Fifo, false, &[&[0; 600]], &mut sender.port);
+            sender.view_streams.multicast(sender.now, Order::Fifo, Uniformity::Plain, &[&[0; 600]], &mut sender.port);
         });
     };
     refuse(&mut sender);
@@ -155,7 +161,7 @@ fn who_is_to_order_and_whose_own_application_waits_is_the_slow_one() {
         let mut sender = Sender::blocked_with(3, true);
         let (mut other, mut port) = view_streams(Rank(1), 3);
         for _ in 0..4 {
-            assert!(other.multicast(sender.now, Order::Total, false, &[b"m"], &mut port));
+            assert!(other.multicast(sender.now, Order::Total, Uniformity::Plain, &[b"m"], &mut port));
             while other.poll(sender.now, &mut port) {}
         }
         for number in 1..=4 {

@@ -1,6 +1,7 @@
 //! A packet that makes no sense, or has to wait: it is read whole or not at all.
 
 use super::*;
+use crate::api::Uniformity;
 use crate::link::StreamReport;
 use crate::order::FragmentKind;
 use crate::order::frame::{put_announce, put_message, put_pass, put_past, put_stable};
@@ -14,7 +15,7 @@ fn message(
     deps: &[(Rank, u64)],
     body: &[u8],
 ) {
-    put_message(out, order, sequenced, false, fragment, deps, body.len());
+    put_message(out, order, sequenced, Uniformity::Plain, fragment, deps, body.len());
     out.extend_from_slice(body);
 }
 

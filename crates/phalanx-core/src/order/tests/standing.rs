@@ -1,7 +1,7 @@
 //! What a member's stream owes to others, and what it says of itself.
 
 use super::{A, B, C, Port, Three, ViewStreams, view_streams};
-use crate::api::Order;
+use crate::api::{Order, Uniformity};
 use crate::frames::ReceivedFrames;
 use crate::id::Rank;
 use crate::link::{Ack, Arrival};
@@ -22,7 +22,7 @@ fn settle((view_streams, port): &mut (ViewStreams, Port)) {
 /// Sends until the window of `member` is used up and one message waits.
 fn block(member: &mut (ViewStreams, Port)) {
     while !member.0.is_blocked() {
-        assert!(member.0.multicast(NOW, Order::Fifo, false, &[&[0; 600]], &mut member.1));
+        assert!(member.0.multicast(NOW, Order::Fifo, Uniformity::Plain, &[&[0; 600]], &mut member.1));
         settle(member);
     }
 }
@@ -37,7 +37,7 @@ fn told(member: &mut (ViewStreams, Port), rank: Rank, prefix: u64, limit: u64) {
 fn outside_the_primary_nothing_uniform_is_delivered() {
     let mut t = Three::new();
     t.group_streams[A.index()].0.set_primary(false);
-    t.cast(B, Order::Fifo, true);
+    t.cast(B, Order::Fifo, Uniformity::Uniform);
     t.carry(B, &[A, C]);
     t.tell();
     t.tell();
@@ -53,7 +53,7 @@ fn no_packet_is_longer_than_its_room_whatever_its_headers_say() {
         let mut all: Vec<_> = Rank::all(8).map(|me| view_streams(me, 8)).collect();
         let mut said = Vec::new();
         for (rank, member) in Rank::enumerate(&mut all).skip(1) {
-            assert!(member.0.multicast(NOW, Order::Fifo, false, &[b"m"], &mut member.1));
+            assert!(member.0.multicast(NOW, Order::Fifo, Uniformity::Plain, &[b"m"], &mut member.1));
             settle(member);
             said.push((rank, member.1.packets[0].1.clone()));
         }
@@ -62,7 +62,7 @@ fn no_packet_is_longer_than_its_room_whatever_its_headers_say() {
             sender.0.handle_packet(NOW, *rank, PacketNumber(1), ReceivedFrames::Lent(frames), &mut sender.1);
         }
         settle(sender);
-        assert!(sender.0.multicast(NOW, Order::Causal, false, &[&vec![0; len]], &mut sender.1));
+        assert!(sender.0.multicast(NOW, Order::Causal, Uniformity::Plain, &[&vec![0; len]], &mut sender.1));
         settle(sender);
         let longest = sender.1.packets.iter().map(|(_, frames)| frames.len()).max();
         assert!(longest.is_some_and(|longest| longest <= 1200), "{longest:?} bytes for a message of {len}");
@@ -72,14 +72,14 @@ fn no_packet_is_longer_than_its_room_whatever_its_headers_say() {
 #[test]
 fn a_packet_that_comes_again_is_acknowledged_again_and_ones_own_is_not() {
     let mut t = Three::new();
-    t.cast(B, Order::Fifo, false);
+    t.cast(B, Order::Fifo, Uniformity::Plain);
     t.carry(B, &[A]);
     t.group_streams[A.index()].1.acks.clear();
     t.carry(B, &[A]);
     let (_, port) = &mut t.group_streams[A.index()];
     assert_eq!(port.acks.iter().map(|(to, ack)| (*to, ack.prefix)).collect::<Vec<_>>(), [(B, 1)]);
     port.acks.clear();
-    t.cast(A, Order::Fifo, false);
+    t.cast(A, Order::Fifo, Uniformity::Plain);
     let (view_streams, port) = &mut t.group_streams[A.index()];
     let own = port.packets[0].1.clone();
     assert_eq!(
@@ -101,7 +101,7 @@ fn a_heartbeat_tells_where_streams_stand_while_somebody_may_wait() {
         (port.statuses.len(), port.acks.iter().map(|(to, _)| *to).collect::<Vec<_>>())
     };
     assert_eq!(beat(&mut t, B), (0, vec![]), "nothing was sent");
-    t.cast(B, Order::Fifo, false);
+    t.cast(B, Order::Fifo, Uniformity::Plain);
     t.carry(B, &[A, C]);
     assert_eq!(beat(&mut t, A), (0, vec![B]), "what it holds may be stable: it asks");
     assert_eq!(beat(&mut t, B), (1, vec![]), "what it sent may be lost: it tells");
@@ -123,7 +123,7 @@ fn a_heartbeat_tells_where_streams_stand_while_somebody_may_wait() {
 fn who_owes_an_ack_is_told_until_it_came() {
     let mut t = Three::new();
     assert_eq!((t.group_streams[A.index()].0.late().count(), t.group_streams[A.index()].0.waits_for()), (0, None));
-    t.cast(A, Order::Fifo, false);
+    t.cast(A, Order::Fifo, Uniformity::Plain);
     assert_eq!(t.group_streams[A.index()].0.late().collect::<Vec<_>>(), [B, C]);
     told(&mut t.group_streams[A.index()], B, 1, WINDOW);
     assert_eq!(t.group_streams[A.index()].0.late().collect::<Vec<_>>(), [C]);
@@ -137,7 +137,7 @@ fn who_owes_an_ack_is_told_until_it_came() {
 fn a_turn_tells_whether_it_packed_something() {
     let (mut view_streams, mut port) = view_streams(A, 3);
     assert!(!view_streams.poll(NOW, &mut port));
-    assert!(view_streams.multicast(NOW, Order::Fifo, true, &[b"m"], &mut port));
+    assert!(view_streams.multicast(NOW, Order::Fifo, Uniformity::Uniform, &[b"m"], &mut port));
     assert!(view_streams.poll(NOW, &mut port), "it cannot be delivered yet, and went out");
     assert_eq!((port.packets.len(), port.delivered.len()), (1, 0));
     assert!(!view_streams.poll(NOW, &mut port));
@@ -147,7 +147,7 @@ fn a_turn_tells_whether_it_packed_something() {
 fn an_order_of_uniform_messages_asks_for_prompt_acks() {
     for uniform in 0..4_usize {
         let mut t = Three::new();
-        (0..3).for_each(|at| t.cast(B, Order::Total, at < uniform));
+        (0..3).for_each(|at| t.cast(B, Order::Total, Uniformity::from_flag(at < uniform)));
         t.carry(B, &[A]);
         let mut prompt = None;
         for (_, frames) in &t.group_streams[A.index()].1.packets {
@@ -167,7 +167,7 @@ fn an_order_of_uniform_messages_asks_for_prompt_acks() {
 fn a_message_is_cut_off_once_packets_of_it_went_out() {
     let mut sender = view_streams(A, 3);
     assert!(!sender.0.is_cut_off());
-    assert!(sender.0.multicast(NOW, Order::Fifo, false, &[&vec![7; 200_000]], &mut sender.1));
+    assert!(sender.0.multicast(NOW, Order::Fifo, Uniformity::Plain, &[&vec![7; 200_000]], &mut sender.1));
     assert!(!sender.0.is_cut_off(), "nothing went out yet");
     settle(&mut sender);
     assert!(sender.0.is_cut_off() && sender.1.packets.len() as u64 == WINDOW);
@@ -185,7 +185,7 @@ fn a_holder_beyond_its_window_says_that_orders_wait() {
         (Some(Hold::Ack), &[Backpressure::Window][..])
     );
     for sent in 1..=4 {
-        t.cast(B, Order::Total, false);
+        t.cast(B, Order::Total, Uniformity::Plain);
         t.carry(B, &[A]);
         let ordered = sent.min(2);
         let bounds =
@@ -196,7 +196,7 @@ fn a_holder_beyond_its_window_says_that_orders_wait() {
     // A member that is no holder has no orders to announce.
     let mut t = Three::new();
     block(&mut t.group_streams[C.index()]);
-    (0..4).for_each(|_| t.cast(B, Order::Total, false));
+    (0..4).for_each(|_| t.cast(B, Order::Total, Uniformity::Plain));
     t.carry(B, &[C]);
     assert_eq!(t.group_streams[C.index()].1.bounds, [Backpressure::Window]);
 }

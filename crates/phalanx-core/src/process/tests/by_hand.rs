@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::api::{Delivery, GroupTerms, LeaveReason};
+use crate::api::{Delivery, GroupTerms, LeaveReason, Uniformity};
 use crate::id::{CellInstance, DecreeNumber, LEVEL, Origin, Rank, TrafficClass};
 use crate::link::Channel;
 use crate::member::{
@@ -185,7 +185,7 @@ fn said(process: &mut Process, to: Incarnation) -> Vec<Control> {
 
 fn multicast(process: &mut Process, payload: &[u8], fx: &mut Out) {
     let taken = process.multicast(NOW, GROUP, Order::Fifo, Stability::Plain, &[payload], fx);
-    assert_eq!(taken, Ok(false));
+    assert_eq!(taken, Ok(Uniformity::Plain));
     process.flush(NOW, fx);
 }
 

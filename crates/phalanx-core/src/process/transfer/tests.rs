@@ -1,5 +1,5 @@
 use super::*;
-use crate::api::GroupTerms;
+use crate::api::{GroupTerms, Uniformity};
 use crate::member::GroupEntry;
 use crate::process::tests::by_hand::{NOW, Out, in_cell};
 use crate::wire::{Space, Tags};
@@ -52,7 +52,7 @@ fn delivery(payload: &[u8]) -> Delivery<'_> {
         sender: Incarnation(1),
         seq: 1,
         order: Order::Total,
-        uniform: false,
+        uniformity: Uniformity::Plain,
         position: None,
         replayed: false,
         payload,
@@ -227,8 +227,8 @@ fn what_waits_of_a_state_is_bounded_by_its_bytes() {
 #[test]
 fn the_order_of_a_replayed_delivery_survives_its_code() {
     for order in [Order::Fifo, Order::Causal, Order::Total] {
-        for uniform in [false, true] {
-            assert_eq!(order_from(order_code(order, uniform)), Some((order, uniform)));
+        for uniformity in [Uniformity::Plain, Uniformity::Uniform] {
+            assert_eq!(order_from(order_code(order, uniformity)), Some((order, uniformity)));
         }
     }
 }
