@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use phalanx_runtime::core::ViewNumber;
 use serde::{Deserialize, Serialize};
 
 use crate::calls::{CallRole, Load, Place};
@@ -161,7 +162,7 @@ pub(crate) enum Report {
     /// A view of a group was installed.
     View {
         group: String,
-        view: u64,
+        view: ViewNumber,
         members: usize,
         at_ns: u64,
     },

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use phalanx_runtime::config::parse_duration;
-use phalanx_runtime::core::{CommandError, GroupId, Incarnation, Process};
+use phalanx_runtime::core::{CommandError, GroupId, Incarnation, Process, ViewNumber};
 use serde_json::json;
 
 use crate::exit::{Exit, Failure};
@@ -92,7 +92,7 @@ fn waits_for(process: &Process, group: &str) -> Option<WaitsFor> {
 }
 
 /// Gives the group up. Returns the members it waited for, and the view in which it no longer does.
-fn ask(visitor: &mut Visitor, group: &str, yes: bool) -> Result<(WaitsFor, u64), Failure> {
+fn ask(visitor: &mut Visitor, group: &str, yes: bool) -> Result<(WaitsFor, ViewNumber), Failure> {
     let Some(lost) = waits_for(visitor.core(), group) else { return Err(waits_not(visitor.core(), group)) };
     let names = names_of(&lost);
     let number = visitor.core().decree_state().directory.group_named(group).map(|(number, _)| number);

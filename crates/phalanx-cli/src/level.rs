@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use phalanx_runtime::config::{Config, parse_duration};
-use phalanx_runtime::core::{CommandError, Event, LEVEL};
+use phalanx_runtime::core::{CommandError, Event, LEVEL, ViewNumber};
 use phalanx_runtime::counters::Status;
 use serde_json::{Value, json};
 
@@ -47,7 +47,7 @@ pub(crate) struct Level {
 
 /// What a member knows of its cell's levels.
 struct Known {
-    view: u64,
+    view: ViewNumber,
     level: u64,
     /// The highest level that all members know.
     highest: u64,

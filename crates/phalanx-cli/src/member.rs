@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use phalanx_runtime::core::{CellView, Event, Incarnation, LeaveReason};
+use phalanx_runtime::core::{CellView, Event, Incarnation, LeaveReason, ViewNumber};
 use phalanx_runtime::{Cell, Options, StartError};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
@@ -267,7 +267,7 @@ impl Narrator {
     }
 
     /// Reports that the state this process kept of a group is of no use any more.
-    fn forgotten(&self, group: &str, view: u64, kept: Option<&[(Incarnation, u64)]>) -> (String, Value) {
+    fn forgotten(&self, group: &str, view: ViewNumber, kept: Option<&[(Incarnation, u64)]>) -> (String, Value) {
         let mut value = json!({"event": "group_forgotten", "group": group, "view": view});
         let Some(kept) = kept else {
             let text = format!(
@@ -289,7 +289,7 @@ impl Narrator {
     fn change(
         &self,
         what: &str,
-        view: u64,
+        view: ViewNumber,
         members: &[Incarnation],
         joined: &[Incarnation],
         left: &[(Incarnation, LeaveReason)],

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::id::{CellInstance, GroupId, Incarnation, MemberInfo, TrafficClass};
+use crate::id::{CellInstance, GroupId, Incarnation, MemberInfo, TrafficClass, ViewNumber};
 use crate::member::{FounderRecord, Inheritance};
 use crate::wire::{PacketNumber, Space};
 
@@ -244,7 +244,7 @@ pub struct Delivery<'a> {
     /// The group it was sent to.
     pub group: GroupId,
     /// The group view in which it was sent and is delivered.
-    pub view: u64,
+    pub view: ViewNumber,
     /// Its sender.
     pub sender: Incarnation,
     /// Its number among its sender's messages in this group view, from 1.
@@ -305,7 +305,7 @@ pub struct CellView {
     /// Earlier instances whose groups this one continues, latest first. Empty unless the cell was reformed.
     pub ancestors: Vec<CellInstance>,
     /// The view's number, from 1. It grows by one with each change of the members or of the level.
-    pub view: u64,
+    pub view: ViewNumber,
     /// The level in force: which features members may use with each other (`docs/levels.md`).
     pub level: u16,
     /// Members in rank order.
@@ -353,9 +353,9 @@ pub struct GroupView {
     /// Its name.
     pub name: Arc<str>,
     /// The view's number, from 1. When another instance of the cell takes the group over, it skips 2^32 numbers.
-    pub view: u64,
+    pub view: ViewNumber,
     /// The view of the group in which this process was before, if any.
-    pub prev: Option<u64>,
+    pub prev: Option<ViewNumber>,
     /// Members in rank order.
     pub members: Vec<Incarnation>,
     /// Incarnations that entered with this view.
@@ -389,7 +389,7 @@ pub enum Event {
         /// The group.
         group: GroupId,
         /// Its view.
-        view: u64,
+        view: ViewNumber,
         /// Whether uniform messages are sent in it, as far as the group's terms decide that.
         adequate: bool,
     },
@@ -435,7 +435,7 @@ pub enum Event {
     /// A decided view does not hold this process. This incarnation is over.
     Excluded {
         /// The first view without it.
-        view: u64,
+        view: ViewNumber,
     },
     /// This incarnation renounced its cell instance and is over, because the cell was founded again, or is about to be
     /// founded again from here; see [`Process::reform`](crate::process::Process::reform). The next incarnation keeps
@@ -513,7 +513,7 @@ pub enum Event {
         /// Its name.
         name: Arc<str>,
         /// The last view of the earlier incarnation.
-        view: u64,
+        view: ViewNumber,
         /// The members of that view, each with the number of its messages that are in the state with which the group
         /// continued. Later deliveries are forgotten. `None` if that is not known, or the group is over.
         kept: Option<Vec<(Incarnation, u64)>>,
@@ -529,7 +529,7 @@ pub enum Event {
         /// The earlier incarnation that was in the group.
         was: Incarnation,
         /// The last view of the group that is part of the state, with what follows.
-        view: u64,
+        view: ViewNumber,
     },
     /// A donor's state begins: discard the group's earlier state. Chunks and replayed deliveries follow.
     StateBegin {
@@ -575,7 +575,7 @@ pub trait Effects {
     fn sent(
         &mut self,
         _group: GroupId,
-        _view: u64,
+        _view: ViewNumber,
         _seq: u64,
         _order: Order,
         _uniformity: Uniformity,
@@ -586,7 +586,7 @@ pub trait Effects {
     /// Notes that every member of `view` has this process's multicasts up to number `seq` of that view, or that the view
     /// ended and every member that goes on has them. Reported once, and only in the primary partition. What was sent
     /// and never reported when this incarnation is over is in doubt: survivors may have delivered it or not.
-    fn stable(&mut self, _group: GroupId, _view: u64, _seq: u64) {}
+    fn stable(&mut self, _group: GroupId, _view: ViewNumber, _seq: u64) {}
 
     /// Whether this process can read packet `number` of a member's stream. False only where a simulation plays a
     /// defect.

@@ -143,7 +143,7 @@ impl fmt::Display for Rank {
 }
 
 /// The number of a decree. A cell counts its decrees from 1, without a gap, in the order in which they are installed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 #[repr(transparent)]
 pub struct DecreeNumber(pub u64);
@@ -176,9 +176,55 @@ impl DecreeNumber {
     }
 }
 
+impl fmt::Debug for DecreeNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
 impl fmt::Display for DecreeNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// The number of a view of a cell or of a group. Each counts its views from 1; a number is never used twice for other
+/// members.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+#[repr(transparent)]
+pub struct ViewNumber(pub u64);
+
+impl ViewNumber {
+    /// Before the first view: the process has installed none.
+    pub const NONE: Self = Self(0);
+    /// The first view of a cell or of a group.
+    pub const FIRST: Self = Self(1);
+
+    /// The view after this one.
+    #[must_use]
+    #[inline]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+
+    /// The view that is `views` later, or `None` if a hostile peer's number has none.
+    #[must_use]
+    #[inline]
+    pub fn checked_add(self, views: u64) -> Option<Self> {
+        self.0.checked_add(views).map(Self)
+    }
+}
+
+impl fmt::Debug for ViewNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for ViewNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
     }
 }
 

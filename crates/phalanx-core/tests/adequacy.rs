@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use net::Net;
 use phalanx_core::order::Hold;
-use phalanx_core::{Founding, GroupTerms, LEVEL, Limits, Order, Timing, Uniformity};
+use phalanx_core::{Founding, GroupTerms, LEVEL, Limits, Order, Timing, Uniformity, ViewNumber};
 
 fn add(net: &mut Net, level: u16, limits: &Limits, with_state: bool, terms: GroupTerms) -> usize {
     let founding = if net.nodes.is_empty() { Founding::Alone } else { Founding::Join };
@@ -60,7 +60,7 @@ fn who_still_takes_the_state_does_not_count_for_its_group() {
     let terms = GroupTerms { members_min: 2, ..GroupTerms::default() };
     add(&mut net, LEVEL, &Limits::default(), true, terms);
     await_members(&mut net, 1);
-    assert_eq!(net.nodes[0].1.adequate, [(1, false)]);
+    assert_eq!(net.nodes[0].1.adequate, [(ViewNumber(1), false)]);
     assert!(net.cast(0, Order::Total, Uniformity::Uniform, b"m"));
     // Another one, which asks for less, takes the agreed terms.
     add(&mut net, LEVEL, &Limits::default(), true, GroupTerms::default());
@@ -71,23 +71,23 @@ fn who_still_takes_the_state_does_not_count_for_its_group() {
         let is_in = net.nodes[0].1.views.last().is_some_and(|view| view.1 == 2);
         if is_in && !net.nodes[1].1.state_complete {
             took += 1;
-            assert_eq!(net.nodes[0].1.adequate.last(), Some(&(2, false)), "it takes the state");
+            assert_eq!(net.nodes[0].1.adequate.last(), Some(&(ViewNumber(2), false)), "it takes the state");
         }
     }
     assert!(took > 0, "it was in the view before it had the state");
     net.run_until(5, |net| net.delivered(1) == 1);
-    assert_eq!(net.nodes[0].1.adequate, [(1, false), (2, false), (2, true)]);
-    assert_eq!(net.nodes[1].1.adequate, [(2, false), (2, true)]);
+    assert_eq!(net.nodes[0].1.adequate, [(ViewNumber(1), false), (ViewNumber(2), false), (ViewNumber(2), true)]);
+    assert_eq!(net.nodes[1].1.adequate, [(ViewNumber(2), false), (ViewNumber(2), true)]);
     assert_eq!(net.nodes[1].1.terms, Some(terms));
     // A later member learns which members hold the state.
     add(&mut net, LEVEL, &Limits::default(), false, terms);
     await_members(&mut net, 3);
-    net.run_until(5, |net| net.nodes[2].1.adequate.last() == Some(&(3, true)));
+    net.run_until(5, |net| net.nodes[2].1.adequate.last() == Some(&(ViewNumber(3), true)));
     assert!(net.cast(2, Order::Total, Uniformity::Uniform, b"m"));
     net.run_until(5, |net| {
         (0..3).all(|i| net.nodes[i].1.uniformities.last() == Some(&Uniformity::Uniform) && net.delivered(i) > 0)
     });
-    assert_eq!(net.nodes[0].1.adequate.last(), Some(&(3, true)), "reported with the view");
+    assert_eq!(net.nodes[0].1.adequate.last(), Some(&(ViewNumber(3), true)), "reported with the view");
 }
 
 #[test]

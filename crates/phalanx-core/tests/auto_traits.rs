@@ -38,6 +38,7 @@ table!(
         phalanx_core::id::Origin,
         phalanx_core::id::Rank,
         phalanx_core::id::TrafficClass,
+        phalanx_core::id::ViewNumber,
         phalanx_core::link::Ack,
         phalanx_core::link::Arrival,
         phalanx_core::link::Channel,

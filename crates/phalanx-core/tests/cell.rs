@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use net::{Line, Net};
-use phalanx_core::{Founding, GroupTerms, Order, Process, SEEDS_MAX, Uniformity};
+use phalanx_core::{Founding, GroupTerms, Order, Process, SEEDS_MAX, Uniformity, ViewNumber};
 
 #[test]
 fn five_processes_form_one_cell_and_one_group() {
@@ -224,7 +224,7 @@ fn named_founders_form_view_1_together() {
     for _ in 0..3 {
         net.add(Founding::Named(names.clone()));
     }
-    net.run_until(20, |net| net.alive().all(|(_, s)| s.cell_views.last() == Some(&(1, 3))));
+    net.run_until(20, |net| net.alive().all(|(_, s)| s.cell_views.last() == Some(&(ViewNumber(1), 3))));
 }
 
 #[test]

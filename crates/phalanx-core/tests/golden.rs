@@ -26,7 +26,7 @@ use phalanx_core::wire::codec::{put_prefixed, put_varint};
 use phalanx_core::wire::{Header, Kind, PacketNumber, Reader, Space, Tags, cell_tag, put_with_tail, read_with_tail};
 use phalanx_core::{
     CellInstance, DecreeNumber, GroupId, GroupTerms, Incarnation, LeaveReason, Limits, MemberInfo, Rank, SlowMembers,
-    Timing, Uniformity,
+    Timing, Uniformity, ViewNumber,
 };
 
 const CELL: &str = "golden";
@@ -163,13 +163,13 @@ fn proposal() -> Proposal {
     let cut = GroupCut { prefixes: vec![7, 0, 300], holders: vec![Incarnation(1), Incarnation::NONE, Incarnation(3)] };
     Proposal {
         decree: DecreeNumber(5),
-        view: 4,
+        view: ViewNumber(4),
         joined: vec![member(4)],
         left: vec![(Incarnation(2), LeaveReason::Unreachable)],
         groups: vec![GroupChange {
             group: GroupId(1),
             name: "ledger".into(),
-            view: 3,
+            view: ViewNumber(3),
             space: Space(9),
             cut: Some(cut),
             joined: vec![Incarnation(4)],
@@ -187,10 +187,11 @@ fn proposal() -> Proposal {
 fn directory() -> Directory {
     let mut directory = Directory::found(vec![member(1), member(3), member(4)], 1, settings());
     let members = vec![Incarnation(1), Incarnation(3), Incarnation(4)];
-    let entry = GroupEntry { name: "ledger".into(), view: 3, space: Space(9), members, tail: unknown() };
+    let entry = GroupEntry { name: "ledger".into(), view: ViewNumber(3), space: Space(9), members, tail: unknown() };
     directory.groups.insert(GroupId(1), entry);
     directory.departed.push(Incarnation(2));
-    (directory.decree, directory.view, directory.next_group, directory.next_space) = (DecreeNumber(5), 4, 2, Space(10));
+    (directory.decree, directory.view, directory.next_group, directory.next_space) =
+        (DecreeNumber(5), ViewNumber(4), 2, Space(10));
     directory.tail = unknown();
     directory
 }
@@ -254,7 +255,7 @@ fn control_messages() {
         ("leave", Control::Leave),
         ("unreadable", Control::Unreadable(unreadable(None))),
         ("unreadable_in_a_ballot", Control::Unreadable(unreadable(Some(Ballot { round: 3, rank: Rank(2) })))),
-        ("holds_state", Control::HoldsState { group: GroupId(1), view: 3 }),
+        ("holds_state", Control::HoldsState { group: GroupId(1), view: ViewNumber(3) }),
         ("out", Control::Out),
         ("welcome_part", Control::WelcomePart(part)),
     ];
@@ -267,10 +268,10 @@ fn founding() {
     let ballot = FoundingBallot { round: 2, leader: Incarnation(3) };
     let names = || vec!["m1".to_owned(), "m3".to_owned()];
     let heard = Heard { instance: INSTANCE, at: member(1).control };
-    let last = LastView { instance: INSTANCE, view: 300, members: names() };
+    let last = LastView { instance: INSTANCE, view: ViewNumber(300), members: names() };
     let mark = BootstrapMarker { instance: INSTANCE, list: Some((ballot, first_view())) };
     let lost = Lost { who: Incarnation(9), seat: 0xabcd, name: "m2".into() };
-    let ended = Ended { instance: INSTANCE, view: 301, but_for: vec![lost] };
+    let ended = Ended { instance: INSTANCE, view: ViewNumber(301), but_for: vec![lost] };
     let left = End::Left { instance: INSTANCE };
     let marked =
         FounderRecord { mark: Some(mark), heard: None, last: Some(last.clone()), end: Some(End::Ended(ended)) };
@@ -332,7 +333,7 @@ fn orphans() {
         taking: groups(300),
         ..Report::default()
     };
-    let from = ReturnPoint { view: 3, prefixes: vec![7, 0, 300], counts: vec![9, 0, 400] };
+    let from = ReturnPoint { view: ViewNumber(3), prefixes: vec![7, 0, 300], counts: vec![9, 0, 400] };
     let back = |from| Return { group: GroupId(1), was: Incarnation(2), from };
     let requests = RequestList {
         decree: DecreeNumber(4),
@@ -346,13 +347,14 @@ fn orphans() {
     let settings = agreed().tags(3);
     let mut before = Directory::found(vec![member(1), seated.clone(), member(3)], 3, settings);
     let members = vec![Incarnation(4), Incarnation(3)];
-    let entry = GroupEntry { name: "ledger".into(), view: 3, space: Space(9), members, tail: Tags::default() };
+    let entry =
+        GroupEntry { name: "ledger".into(), view: ViewNumber(3), space: Space(9), members, tail: Tags::default() };
     before.groups.insert(GroupId(1), entry);
     let lost = |who| (Incarnation(who), LeaveReason::Unreachable);
     let change = |cut, joined, left| GroupChange {
         group: GroupId(1),
         name: "ledger".into(),
-        view: 4,
+        view: ViewNumber(4),
         space: Space(10),
         cut,
         joined,
@@ -376,7 +378,7 @@ fn orphans() {
     strike.strike(&[Incarnation(3)]);
     let struck = orphaned.after(&decide(strike.clone(), vec![]));
     let mut revival = change(cut(&[7, 299]), vec![Incarnation(1)], vec![]);
-    revival.revive(&Revived { view: 3, was: Incarnation(4), counts: vec![9, 400] });
+    revival.revive(&Revived { view: ViewNumber(3), was: Incarnation(4), counts: vec![9, 400] });
     let revived = struck.after(&decide(revival.clone(), vec![]));
     let entry = |directory: &Directory| directory.groups[&GroupId(1)].tail.as_bytes().to_vec();
     let all = vec![
@@ -403,7 +405,7 @@ fn orphans() {
     assert_eq!(waits_for(&orphaned), [(4, 0x5ea7_0004, "m4".into()), (3, 0, "m3".into())]);
     assert_eq!(waits_for(&struck), [(4, 0x5ea7_0004, "m4".into())]);
     let entry = &revived.groups[&GroupId(1)];
-    assert_eq!((entry.view, &entry.members[..]), (4, &[Incarnation(1)][..]));
+    assert_eq!((entry.view, &entry.members[..]), (ViewNumber(4), &[Incarnation(1)][..]));
     assert_eq!((entry.orphan(), entry.begun_at()), (None, Some(vec![7, 299])));
     assert_eq!(entry.revived(), revival.revived());
 }
@@ -413,7 +415,7 @@ fn state_messages() {
     let transfer = 0x5152_5354;
     let replay = StateMessage::Replay {
         transfer,
-        view: 3,
+        view: ViewNumber(3),
         sender: Incarnation(1),
         seq: 12,
         order: 2 | 4,
@@ -421,13 +423,13 @@ fn state_messages() {
         payload: FRAMES.to_vec(),
     };
     let all = [
-        ("ask", StateMessage::Ask { group: GroupId(1), view: 3, transfer }),
+        ("ask", StateMessage::Ask { group: GroupId(1), view: ViewNumber(3), transfer }),
         ("begin", StateMessage::Begin { transfer, bytes: Some(300) }),
         ("begin_without_state", StateMessage::Begin { transfer, bytes: None }),
         ("chunk", StateMessage::Chunk { transfer, offset: 128, bytes: FRAMES.to_vec() }),
         ("replay", replay),
         ("caught_up", StateMessage::CaughtUp { transfer }),
-        ("done", StateMessage::Done { transfer, view: 4 }),
+        ("done", StateMessage::Done { transfer, view: ViewNumber(4) }),
         ("abort", StateMessage::Abort { transfer }),
         ("taken", StateMessage::Taken { transfer, bytes: 428 }),
     ];
@@ -480,7 +482,7 @@ fn best_effort_frames() {
         frame("receipt_data", &|out| put_ack(out, Target::Data, &ack())),
         frame("status", &|out| put_status(out, Space(9), &status)),
         frame("heartbeat", &|out| put_heartbeat(out, DecreeNumber(5), &[true, false, true])),
-        frame("exclusion", &|out| put_excluded(out, 6)),
+        frame("exclusion", &|out| put_excluded(out, ViewNumber(6))),
         frame("heartbeat_of_a_large_cell", &|out| put_watch_heartbeat(out, &beat)),
         frame("claim", &|out| put_link_report(out, DecreeNumber(5), Rank(4), &link_report)),
         frame("complaint", &|out| put_slow_report(out, DecreeNumber(5), &slow_report)),

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use phalanx_core::{CellInstance, Incarnation, Instant, Membership};
+use phalanx_core::{CellInstance, Incarnation, Instant, Membership, ViewNumber};
 use phalanx_driver::fork::{Forked, Home};
 
 use crate::cell::CallError;
@@ -28,7 +28,7 @@ pub struct Believed {
     /// The cell instance of its view; 0 before the first.
     pub instance: CellInstance,
     /// The number of its cell view; 0 before the first. It grows with each view of an instance.
-    pub view: u64,
+    pub view: ViewNumber,
     /// How many times one of these changed since the process started.
     pub changes: u64,
     /// The time since its last poll. A process that runs idle polls about once a heartbeat; one that is stopped,
@@ -86,7 +86,7 @@ struct Published {
     membership: Membership,
     incarnation: Incarnation,
     /// Cell instance and view number.
-    view: (CellInstance, u64),
+    view: (CellInstance, ViewNumber),
     changes: u64,
     tasks: Vec<(u64, Waker)>,
     tasks_named: u64,
@@ -136,7 +136,7 @@ impl Belief {
                 membership,
                 incarnation,
                 instance: CellInstance::NONE,
-                view: 0,
+                view: ViewNumber::NONE,
                 changes: u64::MAX,
                 age: Duration::MAX,
             };
@@ -229,12 +229,12 @@ pub(crate) struct Believer {
     shared: Arc<Shared>,
     incarnation: Incarnation,
     membership: Membership,
-    view: (CellInstance, u64),
+    view: (CellInstance, ViewNumber),
 }
 
 impl Believer {
     pub(crate) fn new(incarnation: Incarnation) -> Self {
-        let (membership, view) = (Membership::Searching, (CellInstance::NONE, 0));
+        let (membership, view) = (Membership::Searching, (CellInstance::NONE, ViewNumber::NONE));
         let published = Published { membership, incarnation, view, changes: 0, tasks: Vec::new(), tasks_named: 0 };
         let shared = Arc::new(Shared {
             turned_at_ns: AtomicU64::new(clock::now().0),
@@ -256,7 +256,7 @@ impl Believer {
         now: Instant,
         incarnation: Incarnation,
         membership: Membership,
-        view: (CellInstance, u64),
+        view: (CellInstance, ViewNumber),
     ) {
         if (incarnation, membership, view) != (self.incarnation, self.membership, self.view) {
             self.change(incarnation, membership, view);
@@ -266,7 +266,7 @@ impl Believer {
     }
 
     #[cold]
-    fn change(&mut self, incarnation: Incarnation, membership: Membership, view: (CellInstance, u64)) {
+    fn change(&mut self, incarnation: Incarnation, membership: Membership, view: (CellInstance, ViewNumber)) {
         (self.incarnation, self.membership, self.view) = (incarnation, membership, view);
         let mut published = self.shared.published();
         (published.incarnation, published.membership, published.view) = (incarnation, membership, view);
@@ -294,7 +294,7 @@ mod tests {
 
     const ME: Incarnation = Incarnation(7);
 
-    fn publish(believer: &mut Believer, membership: Membership, view: u64) {
+    fn publish(believer: &mut Believer, membership: Membership, view: ViewNumber) {
         believer.publish(clock::now(), ME, membership, (CellInstance(1), view));
     }
 
@@ -303,7 +303,7 @@ mod tests {
         let mut believer = Believer::new(ME);
         let belief = believer.belief();
         let begun = belief.look();
-        assert_eq!((begun.membership, begun.view, begun.changes), (Membership::Searching, 0, 0));
+        assert_eq!((begun.membership, begun.view, begun.changes), (Membership::Searching, ViewNumber::NONE, 0));
         assert_eq!(belief.wait(&begun, Some(Duration::ZERO)), Err(CallError::Timeout));
         let follow = |wait: &dyn Fn(&Believed) -> Result<Believed, CallError>| {
             let (mut seen, mut all) = (begun, Vec::new());
@@ -325,7 +325,7 @@ mod tests {
             ];
             for view in 1..=1_000 {
                 let membership = if view % 2 == 0 { Membership::NonPrimary } else { Membership::Primary };
-                publish(&mut believer, membership, view);
+                publish(&mut believer, membership, ViewNumber(view));
             }
             drop(believer);
             for waiter in waiting {
@@ -333,7 +333,7 @@ mod tests {
             }
         });
         let end = belief.look();
-        assert_eq!((end.membership, end.view, end.changes), (Membership::Over, 1_000, 1_001));
+        assert_eq!((end.membership, end.view, end.changes), (Membership::Over, ViewNumber(1_000), 1_001));
     }
 
     #[test]
@@ -355,16 +355,16 @@ mod tests {
     fn a_belief_ages_unless_it_is_renewed() {
         let mut believer = Believer::new(ME);
         let belief = believer.belief();
-        publish(&mut believer, Membership::Primary, 1);
+        publish(&mut believer, Membership::Primary, ViewNumber(1));
         assert!(belief.look().is_primary(Duration::from_secs(3600)));
         thread::sleep(Duration::from_millis(20));
         let old = belief.look();
         assert!(old.age >= Duration::from_millis(20), "{old:?}");
         assert!(!old.is_primary(Duration::from_millis(19)), "{old:?}");
-        publish(&mut believer, Membership::Primary, 1);
+        publish(&mut believer, Membership::Primary, ViewNumber(1));
         let at = belief.shared.turned_at_ns.load(Ordering::Relaxed);
         assert_eq!(belief.look().changes, old.changes, "nothing changed");
-        publish(&mut believer, Membership::NonPrimary, 1);
+        publish(&mut believer, Membership::NonPrimary, ViewNumber(1));
         assert!(belief.shared.turned_at_ns.load(Ordering::Relaxed) >= at);
         assert!(!belief.look().is_primary(Duration::MAX), "not primary, however fresh");
     }

@@ -1,7 +1,9 @@
 //! The application's side of a node: the receiver of its deliveries and events.
 
 use phalanx_core::member::FounderRecord;
-use phalanx_core::{Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Snapshot, Uniformity};
+use phalanx_core::{
+    Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Snapshot, Uniformity, ViewNumber,
+};
 
 /// A command that the core accepted.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +89,7 @@ pub trait Handler {
     fn sent(
         &mut self,
         _group: GroupId,
-        _view: u64,
+        _view: ViewNumber,
         _seq: u64,
         _order: Order,
         _uniformity: Uniformity,
@@ -96,7 +98,7 @@ pub trait Handler {
     }
 
     /// Multicasts of this process are stable; see [`phalanx_core::Effects::stable`].
-    fn stable(&mut self, _group: GroupId, _view: u64, _seq: u64) {}
+    fn stable(&mut self, _group: GroupId, _view: ViewNumber, _seq: u64) {}
 
     /// Stores the record that keeps a later process of this name from founding its cell a second time. It must be on
     /// disk when this returns true; see [`phalanx_core::Effects::keep_record`]. [`crate::Inline`] and [`crate::Cell`]

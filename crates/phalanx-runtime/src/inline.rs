@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use phalanx_core::{
     CellInstance, CommandError, Founding, GroupId, GroupTerms, Incarnation, Instant, Membership, Order, Stability,
+    ViewNumber,
 };
 use phalanx_driver::fork::Forked;
 use phalanx_driver::{Lossy, Shm, Udp, Wait, Waker};
@@ -138,7 +139,11 @@ impl<D: Wait> Inline<D> {
         if self.local_agent.startup_gate.pass == Pass::Asking && membership != Membership::Over {
             membership = Membership::Searching;
         }
-        let view = self.node.process().cell_view().map_or((CellInstance::NONE, 0), |view| (view.instance, view.view));
+        let view = self
+            .node
+            .process()
+            .cell_view()
+            .map_or((CellInstance::NONE, ViewNumber::NONE), |view| (view.instance, view.view));
         self.believer.publish(now, self.node.incarnation(), membership, view);
     }
 

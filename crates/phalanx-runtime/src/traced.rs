@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use phalanx_core::member::FounderRecord;
-use phalanx_core::{Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Snapshot, Uniformity};
+use phalanx_core::{
+    Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Snapshot, Uniformity, ViewNumber,
+};
 use phalanx_driver::fork::Home;
 use phalanx_trace::{Event as Record, TraceError, TraceWriter, payload_hash};
 
@@ -39,7 +41,7 @@ pub struct Traced<H, W: Write> {
     now: Instant,
     /// Whether the last record on this says that a view change keeps the process from sending.
     silent: bool,
-    views: BTreeMap<GroupId, u64>,
+    views: BTreeMap<GroupId, ViewNumber>,
     /// Point-to-point messages of this incarnation, by peer; one entry per peer.
     messages: BTreeMap<Incarnation, Messages>,
 }
@@ -199,11 +201,19 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
         self.inner.ready()
     }
 
-    fn sent(&mut self, group: GroupId, view: u64, seq: u64, order: Order, uniformity: Uniformity, payload: &[u8]) {
+    fn sent(
+        &mut self,
+        group: GroupId,
+        view: ViewNumber,
+        seq: u64,
+        order: Order,
+        uniformity: Uniformity,
+        payload: &[u8],
+    ) {
         if self.writer.is_some() {
             self.record(&Record::Send {
                 group: group.0,
-                view,
+                view: view.0,
                 seq,
                 order: records::order(order),
                 uniform: uniformity.is_uniform(),
@@ -213,8 +223,8 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
         self.inner.sent(group, view, seq, order, uniformity, payload);
     }
 
-    fn stable(&mut self, group: GroupId, view: u64, seq: u64) {
-        self.record(&Record::Stable { group: group.0, view, seq });
+    fn stable(&mut self, group: GroupId, view: ViewNumber, seq: u64) {
+        self.record(&Record::Stable { group: group.0, view: view.0, seq });
         self.inner.stable(group, view, seq);
     }
 
@@ -242,7 +252,7 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
         if let Event::StateKept { group, was, view, .. } = &event {
             // Taken before the application learns of it: the digest of the state as it was kept.
             let digest = self.digest_or_zero(*group);
-            self.record(&Record::StateKept { group: group.0, was: was.0, view: *view, digest });
+            self.record(&Record::StateKept { group: group.0, was: was.0, view: view.0, digest });
         }
         let over = matches!(event, Event::Excluded { .. } | Event::Renounced { .. } | Event::Left);
         if let Event::GroupLeft { group, why } = event
@@ -279,7 +289,7 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
             }
             Some((group, Some(view))) => {
                 if let Some(digest) = self.inner.digest(group) {
-                    self.record(&Record::Digest { group: group.0, view, delivered: 0, digest });
+                    self.record(&Record::Digest { group: group.0, view: view.0, delivered: 0, digest });
                 }
             }
             None => {}
@@ -299,9 +309,9 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
 
     fn snapshot(&mut self, group: GroupId) -> Option<Box<dyn Snapshot>> {
         let snapshot = self.inner.snapshot(group)?;
-        let view = self.views.get(&group).copied().unwrap_or(0);
+        let view = self.views.get(&group).copied().unwrap_or(ViewNumber::NONE);
         let digest = self.digest_or_zero(group);
-        self.record(&Record::SnapshotOut { group: group.0, view, digest });
+        self.record(&Record::SnapshotOut { group: group.0, view: view.0, digest });
         Some(snapshot)
     }
 

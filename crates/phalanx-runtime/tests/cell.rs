@@ -11,7 +11,7 @@ use common::{PATIENCE, await_event, await_members, directory, member, messages, 
 use phalanx_runtime::config::SecurityMode;
 use phalanx_runtime::core::{
     CommandError, Delivery, Event, GroupId, GroupTerms, GroupView, Incarnation, LeaveReason, MemberInfo, Membership,
-    Order, SlowMembers, Snapshot, Stability, Uniformity,
+    Order, SlowMembers, Snapshot, Stability, Uniformity, ViewNumber,
 };
 use phalanx_runtime::counters::CountersFile;
 use phalanx_runtime::driver::Faults;
@@ -201,7 +201,7 @@ fn a_lost_quorum_is_reported_beside_an_unread_queue() {
     while seen.membership != Membership::Primary {
         seen = belief.wait(&seen, Some(PATIENCE)).expect("it is told");
     }
-    assert_eq!((seen.view, seen.incarnation), (2, younger.me().incarnation));
+    assert_eq!((seen.view, seen.incarnation), (ViewNumber(2), younger.me().incarnation));
     await_members(&younger, 2);
     for i in 0..20_u8 {
         group.cast(Order::Fifo, Stability::Plain, &[i]).expect("accepted");
@@ -232,7 +232,7 @@ fn a_lost_quorum_is_reported_beside_an_unread_queue() {
         while younger.recv().is_ok() {}
         (told, task.join().expect("no panic"))
     });
-    assert_eq!((told.membership, told.view), (Membership::NonPrimary, 2), "view {begun} of the group");
+    assert_eq!((told.membership, told.view), (Membership::NonPrimary, ViewNumber(2)), "view {begun} of the group");
     assert_eq!(end.map(|end| end.membership), Ok(Membership::Over));
     assert_eq!(belief.wait(&belief.look(), None), Err(CallError::Over));
 }
@@ -344,7 +344,7 @@ fn an_incarnation_that_is_given_up_reports_its_unsent_multicasts() {
         fn begin(&mut self, _: &MemberInfo) {
             self.told.push("begin".to_owned());
         }
-        fn sent(&mut self, _: GroupId, _: u64, _: u64, _: Order, _: Uniformity, _: &[u8]) {
+        fn sent(&mut self, _: GroupId, _: ViewNumber, _: u64, _: Order, _: Uniformity, _: &[u8]) {
             self.sent += 1;
         }
         fn deliver(&mut self, _: &Delivery<'_>) {}
@@ -643,7 +643,7 @@ fn how_a_process_stands_can_be_read_from_its_counters() {
             file.read().ok().filter(|r| r.status.groups.first().is_some_and(|g| g.delivered >= 10))
         })
         .expect("written ten times a second");
-    assert_eq!((reading.status.state.as_str(), reading.status.view), ("primary", 1));
+    assert_eq!((reading.status.state.as_str(), reading.status.view), ("primary", ViewNumber(1)));
     assert_eq!(reading.status.members, ["a"]);
     assert_eq!(reading.status.groups[0].name, "g");
     assert_eq!(reading.incarnation, cell.me().incarnation);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use common::{PATIENCE, await_event, await_members, directory, member, options};
 use phalanx_runtime::config::DriverMode;
 use phalanx_runtime::core::{
-    Delivery, Event, Incarnation, LeaveReason, Order, Snapshot, Stability, Timing, Uniformity,
+    Delivery, Event, Incarnation, LeaveReason, Order, Snapshot, Stability, Timing, Uniformity, ViewNumber,
 };
 use phalanx_runtime::counters::{CountersFile, OrphanStatus, Reading, Status};
 use phalanx_runtime::{Cell, Frozen, Group, Item, JoinOptions, Options, State};
@@ -321,7 +321,7 @@ fn await_orphaned(cell: &Cell) -> Vec<String> {
     names.into_iter().map(|(_, name)| name).collect()
 }
 
-fn await_red(cell: &Cell, count: usize) -> u64 {
+fn await_red(cell: &Cell, count: usize) -> ViewNumber {
     await_event(cell, |event| match event {
         Event::GroupView(view) if *view.name == *"red" && view.members.len() == count => Some(view.view),
         _ => None,
@@ -380,7 +380,7 @@ fn a_group_whose_only_member_is_started_again_without_its_state_is_made_anew_by_
     std::thread::sleep(Duration::from_secs(1));
     assert!(red.view().is_none(), "it waits");
     let _again = Child::start(dir.path(), "x");
-    assert_eq!(await_red(&a, 1), 1, "another group of that name");
+    assert_eq!(await_red(&a, 1), ViewNumber::FIRST, "another group of that name");
     assert_eq!(text.get(), "");
     drop(b);
 }

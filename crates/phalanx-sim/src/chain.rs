@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use phalanx_core::{CellInstance, CellView, Incarnation};
+use phalanx_core::{CellInstance, CellView, Incarnation, ViewNumber};
 
 /// The views of the latest cell instance.
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
     instance: CellInstance,
-    views: BTreeMap<u64, Installed>,
+    views: BTreeMap<ViewNumber, Installed>,
 }
 
 #[derive(Debug)]
@@ -73,7 +73,9 @@ mod tests {
         let mut chain = Chain { instance: CellInstance(7), views: BTreeMap::new() };
         for (number, (members, by)) in (1..).zip(views) {
             let ids = |ids: &[u64]| ids.iter().copied().map(Incarnation).collect::<Vec<_>>();
-            chain.views.insert(number, Installed { members: ids(members), by: ids(by).into_iter().collect() });
+            chain
+                .views
+                .insert(ViewNumber(number), Installed { members: ids(members), by: ids(by).into_iter().collect() });
         }
         chain
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use phalanx_core::rng::Rng;
 use phalanx_core::wire::Kind as Packet;
 use phalanx_core::wire::Space;
-use phalanx_core::{GroupId, Order, Uniformity};
+use phalanx_core::{GroupId, Order, Uniformity, ViewNumber};
 use phalanx_trace::Event as TraceEvent;
 
 use crate::fault::{Aim, Busy, Fault, Holding, Kind, Role};
@@ -302,7 +302,7 @@ impl World {
     /// A group of the slot, and the slots of its members in rank order.
     pub(crate) fn group_of(&self, slot: usize) -> Option<(GroupId, Vec<usize>)> {
         let mut groups = self.slots[slot].app.groups.iter();
-        let (id, group) = groups.find(|(_, group)| group.view > 0 && group.members.len() > 1)?;
+        let (id, group) = groups.find(|(_, group)| group.view > ViewNumber::NONE && group.members.len() > 1)?;
         let running = |slot: &usize| self.slots[*slot].runs() && !self.slots[*slot].leaving;
         let members: BTreeSet<usize> = group.members.iter().filter_map(|m| self.slot_of(*m)).filter(running).collect();
         let ranked = group.members.iter().filter_map(|m| self.slot_of(*m)).filter(|slot| members.contains(slot));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use phalanx_core::process::Activity;
-use phalanx_core::{CellView, Incarnation};
+use phalanx_core::{CellView, Incarnation, ViewNumber};
 
 use crate::fault::{Busy, Role};
 use crate::founding::Doomed;
@@ -187,7 +187,7 @@ impl World {
                 None => "does not run".to_owned(),
                 Some(node) => {
                     let process = node.process();
-                    let view = process.cell_view().map_or(0, |view| view.view);
+                    let view = process.cell_view().map_or(ViewNumber::NONE, |view| view.view);
                     let primary = if process.is_primary() { "primary" } else { "not primary" };
                     format!("is in cell view {view}, {primary}, {:?}", process.activity())
                 }

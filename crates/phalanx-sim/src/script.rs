@@ -7,7 +7,7 @@ use std::time::Duration;
 
 pub use look::KeptPackets;
 use phalanx_core::process::Activity;
-use phalanx_core::{CommandError, Order, TrafficClass, Uniformity};
+use phalanx_core::{CommandError, Order, TrafficClass, Uniformity, ViewNumber};
 use phalanx_trace::Phase;
 
 use crate::campaign::Options;
@@ -326,7 +326,7 @@ impl Cell {
 
     /// The number of a process's cell view and, by rank, the slots of its members whose incarnation still runs.
     #[must_use]
-    pub fn cell_view(&self, slot: usize) -> Option<(u64, Vec<usize>)> {
+    pub fn cell_view(&self, slot: usize) -> Option<(ViewNumber, Vec<usize>)> {
         let view = self.world.slots[slot].node.as_ref()?.process().cell_view()?;
         let members = view.members.iter().filter_map(|member| self.world.slot_of(member.incarnation));
         Some((view.view, members.collect()))
@@ -334,7 +334,7 @@ impl Cell {
 
     /// The number of a process's view of a group, and how many members it has.
     #[must_use]
-    pub fn group_view(&self, slot: usize, group: &str) -> Option<(u64, usize)> {
+    pub fn group_view(&self, slot: usize, group: &str) -> Option<(ViewNumber, usize)> {
         let (_, group) = self.world.slots[slot].app.member_of(group)?;
         Some((group.view, group.members.len()))
     }

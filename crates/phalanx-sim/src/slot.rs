@@ -3,7 +3,7 @@
 
 use phalanx_core::process::Activity;
 use phalanx_core::rng::Rng;
-use phalanx_core::{Incarnation, Instant, Membership};
+use phalanx_core::{Incarnation, Instant, Membership, ViewNumber};
 use phalanx_runtime::Node;
 
 use crate::app::App;
@@ -64,7 +64,7 @@ pub(crate) struct Slot {
     /// Activity of its process after its last iteration.
     pub(crate) activity: Activity,
     /// The last view in which it was seen, and the incarnation.
-    pub(crate) noted_view: (Incarnation, u64),
+    pub(crate) noted_view: (Incarnation, ViewNumber),
     /// Random numbers of its application.
     pub(crate) rng: Rng,
     pub(crate) traffic: Traffic,

@@ -1,6 +1,6 @@
 //! The applications' own actions: they join groups, multicast, answer, leave and come back.
 
-use phalanx_core::{GroupId, Order, Uniformity};
+use phalanx_core::{GroupId, Order, Uniformity, ViewNumber};
 
 use crate::oracle::hash_bytes;
 use crate::plan::Workload;
@@ -83,7 +83,7 @@ impl World {
             .app
             .groups
             .iter()
-            .filter(|(_, group)| group.view > 0 && slot.app.wanted.contains_key(&group.name))
+            .filter(|(_, group)| group.view > ViewNumber::NONE && slot.app.wanted.contains_key(&group.name))
             .map(|(id, _)| *id)
             .collect();
         let spot = slot.rng.below(mine.len() as u64);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use phalanx_core::process::{Activity, Process};
 use phalanx_core::rng::Rng;
 use phalanx_core::wire::Space;
-use phalanx_core::{Incarnation, Limits};
+use phalanx_core::{Incarnation, Limits, ViewNumber};
 use phalanx_driver::{Driver, Transmit};
 use phalanx_trace::{Header, Trace};
 
@@ -270,7 +270,7 @@ impl World {
                 idle_turns: 0,
                 doom: None,
                 activity: Activity::default(),
-                noted_view: (Incarnation::NONE, 0),
+                noted_view: (Incarnation::NONE, ViewNumber::NONE),
                 rng,
                 traffic: Traffic::default(),
                 neighbours: Neighbours::default(),

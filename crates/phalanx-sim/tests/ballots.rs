@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use phalanx_core::Rank;
 use phalanx_core::wire::Kind;
+use phalanx_core::{Rank, ViewNumber};
 use phalanx_sim::Cell;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -14,7 +14,7 @@ const MS: Duration = Duration::from_millis(1);
 const PROPOSAL_BYTES: usize = 90;
 
 /// Whether a process has installed a cell view after that number.
-fn is_past(cell: &Cell, slot: usize, number: u64) -> bool {
+fn is_past(cell: &Cell, slot: usize, number: ViewNumber) -> bool {
     cell.cell_view(slot).is_some_and(|(view, _)| view > number)
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use phalanx_core::{CommandError, Order, Uniformity};
+use phalanx_core::{CommandError, Order, Uniformity, ViewNumber};
 use phalanx_sim::{Cell, WorldSettings};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -110,7 +110,7 @@ fn who_was_excluded_before_more_than_are_remembered_still_finds_its_end() {
     let left_out = |cell: &Cell| cell.cell_view(0).is_some_and(|(_, members)| members.len() == 3);
     assert!(cell.run_until(5 * SECOND, left_out));
     for round in 0..260 {
-        let before = cell.cell_view(0).map_or(0, |(view, _)| view);
+        let before = cell.cell_view(0).map_or(ViewNumber::NONE, |(view, _)| view);
         cell.leave(2);
         let gone = |cell: &Cell| cell.cell_view(0).is_some_and(|(view, members)| view > before && members.len() == 2);
         assert!(cell.run_until(5 * SECOND, gone), "round {round}");

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use phalanx_core::ViewNumber;
 use phalanx_sim::{Cell, SUSPECT_AFTER};
 use phalanx_trace::LeaveReason;
 
@@ -20,8 +21,8 @@ fn five(seed: u64, title: &str) -> (Cell, Vec<usize>) {
 }
 
 /// The number of the view at a slot.
-fn view(cell: &Cell, slot: usize) -> u64 {
-    cell.cell_view(slot).map_or(0, |(view, _)| view)
+fn view(cell: &Cell, slot: usize) -> ViewNumber {
+    cell.cell_view(slot).map_or(ViewNumber::NONE, |(view, _)| view)
 }
 
 /// Whether all but `gone` are in one view, and no other process that runs is.
@@ -49,7 +50,7 @@ fn of_a_dead_link_the_younger_end_goes_once() {
             assert!(cell.run_until(SUSPECT_AFTER * BOUND, |cell| is_without(cell, &[young])), "{title}");
             cell.run_for(MINUTE * 2);
             assert!(is_without(&cell, &[young]), "{title}: it is back while the link is dead");
-            assert_eq!(view(&cell, old), before + 1, "{title}");
+            assert_eq!(view(&cell, old), before.next(), "{title}");
             assert!((0..5).all(|slot| slot == young || cell.exclusions(slot) == 0), "{title}");
             let why = cell.searching(young).unwrap_or_default();
             assert!(why.contains(&format!("p{old} failed")), "{title}: its operator is told {why:?}");
@@ -111,7 +112,7 @@ fn views_while_it_flaps(cell: &mut Cell, bystander: usize, half: Duration, break
         }
         views.push(view(cell, bystander));
     }
-    views.windows(2).map(|pair| pair[1] - pair[0]).collect()
+    views.windows(2).map(|pair| pair[1].0 - pair[0].0).collect()
 }
 
 /// A link, or a host, flaps. After the first minute that costs at most two views a minute, and the cell is whole in the

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use phalanx_core::ViewNumber;
 use phalanx_core::wire::Kind;
 use phalanx_sim::{Cell, Packet, Workload, WorldSettings};
 use phalanx_trace::Event;
@@ -141,7 +142,7 @@ fn a_leave_does_not_wait_for_a_joiner_that_comes_no_farther() {
         assert!(cell.run_until(SECOND, |cell| !cell.runs(donor)));
         cell.heal();
         cell.settle();
-        assert!(cell.group_view(1, "two").is_some_and(|(view, _)| view > 2));
+        assert!(cell.group_view(1, "two").is_some_and(|(view, _)| view > ViewNumber(2)));
         cell.finish_clean();
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use phalanx_core::wire::Kind;
-use phalanx_core::{CommandError, Order, Uniformity};
+use phalanx_core::{CommandError, Order, Uniformity, ViewNumber};
 use phalanx_sim::{Cell, Packet};
 use phalanx_trace::Event;
 
@@ -100,7 +100,7 @@ fn one_holder_that_is_back_brings_the_group_back() {
     cell.cut_off(&[4]);
     assert!(cell.run_until(5 * SECOND, |cell| waits_for(cell, 0).len() == 2));
     reach(&mut cell, 3);
-    assert!(cell.run_until(5 * SECOND, |cell| cell.group_view(3, "two").is_some_and(|(view, _)| view > 2)));
+    assert!(cell.run_until(5 * SECOND, |cell| cell.group_view(3, "two").is_some_and(|(view, _)| view > ViewNumber(2))));
     assert_eq!(kept(&cell, 3), 1);
     cell.heal();
     cell.settle();
@@ -212,7 +212,7 @@ fn holders_that_are_started_again_are_waited_for_no_more() {
     assert!(cell.run_until(5 * SECOND, |cell| waits_for(cell, 0) == ["p4"]), "{:?}", cell.orphans(0));
     assert_eq!(cell.group_view(0, "two"), None);
     cell.start(4);
-    assert!(cell.run_until(5 * SECOND, |cell| cell.group_view(0, "two") == Some((1, 1))));
+    assert!(cell.run_until(5 * SECOND, |cell| cell.group_view(0, "two") == Some((ViewNumber(1), 1))));
     cell.settle();
     cell.finish_clean();
 }
@@ -228,7 +228,7 @@ fn an_operator_gives_a_group_up() {
     cell.run_for(5 * SECOND);
     assert_eq!(cell.group_view(0, "two"), None, "nobody is struck off for being silent");
     assert_eq!(cell.give_up(1, "two"), Ok(()));
-    assert!(cell.run_until(2 * SECOND, |cell| cell.group_view(0, "two") == Some((1, 1))));
+    assert!(cell.run_until(2 * SECOND, |cell| cell.group_view(0, "two") == Some((ViewNumber(1), 1))));
     cell.heal();
     cell.settle();
     assert_eq!((kept(&cell, 3), forgotten(&cell, 3), forgotten(&cell, 4)), (0, 1, 1));
@@ -271,7 +271,7 @@ fn the_last_with_the_state_leaves_when_it_has_given_it() {
         assert!(cell.run_until(5 * SECOND, |cell| !cell.runs(3)), "it leaves");
         cell.settle();
         let view = cell.group_view(1, "one").expect("it is in the group");
-        assert!(view.0 > 1 || cell.transfers(1) == 0, "the group was founded anew: {view:?}");
+        assert!(view.0 > ViewNumber(1) || cell.transfers(1) == 0, "the group was founded anew: {view:?}");
         cell.finish_clean();
     }
 }
@@ -315,9 +315,9 @@ fn a_leaver_stays_until_the_others_have_the_decision() {
     assert!(cell.runs(0));
     cell.heal();
     assert!(cell.run_until(3 * SECOND, |cell| !cell.runs(0)));
-    assert!(
-        cell.run_until(3 * SECOND, |cell| cell.cell_view(1).is_some_and(|(view, members)| view > 2 && members == [1]))
-    );
+    assert!(cell.run_until(3 * SECOND, |cell| {
+        cell.cell_view(1).is_some_and(|(view, members)| view > ViewNumber(2) && members == [1])
+    }));
     cell.settle();
     assert!(cell.is_primary(1));
     cell.finish_clean();

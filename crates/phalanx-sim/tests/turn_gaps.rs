@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use phalanx_core::ViewNumber;
 use phalanx_sim::{Cell, WorldSettings};
 
 const SUSPECT_AFTER: Duration = Duration::from_millis(300);
@@ -31,7 +32,7 @@ fn are_together(cell: &Cell, members: usize) -> bool {
 }
 
 /// Whether these are in the view of this number.
-fn are_in(cell: &Cell, slots: &[usize], view: u64) -> bool {
+fn are_in(cell: &Cell, slots: &[usize], view: ViewNumber) -> bool {
     slots.iter().all(|&slot| cell.cell_view(slot).is_some_and(|(number, _)| number == view))
 }
 
@@ -46,12 +47,12 @@ fn a_member_that_declared_how_seldom_it_turns_is_not_left_out() {
     // It takes part in views, and they wait for its polls.
     let (view, _) = cell.cell_view(0).expect("it is in one");
     cell.crash(2);
-    assert!(cell.run_until(Duration::from_secs(5), |cell| are_in(cell, &[0, 1, 3], view + 1)));
+    assert!(cell.run_until(Duration::from_secs(5), |cell| are_in(cell, &[0, 1, 3], view.next())));
     assert_eq!(cell.exclusions(3), 0);
     // Its own death is detected too, after the declared time in addition to the usual one.
     let died = cell.now();
     cell.crash(3);
-    assert!(cell.run_until(Duration::from_secs(5), |cell| are_in(cell, &[0, 1], view + 2)));
+    assert!(cell.run_until(Duration::from_secs(5), |cell| are_in(cell, &[0, 1], view.next().next())));
     let took = cell.now() - died;
     assert!(took > DECLARED - TURNS_EVERY + SUSPECT_AFTER, "{took:?}");
 }
@@ -76,5 +77,5 @@ fn a_member_that_turns_seldom_finds_who_died() {
     cell.crash(1);
     // `suspect_after` doubles where heartbeats come irregularly. Two polls see the silence, and two more decide.
     let bound = SUSPECT_AFTER * 2 + TURNS_EVERY * 4;
-    assert!(cell.run_until(bound, |cell| are_in(cell, &[0], view + 1)), "not within {bound:?}");
+    assert!(cell.run_until(bound, |cell| are_in(cell, &[0], view.next())), "not within {bound:?}");
 }

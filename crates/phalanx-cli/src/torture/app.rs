@@ -219,7 +219,7 @@ impl Handler for App {
 mod tests {
     use std::sync::Arc;
 
-    use phalanx_runtime::core::{GroupTerms, Uniformity};
+    use phalanx_runtime::core::{GroupTerms, Uniformity, ViewNumber};
 
     use super::*;
 
@@ -230,7 +230,7 @@ mod tests {
         app.begin(&MemberInfo::new(Incarnation(life), "n", nowhere, nowhere));
     }
 
-    fn view(view: u64, life: u64) -> Event {
+    fn view(view: ViewNumber, life: u64) -> Event {
         Event::GroupView(Arc::new(GroupView {
             group: GROUP,
             name: SIDE.into(),
@@ -249,7 +249,7 @@ mod tests {
         let payload = [1_u64.to_le_bytes(), number.to_le_bytes()].concat();
         app.deliver(&Delivery {
             group: GROUP,
-            view: 1,
+            view: ViewNumber(1),
             sender: Incarnation(1),
             seq: number,
             order: Order::Total,
@@ -264,11 +264,11 @@ mod tests {
     fn excluded() -> App {
         let mut app = App::default();
         begin(&mut app, 1);
-        app.event(view(1, 1));
+        app.event(view(ViewNumber(1), 1));
         (1..=2).for_each(|number| deliver(&mut app, number, false));
         for life in 2..=3 {
             assert!(app.keeps_state(GROUP));
-            app.event(Event::Excluded { view: life });
+            app.event(Event::Excluded { view: ViewNumber(life) });
             begin(&mut app, life);
             assert_eq!(app.joined().count(), 0);
         }
@@ -281,10 +281,10 @@ mod tests {
         let digest = app.digest(GROUP);
         assert!(digest.is_some());
         let name: Arc<str> = SIDE.into();
-        app.event(Event::StateKept { group: GROUP, name, was: Incarnation(1), view: 1 });
+        app.event(Event::StateKept { group: GROUP, name, was: Incarnation(1), view: ViewNumber(1) });
         assert_eq!(app.digest(GROUP), digest, "as it was left");
         deliver(&mut app, 3, true);
-        app.event(view(2, 3));
+        app.event(view(ViewNumber(2), 3));
         assert_ne!(app.digest(GROUP), digest, "what is replayed belongs to it");
         assert_eq!(app.joined().collect::<Vec<_>>(), [(GROUP, SIDE)]);
         assert!(!app.reports.iter().any(|report| matches!(report, Report::Wrong { .. })), "{:?}", app.reports);
@@ -294,10 +294,10 @@ mod tests {
     fn a_group_that_is_made_anew_begins_with_no_state() {
         let mut app = excluded();
         let name: Arc<str> = SIDE.into();
-        app.event(Event::GroupForgotten { group: GROUP, name: Arc::clone(&name), view: 1, kept: None });
+        app.event(Event::GroupForgotten { group: GROUP, name: Arc::clone(&name), view: ViewNumber(1), kept: None });
         assert!(!app.keeps_state(GROUP));
         assert_eq!(app.digest(GROUP), None);
-        app.event(Event::StateKept { group: GROUP, name, was: Incarnation(1), view: 1 });
+        app.event(Event::StateKept { group: GROUP, name, was: Incarnation(1), view: ViewNumber(1) });
         assert!(app.reports.iter().any(|report| matches!(report, Report::Wrong { .. })), "it is not kept");
     }
 }

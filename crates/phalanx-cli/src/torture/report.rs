@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use phalanx_runtime::core::ViewNumber;
 use serde::{Deserialize, Serialize};
 
 /// Number of calls that the endpoint on each host has answered.
@@ -17,9 +18,9 @@ pub(super) enum Report {
     /// Its endpoint of calls is ready. It lives as long as the process.
     Endpoint { incarnation: u64 },
     /// A cell view was installed; names in rank order.
-    Cell { view: u64, members: Vec<String> },
+    Cell { view: ViewNumber, members: Vec<String> },
     /// A view of the group that all members are in was installed; names in rank order.
-    Work { view: u64, members: Vec<String> },
+    Work { view: ViewNumber, members: Vec<String> },
     /// The member hears a quorum again, or no longer.
     Primary { primary: bool },
     /// A decided view does not contain this member.
@@ -75,7 +76,7 @@ mod tests {
         };
         for report in [
             Report::Begin { incarnation: u64::MAX },
-            Report::Work { view: 2, members: vec!["m1".to_owned()] },
+            Report::Work { view: ViewNumber(2), members: vec!["m1".to_owned()] },
             Report::Excluded,
             Report::Pulse(pulse),
         ] {

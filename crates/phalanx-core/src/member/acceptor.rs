@@ -135,7 +135,7 @@ impl Acceptor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::{DecreeNumber, Rank};
+    use crate::id::{DecreeNumber, Rank, ViewNumber};
     use crate::transitions::kept::hold;
     use crate::wire::{Space, Tags};
 
@@ -148,7 +148,7 @@ mod tests {
         Ballot { round, rank: Rank(0) }
     }
 
-    fn proposal(view: u64) -> Arc<Proposal> {
+    fn proposal(view: ViewNumber) -> Arc<Proposal> {
         Arc::new(Proposal {
             decree: DecreeNumber(2),
             view,
@@ -167,17 +167,17 @@ mod tests {
     fn a_later_promise_binds() {
         let mut a = Acceptor::default();
         assert_eq!(a.promise(b(2)), Promise::Yes);
-        assert_eq!(a.accept(b(1), proposal(2)), Promise::No(b(2)));
+        assert_eq!(a.accept(b(1), proposal(ViewNumber(2))), Promise::No(b(2)));
         assert!(a.accepted().is_none());
     }
 
     #[test]
     fn what_is_accepted_stays_until_a_later_ballot_accepts() {
         let mut a = Acceptor::default();
-        assert_eq!(a.accept(b(1), proposal(2)), Promise::Yes);
+        assert_eq!(a.accept(b(1), proposal(ViewNumber(2))), Promise::Yes);
         a.promise(b(5));
         assert_eq!(a.accepted().map(|(b, _)| b.round), Some(1));
-        a.accept(b(5), proposal(3));
-        assert_eq!(a.accepted().map(|(b, p)| (b.round, p.view)), Some((5, 3)));
+        a.accept(b(5), proposal(ViewNumber(3)));
+        assert_eq!(a.accepted().map(|(b, p)| (b.round, p.view)), Some((5, ViewNumber(3))));
     }
 }

@@ -327,7 +327,7 @@ impl Coordinator {
 mod tests {
     use super::*;
     use crate::api::{GroupTerms, Limits, Timing, Uniformity};
-    use crate::id::MemberInfo;
+    use crate::id::{MemberInfo, ViewNumber};
     use crate::member::{Agreed, GroupEntry, is_quorum};
     use crate::transitions::kept::hold;
     use crate::wire::{Space, Tags};
@@ -349,7 +349,7 @@ mod tests {
         let members = (1..=n).map(Incarnation).collect();
         d.groups.insert(
             GroupId(1),
-            GroupEntry { name: "g".into(), view: 4, space: Space(9), members, tail: Tags::default() },
+            GroupEntry { name: "g".into(), view: ViewNumber(4), space: Space(9), members, tail: Tags::default() },
         );
         (d.next_group, d.next_space) = (2, Space(10));
         d
@@ -373,7 +373,7 @@ mod tests {
         let cut = p.groups[0].cut.as_ref().expect("the group goes on");
         assert_eq!(cut.prefixes, [5, 3, 9]);
         assert_eq!(cut.holders, [Incarnation(1), Incarnation(2), Incarnation(2)]);
-        assert_eq!((p.groups[0].view, p.groups[0].space, p.next_space), (5, Space(10), Space(11)));
+        assert_eq!((p.groups[0].view, p.groups[0].space, p.next_space), (ViewNumber(5), Space(10), Space(11)));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::messages::{GroupChange, Proposal};
 use crate::api::LeaveReason;
-use crate::id::{DecreeNumber, GroupId, Incarnation, MemberInfo, Rank};
+use crate::id::{DecreeNumber, GroupId, Incarnation, MemberInfo, Rank, ViewNumber};
 use crate::wire::{Space, Tags};
 
 /// The decided state of a cell. All processes that installed the same decree have the same.
@@ -15,7 +15,7 @@ pub struct Directory {
     /// The number of the last installed decree.
     pub decree: DecreeNumber,
     /// The number of the cell view.
-    pub view: u64,
+    pub view: ViewNumber,
     /// Members in rank order.
     pub members: Vec<MemberInfo>,
     /// The groups.
@@ -53,7 +53,7 @@ pub struct GroupEntry {
     /// Its name.
     pub name: String,
     /// The number of its view.
-    pub view: u64,
+    pub view: ViewNumber,
     /// The packet-number space of that view.
     pub space: Space,
     /// Members in rank order. Empty if the group waits for members that are out of the cell (`docs/orphans.md`): its
@@ -69,7 +69,7 @@ impl Directory {
     pub fn found(members: Vec<MemberInfo>, level: u16, settings: Tags) -> Self {
         Self {
             decree: DecreeNumber::FIRST,
-            view: 1,
+            view: ViewNumber::FIRST,
             members,
             level,
             settings,
@@ -153,7 +153,7 @@ impl Directory {
         assert!(self.departed.len() <= DEPARTED_MAX, "too many departed incarnations are remembered");
         assert!(self.departed.iter().all(|who| !incarnations.contains(who)), "a departed incarnation is a member");
         assert!(self.level > 0, "a cell has a level");
-        assert!(self.view <= self.decree.0, "each decree makes one view at most");
+        assert!(self.view.0 <= self.decree.0, "each decree makes one view at most");
         let spaces: BTreeSet<Space> = self.groups.values().map(|entry| entry.space).collect();
         assert_eq!(spaces.len(), self.groups.len(), "two groups number their packets in one space");
         let names: BTreeSet<&str> = self.groups.values().map(|entry| entry.name.as_str()).collect();
@@ -161,7 +161,7 @@ impl Directory {
         for (id, entry) in &self.groups {
             assert!(id.0 < self.next_group, "a group has an unused number");
             assert!(entry.space < self.next_space, "a group has an unused packet-number space");
-            assert!(entry.view > 0, "views are numbered from 1");
+            assert!(entry.view > ViewNumber::NONE, "views are numbered from 1");
             let members: BTreeSet<Incarnation> = entry.members.iter().copied().collect();
             assert_eq!(members.len(), entry.members.len(), "a process is a group's member once");
             assert!(members.is_subset(&incarnations), "a group's member is no member of the cell");

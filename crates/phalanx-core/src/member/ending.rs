@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Directory, FounderRecord, Proposal};
 use crate::api::LeaveReason;
-use crate::id::{CellInstance, Incarnation, MemberInfo, fits_name};
+use crate::id::{CellInstance, Incarnation, MemberInfo, ViewNumber, fits_name};
 
 /// Tag in a proposal that changes the view, and in the directory after it: former members that may live in the
 /// instance.
@@ -43,7 +43,7 @@ pub struct Ended {
     /// The instance.
     pub instance: CellInstance,
     /// The number of the view without members.
-    pub view: u64,
+    pub view: ViewNumber,
     /// Former members that may not know of the end.
     pub but_for: Vec<Lost>,
 }
@@ -102,7 +102,7 @@ fn are_sound(lost: &[Lost]) -> bool {
 #[derive(Serialize, Deserialize)]
 struct Written {
     /// The view. A coordinator of an earlier build records nothing; the entry then has an earlier view.
-    view: u64,
+    view: ViewNumber,
     /// `None` if there were too many, or a coordinator of an earlier build had recorded none.
     lost: Option<Vec<Lost>>,
 }
@@ -115,7 +115,7 @@ impl Directory {
             // written.lost, => An entry of an earlier view was not continued: nobody knows whom the views since then
             // have lost.
             Ok(Some(written)) if written.view == self.view => written.lost,
-            Ok(None) if self.view == 1 => Some(Vec::new()),
+            Ok(None) if self.view == ViewNumber::FIRST => Some(Vec::new()),
             Ok(_) | Err(_) => None,
         }
     }

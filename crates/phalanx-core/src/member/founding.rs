@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 
 use super::{Agreed, Directory, End, Ended, Ends, LOST_MAX, is_quorum};
-use crate::id::{CellInstance, Incarnation, MemberInfo, fits_name};
+use crate::id::{CellInstance, Incarnation, MemberInfo, ViewNumber, fits_name};
 use crate::wire::{Malformed, Tags, put_with_tail, read_with_tail};
 
 /// The most founders in a configuration.
@@ -91,7 +91,7 @@ pub struct LastView {
     /// The cell instance.
     pub instance: CellInstance,
     /// The view's number.
-    pub view: u64,
+    pub view: ViewNumber,
     /// The names of its members.
     pub members: Vec<String>,
 }

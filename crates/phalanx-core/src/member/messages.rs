@@ -9,7 +9,7 @@ use super::founding::FoundingMessage;
 use super::orphan::tails;
 use super::{Directory, Return, read_requested_terms, requested_terms};
 use crate::api::{GroupTerms, LeaveReason};
-use crate::id::{CellInstance, DecreeNumber, GroupId, Incarnation, MemberInfo, Rank};
+use crate::id::{CellInstance, DecreeNumber, GroupId, Incarnation, MemberInfo, Rank, ViewNumber};
 use crate::wire::{Malformed, PacketNumber, Space, Tags, put_with_tail, read_with_tail};
 
 /// The number of an attempt at a decree. A later round wins; of one round, the higher rank.
@@ -118,7 +118,7 @@ pub struct GroupChange {
     /// Its name.
     pub name: String,
     /// The next view's number.
-    pub view: u64,
+    pub view: ViewNumber,
     /// The packet space of the next view.
     pub space: Space,
     /// Where the view in force ends; `None` for a new group.
@@ -146,7 +146,7 @@ pub struct Proposal {
     /// The decree's number.
     pub decree: DecreeNumber,
     /// The number of the cell view after the decree.
-    pub view: u64,
+    pub view: ViewNumber,
     /// Processes that enter the cell. They rank after those that stay.
     pub joined: Vec<MemberInfo>,
     /// Incarnations that leave the cell, and why.
@@ -275,7 +275,7 @@ pub enum StateMessage {
         /// The group.
         group: GroupId,
         /// The group's view that the joiner knows.
-        view: u64,
+        view: ViewNumber,
         /// Identifies this attempt.
         transfer: u64,
     },
@@ -301,7 +301,7 @@ pub enum StateMessage {
         /// See `Ask`.
         transfer: u64,
         /// The group view in which it was delivered.
-        view: u64,
+        view: ViewNumber,
         /// Its sender.
         sender: Incarnation,
         /// Its number in its sender's stream.
@@ -324,7 +324,7 @@ pub enum StateMessage {
         /// See `Ask`.
         transfer: u64,
         /// The group view installed.
-        view: u64,
+        view: ViewNumber,
     },
     /// The donor cannot continue (it left the group, or the joiner was outrun). The joiner asks another.
     Abort {
@@ -404,7 +404,7 @@ pub enum Control {
         /// The group.
         group: GroupId,
         /// Its view, or an earlier one; the sender is a member since then.
-        view: u64,
+        view: ViewNumber,
     },
     /// Between processes that are in no view; see [`FoundingMessage`].
     Founding(FoundingMessage),

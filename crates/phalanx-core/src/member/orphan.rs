@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Directory, GroupChange, GroupEntry, Proposal};
 use crate::api::{GroupTerms, LeaveReason};
-use crate::id::{GroupId, Incarnation, MemberInfo};
+use crate::id::{GroupId, Incarnation, MemberInfo, ViewNumber};
 use crate::wire::Tags;
 
 /// The lowest level at which a group waits for members that are cut off with its state.
@@ -117,7 +117,7 @@ pub struct OrphanHolder {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Revived {
     /// The view that was its last. It ended at the change's cut.
-    pub view: u64,
+    pub view: ViewNumber,
     /// The holder whose state it is.
     pub was: Incarnation,
     /// By rank in that view: number of each sender's messages in the state.
@@ -139,7 +139,7 @@ pub struct Return {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReturnPoint {
     /// The view that it installed last.
-    pub view: u64,
+    pub view: ViewNumber,
     /// The prefix of each stream of that view that it holds.
     pub prefixes: Vec<u64>,
     /// Number of each sender's messages in these prefixes.
@@ -197,20 +197,20 @@ impl GroupEntry {
     /// The group as another instance of the cell takes it over.
     #[must_use]
     pub(super) fn taken_over(mut self) -> Self {
-        self.tail.put_number(TAKEN_OVER, self.view);
+        self.tail.put_number(TAKEN_OVER, self.view.0);
         self
     }
 
     /// The number of its next view, if one is left.
     #[must_use]
-    pub fn next_view(&self) -> Option<u64> {
-        let taken_over = self.tail.number(TAKEN_OVER).ok().flatten() == Some(self.view);
+    pub fn next_view(&self) -> Option<ViewNumber> {
+        let taken_over = self.tail.number(TAKEN_OVER).ok().flatten() == Some(self.view.0);
         self.view.checked_add(if taken_over { UNKNOWN_VIEWS } else { 1 })
     }
 
     /// Whether its view directly follows `view`.
     #[must_use]
-    pub fn follows(&self, view: u64) -> bool {
+    pub fn follows(&self, view: ViewNumber) -> bool {
         [1, UNKNOWN_VIEWS].into_iter().any(|more| view.checked_add(more) == Some(self.view))
     }
 
@@ -260,7 +260,7 @@ impl GroupChange {
     #[must_use]
     pub fn incomplete(&self, members: &[Incarnation]) -> Vec<Incarnation> {
         let lacking = self.lacking();
-        let is_first = self.view == 1 || self.revived().is_some();
+        let is_first = self.view == ViewNumber::FIRST || self.revived().is_some();
         let takes = |who: &Incarnation| !is_first && self.joined.contains(who);
         members.iter().copied().filter(|who| lacking.contains(who) || takes(who)).collect()
     }

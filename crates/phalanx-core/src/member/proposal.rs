@@ -6,7 +6,7 @@ use super::messages::{GroupChange, GroupCut, Proposal, Report};
 use super::orphan::Revived;
 use super::{Directory, GroupEntry, MembershipRequests, ORPHANS_MAX, Returns, is_quorum, mismatch};
 use crate::api::{GroupTerms, LeaveReason};
-use crate::id::{GroupId, Incarnation, MemberInfo, Rank};
+use crate::id::{GroupId, Incarnation, MemberInfo, Rank, ViewNumber};
 use crate::wire::{Space, Tags};
 
 /// Builds a proposal from all reports. The survivors are exactly the members that reported and do not leave.
@@ -87,11 +87,12 @@ pub fn build_proposal(
         // Rank 0 of its first view founds it, so its terms count.
         let terms = coming.first().and_then(|&who| requests.terms.get(&(name.clone(), who)));
         let (left, tail) = (Vec::new(), terms.map(|terms| terms.tags()).unwrap_or_default());
-        groups.push(GroupChange { group, name, view: 1, space, cut: None, joined: coming, left, tail });
+        groups.push(GroupChange { group, name, view: ViewNumber::FIRST, space, cut: None, joined: coming, left, tail });
     }
+    let makes_view = !joined.is_empty() || !left.is_empty() || rise.is_some();
     let mut proposal = Proposal {
         decree: directory.decree.next(),
-        view: directory.view + u64::from(!joined.is_empty() || !left.is_empty() || rise.is_some()),
+        view: if makes_view { directory.view.next() } else { directory.view },
         joined,
         left,
         groups,
@@ -228,7 +229,7 @@ fn change_group(
     }
     let space = next.space();
     let (name, tail) = (entry.name.clone(), Tags::default());
-    let mut change = GroupChange { group, name, view: entry.view + 1, space, cut: Some(cut), joined, left, tail };
+    let mut change = GroupChange { group, name, view: entry.view.next(), space, cut: Some(cut), joined, left, tail };
     if directory.has_orphans() {
         let lacks = |who: &&Incarnation| {
             directory.rank(**who).and_then(|rank| reports.get(&rank)).is_some_and(|report| !report.has_state(group))

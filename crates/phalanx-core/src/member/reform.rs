@@ -3,7 +3,7 @@
 use super::messages::GroupChange;
 use super::{Directory, GroupEntry};
 use crate::api::LeaveReason;
-use crate::id::{CellInstance, DecreeNumber, Incarnation, MemberInfo};
+use crate::id::{CellInstance, DecreeNumber, Incarnation, MemberInfo, ViewNumber};
 use crate::time::Instant;
 use crate::wire::Tags;
 
@@ -39,7 +39,7 @@ impl Inheritance {
         let before = &self.directory;
         let mut next = before.clone();
         next.groups = before.groups.iter().filter_map(|(id, entry)| Some((*id, self.passed_on(*id, entry)?))).collect();
-        (next.decree, next.view) = (DecreeNumber::FIRST, 1);
+        (next.decree, next.view) = (DecreeNumber::FIRST, ViewNumber::FIRST);
         next.next_group = before.next_group.saturating_add(UNKNOWN_GROUPS);
         debug_assert!(next.groups.values().all(GroupEntry::is_orphan), "each group waits for those that were in it");
         next.members = vec![founder];
@@ -65,7 +65,7 @@ impl Inheritance {
         let left = entry.members.iter().map(|who| (*who, reason(who))).collect();
         let (name, joined, tail) = (entry.name.clone(), Vec::new(), Tags::default());
         let all_go =
-            GroupChange { group, name, view: entry.view + 1, space: entry.space, cut: None, joined, left, tail };
+            GroupChange { group, name, view: entry.view.next(), space: entry.space, cut: None, joined, left, tail };
         self.directory.entry_after(Some(entry.clone()), &all_go, Vec::new()).map(GroupEntry::taken_over)
     }
 }
@@ -98,7 +98,10 @@ mod tests {
             let inheritance =
                 Inheritance { instance: CellInstance(instance), directory, dead: Vec::new(), at: Instant::ZERO };
             directory = inheritance.passed_on_to(founder());
-            assert_eq!((directory.decree, directory.view, directory.members.len()), (DecreeNumber::FIRST, 1, 1));
+            assert_eq!(
+                (directory.decree, directory.view, directory.members.len()),
+                (DecreeNumber::FIRST, ViewNumber::FIRST, 1)
+            );
         }
         let latest: Vec<CellInstance> = (4..=last).rev().map(CellInstance).collect();
         assert_eq!(directory.ancestors(), latest);
@@ -112,10 +115,12 @@ mod tests {
         let mut directory = Directory::found(vec![founder.clone()], LEVEL, settings);
         let group = crate::id::GroupId(1);
         let (name, members) = ("g".to_owned(), vec![Incarnation(1)]);
-        directory.groups.insert(group, GroupEntry { name, view: 4, space: Space(1), members, tail: Tags::default() });
+        directory
+            .groups
+            .insert(group, GroupEntry { name, view: ViewNumber(4), space: Space(1), members, tail: Tags::default() });
         (directory.next_group, directory.next_space) = (2, Space(2));
-        assert_eq!(directory.groups[&group].next_view(), Some(5));
-        let mut view = 4;
+        assert_eq!(directory.groups[&group].next_view(), Some(ViewNumber(5)));
+        let mut view = ViewNumber(4);
         for _ in 0..3 {
             let before = directory.clone();
             let inheritance =
@@ -126,10 +131,10 @@ mod tests {
             // The holders know it by its last view. A group that already waits is taken over once for each instance.
             assert!(entry.is_orphan() && entry.view == view);
             let after = entry.next_view().expect("there is one more");
-            assert!(after >= view + (1 << 32));
+            assert!(Some(after) >= view.checked_add(1 << 32));
             entry.view = after;
-            assert!(entry.follows(view) && !entry.follows(view - 1) && !entry.follows(view + 1));
-            assert_eq!(entry.next_view(), Some(after + 1));
+            assert!(entry.follows(view) && !entry.follows(ViewNumber(view.0 - 1)) && !entry.follows(view.next()));
+            assert_eq!(entry.next_view(), Some(after.next()));
             (directory, view) = (next, after);
             directory.groups.insert(group, entry);
         }

@@ -19,7 +19,7 @@ impl Directory {
         let next = self.members_after(proposal);
         let rises = proposal.level > self.level;
         self.decree.checked_next() == Some(proposal.decree)
-            && proposal.view.checked_sub(self.view).is_some_and(|more| more <= 1)
+            && (proposal.view == self.view || self.view.checked_add(1) == Some(proposal.view))
             && proposal.level >= self.level
             // A level is in force only in a view whose members all know it.
             && (!rises || proposal.view > self.view && self.members.iter().all(|m| m.level >= proposal.level))

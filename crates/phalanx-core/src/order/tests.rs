@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Backpressure, Deliverable, Hold, Status, StreamOutput, ViewStreams, ViewStreamsSettings};
 use crate::api::{Order, Uniformity};
 use crate::frames::ReceivedFrames;
-use crate::id::{GroupId, Incarnation, Rank};
+use crate::id::{GroupId, Incarnation, Rank, ViewNumber};
 use crate::link::Ack;
 use crate::time::Instant;
 use crate::wire::{PacketNumber, Space};
@@ -77,7 +77,7 @@ const C: Rank = Rank(2);
 pub(super) fn view_streams(me: Rank, members: u64) -> (ViewStreams, Port) {
     let settings = ViewStreamsSettings {
         group: GroupId(1),
-        view: 1,
+        view: ViewNumber(1),
         space: Space(1),
         members: (1..=members).map(Incarnation).collect(),
         me,

@@ -13,7 +13,7 @@ use super::stream::{Deliverable, HeldPackets, Stream};
 use super::total_order::Total;
 use crate::api::{Order, Uniformity};
 use crate::frames::{Frames, Pool, ReceivedFrames};
-use crate::id::{GroupId, Incarnation, Rank};
+use crate::id::{GroupId, Incarnation, Rank, ViewNumber};
 use crate::link::{Ack, Arrival, Sending, StreamReport};
 use crate::time::Instant;
 use crate::wire::{PacketNumber, Space};
@@ -24,7 +24,7 @@ pub struct ViewStreamsSettings {
     /// The group.
     pub group: GroupId,
     /// The number of the group's view.
-    pub view: u64,
+    pub view: ViewNumber,
     /// The packet-number space in which all members send. The decree that makes the view assigns it; no other view has
     /// it.
     pub space: Space,

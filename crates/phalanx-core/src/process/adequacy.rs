@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::{Process, REQUESTS_MAX, Stage};
 use crate::api::{Event, GroupTerms};
-use crate::id::{GroupId, Incarnation, LEVEL};
+use crate::id::{GroupId, Incarnation, LEVEL, ViewNumber};
 use crate::member::{Agreed, Control, Directory, GroupChange};
 use crate::wire::{DropReason, Space};
 
@@ -24,17 +24,17 @@ const _: () = assert!(GROUP_MINIMA_LEVEL <= LEVEL, "a build knows the levels tha
 
 /// Which processes are known to hold the state of which group, each with the latest view in which it was announced.
 #[derive(Debug, Default)]
-pub(super) struct StateHolders(BTreeMap<(Incarnation, GroupId), u64>);
+pub(super) struct StateHolders(BTreeMap<(Incarnation, GroupId), ViewNumber>);
 
 impl StateHolders {
-    fn note(&mut self, who: Incarnation, group: GroupId, view: u64) {
+    fn note(&mut self, who: Incarnation, group: GroupId, view: ViewNumber) {
         let since = self.0.entry((who, group)).or_default();
         *since = view.max(*since);
     }
 
     /// Notes what another process announced. Returns false if it announced too many groups in which it is not a member
     /// here yet.
-    fn note_said(&mut self, directory: &Directory, who: Incarnation, group: GroupId, view: u64) -> bool {
+    fn note_said(&mut self, directory: &Directory, who: Incarnation, group: GroupId, view: ViewNumber) -> bool {
         let is_member = |group| directory.groups.get(group).is_some_and(|entry| entry.members.contains(&who));
         let all = (who, GroupId(0))..=(who, GroupId(u32::MAX));
         let early = || self.0.range(all).filter(|((_, group), _)| !is_member(group)).count();
@@ -65,7 +65,7 @@ impl StateHolders {
 
 impl Process {
     /// Handles a member's announcement that it holds a group's state.
-    pub(super) fn handle_holds_state(&mut self, from: Incarnation, group: GroupId, view: u64) {
+    pub(super) fn handle_holds_state(&mut self, from: Incarnation, group: GroupId, view: ViewNumber) {
         let is_searching = matches!(self.stage, Stage::Searching(_));
         if !is_searching && self.directory.rank(from).is_none() {
             return;
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
     use crate::wire::Tags;
 
-    fn directory(view: u64, members: &[u64]) -> Directory {
+    fn directory(view: ViewNumber, members: &[u64]) -> Directory {
         let info =
             |number: u64| crate::id::MemberInfo { incarnation: Incarnation(number), ..crate::process::tests::member() };
         let mut directory = Directory::found((1..=3).map(info).collect(), 2, Tags::default());
@@ -200,17 +200,17 @@ mod tests {
     fn who_left_holds_nothing_and_what_is_said_early_is_kept() {
         let mut holders = StateHolders::default();
         for (who, group, view) in [(1, 1, 2), (2, 1, 2), (3, 1, 4), (2, 2, 1), (3, 0, 1), (9, 1, 4)] {
-            holders.note(Incarnation(who), GroupId(group), view);
+            holders.note(Incarnation(who), GroupId(group), ViewNumber(view));
         }
-        holders.forget_departed(&directory(3, &[1]));
-        let left: Vec<_> = holders.0.into_iter().map(|((who, group), view)| (who.0, group.0, view)).collect();
+        holders.forget_departed(&directory(ViewNumber(3), &[1]));
+        let left: Vec<_> = holders.0.into_iter().map(|((who, group), view)| (who.0, group.0, view.0)).collect();
         assert_eq!(left, [(1, 1, 2), (2, 2, 1), (3, 1, 4)], "a member; of a group and of a view to come");
     }
 
     #[test]
     fn of_groups_that_a_process_is_not_in_yet_it_says_that_it_holds_a_bounded_number() {
-        let (mut holders, directory) = (StateHolders::default(), directory(3, &[1]));
-        let mut said = |who, group| holders.note_said(&directory, Incarnation(who), GroupId(group), 1);
+        let (mut holders, directory) = (StateHolders::default(), directory(ViewNumber(3), &[1]));
+        let mut said = |who, group| holders.note_said(&directory, Incarnation(who), GroupId(group), ViewNumber(1));
         let groups = u32::try_from(EARLY_STATES_MAX).expect("small");
         assert!((2..2 + groups).all(|group| said(1, group)));
         assert!(!said(1, 2 + groups) && said(1, 2) && said(1, 1) && said(2, 2 + groups), "its own groups always");

@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use crate::api::{Delivery, Effects, Event, Order, Uniformity};
-use crate::id::{GroupId, Incarnation, Rank};
+use crate::id::{GroupId, Incarnation, Rank, ViewNumber};
 use crate::wire::Space;
 
 /// A delivery that owns its bytes.
 #[derive(Clone, Debug)]
 pub(super) struct OwnedDelivery {
     pub(super) group: GroupId,
-    pub(super) view: u64,
+    pub(super) view: ViewNumber,
     /// Packet space of the view it came from, and the sender's rank in it: the stream that gets credit when the
     /// application takes it.
     pub(super) space: Space,

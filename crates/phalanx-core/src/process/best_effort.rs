@@ -1,7 +1,7 @@
 //! Best-effort frames, which are never retransmitted: acknowledgements, stream status, heartbeats, probes, notices.
 //! Layout: `docs/wire.md`.
 
-use crate::id::{DecreeNumber, Incarnation, Rank};
+use crate::id::{DecreeNumber, Incarnation, Rank, ViewNumber};
 use crate::link::{Ack, GAPS_MAX, Gap};
 use crate::member::{Findings, LinkReport, PathKind, SlowReport, Suspicion};
 use crate::order::Status;
@@ -73,7 +73,7 @@ pub enum BestEffortFrame {
     /// The sender's view does not contain the receiver's incarnation any more.
     Excluded {
         /// The cell view's number.
-        view: u64,
+        view: ViewNumber,
     },
 }
 
@@ -242,9 +242,9 @@ fn put_ranks(out: &mut Vec<u8>, ranks: &[Rank]) {
 }
 
 /// Appends a notice of exclusion.
-pub fn put_excluded(out: &mut Vec<u8>, view: u64) {
+pub fn put_excluded(out: &mut Vec<u8>, view: ViewNumber) {
     out.push(EXCLUDED);
-    put_varint(out, view);
+    put_varint(out, view.0);
 }
 
 /// Reads the next frame. `None` stands for an unknown frame that was skipped by its length.
@@ -281,7 +281,7 @@ pub fn read_best_effort(r: &mut Reader<'_>) -> Result<Option<BestEffortFrame>, M
             let hears = (0..n).map(|i| bits[i / 8] >> (i % 8) & 1 == 1).collect();
             BestEffortFrame::Heartbeat { decree, hears }
         }
-        EXCLUDED => BestEffortFrame::Excluded { view: r.varint()? },
+        EXCLUDED => BestEffortFrame::Excluded { view: ViewNumber(r.varint()?) },
         WATCH_HEARTBEAT => {
             let (decree, depth) = (decree(r)?, r.varint()?);
             let digest = r.bytes(8)?.try_into().map_err(|_too_short| Malformed)?;
@@ -417,7 +417,8 @@ mod tests {
             let suspected = link_report.suspected.iter().map(|rank| Suspicion { rank: *rank, kind: PathKind::Data, number: prefix });
             let findings = Findings { suspected: suspected.collect(), answered: vec![(Rank(3), limit), (Rank(u16::MAX), 1)], dead: link_report.besides.clone(), reached: vec![Incarnation(limit)] };
             put_findings(&mut out, decree, &findings);
-            put_excluded(&mut out, decree.0);
+            let view = ViewNumber(limit);
+            put_excluded(&mut out, view);
             let mut r = Reader::new(&out);
             prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::Ack(target, ack.clone()));
             prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::Ack(Target::Data, ack));
@@ -428,7 +429,7 @@ mod tests {
             prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::SlowReport { decree, slow_report });
             prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::Probe(probe));
             prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::Findings { decree, findings });
-            prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::Excluded { view: decree.0 });
+            prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::Excluded { view });
             prop_assert!(r.is_empty());
         }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Process, Stage};
 use crate::api::{Effects, Founding, LeaveReason};
-use crate::id::{CellInstance, Incarnation, MemberInfo};
+use crate::id::{CellInstance, Incarnation, MemberInfo, ViewNumber};
 use crate::member::{Control, End, Ended, FounderRecord, Lost, ORPHANS_LEVEL};
 use crate::wire::Tags;
 
@@ -73,8 +73,9 @@ impl Process {
         let but_for: Vec<Lost> =
             lost.into_iter().filter(|lost| lost.who != me && !self.out.contains(&lost.who)).collect();
         // A process that leaves alone decides no empty view. The next number stands for it.
-        let alone = u64::from(!self.directory.members.is_empty());
-        let ended = Ended { instance: self.instance, view: self.directory.view + alone, but_for };
+        let last = self.directory.view;
+        let view = if self.directory.members.is_empty() { last } else { last.next() };
+        let ended = Ended { instance: self.instance, view, but_for };
         self.counters.instances_ended += 1;
         self.keep_end(End::Ended(ended), fx);
     }
@@ -145,7 +146,7 @@ impl Process {
 
     /// The number of the empty view with which an instance ended, if this process knows it. A member of an earlier view
     /// is out.
-    pub(super) fn view_of_nobody(&self, instance: CellInstance) -> Option<u64> {
+    pub(super) fn view_of_nobody(&self, instance: CellInstance) -> Option<ViewNumber> {
         self.own_end().filter(|ended| ended.instance == instance).map(|ended| ended.view)
     }
 }
@@ -162,7 +163,7 @@ mod tests {
     /// A founder that knows of the end of instance 7, except for `lost` members with names of `bytes` bytes.
     fn searching(lost: u64, bytes: usize) -> Process {
         let lost = (0..lost).map(|n| Lost { who: Incarnation(100 + n), seat: n + 1, name: "n".repeat(bytes) });
-        let ended = Ended { instance: CellInstance(7), view: 9, but_for: lost.collect() };
+        let ended = Ended { instance: CellInstance(7), view: ViewNumber(9), but_for: lost.collect() };
         let mark = Some(BootstrapMarker { instance: CellInstance(7), list: None });
         let settings = Settings {
             cell: "test".into(),

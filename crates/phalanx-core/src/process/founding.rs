@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::join::JOINER_TTL;
 use super::{Process, Stage};
 use crate::api::{CommandError, Effects, Founding};
-use crate::id::{CellInstance, DecreeNumber, Incarnation, MemberInfo};
+use crate::id::{CellInstance, DecreeNumber, Incarnation, MemberInfo, ViewNumber};
 use crate::member::{
     BootstrapMarker, Choice, Control, Directory, Ends, FirstView, FounderRecord, FoundingBallot, FoundingMessage,
     FoundingRefusal, Heard, LastView, Proposal, choose, mismatch,
@@ -671,7 +671,7 @@ impl Process {
         self.instance = instance;
         let proposal = Proposal {
             decree: DecreeNumber::FIRST,
-            view: 1,
+            view: ViewNumber::FIRST,
             joined: directory.members.clone(),
             left: Vec::new(),
             groups: Vec::new(),

@@ -6,7 +6,7 @@ use super::best_effort::{put_excluded, put_heartbeat};
 use super::port::streams_port;
 use super::{EXCLUDED_MAX, Process, Stage};
 use crate::api::{Effects, Event, LeaveReason};
-use crate::id::{DecreeNumber, Incarnation, MemberInfo, Rank, TrafficClass};
+use crate::id::{DecreeNumber, Incarnation, MemberInfo, Rank, TrafficClass, ViewNumber};
 use crate::member::{Control, HeardCount, Patience, Proposal, is_quorum};
 use crate::time::Instant;
 
@@ -292,7 +292,7 @@ impl Process {
     }
 
     /// Ends this incarnation because a decided view does not contain it.
-    pub(super) fn be_excluded(&mut self, view: u64) {
+    pub(super) fn be_excluded(&mut self, view: ViewNumber) {
         match self.stage {
             Stage::Leaving { .. } => self.end(Event::Left),
             _ if self.leaving.is_some() => self.end(Event::Left),

@@ -11,7 +11,7 @@ use super::port::{GroupStreams, ViewMeta, streams_port};
 use super::{Process, Stage, StageEvent};
 use crate::api::{CellView, Effects, Event, GroupTerms, GroupView, LeaveReason, Order, Uniformity};
 use crate::id::MemberInfo;
-use crate::id::{DecreeNumber, Incarnation, Rank};
+use crate::id::{DecreeNumber, Incarnation, Rank, ViewNumber};
 use crate::member::{
     Agreed, BallotEvent, Coordinator, Directory, FailureDetector, GroupChange, LastView, PathMonitor, Proposal,
 };
@@ -25,9 +25,9 @@ type Unsent = Vec<(Order, Uniformity, Bytes)>;
 /// State that is carried from one view of a group into the next.
 struct EndedView {
     /// Number of the view that ended.
-    view: u64,
-    since: u64,
-    told: Option<u64>,
+    view: ViewNumber,
+    since: ViewNumber,
+    told: Option<ViewNumber>,
     unsent: Unsent,
 }
 
@@ -273,7 +273,7 @@ impl Process {
     fn begin_group(&mut self, now: Instant, change: &GroupChange, ended: Option<EndedView>) {
         let me = self.me();
         let prev = ended.as_ref().map(|ended| ended.view);
-        let new = || EndedView { view: 0, since: change.view, told: None, unsent: Unsent::new() };
+        let new = || EndedView { view: ViewNumber::NONE, since: change.view, told: None, unsent: Unsent::new() };
         let EndedView { since, told, unsent, .. } = ended.unwrap_or_else(new);
         let entry = self.directory.groups.get(&change.group);
         let (members, terms) =

@@ -16,7 +16,7 @@ use super::path_probes::SILENCE_LEVEL;
 use super::port::Peer;
 use super::{Process, Stage};
 use crate::api::{Effects, Event, Founding, GroupTerms};
-use crate::id::{CellInstance, Incarnation, MemberInfo, Rank, TrafficClass, fits_name};
+use crate::id::{CellInstance, Incarnation, MemberInfo, Rank, TrafficClass, ViewNumber, fits_name};
 use crate::member::{Directory, Mismatch, SUSPECTERS_MAX, mismatch, read_requested_terms, requested_terms};
 use crate::rng::Rng;
 use crate::time::Instant;
@@ -70,9 +70,16 @@ enum JoinHandshake {
     /// A member names its instance and view. It may have been left out by processes that are gone, if it hears no
     /// quorum; a coordinator may be the only one that knows where such a member is. View 0 stands for a founder of an
     /// earlier build that was in that instance.
-    Probe { info: MemberInfo, nonce: u64, member_of: Option<(CellInstance, u64)>, padding: Vec<u8> },
+    Probe { info: MemberInfo, nonce: u64, member_of: Option<(CellInstance, ViewNumber)>, padding: Vec<u8> },
     /// Asks for a proof of address: the joiner sends the cookie back.
-    Challenge { nonce: u64, stamp: u64, cookie: [u8; 16], view: u64, coordinator: SocketAddr, is_coordinator: bool },
+    Challenge {
+        nonce: u64,
+        stamp: u64,
+        cookie: [u8; 16],
+        view: ViewNumber,
+        coordinator: SocketAddr,
+        is_coordinator: bool,
+    },
     /// The proof, with the request to be taken in.
     Join { info: MemberInfo, nonce: u64, stamp: u64, cookie: [u8; 16], groups: Vec<String> },
     /// The request is refused.
@@ -87,7 +94,7 @@ enum JoinRefusal {
     /// The cell has as many members as it may.
     Full,
     /// A decided view took this incarnation in, and the view with this number or an earlier one left it out.
-    Excluded(u64),
+    Excluded(ViewNumber),
     /// A setting differs, or the joiner does not know the level in force.
     Differs(Mismatch),
     /// The process was excluded recently and has to wait. Exists from level 5 on.
@@ -252,7 +259,7 @@ impl Process {
     pub(super) fn probe(
         &mut self,
         mut targets: Vec<SocketAddr>,
-        member_of: Option<(CellInstance, u64)>,
+        member_of: Option<(CellInstance, ViewNumber)>,
         fx: &mut impl Effects,
     ) -> u64 {
         for _ in 0..self.set.seeds.len().min(SEEDS_AT_ONCE) {
@@ -382,14 +389,14 @@ impl Process {
                     self.hear_reformer(&info.name, instance);
                 }
                 match member_of {
-                    None | Some((_, 0)) => self.answer_probe(now, from, &info, nonce, fx),
+                    None | Some((_, ViewNumber::NONE)) => self.answer_probe(now, from, &info, nonce, fx),
                     Some(member_of) => self.answer_member(now, &info, from, member_of, nonce, fx),
                 }
             }
             JoinHandshake::Challenge { nonce, stamp, cookie, view, coordinator, is_coordinator } => {
                 // Only the answer to a fresh probe shows a living member. A replayed one must not make a founder
                 // believe that the cell exists, or a process renounce its instance.
-                if view > 0 && self.probing.nonces.contains(&nonce) {
+                if view > ViewNumber::NONE && self.probing.nonces.contains(&nonce) {
                     let instance = tail.get(INSTANCE).and_then(number).map_or(CellInstance::NONE, CellInstance);
                     self.hear_member(instance, from, fx);
                     self.meet_instance(instance, from, true);
@@ -473,7 +480,7 @@ impl Process {
         now: Instant,
         info: &MemberInfo,
         from: SocketAddr,
-        (instance, view): (CellInstance, u64),
+        (instance, view): (CellInstance, ViewNumber),
         nonce: u64,
         fx: &mut impl Effects,
     ) {
@@ -527,7 +534,7 @@ impl Process {
                 (self.directory.view, to, rank == self.my_rank())
             }
             Stage::Searching(_) if self.is_named_founder(&info.name) || self.is_missed(info) => {
-                (0, self.set.me.control, true)
+                (ViewNumber::NONE, self.set.me.control, true)
             }
             _ => return,
         };
@@ -535,7 +542,7 @@ impl Process {
         let cookie = self.cookie(info, nonce, stamp);
         let challenge = JoinHandshake::Challenge { nonce, stamp, cookie, view, coordinator, is_coordinator };
         let mut tail = Tags::default();
-        if view > 0 {
+        if view > ViewNumber::NONE {
             tail.put(INSTANCE, &self.instance.0.to_le_bytes());
         }
         if matches!(self.stage, Stage::Member) && self.notifies_held_back(now, info) {
@@ -561,7 +568,7 @@ impl Process {
         nonce: u64,
         stamp: u64,
         cookie: [u8; 16],
-        view: u64,
+        view: ViewNumber,
         coordinator: SocketAddr,
         Answerer { is_coordinator, is_held }: Answerer,
         fx: &mut impl Effects,
@@ -572,7 +579,7 @@ impl Process {
             return self.counters.drop(DropReason::Replayed);
         }
         search.answers += 1;
-        if view > 0 {
+        if view > ViewNumber::NONE {
             self.probing.coordinator = Some(if is_coordinator { from } else { coordinator });
             if is_told {
                 return; // a member sends its welcome already, and another one would send the same again
@@ -796,16 +803,28 @@ mod tests {
             ("probe", JoinHandshake::Probe { info: info(), nonce, member_of: None, padding: padding() }),
             (
                 "probe_of_a_member",
-                JoinHandshake::Probe { info: info(), nonce, member_of: Some((CellInstance(7), 4)), padding: padding() },
+                JoinHandshake::Probe {
+                    info: info(),
+                    nonce,
+                    member_of: Some((CellInstance(7), ViewNumber(4))),
+                    padding: padding(),
+                },
             ),
             (
                 "challenge",
-                JoinHandshake::Challenge { nonce, stamp, cookie, view: 4, coordinator, is_coordinator: false },
+                JoinHandshake::Challenge {
+                    nonce,
+                    stamp,
+                    cookie,
+                    view: ViewNumber(4),
+                    coordinator,
+                    is_coordinator: false,
+                },
             ),
             ("join", JoinHandshake::Join { info: info(), nonce, stamp, cookie, groups: vec!["ledger".into()] }),
             ("name_taken", refused(JoinRefusal::NameTaken)),
             ("full", refused(JoinRefusal::Full)),
-            ("excluded", refused(JoinRefusal::Excluded(5))),
+            ("excluded", refused(JoinRefusal::Excluded(ViewNumber(5)))),
             ("differs", refused(JoinRefusal::Differs(differs))),
             (
                 "held_back",
@@ -923,7 +942,7 @@ mod tests {
                 nonce,
                 0,
                 [0; 16],
-                1,
+                ViewNumber(1),
                 coordinator,
                 Answerer { is_coordinator: false, is_held: false },
                 &mut fx,

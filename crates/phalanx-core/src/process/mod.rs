@@ -45,7 +45,7 @@ use crate::api::{
     CellView, CommandError, Effects, Event, Founding, Membership, Order, SEEDS_MAX, Settings, Stability, Uniformity,
 };
 use crate::frames::Frames;
-use crate::id::{AWAY, CellInstance, DecreeNumber, GroupId, Incarnation, Rank};
+use crate::id::{AWAY, CellInstance, DecreeNumber, GroupId, Incarnation, Rank, ViewNumber};
 use crate::member::{
     Acceptor, Agreed, BallotEvent, Coordinator, Directory, FailureDetector, Inheritance, PathMonitor, Patience,
     Proposal, Removals, RequestList, Wedge,
@@ -358,7 +358,7 @@ impl Process {
             set: settings,
         };
         process.directory.decree = DecreeNumber::NONE;
-        process.directory.view = 0;
+        process.directory.view = ViewNumber::NONE;
         process
     }
 
@@ -691,7 +691,7 @@ impl Process {
     }
 
     /// The latest view of this group that the application was notified of.
-    fn application_view(&self, group: GroupId) -> Option<u64> {
+    fn application_view(&self, group: GroupId) -> Option<ViewNumber> {
         self.group_streams.values().find(|f| f.meta.group == group)?.meta.told
     }
 

@@ -15,7 +15,7 @@ use super::groups::Ready;
 use super::port::{GroupStreams, ViewMeta};
 use super::{Process, REQUESTS_MAX, Stage};
 use crate::api::{CommandError, Event, Order, Uniformity};
-use crate::id::{CellInstance, GroupId, Incarnation, Rank};
+use crate::id::{CellInstance, GroupId, Incarnation, Rank, ViewNumber};
 use crate::link::Ack;
 use crate::member::{GroupChange, GroupEntry, INCARNATIONS_MAX, Orphan, RequestList, Return, ReturnPoint, Returns};
 use crate::order::{Backpressure, Deliverable, Status, StreamOutput};
@@ -45,7 +45,7 @@ pub(super) struct KeptGroup {
     /// The incarnation that was in it.
     was: Incarnation,
     /// The last installed view; its members are in `members`.
-    view: u64,
+    view: ViewNumber,
     members: Vec<Incarnation>,
     place: KeptPosition,
     /// Deliveries that belong to the state and were not handed to the application.

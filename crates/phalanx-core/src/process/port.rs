@@ -9,7 +9,7 @@ use super::counters::ProcessCounters;
 use super::peers::Peers;
 use super::transfer::Transfers;
 use crate::api::{Delivery, Effects, GroupTerms, Order, Uniformity};
-use crate::id::{GroupId, Incarnation, Rank, TrafficClass};
+use crate::id::{GroupId, Incarnation, Rank, TrafficClass, ViewNumber};
 use crate::link::{Ack, Channel};
 use crate::order::{Backpressure, Deliverable, Status, StreamOutput, ViewStreams};
 use crate::seal::{ReplayWindow, Sealer, Security, associated};
@@ -231,12 +231,12 @@ impl GroupStreams {
 pub(super) struct ViewMeta {
     pub(super) group: GroupId,
     pub(super) name: Arc<str>,
-    pub(super) view: u64,
+    pub(super) view: ViewNumber,
     /// The first view of this group that this process was in.
-    pub(super) since: u64,
+    pub(super) since: ViewNumber,
     /// The latest view since then that the application was notified of. Before the first, the application sends
     /// nothing.
-    pub(super) told: Option<u64>,
+    pub(super) told: Option<ViewNumber>,
     pub(super) space: Space,
     pub(super) members: Vec<Incarnation>,
     /// Data addresses by rank. `others` has them without this process's own.

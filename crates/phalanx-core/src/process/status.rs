@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{EARLY_BYTES, EARLY_PACKETS, EXCLUDED_MAX, Process, Stage};
-use crate::id::{CellInstance, GroupId, Rank};
+use crate::id::{CellInstance, GroupId, Rank, ViewNumber};
 use crate::member::{Acceptor, Coordinator, Directory, Phase, Proposal};
 use crate::order::{Backlog, Hold, MessageCounts};
 use crate::wire::{PacketNumber, Space};
@@ -17,7 +17,7 @@ pub struct StreamStatus {
     /// Its name.
     pub name: Arc<str>,
     /// The view's number.
-    pub view: u64,
+    pub view: ViewNumber,
     /// Members of the view.
     pub members: usize,
     /// Messages accepted and not yet in a packet.

@@ -18,7 +18,7 @@ use super::groups::{DRAIN_PATIENCE, Ready};
 use super::packets::{BULK_BYTES, OWED_STATE_BYTES};
 use super::{Process, Stage};
 use crate::api::{Delivery, Effects, Event, GroupView, Order, Snapshot, Uniformity};
-use crate::id::{GroupId, Incarnation, Rank};
+use crate::id::{GroupId, Incarnation, Rank, ViewNumber};
 use crate::member::StateMessage;
 use crate::rng::Rng;
 use crate::time::Instant;
@@ -76,7 +76,7 @@ struct OutgoingTransfer {
     /// Whether more is to be sent as soon as the channel has room.
     waits: bool,
     /// The view that contains the joiner, once the application here has reached it. The record ends there.
-    done: Option<u64>,
+    done: Option<ViewNumber>,
     moves: Moves,
 }
 
@@ -210,9 +210,9 @@ struct IncomingTransfer {
     taken_bytes: u64,
     reported_bytes: u64,
     /// The view at which the donor's record ends, once the donor has reported it.
-    done: Option<u64>,
+    done: Option<ViewNumber>,
     /// The first installed view that contains this process.
-    first_view: Option<u64>,
+    first_view: Option<ViewNumber>,
 }
 
 /// The rest of a failed transfer.
@@ -579,7 +579,7 @@ impl Process {
         now: Instant,
         to: Incarnation,
         group: GroupId,
-        view: u64,
+        view: ViewNumber,
         transfer: u64,
         fx: &mut impl Effects,
     ) {

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use phalanx_core::{
-    CellInstance, GroupId, GroupTerms, Incarnation, Instant, Order, Origin, Packet, Stability, TrafficClass, Uniformity,
+    CellInstance, GroupId, GroupTerms, Incarnation, Instant, Order, Origin, Packet, Stability, TrafficClass,
+    Uniformity, ViewNumber,
 };
 
 use super::forge::Forger;
@@ -25,7 +26,7 @@ const TURNS_AT_ONCE: usize = 32;
 const TURNS_PER_MS: usize = 20;
 
 /// Cell instance, group and view number.
-type View = (CellInstance, GroupId, u64);
+type View = (CellInstance, GroupId, ViewNumber);
 
 /// A packet under way.
 pub(super) struct Flying {

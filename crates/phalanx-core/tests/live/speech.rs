@@ -12,7 +12,7 @@ use phalanx_core::member::{
 use phalanx_core::rng::Rng;
 use phalanx_core::wire::{PacketNumber, Space, Tags, put_with_tail};
 use phalanx_core::{
-    CellInstance, DecreeNumber, GroupId, Incarnation, LEVEL, LeaveReason, Limits, MemberInfo, Rank, Timing,
+    CellInstance, DecreeNumber, GroupId, Incarnation, LEVEL, LeaveReason, Limits, MemberInfo, Rank, Timing, ViewNumber,
 };
 
 /// Makes random messages.
@@ -74,7 +74,7 @@ impl Speech<'_> {
                     Unread { group, streams: s.some(|s| (s.rank(), s.number(), s.coin())) }
                 }),
             }),
-            14 => Control::HoldsState { group: self.group(), view: self.number() },
+            14 => Control::HoldsState { group: self.group(), view: self.view() },
             15 => Control::Out,
             16 => {
                 let bytes = self.frames();
@@ -121,12 +121,12 @@ impl Speech<'_> {
             heard: self.maybe(|s| Heard { instance: CellInstance(s.number()), at: s.info().control }),
             last: self.maybe(|s| LastView {
                 instance: CellInstance(s.number()),
-                view: s.number(),
+                view: s.view(),
                 members: s.some(Self::name),
             }),
             end: self.maybe(|s| match s.maybe(|s| s.some(Self::lost)) {
                 None => End::Left { instance: CellInstance(s.number()) },
-                Some(but_for) => End::Ended(Ended { instance: CellInstance(s.number()), view: s.number(), but_for }),
+                Some(but_for) => End::Ended(Ended { instance: CellInstance(s.number()), view: s.view(), but_for }),
             }),
         }
     }
@@ -137,7 +137,7 @@ impl Speech<'_> {
 
     fn back(&mut self) -> Return {
         let from = self.maybe(|s| ReturnPoint {
-            view: s.number(),
+            view: s.view(),
             prefixes: s.some(Self::number),
             counts: s.some(Self::number),
         });
@@ -151,12 +151,12 @@ impl Speech<'_> {
         }
         let transfer = self.number();
         let message = match self.0.below(8) {
-            0 => StateMessage::Ask { group: self.group(), view: self.number(), transfer },
+            0 => StateMessage::Ask { group: self.group(), view: self.view(), transfer },
             1 => StateMessage::Begin { transfer, bytes: self.maybe(Self::number) },
             2 => StateMessage::Chunk { transfer, offset: self.number(), bytes: self.frames() },
             3 => StateMessage::Replay {
                 transfer,
-                view: self.number(),
+                view: self.view(),
                 sender: self.who(),
                 seq: self.number(),
                 order: self.short() as u8,
@@ -164,7 +164,7 @@ impl Speech<'_> {
                 payload: self.frames(),
             },
             4 => StateMessage::CaughtUp { transfer },
-            5 => StateMessage::Done { transfer, view: self.number() },
+            5 => StateMessage::Done { transfer, view: self.view() },
             6 => StateMessage::Abort { transfer },
             _ => StateMessage::Taken { transfer, bytes: self.number() },
         };
@@ -188,13 +188,13 @@ impl Speech<'_> {
     fn proposal(&mut self) -> Proposal {
         Proposal {
             decree: self.decree(),
-            view: self.number(),
+            view: self.view(),
             joined: self.some(Self::info),
             left: self.some(|s| (s.who(), LeaveReason::Died)),
             groups: self.some(|s| GroupChange {
                 group: s.group(),
                 name: s.name(),
-                view: s.number(),
+                view: s.view(),
                 space: Space(s.small()),
                 cut: s.maybe(Self::cut),
                 joined: s.some(Self::who),
@@ -244,14 +244,14 @@ impl Speech<'_> {
     fn directory(&mut self) -> Directory {
         let entry = |s: &mut Self| GroupEntry {
             name: s.name(),
-            view: s.number(),
+            view: s.view(),
             space: Space(s.small()),
             members: s.some(Self::who),
             tail: s.tail(),
         };
         Directory {
             decree: self.decree(),
-            view: self.number(),
+            view: self.view(),
             members: self.some(Self::info),
             groups: self.some(|s| (s.group(), entry(s))).into_iter().collect(),
             departed: self.some(Self::who),
@@ -298,6 +298,10 @@ impl Speech<'_> {
 
     fn decree(&mut self) -> DecreeNumber {
         DecreeNumber(self.number())
+    }
+
+    fn view(&mut self) -> ViewNumber {
+        ViewNumber(self.number())
     }
 
     fn small(&mut self) -> u32 {

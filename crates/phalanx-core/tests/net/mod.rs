@@ -9,18 +9,18 @@ use phalanx_core::rng::Rng;
 use phalanx_core::seal::CellKey;
 use phalanx_core::{
     Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, Instant, LEVEL, Limits, MemberInfo, Order,
-    Origin, Packet, Process, Security, Settings, Snapshot, Timing, TrafficClass, Uniformity,
+    Origin, Packet, Process, Security, Settings, Snapshot, Timing, TrafficClass, Uniformity, ViewNumber,
 };
 
 /// Traffic class, from, to, bytes.
 pub(crate) type Datagram = (TrafficClass, SocketAddr, SocketAddr, Vec<u8>);
 /// View, sender, number, order, position.
-pub(crate) type Line = (u64, u64, u64, Order, Option<u64>);
+pub(crate) type Line = (ViewNumber, u64, u64, Order, Option<u64>);
 
 #[derive(Default)]
 pub(crate) struct Seen {
     pub(crate) out: Vec<(TrafficClass, SocketAddr, Vec<u8>)>,
-    pub(crate) cell_views: Vec<(u64, usize)>,
+    pub(crate) cell_views: Vec<(ViewNumber, usize)>,
     /// Level of the last cell view.
     pub(crate) level: u16,
     /// Why the search goes on, as last reported.
@@ -31,11 +31,11 @@ pub(crate) struct Seen {
     /// Terms of the last group view.
     pub(crate) terms: Option<GroupTerms>,
     /// Reports on the group's views: the view, and whether it is adequate.
-    pub(crate) adequate: Vec<(u64, bool)>,
+    pub(crate) adequate: Vec<(ViewNumber, bool)>,
     /// The uniformity of each delivery in turn.
     pub(crate) uniformities: Vec<Uniformity>,
     /// View, number of members, and the deliveries in it.
-    pub(crate) views: Vec<(u64, usize, Vec<Line>)>,
+    pub(crate) views: Vec<(ViewNumber, usize, Vec<Line>)>,
     pub(crate) replayed: usize,
     pub(crate) restored: Vec<u8>,
     pub(crate) state_complete: bool,
@@ -107,7 +107,7 @@ impl Effects for Seen {
             _ => {}
         }
     }
-    fn sent(&mut self, _: GroupId, _: u64, _: u64, _: Order, _: Uniformity, _: &[u8]) {
+    fn sent(&mut self, _: GroupId, _: ViewNumber, _: u64, _: Order, _: Uniformity, _: &[u8]) {
         self.sent += 1;
     }
     fn message(&mut self, _from: Incarnation, payload: &[u8]) {

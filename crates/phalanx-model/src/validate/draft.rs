@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use phalanx_core::member::{
     Coordinator, Directory, GroupChange, GroupCut, GroupEntry, MembershipRequests, Orphan, Proposal, Report,
 };
-use phalanx_core::{GroupId, GroupTerms, Incarnation, LeaveReason, Rank};
+use phalanx_core::{GroupId, GroupTerms, Incarnation, LeaveReason, Rank, ViewNumber};
 
 use super::waits;
 use crate::rules::Rules;
@@ -144,7 +144,7 @@ impl Draft<'_> {
     fn check_new(&self, change: &GroupChange) -> Checked {
         let taken = self.directory.groups.values().any(|entry| entry.name == change.name);
         ensure(!taken, || format!("{:?} is made, and there is a group of that name", change.name))?;
-        let is_plain = change.cut.is_none() && change.left.is_empty() && change.view == 1;
+        let is_plain = change.cut.is_none() && change.left.is_empty() && change.view == ViewNumber(1);
         ensure(is_plain && !change.joined.is_empty(), || "a new group with something else than members".into())?;
         ensure(change.revived().is_none() && change.struck().is_empty(), || "a new group is back".into())?;
         self.check_joined(change)
@@ -152,7 +152,7 @@ impl Draft<'_> {
 
     fn check_usual(&self, change: &GroupChange, entry: &GroupEntry) -> Checked {
         ensure(!entry.members.is_empty(), || "a group without members waits for nobody".into())?;
-        ensure(change.name == entry.name && change.view == entry.view + 1, || "it is not its next view".into())?;
+        ensure(change.name == entry.name && change.view == entry.view.next(), || "it is not its next view".into())?;
         ensure(change.revived().is_none() && change.struck().is_empty(), || "it is no orphan, and is back".into())?;
         ensure(change.cut.is_some(), || "its view ends without a cut".into())?;
         ensure(change.joined.iter().all(|who| !entry.members.contains(who)), || "a member joins it".into())?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use atomic_waker::AtomicWaker;
 use bytes::{Bytes, BytesMut};
 use crossbeam_queue::ArrayQueue;
-use phalanx_core::{Delivery, Event, GroupId, Incarnation, Order, Uniformity};
+use phalanx_core::{Delivery, Event, GroupId, Incarnation, Order, Uniformity, ViewNumber};
 use phalanx_driver::Waker;
 
 use super::room::Room;
@@ -51,7 +51,7 @@ pub struct Message {
     /// The group it was sent to.
     pub group: GroupId,
     /// The group view it was sent and is delivered in.
-    pub view: u64,
+    pub view: ViewNumber,
     /// Its sender.
     pub sender: Incarnation,
     /// Its number among its sender's messages in this group view, from 1.

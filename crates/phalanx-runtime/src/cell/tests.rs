@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use phalanx_core::{Delivery, Event, GroupId, GroupView, Incarnation, Snapshot};
+use phalanx_core::{Delivery, Event, GroupId, GroupView, Incarnation, Snapshot, ViewNumber};
 use phalanx_driver::{Udp, UdpOptions, Wait};
 
 use super::commands::{Command, Commands, Refused};
@@ -231,7 +231,7 @@ fn view(group: u32, name: &str) -> Event {
     Event::GroupView(Arc::new(GroupView {
         group: GroupId(group),
         name: name.into(),
-        view: 1,
+        view: ViewNumber(1),
         prev: None,
         members: vec![Incarnation(1)],
         joined: vec![Incarnation(1)],
@@ -269,12 +269,17 @@ fn a_state_is_kept_where_something_holds_it_until_another_begins() {
     (1..).zip(names).for_each(|(group, name)| queueing.event(view(group, name)));
     assert_eq!(kept(&mut queueing), [true, true, false], "nothing holds pieces that are dropped");
     for life in 2..4 {
-        queueing.event(Event::Excluded { view: 2 });
+        queueing.event(Event::Excluded { view: ViewNumber(2) });
         queueing.begin(&me(life));
         assert_eq!(kept(&mut queueing), [true, true, false], "in life {life}");
     }
     let name: Arc<str> = "state".into();
-    queueing.event(Event::StateKept { group: GroupId(1), name: Arc::clone(&name), was: Incarnation(1), view: 1 });
+    queueing.event(Event::StateKept {
+        group: GroupId(1),
+        name: Arc::clone(&name),
+        was: Incarnation(1),
+        view: ViewNumber(1),
+    });
     queueing.event(Event::StateBegin { group: GroupId(1), name, bytes: 0 });
     assert_eq!(*notes.0.lock().expect("no panic"), ["kept", "clear"]);
     assert_eq!(kept(&mut queueing), [false, true, false], "another state begins");

@@ -1,7 +1,7 @@
 //! A process's state in words: the text area of a counters file, which is TOML.
 
 use phalanx_core::order::Hold;
-use phalanx_core::{Incarnation, StreamStatus};
+use phalanx_core::{Incarnation, StreamStatus, ViewNumber};
 use toml::{Table, Value};
 
 /// A process's state.
@@ -16,7 +16,7 @@ pub struct Status {
     /// What stands in the way, for people; empty if nothing does.
     pub why: String,
     /// The cell view's number; 0 before the first.
-    pub view: u64,
+    pub view: ViewNumber,
     /// The level in force; 0 before the first view, and from a build that does not report it.
     pub level: u64,
     /// The highest level that all members of the view support.
@@ -68,7 +68,7 @@ pub struct GroupStatus {
     /// Its number in the cell.
     pub number: u64,
     /// The view's number.
-    pub view: u64,
+    pub view: ViewNumber,
     /// The number of members in the view.
     pub members: u64,
     /// Messages accepted and not yet in a packet.
@@ -159,7 +159,7 @@ impl Status {
         put("name", self.name.clone().into());
         put("state", self.state.clone().into());
         put("why", self.why.clone().into());
-        put("view", number(self.view));
+        put("view", number(self.view.0));
         put("level", number(self.level));
         put("level_known", number(self.level_known));
         put("levels", Value::Array(self.levels.iter().take(members).map(|level| number(*level)).collect()));
@@ -182,7 +182,7 @@ impl Status {
             name: word(&table, "name"),
             state: word(&table, "state"),
             why: word(&table, "why"),
-            view: count(&table, "view"),
+            view: ViewNumber(count(&table, "view")),
             level: count(&table, "level"),
             level_known: count(&table, "level_known"),
             levels: levels
@@ -203,7 +203,7 @@ impl GroupStatus {
         let mut table = Table::from_iter([
             ("name".to_owned(), self.name.clone().into()),
             ("number".to_owned(), number(self.number)),
-            ("view".to_owned(), number(self.view)),
+            ("view".to_owned(), number(self.view.0)),
             ("members".to_owned(), number(self.members)),
             ("queued_messages".to_owned(), number(self.queued_messages)),
             ("queued_bytes".to_owned(), number(self.queued_bytes)),
@@ -227,7 +227,7 @@ impl GroupStatus {
         Self {
             name: word(table, "name"),
             number: count(table, "number"),
-            view: count(table, "view"),
+            view: ViewNumber(count(table, "view")),
             members: count(table, "members"),
             queued_messages: count(table, "queued_messages"),
             queued_bytes: count(table, "queued_bytes"),

@@ -7,7 +7,7 @@ use phalanx_core::rng::Rng;
 use tempfile::TempDir;
 
 use super::*;
-use phalanx_core::{Incarnation, Instant};
+use phalanx_core::{Incarnation, Instant, ViewNumber};
 
 const NAMES: [&str; 3] = ["first", "second", "third_with_a_longer_name"];
 
@@ -17,7 +17,7 @@ fn status() -> Status {
         name: "n".into(),
         state: "primary".into(),
         why: String::new(),
-        view: 7,
+        view: ViewNumber(7),
         level: 2,
         level_known: 3,
         members: vec!["n".into(), "m".into()],
@@ -25,7 +25,7 @@ fn status() -> Status {
         groups: vec![GroupStatus {
             name: "g".into(),
             number: 1,
-            view: 3,
+            view: ViewNumber(3),
             members: 2,
             queued_messages: 4,
             queued_bytes: 5,

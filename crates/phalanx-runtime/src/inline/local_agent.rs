@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx_core::{CellView, Founding, Incarnation, Instant};
+use phalanx_core::{CellView, Founding, Incarnation, Instant, ViewNumber};
 use phalanx_driver::{Driver, Wait};
 
 use super::requests::Requests;
@@ -311,7 +311,7 @@ impl LocalAgent {
             name: node.settings().me.name.clone(),
             state: self.startup_gate.state.to_owned(),
             why: self.startup_gate.why.clone(),
-            view: view.map_or(0, |view| view.view),
+            view: view.map_or(ViewNumber::NONE, |view| view.view),
             level: view.map_or(0, |view| u64::from(view.level)),
             level_known: u64::from(process.highest_level()),
             levels: view.map_or(Vec::new(), |view| view.members.iter().map(|m| u64::from(m.level)).collect()),

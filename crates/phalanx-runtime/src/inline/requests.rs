@@ -1,6 +1,6 @@
 //! Requests of an operator's command, and their answers.
 
-use phalanx_core::{CellInstance, CommandError, Incarnation, Instant};
+use phalanx_core::{CellInstance, CommandError, Incarnation, Instant, ViewNumber};
 use phalanx_driver::Driver;
 
 use crate::handler::Handler;
@@ -46,7 +46,7 @@ impl Requests {
             Some(why) => Err(why),
             // A reform is done when the process is in a view of a later generation, not when the command was accepted.
             None if now_in > *before => {
-                let view = node.process().cell_view().map_or(0, |view| view.view);
+                let view = node.process().cell_view().map_or(ViewNumber::NONE, |view| view.view);
                 Ok(format!("in view {view} of generation {now_in}"))
             }
             None => return Ok(()),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use phalanx_core::order::Hold;
-use phalanx_core::{GroupId, Instant, StreamStatus};
+use phalanx_core::{GroupId, Instant, StreamStatus, ViewNumber};
 
 /// The streams of a process.
 #[derive(Debug, Default)]
@@ -14,7 +14,7 @@ pub(super) struct Stalls {
 
 #[derive(Debug)]
 struct Seen {
-    view: u64,
+    view: ViewNumber,
     sent: u64,
     /// Since when messages are queued and none is sent.
     since: Instant,
@@ -82,7 +82,7 @@ mod tests {
         StreamStatus {
             group: GroupId(1),
             name: "stock".into(),
-            view: 1,
+            view: ViewNumber(1),
             members: 2,
             queued_messages,
             queued_bytes: queued_messages * 10,

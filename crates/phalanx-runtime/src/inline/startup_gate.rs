@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use phalanx_core::member::FounderRecord;
-use phalanx_core::{Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Snapshot, Uniformity};
+use phalanx_core::{
+    Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Snapshot, Uniformity, ViewNumber,
+};
 use phalanx_driver::fork::Home;
 
 use crate::handler::{Command, Handler};
@@ -124,11 +126,19 @@ impl<H: Handler> Handler for GatedHandler<'_, H> {
         self.startup_gate.pass != Pass::Asking && self.inner.ready()
     }
 
-    fn sent(&mut self, group: GroupId, view: u64, seq: u64, order: Order, uniformity: Uniformity, payload: &[u8]) {
+    fn sent(
+        &mut self,
+        group: GroupId,
+        view: ViewNumber,
+        seq: u64,
+        order: Order,
+        uniformity: Uniformity,
+        payload: &[u8],
+    ) {
         self.inner.sent(group, view, seq, order, uniformity, payload);
     }
 
-    fn stable(&mut self, group: GroupId, view: u64, seq: u64) {
+    fn stable(&mut self, group: GroupId, view: ViewNumber, seq: u64) {
         self.inner.stable(group, view, seq);
     }
 

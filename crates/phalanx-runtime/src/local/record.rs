@@ -110,7 +110,7 @@ fn text(record: &FounderRecord) -> String {
         None => {}
     }
     if let Some(last) = &record.last {
-        table.insert("last_view".to_owned(), Value::from(i64::try_from(last.view).unwrap_or(i64::MAX)));
+        table.insert("last_view".to_owned(), Value::from(i64::try_from(last.view.0).unwrap_or(i64::MAX)));
         let members: Vec<Value> = last.members.iter().map(|name| Value::from(name.as_str())).collect();
         table.insert("last_members".to_owned(), Value::from(members));
     }

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use phalanx_core::member::{BootstrapMarker, FounderRecord};
-use phalanx_core::{CellInstance, CellView, MemberInfo};
+use phalanx_core::{CellInstance, CellView, MemberInfo, ViewNumber};
 use tempfile::TempDir;
 
 use super::*;
@@ -51,7 +51,7 @@ fn view_of(members: Vec<MemberInfo>) -> CellView {
     CellView {
         instance: CellInstance(1),
         ancestors: Vec::new(),
-        view: 1,
+        view: ViewNumber(1),
         level: 1,
         members,
         joined: Vec::new(),

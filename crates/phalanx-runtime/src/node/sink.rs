@@ -7,7 +7,7 @@ use std::sync::Arc;
 use phalanx_core::member::FounderRecord;
 use phalanx_core::wire::{PacketNumber, Space};
 use phalanx_core::{
-    Delivery, Effects, Event, GroupId, Incarnation, LeaveReason, Order, Snapshot, TrafficClass, Uniformity,
+    Delivery, Effects, Event, GroupId, Incarnation, LeaveReason, Order, Snapshot, TrafficClass, Uniformity, ViewNumber,
 };
 use phalanx_driver::Transmit;
 
@@ -57,11 +57,19 @@ impl<T: Transmit + ?Sized, H: Handler> Effects for Sink<'_, T, H> {
         self.handler.ready()
     }
 
-    fn sent(&mut self, group: GroupId, view: u64, seq: u64, order: Order, uniformity: Uniformity, payload: &[u8]) {
+    fn sent(
+        &mut self,
+        group: GroupId,
+        view: ViewNumber,
+        seq: u64,
+        order: Order,
+        uniformity: Uniformity,
+        payload: &[u8],
+    ) {
         self.handler.sent(group, view, seq, order, uniformity, payload);
     }
 
-    fn stable(&mut self, group: GroupId, view: u64, seq: u64) {
+    fn stable(&mut self, group: GroupId, view: ViewNumber, seq: u64) {
         self.handler.stable(group, view, seq);
     }
 

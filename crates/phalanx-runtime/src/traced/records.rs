@@ -16,7 +16,7 @@ pub fn order(order: Order) -> phalanx_trace::Order {
 pub(super) fn delivery(delivery: &Delivery<'_>) -> Record {
     Record::Deliver {
         group: delivery.group.0,
-        view: delivery.view,
+        view: delivery.view.0,
         sender: delivery.sender.0,
         seq: delivery.seq,
         order: order(delivery.order),
@@ -44,18 +44,18 @@ pub(super) fn event(event: &Event) -> Option<Record> {
         Event::GroupLeft { group, .. } => Record::GroupLeft { group: group.0 },
         Event::NonPrimary { .. } => Record::NonPrimary,
         Event::Primary => Record::Primary,
-        Event::Excluded { view } => Record::Excluded { view: *view },
+        Event::Excluded { view } => Record::Excluded { view: view.0 },
         Event::Renounced { generation } => Record::Renounced { generation: *generation },
         Event::Left => Record::Left,
         Event::Differs { setting, cell, own } => {
             Record::Differs { setting: setting.clone(), cell: cell.clone(), own: own.clone() }
         }
         Event::GroupAdequacy { group, view, adequate } => {
-            Record::GroupAdequacy { group: group.0, view: *view, adequate: *adequate }
+            Record::GroupAdequacy { group: group.0, view: view.0, adequate: *adequate }
         }
         Event::GroupForgotten { group, view, kept, .. } => Record::Forgotten {
             group: group.0,
-            view: *view,
+            view: view.0,
             kept: kept.as_ref().map(|kept| kept.iter().map(|(who, count)| (who.0, *count)).collect()),
         },
         Event::StateBegin { group, bytes, .. } => Record::SnapshotIn { group: group.0, bytes: *bytes },
@@ -66,7 +66,7 @@ pub(super) fn event(event: &Event) -> Option<Record> {
 fn cell_view(view: &CellView) -> Record {
     Record::CellView {
         instance: view.instance.0,
-        view: view.view,
+        view: view.view.0,
         members: view.members.iter().map(|m| (m.incarnation.0, m.name.clone())).collect(),
         left: left(&view.left),
     }
@@ -103,8 +103,8 @@ fn group_view(view: &GroupView) -> Record {
     Record::GroupView {
         group: view.group.0,
         name: view.name.to_string(),
-        view: view.view,
-        prev: view.prev,
+        view: view.view.0,
+        prev: view.prev.map(|view| view.0),
         members: view.members.iter().map(|m| m.0).collect(),
         joined: view.joined.iter().map(|m| m.0).collect(),
         left: left(&view.left),

@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use phalanx_core::{CellInstance, CellView, GroupTerms, GroupView, LEVEL, LeaveReason, Uniformity};
+use phalanx_core::{CellInstance, CellView, GroupTerms, GroupView, LEVEL, LeaveReason, Uniformity, ViewNumber};
 use phalanx_trace::{Header, TraceReader};
 
 use super::*;
@@ -56,7 +56,7 @@ fn me(incarnation: u64) -> MemberInfo {
     MemberInfo::new(Incarnation(incarnation), "n", nowhere, nowhere)
 }
 
-fn group_view(view: u64) -> Event {
+fn group_view(view: ViewNumber) -> Event {
     Event::GroupView(Arc::new(GroupView {
         group: GroupId(3),
         name: "g".into(),
@@ -74,7 +74,7 @@ fn group_view(view: u64) -> Event {
 fn delivery(seq: u64) -> Delivery<'static> {
     Delivery {
         group: GroupId(3),
-        view: 1,
+        view: ViewNumber(1),
         sender: Incarnation(7),
         seq,
         order: Order::Total,
@@ -109,7 +109,7 @@ fn an_incarnation_is_recorded_in_order() {
     traced.event(Event::CellView(Arc::new(CellView {
         instance: CellInstance(99),
         ancestors: Vec::new(),
-        view: 1,
+        view: ViewNumber(1),
         level: 1,
         members: vec![me(7)],
         joined: vec![Incarnation(7)],
@@ -122,8 +122,8 @@ fn an_incarnation_is_recorded_in_order() {
     traced.event(Event::StateBegin { group: GroupId(3), name: "g".into(), bytes: 5 });
     traced.restore(GroupId(3), b"state");
     traced.event(Event::StateEnd { group: GroupId(3) });
-    traced.event(group_view(1));
-    traced.sent(GroupId(3), 1, 1, Order::Total, Uniformity::Uniform, b"payload");
+    traced.event(group_view(ViewNumber(1)));
+    traced.sent(GroupId(3), ViewNumber(1), 1, Order::Total, Uniformity::Uniform, b"payload");
     traced.deliver(&delivery(1));
     traced.command(&Command::Send { to: Incarnation(8), payload: b"p" });
     traced.message(Incarnation(8), b"p");
@@ -212,7 +212,7 @@ fn each_incarnation_has_its_own_trace() {
     let mut traced = Traced::new(Count::default(), "cell", false, open, Box::new(|error| panic!("{error}")));
     traced.begin(&me(1));
     traced.message(Incarnation(9), b"p");
-    traced.event(Event::Excluded { view: 4 });
+    traced.event(Event::Excluded { view: ViewNumber(4) });
     traced.begin(&me(2));
     traced.message(Incarnation(9), b"p");
     traced.finish();

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use phalanx_core::member::FounderRecord;
 use phalanx_core::{
     CellInstance, CellView, Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, MemberInfo, Order, Snapshot,
-    Uniformity,
+    Uniformity, ViewNumber,
 };
 use phalanx_runtime::Handler;
 use phalanx_runtime::handler::Command;
@@ -100,7 +100,7 @@ pub(crate) struct AppCounts {
 pub(crate) struct Group {
     pub(crate) name: String,
     /// The view in force; 0 before the first.
-    pub(crate) view: u64,
+    pub(crate) view: ViewNumber,
     pub(crate) members: Vec<Incarnation>,
     /// Whether another group of its name was requested. This one is over, and the notice of that is still to come.
     is_over: bool,
@@ -159,7 +159,7 @@ impl App {
 
     /// The group of this name, if its first view was installed here.
     pub(crate) fn member_of(&self, name: &str) -> Option<(GroupId, &Group)> {
-        let found = self.groups.iter().find(|(_, group)| group.name == name && group.view > 0)?;
+        let found = self.groups.iter().find(|(_, group)| group.name == name && group.view > ViewNumber::NONE)?;
         Some((*found.0, found.1))
     }
 
@@ -168,7 +168,7 @@ impl App {
         let digests: Vec<(GroupId, trace::Event)> = self
             .groups
             .iter()
-            .filter(|(_, group)| group.view > 0)
+            .filter(|(_, group)| group.view > ViewNumber::NONE)
             .map(|(id, group)| (*id, digest(*id, group)))
             .collect();
         for (id, event) in digests {
@@ -190,7 +190,7 @@ impl App {
         self.generation = view.instance.generation();
         self.record(trace::Event::CellView {
             instance: view.instance.0,
-            view: view.view,
+            view: view.view.0,
             members: view.members.iter().map(|m| (m.incarnation.0, m.name.clone())).collect(),
             left: traced::left(&view.left),
         });
@@ -214,8 +214,8 @@ impl App {
         self.record(trace::Event::GroupView {
             group: view.group.0,
             name: view.name.to_string(),
-            view: view.view,
-            prev: view.prev,
+            view: view.view.0,
+            prev: view.prev.map(|view| view.0),
             members: view.members.iter().map(|m| m.0).collect(),
             joined: view.joined.iter().map(|m| m.0).collect(),
             left: traced::left(&view.left),
@@ -247,7 +247,7 @@ impl App {
     fn state_begin(&mut self, id: GroupId, bytes: u64) {
         self.record(trace::Event::SnapshotIn { group: id.0, bytes });
         let group = self.groups.entry(id).or_default();
-        if group.view > 0 {
+        if group.view > ViewNumber::NONE {
             self.faults.push(("X3", format!("a state transfer begins for group {} it is a member of", id.0)));
             return;
         }
@@ -255,16 +255,17 @@ impl App {
         group.incoming = Some(Incoming::new(bytes));
     }
 
-    fn state_kept(&mut self, id: GroupId, was: Incarnation, view: u64) {
+    fn state_kept(&mut self, id: GroupId, was: Incarnation, view: ViewNumber) {
         self.counts.kept += 1;
         let Some(kept) = self.kept.remove(&id) else {
             return self.faults.push(("X3", format!("group {} goes on with a state that is not kept", id.0)));
         };
         let digest = kept.state.digest();
-        self.record(trace::Event::StateKept { group: id.0, was: was.0, view, digest });
+        self.record(trace::Event::StateKept { group: id.0, was: was.0, view: view.0, digest });
         // Its first view in this incarnation is still to come.
         let members = Vec::new();
-        self.groups.insert(id, Group { view: 0, default: None, members, delivered: 0, incoming: None, ..kept });
+        self.groups
+            .insert(id, Group { view: ViewNumber::NONE, default: None, members, delivered: 0, incoming: None, ..kept });
     }
 
     /// Takes over a transferred snapshot. It is complete when the first replayed delivery or the end comes.
@@ -287,7 +288,7 @@ impl App {
 }
 
 fn digest(id: GroupId, group: &Group) -> trace::Event {
-    trace::Event::Digest { group: id.0, view: group.view, delivered: group.delivered, digest: group.state.digest() }
+    trace::Event::Digest { group: id.0, view: group.view.0, delivered: group.delivered, digest: group.state.digest() }
 }
 
 impl Handler for App {
@@ -296,7 +297,7 @@ impl Handler for App {
         // exclusion.
         let left = std::mem::take(&mut self.groups);
         if self.was_excluded {
-            self.kept.extend(left.into_iter().filter(|(_, group)| group.view > 0));
+            self.kept.extend(left.into_iter().filter(|(_, group)| group.view > ViewNumber::NONE));
         } else {
             self.kept.clear(); // its process was restarted
         }
@@ -352,13 +353,21 @@ impl Handler for App {
         self.takes
     }
 
-    fn sent(&mut self, group: GroupId, view: u64, seq: u64, order: Order, uniformity: Uniformity, payload: &[u8]) {
+    fn sent(
+        &mut self,
+        group: GroupId,
+        view: ViewNumber,
+        seq: u64,
+        order: Order,
+        uniformity: Uniformity,
+        payload: &[u8],
+    ) {
         if uniformity.is_uniform() {
             self.sent_uniform = Some((group, seq));
         }
         self.record(trace::Event::Send {
             group: group.0,
-            view,
+            view: view.0,
             seq,
             order: traced::order(order),
             uniform: uniformity.is_uniform(),
@@ -366,8 +375,8 @@ impl Handler for App {
         });
     }
 
-    fn stable(&mut self, group: GroupId, view: u64, seq: u64) {
-        self.record(trace::Event::Stable { group: group.0, view, seq });
+    fn stable(&mut self, group: GroupId, view: ViewNumber, seq: u64) {
+        self.record(trace::Event::Stable { group: group.0, view: view.0, seq });
     }
 
     fn deliver(&mut self, delivery: &Delivery<'_>) {
@@ -378,7 +387,7 @@ impl Handler for App {
         let hash = payload_hash(delivery.payload);
         self.record(trace::Event::Deliver {
             group: delivery.group.0,
-            view: delivery.view,
+            view: delivery.view.0,
             sender: delivery.sender.0,
             seq: delivery.seq,
             order: traced::order(delivery.order),
@@ -407,7 +416,7 @@ impl Handler for App {
             Event::CellView(view) => self.cell_view(&view),
             Event::GroupView(view) => self.group_view(&view),
             Event::GroupAdequacy { group, view, adequate } => {
-                self.record(trace::Event::GroupAdequacy { group: group.0, view, adequate });
+                self.record(trace::Event::GroupAdequacy { group: group.0, view: view.0, adequate });
             }
             Event::Unsent { group, messages } => {
                 self.counts.unsent += messages;
@@ -444,7 +453,7 @@ impl Handler for App {
                     self.faults
                         .push(("false_exclusion", format!("excluded by view {view}, and nothing failed for long")));
                 }
-                self.record(trace::Event::Excluded { view });
+                self.record(trace::Event::Excluded { view: view.0 });
                 self.calls.close();
             }
             Event::Renounced { generation } => {
@@ -463,7 +472,7 @@ impl Handler for App {
             Event::GroupForgotten { group, view, kept, .. } => {
                 self.counts.forgotten += 1;
                 let kept = kept.map(|kept| kept.into_iter().map(|(who, count)| (who.0, count)).collect());
-                self.record(trace::Event::Forgotten { group: group.0, view, kept });
+                self.record(trace::Event::Forgotten { group: group.0, view: view.0, kept });
             }
             Event::GroupOrphaned { .. } => self.counts.orphaned += 1,
             Event::StateEnd { group } => self.state_end(group),
@@ -488,7 +497,7 @@ impl Handler for App {
     fn snapshot(&mut self, id: GroupId) -> Option<Box<dyn Snapshot>> {
         let group = self.groups.get(&id)?;
         let (view, state) = (group.view, group.state);
-        self.record(trace::Event::SnapshotOut { group: id.0, view, digest: state.digest() });
+        self.record(trace::Event::SnapshotOut { group: id.0, view: view.0, digest: state.digest() });
         Some(Box::new(Frozen::new(&state, self.state_bytes)))
     }
 

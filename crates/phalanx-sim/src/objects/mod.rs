@@ -7,7 +7,7 @@ mod command;
 mod lock;
 mod register;
 
-use phalanx_core::{Delivery, Order};
+use phalanx_core::{Delivery, Order, ViewNumber};
 use phalanx_trace::{Action, Outcome};
 
 pub(crate) use bank::{ACCOUNTS, Bank};
@@ -70,8 +70,8 @@ impl Objects {
 /// The fencing token of a grant. Group numbers, views and positions only grow in a cell instance, and no two messages
 /// share all three. A later instance has a later generation. It skips numbers of groups and of views, and skips the
 /// same view numbers in all groups that it took over.
-fn token(generation: u16, group: u32, view: u64, position: u64) -> u64 {
-    let (skipped, group, view) = (group >> 16, group & 0xffff, view & u64::from(u32::MAX));
+fn token(generation: u16, group: u32, view: ViewNumber, position: u64) -> u64 {
+    let (skipped, group, view) = (group >> 16, group & 0xffff, view.0 & u64::from(u32::MAX));
     debug_assert!(
         generation < 1 << 4 && skipped < 1 << 4 && group < 1 << 12 && view < 1 << 22 && position < 1 << 22,
         "a simulated run is shorter"
@@ -88,7 +88,7 @@ mod tests {
     fn delivery(payload: &[u8], uniformity: Uniformity) -> Delivery<'_> {
         Delivery {
             group: GroupId(2),
-            view: 3,
+            view: ViewNumber(3),
             sender: Incarnation(7),
             seq: 1,
             order: Order::Total,
@@ -113,7 +113,10 @@ mod tests {
         assert_eq!(Objects::of_words(&objects.words()), objects);
         assert_eq!(objects.locks.holder(1), Some(LockHolder { holder: 7, token: 1 << 60 | 2 << 44 | 3 << 22 | 4 }));
         assert_ne!(objects, Objects::default());
-        assert!(token(2, 1, (1 << 32) + 6, 2) < token(2, (1 << 16) + 2, 3, 1), "a group that is made after a reform");
+        assert!(
+            token(2, 1, ViewNumber((1 << 32) + 6), 2) < token(2, (1 << 16) + 2, ViewNumber(3), 1),
+            "a group that is made after a reform"
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod plot;
 
 use std::time::Duration;
 
-use phalanx_core::{Order, Uniformity};
+use phalanx_core::{Order, Uniformity, ViewNumber};
 use serde::Serialize;
 
 use crate::slot::Traffic;
@@ -109,7 +109,7 @@ pub fn measure(options: &ScaleOptions) -> Result<ScaleRow, String> {
     lab.world.crash(n / 2);
     lab.wait("a ballot after a crash", |world, turned| coordinates(&world.slots[turned].activity))?;
     let (ballot_ns, before) = (lab.world.now_ns, lab.traffic());
-    lab.installed(view + 1)?;
+    lab.installed(view.next())?;
     let installed_ns = lab.world.now_ns;
     lab.run(TAIL_NS);
     let change = Spent::between(&before, &lab.traffic());
@@ -118,7 +118,7 @@ pub fn measure(options: &ScaleOptions) -> Result<ScaleRow, String> {
     lab.run(3 * SECOND);
     let (start_ns, before) = (lab.world.now_ns, lab.traffic());
     lab.start(n);
-    lab.installed(view + 2)?;
+    lab.installed(view.next().next())?;
     let joined_ns = lab.world.now_ns;
     lab.run(TAIL_NS);
     let join = Spent::between(&before, &lab.traffic());
@@ -165,7 +165,7 @@ impl Lab {
 
     /// Forms the cell. It doubles with each batch, because no view admits more joiners than it had members.
     fn form(&mut self, members: usize) -> Result<(), String> {
-        let (mut there, mut view) = (0, 0);
+        let (mut there, mut view) = (0, ViewNumber::NONE);
         while there < members {
             let batch = there.max(1).min(members - there);
             (there..there + batch).for_each(|slot| self.start(slot));
@@ -194,13 +194,13 @@ impl Lab {
     }
 
     /// The view of rank 0.
-    fn view(&self) -> u64 {
+    fn view(&self) -> ViewNumber {
         self.view_of(0)
     }
 
-    fn view_of(&self, slot: usize) -> u64 {
+    fn view_of(&self, slot: usize) -> ViewNumber {
         let node = self.world.slots[slot].node.as_ref();
-        node.and_then(|node| node.process().cell_view()).map_or(0, |view| view.view)
+        node.and_then(|node| node.process().cell_view()).map_or(ViewNumber::NONE, |view| view.view)
     }
 
     fn run(&mut self, for_ns: u64) {
@@ -243,7 +243,7 @@ impl Lab {
     }
 
     /// Runs until every running process has installed `view`.
-    fn installed(&mut self, view: u64) -> Result<(), String> {
+    fn installed(&mut self, view: ViewNumber) -> Result<(), String> {
         let has = |world: &World, slot: usize| {
             let node = world.slots[slot].node.as_ref();
             node.is_none_or(|node| node.process().cell_view().is_some_and(|v| v.view >= view))

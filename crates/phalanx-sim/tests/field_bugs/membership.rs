@@ -17,8 +17,8 @@ fn a_resumed_member_is_told_that_it_was_excluded() {
     cell.resume(2);
     assert!(cell.run_until(2 * SECOND, |cell| cell.exclusions(2) == 1), "nobody tells it");
     // Not one view in which others had left: its old incarnation ends with its own exclusion.
-    assert!(cell_views(first_life(&cell, 2)).iter().all(|view| *view <= last));
-    assert!(first_life(&cell, 2).iter().any(|record| record.event == Event::Excluded { view: next }));
+    assert!(cell_views(first_life(&cell, 2)).iter().all(|view| *view <= last.0));
+    assert!(first_life(&cell, 2).iter().any(|record| record.event == Event::Excluded { view: next.0 }));
     cell.settle();
     cell.finish_clean();
 }

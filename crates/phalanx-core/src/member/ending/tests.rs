@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 use super::*;
 use crate::api::{Limits, Timing};
 use crate::member::{Agreed, MembershipRequests, Report, build_proposal};
-use crate::{LEVEL, MemberInfo, Rank};
+use crate::{LEVEL, MemberInfo, Rank, ViewNumber};
 
 /// Incarnation `life` of the process with `seat`.
 fn member(seat: u64, life: u64) -> MemberInfo {
@@ -104,7 +104,7 @@ fn after_a_view_of_an_earlier_build_nobody_knows_who_is_lost() {
     let third = second.after(&decide(&second, &[0, 1, 2], &MembershipRequests::default(), LeaveReason::Unreachable));
     assert_eq!(lost(&third), None, "nor later");
     let mut next = third;
-    next.view = 1;
+    next.view = ViewNumber(1);
     next.lose_nobody();
     assert_eq!(lost(&next), Some(Vec::new()), "another instance begins");
 }
@@ -128,14 +128,14 @@ fn a_cell_that_lost_sight_of_too_many_names_none_of_them() {
 fn what_a_proposal_says_of_former_members_keeps_within_its_bounds() {
     let first = cell(0..=2);
     let proposal = decide(&first, &[0, 1], &MembershipRequests::default(), LeaveReason::Unreachable);
-    let with = |view: u64, names: &[usize]| {
+    let with = |view: ViewNumber, names: &[usize]| {
         let lost = names.iter().map(|len| Lost { who: Incarnation(7), seat: 1, name: "n".repeat(*len) }).collect();
         let mut proposal = proposal.clone();
         proposal.tail.put_value(LOST, &Written { view, lost: Some(lost) });
         first.admits(&proposal)
     };
-    assert!(with(2, &[200; LOST_MAX]) && with(2, &[]));
-    assert!(!with(2, &[1; LOST_MAX + 1]) && !with(2, &[201]) && !with(3, &[]));
+    assert!(with(ViewNumber(2), &[200; LOST_MAX]) && with(ViewNumber(2), &[]));
+    assert!(!with(ViewNumber(2), &[1; LOST_MAX + 1]) && !with(ViewNumber(2), &[201]) && !with(ViewNumber(3), &[]));
     let mut nonsense = proposal.clone();
     nonsense.tail.put(LOST, b"\xff\xff");
     assert!(!first.admits(&nonsense));

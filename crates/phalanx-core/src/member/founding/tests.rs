@@ -89,7 +89,7 @@ fn a_list_with_few_marks_is_overruled_where_all_run_in_the_directories_that_it_n
 
 /// The record of a process that was in that instance when its last members left, except for these.
 fn ended(record: FounderRecord, instance: CellInstance, but_for: Vec<Lost>) -> FounderRecord {
-    FounderRecord { end: Some(End::Ended(Ended { instance, view: 9, but_for })), ..record }
+    FounderRecord { end: Some(End::Ended(Ended { instance, view: ViewNumber(9), but_for })), ..record }
 }
 
 /// Incarnation `life` of founder `name`, which may still be a member.

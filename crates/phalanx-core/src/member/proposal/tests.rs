@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use super::*;
 use crate::api::{GroupTerms, Limits, Timing};
+use crate::id::ViewNumber;
 use crate::member::{Agreed, NAMED_MAX, NUMBERED_MAX, Return, ReturnPoint};
 use crate::wire::Space;
 
@@ -21,9 +22,10 @@ fn directory(n: u64, of_group: u64) -> Directory {
     let settings = Agreed::of(&Limits::default(), &Timing::default()).tags(3);
     let mut directory = Directory::found((1..=n).map(member).collect(), 3, settings);
     let members = (1..=of_group).map(Incarnation).collect();
-    directory
-        .groups
-        .insert(GROUP, GroupEntry { name: "g".into(), view: 4, space: Space(6), members, tail: Tags::default() });
+    directory.groups.insert(
+        GROUP,
+        GroupEntry { name: "g".into(), view: ViewNumber(4), space: Space(6), members, tail: Tags::default() },
+    );
     (directory.next_group, directory.next_space) = (2, Space(7));
     directory
 }
@@ -76,7 +78,7 @@ fn a_group_waits_for_those_that_are_cut_off_and_not_for_the_dead() {
     let cut_off = after(&before, &[2, 3, 4], &[], LeaveReason::Unreachable);
     assert_eq!(waits_for(&cut_off), Some(vec![1, 2]));
     let entry = &cut_off.groups[&GROUP];
-    assert_eq!((entry.view, entry.members.len()), (4, 0), "its view is its last");
+    assert_eq!((entry.view, entry.members.len()), (ViewNumber(4), 0), "its view is its last");
     assert_eq!(after(&before, &[2, 3, 4], &[], LeaveReason::Died).groups.get(&GROUP), None);
     let mut alone = directory(5, 2);
     let entry = alone.groups.get_mut(&GROUP).expect("the group");
@@ -112,8 +114,9 @@ fn orphaned() -> Directory {
 
 fn returns(donor: Option<(u64, u64, u64)>, struck: &[u64]) -> MembershipRequests {
     let point = |view| ReturnPoint { view, prefixes: vec![5, 9], counts: vec![7, 8] };
-    let back =
-        |(who, was, view)| (Incarnation(who), Return { group: GROUP, was: Incarnation(was), from: Some(point(view)) });
+    let back = |(who, was, view)| {
+        (Incarnation(who), Return { group: GROUP, was: Incarnation(was), from: Some(point(ViewNumber(view))) })
+    };
     let struck = struck.iter().copied().map(Incarnation).collect();
     MembershipRequests {
         returns: BTreeMap::from([(GROUP, Returns { donor: donor.map(back), by_some: false, struck })]),
@@ -129,9 +132,9 @@ fn an_orphan_goes_on_from_one_that_is_back() {
         draft(&before, &reports(&before, &all, &[]), &returns(Some((11, 1, 4)), &[]), LeaveReason::Unreachable);
     let after = before.after(&proposal);
     let entry = &after.groups[&GROUP];
-    assert_eq!((entry.view, &entry.members[..]), (5, &[Incarnation(11)][..]));
+    assert_eq!((entry.view, &entry.members[..]), (ViewNumber(5), &[Incarnation(11)][..]));
     let revived = entry.revived().expect("it came back");
-    assert_eq!((revived.view, revived.was, &revived.counts[..]), (4, Incarnation(1), &[7, 8][..]));
+    assert_eq!((revived.view, revived.was, &revived.counts[..]), (ViewNumber(4), Incarnation(1), &[7, 8][..]));
     assert_eq!(entry.begun_at(), Some(vec![5, 9]));
     // Cut off before it learned of it, the member is waited for, and counts as one that was in the view before.
     let again = self::after(&after, &[0, 1, 2], &[], LeaveReason::Unreachable);
@@ -161,14 +164,14 @@ fn a_revival_that_does_not_fit_the_orphan_is_refused() {
         before.admits(&proposal)
     };
     let revived = |was, view, streams| Revived { view, was: Incarnation(was), counts: vec![0; streams] };
-    assert!(revive(&|_| {}) && revive(&|change| change.revive(&revived(2, 4, 2))));
-    assert!(!revive(&|change| change.revive(&revived(3, 4, 2))), "of somebody that is not listed");
-    assert!(!revive(&|change| change.revive(&revived(1, 3, 2))), "of another view");
-    assert!(!revive(&|change| change.revive(&revived(1, 4, 3))), "of more senders");
+    assert!(revive(&|_| {}) && revive(&|change| change.revive(&revived(2, ViewNumber(4), 2))));
+    assert!(!revive(&|change| change.revive(&revived(3, ViewNumber(4), 2))), "of somebody that is not listed");
+    assert!(!revive(&|change| change.revive(&revived(1, ViewNumber(3), 2))), "of another view");
+    assert!(!revive(&|change| change.revive(&revived(1, ViewNumber(4), 3))), "of more senders");
     assert!(!revive(&|change| change.joined.push(Incarnation(3))), "with two donors");
     assert!(!revive(&|change| change.joined.clear()), "with none");
     assert!(!revive(&|change| change.cut = None), "from nowhere");
-    assert!(!revive(&|change| change.view += 1));
+    assert!(!revive(&|change| change.view = change.view.next()));
     assert!(!revive(&|change| change.name.push('x')));
     let strike = |who: &[Incarnation]| {
         revive(&|change| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::api::{Limits, Timing};
-use crate::id::{CellInstance, DecreeNumber, GroupId, Rank};
+use crate::id::{CellInstance, DecreeNumber, GroupId, Rank, ViewNumber};
 use crate::member::{Agreed, Ballot, GroupCut, GroupEntry, MembershipRequests, Report, build_proposal};
 use crate::wire::Space;
 
@@ -20,9 +20,10 @@ fn directory() -> Directory {
     let settings = Agreed::of(&Limits::default(), &Timing::default()).tags(1);
     let mut directory = Directory::found((1..=3).map(member).collect(), 1, settings);
     let members = vec![Incarnation(1), Incarnation(2)];
-    directory
-        .groups
-        .insert(GroupId(1), GroupEntry { name: "g".into(), view: 4, space: Space(6), members, tail: Tags::default() });
+    directory.groups.insert(
+        GroupId(1),
+        GroupEntry { name: "g".into(), view: ViewNumber(4), space: Space(6), members, tail: Tags::default() },
+    );
     (directory.next_group, directory.next_space) = (2, Space(7));
     directory
 }
@@ -61,8 +62,8 @@ fn refused(change: impl Fn(&mut Proposal)) {
 fn numbers_run_on_without_gaps() {
     refused(|p| p.decree = p.decree.next());
     refused(|p| p.decree = DecreeNumber::NONE);
-    refused(|p| p.view += 1);
-    refused(|p| p.view = 0);
+    refused(|p| p.view = p.view.next());
+    refused(|p| p.view = ViewNumber::NONE);
     refused(|p| p.next_space = Space(u32::MAX));
     refused(|p| p.next_space = Space(6));
     refused(|p| p.next_group = 100);
@@ -80,7 +81,7 @@ fn members_are_processes_that_were_or_come_each_once() {
 #[test]
 fn a_group_goes_on_as_itself_in_a_space_of_its_own() {
     refused(|p| p.groups[0].name = "h".into());
-    refused(|p| p.groups[0].view = 4);
+    refused(|p| p.groups[0].view = ViewNumber(4));
     refused(|p| p.groups[0].cut = None);
     refused(|p| p.groups[0].space = Space(6));
     refused(|p| p.groups[0].space = p.next_space);
@@ -126,7 +127,7 @@ fn a_welcome_tells_of_the_directory_the_decision_left() {
         change(w.directory.groups.get_mut(&GroupId(1)).expect("the group is there"));
     };
     refused(&|w| w.directory.decree = w.directory.decree.next());
-    refused(&|w| w.directory.view += 1);
+    refused(&|w| w.directory.view = w.directory.view.next());
     refused(&|w| drop(w.directory.members.pop()));
     refused(&|w| w.directory.next_space = Space(1));
     refused(&|w| w.directory.next_group = 1);

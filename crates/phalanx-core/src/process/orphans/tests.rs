@@ -15,7 +15,13 @@ fn wait_for(directory: &mut Directory, who: impl Iterator<Item = u64>) {
     let holder = |who| OrphanHolder { who: Incarnation(who), seat: 0, stayed: false, name: format!("m{who}") };
     let holders: Vec<OrphanHolder> = who.map(holder).collect();
     let members = u32::try_from(holders.len()).expect("small");
-    let entry = GroupEntry { name: "g".into(), view: 1, space: Space(1), members: Vec::new(), tail: Tags::default() };
+    let entry = GroupEntry {
+        name: "g".into(),
+        view: ViewNumber(1),
+        space: Space(1),
+        members: Vec::new(),
+        tail: Tags::default(),
+    };
     directory.groups.insert(GroupId(1), entry.waiting_for(Orphan { members, holders }));
 }
 
@@ -65,7 +71,7 @@ fn only_a_group_that_waits_is_given_up() {
     let mut list = RequestList::default();
     process.requests_of_orphans(&mut list);
     assert_eq!(list.given_up, ["g"]);
-    process.end(Event::Excluded { view: 2 });
+    process.end(Event::Excluded { view: ViewNumber(2) });
     process.deliver(NOW, &mut Out::default());
     assert_eq!(process.give_up_group(NOW, "g"), Err(CommandError::Over));
     let _ = &mut fx;

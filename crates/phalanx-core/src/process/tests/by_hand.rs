@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::api::{Delivery, GroupTerms, LeaveReason, Uniformity};
-use crate::id::{CellInstance, DecreeNumber, LEVEL, Origin, Rank, TrafficClass};
+use crate::id::{CellInstance, DecreeNumber, LEVEL, Origin, Rank, TrafficClass, ViewNumber};
 use crate::link::Channel;
 use crate::member::{
     Ballot, Control, FirstView, GroupChange, GroupCut, GroupRequest, MembershipRequests, NUMBERED_MAX, Phase, Report,
@@ -112,7 +112,7 @@ pub(in crate::process) fn decision(decree: DecreeNumber, groups: Vec<GroupChange
     let next = u32::try_from(decree.0).expect("small");
     Proposal {
         decree,
-        view: 1,
+        view: ViewNumber(1),
         joined: Vec::new(),
         left: Vec::new(),
         groups,
@@ -129,7 +129,7 @@ fn with_group(members: u64) -> Proposal {
     let (name, left, tail) = ("g".into(), Vec::new(), Tags::default());
     decision(
         DecreeNumber(2),
-        vec![GroupChange { group: GROUP, name, view: 1, space: Space(1), cut: None, joined, left, tail }],
+        vec![GroupChange { group: GROUP, name, view: ViewNumber(1), space: Space(1), cut: None, joined, left, tail }],
     )
 }
 
@@ -202,17 +202,25 @@ fn who_takes_the_state_does_not_count() {
     let change = |view: u32, members: usize, joined: Vec<Incarnation>, left| {
         let cut = Some(GroupCut { prefixes: vec![0; members], holders: vec![Incarnation::NONE; members] });
         let (name, tail, space) = ("g".into(), Tags::default(), view);
-        let change =
-            GroupChange { group: GROUP, name, view: view.into(), space: Space(space), cut, joined, left, tail };
+        let change = GroupChange {
+            group: GROUP,
+            name,
+            view: ViewNumber(view.into()),
+            space: Space(space),
+            cut,
+            joined,
+            left,
+            tail,
+        };
         Control::Decide(Arc::new(decision(DecreeNumber(u64::from(view) + 1), vec![change])))
     };
     process.handle_control(NOW, B, change(2, 1, vec![B], Vec::new()), &mut fx);
     assert_eq!(is_adequate(&process), [false], "it may still take the state");
-    assert_eq!(said(&mut process, B).last(), Some(&Control::HoldsState { group: GROUP, view: 2 }));
+    assert_eq!(said(&mut process, B).last(), Some(&Control::HoldsState { group: GROUP, view: ViewNumber(2) }));
     // A member that is ahead announces the state for the view to come. A process that is in no such group is not
     // counted.
     for (from, group) in [(C, GROUP), (B, GroupId(7)), (STRANGER, GROUP)] {
-        process.handle_control(NOW, from, Control::HoldsState { group, view: 3 }, &mut fx);
+        process.handle_control(NOW, from, Control::HoldsState { group, view: ViewNumber(3) }, &mut fx);
         assert_eq!(is_adequate(&process), [false]);
     }
     process.handle_control(NOW, B, change(3, 2, vec![C], Vec::new()), &mut fx);
@@ -220,7 +228,7 @@ fn who_takes_the_state_does_not_count() {
     let gone = vec![(C, LeaveReason::Left)];
     process.handle_control(NOW, B, change(4, 3, Vec::new(), gone), &mut fx);
     assert_eq!(is_adequate(&process), [false]);
-    process.handle_control(NOW, B, Control::HoldsState { group: GROUP, view: 4 }, &mut fx);
+    process.handle_control(NOW, B, Control::HoldsState { group: GROUP, view: ViewNumber(4) }, &mut fx);
     assert_eq!(is_adequate(&process), [true]);
 }
 
@@ -351,9 +359,17 @@ fn who_is_left_out_hears_nothing_of_a_decision_that_waits_for_its_cut() {
     let cut = GroupCut { prefixes: vec![0, 1, 0], holders: vec![Incarnation::NONE, B, Incarnation::NONE] };
     let left = vec![(C, LeaveReason::Unreachable)];
     let (name, joined, tail) = ("g".into(), Vec::new(), Tags::default());
-    let change =
-        GroupChange { group: GROUP, name, view: 2, space: Space(2), cut: Some(cut), joined, left: left.clone(), tail };
-    let decided = Arc::new(Proposal { view: 2, left, ..decision(DecreeNumber(3), vec![change]) });
+    let change = GroupChange {
+        group: GROUP,
+        name,
+        view: ViewNumber(2),
+        space: Space(2),
+        cut: Some(cut),
+        joined,
+        left: left.clone(),
+        tail,
+    };
+    let decided = Arc::new(Proposal { view: ViewNumber(2), left, ..decision(DecreeNumber(3), vec![change]) });
     process.handle_control(NOW, B, Control::Decide(decided.clone()), &mut fx);
     assert!(process.decided.is_some() && process.fetch_at.is_some(), "it lacks a packet of the cut");
     let mut answers = |from| {
@@ -492,7 +508,8 @@ fn messages_carried_into_the_next_view_are_counted() {
     let cut = GroupCut { prefixes: vec![0; 3], holders: vec![Incarnation::NONE; 3] };
     let left = vec![(C, LeaveReason::Left)];
     let (name, joined, tail) = ("g".into(), Vec::new(), Tags::default());
-    let change = GroupChange { group: GROUP, name, view: 2, space: Space(2), cut: Some(cut), joined, left, tail };
+    let change =
+        GroupChange { group: GROUP, name, view: ViewNumber(2), space: Space(2), cut: Some(cut), joined, left, tail };
     process.handle_control(NOW, B, Control::Decide(Arc::new(decision(DecreeNumber(3), vec![change]))), &mut fx);
     assert_eq!((process.counters.carried_over, process.counters.carried_over_long), (2, 1));
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::api::{GroupTerms, Uniformity};
+use crate::id::ViewNumber;
 use crate::member::GroupEntry;
 use crate::process::tests::by_hand::{NOW, Out, in_cell};
 use crate::wire::{Space, Tags};
@@ -26,7 +27,7 @@ fn giving(group: GroupId, to: Incarnation, transfer: u64) -> OutgoingTransfer {
     }
 }
 
-fn taking(group: GroupId, first_view: Option<u64>) -> IncomingTransfer {
+fn taking(group: GroupId, first_view: Option<ViewNumber>) -> IncomingTransfer {
     IncomingTransfer {
         group,
         donor: Incarnation(9),
@@ -48,7 +49,7 @@ fn transfers() -> Transfers {
 fn delivery(payload: &[u8]) -> Delivery<'_> {
     Delivery {
         group: GROUP,
-        view: 1,
+        view: ViewNumber(1),
         sender: Incarnation(1),
         seq: 1,
         order: Order::Total,
@@ -91,7 +92,7 @@ fn a_recorded_delivery_counts_as_recorded_and_then_as_sent() {
 fn a_joiner_that_the_group_outran_is_given_up() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
     let joiner = Incarnation(2);
-    let given_up = |process: &mut Process, record_bytes: u64, taken_bytes: u64, done: Option<u64>| {
+    let given_up = |process: &mut Process, record_bytes: u64, taken_bytes: u64, done: Option<ViewNumber>| {
         process.transfers.giving = vec![OutgoingTransfer {
             record_bytes,
             taken_bytes,
@@ -108,7 +109,7 @@ fn a_joiner_that_the_group_outran_is_given_up() {
     assert!(given_up(&mut process, RECORD_BYTES + 1, 0, None));
     assert!(!given_up(&mut process, RECORD_BYTES + 700, 700, None), "it comes on");
     assert!(given_up(&mut process, RECORD_BYTES + 1001, 5000, None), "it has taken all of the state, and falls behind");
-    assert!(!given_up(&mut process, RECORD_BYTES + 1001, 0, Some(3)), "it is a member");
+    assert!(!given_up(&mut process, RECORD_BYTES + 1001, 0, Some(ViewNumber(3))), "it is a member");
     assert_eq!((process.counters.transfers_outrun, process.counters.transfers_stalled), (2, 0));
 }
 
@@ -117,7 +118,8 @@ fn a_joiner_that_the_group_outran_is_given_up() {
 #[test]
 fn a_state_is_asked_for_again_when_what_came_of_it_is_taken() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
-    let group = |members| GroupEntry { name: "g".into(), view: 3, space: Space(1), members, tail: Tags::default() };
+    let group =
+        |members| GroupEntry { name: "g".into(), view: ViewNumber(3), space: Space(1), members, tail: Tags::default() };
     process.directory.groups.insert(GROUP, group(vec![Incarnation(2)]));
     let begun = IncomingTransfer { state: Taking::Snapshot { expected: 5, received: 0 }, ..taking(GROUP, None) };
     let (donor, transfer) = (begun.donor, begun.transfer);
@@ -161,11 +163,11 @@ fn what_waited_for_a_state_waits_until_a_quorum_is_heard() {
 fn a_group_waits_for_its_own_transfer_alone() {
     let (mut all, mut app) = (transfers(), AppQueue::default());
     all.held.insert(GROUP, VecDeque::from([item()]));
-    all.taking.insert("own".into(), taking(GROUP, Some(3)));
+    all.taking.insert("own".into(), taking(GROUP, Some(ViewNumber(3))));
     all.release(&mut app, true);
     assert!(all.holds_back(GROUP), "its state is not complete");
     all.taking.clear();
-    all.taking.insert("another".into(), taking(OTHER, Some(3)));
+    all.taking.insert("another".into(), taking(OTHER, Some(ViewNumber(3))));
     all.taking.insert("not in yet".into(), taking(GROUP, None));
     all.release(&mut app, true);
     assert!(!all.holds_back(GROUP));
@@ -199,11 +201,11 @@ fn leaving_a_group_ends_its_transfers() {
         all.giving.push(giving(GROUP, JOINER, 1));
         all.giving.push(giving(OTHER, JOINER, 2));
         all.taking.insert("own".into(), taking(GROUP, first_view));
-        all.taking.insert("another".into(), taking(OTHER, Some(1)));
+        all.taking.insert("another".into(), taking(OTHER, Some(ViewNumber(1))));
         all.held.insert(GROUP, VecDeque::from([item()]));
         (all, app)
     };
-    for (first_view, told) in [(None, true), (Some(3), false)] {
+    for (first_view, told) in [(None, true), (Some(ViewNumber(3)), false)] {
         let (mut all, mut app) = filled(first_view);
         assert_eq!(all.group_left(GROUP, &mut app), told);
         assert_eq!(app.len(), usize::from(told), "items of a view that was not reported are dropped");
@@ -237,7 +239,7 @@ fn the_order_of_a_replayed_delivery_survives_its_code() {
 fn the_pieces_of_a_state_follow_each_other_and_a_complete_one_is_counted() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
     let state = Taking::Snapshot { expected: 5, received: 0 };
-    let begun = IncomingTransfer { state, done: Some(3), ..taking(GROUP, Some(3)) };
+    let begun = IncomingTransfer { state, done: Some(ViewNumber(3)), ..taking(GROUP, Some(ViewNumber(3))) };
     let (donor, transfer) = (begun.donor, begun.transfer);
     process.transfers.taking.insert("g".into(), begun);
     for (offset, bytes) in [(0, vec![1; 3]), (3, vec![2; 2])] {
@@ -253,7 +255,8 @@ fn the_pieces_of_a_state_follow_each_other_and_a_complete_one_is_counted() {
 #[test]
 fn who_leaves_only_to_come_again_seeks_the_state() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
-    let group = |members| GroupEntry { name: "g".into(), view: 3, space: Space(1), members, tail: Tags::default() };
+    let group =
+        |members| GroupEntry { name: "g".into(), view: ViewNumber(3), space: Space(1), members, tail: Tags::default() };
     process.directory.groups.insert(GROUP, group(vec![Incarnation(2)]));
     process.join_group(NOW, "g", true, GroupTerms::default()).expect("a good name");
     assert!(process.seeks_state_of(GROUP));
@@ -272,7 +275,13 @@ fn who_leaves_only_to_come_again_seeks_the_state() {
 fn a_donor_is_given_up_only_for_what_it_owes() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
     let donor = Incarnation(2);
-    let group = GroupEntry { name: "g".into(), view: 3, space: Space(1), members: vec![donor], tail: Tags::default() };
+    let group = GroupEntry {
+        name: "g".into(),
+        view: ViewNumber(3),
+        space: Space(1),
+        members: vec![donor],
+        tail: Tags::default(),
+    };
     process.directory.groups.insert(GROUP, group);
     let patience = process.suspect_after() * SILENT_PATIENCE;
     let begun = || IncomingTransfer { donor, state: Taking::Record, heard: NOW, ..taking(GROUP, None) };
@@ -293,7 +302,7 @@ fn a_donor_is_given_up_only_for_what_it_owes() {
         is_kept(&mut process, IncomingTransfer { state: Taking::CaughtUp, ..begun() }, patience + soon),
         "no view holds us"
     );
-    let entered = || IncomingTransfer { state: Taking::CaughtUp, first_view: Some(4), ..begun() };
+    let entered = || IncomingTransfer { state: Taking::CaughtUp, first_view: Some(ViewNumber(4)), ..begun() };
     assert!(!is_kept(&mut process, entered(), patience + soon));
     process.primary = false;
     assert!(is_kept(&mut process, entered(), patience + soon), "no quorum is heard");
@@ -306,7 +315,7 @@ fn a_new_request_ends_what_is_given_for_the_one_before() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
     let joiner = Incarnation(2);
     process.transfers.giving = vec![giving(GROUP, joiner, 1), giving(OTHER, joiner, 2), giving(GROUP, JOINER, 3)];
-    let ask = StateMessage::Ask { group: GROUP, view: 1, transfer: 4 };
+    let ask = StateMessage::Ask { group: GROUP, view: ViewNumber(1), transfer: 4 };
     process.handle_state(NOW, joiner, ask, &mut Out::default());
     assert_eq!(process.transfers.giving.iter().map(|g| g.transfer).collect::<Vec<_>>(), [2, 3]);
 }
@@ -349,7 +358,7 @@ fn a_donor_that_leaves_a_step_out_is_left() {
     let restoring = Taking::Snapshot { expected: 5, received: 3 };
     let (donor, transfer) = (taking(GROUP, None).donor, taking(GROUP, None).transfer);
     let begin = |bytes| StateMessage::Begin { transfer, bytes };
-    let done = || StateMessage::Done { transfer, view: 3 };
+    let done = || StateMessage::Done { transfer, view: ViewNumber(3) };
     let chunk = || StateMessage::Chunk { transfer, offset: 5, bytes: Vec::new() };
     let cases = [
         (Taking::Asked, vec![done(), chunk(), StateMessage::CaughtUp { transfer }]),
@@ -359,7 +368,10 @@ fn a_donor_that_leaves_a_step_out_is_left() {
     ];
     for (state, messages) in cases {
         for message in messages {
-            process.transfers.taking.insert("g".into(), IncomingTransfer { state, ..taking(GROUP, Some(3)) });
+            process
+                .transfers
+                .taking
+                .insert("g".into(), IncomingTransfer { state, ..taking(GROUP, Some(ViewNumber(3))) });
             process.take_state(NOW, donor, message.clone());
             assert!(!process.transfers.is_taking("g"), "{message:?} in {state:?}");
             assert!(process.transfers.retreats_from(GROUP), "{message:?} in {state:?}");

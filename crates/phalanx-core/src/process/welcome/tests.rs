@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 
 use super::*;
 use crate::api::{Delivery, Event, Founding, Limits, Settings, Timing};
-use crate::id::{DecreeNumber, GroupId, Origin, Rank, TrafficClass};
+use crate::id::{DecreeNumber, GroupId, Origin, Rank, TrafficClass, ViewNumber};
 use crate::member::GroupEntry;
 use crate::packet::Packet;
 use crate::process::Security;
@@ -61,7 +61,7 @@ impl World {
             for id in 1..=groups {
                 let entry = GroupEntry {
                     name: format!("g{id}"),
-                    view: 1,
+                    view: ViewNumber(1),
                     space: Space(id),
                     members: vec![A, B],
                     tail: tail.clone(),
@@ -81,7 +81,7 @@ impl World {
             processes: [member(A), member(B), joiner],
         };
         let mut proposal = decision(DecreeNumber(2), Vec::new());
-        (proposal.view, proposal.joined) = (2, vec![named(JOINER.0)]);
+        (proposal.view, proposal.joined) = (ViewNumber(2), vec![named(JOINER.0)]);
         (proposal.next_group, proposal.next_space) = (groups + 1, Space(groups + 1));
         for process in &mut world.processes[..2] {
             let decide = Control::Decide(Arc::new(proposal.clone()));
@@ -133,7 +133,10 @@ fn a_joiner_is_welcomed_in_parts_though_a_tenth_is_lost() {
     let mut world = World::new(5, 100_000, 100_000);
     world.run(SUSPECT_AFTER, World::is_in);
     let [a, _, joiner] = &world.processes;
-    assert_eq!((a.counters.welcomes_in_parts, joiner.directory.groups.len(), joiner.directory.view), (1, 5, 2));
+    assert_eq!(
+        (a.counters.welcomes_in_parts, joiner.directory.groups.len(), joiner.directory.view),
+        (1, 5, ViewNumber(2))
+    );
     world.run(SUSPECT_AFTER, |world| world.processes[0].welcomes.telling.is_empty());
 }
 
@@ -201,7 +204,7 @@ fn a_joiner_is_told_on_though_a_later_decree_is_installed() {
     let mut world = World::new(20, 100_000, 0);
     world.run(SUSPECT_AFTER, |world| world.taken_bytes() > 500_000);
     let mut next = decision(DecreeNumber(3), Vec::new());
-    (next.view, next.next_group, next.next_space) = (2, 21, Space(21));
+    (next.view, next.next_group, next.next_space) = (ViewNumber(2), 21, Space(21));
     for process in &mut world.processes[..2] {
         process.handle_control(world.now, B, Control::Decide(Arc::new(next.clone())), &mut Out::default());
     }

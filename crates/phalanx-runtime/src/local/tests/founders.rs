@@ -1,7 +1,7 @@
 //! The records of fixed founders, and the uniqueness of names.
 
-use phalanx_core::CellInstance;
 use phalanx_core::member::{Heard, LastView};
+use phalanx_core::{CellInstance, ViewNumber};
 
 use super::*;
 
@@ -48,7 +48,8 @@ fn the_last_view_is_noted_and_its_loss_harms_nothing() {
     founder.keep(&marked(7)).expect("written");
     let file = open(&dir).record_file("a");
     let before = fs::read(file.path()).expect("there");
-    let last = LastView { instance: CellInstance(7), view: 3, members: vec!["a".to_owned(), "b".to_owned()] };
+    let last =
+        LastView { instance: CellInstance(7), view: ViewNumber(3), members: vec!["a".to_owned(), "b".to_owned()] };
     let now = FounderRecord { last: Some(last), ..marked(7) };
     let restored = kept.restore(Some((&mut founder, &now)));
     assert_eq!((restored.again.len(), restored.wrong.len()), (0, 0), "{restored:?}");
