@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use graph::Graph;
 
 /// The crates of the workspace that each crate may use.
-const CRATES: [(&str, &[&str]); 9] = [
+const CRATES: [(&str, &[&str]); 10] = [
     ("phalanx-core", &[]),
     ("phalanx-trace", &[]),
     ("phalanx-check", &["phalanx-trace"]),
     ("phalanx-driver", &["phalanx-core"]),
     ("phalanx-runtime", &["phalanx-core", "phalanx-driver", "phalanx-trace"]),
+    ("phalanx", &["phalanx-core", "phalanx-driver", "phalanx-runtime", "phalanx-trace"]),
     ("phalanx-bench", &["phalanx-runtime"]),
     ("phalanx-sim", &["phalanx-core", "phalanx-driver", "phalanx-runtime", "phalanx-check", "phalanx-trace"]),
     ("phalanx-model", &["phalanx-core", "phalanx-runtime", "phalanx-check", "phalanx-sim", "phalanx-trace"]),

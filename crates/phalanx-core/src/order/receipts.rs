@@ -1,6 +1,6 @@
 //! Receipts: how far this member's messages are stable, which means that every member of the view has them.
 //!
-//! Acknowledgements count packets, and the sender counts messages. One entry for each packet in flight in which a
+//! Acks count packets, and the sender counts messages. One entry for each packet in flight in which a
 //! message ends relates the two.
 
 use std::collections::VecDeque;

@@ -1,0 +1,446 @@
+//! A process of a cell: starting it, its view, and leaving.
+
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use atomic_waker::AtomicWaker;
+use phalanx_core as core;
+use phalanx_driver::Waker;
+use phalanx_driver::fork::Home;
+use phalanx_runtime::belief::Belief;
+use phalanx_runtime::config::Config;
+
+use crate::commands::{Command, Commands};
+use crate::error::{LeaveError, SendError, StartError};
+use crate::group::{GroupBuilder, GroupShared, Taken};
+use crate::id::{Member, MemberId};
+use crate::standing::{Changed, Standing};
+use crate::thread;
+use crate::waiting::{Place, Waiters, block, block_on};
+
+/// A process of a cell. Cheap to clone; usable from any thread and task.
+///
+/// The protocol runs on a thread of its own. When the last handle of the cell and its groups is dropped, the process
+/// leaves: gracefully if that takes less than two seconds. The drop does not wait for it; [`Cell::leave`] does. In a
+/// forked child all handles are dead: calls fail at once, and dropping them does nothing.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    held: Arc<Held>,
+}
+
+impl Cell {
+    /// How to start a process of the cell of that name.
+    pub fn builder(cell: impl Into<String>) -> CellBuilder {
+        CellBuilder { settings: vec![("cell".to_owned(), cell.into())], file: None, environment: false, rejoin: true }
+    }
+
+    /// How to join a group of the cell.
+    pub fn group(&self, name: impl Into<String>) -> GroupBuilder {
+        GroupBuilder::new(Arc::clone(&self.held), name.into())
+    }
+
+    /// This process. Its id changes when it comes back after an exclusion.
+    #[must_use]
+    pub fn me(&self) -> Member {
+        self.held.shared.me()
+    }
+
+    /// The members of the cell view last installed, by rank, the oldest first. Empty before the first.
+    #[must_use]
+    pub fn members(&self) -> Vec<Member> {
+        let shared = &self.held.shared;
+        if !shared.home.is_here() {
+            return Vec::new();
+        }
+        let view = shared.facts().view.clone();
+        view.map_or_else(Vec::new, |view| view.members.iter().map(Member::of).collect())
+    }
+
+    /// What this process believes of its place in the cell now, beside all inboxes.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        Standing::of(self.held.shared.belief.look())
+    }
+
+    /// Waits until [`Cell::standing`] differs from `seen`. Ready with the latest, which may be several changes ahead; a
+    /// process that is over stays so.
+    pub fn changed(&self, seen: &Standing) -> Changed {
+        Changed::new(&self.held.shared.belief, seen)
+    }
+
+    /// Like [`Cell::changed`], in a thread, for at most `patience`. `None`: nothing changed.
+    #[must_use]
+    pub fn blocking_changed(&self, seen: &Standing, patience: Duration) -> Option<Standing> {
+        block_on(self.changed(seen), Instant::now().checked_add(patience))
+    }
+
+    /// Takes the notices for the operator since the last call, oldest first: a quorum that is not heard, a setting in
+    /// which the cell differs, a trace that stopped. At most 256 are kept, the latest.
+    #[must_use]
+    pub fn notices(&self) -> Vec<String> {
+        let shared = &self.held.shared;
+        if shared.home.is_here() { std::mem::take(&mut *shared.notices()).into() } else { Vec::new() }
+    }
+
+    /// Requests that a group stops waiting for members that are cut off. Their state is lost, and its name is free; see
+    /// [`Next::Waiting`](crate::Next::Waiting). A notice reports if no such group waits.
+    ///
+    /// # Errors
+    /// [`SendError::Over`], [`SendError::Forked`], or [`SendError::Full`] (try again). Nothing was requested.
+    pub fn give_up_group(&self, name: impl Into<String>) -> Result<(), SendError> {
+        self.held.shared.push(Command::GiveUpGroup { name: name.into() })
+    }
+
+    /// Requests that the cell rises to a level (`docs/levels.md`). A notice reports a refusal.
+    ///
+    /// # Errors
+    /// See [`Cell::give_up_group`].
+    pub fn raise_level(&self, level: u16) -> Result<(), SendError> {
+        self.held.shared.push(Command::RaiseLevel { level })
+    }
+
+    /// Founds the next instance of the cell from here, because its quorum is gone for good (`docs/founding.md`). A notice
+    /// reports a refusal.
+    ///
+    /// # Errors
+    /// See [`Cell::give_up_group`].
+    pub fn reform(&self) -> Result<(), SendError> {
+        self.held.shared.push(Command::Reform)
+    }
+
+    /// States that no member of the cell lives anywhere, so that this founder may found it again (`docs/founding.md`). A
+    /// notice reports a refusal.
+    ///
+    /// # Errors
+    /// See [`Cell::give_up_group`].
+    pub fn found_anew(&self) -> Result<(), SendError> {
+        self.held.shared.push(Command::FoundAnew)
+    }
+
+    /// Leaves the cell and waits for that. What was sent before is sent first, for about half a second. Inboxes keep
+    /// their items, and end.
+    ///
+    /// Dropping the future once it was polled does not take the leave back.
+    ///
+    /// # Errors
+    /// See [`LeaveError`]. Without a quorum it may take for ever; stop waiting, and drop the handles.
+    pub async fn leave(self) -> Result<(), LeaveError> {
+        let shared = &self.held.shared;
+        if !shared.home.is_here() {
+            return Err(LeaveError::Forked);
+        }
+        shared.commands.leave();
+        let mut place = Place::default();
+        let over = || shared.over.load(Ordering::SeqCst).then_some(());
+        poll_fn(|context| shared.ended.poll(&mut place, context, over)).await;
+        if shared.panicked.load(Ordering::SeqCst) { Err(LeaveError::Panicked) } else { Ok(()) }
+    }
+
+    /// Like [`Cell::leave`], in a thread, for at most `patience`. After that the process is stopped.
+    ///
+    /// # Errors
+    /// See [`LeaveError`].
+    pub fn blocking_leave(self, patience: Duration) -> Result<(), LeaveError> {
+        let held = Arc::clone(&self.held);
+        match block_on(self.leave(), Instant::now().checked_add(patience)) {
+            Some(outcome) => outcome,
+            None => {
+                held.shared.commands.stop();
+                // The protocol thread never waits for the application, so this is short.
+                let mut place = Place::default();
+                let over = || held.shared.over.load(Ordering::SeqCst).then_some(());
+                block(poll_fn(|context| held.shared.ended.poll(&mut place, context, over)));
+                Err(LeaveError::Timeout)
+            }
+        }
+    }
+}
+
+/// How to start a process. Each method sets one key of the configuration (`docs/configuration.md`).
+#[must_use = "nothing is started until `start` is awaited"]
+#[derive(Clone, Debug)]
+pub struct CellBuilder {
+    settings: Vec<(String, String)>,
+    file: Option<PathBuf>,
+    environment: bool,
+    rejoin: bool,
+}
+
+impl CellBuilder {
+    /// The process's name, unique in its cell. It survives restarts. Default: the host's name and the process id.
+    pub fn name(self, name: impl Into<String>) -> Self {
+        self.set("name", name)
+    }
+
+    /// Where to look for the cell: control addresses, as `host:port`. Without seeds and founders, processes of this user
+    /// on this host find each other.
+    pub fn seeds<T: AsRef<str>>(self, seeds: impl IntoIterator<Item = T>) -> Self {
+        self.set("seeds", list(seeds))
+    }
+
+    /// The processes that found the cell together, by name; the same list at all of them.
+    pub fn founders<T: AsRef<str>>(self, names: impl IntoIterator<Item = T>) -> Self {
+        self.set("founders", list(names))
+    }
+
+    /// The address that this process receives on. Default 127.0.0.1.
+    pub fn bind(self, address: std::net::IpAddr) -> Self {
+        self.set("bind", address.to_string())
+    }
+
+    /// The UDP port that others use as a seed. Default: the system chooses.
+    pub fn control_port(self, port: u16) -> Self {
+        self.set("control_port", port.to_string())
+    }
+
+    /// The file with the cell key, the same on every host. Default, on a loopback address: a file of the user.
+    pub fn cell_key(self, path: impl AsRef<Path>) -> Self {
+        self.set("cell_key", path.as_ref().display().to_string())
+    }
+
+    /// The directories for what lives as long as the host is up, and for what must survive a reboot. Default:
+    /// directories of the user.
+    pub fn directories(self, runtime: impl AsRef<Path>, state: impl AsRef<Path>) -> Self {
+        self.set("runtime_dir", runtime.as_ref().display().to_string())
+            .set("state_dir", state.as_ref().display().to_string())
+    }
+
+    /// Any key of the configuration, such as `("timing.suspect_after", "500ms")`. A later value replaces an earlier one.
+    pub fn set(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.settings.push((key.into(), value.into()));
+        self
+    }
+
+    /// A file with the configuration. What is set here replaces what the file says.
+    pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.file = Some(path.into());
+        self
+    }
+
+    /// Reads variables `PHALANX_*` of the environment, too. What is set here replaces them, and they replace the file.
+    pub fn environment(mut self) -> Self {
+        self.environment = true;
+        self
+    }
+
+    /// An exclusion ends the process. By default it comes back as a new incarnation and joins its groups again.
+    pub fn stay_out(mut self) -> Self {
+        self.rejoin = false;
+        self
+    }
+
+    /// Starts the process. Ready once its sockets are bound; it then looks for its cell. A group's join is ready with
+    /// the first view.
+    ///
+    /// Dropping the future stops the process.
+    pub fn start(self) -> Starting {
+        let Self { settings, file, environment, rejoin } = self;
+        let variables = environment.then(std::env::vars).into_iter().flatten();
+        let failed = |text: String| Starting { begun: Err(Some(StartError::Setting(text))) };
+        match Config::load(&settings, variables, file.as_deref()) {
+            Ok(resolved) => {
+                let options = phalanx_runtime::Options { rejoin, ..phalanx_runtime::Options::from(resolved.config) };
+                match thread::start(options, resolved.warnings) {
+                    Ok(begun) => Starting { begun: Ok(begun) },
+                    Err(error) => Starting { begun: Err(Some(StartError::Thread(error.to_string()))) },
+                }
+            }
+            Err(error) => failed(error.to_string()),
+        }
+    }
+
+    /// Like [`CellBuilder::start`], in a thread.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn blocking_start(self) -> Result<Cell, StartError> {
+        block(self.start())
+    }
+}
+
+fn list<T: AsRef<str>>(items: impl IntoIterator<Item = T>) -> String {
+    items.into_iter().map(|item| item.as_ref().to_owned()).collect::<Vec<_>>().join(",")
+}
+
+/// A process that is being started.
+#[must_use = "dropping it stops the process"]
+#[derive(Debug)]
+pub struct Starting {
+    begun: Result<Begun, Option<StartError>>,
+}
+
+/// What the new thread reports to.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    pub(crate) report: Receiver<Result<Arc<CellShared>, StartError>>,
+    pub(crate) task: Arc<AtomicWaker>,
+    pub(crate) thread: Option<JoinHandle<()>>,
+}
+
+impl Future for Starting {
+    type Output = Result<Cell, StartError>;
+
+    /// # Panics
+    /// If it is polled after it was ready.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let begun = match &mut self.begun {
+            Ok(begun) => begun,
+            Err(error) => return Poll::Ready(Err(error.take().expect("not polled after it was ready"))),
+        };
+        begun.task.register(context.waker());
+        match begun.report.try_recv() {
+            Ok(Ok(shared)) => {
+                *shared.thread.lock().unwrap_or_else(PoisonError::into_inner) = begun.thread.take();
+                self.begun = Err(None);
+                Poll::Ready(Ok(Cell { held: Arc::new(Held { shared }) }))
+            }
+            Ok(Err(error)) => {
+                self.begun = Err(None);
+                Poll::Ready(Err(error))
+            }
+            Err(TryRecvError::Empty) => Poll::Pending,
+            Err(TryRecvError::Disconnected) => {
+                self.begun = Err(None);
+                Poll::Ready(Err(StartError::Thread("it panicked".to_owned())))
+            }
+        }
+    }
+}
+
+/// Held by each handle. When the last is dropped, the process leaves.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) shared: Arc<CellShared>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let thread = self.shared.thread.lock().map_or(None, |mut thread| thread.take());
+        if self.shared.home.is_here() {
+            self.shared.commands.leave();
+            self.shared.is_dropped.store(true, Ordering::SeqCst);
+            self.shared.protocol.wake();
+        } else {
+            // A forked child has no such thread. Dropping the handle would detach it, and its id may by now belong to
+            // another thread.
+            thread::forget(thread);
+        }
+    }
+}
+
+/// State shared by the handles and the protocol thread.
+pub(crate) struct CellShared {
+    pub(crate) commands: Commands,
+    pub(crate) protocol: Waker,
+    pub(crate) home: Home,
+    pub(crate) belief: Belief,
+    groups: Mutex<BTreeMap<Arc<str>, Arc<GroupShared>>>,
+    facts: Mutex<Facts>,
+    notices: Mutex<std::collections::VecDeque<String>>,
+    pub(crate) is_dropped: AtomicBool,
+    pub(crate) over: AtomicBool,
+    pub(crate) panicked: AtomicBool,
+    pub(crate) ended: Waiters,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl std::fmt::Debug for CellShared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Cell")
+    }
+}
+
+/// Facts that the application may read at any time.
+#[derive(Clone)]
+pub(crate) struct Facts {
+    pub(crate) me: core::MemberInfo,
+    pub(crate) view: Option<Arc<core::CellView>>,
+}
+
+impl CellShared {
+    pub(crate) fn new(protocol: Waker, belief: Belief, me: core::MemberInfo) -> Self {
+        Self {
+            commands: Commands::new(protocol.clone()),
+            protocol,
+            home: Home::here(),
+            belief,
+            groups: Mutex::default(),
+            facts: Mutex::new(Facts { me, view: None }),
+            notices: Mutex::default(),
+            is_dropped: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+            panicked: AtomicBool::new(false),
+            ended: Waiters::default(),
+            thread: Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn facts(&self) -> MutexGuard<'_, Facts> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn me(&self) -> Member {
+        if self.home.is_here() {
+            return Member::of(&self.facts().me);
+        }
+        // The thread that held the lock at the fork does not exist here, so the lock may never be released.
+        Member { id: MemberId::of(core::Incarnation::NONE), name: String::new(), address: ([0, 0, 0, 0], 0).into() }
+    }
+
+    fn notices(&self) -> MutexGuard<'_, std::collections::VecDeque<String>> {
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn notice(&self, text: String) {
+        let mut notices = self.notices();
+        if notices.len() == NOTICES_MAX {
+            notices.pop_front();
+        }
+        notices.push_back(text);
+    }
+
+    fn groups(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Arc<GroupShared>>> {
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the name of a group for it.
+    pub(crate) fn take_name(&self, group: &Arc<GroupShared>) -> Result<(), Taken> {
+        let mut groups = self.groups();
+        if groups.contains_key(&group.name) {
+            return Err(Taken);
+        }
+        groups.insert(Arc::clone(&group.name), Arc::clone(group));
+        Ok(())
+    }
+
+    /// Frees a group's name, unless another has taken it.
+    pub(crate) fn free_name(&self, group: &Arc<GroupShared>) {
+        let mut groups = self.groups();
+        if groups.get(&group.name).is_some_and(|current| Arc::ptr_eq(current, group)) {
+            groups.remove(&group.name);
+        }
+    }
+
+    pub(crate) fn ask_to_leave(&self, group: &Arc<GroupShared>) {
+        debug_assert!(group.is_leaving(), "the group accepts nothing any more");
+        self.commands.ask_to_leave_group();
+    }
+
+    fn push(&self, command: Command) -> Result<(), SendError> {
+        if !self.home.is_here() {
+            return Err(SendError::Forked);
+        }
+        self.commands.push(command).map_err(|(error, _)| error)
+    }
+}
+
+/// The most notices kept for the application.
+const NOTICES_MAX: usize = 256;

@@ -1,0 +1,219 @@
+//! Commands from the application to the protocol thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use crossbeam_queue::ArrayQueue;
+use phalanx_core::GroupTerms;
+use phalanx_driver::Waker;
+
+use crate::error::SendError;
+use crate::group::GroupShared;
+use crate::id::{Guarantee, Order};
+use crate::inbox::InboxShared;
+use crate::replica::Replicating;
+use crate::send::Receipt;
+use crate::waiting::Waiters;
+
+/// A command for the protocol thread.
+pub(crate) enum Command {
+    Send {
+        group: Arc<GroupShared>,
+        /// The life of the group in which it was asked for. In a later one it is not sent.
+        life: u64,
+        order: Order,
+        guarantee: Guarantee,
+        body: Body,
+        receipt: Option<Arc<Receipt>>,
+    },
+    /// Gives a receipt when all messages before it are sent.
+    Flush {
+        group: Arc<GroupShared>,
+        life: u64,
+        receipt: Arc<Receipt>,
+    },
+    Join {
+        group: Arc<GroupShared>,
+        inbox: Arc<InboxShared>,
+        terms: GroupTerms,
+        with_state: bool,
+        replica: Option<Box<dyn Replicating>>,
+    },
+    RaiseLevel {
+        level: u16,
+    },
+    GiveUpGroup {
+        name: String,
+    },
+    Reform,
+    FoundAnew,
+}
+
+impl std::fmt::Debug for Command {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Command")
+    }
+}
+
+/// What is sent.
+#[derive(Debug)]
+pub(crate) enum Body {
+    One(Bytes),
+    Batch { bytes: Bytes, ends: Vec<usize>, taken: usize },
+}
+
+impl Body {
+    /// The first payload that was not taken.
+    pub(crate) fn front(&self) -> Option<Bytes> {
+        match self {
+            Self::One(payload) => Some(payload.clone()),
+            Self::Batch { bytes, ends, taken } => {
+                let start = taken.checked_sub(1).map_or(0, |last| ends[last]);
+                ends.get(*taken).map(|end| bytes.slice(start..*end))
+            }
+        }
+    }
+
+    /// Drops the payload at the front. True: none is left.
+    pub(crate) fn forget_front(&mut self) -> bool {
+        match self {
+            Self::One(_) => true,
+            Self::Batch { ends, taken, .. } => {
+                *taken += 1;
+                *taken >= ends.len()
+            }
+        }
+    }
+
+    /// The number of payloads left.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::One(_) => 1,
+            Self::Batch { ends, taken, .. } => (ends.len() - taken) as u64,
+        }
+    }
+
+    /// The memory it occupies, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::One(payload) => payload.len() + COMMAND_BYTES,
+            Self::Batch { bytes, ends, .. } => bytes.len() + ends.len() * size_of::<usize>() + COMMAND_BYTES,
+        }
+    }
+}
+
+/// The fixed cost of a command, beside its payload.
+const COMMAND_BYTES: usize = 64;
+
+/// Most commands that wait for the protocol thread.
+const COMMANDS_MAX: usize = 1_024;
+
+/// The ring. Any thread pushes; only the protocol thread pops. It sorts commands by group at once, so the ring is full
+/// for no longer than one iteration of its loop.
+pub(crate) struct Commands {
+    ring: ArrayQueue<Command>,
+    /// Commands that were accepted and not popped.
+    accepted: AtomicUsize,
+    pub(crate) room: Waiters,
+    protocol: Waker,
+    /// Some group asks to be left.
+    leaves: AtomicBool,
+    leaving: AtomicBool,
+    stopping: AtomicBool,
+    over: AtomicBool,
+}
+
+impl Commands {
+    pub(crate) fn new(protocol: Waker) -> Self {
+        Self {
+            ring: ArrayQueue::new(COMMANDS_MAX),
+            accepted: AtomicUsize::new(0),
+            room: Waiters::default(),
+            protocol,
+            leaves: AtomicBool::new(false),
+            leaving: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether no command is accepted any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.over.load(Ordering::SeqCst) || self.leaving.load(Ordering::SeqCst)
+    }
+
+    /// Queues a command; returns it if it is not accepted.
+    pub(crate) fn push(&self, command: Command) -> Result<(), (SendError, Command)> {
+        // Counted before the end is checked: `close` waits for commands that are counted and not in the ring yet.
+        self.accepted.fetch_add(1, Ordering::SeqCst);
+        if self.is_closed() {
+            self.accepted.fetch_sub(1, Ordering::SeqCst);
+            return Err((SendError::Over, command));
+        }
+        match self.ring.push(command) {
+            Ok(()) => {
+                self.protocol.wake();
+                Ok(())
+            }
+            Err(command) => {
+                self.accepted.fetch_sub(1, Ordering::SeqCst);
+                Err((SendError::Full, command))
+            }
+        }
+    }
+
+    pub(crate) fn pop(&self) -> Option<Command> {
+        let command = self.ring.pop()?;
+        self.accepted.fetch_sub(1, Ordering::SeqCst);
+        Some(command)
+    }
+
+    /// Notes that a group asks to be left. Needs no place in the ring, so that it never waits.
+    pub(crate) fn ask_to_leave_group(&self) {
+        self.leaves.store(true, Ordering::SeqCst);
+        self.protocol.wake();
+    }
+
+    /// Whether a group asked to be left since the last call.
+    pub(crate) fn take_leaves(&self) -> bool {
+        self.leaves.load(Ordering::SeqCst) && self.leaves.swap(false, Ordering::SeqCst)
+    }
+
+    /// Requests a graceful leave; no command is accepted afterwards.
+    pub(crate) fn leave(&self) {
+        self.leaving.store(true, Ordering::SeqCst);
+        self.protocol.wake();
+        self.room.wake();
+    }
+
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::SeqCst)
+    }
+
+    /// Makes the protocol thread end at once.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        self.protocol.wake();
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+
+    /// Ends acceptance, and passes every command that was accepted and not carried out to `each`.
+    pub(crate) fn close(&self, mut each: impl FnMut(Command)) {
+        self.over.store(true, Ordering::SeqCst);
+        loop {
+            while let Some(command) = self.pop() {
+                each(command);
+            }
+            if self.accepted.load(Ordering::SeqCst) == 0 {
+                break;
+            }
+            // A thread is between the count and the ring.
+            std::thread::yield_now();
+        }
+        self.room.wake();
+    }
+}

@@ -1,0 +1,119 @@
+//! Errors: one for each operation. Each variant says whether anything changed, and what to do.
+
+use crate::id::LeaveReason;
+
+/// Why a process could not start. Nothing is left behind.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A setting is unknown or has a bad value. The text names its origin and what would be right.
+    #[error("{0}")]
+    Setting(String),
+    /// A socket, directory or key cannot be used, or another process of this name lives. The text says what to do.
+    #[error("{0}")]
+    Host(String),
+    /// The protocol thread could not be started.
+    #[error("cannot start the protocol thread: {0}; raise the limit with `ulimit -u`")]
+    Thread(String),
+}
+
+/// Why a group was not joined. This process is not in it, and no longer asks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// The name is empty or too long.
+    #[error("bad group name: {0}")]
+    BadName(String),
+    /// This process is in a group of that name, or joins it. Use that handle, or leave first.
+    #[error("this process is a member of group {0}, or joins it already")]
+    AlreadyMember(String),
+    /// The cell cannot make another group: its numbers are used up. Existing groups go on.
+    #[error(
+        "group {0} cannot be made: the cell's numbers of groups are used up; have all members leave, and start anew"
+    )]
+    NoNumbers(String),
+    /// The process left the cell, or was excluded and does not come back. Start another one.
+    #[error("this process is no longer in the cell")]
+    Over,
+    /// The handle was made before a fork, and this is the child. Start a process of its own here.
+    #[error("this handle belongs to the parent process: start a cell of its own in the forked child")]
+    Forked,
+}
+
+/// Why a message has no receipt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The incarnation ended, or this process left the group, before the message was bound to a view: nobody has it,
+    /// and nobody will. Take the state anew, and send it again if it still makes sense.
+    #[error("not sent: the incarnation ended before the message was bound to a view")]
+    NotSent,
+    /// Longer than 64 MiB. Nothing was queued.
+    #[error("a message of {0} bytes is longer than 64 MiB")]
+    TooLong(usize),
+    /// Too much waits to be sent, and this call does not wait. Nothing was queued. Try again.
+    #[error("too much waits to be sent: try again, or wait")]
+    Full,
+    /// This process has left the group. Nothing was queued.
+    #[error("this process has left the group")]
+    NotMember,
+    /// The value cannot be encoded. Nothing was queued.
+    #[error("the value cannot be encoded")]
+    Unencodable,
+    /// The process left the cell, or was excluded and does not come back. Nothing was queued.
+    #[error("this process is no longer in the cell")]
+    Over,
+    /// The handle was made before a fork, and this is the child. Nothing was queued.
+    #[error("this handle belongs to the parent process: start a cell of its own in the forked child")]
+    Forked,
+}
+
+/// The message was sent, and this incarnation ended before it was known that every member has it: the survivors may
+/// have delivered it or not. After the return, look in the group's state, or ask the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("in doubt: the incarnation ended before every member was known to have the message")]
+#[non_exhaustive]
+pub struct InDoubt;
+
+/// Why a flush failed. Messages that it waited for may be missing at others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FlushError {
+    /// Some messages of this process were not sent or are in doubt, since the last flush of this handle.
+    #[error("{not_sent} messages were not sent, and {in_doubt} are in doubt")]
+    Lost {
+        /// Messages that nobody has.
+        not_sent: u64,
+        /// Messages that the others may have or not.
+        in_doubt: u64,
+    },
+    /// This process has left the group, or the cell.
+    #[error("this process has left the group")]
+    Over,
+    /// The handle was made before a fork, and this is the child.
+    #[error("this handle belongs to the parent process: start a cell of its own in the forked child")]
+    Forked,
+}
+
+/// Why a leave was not completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LeaveError {
+    /// The cell did not answer in time. The process is stopped; the others see its death.
+    #[error("the cell did not answer in time; this process was stopped, and the others see a death")]
+    Timeout,
+    /// The group was over before, for this reason, or the process was.
+    #[error("already left: {0}")]
+    Already(LeaveReason),
+    /// The protocol thread panicked. The process is dead; the others see that.
+    #[error("the protocol thread panicked")]
+    Panicked,
+    /// The handle was made before a fork, and this is the child.
+    #[error("this handle belongs to the parent process: start a cell of its own in the forked child")]
+    Forked,
+}
+
+/// A payload is not of the expected type. Nothing changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the payload is of another type: {0}")]
+pub struct DecodeError(pub(crate) postcard::Error);

@@ -1,0 +1,518 @@
+//! Groups: joining one, sending to it, leaving it.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use phalanx_core::{GroupTerms, MESSAGE_BYTES_MAX, Uniformity, check_name};
+use phalanx_driver::fork::Home;
+use serde::Serialize;
+
+use crate::cell::{CellShared, Held};
+use crate::commands::{Body, Command};
+use crate::error::{FlushError, JoinError, LeaveError, SendError};
+use crate::id::LeaveReason;
+use crate::inbox::{Inbox, InboxShared};
+use crate::replica::{Replica, Replicating, State};
+use crate::send::{Multicast, Receipt, batch};
+use crate::view::View;
+use crate::waiting::{Place, Waiters, block};
+
+/// A group that this process is a member of. Cheap to clone; usable from any thread and task.
+///
+/// The process leaves the cell when the last handle of its cell and groups is dropped. To leave the group alone, call
+/// [`Group::leave`].
+#[derive(Debug)]
+pub struct Group {
+    held: Arc<Held>,
+    shared: Arc<GroupShared>,
+    /// What of this group was lost when this handle was last flushed.
+    seen: Lost,
+}
+
+impl Clone for Group {
+    fn clone(&self) -> Self {
+        let seen = Lost::default();
+        seen.set(self.seen.get());
+        Self { held: Arc::clone(&self.held), shared: Arc::clone(&self.shared), seen }
+    }
+}
+
+impl Group {
+    /// The group's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// The view last installed here; `None` while this process is in none.
+    #[must_use]
+    pub fn view(&self) -> Option<View> {
+        self.shared.home().is_here().then(|| self.shared.status().view.clone()).flatten()
+    }
+
+    /// Multicasts a message. Choose order and guarantee, and await it: [`Multicast`].
+    pub fn send(&self, payload: impl AsRef<[u8]>) -> Multicast {
+        self.send_bytes(Bytes::copy_from_slice(payload.as_ref()))
+    }
+
+    /// Like [`Group::send`], without a copy of the payload.
+    pub fn send_bytes(&self, payload: Bytes) -> Multicast {
+        let body = if payload.len() > MESSAGE_BYTES_MAX {
+            Err(SendError::TooLong(payload.len()))
+        } else {
+            Ok(Body::One(payload))
+        };
+        Multicast::new(Arc::clone(&self.shared), body)
+    }
+
+    /// Like [`Group::send`], of a value; see [`Message::decode`](crate::Message::decode).
+    pub fn send_value<T: Serialize>(&self, value: &T) -> Multicast {
+        let body = postcard::to_allocvec(value).map(|bytes| Body::One(Bytes::from(bytes)));
+        Multicast::new(Arc::clone(&self.shared), body.map_err(|_unencodable| SendError::Unencodable))
+    }
+
+    /// Multicasts each of `payloads`, in this order, up to 64 MiB together. For many small messages it is far cheaper
+    /// than one after the other, because they pass to the protocol thread together. The receipt is that of the last.
+    pub fn send_all<P: AsRef<[u8]>>(&self, payloads: impl IntoIterator<Item = P>) -> Multicast {
+        Multicast::new(Arc::clone(&self.shared), batch(payloads))
+    }
+
+    /// Waits until every member has all that this process sent to the group before this call: what must precede an
+    /// action that others see outside the group.
+    ///
+    /// # Errors
+    /// [`FlushError::Lost`] if any of it was not sent or is in doubt, since the last flush of this handle.
+    pub async fn flush(&self) -> Result<(), FlushError> {
+        let shared = &self.shared;
+        let receipt = Arc::new(Receipt::new());
+        let flush = || Command::Flush { group: Arc::clone(shared), life: shared.life(), receipt: Arc::clone(&receipt) };
+        let mut place = Place::default();
+        let queued = poll_fn(|context| {
+            if !shared.home().is_here() {
+                return Poll::Ready(Err(SendError::Forked));
+            }
+            shared.room().poll(&mut place, context, || match shared.push(flush()) {
+                Err((SendError::Full, _)) => None,
+                outcome => Some(outcome.map_err(|(error, _)| error)),
+            })
+        });
+        let sent = match queued.await {
+            Ok(()) => poll_fn(|context| receipt.poll(context)).await,
+            Err(error) => Err(error),
+        };
+        let outcome = match sent {
+            Ok(sent) => sent.stable().await.is_ok(),
+            Err(SendError::Forked) => return Err(FlushError::Forked),
+            Err(SendError::Over | SendError::NotMember) => return Err(FlushError::Over),
+            Err(_) => false,
+        };
+        let (now, before) = (shared.lost.get(), self.seen.get());
+        self.seen.set(now);
+        if outcome && now == before {
+            return Ok(());
+        }
+        Err(FlushError::Lost { not_sent: now.0 - before.0, in_doubt: now.1 - before.1 })
+    }
+
+    /// Like [`Group::flush`], in a thread.
+    ///
+    /// # Errors
+    /// See [`FlushError`].
+    pub fn blocking_flush(&self) -> Result<(), FlushError> {
+        block(self.flush())
+    }
+
+    /// Leaves the group, after everything sent before, and waits for that. The inbox keeps its items, and ends with
+    /// [`Next::Left`](crate::Next::Left).
+    ///
+    /// Dropping the future once it was polled does not take the leave back.
+    ///
+    /// # Errors
+    /// See [`LeaveError`].
+    pub async fn leave(&self) -> Result<(), LeaveError> {
+        let shared = &self.shared;
+        if !shared.home().is_here() {
+            return Err(LeaveError::Forked);
+        }
+        if let Phase::Left(reason) = shared.status().phase {
+            return Err(LeaveError::Already(reason));
+        }
+        shared.ask_to_leave();
+        let mut place = Place::default();
+        let left = poll_fn(|context| {
+            shared.progress.poll(&mut place, context, || match shared.status().phase {
+                Phase::Left(reason) => Some(reason),
+                Phase::Joining | Phase::Member | Phase::Refused => None,
+            })
+        });
+        match left.await {
+            LeaveReason::Left => Ok(()),
+            other => Err(LeaveError::Already(other)),
+        }
+    }
+
+    /// Like [`Group::leave`], in a thread.
+    ///
+    /// # Errors
+    /// See [`LeaveError`].
+    pub fn blocking_leave(&self) -> Result<(), LeaveError> {
+        block(self.leave())
+    }
+}
+
+/// How to join a group; see [`Cell::group`](crate::Cell::group).
+#[must_use = "nothing is joined until `join` is awaited"]
+pub struct GroupBuilder {
+    held: Arc<Held>,
+    name: String,
+    terms: GroupTerms,
+    replica: Option<Box<dyn Replicating>>,
+    takes_state: bool,
+    items_max: usize,
+    bytes_max: usize,
+}
+
+impl std::fmt::Debug for GroupBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GroupBuilder").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl GroupBuilder {
+    pub(crate) fn new(held: Arc<Held>, name: String) -> Self {
+        let (terms, replica, takes_state) = (GroupTerms::default(), None, false);
+        Self { held, name, terms, replica, takes_state, items_max: INBOX_ITEMS, bytes_max: INBOX_BYTES }
+    }
+
+    /// Keeps a state that every member of the group holds: `replica` applies the group's messages, and takes the state
+    /// of another member before the first view. All members must name a state, or none.
+    pub fn state<S: State>(mut self, replica: &Replica<S>) -> Self {
+        self.replica = Some(replica.for_group());
+        self.takes_state = true;
+        self
+    }
+
+    /// If this process founds the group: messages are plain unless their sender asks for
+    /// [`Guarantee::Uniform`](crate::Guarantee::Uniform). By default they are uniform.
+    pub fn plain_by_default(mut self) -> Self {
+        self.terms.uniformity = Uniformity::Plain;
+        self
+    }
+
+    /// If this process founds the group: no uniform message is sent while fewer members have the group's state.
+    /// Default 1.
+    pub fn members_min(mut self, members: u16) -> Self {
+        self.terms.members_min = members;
+        self
+    }
+
+    /// If this process founds the group: it ends when nobody in the cell has its state, and may be founded again
+    /// without it. By default its name then waits for the members that are cut off.
+    pub fn ends_alone(mut self) -> Self {
+        self.terms.ends_alone = true;
+        self
+    }
+
+    /// The most items that wait in the inbox. Default 4,096.
+    pub fn inbox_items(mut self, items: usize) -> Self {
+        self.items_max = items;
+        self
+    }
+
+    /// The most bytes that wait in the inbox. One message may exceed it. Default 16 MiB.
+    pub fn inbox_bytes(mut self, bytes: usize) -> Self {
+        self.bytes_max = bytes;
+        self
+    }
+
+    /// Joins the group, which is founded if it does not exist. Ready with the first view, which is the last item before
+    /// then in the inbox.
+    ///
+    /// Dropping the future takes the request back; a membership that came too late for that is ended.
+    pub fn join(self) -> Joining {
+        let begun = self.begin();
+        Joining { begun: Some(begun), place: Place::default() }
+    }
+
+    /// Like [`GroupBuilder::join`], in a thread.
+    ///
+    /// # Errors
+    /// See [`JoinError`].
+    pub fn blocking_join(self) -> Result<(Group, Inbox), JoinError> {
+        block(self.join())
+    }
+
+    fn begin(self) -> Result<Begun, JoinError> {
+        let Self { held, name, terms, replica, takes_state, items_max, bytes_max } = self;
+        let cell = &held.shared;
+        if !cell.home.is_here() {
+            return Err(JoinError::Forked);
+        }
+        check_name(&name).map_err(|bad| JoinError::BadName(bad.to_string()))?;
+        let shared = Arc::new(GroupShared::new(&name, Arc::clone(cell)));
+        cell.take_name(&shared).map_err(|Taken| JoinError::AlreadyMember(name))?;
+        let inbox = Arc::new(InboxShared::new(items_max, bytes_max, cell.protocol.clone(), cell.home));
+        let command = Command::Join {
+            group: Arc::clone(&shared),
+            inbox: Arc::clone(&inbox),
+            terms,
+            with_state: takes_state,
+            replica,
+        };
+        let group = Group { held: Arc::clone(&held), shared, seen: Lost::default() };
+        Ok(Begun { group, inbox: Inbox { shared: inbox }, command: Some(command) })
+    }
+}
+
+/// The name is in use.
+pub(crate) struct Taken;
+
+/// A group that is being joined.
+#[must_use = "nothing is joined until it is awaited"]
+#[derive(Debug)]
+pub struct Joining {
+    begun: Option<Result<Begun, JoinError>>,
+    place: Place,
+}
+
+#[derive(Debug)]
+struct Begun {
+    group: Group,
+    inbox: Inbox,
+    /// The command, until it is queued.
+    command: Option<Command>,
+}
+
+impl Future for Joining {
+    type Output = Result<(Group, Inbox), JoinError>;
+
+    /// # Panics
+    /// If it is polled after it was ready.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { begun, place } = &mut *self;
+        let Begun { group, command, .. } = match begun {
+            None => panic!("polled after it was ready"),
+            Some(Ok(begun)) => begun,
+            Some(Err(_)) => {
+                let Some(Err(error)) = begun.take() else { return Poll::Pending };
+                return Poll::Ready(Err(error));
+            }
+        };
+        let shared = &group.shared;
+        if !shared.home().is_here() {
+            return Poll::Ready(Err(JoinError::Forked));
+        }
+        if command.is_some() {
+            let queued = shared.room().poll(place, context, || match shared.cell.commands.push(command.take()?) {
+                Ok(()) => Some(Ok(())),
+                Err((SendError::Full, back)) => {
+                    *command = Some(back);
+                    None
+                }
+                Err(_) => Some(Err(JoinError::Over)),
+            });
+            match queued {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => {
+                    shared.cell.free_name(shared);
+                    *begun = None;
+                    return Poll::Ready(Err(error));
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        let joined = shared.progress.poll(place, context, || match shared.status().phase {
+            Phase::Joining => None,
+            Phase::Member => Some(Ok(())),
+            Phase::Refused => Some(Err(JoinError::NoNumbers(shared.name.to_string()))),
+            Phase::Left(_) => Some(Err(JoinError::Over)),
+        });
+        joined.map(|outcome| {
+            let begun = begun.take().and_then(Result::ok);
+            outcome?;
+            begun.map(|Begun { group, inbox, .. }| (group, inbox)).ok_or(JoinError::Over)
+        })
+    }
+}
+
+impl Drop for Joining {
+    fn drop(&mut self) {
+        if let Some(Ok(Begun { group, command, .. })) = &self.begun
+            && group.shared.home().is_here()
+        {
+            let shared = &group.shared;
+            shared.room().forget(&mut self.place);
+            shared.progress.forget(&mut self.place);
+            if command.is_some() {
+                shared.cell.free_name(shared);
+            } else {
+                shared.ask_to_leave();
+            }
+        }
+    }
+}
+
+/// Where this process stands in a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It asked to be a member, and was in no view since.
+    Joining,
+    /// It is in a view, or comes back into one by itself.
+    Member,
+    /// The group cannot be made.
+    Refused,
+    /// It is out for good.
+    Left(LeaveReason),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Status {
+    pub(crate) phase: Phase,
+    pub(crate) view: Option<View>,
+}
+
+/// Messages that came to nothing: not sent, and in doubt.
+#[derive(Debug, Default)]
+pub(crate) struct Lost {
+    not_sent: AtomicU64,
+    in_doubt: AtomicU64,
+}
+
+impl Lost {
+    pub(crate) fn get(&self) -> (u64, u64) {
+        (self.not_sent.load(Ordering::Acquire), self.in_doubt.load(Ordering::Acquire))
+    }
+
+    fn set(&self, (not_sent, in_doubt): (u64, u64)) {
+        self.not_sent.store(not_sent, Ordering::Release);
+        self.in_doubt.store(in_doubt, Ordering::Release);
+    }
+
+    /// Counts more. Only the protocol thread does.
+    pub(crate) fn add(&self, not_sent: u64, in_doubt: u64) {
+        self.not_sent.fetch_add(not_sent, Ordering::AcqRel);
+        self.in_doubt.fetch_add(in_doubt, Ordering::AcqRel);
+    }
+}
+
+/// State shared by the handles of a group and the protocol thread.
+pub(crate) struct GroupShared {
+    pub(crate) name: Arc<str>,
+    pub(crate) cell: Arc<CellShared>,
+    /// Its place at the protocol thread, once the join is taken from the ring.
+    pub(crate) slot: AtomicUsize,
+    /// The bytes of messages that wait to be sent.
+    queued: AtomicUsize,
+    /// Counts incarnations: a message asked for in one is not sent in the next.
+    life: AtomicU64,
+    pub(crate) lost: Lost,
+    leaving: AtomicBool,
+    status: Mutex<Status>,
+    pub(crate) progress: Waiters,
+}
+
+impl std::fmt::Debug for GroupShared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GroupShared").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl GroupShared {
+    pub(crate) fn new(name: &str, cell: Arc<CellShared>) -> Self {
+        Self {
+            name: name.into(),
+            cell,
+            slot: AtomicUsize::new(usize::MAX),
+            queued: AtomicUsize::new(0),
+            life: AtomicU64::new(0),
+            lost: Lost::default(),
+            leaving: AtomicBool::new(false),
+            status: Mutex::new(Status { phase: Phase::Joining, view: None }),
+            progress: Waiters::default(),
+        }
+    }
+
+    pub(crate) fn home(&self) -> Home {
+        self.cell.home
+    }
+
+    pub(crate) fn room(&self) -> &Waiters {
+        &self.cell.commands.room
+    }
+
+    pub(crate) fn life(&self) -> u64 {
+        self.life.load(Ordering::Acquire)
+    }
+
+    /// Ends the life of this group in this incarnation. Returns the next one.
+    pub(crate) fn next_life(&self) -> u64 {
+        self.life.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    pub(crate) fn status(&self) -> MutexGuard<'_, Status> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the status, and wakes who waits for that.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Status)) {
+        change(&mut self.status());
+        self.progress.wake();
+    }
+
+    /// Queues a command of this group; returns it if it is not accepted.
+    pub(crate) fn push(&self, command: Command) -> Result<(), (SendError, Command)> {
+        if !self.home().is_here() {
+            return Err((SendError::Forked, command));
+        }
+        if self.leaving.load(Ordering::Acquire) {
+            return Err((SendError::NotMember, command));
+        }
+        let bytes = match &command {
+            Command::Send { body, .. } => body.bytes(),
+            _ => 0,
+        };
+        // The bound is checked before the message is added, so that one longer than the bound can be sent too.
+        if bytes > 0 && self.queued.load(Ordering::Relaxed) >= QUEUED_BYTES {
+            return Err((SendError::Full, command));
+        }
+        self.queued.fetch_add(bytes, Ordering::Relaxed);
+        self.cell.commands.push(command).inspect_err(|_| {
+            self.queued.fetch_sub(bytes, Ordering::Relaxed);
+        })
+    }
+
+    /// Takes a message of so many bytes out of the account. Returns whether a sender may have waited for that.
+    pub(crate) fn sent(&self, bytes: usize) -> bool {
+        let before = self.queued.fetch_sub(bytes, Ordering::Relaxed);
+        before >= QUEUED_BYTES && before - bytes < QUEUED_BYTES
+    }
+
+    /// Accepts no more messages, and asks the protocol thread to leave the group.
+    pub(crate) fn ask_to_leave(self: &Arc<Self>) {
+        if !self.leaving.swap(true, Ordering::AcqRel) {
+            self.cell.ask_to_leave(self);
+        }
+    }
+
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::Acquire)
+    }
+
+    /// Accepts no more messages.
+    pub(crate) fn close(&self) {
+        self.leaving.store(true, Ordering::Release);
+    }
+}
+
+/// No message is accepted while more bytes than this of the group wait to be sent.
+const QUEUED_BYTES: usize = 4 << 20;
+
+/// The most items that wait in an inbox, by default.
+const INBOX_ITEMS: usize = 4_096;
+
+/// The most bytes that wait in an inbox, by default.
+const INBOX_BYTES: usize = 16 << 20;

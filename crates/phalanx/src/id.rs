@@ -1,0 +1,185 @@
+//! Who is who: members, views, and the orders and guarantees of messages.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use phalanx_core as core;
+
+/// One incarnation of a process in its cell: random 64 bits, new at every start and at every return after an exclusion.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MemberId(core::Incarnation);
+
+impl MemberId {
+    pub(crate) const fn of(incarnation: core::Incarnation) -> Self {
+        Self(incarnation)
+    }
+
+    /// The bits, for a log or another language.
+    #[must_use]
+    pub const fn bits(self) -> u64 {
+        self.0.0
+    }
+}
+
+impl fmt::Debug for MemberId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for MemberId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// A member of a view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Member {
+    /// Its incarnation.
+    pub id: MemberId,
+    /// The process's name, unique in a view. It survives restarts.
+    pub name: String,
+    /// Its control address, which others can use as a seed.
+    pub address: SocketAddr,
+}
+
+impl Member {
+    pub(crate) fn of(info: &core::MemberInfo) -> Self {
+        Self { id: MemberId::of(info.incarnation), name: info.name.clone(), address: info.control }
+    }
+}
+
+/// The order that a multicast requests. The numbers are the same in every version and language.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Order {
+    /// In the order of its sender.
+    Fifo = 1,
+    /// After all messages that it may depend on.
+    Causal = 2,
+    /// In the same order at all members, which extends the causal one.
+    #[default]
+    Total = 3,
+}
+
+/// Whether a multicast is uniform. The numbers are the same in every version and language.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Guarantee {
+    /// As the group was founded; see [`GroupBuilder::plain_by_default`](crate::GroupBuilder::plain_by_default).
+    #[default]
+    GroupDefault = 0,
+    /// Delivered as soon as its order allows. A member that delivers it may die, and then no other may ever see it.
+    Plain = 1,
+    /// Delivered only when every member has it: if any member delivers it, every survivor does.
+    Uniform = 2,
+}
+
+/// Why a member is no longer in a view. The numbers are the same in every version and language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum LeaveReason {
+    /// It asked to leave.
+    Left = 1,
+    /// Its operating system proved it dead.
+    Died = 2,
+    /// It was silent, or did not answer.
+    Unreachable = 3,
+    /// It held others back for too long.
+    TooSlow = 4,
+    /// Most members could not make sense of what it sent.
+    Nonsense = 5,
+    /// It could not make sense of what a member sent. It comes back and takes the state of the others.
+    Anew = 6,
+    /// As many members could make sense of a packet as could not: the group is over.
+    Stopped = 7,
+    /// It was heard, and a path to it failed.
+    NoProgress = 8,
+}
+
+impl Order {
+    pub(crate) const fn to_core(self) -> core::Order {
+        match self {
+            Self::Fifo => core::Order::Fifo,
+            Self::Causal => core::Order::Causal,
+            Self::Total => core::Order::Total,
+        }
+    }
+
+    pub(crate) const fn of(order: core::Order) -> Self {
+        match order {
+            core::Order::Fifo => Self::Fifo,
+            core::Order::Causal => Self::Causal,
+            core::Order::Total => Self::Total,
+        }
+    }
+}
+
+impl Guarantee {
+    pub(crate) const fn to_core(self) -> core::Stability {
+        match self {
+            Self::GroupDefault => core::Stability::GroupDefault,
+            Self::Plain => core::Stability::Plain,
+            Self::Uniform => core::Stability::Uniform,
+        }
+    }
+}
+
+impl LeaveReason {
+    pub(crate) const fn of(reason: core::LeaveReason) -> Self {
+        match reason {
+            core::LeaveReason::Left => Self::Left,
+            core::LeaveReason::Died => Self::Died,
+            core::LeaveReason::Unreachable => Self::Unreachable,
+            core::LeaveReason::TooSlow => Self::TooSlow,
+            core::LeaveReason::Nonsense => Self::Nonsense,
+            core::LeaveReason::Anew => Self::Anew,
+            core::LeaveReason::Stopped => Self::Stopped,
+            core::LeaveReason::NoProgress => Self::NoProgress,
+        }
+    }
+}
+
+impl fmt::Display for LeaveReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Left => "left",
+            Self::Died => "died",
+            Self::Unreachable => "unreachable",
+            Self::TooSlow => "too slow",
+            Self::Nonsense => "sent nonsense",
+            Self::Anew => "takes the state anew",
+            Self::Stopped => "the group stopped",
+            Self::NoProgress => "no progress",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Programs in other languages, and files, keep these numbers.
+    #[test]
+    fn numbers_never_change() {
+        assert_eq!([Order::Fifo, Order::Causal, Order::Total].map(|order| order as u8), [1, 2, 3]);
+        assert_eq!([Guarantee::GroupDefault, Guarantee::Plain, Guarantee::Uniform].map(|level| level as u8), [0, 1, 2]);
+        let reasons = [
+            core::LeaveReason::Left,
+            core::LeaveReason::Died,
+            core::LeaveReason::Unreachable,
+            core::LeaveReason::TooSlow,
+            core::LeaveReason::Nonsense,
+            core::LeaveReason::Anew,
+            core::LeaveReason::Stopped,
+            core::LeaveReason::NoProgress,
+        ];
+        assert_eq!(reasons.map(|reason| LeaveReason::of(reason) as u8), [1, 2, 3, 4, 5, 6, 7, 8]);
+        for order in [Order::Fifo, Order::Causal, Order::Total] {
+            assert_eq!(Order::of(order.to_core()), order);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Process groups: sets of processes that see the same members, the same messages and the same failures, in the same
+//! order.
+//!
+//! # A tour
+//!
+//! A **cell** is a set of processes under one membership. A process enters it by starting, here as a thread would:
+//!
+//! ```no_run
+//! use phalanx::Cell;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let cell = Cell::builder("orders").blocking_start()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Processes of one user on one host find each other. Across hosts, name the same key file, the founders and some
+//! addresses: [`CellBuilder::cell_key`], [`CellBuilder::founders`], [`CellBuilder::seeds`].
+//!
+//! A **group** is a named set of processes of the cell. Joining gives a handle for sending and an inbox with all that
+//! happens in the group, in the one order that all members see. Every waiting call is a future of no particular runtime,
+//! and has a `blocking_` twin:
+//!
+//! ```no_run
+//! # async fn tour(cell: phalanx::Cell) -> Result<(), Box<dyn std::error::Error>> {
+//! use phalanx::Next;
+//!
+//! let (stock, mut inbox) = cell.group("stock").join().await?;
+//! let sent = stock.send(b"ACME 12.50").await?;
+//! println!("message {} of this process in view {}", sent.seq(), sent.view());
+//! sent.stable().await?; // every member has it
+//!
+//! while let Some(next) = inbox.next().await {
+//!     match next {
+//!         Next::Message(message) => println!("{}: {:?}", message.sender, message.payload),
+//!         Next::View(view) => println!("{} members; this one has rank {}", view.len(), view.my_rank()),
+//!         other => println!("{other:?}"),
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! **Views** are the agreed lists of members. All members that go from one view to the next together have delivered the
+//! same messages in between. Ranks are equal everywhere, so each member computes its role without a message: rank 0
+//! leads, and takes over between the same two messages at all members.
+//!
+//! **Each message** chooses its order and guarantee: [`Multicast::fifo`], [`Multicast::causal`], [`Multicast::total`]
+//! (the default); [`Multicast::plain`], [`Multicast::uniform`] (the default unless the group's founder chose otherwise).
+//! A uniform message is delivered only when every member has it: if any member delivers it, every survivor does.
+//!
+//! **Each message has an outcome.** It ends as *sent* (a [`Sent`], with view and number) or as *not sent*
+//! ([`SendError::NotSent`]). What was sent becomes *stable*: every member has it ([`Sent::stable`]). If this incarnation
+//! ends first it is *in doubt* ([`InDoubt`]): the survivors may have it or not. [`Group::flush`] waits until all of this
+//! process's messages are stable. Call it before an action that others see outside the group.
+//!
+//! **State** is what all members of a group hold, changed by its messages alone. A [`Replica`] keeps this process's copy,
+//! and takes that of another member when it joins. Messages continue meanwhile, and no reader sees a part of it:
+//!
+//! ```no_run
+//! use std::collections::BTreeMap;
+//! use phalanx::{Cell, DecodeError, Message, Replica, Snapshot, State};
+//!
+//! #[derive(Default)]
+//! struct Prices(BTreeMap<String, u32>);
+//!
+//! impl State for Prices {
+//!     fn apply(&mut self, message: &Message) {
+//!         if let Ok((name, cents)) = message.decode() {
+//!             self.0.insert(name, cents);
+//!         }
+//!     }
+//!     fn snapshot(&self) -> Snapshot {
+//!         Snapshot::encode(&self.0)
+//!     }
+//!     fn restore(snapshot: Snapshot) -> Result<Self, DecodeError> {
+//!         snapshot.decode().map(Self)
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let cell = Cell::builder("orders").blocking_start()?;
+//! let prices = Replica::new(Prices::default());
+//! let (stock, inbox) = cell.group("stock").state(&prices).blocking_join()?;
+//! drop(inbox); // the state is all this program needs
+//!
+//! let sent = stock.send_value(&("ACME", 1_250_u32)).blocking()?;
+//! sent.blocking_delivered()?; // read your writes
+//! assert_eq!(prices.read().0.get("ACME"), Some(&1_250));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! **Failures.** A process that was cut off or stopped for too long is excluded by a decided view. It learns of that
+//! ([`Next::Excluded`]), comes back as a new incarnation with a new [`MemberId`], and takes the state of the others.
+//! [`Replica::is_current`] is false meanwhile. [`Cell::standing`] tells beside all inboxes whether the process believes to
+//! be in the primary partition; outside of it no uniform message is sent.
+//!
+//! **Ending.** [`Cell::leave`] leaves in order and waits. Dropping the last handle of a cell and its groups leaves, too,
+//! without waiting. A panic of the protocol thread, which only a panic in a [`State`] can cause, ends the process as a
+//! death: waits end with errors, and the others go on.
+//!
+//! **Fork.** In a forked child all handles are dead: calls fail with a `Forked` error, and the parent's process goes on.
+//!
+//! # Threads and tasks
+//!
+//! | who | calls |
+//! |---|---|
+//! | any thread or task | [`Cell`], [`Group`], [`Replica::read`], [`Sent`], all through `&self` |
+//! | one at a time | [`Inbox`], through `&mut self`; it may move between threads |
+//! | the protocol thread | the methods of [`State`], one at a time |
+//!
+//! A `blocking_` call must not be made on a thread that runs an async executor: it would stop the executor's tasks.
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+mod cell;
+mod commands;
+mod error;
+mod group;
+mod id;
+mod inbox;
+mod message;
+mod replica;
+mod send;
+mod standing;
+mod thread;
+mod view;
+mod waiting;
+
+pub use bytes::Bytes;
+pub use cell::{Cell, CellBuilder, Starting};
+pub use error::{DecodeError, FlushError, InDoubt, JoinError, LeaveError, SendError, StartError};
+pub use group::{Group, GroupBuilder, Joining};
+pub use id::{Guarantee, LeaveReason, Member, MemberId, Order};
+pub use inbox::{Inbox, Next, Timeout};
+pub use message::Message;
+pub use replica::{Replica, Snapshot, State};
+pub use send::{Multicast, Outcome, Sending, Sent};
+pub use standing::{Changed, Place, Standing};
+pub use view::View;

@@ -1,0 +1,41 @@
+//! Messages as they are delivered.
+
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+
+use crate::error::DecodeError;
+use crate::id::{MemberId, Order};
+
+/// A delivered message.
+///
+/// A small payload shares a block of memory with its neighbours, so copy a payload that is kept for long.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Message {
+    /// The number of the view in which it was sent and is delivered.
+    pub view: u64,
+    /// Its sender.
+    pub sender: MemberId,
+    /// Its number among its sender's messages in this view, from 1.
+    pub seq: u64,
+    /// The order it was sent with.
+    pub order: Order,
+    /// Whether it was delivered only when every member had it.
+    pub uniform: bool,
+    /// For [`Order::Total`]: its place in the view's total order, from 1.
+    pub position: Option<u64>,
+    /// Part of a state transfer: it belongs to views before this process's first.
+    pub replayed: bool,
+    /// The payload.
+    pub payload: Bytes,
+}
+
+impl Message {
+    /// The payload as a value; see [`Group::send_value`](crate::Group::send_value).
+    ///
+    /// # Errors
+    /// [`DecodeError`] if it is not of that type.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, DecodeError> {
+        postcard::from_bytes(&self.payload).map_err(DecodeError)
+    }
+}

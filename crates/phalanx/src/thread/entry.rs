@@ -1,0 +1,459 @@
+//! One group at the protocol thread.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use phalanx_core::GroupId;
+
+use crate::commands::Command;
+use crate::error::SendError;
+use crate::group::{GroupShared, Phase};
+use crate::id::LeaveReason;
+use crate::inbox::{InboxShared, Next, cost};
+use crate::message::Message;
+use crate::replica::Replicating;
+use crate::send::{Life, Receipt, Sent};
+use crate::view::View;
+
+/// A group that this process is in, joins, or was in with items that its inbox has no room for yet.
+pub(super) struct Entry {
+    pub(super) shared: Arc<GroupShared>,
+    inbox: Arc<InboxShared>,
+    pub(super) replica: Option<Box<dyn Replicating>>,
+    pub(super) with_state: bool,
+    pub(super) group: Option<GroupId>,
+    /// The group whose complete state is here; kept through an exclusion.
+    pub(super) holds: Option<GroupId>,
+    pub(super) view: Option<View>,
+    /// What the inbox shall get, in order.
+    staged: VecDeque<Next>,
+    staged_bytes: usize,
+    /// Messages in `staged` that the replica has not applied.
+    to_apply: Vec<Message>,
+    /// Messages and flushes that wait to be carried out.
+    queue: VecDeque<Command>,
+    life: Arc<Life>,
+    life_number: u64,
+    /// Messages of this life: accepted by the core, bound to a view, held by every member, delivered here.
+    accepted: u64,
+    sent: u64,
+    stable: u64,
+    delivered: u64,
+    /// The view of the latest message bound to one, and how many were bound in earlier views.
+    base: (u64, u64),
+    /// Receipts to be given when so many messages are bound.
+    receipts: VecDeque<(u64, Arc<Receipt>)>,
+    /// The standing to publish, if it changed.
+    phase: Option<Phase>,
+    pub(super) leave_asked: bool,
+    /// Nothing follows what is staged.
+    pub(super) is_over: bool,
+    /// It is among those to be published.
+    pub(super) is_touched: bool,
+    /// It is among those with messages that wait.
+    pub(super) is_busy: bool,
+}
+
+impl Entry {
+    pub(super) fn new(
+        shared: Arc<GroupShared>,
+        inbox: Arc<InboxShared>,
+        with_state: bool,
+        replica: Option<Box<dyn Replicating>>,
+    ) -> Self {
+        let life = Arc::new(Life::new(shared.home()));
+        let life_number = shared.life();
+        Self {
+            shared,
+            inbox,
+            replica,
+            with_state,
+            group: None,
+            holds: None,
+            view: None,
+            staged: VecDeque::new(),
+            staged_bytes: 0,
+            to_apply: Vec::new(),
+            queue: VecDeque::new(),
+            life,
+            life_number,
+            accepted: 0,
+            sent: 0,
+            stable: 0,
+            delivered: 0,
+            base: (0, 0),
+            receipts: VecDeque::new(),
+            phase: None,
+            leave_asked: false,
+            is_over: false,
+            is_touched: false,
+            is_busy: false,
+        }
+    }
+
+    /// Whether the inbox has room for one more.
+    pub(super) fn is_ready(&self) -> bool {
+        self.inbox.is_ready(self.staged.len(), self.staged_bytes)
+    }
+
+    pub(super) fn stage(&mut self, next: Next) {
+        self.staged_bytes += cost(&next);
+        self.staged.push_back(next);
+    }
+
+    pub(super) fn deliver(&mut self, message: Message, is_mine: bool) {
+        if is_mine && !message.replayed {
+            self.delivered += 1;
+            debug_assert!(self.delivered <= self.sent, "a message of ours is delivered that was not sent");
+        }
+        if self.replica.is_some() {
+            self.to_apply.push(message.clone());
+        }
+        self.stage(Next::Message(message));
+    }
+
+    /// Applies the messages that wait for that.
+    pub(super) fn apply(&mut self) {
+        if let Some(replica) = &mut self.replica
+            && !self.to_apply.is_empty()
+        {
+            replica.apply(&self.to_apply);
+            self.to_apply.clear();
+        }
+    }
+
+    pub(super) fn set_phase(&mut self, phase: Phase) {
+        self.phase = Some(phase);
+    }
+
+    /// Applies, fills the inbox as far as it has room, and publishes what became of messages and of the membership. True:
+    /// something is left.
+    pub(super) fn publish(&mut self) -> bool {
+        // Applied before it is queued: who takes the message finds it in the state.
+        self.apply();
+        let mut pushed = false;
+        while let Some(next) = self.staged.pop_front() {
+            let bytes = cost(&next);
+            match self.inbox.push(next) {
+                Ok(()) => {
+                    self.staged_bytes -= bytes;
+                    pushed = true;
+                }
+                Err(next) => {
+                    self.staged.push_front(next);
+                    break;
+                }
+            }
+        }
+        if pushed {
+            self.inbox.publish();
+        }
+        self.life.publish(self.stable, self.delivered);
+        if let Some(phase) = self.phase.take() {
+            let view = self.view.clone();
+            self.shared.change(|status| (status.phase, status.view) = (phase, view));
+        }
+        if self.is_over && self.staged.is_empty() {
+            self.inbox.end();
+        }
+        !self.staged.is_empty()
+    }
+
+    /// Queues a message or a flush. True if it is the first.
+    pub(super) fn queue(&mut self, command: Command) {
+        self.queue.push_back(command);
+    }
+
+    /// What waits at the front, once flushes before it are answered.
+    pub(super) fn front(&mut self) -> Option<&Command> {
+        while matches!(self.queue.front(), Some(Command::Flush { .. })) {
+            if let Some(Command::Flush { receipt, life, .. }) = self.queue.pop_front() {
+                if life != self.life_number {
+                    receipt.end(Err(SendError::NotSent));
+                } else if self.sent >= self.accepted {
+                    receipt.end(Ok(Sent::new(self.base.0, self.sent - self.base.1, self.sent, Arc::clone(&self.life))));
+                } else {
+                    self.receipts.push_back((self.accepted, receipt));
+                }
+            }
+        }
+        self.queue.front()
+    }
+
+    /// The number of the life in which messages are sent now.
+    pub(super) fn life_number(&self) -> u64 {
+        self.life_number
+    }
+
+    /// The core accepts the message at the front: called before, because the core may bind it to a view at once.
+    pub(super) fn accept(&mut self) {
+        self.accepted += 1;
+        if let Some(Command::Send { receipt, body, .. }) = self.queue.front_mut()
+            && body.len() == 1
+            && let Some(receipt) = receipt.take()
+        {
+            self.receipts.push_back((self.accepted, receipt));
+        }
+    }
+
+    /// The core did not accept it.
+    pub(super) fn take_back(&mut self) {
+        if self.receipts.back().is_some_and(|(number, _)| *number == self.accepted)
+            && let Some(Command::Send { receipt: place, .. }) = self.queue.front_mut()
+            && let Some((_, receipt)) = self.receipts.pop_back()
+        {
+            *place = Some(receipt);
+        }
+        self.accepted -= 1;
+    }
+
+    /// Drops the message at the front, which was accepted.
+    pub(super) fn forget_front(&mut self) {
+        if let Some(Command::Send { body, .. }) = self.queue.front_mut() {
+            let bytes = body.bytes();
+            if body.forget_front() {
+                self.queue.pop_front();
+                self.shared.sent(bytes);
+            }
+        }
+    }
+
+    /// Refuses the message at the front, and all behind it of the same batch.
+    pub(super) fn refuse_front(&mut self) {
+        if let Some(command) = self.queue.pop_front() {
+            let lost = refuse(command, SendError::NotSent);
+            self.shared.lost.add(lost, 0);
+        }
+    }
+
+    /// A message was bound to a view.
+    pub(super) fn bind(&mut self, view: u64, seq: u64) {
+        if self.base.0 != view {
+            self.base = (view, self.sent);
+        }
+        self.sent += 1;
+        debug_assert_eq!(self.base.1 + seq, self.sent, "messages are bound in the order in which they were accepted");
+        debug_assert!(self.sent <= self.accepted, "a message was bound that nobody sent");
+        while self.receipts.front().is_some_and(|(number, _)| *number <= self.sent) {
+            if let Some((number, receipt)) = self.receipts.pop_front() {
+                receipt.end(Ok(Sent::new(view, seq, number, Arc::clone(&self.life))));
+            }
+        }
+    }
+
+    /// Every member has the messages of a view up to `seq`.
+    pub(super) fn stabilize(&mut self, view: u64, seq: u64) {
+        if self.base.0 == view {
+            let stable = self.base.1 + seq;
+            debug_assert!(stable > self.stable && stable <= self.sent, "a receipt for a message that was not sent");
+            self.stable = stable;
+        }
+    }
+
+    /// This incarnation, or this membership, is over: what was not sent will not be, and what is not stable is in doubt.
+    pub(super) fn end_life(&mut self) {
+        let mut not_sent = self.accepted - self.sent;
+        let in_doubt = self.sent - self.stable;
+        for (_, receipt) in self.receipts.drain(..) {
+            receipt.end(Err(SendError::NotSent));
+        }
+        for command in std::mem::take(&mut self.queue) {
+            if let Command::Send { body, .. } = &command {
+                self.shared.sent(body.bytes());
+            }
+            not_sent += refuse(command, SendError::NotSent);
+        }
+        self.life.publish(self.stable, self.delivered);
+        self.life.end();
+        self.life = Arc::new(Life::new(self.shared.home()));
+        self.life_number = self.shared.next_life();
+        (self.accepted, self.sent, self.stable, self.delivered, self.base) = (0, 0, 0, 0, (0, 0));
+        self.shared.lost.add(not_sent, in_doubt);
+        if not_sent + in_doubt > 0 {
+            self.stage(Next::Lost { not_sent, in_doubt });
+        }
+        self.view = None;
+        if let Some(replica) = &mut self.replica {
+            replica.set_current(false);
+        }
+    }
+
+    /// This process is out of the group for good.
+    pub(super) fn end(&mut self, last: Option<Next>, phase: Phase) {
+        self.shared.close();
+        // Before anybody learns of the end: who does may join a group of this name at once.
+        self.shared.cell.free_name(&self.shared);
+        self.end_life();
+        last.into_iter().for_each(|last| self.stage(last));
+        self.set_phase(phase);
+        self.is_over = true;
+    }
+
+    /// The thread ends: nobody makes room any more, so what the inbox has no place for stays out.
+    pub(super) fn end_with_thread(&mut self) {
+        if !self.is_over {
+            self.end(None, Phase::Left(LeaveReason::Left));
+        }
+        self.publish();
+        self.inbox.end();
+    }
+}
+
+/// Ends a command of a group that is not carried out. Returns how many messages it holds.
+pub(super) fn refuse(command: Command, why: SendError) -> u64 {
+    match command {
+        Command::Send { body, receipt, .. } => {
+            if let Some(receipt) = receipt {
+                receipt.end(Err(why));
+            }
+            body.len()
+        }
+        Command::Flush { receipt, .. } => {
+            receipt.end(Err(why));
+            0
+        }
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use bytes::Bytes;
+    use phalanx_driver::fork::Home;
+    use phalanx_runtime::config::Config;
+    use phalanx_runtime::{Inline, Options};
+
+    use super::*;
+    use crate::cell::CellShared;
+    use crate::commands::Body;
+    use crate::error::InDoubt;
+    use crate::id::{Guarantee, Order};
+
+    fn entry() -> Entry {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (runtime_dir, state_dir) = (Some(directory.path().join("run")), Some(directory.path().join("state")));
+        let options = Options::from(Config { runtime_dir, state_dir, ..Config::default() });
+        let process = Inline::start(&options).expect("starts");
+        let me = process.node().settings().me.clone();
+        let shared = CellShared::new(process.waker(), process.belief(), me);
+        let inbox = Arc::new(InboxShared::new(8, 1 << 20, process.waker(), Home::here()));
+        Entry::new(Arc::new(GroupShared::new("g", Arc::new(shared))), inbox, false, None)
+    }
+
+    /// Queues a message, and has the core accept it. Its receipt.
+    fn accept(entry: &mut Entry) -> Arc<Receipt> {
+        let receipt = Arc::new(Receipt::new());
+        entry.queue(Command::Send {
+            group: Arc::clone(&entry.shared),
+            life: entry.life_number(),
+            order: Order::Total,
+            guarantee: Guarantee::Uniform,
+            body: Body::One(Bytes::from_static(b"m")),
+            receipt: Some(Arc::clone(&receipt)),
+        });
+        entry.accept();
+        entry.forget_front();
+        receipt
+    }
+
+    fn flush(entry: &mut Entry) -> Arc<Receipt> {
+        let receipt = Arc::new(Receipt::new());
+        let (group, life) = (Arc::clone(&entry.shared), entry.life_number());
+        entry.queue(Command::Flush { group, life, receipt: Arc::clone(&receipt) });
+        assert!(entry.front().is_none(), "nothing waits behind it");
+        receipt
+    }
+
+    fn look<F: Future>(future: F) -> Option<F::Output> {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => None,
+        }
+    }
+
+    fn outcome(receipt: &Receipt) -> Option<Result<Sent, SendError>> {
+        match receipt.poll(&Context::from_waker(Waker::noop())) {
+            Poll::Ready(outcome) => Some(outcome),
+            Poll::Pending => None,
+        }
+    }
+
+    fn sent(receipt: &Receipt) -> Sent {
+        outcome(receipt).expect("it has an outcome").expect("it was sent")
+    }
+
+    #[test]
+    fn each_message_ends_as_stable_in_doubt_or_not_sent() {
+        let mut entry = entry();
+        let receipts = [(); 4].map(|()| accept(&mut entry));
+        assert!(receipts.iter().all(|receipt| outcome(receipt).is_none()), "none is bound to a view");
+        entry.bind(7, 1);
+        entry.bind(7, 2);
+        entry.bind(8, 1);
+        let [first, second, third] = [0, 1, 2].map(|at| sent(&receipts[at]));
+        assert_eq!([&first, &second, &third].map(|sent| (sent.view(), sent.seq())), [(7, 1), (7, 2), (8, 1)]);
+        // View 7 ended, and all survivors have what was sent in it; what comes late of it changes nothing.
+        entry.base = (7, 0);
+        entry.stabilize(7, 2);
+        entry.base = (8, 2);
+        assert!(look(first.stable()).is_none(), "not published yet");
+        entry.publish();
+        assert_eq!(
+            [look(first.stable()), look(second.stable()), look(third.stable())],
+            [Some(Ok(())), Some(Ok(())), None]
+        );
+        entry.end_life();
+        assert_eq!([look(second.stable()), look(third.stable())], [Some(Ok(())), Some(Err(InDoubt))]);
+        assert!(matches!(outcome(&receipts[3]), Some(Err(SendError::NotSent))));
+        assert_eq!(entry.shared.lost.get(), (1, 1));
+        assert!(matches!(entry.staged.back(), Some(Next::Lost { not_sent: 1, in_doubt: 1 })));
+
+        // The next life counts from the start, and tells nothing about the one before.
+        let again = accept(&mut entry);
+        entry.bind(9, 1);
+        entry.stabilize(9, 1);
+        entry.publish();
+        assert_eq!(look(sent(&again).stable()), Some(Ok(())));
+        assert_eq!(look(third.stable()), Some(Err(InDoubt)));
+    }
+
+    #[test]
+    fn a_flush_waits_for_what_was_sent_before_it() {
+        let mut entry = entry();
+        assert_eq!(look(sent(&flush(&mut entry)).stable()), Some(Ok(())), "nothing was sent");
+        drop(accept(&mut entry));
+        let waits = flush(&mut entry);
+        assert!(outcome(&waits).is_none());
+        entry.bind(1, 1);
+        let bound = sent(&waits);
+        assert!(look(bound.stable()).is_none());
+        entry.stabilize(1, 1);
+        entry.publish();
+        assert_eq!(look(bound.stable()), Some(Ok(())));
+    }
+
+    #[test]
+    fn a_message_that_the_core_takes_no_more_keeps_its_receipt() {
+        let mut entry = entry();
+        let receipt = Arc::new(Receipt::new());
+        let (group, life) = (Arc::clone(&entry.shared), entry.life_number());
+        let body = crate::send::batch(["a", "b"]).expect("short");
+        let (order, guarantee) = (Order::Fifo, Guarantee::Plain);
+        entry.queue(Command::Send { group, life, order, guarantee, body, receipt: Some(Arc::clone(&receipt)) });
+        entry.accept();
+        entry.take_back();
+        assert_eq!(entry.accepted, 0);
+        for seq in 1..=2 {
+            entry.accept();
+            assert!(outcome(&receipt).is_none());
+            entry.bind(1, seq);
+            entry.forget_front();
+        }
+        assert_eq!(sent(&receipt).seq(), 2, "the receipt of a batch is that of its last message");
+        assert!(entry.front().is_none());
+    }
+}

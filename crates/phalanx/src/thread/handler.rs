@@ -1,0 +1,522 @@
+//! The handler on the protocol thread: turns what the core reports into items, receipts and states.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use phalanx_core::{
+    CellView, Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason as CoreReason, MemberInfo, Order, Snapshot,
+    Stability, Uniformity, ViewNumber,
+};
+use phalanx_runtime::Handler;
+
+use super::entry::{Entry, refuse};
+use crate::cell::CellShared;
+use crate::commands::Command;
+use crate::error::SendError;
+use crate::group::{GroupShared, Phase};
+use crate::id::{LeaveReason, MemberId};
+use crate::inbox::{InboxShared, Next};
+use crate::message::Message;
+use crate::replica::Replicating;
+use crate::view::View;
+
+pub(super) struct AppHandler {
+    shared: Arc<CellShared>,
+    rejoin: bool,
+    me: Incarnation,
+    cell_view: Option<Arc<CellView>>,
+    copier: Copier,
+    /// By slot. A slot is used again when nothing of its group is left.
+    entries: Vec<Option<Entry>>,
+    names: BTreeMap<Arc<str>, usize>,
+    numbers: BTreeMap<GroupId, usize>,
+    /// The latest delivery's group and slot: most deliveries have the same.
+    latest: (GroupId, usize),
+    /// Slots that changed since the last publication.
+    touched: Vec<usize>,
+    /// Slots with messages that wait to be sent.
+    busy: Vec<usize>,
+}
+
+/// A message that may be sent now.
+pub(super) struct Front {
+    pub(super) group: GroupId,
+    pub(super) order: Order,
+    pub(super) guarantee: Stability,
+    pub(super) payload: Bytes,
+}
+
+/// What became of the message at the front.
+#[derive(Clone, Copy)]
+pub(super) enum Carried {
+    Accepted,
+    Refused,
+}
+
+impl AppHandler {
+    /// `rejoin`: the process comes back after an exclusion.
+    pub(super) fn new(shared: Arc<CellShared>, rejoin: bool) -> Self {
+        Self {
+            shared,
+            rejoin,
+            me: Incarnation::NONE,
+            cell_view: None,
+            copier: Copier::default(),
+            entries: Vec::new(),
+            names: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            latest: (GroupId(0), usize::MAX),
+            touched: Vec::new(),
+            busy: Vec::new(),
+        }
+    }
+
+    fn entry(&mut self, slot: usize) -> Option<&mut Entry> {
+        self.entries.get_mut(slot)?.as_mut()
+    }
+
+    /// The entry of a group, which changes now.
+    fn touch(&mut self, slot: usize) -> Option<&mut Entry> {
+        let entry = self.entries.get_mut(slot)?.as_mut()?;
+        if !entry.is_touched {
+            entry.is_touched = true;
+            self.touched.push(slot);
+        }
+        Some(entry)
+    }
+
+    fn numbered(&mut self, group: GroupId) -> Option<&mut Entry> {
+        if self.latest.0 != group {
+            self.latest = (group, *self.numbers.get(&group)?);
+        }
+        self.touch(self.latest.1)
+    }
+
+    fn named(&mut self, name: &str) -> Option<&mut Entry> {
+        let slot = *self.names.get(name)?;
+        self.touch(slot)
+    }
+
+    /// Learns the number of a named group.
+    fn number(&mut self, group: GroupId, name: &str) -> Option<&mut Entry> {
+        let slot = *self.names.get(name)?;
+        self.numbers.insert(group, slot);
+        self.latest = (GroupId(0), usize::MAX);
+        let entry = self.touch(slot)?;
+        entry.group = Some(group);
+        Some(entry)
+    }
+
+    /// Adds a group that is about to be joined.
+    pub(super) fn add(
+        &mut self,
+        shared: Arc<GroupShared>,
+        inbox: Arc<InboxShared>,
+        with_state: bool,
+        replica: Option<Box<dyn Replicating>>,
+    ) {
+        let slot = self.entries.iter().position(Option::is_none).unwrap_or(self.entries.len());
+        shared.slot.store(slot, Ordering::Relaxed);
+        self.names.insert(Arc::clone(&shared.name), slot);
+        let entry = Some(Entry::new(shared, inbox, with_state, replica));
+        if slot == self.entries.len() {
+            self.entries.push(entry);
+        } else {
+            self.entries[slot] = entry;
+        }
+    }
+
+    /// Queues a message or a flush in its group.
+    pub(super) fn queue(&mut self, command: Command) {
+        let group = match &command {
+            Command::Send { group, .. } | Command::Flush { group, .. } => Arc::clone(group),
+            _ => return,
+        };
+        let slot = group.slot.load(Ordering::Relaxed);
+        let entry =
+            self.entries.get_mut(slot).and_then(Option::as_mut).filter(|entry| Arc::ptr_eq(&entry.shared, &group));
+        match entry {
+            Some(entry) if !entry.is_over => {
+                entry.queue(command);
+                if !entry.is_busy {
+                    entry.is_busy = true;
+                    self.busy.push(slot);
+                }
+            }
+            _ => {
+                let lost = refuse(command, SendError::NotSent);
+                group.lost.add(lost, 0);
+            }
+        }
+    }
+
+    /// Refuses a command that came too late.
+    pub(super) fn refuse(&mut self, command: Command) {
+        match command {
+            Command::Send { ref group, .. } | Command::Flush { ref group, .. } => {
+                let group = Arc::clone(group);
+                let lost = refuse(command, SendError::NotSent);
+                group.lost.add(lost, 0);
+            }
+            Command::Join { group, inbox, .. } => {
+                group.change(|status| status.phase = Phase::Left(LeaveReason::Left));
+                self.shared.free_name(&group);
+                inbox.end();
+            }
+            Command::RaiseLevel { .. } | Command::GiveUpGroup { .. } | Command::Reform | Command::FoundAnew => {}
+        }
+    }
+
+    /// The slot at place `at` among those with messages that wait.
+    pub(super) fn busy(&self, at: usize) -> Option<usize> {
+        self.busy.get(at).copied()
+    }
+
+    /// The next message of a group that may be sent now. It counts as accepted until [`Self::carried`] or
+    /// [`Self::wait`] says otherwise. `None`: nothing waits, or the process is not in the group yet.
+    pub(super) fn front(&mut self, slot: usize) -> Option<Front> {
+        let entry = self.entries.get_mut(slot)?.as_mut()?;
+        loop {
+            let life = entry.life_number();
+            let Some(Command::Send { order, guarantee, body, life: asked, .. }) = entry.front() else {
+                entry.is_busy = false;
+                self.busy.retain(|other| *other != slot);
+                return None;
+            };
+            if *asked != life {
+                // Asked for in a life that has ended since.
+                entry.refuse_front();
+                continue;
+            }
+            let (order, guarantee, payload) = (order.to_core(), guarantee.to_core(), body.front());
+            // In no view yet, or between two incarnations.
+            entry.view.as_ref()?;
+            let (Some(group), Some(payload)) = (entry.group, payload) else { return None };
+            entry.accept();
+            return Some(Front { group, order, guarantee, payload });
+        }
+    }
+
+    /// The message at the front was taken by the core, or refused for good.
+    pub(super) fn carried(&mut self, slot: usize, outcome: Carried) {
+        let Some(entry) = self.entry(slot) else { return };
+        match outcome {
+            Carried::Accepted => entry.forget_front(),
+            Carried::Refused => {
+                entry.take_back();
+                entry.refuse_front();
+            }
+        }
+    }
+
+    /// The message at the front has to wait.
+    pub(super) fn wait(&mut self, slot: usize) {
+        if let Some(entry) = self.entry(slot) {
+            entry.take_back();
+        }
+    }
+
+    /// The number of slots.
+    pub(super) fn slots(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether a group asks to be left: its number; `Some(None)`: not yet.
+    pub(super) fn leaves(&mut self, slot: usize) -> Option<Option<GroupId>> {
+        let entry = self.entry(slot)?;
+        if !entry.shared.is_leaving() || entry.leave_asked || entry.is_over {
+            return None;
+        }
+        let ready = entry.view.is_some() && entry.front().is_none();
+        Some(entry.group.filter(|_| ready))
+    }
+
+    pub(super) fn leave_asked(&mut self, slot: usize) {
+        if let Some(entry) = self.entry(slot) {
+            entry.leave_asked = true;
+        }
+    }
+
+    /// Publishes what changed.
+    pub(super) fn publish(&mut self) {
+        let mut kept = 0;
+        for at in 0..self.touched.len() {
+            let slot = self.touched[at];
+            let Some(entry) = self.entries.get_mut(slot).and_then(Option::as_mut) else { continue };
+            entry.is_touched = false;
+            let is_left = entry.publish();
+            if is_left {
+                entry.is_touched = true;
+                self.touched[kept] = slot;
+                kept += 1;
+            } else if entry.is_over {
+                self.remove(slot);
+            }
+        }
+        self.touched.truncate(kept);
+    }
+
+    /// Forgets a group of which nothing is left.
+    fn remove(&mut self, slot: usize) {
+        let Some(entry) = self.entries[slot].take() else { return };
+        if self.names.get(&entry.shared.name) == Some(&slot) {
+            self.names.remove(&entry.shared.name);
+        }
+        self.numbers.retain(|_, other| *other != slot);
+        self.busy.retain(|other| *other != slot);
+        self.latest = (GroupId(0), usize::MAX);
+    }
+
+    /// The thread ends.
+    pub(super) fn end(&mut self) {
+        for entry in self.entries.iter_mut().flatten() {
+            entry.end_with_thread();
+        }
+    }
+
+    /// This incarnation is over in all groups.
+    fn end_incarnation(&mut self, is_final: bool, reason: LeaveReason) {
+        let was = MemberId::of(self.me);
+        for slot in 0..self.entries.len() {
+            let Some(entry) = self.touch(slot).filter(|entry| !entry.is_over) else { continue };
+            entry.apply();
+            if reason == LeaveReason::Left {
+                entry.end(Some(Next::Left(reason)), Phase::Left(reason));
+            } else if is_final {
+                entry.end(Some(Next::Excluded { was }), Phase::Left(reason));
+            } else {
+                let was_in = entry.view.is_some();
+                entry.end_life();
+                if was_in {
+                    entry.stage(Next::Excluded { was });
+                    entry.set_phase(Phase::Member);
+                }
+            }
+        }
+    }
+
+    fn view(&mut self, view: &Arc<GroupView>) {
+        let (cell_view, me) = (self.cell_view.clone(), self.me);
+        let Some(entry) = self.number(view.group, &view.name) else { return };
+        let seen = View::new(Arc::clone(view), cell_view, me);
+        entry.apply();
+        if let Some(replica) = &mut entry.replica {
+            replica.view(&seen);
+            replica.set_current(true);
+        }
+        entry.holds = Some(view.group);
+        entry.view = Some(seen.clone());
+        entry.stage(Next::View(seen));
+        entry.set_phase(Phase::Member);
+    }
+
+    fn left(&mut self, group: GroupId, why: CoreReason) {
+        let Some(entry) = self.numbered(group) else { return };
+        entry.apply();
+        let reason = LeaveReason::of(why);
+        if why == CoreReason::Anew {
+            entry.end_life();
+            entry.stage(Next::Left(reason));
+            entry.set_phase(Phase::Member);
+        } else {
+            entry.end(Some(Next::Left(reason)), Phase::Left(reason));
+        }
+    }
+
+    fn state_end(&mut self, group: GroupId) {
+        let Some(entry) = self.numbered(group) else { return };
+        entry.apply();
+        let failed = entry.replica.as_mut().and_then(|replica| replica.complete().err());
+        entry.stage(Next::Current);
+        if let Some(error) = failed {
+            let shared = Arc::clone(&entry.shared);
+            self.shared.notice(format!("the state of group {} makes no sense here: {error}; it is left", shared.name));
+            shared.ask_to_leave();
+        }
+    }
+
+    fn notice(&self, event: &Event) {
+        let text = match event {
+            Event::NonPrimary { why, .. } => format!("not in the primary partition: {why}"),
+            Event::Primary => "in the primary partition again".to_owned(),
+            Event::Excluded { view } => format!("excluded: view {view} does not hold this process"),
+            Event::Renounced { generation } => {
+                format!("gave its cell instance up for one of generation {generation}")
+            }
+            Event::ReformRefused { why } => format!("the cell is not reformed: {why}"),
+            Event::OtherInstance { instance, own, at } => format!(
+                "a living process at {at} is in another instance of this cell, {instance}; this process is in {own}: end the one \
+                 that is wrong"
+            ),
+            Event::Differs { setting, cell, own } => {
+                format!("kept out of the cell: {setting} is {cell} there and {own} here; set it to the cell's value")
+            }
+            Event::LevelRefused { level, why } => format!("the cell does not rise to level {level}: {why}"),
+            Event::Searching { why, .. } => format!("looking for the cell: {why}"),
+            _ => return,
+        };
+        self.shared.notice(text);
+    }
+}
+
+impl Handler for AppHandler {
+    fn begin(&mut self, me: &MemberInfo) {
+        // Without an event an incarnation ends when the process gives it up by itself.
+        if self.me != Incarnation::NONE {
+            self.end_incarnation(false, LeaveReason::Unreachable);
+        }
+        self.me = me.incarnation;
+        self.cell_view = None;
+        let mut facts = self.shared.facts();
+        (facts.me, facts.view) = (me.clone(), None);
+    }
+
+    fn ready(&mut self) -> bool {
+        self.entries.iter().flatten().all(|entry| entry.is_over || entry.is_ready())
+    }
+
+    fn sent(
+        &mut self,
+        group: GroupId,
+        view: ViewNumber,
+        seq: u64,
+        _order: Order,
+        _uniformity: Uniformity,
+        _payload: &[u8],
+    ) {
+        if let Some(entry) = self.numbered(group) {
+            entry.bind(view.0, seq);
+        }
+    }
+
+    fn stable(&mut self, group: GroupId, view: ViewNumber, seq: u64) {
+        if let Some(entry) = self.numbered(group) {
+            entry.stabilize(view.0, seq);
+        }
+    }
+
+    fn deliver(&mut self, delivery: &Delivery<'_>) {
+        let message = Message {
+            view: delivery.view.0,
+            sender: MemberId::of(delivery.sender),
+            seq: delivery.seq,
+            order: crate::id::Order::of(delivery.order),
+            uniform: delivery.uniformity.is_uniform(),
+            position: delivery.position,
+            replayed: delivery.replayed,
+            payload: self.copier.copy(delivery.payload),
+        };
+        let is_mine = delivery.sender == self.me;
+        if let Some(entry) = self.numbered(delivery.group) {
+            entry.deliver(message, is_mine);
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        self.notice(&event);
+        match event {
+            Event::CellView(view) => {
+                self.cell_view = Some(Arc::clone(&view));
+                self.shared.facts().view = Some(view);
+            }
+            Event::GroupView(view) => self.view(&view),
+            Event::GroupAdequacy { group, adequate, .. } => {
+                if let Some(entry) = self.numbered(group) {
+                    entry.view = entry.view.as_ref().map(|view| view.with_adequate(adequate));
+                    entry.stage(Next::Adequate(adequate));
+                    entry.set_phase(Phase::Member);
+                }
+            }
+            Event::GroupLeft { group, why } => self.left(group, why),
+            Event::GroupRefused { name } => {
+                if let Some(entry) = self.named(&name) {
+                    entry.end(None, Phase::Refused);
+                }
+            }
+            Event::GroupOrphaned { name, waits_for, .. } => {
+                if let Some(entry) = self.named(&name) {
+                    let for_members = waits_for.into_iter().map(|(_, name)| name).collect();
+                    entry.stage(Next::Waiting { for_members });
+                }
+            }
+            Event::GroupForgotten { name, .. } => {
+                if let Some(entry) = self.named(&name) {
+                    entry.stage(Next::Forgotten);
+                }
+            }
+            Event::StateKept { group, name, .. } => {
+                if let Some(entry) = self.number(group, &name) {
+                    if let Some(replica) = &mut entry.replica {
+                        replica.keep();
+                    }
+                    entry.stage(Next::Kept);
+                }
+            }
+            Event::StateBegin { group, name, bytes } => {
+                if let Some(entry) = self.number(group, &name) {
+                    entry.apply();
+                    entry.holds = None;
+                    if let Some(replica) = &mut entry.replica {
+                        replica.begin(bytes);
+                    }
+                    entry.stage(Next::Taking { bytes });
+                }
+            }
+            Event::StateEnd { group } => self.state_end(group),
+            Event::Excluded { .. } | Event::Renounced { .. } => {
+                self.end_incarnation(!self.rejoin, LeaveReason::Unreachable);
+                self.shared.facts().view = None;
+            }
+            Event::Left => {
+                self.end_incarnation(true, LeaveReason::Left);
+                self.shared.facts().view = None;
+            }
+            // The outcomes of messages follow from what was accepted, bound and stable.
+            _ => {}
+        }
+    }
+
+    fn snapshot(&mut self, group: GroupId) -> Option<Box<dyn Snapshot>> {
+        let entry = self.numbered(group)?;
+        entry.apply();
+        entry.replica.as_mut().map(|replica| replica.snapshot())
+    }
+
+    fn restore(&mut self, group: GroupId, chunk: &[u8]) {
+        if let Some(replica) = self.numbered(group).and_then(|entry| entry.replica.as_mut()) {
+            replica.restore(chunk);
+        }
+    }
+
+    fn keeps_state(&mut self, group: GroupId) -> bool {
+        let keeps = |entry: &Entry| entry.holds == Some(group) && (entry.replica.is_some() || !entry.with_state);
+        self.entries.iter().flatten().any(keeps)
+    }
+}
+
+/// Copies payloads out of packets, many small ones into one block of memory.
+#[derive(Debug, Default)]
+struct Copier {
+    piece: bytes::BytesMut,
+}
+
+impl Copier {
+    fn copy(&mut self, payload: &[u8]) -> Bytes {
+        if payload.len() >= ALONE_BYTES {
+            return Bytes::copy_from_slice(payload);
+        }
+        if self.piece.capacity() < payload.len() {
+            self.piece = bytes::BytesMut::with_capacity(PIECE_BYTES);
+        }
+        self.piece.extend_from_slice(payload);
+        self.piece.split().freeze()
+    }
+}
+
+/// Payloads of at least this length get their own allocation.
+const ALONE_BYTES: usize = 4 << 10;
+
+/// Shorter ones share blocks of this size.
+const PIECE_BYTES: usize = 32 << 10;

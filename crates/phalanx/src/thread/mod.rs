@@ -1,0 +1,344 @@
+//! The protocol thread: polls the process, carries out commands, and sleeps when there is nothing to do.
+
+mod entry;
+mod handler;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use atomic_waker::AtomicWaker;
+use phalanx_core::{CommandError, Instant};
+use phalanx_driver::{Shm, Udp};
+use phalanx_runtime::{Handler, Inline, Options, Traced, clock, traced};
+use phalanx_trace::TraceError;
+
+use crate::cell::{Begun, CellShared};
+use crate::commands::Command;
+use crate::error::StartError;
+use handler::{AppHandler, Carried};
+
+/// Starts a thread that starts a process.
+pub(crate) fn start(options: Options, warnings: Vec<String>) -> io::Result<Begun> {
+    let (report, reported) = sync_channel(1);
+    let task = Arc::new(AtomicWaker::new());
+    let reporting = Reporting { report, task: Arc::clone(&task) };
+    let thread = Builder::new().name("phalanx".to_owned()).spawn(move || run(&options, warnings, reporting))?;
+    Ok(Begun { report: reported, task, thread: Some(thread) })
+}
+
+/// Forgets the handle of a thread that does not exist in this process.
+#[expect(clippy::mem_forget, reason = "the drop is what must not happen")]
+pub(crate) fn forget(thread: Option<JoinHandle<()>>) {
+    std::mem::forget(thread);
+}
+
+/// Tells who started the process how that went.
+struct Reporting {
+    report: SyncSender<Result<Arc<CellShared>, StartError>>,
+    task: Arc<AtomicWaker>,
+}
+
+impl Reporting {
+    /// False: nobody waits for the process any more.
+    fn report(&self, outcome: Result<Arc<CellShared>, StartError>) -> bool {
+        let taken = self.report.send(outcome).is_ok();
+        self.task.wake();
+        taken
+    }
+}
+
+impl Drop for Reporting {
+    fn drop(&mut self) {
+        // After a panic, whose report never comes.
+        self.task.wake();
+    }
+}
+
+fn run(options: &Options, warnings: Vec<String>, reporting: Reporting) {
+    let process = match Inline::start(options) {
+        Ok(process) => process,
+        Err(error) => {
+            reporting.report(Err(StartError::Host(error.to_string())));
+            return;
+        }
+    };
+    let me = process.node().settings().me.clone();
+    let shared = Arc::new(CellShared::new(process.waker(), process.belief(), me));
+    warnings.into_iter().for_each(|warning| shared.notice(warning));
+    let ends = Ends(Arc::clone(&shared));
+    let app = AppHandler::new(Arc::clone(&shared), options.rejoin);
+    let spin = options.spin;
+    match &options.config.trace {
+        None => {
+            if reporting.report(Ok(Arc::clone(&shared))) {
+                drop(reporting);
+                Protocol::new(process, app, shared, spin).run(ends);
+            }
+        }
+        Some(directory) => {
+            let lost = Arc::clone(&shared);
+            let tell = Box::new(move |error: &TraceError| {
+                lost.notice(format!(
+                    "the trace ends here: {error}; once there is room, start this process again to trace on"
+                ));
+            });
+            match traced::to_directory(app, &options.config.cell, directory, tell) {
+                Ok(traced) => {
+                    if reporting.report(Ok(Arc::clone(&shared))) {
+                        drop(reporting);
+                        Protocol::new(process, traced, shared, spin).run(ends);
+                    }
+                }
+                Err(error) => {
+                    let text = format!("cannot write traces to {}: {error}", directory.display());
+                    reporting.report(Err(StartError::Host(text)));
+                }
+            }
+        }
+    }
+}
+
+/// Ends all waits when the thread ends, also by a panic.
+struct Ends(Arc<CellShared>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.panicked.store(true, Ordering::SeqCst);
+        }
+        self.0.commands.close(drop);
+        self.0.over.store(true, Ordering::SeqCst);
+        self.0.ended.wake();
+    }
+}
+
+/// A handler with the application's side inside.
+trait Holds: Handler {
+    fn app(&mut self) -> &mut AppHandler;
+    /// Its last call.
+    fn finish(&mut self) {}
+}
+
+impl Holds for AppHandler {
+    fn app(&mut self) -> &mut AppHandler {
+        self
+    }
+}
+
+impl<W: io::Write> Holds for Traced<AppHandler, W> {
+    fn app(&mut self) -> &mut AppHandler {
+        self.inner_mut()
+    }
+
+    fn finish(&mut self) {
+        Self::finish(self);
+    }
+}
+
+struct Protocol<H> {
+    process: Inline<Shm<Udp>>,
+    handler: H,
+    shared: Arc<CellShared>,
+    spin: Duration,
+    /// Some group asks to be left and was not left yet.
+    leaves: bool,
+    /// Since when a leave of the cell has been requested.
+    leaving: Option<Instant>,
+    left: bool,
+}
+
+impl<H: Holds> Protocol<H> {
+    fn new(process: Inline<Shm<Udp>>, handler: H, shared: Arc<CellShared>, spin: Duration) -> Self {
+        Self { process, handler, shared, spin, leaves: false, leaving: None, left: false }
+    }
+
+    fn run(mut self, ends: Ends) {
+        if let Err(error) = self.turns() {
+            self.shared.notice(format!("the process stops: {error}"));
+        }
+        let shared = Arc::clone(&self.shared);
+        let app = self.handler.app();
+        shared.commands.close(|command| app.refuse(command));
+        app.end();
+        self.handler.finish();
+        // Sockets, liveness lock and counters are released before any handle learns that this process is over.
+        drop(self);
+        drop(ends);
+    }
+
+    fn turns(&mut self) -> io::Result<()> {
+        let mut idle_since = None;
+        loop {
+            // Commands first, because the poll that follows sends what they multicast.
+            let carried = self.carry_out();
+            let report = self.process.poll(&mut self.handler);
+            for notice in self.process.notices() {
+                self.shared.notice(notice);
+            }
+            self.handler.app().publish();
+            if self.process.is_over() || self.shared.commands.is_stopping() {
+                return Ok(());
+            }
+            if report.more || report.received > 0 || carried > 0 {
+                idle_since = None;
+                continue;
+            }
+            // A wake-up takes about as long as `spin`, so a process that is called often saves it by polling on.
+            if !self.spin.is_zero() {
+                let now = clock::now();
+                if now.since(*idle_since.get_or_insert(now)) < self.spin {
+                    std::hint::spin_loop();
+                    continue;
+                }
+            }
+            idle_since = None;
+            // What waits for credit continues when that arrives, which comes with a datagram, or when the leave's
+            // patience ends.
+            self.process.wait(self.leaving.map(|_| LEAVE_POLL))?;
+        }
+    }
+
+    /// Carries out commands, up to a number. Returns how many.
+    fn carry_out(&mut self) -> usize {
+        let mut count = 0;
+        // Once the leave has begun, the waiting commands have had their time.
+        while count < COMMANDS_PER_TURN && !self.left {
+            let Some(command) = self.shared.commands.pop() else { break };
+            self.carry(command);
+            count += 1;
+        }
+        let taken = count > 0;
+        count += self.send_waiting();
+        if taken || count > 0 {
+            self.shared.commands.room.wake();
+        }
+        self.leaves |= self.shared.commands.take_leaves();
+        if self.leaves {
+            self.leave_groups();
+        }
+        self.leave_if_asked();
+        count
+    }
+
+    fn carry(&mut self, command: Command) {
+        match command {
+            Command::Send { .. } | Command::Flush { .. } => self.handler.app().queue(command),
+            Command::Join { group, inbox, terms, with_state, replica } => {
+                let name = Arc::clone(&group.name);
+                self.leaves |= group.is_leaving();
+                self.handler.app().add(group, inbox, with_state, replica);
+                if let Err(error) = self.process.join_group(&name, with_state, terms, &mut self.handler) {
+                    // The name was checked before, so the incarnation is over. The node itself repeats the request in
+                    // the next one.
+                    self.shared.notice(format!("group {name} is not joined: {error}"));
+                }
+            }
+            Command::GiveUpGroup { name } => {
+                if let Err(error) = self.process.give_up_group(&name, &mut self.handler) {
+                    self.shared.notice(format!("group {name} is not given up: {error}"));
+                }
+            }
+            Command::RaiseLevel { level } => {
+                if let Err(error) = self.process.raise_level(level, &mut self.handler) {
+                    self.shared.notice(format!("the cell does not rise to level {level}: {error}"));
+                }
+            }
+            Command::Reform => {
+                if let Err(error) = self.process.reform(&mut self.handler) {
+                    self.shared.notice(format!("the cell is not reformed: {error}"));
+                }
+            }
+            Command::FoundAnew => {
+                if let Err(error) = self.process.found_anew(&mut self.handler) {
+                    self.shared.notice(format!("the cell is not founded again: {error}"));
+                }
+            }
+        }
+    }
+
+    /// Sends what waits in each group, as far as its credit goes. A group without credit holds back no other. Returns
+    /// the number of messages.
+    fn send_waiting(&mut self) -> usize {
+        let mut count = 0;
+        let mut at = 0;
+        while let Some(slot) = self.handler.app().busy(at) {
+            let mut sent = 0;
+            while sent < MESSAGES_PER_TURN {
+                let Some(front) = self.handler.app().front(slot) else { break };
+                let outcome = self.process.multicast(
+                    front.group,
+                    front.order,
+                    front.guarantee,
+                    &front.payload,
+                    &mut self.handler,
+                );
+                let app = self.handler.app();
+                match outcome {
+                    Ok(()) => app.carried(slot, Carried::Accepted),
+                    // Between two views of different incarnations, it waits; the end of the incarnation refuses it.
+                    Err(CommandError::NoCredit | CommandError::NotMember | CommandError::Over) => {
+                        app.wait(slot);
+                        break;
+                    }
+                    Err(_) => app.carried(slot, Carried::Refused),
+                }
+                sent += 1;
+            }
+            count += sent;
+            // Goes to the next group; one that has nothing left has given its place up.
+            at += usize::from(self.handler.app().busy(at) == Some(slot));
+        }
+        count
+    }
+
+    /// Leaves the groups that ask for it and have nothing left to send.
+    fn leave_groups(&mut self) {
+        self.leaves = false;
+        for slot in 0..self.handler.app().slots() {
+            match self.handler.app().leaves(slot) {
+                None => {}
+                Some(None) => self.leaves = true,
+                Some(Some(group)) => match self.process.leave_group(group, &mut self.handler) {
+                    Ok(()) => self.handler.app().leave_asked(slot),
+                    Err(_) => self.leaves = true,
+                },
+            }
+        }
+    }
+
+    /// Starts a requested leave. What waits is sent first, but not for ever: without a quorum it never would be.
+    fn leave_if_asked(&mut self) {
+        if !self.shared.commands.is_leaving() {
+            return;
+        }
+        let now = clock::now();
+        let since = *self.leaving.get_or_insert(now);
+        if self.shared.is_dropped.load(Ordering::SeqCst) && now.since(since) > DROP_PATIENCE {
+            self.shared.commands.stop();
+        }
+        let idle = self.handler.app().busy(0).is_none();
+        if !self.left && (idle || now.since(since) > LEAVE_AFTER) {
+            self.left = true;
+            self.process.leave(&mut self.handler);
+        }
+    }
+}
+
+/// Commands carried out between two polls of the network.
+const COMMANDS_PER_TURN: usize = 256;
+
+/// Messages of one group that are sent between two polls of the network.
+const MESSAGES_PER_TURN: usize = 256;
+
+/// How long what was sent before a leave has to be accepted.
+const LEAVE_AFTER: Duration = Duration::from_millis(500);
+
+/// How often that is checked.
+const LEAVE_POLL: Duration = Duration::from_millis(20);
+
+/// Longest time that a process tries to leave after its last handle was dropped.
+const DROP_PATIENCE: Duration = Duration::from_secs(2);

@@ -1,0 +1,124 @@
+//! Views: the agreed members of a group or of the cell.
+
+use std::fmt;
+use std::sync::Arc;
+
+use phalanx_core as core;
+
+use crate::id::{LeaveReason, Member, MemberId};
+
+/// The agreed members of a group, equal at all members that install it. Cheap to clone.
+#[derive(Clone)]
+pub struct View {
+    view: Arc<core::GroupView>,
+    /// All members of the cell at that moment, for names and addresses.
+    cell: Option<Arc<core::CellView>>,
+    me: core::Incarnation,
+}
+
+impl View {
+    pub(crate) fn new(view: Arc<core::GroupView>, cell: Option<Arc<core::CellView>>, me: core::Incarnation) -> Self {
+        Self { view, cell, me }
+    }
+
+    pub(crate) fn with_adequate(&self, adequate: bool) -> Self {
+        let view = Arc::new(core::GroupView { adequate, ..core::GroupView::clone(&self.view) });
+        Self { view, ..self.clone() }
+    }
+
+    /// Its number, from 1. It grows with each view of the group.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.view.view.0
+    }
+
+    /// The group's name.
+    #[must_use]
+    pub fn group(&self) -> &str {
+        &self.view.name
+    }
+
+    /// The members by rank, the oldest first.
+    pub fn members(&self) -> impl ExactSizeIterator<Item = Member> {
+        self.view.members.iter().map(|who| self.member(*who))
+    }
+
+    /// The members' ids by rank, the oldest first.
+    pub fn ids(&self) -> impl ExactSizeIterator<Item = MemberId> {
+        self.view.members.iter().map(|who| MemberId::of(*who))
+    }
+
+    /// The number of members.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.view.members.len()
+    }
+
+    /// Never: a view holds at least this process.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.view.members.is_empty()
+    }
+
+    /// This process in this view.
+    #[must_use]
+    pub fn me(&self) -> MemberId {
+        MemberId::of(self.me)
+    }
+
+    /// The rank of a member: 0 for the oldest. Ranks of one view are the same at all members, so each of them can
+    /// compute a role from its rank without a message: rank 0 leads.
+    #[must_use]
+    pub fn rank_of(&self, who: MemberId) -> Option<usize> {
+        self.view.members.iter().position(|member| MemberId::of(*member) == who)
+    }
+
+    /// The rank of this process.
+    #[must_use]
+    pub fn my_rank(&self) -> usize {
+        self.rank_of(self.me()).unwrap_or(usize::MAX)
+    }
+
+    /// The members that entered with this view.
+    pub fn joined(&self) -> impl ExactSizeIterator<Item = Member> {
+        self.view.joined.iter().map(|who| self.member(*who))
+    }
+
+    /// The members that left with this view, and why.
+    pub fn left(&self) -> impl ExactSizeIterator<Item = (MemberId, LeaveReason)> {
+        self.view.left.iter().map(|(who, why)| (MemberId::of(*who), LeaveReason::of(*why)))
+    }
+
+    /// Whether enough members have the group's state, by its terms. While not, no uniform message is sent.
+    #[must_use]
+    pub fn is_adequate(&self) -> bool {
+        self.view.adequate
+    }
+
+    fn member(&self, who: core::Incarnation) -> Member {
+        let info = self.cell.as_ref().and_then(|cell| cell.members.iter().find(|info| info.incarnation == who));
+        info.map_or_else(
+            || Member { id: MemberId::of(who), name: who.to_string(), address: ([0, 0, 0, 0], 0).into() },
+            Member::of,
+        )
+    }
+}
+
+impl fmt::Debug for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = self.members().map(|member| member.name).collect();
+        f.debug_struct("View")
+            .field("group", &self.group())
+            .field("number", &self.number())
+            .field("members", &names)
+            .finish()
+    }
+}
+
+impl PartialEq for View {
+    fn eq(&self, other: &Self) -> bool {
+        (self.number(), self.group(), &self.view.members) == (other.number(), other.group(), &other.view.members)
+    }
+}
+
+impl Eq for View {}

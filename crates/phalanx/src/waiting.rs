@@ -1,0 +1,186 @@
+//! Waiting for a change, in a task of any executor or in a plain thread.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::Instant;
+
+/// Tasks that wait for a change. A change without waiters costs a fence and a load.
+#[derive(Debug, Default)]
+pub(crate) struct Waiters {
+    count: AtomicUsize,
+    tasks: Mutex<Tasks>,
+}
+
+#[derive(Debug, Default)]
+struct Tasks {
+    waiting: Vec<(u64, Waker)>,
+    named: u64,
+}
+
+/// The place of one task among the waiters.
+#[derive(Debug, Default)]
+pub(crate) struct Place(Option<u64>);
+
+impl Waiters {
+    fn tasks(&self) -> MutexGuard<'_, Tasks> {
+        // A poisoned lock is safe to use: no code panics while it holds the lock.
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes all that wait. Call it after the change.
+    pub(crate) fn wake(&self) {
+        // Orders the change before the load. Together with the fence in `poll`, either the waiter sees the change, or
+        // this thread sees the waiter.
+        fence(Ordering::SeqCst);
+        if self.count.load(Ordering::Relaxed) > 0 {
+            let waiting = {
+                let mut tasks = self.tasks();
+                self.count.store(0, Ordering::Relaxed);
+                std::mem::take(&mut tasks.waiting)
+            };
+            waiting.into_iter().for_each(|(_, task)| task.wake());
+        }
+    }
+
+    /// Ready if `check` gives a value. Else the task is woken with the next change.
+    pub(crate) fn poll<T>(
+        &self,
+        place: &mut Place,
+        context: &Context<'_>,
+        mut check: impl FnMut() -> Option<T>,
+    ) -> Poll<T> {
+        if let Some(value) = check() {
+            self.forget(place);
+            return Poll::Ready(value);
+        }
+        {
+            let mut tasks = self.tasks();
+            let known = place.0.and_then(|name| tasks.waiting.iter_mut().find(|(other, _)| *other == name));
+            if let Some((_, task)) = known {
+                task.clone_from(context.waker());
+            } else {
+                tasks.named += 1;
+                let name = tasks.named;
+                tasks.waiting.push((name, context.waker().clone()));
+                place.0 = Some(name);
+            }
+            self.count.store(tasks.waiting.len(), Ordering::Relaxed);
+        }
+        fence(Ordering::SeqCst);
+        match check() {
+            Some(value) => {
+                self.forget(place);
+                Poll::Ready(value)
+            }
+            None => Poll::Pending,
+        }
+    }
+
+    /// Gives up a place, because its task waits no more.
+    pub(crate) fn forget(&self, place: &mut Place) {
+        if let Some(name) = place.0.take() {
+            let mut tasks = self.tasks();
+            tasks.waiting.retain(|(other, _)| *other != name);
+            self.count.store(tasks.waiting.len(), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Wakes a thread that waits in [`block_on`].
+struct Parked(Thread);
+
+impl Wake for Parked {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Runs a future on this thread until it is ready, or until `until`. `None`: the time passed first. The future is
+/// dropped then.
+pub(crate) fn block_on<F: Future>(future: F, until: Option<Instant>) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Parked(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return Some(value);
+        }
+        match until {
+            None => std::thread::park(),
+            Some(until) => {
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return None;
+                }
+                std::thread::park_timeout(left);
+            }
+        }
+    }
+}
+
+/// Runs a future on this thread until it is ready.
+pub(crate) fn block<F: Future>(future: F) -> F::Output {
+    block_on(future, None).expect("without a limit it ends only with a value")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::atomic::AtomicU64;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn every_waiter_sees_every_value() {
+        let (waiters, value) = (Waiters::default(), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            let waiting: Vec<_> = (0..3)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut seen = 0;
+                        while seen < 1_000 {
+                            let mut place = Place::default();
+                            seen = block(poll_fn(|context| {
+                                waiters.poll(&mut place, context, || {
+                                    let now = value.load(Ordering::Relaxed);
+                                    (now > seen).then_some(now)
+                                })
+                            }));
+                        }
+                    })
+                })
+                .collect();
+            for next in 1..=1_000 {
+                value.store(next, Ordering::Relaxed);
+                waiters.wake();
+            }
+            waiting.into_iter().for_each(|waiter| waiter.join().expect("no panic"));
+        });
+        assert_eq!(waiters.count.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn who_waits_no_more_is_forgotten() {
+        let waiters = Waiters::default();
+        let mut place = Place::default();
+        let context = Context::from_waker(Waker::noop());
+        for _ in 0..3 {
+            assert!(waiters.poll(&mut place, &context, || None::<()>).is_pending());
+        }
+        assert_eq!(waiters.tasks().waiting.len(), 1, "one place for each task");
+        waiters.forget(&mut place);
+        assert_eq!(waiters.count.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_limit_ends_the_wait() {
+        let until = Instant::now() + Duration::from_millis(5);
+        assert_eq!(block_on(std::future::pending::<()>(), Some(until)), None);
+        assert_eq!(block_on(std::future::ready(3), Some(until)), Some(3), "it is asked once in any case");
+    }
+}

@@ -1,0 +1,85 @@
+//! Which public types may be sent to another thread, shared with one, and kept when a thread panics.
+
+#[path = "../../phalanx-core/tests/auto_traits/probe.rs"]
+mod probe;
+
+use phalanx::State;
+use probe::{Asked, Lacks, table};
+
+struct Nothing;
+
+impl State for Nothing {
+    fn apply(&mut self, _message: &phalanx::Message) {}
+
+    fn snapshot(&self) -> phalanx::Snapshot {
+        phalanx::Snapshot::new("")
+    }
+
+    fn restore(_snapshot: phalanx::Snapshot) -> Result<Self, phalanx::DecodeError> {
+        Ok(Self)
+    }
+}
+
+// Values without a tie to a thread.
+table!(
+    VALUES,
+    has [SEND, SYNC, UNPIN, UNWIND_SAFE, REF_UNWIND_SAFE],
+    lacks [],
+    [
+        phalanx::CellBuilder,
+        phalanx::DecodeError,
+        phalanx::FlushError,
+        phalanx::InDoubt,
+        phalanx::JoinError,
+        phalanx::LeaveError,
+        phalanx::LeaveReason,
+        phalanx::Guarantee,
+        phalanx::Member,
+        phalanx::MemberId,
+        phalanx::Message,
+        phalanx::Next,
+        phalanx::Order,
+        phalanx::Place,
+        phalanx::SendError,
+        phalanx::Standing,
+        phalanx::StartError,
+        phalanx::Timeout,
+        phalanx::View,
+    ]
+);
+
+// Handles that threads and tasks share, and futures that move between them.
+table!(
+    SHARED,
+    has [SEND, SYNC, UNPIN],
+    lacks [],
+    [
+        phalanx::Cell,
+        phalanx::Changed,
+        phalanx::Group,
+        phalanx::Inbox,
+        phalanx::Multicast,
+        phalanx::Outcome,
+        phalanx::Replica<Nothing>,
+        phalanx::Sent,
+    ]
+);
+
+// May go to another thread, and is used by one at a time.
+table!(
+    ONE_THREAD_AT_A_TIME,
+    has [SEND, UNPIN],
+    lacks [SYNC],
+    [
+        phalanx::GroupBuilder,
+        phalanx::Joining,
+        phalanx::Sending,
+        phalanx::Snapshot,
+        phalanx::Starting,
+    ]
+);
+
+#[test]
+fn every_public_type_has_a_row() {
+    probe::expect_all_types(env!("CARGO_MANIFEST_DIR"), &[VALUES, SHARED, ONE_THREAD_AT_A_TIME], &[]);
+}

@@ -1,0 +1,244 @@
+//! Groups of processes over real sockets, as a program sees them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::thread;
+use std::time::Duration;
+
+use phalanx::{
+    Cell, DecodeError, Group, Inbox, JoinError, LeaveReason, Message, Next, Order, Place, Replica, SendError, Snapshot,
+    StartError, State, View,
+};
+
+fn start(directory: &Path, name: &str) -> Cell {
+    Cell::builder("default")
+        .name(name)
+        .directories(directory.join("run"), directory.join("state"))
+        .set("timing.suspect_after", "5s")
+        .blocking_start()
+        .expect("starts")
+}
+
+/// Joins group `g`.
+fn join(cell: &Cell) -> (Group, Inbox) {
+    cell.group("g").blocking_join().expect("joins")
+}
+
+/// Takes items until a view of so many members.
+fn await_members(inbox: &mut Inbox, members: usize) -> View {
+    loop {
+        match inbox.blocking_next().expect("it goes on") {
+            Next::View(view) if view.len() == members => return view,
+            _ => {}
+        }
+    }
+}
+
+fn await_message(inbox: &mut Inbox) -> Message {
+    loop {
+        if let Next::Message(message) = inbox.blocking_next().expect("it goes on") {
+            return message;
+        }
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+#[test]
+fn all_members_see_one_order_and_senders_get_receipts() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let cells = ["ann", "bob", "cid"].map(|name| start(directory.path(), name));
+    let mut joined: Vec<(Group, Inbox)> = cells.iter().map(join).collect();
+    let views: Vec<View> = joined.iter_mut().map(|(_, inbox)| await_members(inbox, 3)).collect();
+    assert!(views.iter().all(|view| *view == views[0]), "{views:?}");
+    let names: Vec<String> = views[0].members().map(|member| member.name).collect();
+    assert_eq!(names, ["ann", "bob", "cid"], "ranks go by age");
+    assert_eq!(views[2].my_rank(), 2);
+
+    const EACH: u64 = 500;
+    thread::scope(|scope| {
+        for (group, _) in &joined {
+            scope.spawn(move || {
+                for number in 0..EACH {
+                    group.send(number.to_string()).blocking_post().expect("goes out");
+                }
+                let last = group.send("end").blocking().expect("goes out");
+                assert_eq!(last.seq(), EACH + 1);
+                last.blocking_stable().expect("all have it");
+                assert!(last.is_stable());
+                last.blocking_delivered().expect("it came back");
+                group.blocking_flush().expect("nothing is lost");
+            });
+        }
+    });
+    let orders: Vec<Vec<(u64, u64)>> = joined
+        .iter_mut()
+        .map(|(_, inbox)| {
+            let all = (0..3 * (EACH + 1)).map(|_| await_message(inbox));
+            all.map(|message| (message.sender.bits(), message.seq)).collect()
+        })
+        .collect();
+    assert!(orders.iter().all(|order| *order == orders[0]), "one order for all");
+    for cell in cells {
+        cell.blocking_leave(PATIENCE).expect("leaves");
+    }
+}
+
+#[test]
+fn a_program_of_futures_needs_no_runtime_of_ours() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (ann, bob) = (start(directory.path(), "ann"), start(directory.path(), "bob"));
+    let other = thread::spawn(move || {
+        pollster::block_on(async {
+            let (group, mut inbox) = bob.group("g").join().await.expect("joins");
+            let sent = group.send(b"hello").causal().plain().await.expect("goes out");
+            sent.stable().await.expect("all have it");
+            let mut items = Vec::new();
+            while !items.iter().any(|next| matches!(next, Next::Message(m) if m.payload == "hello"[..])) {
+                inbox.next_batch(&mut items, 16).await;
+            }
+            group.leave().await.expect("leaves the group");
+            while let Some(next) = inbox.next().await {
+                items.push(next);
+            }
+            assert!(matches!(items.last(), Some(Next::Left(LeaveReason::Left))), "{items:?}");
+            assert_eq!(group.send(b"late").await.err(), Some(SendError::NotMember));
+            bob.leave().await.expect("leaves the cell");
+        });
+    });
+    pollster::block_on(async {
+        let (_group, mut inbox) = ann.group("g").join().await.expect("joins");
+        loop {
+            match inbox.next().await.expect("it goes on") {
+                Next::Message(message) => {
+                    assert_eq!(
+                        (&message.payload[..], message.order, message.uniform),
+                        (&b"hello"[..], Order::Causal, false)
+                    );
+                    break;
+                }
+                other => assert!(matches!(other, Next::View(_)), "{other:?}"),
+            }
+        }
+        ann.leave().await.expect("leaves the cell");
+        let mut last = None;
+        while let Some(next) = inbox.next().await {
+            last = Some(next);
+        }
+        assert!(matches!(last, Some(Next::Left(LeaveReason::Left))), "{last:?}");
+        assert!(inbox.is_over());
+    });
+    other.join().expect("no panic");
+}
+
+/// Accounts with a sum that no message changes.
+#[derive(Clone)]
+struct Bank(BTreeMap<u8, i64>);
+
+const MONEY: i64 = 1_000;
+
+impl State for Bank {
+    fn apply(&mut self, message: &Message) {
+        if let Ok((from, to, amount)) = message.decode::<(u8, u8, i64)>() {
+            *self.0.entry(from).or_default() -= amount;
+            *self.0.entry(to).or_default() += amount;
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::later(self.0.clone())
+    }
+
+    fn restore(snapshot: Snapshot) -> Result<Self, DecodeError> {
+        snapshot.decode().map(Self)
+    }
+}
+
+#[test]
+fn who_joins_has_the_state_and_readers_never_see_a_part_of_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let bank = || Replica::new(Bank(BTreeMap::from([(0, MONEY)])));
+    let (ann, first) = (start(directory.path(), "ann"), bank());
+    assert!(!first.is_current());
+    let (group, inbox) = ann.group("bank").state(&first).blocking_join().expect("joins");
+    drop(inbox); // what nobody reads holds nobody back
+    assert!(first.is_current(), "it founded the group");
+    let move_some = |from: u8, to: u8| group.send_value(&(from, to, 7_i64)).blocking().expect("goes out");
+    (1..=100).for_each(|to| drop(move_some(0, to)));
+
+    let (bob, second) = (start(directory.path(), "bob"), bank());
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut current = 0;
+            while !done.load(Ordering::Relaxed) {
+                let sum: i64 = second.read().0.values().sum();
+                assert_eq!(sum, MONEY, "a part of a state is seen");
+                current += u64::from(second.is_current());
+            }
+            assert!(current > 0, "the state was looked at when it was current, too");
+        });
+        let (_group, _inbox) = bob.group("bank").state(&second).blocking_join().expect("joins");
+        let sent = move_some(100, 1);
+        sent.blocking_stable().expect("all have it");
+        // Read your writes: what was delivered here is in the state here.
+        sent.blocking_delivered().expect("delivered");
+        assert_eq!(first.read().0.get(&1), Some(&14));
+        while second.applied() == 0 {
+            thread::yield_now();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(second.read().0, first.read().0);
+    ann.blocking_leave(PATIENCE).expect("leaves");
+    bob.blocking_leave(PATIENCE).expect("leaves");
+    assert!(!second.is_current(), "nobody brings it up to date any more");
+}
+
+#[test]
+fn mistakes_are_told_at_once() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let error = Cell::builder("default").set("timing.hartbeat", "1s").blocking_start().expect_err("no such key");
+    assert!(matches!(&error, StartError::Setting(text) if text.contains("did you mean 'timing.heartbeat'")), "{error}");
+    let cell = start(directory.path(), "ann");
+    let nowhere = Cell::builder("default").seeds(["no such host:1"]).blocking_start();
+    assert!(matches!(nowhere, Err(StartError::Host(_) | StartError::Setting(_))), "{nowhere:?}");
+    assert!(matches!(cell.group("").blocking_join(), Err(JoinError::BadName(_))));
+    let (group, _inbox) = join(&cell);
+    assert_eq!(cell.group("g").blocking_join().err(), Some(JoinError::AlreadyMember("g".to_owned())));
+    let long = vec![0; (64 << 20) + 1];
+    assert_eq!(group.send_bytes(long.into()).try_post(), Err(SendError::TooLong((64 << 20) + 1)));
+    assert_eq!(cell.standing().place, Place::Primary);
+    group.blocking_leave().expect("leaves");
+    let (again, _inbox) = join(&cell);
+    assert_eq!(again.view().map(|view| view.len()), Some(1), "the name is free again");
+    cell.blocking_leave(PATIENCE).expect("leaves");
+    assert_eq!(again.send("x").try_post(), Err(SendError::NotMember));
+    assert!(again.view().is_none());
+}
+
+#[test]
+fn a_group_that_nobody_waits_for_is_left_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let cell = start(directory.path(), "ann");
+    {
+        let mut joining = std::pin::pin!(cell.group("g").join());
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        if let Poll::Ready(joined) = joining.as_mut().poll(&mut context) {
+            // The protocol thread was faster.
+            joined.expect("joins").0.blocking_leave().expect("leaves");
+        }
+    }
+    // The name is free once the membership that came too late has ended.
+    let group = loop {
+        match cell.group("g").blocking_join() {
+            Ok((group, _)) => break group,
+            Err(error) => assert_eq!(error, JoinError::AlreadyMember("g".to_owned())),
+        }
+        thread::yield_now();
+    };
+    drop(cell);
+    group.send("x").blocking().expect("the process lives while a handle does");
+}
