@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::id::{CellInstance, GroupId, Incarnation, MemberInfo, TrafficClass, ViewNumber};
+use crate::id::{CellInstance, GroupId, Incarnation, MemberInfo, Sequence, TrafficClass, ViewNumber};
 use crate::member::{FounderRecord, Inheritance};
 use crate::wire::{PacketNumber, Space};
 
@@ -248,7 +248,7 @@ pub struct Delivery<'a> {
     /// Its sender.
     pub sender: Incarnation,
     /// Its number among its sender's messages in this group view, from 1.
-    pub seq: u64,
+    pub seq: Sequence,
     /// The order that its sender requested.
     pub order: Order,
     /// Whether it was delivered only when every member had received it, or as soon as its order allowed.
@@ -576,7 +576,7 @@ pub trait Effects {
         &mut self,
         _group: GroupId,
         _view: ViewNumber,
-        _seq: u64,
+        _seq: Sequence,
         _order: Order,
         _uniformity: Uniformity,
         _payload: &[u8],
@@ -586,7 +586,7 @@ pub trait Effects {
     /// Notes that every member of `view` has this process's multicasts up to number `seq` of that view, or that the view
     /// ended and every member that goes on has them. Reported once, and only in the primary partition. What was sent
     /// and never reported when this incarnation is over is in doubt: survivors may have delivered it or not.
-    fn stable(&mut self, _group: GroupId, _view: ViewNumber, _seq: u64) {}
+    fn stable(&mut self, _group: GroupId, _view: ViewNumber, _seq: Sequence) {}
 
     /// Whether this process can read packet `number` of a member's stream. False only where a simulation plays a
     /// defect.

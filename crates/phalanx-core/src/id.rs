@@ -228,6 +228,33 @@ impl fmt::Display for ViewNumber {
     }
 }
 
+/// The number of a message among those that its sender multicasts in one view of a group, from 1. A plain `u64` counts
+/// messages: it is also the number of the last of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+#[repr(transparent)]
+pub struct Sequence(pub u64);
+
+impl Sequence {
+    /// Before the first message of a view.
+    pub const NONE: Self = Self(0);
+    /// The first message of a view.
+    pub const FIRST: Self = Self(1);
+
+    /// The number of the sender's next message.
+    #[inline]
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Sequence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// A group of a cell. The cell numbers it when it is made; a cell instance reuses no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GroupId(pub u32);

@@ -29,7 +29,7 @@ pub use api::*;
 pub use frames::Frames;
 pub use id::{
     BadName, CellInstance, DecreeNumber, GroupId, Incarnation, LEVEL, MemberInfo, NAME_BYTES_MAX, Origin, Rank,
-    TrafficClass, ViewNumber, check_name,
+    Sequence, TrafficClass, ViewNumber, check_name,
 };
 pub use packet::{Arriving, Packet, PartialPacket, RemainingPayload};
 pub use process::{Activity, Process, StreamStatus};

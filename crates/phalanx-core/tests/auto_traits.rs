@@ -37,6 +37,7 @@ table!(
         phalanx_core::id::MemberInfo,
         phalanx_core::id::Origin,
         phalanx_core::id::Rank,
+        phalanx_core::id::Sequence,
         phalanx_core::id::TrafficClass,
         phalanx_core::id::ViewNumber,
         phalanx_core::link::Ack,

@@ -25,8 +25,8 @@ use phalanx_core::seal::{CellKey, CookieKey, Opener, Sealer, Security};
 use phalanx_core::wire::codec::{put_prefixed, put_varint};
 use phalanx_core::wire::{Header, Kind, PacketNumber, Reader, Space, Tags, cell_tag, put_with_tail, read_with_tail};
 use phalanx_core::{
-    CellInstance, DecreeNumber, GroupId, GroupTerms, Incarnation, LeaveReason, Limits, MemberInfo, Rank, SlowMembers,
-    Timing, Uniformity, ViewNumber,
+    CellInstance, DecreeNumber, GroupId, GroupTerms, Incarnation, LeaveReason, Limits, MemberInfo, Rank, Sequence,
+    SlowMembers, Timing, Uniformity, ViewNumber,
 };
 
 const CELL: &str = "golden";
@@ -417,7 +417,7 @@ fn state_messages() {
         transfer,
         view: ViewNumber(3),
         sender: Incarnation(1),
-        seq: 12,
+        seq: Sequence(12),
         order: 2 | 4,
         position: Some(40),
         payload: FRAMES.to_vec(),

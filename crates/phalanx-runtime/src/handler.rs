@@ -2,7 +2,7 @@
 
 use phalanx_core::member::FounderRecord;
 use phalanx_core::{
-    Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Snapshot, Uniformity, ViewNumber,
+    Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Sequence, Snapshot, Uniformity, ViewNumber,
 };
 
 /// A command that the core accepted.
@@ -90,7 +90,7 @@ pub trait Handler {
         &mut self,
         _group: GroupId,
         _view: ViewNumber,
-        _seq: u64,
+        _seq: Sequence,
         _order: Order,
         _uniformity: Uniformity,
         _payload: &[u8],
@@ -98,7 +98,7 @@ pub trait Handler {
     }
 
     /// Multicasts of this process are stable; see [`phalanx_core::Effects::stable`].
-    fn stable(&mut self, _group: GroupId, _view: ViewNumber, _seq: u64) {}
+    fn stable(&mut self, _group: GroupId, _view: ViewNumber, _seq: Sequence) {}
 
     /// Stores the record that keeps a later process of this name from founding its cell a second time. It must be on
     /// disk when this returns true; see [`phalanx_core::Effects::keep_record`]. [`crate::Inline`] and [`crate::Cell`]

@@ -8,7 +8,7 @@ use std::io::Write;
 
 use phalanx_core::member::FounderRecord;
 use phalanx_core::{
-    Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Snapshot, Uniformity, ViewNumber,
+    Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Sequence, Snapshot, Uniformity, ViewNumber,
 };
 use phalanx_driver::fork::Home;
 use phalanx_trace::{Event as Record, TraceError, TraceWriter, payload_hash};
@@ -205,7 +205,7 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
         &mut self,
         group: GroupId,
         view: ViewNumber,
-        seq: u64,
+        seq: Sequence,
         order: Order,
         uniformity: Uniformity,
         payload: &[u8],
@@ -214,7 +214,7 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
             self.record(&Record::Send {
                 group: group.0,
                 view: view.0,
-                seq,
+                seq: seq.0,
                 order: records::order(order),
                 uniform: uniformity.is_uniform(),
                 hash: payload_hash(payload),
@@ -223,8 +223,8 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
         self.inner.sent(group, view, seq, order, uniformity, payload);
     }
 
-    fn stable(&mut self, group: GroupId, view: ViewNumber, seq: u64) {
-        self.record(&Record::Stable { group: group.0, view: view.0, seq });
+    fn stable(&mut self, group: GroupId, view: ViewNumber, seq: Sequence) {
+        self.record(&Record::Stable { group: group.0, view: view.0, seq: seq.0 });
         self.inner.stable(group, view, seq);
     }
 

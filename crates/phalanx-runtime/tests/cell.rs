@@ -11,7 +11,7 @@ use common::{PATIENCE, await_event, await_members, directory, member, messages, 
 use phalanx_runtime::config::SecurityMode;
 use phalanx_runtime::core::{
     CommandError, Delivery, Event, GroupId, GroupTerms, GroupView, Incarnation, LeaveReason, MemberInfo, Membership,
-    Order, SlowMembers, Snapshot, Stability, Uniformity, ViewNumber,
+    Order, Sequence, SlowMembers, Snapshot, Stability, Uniformity, ViewNumber,
 };
 use phalanx_runtime::counters::CountersFile;
 use phalanx_runtime::driver::Faults;
@@ -344,7 +344,7 @@ fn an_incarnation_that_is_given_up_reports_its_unsent_multicasts() {
         fn begin(&mut self, _: &MemberInfo) {
             self.told.push("begin".to_owned());
         }
-        fn sent(&mut self, _: GroupId, _: ViewNumber, _: u64, _: Order, _: Uniformity, _: &[u8]) {
+        fn sent(&mut self, _: GroupId, _: ViewNumber, _: Sequence, _: Order, _: Uniformity, _: &[u8]) {
             self.sent += 1;
         }
         fn deliver(&mut self, _: &Delivery<'_>) {}

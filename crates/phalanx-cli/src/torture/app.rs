@@ -219,7 +219,7 @@ impl Handler for App {
 mod tests {
     use std::sync::Arc;
 
-    use phalanx_runtime::core::{GroupTerms, Uniformity, ViewNumber};
+    use phalanx_runtime::core::{GroupTerms, Sequence, Uniformity, ViewNumber};
 
     use super::*;
 
@@ -251,7 +251,7 @@ mod tests {
             group: GROUP,
             view: ViewNumber(1),
             sender: Incarnation(1),
-            seq: number,
+            seq: Sequence(number),
             order: Order::Total,
             uniformity: Uniformity::Uniform,
             position: Some(number),

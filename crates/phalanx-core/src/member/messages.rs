@@ -9,7 +9,7 @@ use super::founding::FoundingMessage;
 use super::orphan::tails;
 use super::{Directory, Return, read_requested_terms, requested_terms};
 use crate::api::{GroupTerms, LeaveReason};
-use crate::id::{CellInstance, DecreeNumber, GroupId, Incarnation, MemberInfo, Rank, ViewNumber};
+use crate::id::{CellInstance, DecreeNumber, GroupId, Incarnation, MemberInfo, Rank, Sequence, ViewNumber};
 use crate::wire::{Malformed, PacketNumber, Space, Tags, put_with_tail, read_with_tail};
 
 /// The number of an attempt at a decree. A later round wins; of one round, the higher rank.
@@ -305,7 +305,7 @@ pub enum StateMessage {
         /// Its sender.
         sender: Incarnation,
         /// Its number in its sender's stream.
-        seq: u64,
+        seq: Sequence,
         /// The order as in stream frames (0 fifo, 1 causal, 2 total), with uniform as bit 2.
         order: u8,
         /// Its position in the total order.

@@ -112,7 +112,7 @@ impl ViewStreams {
         if order == Order::Total {
             // The stability of a later abcast covers all abcasts before it, so their past is collected as they are
             // delivered.
-            total_past[rank.index()] = seq;
+            total_past[rank.index()] = seq.0;
             let causes = stream.head_vector();
             if !causes.is_empty() {
                 for (past, &needed) in total_past.iter_mut().zip(causes) {
@@ -124,7 +124,7 @@ impl ViewStreams {
             // The token holder may learn of the place from an earlier holder's announcement.
             holder.passed(rank, seq, order);
         }
-        debug_assert_eq!(stream.delivered, seq, "delivered in the order sent");
+        debug_assert_eq!(stream.delivered, seq.0, "delivered in the order sent");
         let payload = stream.payload(&message);
         let taken = io.deliver(Deliverable { rank, seq, order, uniformity, position, payload });
         stream.consume(u64::from(taken), pool);

@@ -93,7 +93,7 @@ impl ViewStreams {
         debug_assert!(self.packer.len() <= self.usable_room(), "a piece does not fit its packet");
         self.packer_prompt |= uniformity.is_uniform();
         if ends {
-            self.sent += 1;
+            self.sent = self.sent.next();
         }
         if sequenced {
             self.announce_own(1, self.set.me);

@@ -5,7 +5,7 @@ use super::frame::{put_announce, put_pass};
 use super::total_order::{Pass, Run};
 use super::view_streams::{StreamOutput, ViewStreams};
 use crate::api::Order;
-use crate::id::Rank;
+use crate::id::{Rank, Sequence};
 use crate::time::Instant;
 
 /// State of the token holder.
@@ -43,15 +43,15 @@ impl Sequencer {
 
     /// Whether the messages of `rank` up to number `seq` have their place.
     #[inline]
-    pub(super) fn has_sequenced(&self, rank: Rank, seq: u64) -> bool {
-        self.sequenced[rank.index()] >= seq
+    pub(super) fn has_sequenced(&self, rank: Rank, seq: Sequence) -> bool {
+        self.sequenced[rank.index()] >= seq.0
     }
 
     /// Notes a delivered message. It has its place, whichever holder gave it.
     #[inline]
-    pub(super) fn passed(&mut self, rank: Rank, seq: u64, order: Order) {
-        if self.sequenced[rank.index()] < seq {
-            self.sequenced[rank.index()] = seq;
+    pub(super) fn passed(&mut self, rank: Rank, seq: Sequence, order: Order) {
+        if self.sequenced[rank.index()] < seq.0 {
+            self.sequenced[rank.index()] = seq.0;
             if order == Order::Total {
                 self.owed[rank.index()] = self.owed[rank.index()].saturating_sub(1);
             }

@@ -8,7 +8,7 @@ use super::packet_reader::{Context, MessageKind, Orders, PacketPosition, Stop, T
 use super::total_order::{Run, Total};
 use crate::api::{Order, Uniformity};
 use crate::frames::{Frames, Pool};
-use crate::id::Rank;
+use crate::id::{Rank, Sequence};
 use crate::link::{Receiving, StreamReport};
 use crate::wire::PacketNumber;
 
@@ -25,7 +25,7 @@ pub(super) struct Message {
     deps: u32,
     /// The packet that holds its last byte.
     pub(super) packet: PacketNumber,
-    pub(super) seq: u64,
+    pub(super) seq: Sequence,
     body: Body,
 }
 
@@ -52,7 +52,7 @@ pub struct Deliverable<'a> {
     /// The sender's rank in the group view.
     pub rank: Rank,
     /// Its number in the sender's stream, from 1.
-    pub seq: u64,
+    pub seq: Sequence,
     /// The order that the sender requested.
     pub order: Order,
     /// Whether it was delivered only when stable.
@@ -123,7 +123,7 @@ impl Keep<'_> {
     #[inline]
     fn complete(&mut self, MessageKind { order, sequenced, uniformity }: MessageKind, body: Body) {
         *self.parsed += 1;
-        let (deps_from, packet, seq) = (self.deps_from, self.position.number, *self.parsed);
+        let (deps_from, packet, seq) = (self.deps_from, self.position.number, Sequence(*self.parsed));
         self.deps_from = self.deps_base + self.deps.len() as u64;
         // A packet names fewer than 2^32.
         let deps = u32::try_from(self.deps_from - deps_from).unwrap_or(u32::MAX);

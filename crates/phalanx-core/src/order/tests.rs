@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Backpressure, Deliverable, Hold, Status, StreamOutput, ViewStreams, ViewStreamsSettings};
 use crate::api::{Order, Uniformity};
 use crate::frames::ReceivedFrames;
-use crate::id::{GroupId, Incarnation, Rank, ViewNumber};
+use crate::id::{GroupId, Incarnation, Rank, Sequence, ViewNumber};
 use crate::link::Ack;
 use crate::time::Instant;
 use crate::wire::{PacketNumber, Space};
@@ -45,13 +45,13 @@ impl StreamOutput for Port {
         self.statuses.push(*status);
     }
     fn deliver(&mut self, message: Deliverable<'_>) -> bool {
-        self.delivered.push((message.rank, message.seq));
+        self.delivered.push((message.rank, message.seq.0));
         self.positions.extend(message.position);
         !self.full
     }
-    fn sent(&mut self, _seq: u64, _order: Order, _uniformity: Uniformity, _payload: &[u8]) {}
-    fn stable(&mut self, seq: u64) {
-        self.stable.push(seq);
+    fn sent(&mut self, _seq: Sequence, _order: Order, _uniformity: Uniformity, _payload: &[u8]) {}
+    fn stable(&mut self, seq: Sequence) {
+        self.stable.push(seq.0);
     }
     fn backpressure(&mut self, bound: Backpressure) {
         self.bounds.push(bound);

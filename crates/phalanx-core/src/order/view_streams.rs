@@ -13,7 +13,7 @@ use super::stream::{Deliverable, HeldPackets, Stream};
 use super::total_order::Total;
 use crate::api::{Order, Uniformity};
 use crate::frames::{Frames, Pool, ReceivedFrames};
-use crate::id::{GroupId, Incarnation, Rank, ViewNumber};
+use crate::id::{GroupId, Incarnation, Rank, Sequence, ViewNumber};
 use crate::link::{Ack, Arrival, Sending, StreamReport};
 use crate::time::Instant;
 use crate::wire::{PacketNumber, Space};
@@ -74,9 +74,9 @@ pub trait StreamOutput {
     /// Delivers a message. True if the application took it at once; otherwise [`ViewStreams::consumed`] follows.
     fn deliver(&mut self, message: Deliverable<'_>) -> bool;
     /// Notes that a message of ours is bound to this view.
-    fn sent(&mut self, seq: u64, order: Order, uniformity: Uniformity, payload: &[u8]);
+    fn sent(&mut self, seq: Sequence, order: Order, uniformity: Uniformity, payload: &[u8]);
     /// Notes that every member of the view has our messages up to number `seq`.
-    fn stable(&mut self, seq: u64);
+    fn stable(&mut self, seq: Sequence);
     /// Notes that our stream met a bound.
     fn backpressure(&mut self, bound: Backpressure);
     /// Whether this member can read packet `number` of `rank`'s stream. Always true, except where a simulation plays a
@@ -167,12 +167,12 @@ pub struct ViewStreams {
     /// Whether the packet being filled holds something for whose stability a member waits.
     pub(super) packer_prompt: bool,
     pub(super) outbox: Outbox,
-    /// Number of our messages that are packed to their end.
-    pub(super) sent: u64,
+    /// Our last message that is packed to its end.
+    pub(super) sent: Sequence,
     /// What became of our messages, for their sender.
     pub(super) receipts: Receipts,
     /// The number of our last abcast that went out without a place.
-    pub(super) last_unsequenced: u64,
+    pub(super) last_unsequenced: Sequence,
     /// This process hears no quorum of the cell. No uniform message is sent or delivered until it does, or the view
     /// ends.
     pub(super) outside: bool,
@@ -224,9 +224,9 @@ impl ViewStreams {
             packer: Vec::with_capacity(set.packet_room),
             packer_prompt: false,
             outbox: Outbox::default(),
-            sent: 0,
+            sent: Sequence::NONE,
             receipts: Receipts::default(),
-            last_unsequenced: 0,
+            last_unsequenced: Sequence::NONE,
             outside: false,
             passed_tenure: None,
             token: TokenCounts::default(),
@@ -702,7 +702,7 @@ impl ViewStreams {
     /// Message counts of this view.
     #[must_use]
     pub fn counts(&self) -> MessageCounts {
-        MessageCounts { sent: self.sent, delivered: self.streams.iter().map(|s| s.delivered).sum() }
+        MessageCounts { sent: self.sent.0, delivered: self.streams.iter().map(|s| s.delivered).sum() }
     }
 
     /// Messages delivered in this view, by sender's rank.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use crate::api::{Delivery, Effects, Event, Order, Uniformity};
-use crate::id::{GroupId, Incarnation, Rank, ViewNumber};
+use crate::id::{GroupId, Incarnation, Rank, Sequence, ViewNumber};
 use crate::wire::Space;
 
 /// A delivery that owns its bytes.
@@ -18,7 +18,7 @@ pub(super) struct OwnedDelivery {
     pub(super) space: Space,
     pub(super) rank: Rank,
     pub(super) sender: Incarnation,
-    pub(super) seq: u64,
+    pub(super) seq: Sequence,
     pub(super) order: Order,
     pub(super) uniformity: Uniformity,
     pub(super) position: Option<u64>,

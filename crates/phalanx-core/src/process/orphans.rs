@@ -15,7 +15,7 @@ use super::groups::Ready;
 use super::port::{GroupStreams, ViewMeta};
 use super::{Process, REQUESTS_MAX, Stage};
 use crate::api::{CommandError, Event, Order, Uniformity};
-use crate::id::{CellInstance, GroupId, Incarnation, Rank, ViewNumber};
+use crate::id::{CellInstance, GroupId, Incarnation, Rank, Sequence, ViewNumber};
 use crate::link::Ack;
 use crate::member::{GroupChange, GroupEntry, INCARNATIONS_MAX, Orphan, RequestList, Return, ReturnPoint, Returns};
 use crate::order::{Backpressure, Deliverable, Status, StreamOutput};
@@ -87,10 +87,10 @@ impl StreamOutput for Shelf<'_> {
         false
     }
 
-    fn sent(&mut self, _seq: u64, _order: Order, _uniformity: Uniformity, _payload: &[u8]) {}
+    fn sent(&mut self, _seq: Sequence, _order: Order, _uniformity: Uniformity, _payload: &[u8]) {}
 
     /// These are messages of an earlier incarnation, which was told that they are in doubt.
-    fn stable(&mut self, _seq: u64) {}
+    fn stable(&mut self, _seq: Sequence) {}
 
     fn backpressure(&mut self, _bound: Backpressure) {}
 

@@ -9,7 +9,7 @@ use super::counters::ProcessCounters;
 use super::peers::Peers;
 use super::transfer::Transfers;
 use crate::api::{Delivery, Effects, GroupTerms, Order, Uniformity};
-use crate::id::{GroupId, Incarnation, Rank, TrafficClass, ViewNumber};
+use crate::id::{GroupId, Incarnation, Rank, Sequence, TrafficClass, ViewNumber};
 use crate::link::{Ack, Channel};
 use crate::order::{Backpressure, Deliverable, Status, StreamOutput, ViewStreams};
 use crate::seal::{ReplayWindow, Sealer, Security, associated};
@@ -358,13 +358,13 @@ impl<F: Effects> StreamOutput for StreamsPort<'_, F> {
         true
     }
 
-    fn sent(&mut self, seq: u64, order: Order, uniformity: Uniformity, payload: &[u8]) {
+    fn sent(&mut self, seq: Sequence, order: Order, uniformity: Uniformity, payload: &[u8]) {
         self.counters.sent += 1;
         self.counters.sent_bytes += payload.len() as u64;
         self.fx.sent(self.meta.group, self.meta.view, seq, order, uniformity, payload);
     }
 
-    fn stable(&mut self, seq: u64) {
+    fn stable(&mut self, seq: Sequence) {
         self.fx.stable(self.meta.group, self.meta.view, seq);
     }
 

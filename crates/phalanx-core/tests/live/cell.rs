@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use phalanx_core::{
-    CellInstance, GroupId, GroupTerms, Incarnation, Instant, Order, Origin, Packet, Stability, TrafficClass,
+    CellInstance, GroupId, GroupTerms, Incarnation, Instant, Order, Origin, Packet, Sequence, Stability, TrafficClass,
     Uniformity, ViewNumber,
 };
 
@@ -65,9 +65,9 @@ pub(crate) struct LiveCell {
     flight: VecDeque<Flying>,
     forger: Forger,
     /// The message at each position of each order, as the first process delivered it.
-    places: BTreeMap<(View, u64), (Incarnation, u64)>,
+    places: BTreeMap<(View, u64), (Incarnation, Sequence)>,
     /// The bytes of each message, likewise.
-    payloads: BTreeMap<(View, Incarnation, u64), (usize, u64)>,
+    payloads: BTreeMap<(View, Incarnation, Sequence), (usize, u64)>,
     account: Account,
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use phalanx_core::seal::CellKey;
 use phalanx_core::{
     CellInstance, Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, Instant, Limits, MemberInfo,
-    Process, Security, Settings, Snapshot, Timing, TrafficClass, ViewNumber,
+    Process, Security, Sequence, Settings, Snapshot, Timing, TrafficClass, ViewNumber,
 };
 
 pub(super) const CELL: &str = "hostile";
@@ -41,7 +41,7 @@ pub(super) struct Line {
     pub(super) group: GroupId,
     pub(super) view: ViewNumber,
     pub(super) sender: Incarnation,
-    pub(super) seq: u64,
+    pub(super) seq: Sequence,
     pub(super) position: Option<u64>,
     pub(super) replayed: bool,
     /// Length, and a sum over the bytes.

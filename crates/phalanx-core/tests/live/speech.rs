@@ -12,7 +12,8 @@ use phalanx_core::member::{
 use phalanx_core::rng::Rng;
 use phalanx_core::wire::{PacketNumber, Space, Tags, put_with_tail};
 use phalanx_core::{
-    CellInstance, DecreeNumber, GroupId, Incarnation, LEVEL, LeaveReason, Limits, MemberInfo, Rank, Timing, ViewNumber,
+    CellInstance, DecreeNumber, GroupId, Incarnation, LEVEL, LeaveReason, Limits, MemberInfo, Rank, Sequence, Timing,
+    ViewNumber,
 };
 
 /// Makes random messages.
@@ -158,7 +159,7 @@ impl Speech<'_> {
                 transfer,
                 view: self.view(),
                 sender: self.who(),
-                seq: self.number(),
+                seq: Sequence(self.number()),
                 order: self.short() as u8,
                 position: self.maybe(Self::number),
                 payload: self.frames(),

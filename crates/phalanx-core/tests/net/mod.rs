@@ -9,13 +9,13 @@ use phalanx_core::rng::Rng;
 use phalanx_core::seal::CellKey;
 use phalanx_core::{
     Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, Instant, LEVEL, Limits, MemberInfo, Order,
-    Origin, Packet, Process, Security, Settings, Snapshot, Timing, TrafficClass, Uniformity, ViewNumber,
+    Origin, Packet, Process, Security, Sequence, Settings, Snapshot, Timing, TrafficClass, Uniformity, ViewNumber,
 };
 
 /// Traffic class, from, to, bytes.
 pub(crate) type Datagram = (TrafficClass, SocketAddr, SocketAddr, Vec<u8>);
 /// View, sender, number, order, position.
-pub(crate) type Line = (ViewNumber, u64, u64, Order, Option<u64>);
+pub(crate) type Line = (ViewNumber, u64, Sequence, Order, Option<u64>);
 
 #[derive(Default)]
 pub(crate) struct Seen {
@@ -107,7 +107,7 @@ impl Effects for Seen {
             _ => {}
         }
     }
-    fn sent(&mut self, _: GroupId, _: ViewNumber, _: u64, _: Order, _: Uniformity, _: &[u8]) {
+    fn sent(&mut self, _: GroupId, _: ViewNumber, _: Sequence, _: Order, _: Uniformity, _: &[u8]) {
         self.sent += 1;
     }
     fn message(&mut self, _from: Incarnation, payload: &[u8]) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use atomic_waker::AtomicWaker;
 use bytes::{Bytes, BytesMut};
 use crossbeam_queue::ArrayQueue;
-use phalanx_core::{Delivery, Event, GroupId, Incarnation, Order, Uniformity, ViewNumber};
+use phalanx_core::{Delivery, Event, GroupId, Incarnation, Order, Sequence, Uniformity, ViewNumber};
 use phalanx_driver::Waker;
 
 use super::room::Room;
@@ -55,7 +55,7 @@ pub struct Message {
     /// Its sender.
     pub sender: Incarnation,
     /// Its number among its sender's messages in this group view, from 1.
-    pub seq: u64,
+    pub seq: Sequence,
     /// The order it was sent with.
     pub order: Order,
     /// Whether it was delivered only after every member had received it.

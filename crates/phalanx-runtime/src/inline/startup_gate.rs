@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use phalanx_core::member::FounderRecord;
 use phalanx_core::{
-    Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Snapshot, Uniformity, ViewNumber,
+    Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Sequence, Snapshot, Uniformity, ViewNumber,
 };
 use phalanx_driver::fork::Home;
 
@@ -130,7 +130,7 @@ impl<H: Handler> Handler for GatedHandler<'_, H> {
         &mut self,
         group: GroupId,
         view: ViewNumber,
-        seq: u64,
+        seq: Sequence,
         order: Order,
         uniformity: Uniformity,
         payload: &[u8],
@@ -138,7 +138,7 @@ impl<H: Handler> Handler for GatedHandler<'_, H> {
         self.inner.sent(group, view, seq, order, uniformity, payload);
     }
 
-    fn stable(&mut self, group: GroupId, view: ViewNumber, seq: u64) {
+    fn stable(&mut self, group: GroupId, view: ViewNumber, seq: Sequence) {
         self.inner.stable(group, view, seq);
     }
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use phalanx_core::member::FounderRecord;
 use phalanx_core::wire::{PacketNumber, Space};
 use phalanx_core::{
-    Delivery, Effects, Event, GroupId, Incarnation, LeaveReason, Order, Snapshot, TrafficClass, Uniformity, ViewNumber,
+    Delivery, Effects, Event, GroupId, Incarnation, LeaveReason, Order, Sequence, Snapshot, TrafficClass, Uniformity,
+    ViewNumber,
 };
 use phalanx_driver::Transmit;
 
@@ -61,7 +62,7 @@ impl<T: Transmit + ?Sized, H: Handler> Effects for Sink<'_, T, H> {
         &mut self,
         group: GroupId,
         view: ViewNumber,
-        seq: u64,
+        seq: Sequence,
         order: Order,
         uniformity: Uniformity,
         payload: &[u8],
@@ -69,7 +70,7 @@ impl<T: Transmit + ?Sized, H: Handler> Effects for Sink<'_, T, H> {
         self.handler.sent(group, view, seq, order, uniformity, payload);
     }
 
-    fn stable(&mut self, group: GroupId, view: ViewNumber, seq: u64) {
+    fn stable(&mut self, group: GroupId, view: ViewNumber, seq: Sequence) {
         self.handler.stable(group, view, seq);
     }
 

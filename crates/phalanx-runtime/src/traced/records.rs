@@ -18,7 +18,7 @@ pub(super) fn delivery(delivery: &Delivery<'_>) -> Record {
         group: delivery.group.0,
         view: delivery.view.0,
         sender: delivery.sender.0,
-        seq: delivery.seq,
+        seq: delivery.seq.0,
         order: order(delivery.order),
         uniform: delivery.uniformity.is_uniform(),
         position: delivery.position,

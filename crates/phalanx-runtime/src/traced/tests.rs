@@ -5,7 +5,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use phalanx_core::{CellInstance, CellView, GroupTerms, GroupView, LEVEL, LeaveReason, Uniformity, ViewNumber};
+use phalanx_core::{
+    CellInstance, CellView, GroupTerms, GroupView, LEVEL, LeaveReason, Sequence, Uniformity, ViewNumber,
+};
 use phalanx_trace::{Header, TraceReader};
 
 use super::*;
@@ -76,7 +78,7 @@ fn delivery(seq: u64) -> Delivery<'static> {
         group: GroupId(3),
         view: ViewNumber(1),
         sender: Incarnation(7),
-        seq,
+        seq: Sequence(seq),
         order: Order::Total,
         uniformity: Uniformity::Uniform,
         position: Some(seq),
@@ -123,7 +125,7 @@ fn an_incarnation_is_recorded_in_order() {
     traced.restore(GroupId(3), b"state");
     traced.event(Event::StateEnd { group: GroupId(3) });
     traced.event(group_view(ViewNumber(1)));
-    traced.sent(GroupId(3), ViewNumber(1), 1, Order::Total, Uniformity::Uniform, b"payload");
+    traced.sent(GroupId(3), ViewNumber(1), Sequence(1), Order::Total, Uniformity::Uniform, b"payload");
     traced.deliver(&delivery(1));
     traced.command(&Command::Send { to: Incarnation(8), payload: b"p" });
     traced.message(Incarnation(8), b"p");

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use phalanx_core::member::FounderRecord;
 use phalanx_core::{
-    CellInstance, CellView, Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, MemberInfo, Order, Snapshot,
-    Uniformity, ViewNumber,
+    CellInstance, CellView, Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, MemberInfo, Order, Sequence,
+    Snapshot, Uniformity, ViewNumber,
 };
 use phalanx_runtime::Handler;
 use phalanx_runtime::handler::Command;
@@ -64,7 +64,7 @@ pub(crate) struct App {
     /// Whether that was because a view excludes it.
     was_excluded: bool,
     /// A uniform message that it sent since the last check. If it heard no quorum all the while, it may send none.
-    pub(crate) sent_uniform: Option<(GroupId, u64)>,
+    pub(crate) sent_uniform: Option<(GroupId, Sequence)>,
     /// Whether the cell refuses this incarnation because of its build or a setting.
     pub(crate) kept_out: bool,
     /// Incarnations of this process that were notified of their exclusion.
@@ -357,7 +357,7 @@ impl Handler for App {
         &mut self,
         group: GroupId,
         view: ViewNumber,
-        seq: u64,
+        seq: Sequence,
         order: Order,
         uniformity: Uniformity,
         payload: &[u8],
@@ -368,15 +368,15 @@ impl Handler for App {
         self.record(trace::Event::Send {
             group: group.0,
             view: view.0,
-            seq,
+            seq: seq.0,
             order: traced::order(order),
             uniform: uniformity.is_uniform(),
             hash: payload_hash(payload),
         });
     }
 
-    fn stable(&mut self, group: GroupId, view: ViewNumber, seq: u64) {
-        self.record(trace::Event::Stable { group: group.0, view: view.0, seq });
+    fn stable(&mut self, group: GroupId, view: ViewNumber, seq: Sequence) {
+        self.record(trace::Event::Stable { group: group.0, view: view.0, seq: seq.0 });
     }
 
     fn deliver(&mut self, delivery: &Delivery<'_>) {
@@ -389,7 +389,7 @@ impl Handler for App {
             group: delivery.group.0,
             view: delivery.view.0,
             sender: delivery.sender.0,
-            seq: delivery.seq,
+            seq: delivery.seq.0,
             order: traced::order(delivery.order),
             uniform: delivery.uniformity.is_uniform(),
             position: delivery.position,

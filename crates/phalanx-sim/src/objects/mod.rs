@@ -81,7 +81,7 @@ fn token(generation: u16, group: u32, view: ViewNumber, position: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use phalanx_core::{GroupId, Incarnation, Uniformity};
+    use phalanx_core::{GroupId, Incarnation, Sequence, Uniformity};
 
     use super::*;
 
@@ -90,7 +90,7 @@ mod tests {
             group: GroupId(2),
             view: ViewNumber(3),
             sender: Incarnation(7),
-            seq: 1,
+            seq: Sequence::FIRST,
             order: Order::Total,
             uniformity,
             position: Some(4),

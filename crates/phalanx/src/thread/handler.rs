@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use phalanx_core::{
-    CellView, Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason as CoreReason, MemberInfo, Order, Snapshot,
-    Stability, Uniformity, ViewNumber,
+    CellView, Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason as CoreReason, MemberInfo, Order, Sequence,
+    Snapshot, Stability, Uniformity, ViewNumber,
 };
 use phalanx_runtime::Handler;
 
@@ -381,19 +381,19 @@ impl Handler for AppHandler {
         &mut self,
         group: GroupId,
         view: ViewNumber,
-        seq: u64,
+        seq: Sequence,
         _order: Order,
         _uniformity: Uniformity,
         _payload: &[u8],
     ) {
         if let Some(entry) = self.numbered(group) {
-            entry.bind(view.0, seq);
+            entry.bind(view.0, seq.0);
         }
     }
 
-    fn stable(&mut self, group: GroupId, view: ViewNumber, seq: u64) {
+    fn stable(&mut self, group: GroupId, view: ViewNumber, seq: Sequence) {
         if let Some(entry) = self.numbered(group) {
-            entry.stabilize(view.0, seq);
+            entry.stabilize(view.0, seq.0);
         }
     }
 
@@ -401,7 +401,7 @@ impl Handler for AppHandler {
         let message = Message {
             view: delivery.view.0,
             sender: MemberId::of(delivery.sender),
-            seq: delivery.seq,
+            seq: delivery.seq.0,
             order: crate::id::Order::of(delivery.order),
             uniform: delivery.uniformity.is_uniform(),
             position: delivery.position,

@@ -1,6 +1,6 @@
 use super::*;
 use crate::api::{GroupTerms, Uniformity};
-use crate::id::ViewNumber;
+use crate::id::{Sequence, ViewNumber};
 use crate::member::GroupEntry;
 use crate::process::tests::by_hand::{NOW, Out, in_cell};
 use crate::wire::{Space, Tags};
@@ -51,7 +51,7 @@ fn delivery(payload: &[u8]) -> Delivery<'_> {
         group: GROUP,
         view: ViewNumber(1),
         sender: Incarnation(1),
-        seq: 1,
+        seq: Sequence(1),
         order: Order::Total,
         uniformity: Uniformity::Plain,
         position: None,
