@@ -58,7 +58,7 @@ impl ViewStreams {
             });
             put_past(&mut self.packer, &due);
             for (rank, growth) in due {
-                self.announced_deps[rank.index()] += growth;
+                self.announce_dep(rank, growth);
             }
         }
     }
@@ -75,6 +75,15 @@ impl ViewStreams {
         grown.filter(|(_, growth)| *growth > 0)
     }
 
+    /// Counts dependencies of our next message as sent.
+    fn announce_dep(&mut self, rank: Rank, growth: u64) {
+        let count = &mut self.announced_deps[rank.index()];
+        *count += growth;
+        if *count > self.streams[rank.index()].stable_messages {
+            self.receipts.rests_on(self.sent.next(), rank, *count);
+        }
+    }
+
     /// Fills `due` with the messages delivered here since our previous causal message, and counts them as sent. `due`
     /// must be empty.
     #[inline]
@@ -86,7 +95,7 @@ impl ViewStreams {
         debug_assert!(due.is_empty(), "the list that is lent is empty");
         due.extend(self.unannounced());
         for &(rank, growth) in due.iter() {
-            self.announced_deps[rank.index()] += growth;
+            self.announce_dep(rank, growth);
         }
         debug_assert_eq!(self.unannounced().next(), None, "a dependency is missing from the message");
     }

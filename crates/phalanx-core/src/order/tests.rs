@@ -173,6 +173,41 @@ fn a_sender_gets_a_receipt_when_every_member_has_its_message() {
     assert_eq!(port.stable, [1, 2]);
 }
 
+/// Who holds a causal message and not its past discards it at the end of the view.
+#[test]
+fn a_message_gives_no_receipt_while_a_member_lacks_what_it_rests_on() {
+    for order in [Order::Causal, Order::Total] {
+        let mut t = Three::new();
+        t.cast(C, Order::Fifo, Uniformity::Plain);
+        t.carry(C, &[B]);
+        t.cast(B, order, Uniformity::Plain);
+        t.cast(B, Order::Fifo, Uniformity::Plain);
+        t.carry(B, &[A, C]);
+        t.tell();
+        assert_eq!(
+            t.group_streams[B.index()].1.stable,
+            [],
+            "a lacks the past of the first, and so cannot deliver the second"
+        );
+
+        let (a, port) = &mut t.group_streams[A.index()];
+        a.wedge(t.now, port);
+        let cut = [a.next_packet().prefix_before(), 2, 0];
+        assert!(a.finish(&cut, port).is_some());
+        assert_eq!(t.delivered(A), [], "{order:?}");
+
+        let mut t = Three::new();
+        t.cast(C, Order::Fifo, Uniformity::Plain);
+        t.carry(C, &[B]);
+        t.cast(B, order, Uniformity::Plain);
+        t.carry(C, &[A]);
+        t.carry(B, &[A, C]);
+        t.tell();
+        t.tell();
+        assert_eq!(t.group_streams[B.index()].1.stable, [1]);
+    }
+}
+
 #[test]
 fn a_sender_whose_window_is_full_still_orders_when_the_token_comes_to_it() {
     const MESSAGES: u64 = 1500;

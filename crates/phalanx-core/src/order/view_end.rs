@@ -116,7 +116,7 @@ impl ViewStreams {
             self.deliver_numbered(rank, Some(position), io);
         }
         // All survivors deliver what the cut holds, and it holds all that we sent.
-        self.receipts.ended(self.sent);
+        self.receipts.ended();
         if let Some(seq) = self.receipts.report() {
             io.stable(seq);
         }

@@ -225,7 +225,7 @@ impl ViewStreams {
             packer_prompt: false,
             outbox: Outbox::default(),
             sent: Sequence::NONE,
-            receipts: Receipts::default(),
+            receipts: Receipts::new(n),
             last_unsequenced: Sequence::NONE,
             outside: false,
             passed_tenure: None,
@@ -501,7 +501,8 @@ impl ViewStreams {
     /// have gone on without this process, and what they hold of this view counts for nothing there.
     #[inline]
     fn give_receipts(&mut self, io: &mut impl StreamOutput) {
-        self.receipts.acknowledged(self.tx.stable());
+        let streams = &self.streams;
+        self.receipts.acknowledged(self.tx.stable(), |rank| streams[rank.index()].stable_messages);
         if !self.outside
             && let Some(seq) = self.receipts.report()
         {

@@ -64,8 +64,20 @@ impl OwnedDelivery {
 pub(super) enum Item {
     Delivery(OwnedDelivery),
     Event(Event),
-    Message { from: Incarnation, payload: Bytes },
-    Restore { group: GroupId, chunk: Bytes },
+    Message {
+        from: Incarnation,
+        payload: Bytes,
+    },
+    Restore {
+        group: GroupId,
+        chunk: Bytes,
+    },
+    /// This process's multicasts in the view are stable up to a number.
+    Stable {
+        group: GroupId,
+        view: ViewNumber,
+        seq: Sequence,
+    },
 }
 
 /// The queue of items for the application. Multicasts in it are bounded by the windows of their streams, because an
@@ -74,6 +86,8 @@ pub(super) enum Item {
 pub(super) struct AppQueue {
     items: VecDeque<Item>,
     owed: UntakenBytes,
+    /// The application was last told that no quorum is heard.
+    outside: bool,
 }
 
 /// Bytes that arrived on data channels and that the application has not taken.
@@ -94,6 +108,11 @@ impl AppQueue {
     #[inline]
     pub(super) fn is_open(&self, fx: &mut impl Effects) -> bool {
         self.items.is_empty() && fx.ready()
+    }
+
+    /// Whether the application knows that no quorum is heard, and nothing later.
+    pub(super) fn is_outside(&self) -> bool {
+        self.outside
     }
 
     pub(super) fn push(&mut self, item: Item) {
@@ -124,6 +143,11 @@ impl AppQueue {
 
     pub(super) fn pop(&mut self) -> Option<Item> {
         let item = self.items.pop_front()?;
+        match item {
+            Item::Event(Event::NonPrimary { .. }) => self.outside = true,
+            Item::Event(Event::Primary | Event::CellView(_)) => self.outside = false,
+            _ => {}
+        }
         if let Some((count, bytes)) = self.owed.share(&item) {
             debug_assert!(*count >= bytes, "an item that is taken was counted when it came");
             *count -= bytes;
@@ -165,7 +189,8 @@ impl UntakenBytes {
             Item::Delivery(held) if held.replayed => Some((&mut self.state, held.payload.len() + ITEM_BYTES)),
             // A state can begin without a byte of it, and still takes memory.
             Item::Event(Event::StateBegin { .. } | Event::StateEnd { .. }) => Some((&mut self.state, ITEM_BYTES)),
-            Item::Delivery(_) | Item::Event(_) => None,
+            // The stream's window bounds these while deliveries wait.
+            Item::Delivery(_) | Item::Event(_) | Item::Stable { .. } => None,
         }
     }
 }

@@ -549,6 +549,7 @@ impl Process {
                     fx.event(event);
                 }
                 Item::Message { from, payload } => fx.message(from, &payload),
+                Item::Stable { group, view, seq } => fx.stable(group, view, seq),
                 Item::Restore { group, chunk } => {
                     fx.restore(group, &chunk);
                     self.transfers.taken(group, chunk.len());

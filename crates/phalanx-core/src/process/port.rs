@@ -364,8 +364,14 @@ impl<F: Effects> StreamOutput for StreamsPort<'_, F> {
         self.fx.sent(self.meta.group, self.meta.view, seq, order, uniformity, payload);
     }
 
+    /// At once, also while items wait: who waits for a receipt need not take deliveries. An application that was told
+    /// that no quorum is heard learns first that one is.
     fn stable(&mut self, seq: Sequence) {
-        self.fx.stable(self.meta.group, self.meta.view, seq);
+        let ViewMeta { group, view, .. } = *self.meta;
+        if self.app.is_outside() {
+            return self.app.push(Item::Stable { group, view, seq });
+        }
+        self.fx.stable(group, view, seq);
     }
 
     fn backpressure(&mut self, bound: Backpressure) {
