@@ -38,7 +38,7 @@ use crate::findings::Texts;
 use crate::ingest::Builder;
 pub use crate::options::{Options, Quorum, Require};
 pub use crate::property::Property;
-pub use crate::report::{Evidence, PropertyReport, Report, Stats, Violation};
+pub use crate::report::{Evidence, Outcomes, PropertyReport, Report, Stats, Violation};
 
 /// Why files could not be evaluated. A defect *in* a well-formed trace is a violation, never an error.
 #[derive(Debug, thiserror::Error)]

@@ -1,5 +1,8 @@
 //! The result of a check, for programs and people.
 
+use std::collections::BTreeMap;
+
+use phalanx_trace::FORMAT_STABLE;
 use serde::Serialize;
 
 use crate::Options;
@@ -61,6 +64,17 @@ pub struct Evidence {
     pub text: String,
 }
 
+/// Outcomes of multicasts, as their senders learned them. Other ones are sent, and their senders go on.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Outcomes {
+    /// Reported as stable.
+    pub stable: u64,
+    /// Reported as not sent.
+    pub not_sent: u64,
+    /// Sent and not reported as stable by an incarnation that is over. Its trace records such reports.
+    pub in_doubt: u64,
+}
+
 /// Counts of the input.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stats {
@@ -82,6 +96,8 @@ pub struct Stats {
     pub multicasts: usize,
     /// Deliveries of multicasts.
     pub deliveries: u64,
+    /// Multicasts by their outcome.
+    pub outcomes: Outcomes,
     /// Processes killed by the harness.
     pub crashes: usize,
     /// Processes notified of their exclusion.
@@ -165,11 +181,12 @@ fn stats(model: &Model, options: &Options) -> Stats {
         records: model.traces.iter().map(|t| t.records).sum(),
         processes: model.procs.iter().filter(|p| p.trace.is_some()).count(),
         instances: model.cells.len(),
-        cell_views: model.cells.values().map(std::collections::BTreeMap::len).sum(),
+        cell_views: model.cells.values().map(BTreeMap::len).sum(),
         group_views: model.views.iter().filter(|v| !v.epochs.is_empty()).count(),
         lossy_changes: (0..model.views.len()).filter(|&v| lossy(v)).count(),
         multicasts: model.messages.len(),
         deliveries: model.traces.iter().map(|t| t.kinds.deliveries + t.kinds.replayed).sum(),
+        outcomes: outcomes(model),
         crashes: model.procs.iter().filter(|p| p.crashed.is_some()).count(),
         exclusions: model.procs.iter().filter(|p| matches!(p.over, Some((crate::model::Over::Excluded(_), _)))).count(),
         transfers: model.traces.iter().map(|t| t.kinds.state_ends).sum(),
@@ -180,4 +197,22 @@ fn stats(model: &Model, options: &Options) -> Stats {
         empty_files: model.empty_files.clone(),
         missing_traces: listed.map(|(_, p)| format!("{:016x}", p.incarnation)).collect(),
     }
+}
+
+fn outcomes(model: &Model) -> Outcomes {
+    let not_sent = model.accepted.waits.iter().filter(|wait| wait.told.is_some()).count() as u64;
+    let mut outcomes = Outcomes { stable: 0, not_sent, in_doubt: 0 };
+    for proc in &model.procs {
+        let Some(trace) = proc.trace.map(|trace| &model.traces[trace]) else { continue };
+        let mut last: BTreeMap<usize, u64> = BTreeMap::new();
+        for receipt in &proc.receipts {
+            last.insert(receipt.view, receipt.seq);
+        }
+        let stable = last.values().fold(0u64, |sum, seq| sum.saturating_add(*seq));
+        outcomes.stable = outcomes.stable.saturating_add(stable);
+        if trace.format >= FORMAT_STABLE && (proc.over.is_some() || proc.crashed.is_some()) {
+            outcomes.in_doubt += trace.kinds.sends.saturating_sub(stable);
+        }
+    }
+    outcomes
 }

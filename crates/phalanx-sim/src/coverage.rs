@@ -59,6 +59,8 @@ const MOMENTS: &[Moment] = &[
     ("times a process heard no quorum", |c| c.non_primary, 4_200),
     ("exclusions told", |c| c.exclusions, 3_400),
     ("multicasts told not to be sent", |c| c.unsent, 55_000),
+    ("multicasts told to be stable", |c| c.stable, 10_000_000),
+    ("multicasts in doubt when their sender's life was over", |c| c.doubted, 80_000),
     ("messages to one told to be in doubt", |c| c.in_doubt, 3_000),
     ("members found too slow", |c| core(c, "slow_reported"), 470),
     ("views without a member that was too slow", |c| core(c, "slow_expelled"), 1_200),

@@ -43,6 +43,8 @@ pub(crate) fn proofs(report: &Report, code: &str) -> Proofs {
 pub(crate) fn count(report: &Report, counters: &mut Counters) {
     counters.cell_views = report.stats.cell_views as u64;
     counters.group_views = report.stats.group_views as u64;
+    let outcomes = &report.stats.outcomes;
+    (counters.stable, counters.doubted) = (outcomes.stable, outcomes.in_doubt);
     counters.lossy_changes = report.stats.lossy_changes as u64;
     for property in &report.properties {
         counters.checked.insert(property.property.code().to_owned(), property.instances);

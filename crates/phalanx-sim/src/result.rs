@@ -35,6 +35,10 @@ pub struct Counters {
     pub group_views: u64,
     /// Group views on whose way out a member was lost.
     pub lossy_changes: u64,
+    /// Multicasts reported as stable.
+    pub stable: u64,
+    /// Multicasts in doubt: sent and not reported as stable by an incarnation that is over.
+    pub doubted: u64,
     /// Times at which a process began to coordinate a view change while another one's was unfinished.
     pub take_overs: u64,
     /// The same, by the progress of the other one: "gathering", "filling", "proposing", or "decided", when no other
@@ -127,6 +131,8 @@ impl Counters {
             (&mut self.group_view_installs, other.group_view_installs),
             (&mut self.group_views, other.group_views),
             (&mut self.lossy_changes, other.lossy_changes),
+            (&mut self.stable, other.stable),
+            (&mut self.doubted, other.doubted),
             (&mut self.take_overs, other.take_overs),
             (&mut self.exclusions, other.exclusions),
             (&mut self.unsent, other.unsent),

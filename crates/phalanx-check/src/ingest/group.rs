@@ -196,7 +196,7 @@ impl Builder {
         })
     }
 
-    fn view(&mut self, group: usize, number: u64) -> ViewIx {
+    pub(super) fn view(&mut self, group: usize, number: u64) -> ViewIx {
         *self.model.groups[group].views.entry(number).or_insert_with(|| {
             self.model.views.push(View { group, number, members: Vec::new(), epochs: Vec::new() });
             self.model.views.len() - 1

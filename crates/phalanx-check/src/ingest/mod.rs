@@ -14,7 +14,7 @@ use crate::model::accepted::What;
 use crate::model::intern::{FastMap, Messages};
 use crate::model::{
     Adequacy, AfterOver, CellInstall, EpochEnd, EpochIx, Forgotten, GroupJoin, Kept, Kinds, Model, Moment, Over, Proc,
-    ProcIx, Step, Terms, TraceInfo, Transfer,
+    ProcIx, Receipt, Step, Terms, TraceInfo, Transfer,
 };
 use stream::StreamRules;
 
@@ -233,8 +233,12 @@ impl Builder {
             }
             Event::Unsent { group, messages } => self.unsent(me, *group, *messages, moment),
             Event::Deliver { .. } => self.deliver(event, moment),
-            // No property evaluates it yet.
-            Event::Stable { .. } => {}
+            Event::Stable { group, view, seq } => {
+                let (stay, outside) = (self.now.open.get(group).copied(), proc.nonprimary);
+                let of = self.group(*group);
+                let (view, seq) = (self.view(of, *view), *seq);
+                self.model.procs[me].receipts.push(Receipt { view, seq, stay, outside, moment });
+            }
             Event::SnapshotOut { group, view, .. } => self.snapshot_out(*group, *view),
             Event::SnapshotIn { group, bytes } => self.snapshot_in(me, *group, *bytes, moment),
             Event::StateEnd { group, digest } => self.state_end(*group, *digest, moment.place),
@@ -409,6 +413,7 @@ impl Proc {
             begun: Vec::new(),
             forgotten: Vec::new(),
             p2p: crate::model::P2p::default(),
+            receipts: Vec::new(),
             endpoint: None,
         }
     }
@@ -422,6 +427,7 @@ impl Kinds {
             Event::GroupView { .. } => self.group_views += 1,
             Event::Send { .. } => self.sends += 1,
             Event::Accept { .. } => self.accepts += 1,
+            Event::Stable { .. } => self.receipts += 1,
             Event::Deliver { replayed: true, .. } => self.replayed += 1,
             Event::Deliver { order, sender, seq, .. } => {
                 self.deliveries += 1;

@@ -80,6 +80,7 @@ pub(crate) struct Kinds {
     pub(crate) group_views: u64,
     pub(crate) sends: u64,
     pub(crate) accepts: u64,
+    pub(crate) receipts: u64,
     pub(crate) deliveries: u64,
     /// Deliveries from another process; not the first of their sender; in total order.
     pub(crate) from_others: u64,
@@ -127,6 +128,8 @@ pub(crate) struct Proc {
     /// States that it kept from an earlier incarnation and could not use.
     pub(crate) forgotten: Vec<Forgotten>,
     pub(crate) p2p: P2p,
+    /// Notices that its multicasts are stable.
+    pub(crate) receipts: Vec<Receipt>,
     /// Address of its endpoint, if it is an endpoint of calls and not a member.
     pub(crate) endpoint: Option<String>,
 }
@@ -183,6 +186,18 @@ pub(crate) struct P2p {
     pub(crate) delivered: BTreeMap<ProcIx, Vec<(u64, Place)>>,
     /// By receiver, how many of the last messages it sent are in doubt since its end.
     pub(crate) in_doubt: BTreeMap<ProcIx, (u64, Place)>,
+}
+
+/// A notice to a process that its multicasts in a view are stable up to a number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Receipt {
+    pub(crate) view: ViewIx,
+    pub(crate) seq: u64,
+    /// The stay in force in that group.
+    pub(crate) stay: Option<EpochIx>,
+    /// Whether its last notice was that it hears no quorum, without a view after that.
+    pub(crate) outside: bool,
+    pub(crate) moment: Moment,
 }
 
 /// Position and time of a record.

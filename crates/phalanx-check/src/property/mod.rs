@@ -40,6 +40,7 @@ mod r5;
 mod r6;
 mod r7;
 mod s1;
+mod s10;
 mod s2;
 mod s3;
 mod s4;
@@ -151,6 +152,7 @@ properties! {
     S7 "no delivery outside of a view" s7;
     S8 "accepted multicasts are sent" s8;
     S9 "a message to one process is received, or in doubt" s9;
+    S10 "a message reported as stable is at every member" s10;
     I1 "nothing is created" i1;
     I2 "nothing is duplicated" i2;
     I3 "messages are delivered as they were sent" i3;
@@ -292,7 +294,7 @@ pub(crate) fn required(model: &Model, options: &Options) -> Vec<Property> {
     let quiet = model.quiet(options);
     let impaired = quiet.as_ref().is_ok_and(|q| q.impaired_ns.is_some());
     let excluded = model.procs.iter().any(|p| matches!(p.over, Some((Over::Excluded(_), _))));
-    let called_for: [(bool, &[P]); 16] = [
+    let called_for: [(bool, &[P]); 17] = [
         (model.calls.made.iter().any(|call| !call.told.is_empty()), &[P::R5]),
         (sum(|k| k.cell_views) > 0, &[P::E1, P::M1]),
         (model.cells.values().any(|views| views.len() > 1), &[P::M6]),
@@ -300,6 +302,7 @@ pub(crate) fn required(model: &Model, options: &Options) -> Vec<Property> {
         (sum(|k| k.group_views) > 0, &[P::M2]),
         (sum(|k| k.sends) > 0, &[P::S2, P::S6]),
         (sum(|k| k.accepts) > 0, &[P::S8]),
+        (sum(|k| k.receipts) > 0, &[P::S10]),
         (sum(|k| k.deliveries) > 0, &[P::S1, P::S7, P::I1, P::I2, P::I3]),
         (sum(|k| k.from_others) > 0, &[P::S5]),
         (sum(|k| k.later) > 0, &[P::O1]),

@@ -16,10 +16,10 @@ use crate::findings::{Findings, Place};
 use crate::model::{EpochEnd, Model, ProcIx, Span, ViewIx};
 
 /// A span of time in which one process could receive nothing.
-struct OutOfReach {
-    proc: ProcIx,
-    from: (u64, Place),
-    to_ns: u64,
+pub(super) struct OutOfReach {
+    pub(super) proc: ProcIx,
+    pub(super) from: (u64, Place),
+    pub(super) to_ns: u64,
 }
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
@@ -69,7 +69,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
 }
 
 /// Time at which the first member was no longer in the view, by its own record or by its installation of a later one.
-fn first_left(model: &Model, view: ViewIx) -> u64 {
+pub(super) fn first_left(model: &Model, view: ViewIx) -> u64 {
     let group = &model.groups[model.views[view].group];
     let later = group
         .views
@@ -88,7 +88,7 @@ fn first_left(model: &Model, view: ViewIx) -> u64 {
 }
 
 /// Times in which `q` did not run, or heard none of the other members.
-fn out_of_reach(model: &Model, view: ViewIx, q: ProcIx, absences: &[Span]) -> Vec<OutOfReach> {
+pub(super) fn out_of_reach(model: &Model, view: ViewIx, q: ProcIx, absences: &[Span]) -> Vec<OutOfReach> {
     let mut spans: Vec<Span> = absences.to_vec();
     let mut others = model.views[view].members.iter().filter(|&&r| r != q);
     if let Some(&first) = others.next() {

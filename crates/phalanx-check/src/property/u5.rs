@@ -40,15 +40,20 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
 /// Whether the message belongs to the cut that ends the view: a view change has begun, or the next view follows at
 /// once. An application that reads late sees the view change's beginning and end before the deliveries between them.
 fn ends_its_view(model: &Model, stay: &Epoch, step: &Step) -> bool {
-    let within = |(since, until): &(Moment, Option<Moment>)| {
+    let begun = |(since, until): &(Moment, Option<Moment>)| {
         since.place.index < step.index && until.is_none_or(|until| step.index < until.place.index)
     };
+    model.procs[stay.proc].blocks.iter().any(begun) || is_at_end(model, stay, step.at_ns)
+}
+
+/// Whether the next view, or the end of the stay, follows at once.
+pub(super) fn is_at_end(model: &Model, stay: &Epoch, at_ns: u64) -> bool {
     let next = match stay.end {
         EpochEnd::Next(next) => Some(model.epochs[next].install),
         EpochEnd::GroupLeft => stay.left_at,
         EpochEnd::Over | EpochEnd::Open => None,
     };
-    model.procs[stay.proc].blocks.iter().any(within) || next.is_some_and(|next| next.at_ns <= step.at_ns + AT_ONCE_NS)
+    next.is_some_and(|next| next.at_ns <= at_ns + AT_ONCE_NS)
 }
 
 /// Bound on the time between two events that waited for the application together.
