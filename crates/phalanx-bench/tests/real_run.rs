@@ -36,7 +36,8 @@ fn main() -> Result<(), BenchError> {
     if let [command, _, parent] = &arguments[..]
         && command == CHILD_COMMAND
     {
-        return run_child(parent.parse().map_err(|_| BenchError::Usage("a process has a number".to_owned()))?);
+        let parent = parent.parse().map_err(|error| BenchError::Usage(format!("a process has a number: {error}")))?;
+        return run_child(parent);
     }
     if arguments.iter().any(|argument| argument == "--list") {
         return Ok(());

@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         seen
     });
     let seen = pollster::block_on(greet(&ann))?;
-    assert_eq!(Ok(&seen), other.join().map_err(|_| "a thread panicked")?.as_ref(), "one order for both");
+    assert_eq!(Ok(&seen), other.join().map_err(|_payload| "a thread panicked")?.as_ref(), "one order for both");
     ann.leave(Duration::from_secs(10))?;
     eprintln!("both saw {seen:?}");
     Ok(())

@@ -82,7 +82,7 @@ impl FromStr for Draw {
             None if text == "swarm" => Ok(Self::Swarm),
             None if text == "partial" => Ok(Self::Partial),
             None if text == "frontier" => Ok(Self::Frontier),
-            Some(("mild", seconds)) => seconds.parse().map(Self::Mild).map_err(|_| unknown()),
+            Some(("mild", seconds)) => seconds.parse().map(Self::Mild).map_err(|_no_seconds| unknown()),
             _ => Err(unknown()),
         }
     }

@@ -55,7 +55,7 @@ impl Batch {
             header.msg_hdr.msg_iov = slice;
             header.msg_hdr.msg_iovlen = 1;
         }
-        usize::try_from(call(&mut headers)).map_err(|_| io::Error::last_os_error())
+        usize::try_from(call(&mut headers)).map_err(|_negative| io::Error::last_os_error())
     }
 }
 

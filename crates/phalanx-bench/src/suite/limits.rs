@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::error::Unspecified;
 
 use crate::Request;
 use crate::bench::{Bench, Case};
@@ -233,7 +234,8 @@ fn copy(bench: &mut Bench<'_>, size: usize) -> Result<(), BenchError> {
 }
 
 fn seal(bench: &mut Bench<'_>, size: usize) -> Result<(), BenchError> {
-    let key = UnboundKey::new(&AES_128_GCM, &[9; 16]).map_err(|_| BenchError::Child("no such cipher".to_owned()))?;
+    let key = UnboundKey::new(&AES_128_GCM, &[9; 16])
+        .map_err(|Unspecified| BenchError::Child("no such cipher".to_owned()))?;
     let key = LessSafeKey::new(key);
     let mut packet = vec![7_u8; size];
     let mut number = 0_u64;

@@ -383,7 +383,7 @@ pub(super) fn put_proof(out: &mut Vec<u8>, bits: u64) {
 }
 
 fn read_bits(from: &mut Reader<'_>) -> Result<u64, Malformed> {
-    from.prefixed()?.try_into().map(u64::from_le_bytes).map_err(|_| Malformed)
+    from.prefixed()?.try_into().map(u64::from_le_bytes).map_err(|_other_length| Malformed)
 }
 
 /// Reads the next frame.

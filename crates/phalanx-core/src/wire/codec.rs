@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
     /// As [`Self::varint`], and if the value exceeds 32 bits.
     pub fn varint_u32(&mut self) -> Result<u32, Malformed> {
         let mut ahead = self.clone();
-        let value = u32::try_from(ahead.varint()?).map_err(|_| Malformed)?;
+        let value = u32::try_from(ahead.varint()?).map_err(|_too_large| Malformed)?;
         *self = ahead;
         Ok(value)
     }
@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn prefixed(&mut self) -> Result<&'a [u8], Malformed> {
         let mut ahead = self.clone();
-        let len = usize::try_from(ahead.varint()?).map_err(|_| Malformed)?;
+        let len = usize::try_from(ahead.varint()?).map_err(|_too_large| Malformed)?;
         let taken = ahead.bytes(len)?;
         *self = ahead;
         Ok(taken)

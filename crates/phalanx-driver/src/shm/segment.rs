@@ -157,7 +157,7 @@ impl Foreign {
         if !fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SEALS)) {
             return Err(Refused::NotSealed);
         }
-        let size = usize::try_from(fstat(&file)?.st_size).map_err(|_| Refused::Layout)?;
+        let size = usize::try_from(fstat(&file)?.st_size).map_err(|_negative| Refused::Layout)?;
         if !(HEADER_WORDS * 8..=SEGMENT_BYTES_MAX).contains(&size) {
             return Err(Refused::Layout);
         }

@@ -219,7 +219,7 @@ pub(super) fn receive(
         let no_limit = ptr::null::<libc::timespec>();
         libc::syscall(libc::SYS_recvmmsg, long(socket.as_raw_fd()), headers, count, long(libc::MSG_DONTWAIT), no_limit)
     };
-    let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?.min(count);
+    let received = usize::try_from(received).map_err(|_negative| io::Error::last_os_error())?.min(count);
     for (header, name) in headers[..received].iter().zip(&names) {
         // SAFETY: the first `count` headers were written above, and `received <= count`.
         let header = unsafe { header.assume_init_ref() };

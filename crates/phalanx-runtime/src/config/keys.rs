@@ -1,5 +1,6 @@
 //! The schema: each key's name, accepted values, setter and text form. No other place lists the keys.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -76,7 +77,7 @@ pub const KEYS: &[Key] = &[
         name: "bind",
         takes: "IP address",
         help: "The address this process receives on.",
-        set: |c, w| text(w, "an IP address like \"10.1.2.3\"")?.parse().map(|v| c.bind = v).map_err(|_| not_address(w)),
+        set: |c, w| address(w).map(|v| c.bind = v),
         show: |c| Some(quoted(&c.bind.to_string())),
     },
     Key {
@@ -251,9 +252,11 @@ fn text<'a>(written: &'a Written, wanted: &str) -> Result<&'a str, String> {
     }
 }
 
-fn not_address(written: &Written) -> String {
-    let Written::Text(text) = written else { return "not an IP address".to_owned() };
-    format!("'{text}' is not an IP address; write it like \"10.1.2.3\" (host names do not fit here)")
+fn address(written: &Written) -> Result<IpAddr, String> {
+    let text = text(written, "an IP address like \"10.1.2.3\"")?;
+    text.parse().map_err(|_no_address| {
+        format!("'{text}' is not an IP address; write it like \"10.1.2.3\" (host names do not fit here)")
+    })
 }
 
 fn name(written: &Written) -> Result<String, String> {
@@ -282,8 +285,8 @@ fn count(written: &Written, range: std::ops::RangeInclusive<usize>) -> Result<us
         format!("{what} is not a whole number from {} to {}", range.start(), range.end())
     };
     let value = match written {
-        Written::Integer(number) => usize::try_from(*number).map_err(|_| bad(number))?,
-        Written::Text(text) => text.parse().map_err(|_| bad(&format_args!("'{text}'")))?,
+        Written::Integer(number) => usize::try_from(*number).map_err(|_negative| bad(number))?,
+        Written::Text(text) => text.parse().map_err(|_no_number| bad(&format_args!("'{text}'")))?,
         Written::List(_) => return Err(bad(&"a list")),
         Written::Other(what) => return Err(bad(what)),
     };

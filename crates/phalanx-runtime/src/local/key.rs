@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use phalanx_core::seal::CellKey;
+use phalanx_core::seal::{BadKey, CellKey};
 
 use super::directory::{STATE_DIR, check};
 use super::error::LocalError;
@@ -93,7 +93,7 @@ fn from_file(path: &Path, file: File) -> Result<CellKey, LocalError> {
     let read = file.take(KEY_FILE_BYTES).read_to_string(&mut text);
     let bad = || LocalError::BadKey { path: path.to_path_buf() };
     match read {
-        Ok(_) => CellKey::from_hex(&text).map_err(|_| bad()),
+        Ok(_) => CellKey::from_hex(&text).map_err(|BadKey| bad()),
         Err(error) if error.kind() == ErrorKind::InvalidData => Err(bad()),
         Err(error) => Err(LocalError::io("read the cell key", path)(error)),
     }
