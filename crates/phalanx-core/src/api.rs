@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::id::{CellInstance, GroupId, Incarnation, MemberInfo, Sequence, TrafficClass, ViewNumber};
+use crate::id::{CellInstance, GroupId, InboxId, Incarnation, MemberInfo, Sequence, TrafficClass, ViewNumber};
 use crate::member::{FounderRecord, Inheritance};
 use crate::wire::{PacketNumber, Space};
 
@@ -565,9 +565,10 @@ pub trait Effects {
         false
     }
 
-    /// Whether the application takes a delivery or event now. While it does not, deliveries are kept, bounded by the
-    /// windows, and senders are held back.
-    fn ready(&mut self) -> bool {
+    /// Whether the application takes a delivery or event for this inbox now. While it does not, deliveries are kept,
+    /// bounded by the windows, and the senders of its groups are held back. At the end of an incarnation all items are
+    /// handed over, whatever it answers.
+    fn ready(&mut self, _inbox: InboxId) -> bool {
         true
     }
 

@@ -259,6 +259,16 @@ impl fmt::Display for Sequence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GroupId(pub u32);
 
+/// A queue of the application. A group whose application takes its items slowly delays those of other inboxes no more
+/// than if it were alone; see [`Process::set_inbox`](crate::process::Process::set_inbox).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InboxId(pub u32);
+
+impl InboxId {
+    /// The inbox of the process itself, and of all groups that have none of their own.
+    pub const MAIN: Self = Self(0);
+}
+
 /// The record of a process in its cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberInfo {

@@ -28,8 +28,8 @@ mod golden;
 pub use api::*;
 pub use frames::Frames;
 pub use id::{
-    BadName, CellInstance, DecreeNumber, GroupId, Incarnation, LEVEL, MemberInfo, NAME_BYTES_MAX, Origin, Rank,
-    Sequence, TrafficClass, ViewNumber, check_name,
+    BadName, CellInstance, DecreeNumber, GroupId, InboxId, Incarnation, LEVEL, MemberInfo, NAME_BYTES_MAX, Origin,
+    Rank, Sequence, TrafficClass, ViewNumber, check_name,
 };
 pub use packet::{Arriving, Packet, PartialPacket, RemainingPayload};
 pub use process::{Activity, Process, StreamStatus};

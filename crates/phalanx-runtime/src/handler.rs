@@ -2,7 +2,8 @@
 
 use phalanx_core::member::FounderRecord;
 use phalanx_core::{
-    Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Sequence, Snapshot, Uniformity, ViewNumber,
+    Delivery, Event, GroupId, InboxId, Incarnation, Instant, MemberInfo, Order, Sequence, Snapshot, Uniformity,
+    ViewNumber,
 };
 
 /// A command that the core accepted.
@@ -80,8 +81,8 @@ pub trait Handler {
     /// because others may learn of the recorded events from this packet.
     fn before_transmit(&mut self) {}
 
-    /// Whether the application accepts a delivery or event now; see [`phalanx_core::Effects::ready`].
-    fn ready(&mut self) -> bool {
+    /// Whether the application accepts a delivery or event for this inbox now; see [`phalanx_core::Effects::ready`].
+    fn ready(&mut self, _inbox: InboxId) -> bool {
         true
     }
 

@@ -11,8 +11,8 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use phalanx_core::{
-    CellInstance, CommandError, Founding, GroupId, GroupTerms, Incarnation, Instant, Membership, Order, Stability,
-    ViewNumber,
+    CellInstance, CommandError, Founding, GroupId, GroupTerms, InboxId, Incarnation, Instant, Membership, Order,
+    Stability, ViewNumber,
 };
 use phalanx_driver::fork::Forked;
 use phalanx_driver::{Lossy, Shm, Udp, Wait, Waker};
@@ -187,6 +187,11 @@ impl<D: Wait> Inline<D> {
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.node.driver().waker()
+    }
+
+    /// See [`Node::set_inbox`].
+    pub fn set_inbox(&mut self, name: &str, inbox: InboxId) {
+        self.node.set_inbox(name, inbox);
     }
 
     /// See [`Node::join_group`].

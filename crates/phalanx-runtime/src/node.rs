@@ -10,8 +10,8 @@ use std::net::SocketAddr;
 
 use phalanx_core::process::Kept;
 use phalanx_core::{
-    CommandError, Event, Founding, GroupId, GroupTerms, Incarnation, Instant, Membership, Order, Process, SEEDS_MAX,
-    Security, Settings, Stability,
+    CommandError, Event, Founding, GroupId, GroupTerms, InboxId, Incarnation, Instant, Membership, Order, Process,
+    SEEDS_MAX, Security, Settings, Stability,
 };
 use phalanx_driver::fork::{Forked, Home};
 use phalanx_driver::{Driver, Transmit};
@@ -65,6 +65,8 @@ pub struct Node<D: Driver> {
     announced: bool,
     watch: Watch,
     wanted: RequestedGroups,
+    /// Groups with an inbox of their own.
+    inboxes: BTreeMap<String, InboxId>,
     /// The last poll received nothing, or ended early because of a delivery.
     rested: bool,
     /// Nothing is due before this time unless something arrives. So a poll that finds nothing ends early, as most do in
@@ -105,6 +107,7 @@ impl<D: Driver> Node<D> {
             announced: false,
             watch: Watch::default(),
             wanted: RequestedGroups::default(),
+            inboxes: BTreeMap::new(),
             rested: true,
             quiet_until: Instant::ZERO,
             lost: Vec::new(),
@@ -290,6 +293,7 @@ impl<D: Driver> Node<D> {
         // Summed up, because the counters of a process must not fall when an incarnation ends.
         self.process.counters(&mut |name, count| *self.counted.entry(name).or_default() += count);
         self.process = Process::new(now, self.settings.clone(), &self.security, (self.entropy)());
+        self.inboxes.iter().for_each(|(name, inbox)| self.process.set_inbox(name, *inbox));
         self.process.resume(kept);
     }
 
@@ -302,6 +306,17 @@ impl<D: Driver> Node<D> {
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.process.deadline()
+    }
+
+    /// Names the inbox of a group, before this process joins it; see [`Process::set_inbox`]. It holds in later
+    /// incarnations, too.
+    pub fn set_inbox(&mut self, name: &str, inbox: InboxId) {
+        self.process.set_inbox(name, inbox);
+        if inbox == InboxId::MAIN {
+            self.inboxes.remove(name);
+        } else {
+            self.inboxes.insert(name.to_owned(), inbox);
+        }
     }
 
     /// Requests membership of the named group, which is made if it does not exist. With `with_state` the process takes

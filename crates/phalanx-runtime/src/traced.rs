@@ -8,7 +8,8 @@ use std::io::Write;
 
 use phalanx_core::member::FounderRecord;
 use phalanx_core::{
-    Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Sequence, Snapshot, Uniformity, ViewNumber,
+    Delivery, Event, GroupId, InboxId, Incarnation, Instant, MemberInfo, Order, Sequence, Snapshot, Uniformity,
+    ViewNumber,
 };
 use phalanx_driver::fork::Home;
 use phalanx_trace::{Event as Record, TraceError, TraceWriter, payload_hash};
@@ -197,8 +198,8 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
         self.inner.before_transmit();
     }
 
-    fn ready(&mut self) -> bool {
-        self.inner.ready()
+    fn ready(&mut self, inbox: InboxId) -> bool {
+        self.inner.ready(inbox)
     }
 
     fn sent(

@@ -198,6 +198,42 @@ fn who_joins_has_the_state_and_readers_never_see_a_part_of_it() {
 }
 
 #[test]
+fn an_inbox_that_nobody_reads_holds_back_no_other_group() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (ann, bob) = (start(directory.path(), "ann"), start(directory.path(), "bob"));
+    let full = |cell: &Cell| cell.group("full").inbox_items(4).blocking_join().expect("joins");
+    let ((full_group, mut read), (_full, mut unread)) = (full(&ann), full(&bob));
+    let ((group, _inbox), (_group, mut inbox)) = (join(&ann), join(&bob));
+    await_members(&mut read, 2);
+    // Until the windows are full: nobody takes what bob got.
+    let mut queued = 0_u64;
+    let payload = vec![7; 60_000];
+    for _ in 0..10_000 {
+        match full_group.send(&payload).plain().try_post() {
+            Ok(()) => queued += 1,
+            Err(SendError::Full) if queued > 40 => break,
+            Err(SendError::Full) => thread::yield_now(),
+            Err(other) => panic!("{other}"),
+        }
+        while read.try_next().is_some() {}
+    }
+    for number in 0..200 {
+        let sent = group.send(format!("{number}")).blocking().expect("goes out");
+        sent.blocking_stable().expect("all have it");
+        assert_eq!(await_message(&mut inbox).payload, format!("{number}"));
+    }
+    assert!(matches!(unread.try_next(), Some(Next::View(_))), "the other inbox was not read");
+    // Once it is read, all of it comes.
+    thread::scope(|scope| {
+        scope.spawn(move || while read.blocking_next().is_some() {});
+        let got = std::iter::from_fn(|| unread.blocking_next()).filter(|next| matches!(next, Next::Message(_)));
+        assert_eq!(got.take(usize::try_from(queued).expect("few")).count() as u64, queued);
+        ann.blocking_leave(PATIENCE).expect("leaves");
+    });
+    bob.blocking_leave(PATIENCE).expect("leaves");
+}
+
+#[test]
 fn mistakes_are_told_at_once() {
     let directory = tempfile::tempdir().expect("a directory");
     let error = Cell::builder("default").set("timing.hartbeat", "1s").blocking_start().expect_err("no such key");

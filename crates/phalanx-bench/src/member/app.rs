@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use phalanx_runtime::core::{Delivery, Event, GroupId, Incarnation, Instant, Snapshot};
+use phalanx_runtime::core::{Delivery, Event, GroupId, InboxId, Incarnation, Instant, Snapshot};
 use phalanx_runtime::{Frozen, Handler};
 
 use crate::child::now_ns;
@@ -162,7 +162,7 @@ impl Handler for App {
         self.group = None;
     }
 
-    fn ready(&mut self) -> bool {
+    fn ready(&mut self, _inbox: InboxId) -> bool {
         if self.to_forward >= FORWARD_MAX {
             return false;
         }

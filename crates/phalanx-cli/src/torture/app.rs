@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use phalanx_runtime::core::{Delivery, Event, GroupId, GroupView, Incarnation, MemberInfo, Order, Snapshot};
+use phalanx_runtime::core::{Delivery, Event, GroupId, GroupView, InboxId, Incarnation, MemberInfo, Order, Snapshot};
 use phalanx_runtime::{Frozen, Handler};
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -142,7 +142,7 @@ impl Handler for App {
         self.reports.push(Report::Begin { incarnation: me.incarnation.0 });
     }
 
-    fn ready(&mut self) -> bool {
+    fn ready(&mut self, _inbox: InboxId) -> bool {
         !self.hangs
     }
 

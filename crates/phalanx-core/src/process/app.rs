@@ -1,11 +1,12 @@
-//! The delivery queue: deliveries and events that the application has not taken yet, in one sequence.
+//! The delivery queues: deliveries and events that the application has not taken yet, in one sequence for each inbox.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 
 use bytes::Bytes;
 
-use crate::api::{Delivery, Effects, Event, Order, Uniformity};
-use crate::id::{GroupId, Incarnation, Rank, Sequence, ViewNumber};
+use crate::api::{Delivery, Effects, Event, LeaveReason, Order, Uniformity};
+use crate::id::{GroupId, InboxId, Incarnation, Rank, Sequence, ViewNumber};
 use crate::wire::Space;
 
 /// A delivery that owns its bytes.
@@ -80,11 +81,49 @@ pub(super) enum Item {
     },
 }
 
-/// The queue of items for the application. Multicasts in it are bounded by the windows of their streams, because an
-/// item that is not taken gives no credit. Channels have no such coupling, so their bytes are counted here.
+impl Item {
+    /// The group that it belongs to, and its name if the item has it. `None`: it belongs to the process.
+    fn group(&self) -> Option<(GroupId, Option<&str>)> {
+        match self {
+            Self::Delivery(held) => Some((held.group, None)),
+            Self::Restore { group, .. } => Some((*group, None)),
+            // A receipt waits for the event that a quorum is heard again, which is the process's own.
+            Self::Message { .. } | Self::Stable { .. } => None,
+            Self::Event(event) => match event {
+                Event::GroupView(view) => Some((view.group, Some(&view.name))),
+                Event::StateBegin { group, name, .. }
+                | Event::StateKept { group, name, .. }
+                | Event::GroupForgotten { group, name, .. }
+                | Event::GroupOrphaned { group, name, .. } => Some((*group, Some(name))),
+                Event::GroupAdequacy { group, .. }
+                | Event::Unsent { group, .. }
+                | Event::GroupLeft { group, .. }
+                | Event::StateEnd { group } => Some((*group, None)),
+                _ => None,
+            },
+        }
+    }
+
+    /// Whether it ends the incarnation.
+    fn is_last(&self) -> bool {
+        matches!(self, Self::Event(Event::Excluded { .. } | Event::Renounced { .. } | Event::Left))
+    }
+}
+
+/// The queues of items for the application: one for each inbox. Multicasts in them are bounded by the windows of their
+/// streams, because an item that is not taken gives no credit. Channels have no such coupling, so their bytes are
+/// counted here.
 #[derive(Debug, Default)]
 pub(super) struct AppQueue {
-    items: VecDeque<Item>,
+    /// The queue of [`InboxId::MAIN`].
+    main: VecDeque<Item>,
+    /// The other queues. One that is empty may be absent.
+    others: BTreeMap<InboxId, VecDeque<Item>>,
+    /// Items in all queues.
+    len: usize,
+    /// Groups with an inbox of their own, by name and, once an item said it, by number.
+    names: BTreeMap<String, InboxId>,
+    numbers: BTreeMap<GroupId, InboxId>,
     owed: UntakenBytes,
     /// The application was last told that no quorum is heard.
     outside: bool,
@@ -104,10 +143,36 @@ pub(super) struct UntakenBytes {
 const ITEM_BYTES: usize = 128;
 
 impl AppQueue {
-    /// Whether the next item can go straight to the application.
+    /// Gives the named group another inbox, from the next item on that has its name.
+    pub(super) fn assign(&mut self, name: &str, inbox: InboxId) {
+        if inbox == InboxId::MAIN {
+            self.names.remove(name);
+        } else {
+            self.names.insert(name.to_owned(), inbox);
+        }
+    }
+
+    /// The inbox of a group.
     #[inline]
-    pub(super) fn is_open(&self, fx: &mut impl Effects) -> bool {
-        self.items.is_empty() && fx.ready()
+    pub(super) fn inbox_of(&self, group: GroupId) -> InboxId {
+        if self.numbers.is_empty() { InboxId::MAIN } else { self.numbers.get(&group).copied().unwrap_or_default() }
+    }
+
+    /// Whether the next item of a group can go straight to the application.
+    #[inline]
+    pub(super) fn is_open(&self, group: GroupId, fx: &mut impl Effects) -> bool {
+        let inbox = self.inbox_of(group);
+        self.is_empty_at(inbox) && fx.ready(inbox)
+    }
+
+    /// Whether no item waits for an inbox.
+    #[inline]
+    pub(super) fn is_empty_at(&self, inbox: InboxId) -> bool {
+        self.len == 0 || self.queue(inbox).is_none_or(VecDeque::is_empty)
+    }
+
+    fn queue(&self, inbox: InboxId) -> Option<&VecDeque<Item>> {
+        if inbox == InboxId::MAIN { Some(&self.main) } else { self.others.get(&inbox) }
     }
 
     /// Whether the application knows that no quorum is heard, and nothing later.
@@ -119,7 +184,25 @@ impl AppQueue {
         if let Some((count, bytes)) = self.owed.share(&item) {
             *count += bytes;
         }
-        self.items.push_back(item);
+        let mut inbox = InboxId::MAIN;
+        if !self.names.is_empty()
+            && let Some((group, name)) = item.group()
+        {
+            // The first item of a group that the application gets has its name.
+            if let Some(named) = name.and_then(|name| self.names.get(name)) {
+                self.numbers.insert(group, *named);
+            }
+            inbox = self.inbox_of(group);
+            if matches!(&item, Item::Event(Event::GroupLeft { why, .. }) if *why != LeaveReason::Anew) {
+                self.numbers.remove(&group);
+            }
+        }
+        self.len += 1;
+        if inbox == InboxId::MAIN {
+            self.main.push_back(item);
+        } else {
+            self.others.entry(inbox).or_default().push_back(item);
+        }
     }
 
     pub(super) fn event(&mut self, event: Event) {
@@ -135,14 +218,39 @@ impl AppQueue {
 
     /// Such reports that the application has not taken.
     pub(super) fn unreported_unsent(&self) -> impl Iterator<Item = (GroupId, u64)> {
-        self.items.iter().filter_map(|item| match item {
+        self.items().filter_map(|item| match item {
             Item::Event(Event::Unsent { group, messages }) => Some((*group, *messages)),
             _ => None,
         })
     }
 
-    pub(super) fn pop(&mut self) -> Option<Item> {
-        let item = self.items.pop_front()?;
+    fn items(&self) -> impl Iterator<Item = &Item> {
+        self.main.iter().chain(self.others.values().flatten())
+    }
+
+    /// The first inbox after `at` for which items wait.
+    pub(super) fn next_waiting(&self, at: Option<InboxId>) -> Option<InboxId> {
+        if at.is_none() && !self.main.is_empty() {
+            return Some(InboxId::MAIN);
+        }
+        let behind = self.others.range((Bound::Excluded(at.unwrap_or_default()), Bound::Unbounded));
+        behind.filter(|(_, items)| !items.is_empty()).map(|(inbox, _)| *inbox).next()
+    }
+
+    /// The next item for an inbox.
+    ///
+    /// The last item of an incarnation comes when no other inbox has an item: the next incarnation begins after it, and
+    /// must not wait for a program that reads no more.
+    pub(super) fn pop(&mut self, inbox: InboxId) -> Option<Item> {
+        let from = match inbox {
+            InboxId::MAIN if self.main.front().is_some_and(Item::is_last) => {
+                self.others.values_mut().find(|items| !items.is_empty()).unwrap_or(&mut self.main)
+            }
+            InboxId::MAIN => &mut self.main,
+            other => self.others.get_mut(&other)?,
+        };
+        let item = from.pop_front()?;
+        self.len -= 1;
         match item {
             Item::Event(Event::NonPrimary { .. }) => self.outside = true,
             Item::Event(Event::Primary | Event::CellView(_)) => self.outside = false,
@@ -158,11 +266,12 @@ impl AppQueue {
     /// Checks what must always hold.
     pub(super) fn check_invariants(&self) {
         let mut owed = UntakenBytes::default();
-        for item in &self.items {
+        for item in self.items() {
             if let Some((count, bytes)) = owed.share(item) {
                 *count += bytes;
             }
         }
+        assert_eq!(self.items().count(), self.len, "items that wait are miscounted");
         assert_eq!(owed.messages, self.owed.messages, "bytes of messages that wait are miscounted");
         assert_eq!(owed.state, self.owed.state, "bytes of states that wait are miscounted");
     }
@@ -172,11 +281,11 @@ impl AppQueue {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.items.len()
+        self.len
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.items.is_empty()
+        self.len == 0
     }
 }
 
@@ -192,5 +301,74 @@ impl UntakenBytes {
             // The stream's window bounds these while deliveries wait.
             Item::Delivery(_) | Item::Event(_) | Item::Stable { .. } => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::api::{GroupTerms, GroupView};
+    use crate::id::ViewNumber;
+
+    fn view(group: u32, name: &str) -> Item {
+        Item::Event(Event::GroupView(Arc::new(GroupView {
+            group: GroupId(group),
+            name: name.into(),
+            view: ViewNumber(1),
+            prev: None,
+            members: Vec::new(),
+            joined: Vec::new(),
+            left: Vec::new(),
+            incomplete: Vec::new(),
+            terms: GroupTerms::default(),
+            adequate: true,
+        })))
+    }
+
+    fn restored(group: u32) -> Item {
+        Item::Restore { group: GroupId(group), chunk: Bytes::from_static(b"chunk") }
+    }
+
+    fn groups(app: &mut AppQueue, inbox: InboxId) -> Vec<Option<u32>> {
+        std::iter::from_fn(|| app.pop(inbox)).map(|item| item.group().map(|(group, _)| group.0)).collect()
+    }
+
+    #[test]
+    fn each_inbox_has_its_groups_items_in_order() {
+        let (mut app, a) = (AppQueue::default(), InboxId(7));
+        app.assign("a", a);
+        for item in [view(1, "a"), view(2, "b"), restored(1), Item::Event(Event::Primary), restored(2), restored(1)] {
+            app.push(item);
+            app.check_invariants();
+        }
+        assert_eq!([app.inbox_of(GroupId(1)), app.inbox_of(GroupId(2))], [a, InboxId::MAIN]);
+        assert_eq!([app.next_waiting(None), app.next_waiting(Some(InboxId::MAIN))], [Some(InboxId::MAIN), Some(a)]);
+        assert_eq!(groups(&mut app, InboxId::MAIN), [Some(2), None, Some(2)]);
+        assert!(app.is_empty_at(InboxId::MAIN) && !app.is_empty());
+        assert_eq!(groups(&mut app, a), [Some(1); 3]);
+        app.check_invariants();
+        assert_eq!(app.next_waiting(None), None);
+    }
+
+    #[test]
+    fn the_end_of_an_incarnation_comes_after_all_inboxes() {
+        let (mut app, a) = (AppQueue::default(), InboxId(7));
+        app.assign("a", a);
+        [Item::Event(Event::Primary), view(1, "a"), restored(1), Item::Event(Event::Left)].map(|item| app.push(item));
+        assert_eq!(groups(&mut app, InboxId::MAIN), [None, Some(1), Some(1), None]);
+    }
+
+    #[test]
+    fn a_group_that_is_left_gives_its_inbox_up() {
+        let (mut app, a) = (AppQueue::default(), InboxId(7));
+        app.assign("a", a);
+        app.push(view(1, "a"));
+        app.push(Item::Event(Event::GroupLeft { group: GroupId(1), why: LeaveReason::Left }));
+        assert_eq!((app.inbox_of(GroupId(1)), groups(&mut app, a).len()), (InboxId::MAIN, 2));
+        app.assign("a", InboxId::MAIN);
+        app.push(view(3, "a"));
+        assert_eq!(groups(&mut app, InboxId::MAIN), [Some(3)]);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::port::GroupStreams;
 use super::{Process, Stage};
 use crate::api::{CommandError, Effects, Event, GroupTerms};
-use crate::id::{GroupId, Incarnation, check_name};
+use crate::id::{GroupId, InboxId, Incarnation, check_name};
 use crate::member::{Control, GroupRequest, RequestList};
 use crate::order::ViewStreams;
 use crate::time::Instant;
@@ -52,6 +52,12 @@ const _: () =
     assert!(LEAVE_PATIENCE.as_nanos() < DRAIN_PATIENCE.as_nanos(), "a leaver without a quorum waits for less");
 
 impl Process {
+    /// Names the inbox of a group, before this process joins it. By default all groups have [`InboxId::MAIN`], and all
+    /// items one order. An inbox has one order, too; between two of them there is none.
+    pub fn set_inbox(&mut self, name: &str, inbox: InboxId) {
+        self.app.assign(name, inbox);
+    }
+
     /// Requests membership of the named group, which is founded if it does not exist. The first [`Event::GroupView`]
     /// with its name carries the [`GroupId`].
     ///

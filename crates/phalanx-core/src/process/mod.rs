@@ -45,7 +45,7 @@ use crate::api::{
     CellView, CommandError, Effects, Event, Founding, Membership, Order, SEEDS_MAX, Settings, Stability, Uniformity,
 };
 use crate::frames::Frames;
-use crate::id::{AWAY, CellInstance, DecreeNumber, GroupId, Incarnation, Rank, ViewNumber};
+use crate::id::{AWAY, CellInstance, DecreeNumber, GroupId, InboxId, Incarnation, Rank, ViewNumber};
 use crate::member::{
     Acceptor, Agreed, BallotEvent, Coordinator, Directory, FailureDetector, Inheritance, PathMonitor, Patience,
     Proposal, Removals, RequestList, Wedge,
@@ -517,8 +517,20 @@ impl Process {
 
     fn give_to_app(&mut self, fx: &mut impl Effects) -> bool {
         let mut given = false;
-        while !self.app.is_empty() && fx.ready() {
-            let Some(item) = self.app.pop() else { return given };
+        let mut at = None;
+        // The next inbox after `at` is looked up each time, because a handler's answer may add items.
+        while let Some(inbox) = self.app.next_waiting(at) {
+            at = Some(inbox);
+            given |= self.give_to_inbox(inbox, fx);
+        }
+        given
+    }
+
+    /// Hands items to an inbox for as long as it is ready.
+    fn give_to_inbox(&mut self, inbox: InboxId, fx: &mut impl Effects) -> bool {
+        let mut given = false;
+        while !self.app.is_empty_at(inbox) && fx.ready(inbox) {
+            let Some(item) = self.app.pop(inbox) else { return given };
             given = true;
             match item {
                 Item::Delivery(held) => {

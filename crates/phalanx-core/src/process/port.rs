@@ -346,8 +346,8 @@ impl<F: Effects> StreamOutput for StreamsPort<'_, F> {
         self.counters.delivered_bytes += d.payload.len() as u64;
         // A member whose state is not complete yet gets deliveries of its view only after the state.
         let transfer = self.transfers.holds_back(self.meta.group);
-        if transfer || !self.app.is_open(self.fx) {
-            self.counters.app_full += u64::from(!transfer && self.app.is_empty());
+        if transfer || !self.app.is_open(self.meta.group, self.fx) {
+            self.counters.app_full += u64::from(!transfer && self.app.is_empty_at(self.app.inbox_of(self.meta.group)));
             let held = OwnedDelivery::of(&delivery, self.meta.space, d.rank);
             self.transfers.hold(self.app, Item::Delivery(held), self.meta.group);
             return false;

@@ -30,10 +30,10 @@ impl Process {
             passed = Duration::ZERO;
         }
         let after = self.set.timing.expel_after.max(self.suspect_after() + self.failure_detector.longest_gap());
-        // If the application here takes nothing, the fault may be this member's own.
-        let own_waits = !self.app.is_empty();
         let mut slow_report = SlowReport { excused: self.transfers.holds_any(), slow: Vec::new() };
         for view_streams in self.group_streams.values_mut() {
+            // If the application here takes nothing of the group, the fault may be this member's own.
+            let own_waits = !self.app.is_empty_at(self.app.inbox_of(view_streams.meta.group));
             for rank in view_streams.view_streams.lagging(passed, after, own_waits) {
                 let who = view_streams.meta.members.get(rank.index()).and_then(|who| self.directory.rank(*who));
                 slow_report.slow.extend(who);

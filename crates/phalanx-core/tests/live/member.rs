@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use phalanx_core::seal::CellKey;
 use phalanx_core::{
-    CellInstance, Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, Instant, Limits, MemberInfo,
-    Process, Security, Sequence, Settings, Snapshot, Timing, TrafficClass, ViewNumber,
+    CellInstance, Delivery, Effects, Event, Founding, GroupId, GroupTerms, InboxId, Incarnation, Instant, Limits,
+    MemberInfo, Process, Security, Sequence, Settings, Snapshot, Timing, TrafficClass, ViewNumber,
 };
 
 pub(super) const CELL: &str = "hostile";
@@ -65,7 +65,7 @@ impl Effects for Out {
         assert!(packet.len() <= 1432, "a packet of {} bytes", packet.len());
         self.packets.extend(to.iter().map(|a| (class, *a, packet.to_vec())));
     }
-    fn ready(&mut self) -> bool {
+    fn ready(&mut self, _inbox: InboxId) -> bool {
         !self.busy
     }
     fn deliver(&mut self, d: &Delivery<'_>) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use phalanx_core::{Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, MemberInfo, Snapshot};
+use phalanx_core::{Delivery, Event, GroupId, GroupView, InboxId, Incarnation, LeaveReason, MemberInfo, Snapshot};
 
 use super::Shared;
 use super::group::Slot;
@@ -153,7 +153,7 @@ impl Handler for Queueing {
         });
     }
 
-    fn ready(&mut self) -> bool {
+    fn ready(&mut self, _inbox: InboxId) -> bool {
         self.unspill();
         self.spilled.is_empty() && self.shared.items.ready()
     }

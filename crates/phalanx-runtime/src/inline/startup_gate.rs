@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use phalanx_core::member::FounderRecord;
 use phalanx_core::{
-    Delivery, Event, GroupId, Incarnation, Instant, MemberInfo, Order, Sequence, Snapshot, Uniformity, ViewNumber,
+    Delivery, Event, GroupId, InboxId, Incarnation, Instant, MemberInfo, Order, Sequence, Snapshot, Uniformity,
+    ViewNumber,
 };
 use phalanx_driver::fork::Home;
 
@@ -122,8 +123,8 @@ impl<H: Handler> Handler for GatedHandler<'_, H> {
         self.inner.before_transmit();
     }
 
-    fn ready(&mut self) -> bool {
-        self.startup_gate.pass != Pass::Asking && self.inner.ready()
+    fn ready(&mut self, inbox: InboxId) -> bool {
+        self.startup_gate.pass != Pass::Asking && self.inner.ready(inbox)
     }
 
     fn sent(

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use phalanx_core::member::FounderRecord;
 use phalanx_core::wire::{PacketNumber, Space};
 use phalanx_core::{
-    Delivery, Effects, Event, GroupId, Incarnation, LeaveReason, Order, Sequence, Snapshot, TrafficClass, Uniformity,
-    ViewNumber,
+    Delivery, Effects, Event, GroupId, InboxId, Incarnation, LeaveReason, Order, Sequence, Snapshot, TrafficClass,
+    Uniformity, ViewNumber,
 };
 use phalanx_driver::Transmit;
 
@@ -54,8 +54,8 @@ impl<T: Transmit + ?Sized, H: Handler> Effects for Sink<'_, T, H> {
         self.outbox.can_read(sender, space, number)
     }
 
-    fn ready(&mut self) -> bool {
-        self.handler.ready()
+    fn ready(&mut self, inbox: InboxId) -> bool {
+        self.handler.ready(inbox)
     }
 
     fn sent(

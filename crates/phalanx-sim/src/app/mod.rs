@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use phalanx_core::member::FounderRecord;
 use phalanx_core::{
-    CellInstance, CellView, Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, MemberInfo, Order, Sequence,
-    Snapshot, Uniformity, ViewNumber,
+    CellInstance, CellView, Delivery, Event, GroupId, GroupView, InboxId, Incarnation, LeaveReason, MemberInfo, Order,
+    Sequence, Snapshot, Uniformity, ViewNumber,
 };
 use phalanx_runtime::Handler;
 use phalanx_runtime::handler::Command;
@@ -349,7 +349,7 @@ impl Handler for App {
         }
     }
 
-    fn ready(&mut self) -> bool {
+    fn ready(&mut self, _inbox: InboxId) -> bool {
         self.takes
     }
 

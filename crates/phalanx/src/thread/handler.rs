@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use phalanx_core::{
-    CellView, Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason as CoreReason, MemberInfo, Order, Sequence,
-    Snapshot, Stability, Uniformity, ViewNumber,
+    CellView, Delivery, Event, GroupId, GroupView, InboxId, Incarnation, LeaveReason as CoreReason, MemberInfo, Order,
+    Sequence, Snapshot, Stability, Uniformity, ViewNumber,
 };
 use phalanx_runtime::Handler;
 
@@ -38,6 +38,8 @@ pub(super) struct AppHandler {
     touched: Vec<usize>,
     /// Slots with messages that wait to be sent.
     busy: Vec<usize>,
+    /// The names of groups of which nothing is left, for the process to forget.
+    forgotten: Vec<Arc<str>>,
 }
 
 /// A message that may be sent now.
@@ -70,6 +72,7 @@ impl AppHandler {
             latest: (GroupId(0), usize::MAX),
             touched: Vec::new(),
             busy: Vec::new(),
+            forgotten: Vec::new(),
         }
     }
 
@@ -109,14 +112,14 @@ impl AppHandler {
         Some(entry)
     }
 
-    /// Adds a group that is about to be joined.
+    /// Adds a group that is about to be joined. Returns its slot.
     pub(super) fn add(
         &mut self,
         shared: Arc<GroupShared>,
         inbox: Arc<InboxShared>,
         with_state: bool,
         replica: Option<Box<dyn Replicating>>,
-    ) {
+    ) -> usize {
         let slot = self.entries.iter().position(Option::is_none).unwrap_or(self.entries.len());
         shared.slot.store(slot, Ordering::Relaxed);
         self.names.insert(Arc::clone(&shared.name), slot);
@@ -126,6 +129,13 @@ impl AppHandler {
         } else {
             self.entries[slot] = entry;
         }
+        slot
+    }
+
+    /// The names of groups that were forgotten since the last call.
+    pub(super) fn take_forgotten(&mut self) -> Vec<Arc<str>> {
+        let names = std::mem::take(&mut self.forgotten);
+        names.into_iter().filter(|name| !self.names.contains_key(name)).collect()
     }
 
     /// Queues a message or a flush in its group.
@@ -263,6 +273,7 @@ impl AppHandler {
         let Some(entry) = self.entries[slot].take() else { return };
         if self.names.get(&entry.shared.name) == Some(&slot) {
             self.names.remove(&entry.shared.name);
+            self.forgotten.push(Arc::clone(&entry.shared.name));
         }
         self.numbers.retain(|_, other| *other != slot);
         self.busy.retain(|other| *other != slot);
@@ -373,8 +384,10 @@ impl Handler for AppHandler {
         (facts.me, facts.view) = (me.clone(), None);
     }
 
-    fn ready(&mut self) -> bool {
-        self.entries.iter().flatten().all(|entry| entry.is_over || entry.is_ready())
+    fn ready(&mut self, inbox: InboxId) -> bool {
+        // Nothing of the process itself waits for the application.
+        let Some(slot) = slot_of(inbox) else { return true };
+        self.entry(slot).is_none_or(|entry| entry.is_over || entry.is_ready())
     }
 
     fn sent(
@@ -494,6 +507,15 @@ impl Handler for AppHandler {
         let keeps = |entry: &Entry| entry.holds == Some(group) && (entry.replica.is_some() || !entry.with_state);
         self.entries.iter().flatten().any(keeps)
     }
+}
+
+/// The core's name for the inbox of a slot.
+pub(super) fn inbox_of(slot: usize) -> InboxId {
+    InboxId(u32::try_from(slot + 1).unwrap_or(u32::MAX))
+}
+
+fn slot_of(inbox: InboxId) -> Option<usize> {
+    inbox.0.checked_sub(1).map(|slot| slot as usize)
 }
 
 /// Copies payloads out of packets, many small ones into one block of memory.

@@ -11,7 +11,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use atomic_waker::AtomicWaker;
-use phalanx_core::{CommandError, Instant};
+use phalanx_core::{CommandError, InboxId, Instant};
 use phalanx_driver::{Shm, Udp};
 use phalanx_runtime::{Handler, Inline, Options, Traced, clock, traced};
 use phalanx_trace::TraceError;
@@ -19,7 +19,7 @@ use phalanx_trace::TraceError;
 use crate::cell::{Begun, CellShared};
 use crate::commands::Command;
 use crate::error::StartError;
-use handler::{AppHandler, Carried};
+use handler::{AppHandler, Carried, inbox_of};
 
 /// Starts a thread that starts a process.
 pub(crate) fn start(options: Options, warnings: Vec<String>) -> io::Result<Begun> {
@@ -180,6 +180,9 @@ impl<H: Holds> Protocol<H> {
                 self.shared.notice(notice);
             }
             self.handler.app().publish();
+            for name in self.handler.app().take_forgotten() {
+                self.process.set_inbox(&name, InboxId::MAIN);
+            }
             if self.process.is_over() || self.shared.commands.is_stopping() {
                 return Ok(());
             }
@@ -230,7 +233,8 @@ impl<H: Holds> Protocol<H> {
             Command::Join { group, inbox, terms, with_state, replica } => {
                 let name = Arc::clone(&group.name);
                 self.leaves |= group.is_leaving();
-                self.handler.app().add(group, inbox, with_state, replica);
+                let slot = self.handler.app().add(group, inbox, with_state, replica);
+                self.process.set_inbox(&name, inbox_of(slot));
                 if let Err(error) = self.process.join_group(&name, with_state, terms, &mut self.handler) {
                     // The name was checked before, so the incarnation is over. The node itself repeats the request in
                     // the next one.

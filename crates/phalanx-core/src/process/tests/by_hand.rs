@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::api::{Delivery, GroupTerms, LeaveReason, Uniformity};
-use crate::id::{CellInstance, DecreeNumber, LEVEL, Origin, Rank, TrafficClass, ViewNumber};
+use crate::id::{CellInstance, DecreeNumber, InboxId, LEVEL, Origin, Rank, TrafficClass, ViewNumber};
 use crate::link::Channel;
 use crate::member::{
     Ballot, Control, FirstView, GroupChange, GroupCut, GroupRequest, MembershipRequests, NUMBERED_MAX, Phase, Report,
@@ -36,7 +36,7 @@ impl Effects for Out {
     fn transmit(&mut self, class: TrafficClass, to: &[SocketAddr], _packet: &[u8]) {
         self.sent.push((class, to.to_vec()));
     }
-    fn ready(&mut self) -> bool {
+    fn ready(&mut self, _inbox: InboxId) -> bool {
         !self.takes_nothing
     }
     fn deliver(&mut self, _delivery: &Delivery<'_>) {}

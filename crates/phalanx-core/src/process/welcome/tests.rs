@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 
 use super::*;
 use crate::api::{Delivery, Event, Founding, Limits, Settings, Timing};
-use crate::id::{DecreeNumber, GroupId, Origin, Rank, TrafficClass, ViewNumber};
+use crate::id::{DecreeNumber, GroupId, InboxId, Origin, Rank, TrafficClass, ViewNumber};
 use crate::member::GroupEntry;
 use crate::packet::Packet;
 use crate::process::Security;
@@ -23,7 +23,7 @@ impl Effects for Sent {
     fn transmit(&mut self, class: TrafficClass, to: &[SocketAddr], packet: &[u8]) {
         self.0.extend(to.iter().map(|to| (class, *to, packet.to_vec())));
     }
-    fn ready(&mut self) -> bool {
+    fn ready(&mut self, _inbox: InboxId) -> bool {
         true
     }
     fn deliver(&mut self, _delivery: &Delivery<'_>) {}
