@@ -356,7 +356,9 @@ mod tests {
     fn the_end_of_an_incarnation_comes_after_all_inboxes() {
         let (mut app, a) = (AppQueue::default(), InboxId(7));
         app.assign("a", a);
-        [Item::Event(Event::Primary), view(1, "a"), restored(1), Item::Event(Event::Left)].map(|item| app.push(item));
+        for item in [Item::Event(Event::Primary), view(1, "a"), restored(1), Item::Event(Event::Left)] {
+            app.push(item);
+        }
         assert_eq!(groups(&mut app, InboxId::MAIN), [None, Some(1), Some(1), None]);
     }
 
