@@ -4,9 +4,11 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use phalanx_core as core;
+use serde::{Deserialize, Serialize};
 
 /// One incarnation of a process in its cell: random 64 bits, new at every start and at every return after an exclusion.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Messages and states may hold it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct MemberId(core::Incarnation);
 
 impl MemberId {
@@ -181,5 +183,14 @@ mod tests {
         for order in [Order::Fifo, Order::Causal, Order::Total] {
             assert_eq!(Order::of(order.to_core()), order);
         }
+    }
+
+    /// A replicated state that says who holds what must name members.
+    #[test]
+    fn a_state_may_hold_a_member() -> Result<(), crate::DecodeError> {
+        let member = MemberId::of(core::Incarnation(0x0123_4567_89ab_cdef));
+        let (decoded, item) = crate::Snapshot::encode(&(member, "item")).decode::<(MemberId, String)>()?;
+        assert_eq!((decoded, item.as_str()), (member, "item"));
+        Ok(())
     }
 }
