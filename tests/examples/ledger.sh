@@ -6,7 +6,7 @@
 set -euo pipefail
 program=$1
 phalanx=${2:-$(dirname "$program")/phalanx}
-harness_tool=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/namespaces/tools/harness.py
+harness_tool=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/../namespaces/tools/harness.py
 about=$(sed -n 's/^# about: //p' "$0")
 directory=$(mktemp -d)
 pids=()
