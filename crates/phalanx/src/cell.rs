@@ -125,8 +125,8 @@ impl Cell {
         self.held.shared.push(Command::FoundAnew)
     }
 
-    /// Leaves the cell and waits for that. What was sent before is sent first, for about half a second. Inboxes keep
-    /// their items, and end.
+    /// Leaves the cell and waits for that. What was sent before is sent first, for about half a second; what is left then
+    /// ends as not sent. Inboxes keep their items, and end.
     ///
     /// Dropping the future once it was polled does not take the leave back.
     ///
@@ -225,7 +225,8 @@ impl CellBuilder {
         self
     }
 
-    /// Reads variables `PHALANX_*` of the environment, too. What is set here replaces them, and they replace the file.
+    /// Reads variables `PHALANX_*` of the environment, too (`docs/configuration.md` lists them). What is set here, the
+    /// cell's name included, replaces them, and they replace the file.
     pub fn environment(mut self) -> Self {
         self.environment = true;
         self

@@ -45,7 +45,8 @@ pub enum JoinError {
 #[non_exhaustive]
 pub enum SendError {
     /// The incarnation ended, or this process left the group, before the message was bound to a view: nobody has it,
-    /// and nobody will. Take the state anew, and send it again if it still makes sense.
+    /// and nobody will. Look at the state when it is current again, and send it again if it still makes sense. Sends that
+    /// are begun before the next view wait for it, so a retry is no busy loop.
     #[error("not sent: the incarnation ended before the message was bound to a view")]
     NotSent,
     /// Longer than 64 MiB. Nothing was queued.
@@ -69,10 +70,10 @@ pub enum SendError {
 }
 
 /// The message was sent, and this incarnation ended before it was known that every member has it: the survivors may
-/// have delivered it or not. After the return, look in the group's state, or ask the others.
+/// have delivered it or not. After the return the group's state tells: whatever the survivors delivered is in it, and
+/// nothing of an ended incarnation is delivered later. Number your messages in the state if a retry must be safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("in doubt: the incarnation ended before every member was known to have the message")]
-#[non_exhaustive]
 pub struct InDoubt;
 
 /// Why a flush failed. Messages that it waited for may be missing at others.

@@ -485,10 +485,9 @@ impl GroupShared {
         })
     }
 
-    /// Takes a message of so many bytes out of the account. Returns whether a sender may have waited for that.
-    pub(crate) fn sent(&self, bytes: usize) -> bool {
-        let before = self.queued.fetch_sub(bytes, Ordering::Relaxed);
-        before >= QUEUED_BYTES && before - bytes < QUEUED_BYTES
+    /// Takes a message of so many bytes out of the account.
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.queued.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Accepts no more messages, and asks the protocol thread to leave the group.

@@ -16,7 +16,7 @@ use phalanx_driver::fork::Home;
 use crate::id::{LeaveReason, MemberId};
 use crate::message::Message;
 use crate::view::View;
-use crate::waiting::{block, block_on};
+use crate::waiting::{Timeout, block, block_on};
 
 /// What happened next in a group.
 #[derive(Clone, Debug)]
@@ -64,7 +64,11 @@ pub enum Next {
     Left(LeaveReason),
 }
 
-/// The items of one group, in its one order. Bounded: if it is full, the senders of this group are held back.
+/// The items of one group, in its one order. Bounded: if it is full, nothing more of the group is delivered here. Its
+/// [`Replica`](crate::Replica) stands still then, [`Sent::delivered`](crate::Sent::delivered) waits, and the senders of
+/// this group are held back once their windows are full. So a thread that reads the inbox must not wait in between for
+/// messages of its own to be delivered: read in one thread and send in another, or drop the inbox if the replica is all
+/// you need. Other groups go on.
 ///
 /// It is a [`Stream`] for any executor. A thread takes [`Inbox::blocking_next`]. After the last item it gives `None`.
 /// Dropping it drops what is in it and what follows, and holds nobody back.
@@ -149,11 +153,6 @@ impl Drop for Inbox {
     }
 }
 
-/// Nothing came in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("nothing came in time")]
-pub struct Timeout;
-
 /// The queue between the protocol thread, which pushes, and the one inbox, which pops.
 #[derive(Debug)]
 pub(crate) struct InboxShared {
@@ -233,6 +232,9 @@ impl InboxShared {
     }
 
     fn pop(&self) -> Option<Next> {
+        if !self.home.is_here() {
+            return None;
+        }
         let next = self.queue.pop()?;
         let bytes = cost(&next);
         let left = self.bytes.fetch_sub(bytes, Ordering::AcqRel) - bytes;

@@ -41,12 +41,13 @@ pub trait State: Send + Sync + Sized + 'static {
     /// Applies a message of the group.
     fn apply(&mut self, message: &Message);
 
-    /// A view of the group was installed, at the same point between the messages at all its members.
+    /// A view of the group was installed, at the same point between the messages at all its members. At a member that
+    /// joins, the first is called when the state is complete; earlier views are not repeated.
     fn view(&mut self, _view: &View) {}
 
-    /// The present state, for a member that joins. It is sent while later messages are applied here, so it must not
-    /// change with the state. To make it cheap for a large state, keep the state in a persistent map, or behind an
-    /// [`Arc`] that [`State::apply`] copies on write, and encode a clone later ([`Snapshot::later`]).
+    /// The present state as bytes, for a member that joins. It is sent while later messages are applied here. The process
+    /// answers no other process while it is encoded: a large state that is kept as bytes, in blocks that never change
+    /// once written, needs no encoding.
     fn snapshot(&self) -> Snapshot;
 
     /// The state of another member. The present state is replaced when this one is complete, so that readers never see
@@ -57,27 +58,15 @@ pub trait State: Send + Sync + Sized + 'static {
     fn restore(snapshot: Snapshot) -> Result<Self, DecodeError>;
 }
 
-type Encode = Box<dyn FnOnce() -> Bytes + Send>;
-
 /// A state as bytes, frozen when it was taken.
-pub struct Snapshot(Form);
-
-enum Form {
-    Bytes(Bytes),
-    Later(Option<Encode>),
-}
-
-impl std::fmt::Debug for Snapshot {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Snapshot")
-    }
-}
+#[derive(Clone, Debug)]
+pub struct Snapshot(Bytes);
 
 impl Snapshot {
     /// These bytes.
     #[must_use]
     pub fn new(bytes: impl Into<Bytes>) -> Self {
-        Self(Form::Bytes(bytes.into()))
+        Self(bytes.into())
     }
 
     /// A value, encoded now.
@@ -90,21 +79,10 @@ impl Snapshot {
         Self::new(postcard::to_allocvec(value).expect("a state is plain data"))
     }
 
-    /// A value that is encoded when its first byte is sent. Pass a clone that later changes of the state do not touch.
-    ///
-    /// # Panics
-    /// See [`Snapshot::encode`].
-    #[must_use]
-    #[expect(clippy::expect_used, reason = "the caller's contract")]
-    pub fn later<T: Serialize + Send + 'static>(value: T) -> Self {
-        let encode = move || Bytes::from(postcard::to_allocvec(&value).expect("a state is plain data"));
-        Self(Form::Later(Some(Box::new(encode))))
-    }
-
     /// The bytes.
     #[must_use]
-    pub fn into_bytes(mut self) -> Bytes {
-        self.bytes().clone()
+    pub fn into_bytes(self) -> Bytes {
+        self.0
     }
 
     /// The value that [`Snapshot::encode`] encoded.
@@ -114,43 +92,20 @@ impl Snapshot {
     pub fn decode<T: DeserializeOwned>(self) -> Result<T, DecodeError> {
         postcard::from_bytes(&self.into_bytes()).map_err(DecodeError)
     }
-
-    fn bytes(&mut self) -> &Bytes {
-        if let Form::Later(encode) = &mut self.0 {
-            let bytes = encode.take().map_or_else(Bytes::new, |encode| encode());
-            self.0 = Form::Bytes(bytes);
-        }
-        match &self.0 {
-            Form::Bytes(bytes) => bytes,
-            Form::Later(_) => unreachable!("it was encoded above"),
-        }
-    }
 }
 
 /// A snapshot as the core reads it.
-pub(crate) struct Frozen {
-    snapshot: Snapshot,
-    len: u64,
-}
-
-impl Frozen {
-    fn new(mut snapshot: Snapshot) -> Self {
-        // The length is announced first, so that the other side can allocate and show progress.
-        let len = snapshot.bytes().len() as u64;
-        Self { snapshot, len }
-    }
-}
+struct Frozen(Bytes);
 
 impl phalanx_core::Snapshot for Frozen {
     fn len_bytes(&self) -> u64 {
-        self.len
+        self.0.len() as u64
     }
 
     fn read(&mut self, offset: u64, max_bytes: usize, out: &mut Vec<u8>) {
-        let bytes = self.snapshot.bytes();
-        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
-        let end = start.saturating_add(max_bytes).min(bytes.len());
-        out.extend_from_slice(&bytes[start..end]);
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(self.0.len());
+        let end = start.saturating_add(max_bytes).min(self.0.len());
+        out.extend_from_slice(&self.0[start..end]);
     }
 }
 
@@ -191,7 +146,8 @@ impl<S: State> Replica<S> {
     }
 
     /// Whether the state holds all that was delivered here, in a view of the group. While this process is excluded,
-    /// joins, or takes the state of another member, it is an old one. A process that is cut off does not know it yet:
+    /// joins, or takes the state of another member, and after it left, it is an old one. It may be ahead of what was read
+    /// from the inbox. A process that is cut off does not know it yet:
     /// see [`Cell::standing`](crate::Cell::standing).
     #[must_use]
     pub fn is_current(&self) -> bool {
@@ -261,7 +217,7 @@ impl<S: State> Replicating for Building<S> {
     }
 
     fn snapshot(&mut self) -> Box<dyn phalanx_core::Snapshot> {
-        Box::new(Frozen::new(self.shared.state.read().unwrap_or_else(PoisonError::into_inner).snapshot()))
+        Box::new(Frozen(self.shared.state.read().unwrap_or_else(PoisonError::into_inner).snapshot().0))
     }
 
     fn begin(&mut self, bytes: u64) {

@@ -256,7 +256,12 @@ impl Sent {
         block(self.stable())
     }
 
-    /// Waits until the message was delivered here: what a [`Replica`](crate::Replica) shows then holds it.
+    /// Waits until the message was delivered here: what a [`Replica`](crate::Replica) shows then holds it. For a uniform
+    /// message this implies that every member has it.
+    ///
+    /// A read that must hold all that any other member was told is stable needs a message of its own: send an empty
+    /// uniform one in total order, wait until it is delivered, then read. What is stable is received everywhere, and may
+    /// not be delivered here yet.
     ///
     /// # Errors
     /// [`InDoubt`]: this incarnation ended first.
@@ -344,6 +349,11 @@ impl Life {
         self.stable.store(stable, Ordering::Release);
         self.delivered.store(delivered, Ordering::Release);
         self.waiters.wake();
+    }
+
+    /// The last message that was published as delivered.
+    pub(crate) fn delivered(&self) -> u64 {
+        self.delivered.load(Ordering::Acquire)
     }
 
     pub(crate) fn end(&self) {

@@ -1,5 +1,6 @@
 //! What a process believes of its place in the cell, beside everything that waits in inboxes.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -16,7 +17,7 @@ use crate::id::MemberId;
 pub enum Place {
     /// It looks for its cell.
     Searching,
-    /// It is in a view and hears a quorum of it.
+    /// It is in a view and hears a quorum of it: more than half of its members, or half with the oldest.
     Primary,
     /// It is in a view and hears no quorum of it: the others may go on without it. Nothing uniform is sent.
     NonPrimary,
@@ -30,7 +31,7 @@ pub enum Place {
 ///
 /// It is no lease: a process that was cut off believes to be primary until it notices, and the others may have gone on
 /// meanwhile. `docs/fencing.md` says what may rely on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Standing {
     /// Where it stands.
@@ -44,6 +45,13 @@ pub struct Standing {
     /// The time since its last poll.
     pub age: Duration,
     believed: Believed,
+}
+
+impl fmt::Debug for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { place, me, view, generation, age, .. } = self;
+        write!(f, "Standing {{ {place:?}, me: {me}, generation: {generation}, view: {view}, age: {age:?} }}")
+    }
 }
 
 impl Standing {
@@ -65,7 +73,8 @@ impl Standing {
         }
     }
 
-    /// Whether it believed to be in the primary partition, at most `age_max` ago.
+    /// Whether it believed to be in the primary partition, at most `age_max` ago. An idle process polls about once a
+    /// heartbeat (`timing.heartbeat`, 100 ms), so some heartbeats are a fair bound.
     #[must_use]
     pub fn is_primary(&self, age_max: Duration) -> bool {
         self.believed.is_primary(age_max)

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Tasks that wait for a change. A change without waiters costs a fence and a load.
 #[derive(Debug, Default)]
@@ -122,6 +122,30 @@ pub(crate) fn block_on<F: Future>(future: F, until: Option<Instant>) -> Option<F
     }
 }
 
+/// Waits for a future of this crate in a thread, for at most `patience`: a limit for any wait.
+///
+/// ```no_run
+/// # fn answer(stock: phalanx::Group) -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// let sent = phalanx::wait_for(stock.send("ACME 12.50"), Duration::from_secs(2))??;
+/// phalanx::wait_for(sent.stable(), Duration::from_secs(2))??;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// [`Timeout`]: the future was dropped. What that means is said where it comes from: a message that is queued is sent
+/// nevertheless, a group that is being joined is left again.
+pub fn wait_for<F: IntoFuture>(future: F, patience: Duration) -> Result<F::Output, Timeout> {
+    block_on(future.into_future(), Instant::now().checked_add(patience)).ok_or(Timeout)
+}
+
+/// Nothing came in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("nothing came in time")]
+pub struct Timeout;
+
 /// Runs a future on this thread until it is ready.
 pub(crate) fn block<F: Future>(future: F) -> F::Output {
     block_on(future, None).expect("without a limit it ends only with a value")
@@ -131,7 +155,6 @@ pub(crate) fn block<F: Future>(future: F) -> F::Output {
 mod tests {
     use std::future::poll_fn;
     use std::sync::atomic::AtomicU64;
-    use std::time::Duration;
 
     use super::*;
 

@@ -41,6 +41,7 @@ table!(
         phalanx::Order,
         phalanx::Place,
         phalanx::SendError,
+        phalanx::Snapshot,
         phalanx::Standing,
         phalanx::StartError,
         phalanx::Timeout,
@@ -74,7 +75,6 @@ table!(
         phalanx::GroupBuilder,
         phalanx::Joining,
         phalanx::Sending,
-        phalanx::Snapshot,
         phalanx::Starting,
     ]
 );

@@ -148,7 +148,7 @@ impl State for Bank {
     }
 
     fn snapshot(&self) -> Snapshot {
-        Snapshot::later(self.0.clone())
+        Snapshot::encode(&self.0)
     }
 
     fn restore(snapshot: Snapshot) -> Result<Self, DecodeError> {
@@ -277,4 +277,45 @@ fn a_group_that_nobody_waits_for_is_left_again() {
     };
     drop(cell);
     group.send("x").blocking().expect("the process lives while a handle does");
+}
+
+/// A state that cannot bear one message.
+#[derive(Default)]
+struct Fragile;
+
+impl State for Fragile {
+    fn apply(&mut self, message: &Message) {
+        assert_ne!(message.payload, "break"[..], "this state is broken on purpose");
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::new("")
+    }
+
+    fn restore(_snapshot: Snapshot) -> Result<Self, DecodeError> {
+        Ok(Self)
+    }
+}
+
+#[test]
+fn a_panic_in_a_state_ends_every_wait_and_the_others_go_on() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (ann, bob) = (start(directory.path(), "ann"), start(directory.path(), "bob"));
+    let fragile = Replica::new(Fragile);
+    let (_, mut watching) = ann.group("g").state(&Replica::new(Bank(BTreeMap::new()))).blocking_join().expect("joins");
+    let (group, mut inbox) = bob.group("g").state(&fragile).blocking_join().expect("joins");
+    await_members(&mut watching, 2);
+    let (other, mut quiet) = bob.group("quiet").blocking_join().expect("joins");
+    assert!(fragile.is_current());
+    let sent = group.send("break").blocking().expect("goes out");
+    assert_eq!(sent.blocking_delivered(), Err(phalanx::InDoubt));
+    while inbox.blocking_next().is_some() {}
+    while quiet.blocking_next().is_some() {}
+    assert!(matches!(other.send("x").blocking(), Err(SendError::NotMember | SendError::Over)));
+    assert_eq!(group.blocking_flush(), Err(phalanx::FlushError::Over));
+    assert!(!fragile.is_current());
+    assert_eq!(bob.blocking_leave(PATIENCE), Err(phalanx::LeaveError::Panicked));
+    let left = await_members(&mut watching, 1);
+    assert_eq!(left.left().map(|(_, why)| why).collect::<Vec<_>>(), [LeaveReason::Died]);
+    ann.blocking_leave(PATIENCE).expect("leaves");
 }

@@ -263,6 +263,8 @@ impl Entry {
             }
             not_sent += refuse(command, SendError::NotSent);
         }
+        // Who waited for room finds it, or learns that nothing is accepted any more.
+        self.shared.room().wake();
         self.life.publish(self.stable, self.delivered);
         self.life.end();
         self.life = Arc::new(Life::new(self.shared.home()));
@@ -296,6 +298,21 @@ impl Entry {
         }
         self.publish();
         self.inbox.end();
+    }
+}
+
+/// After a panic in a state, all that waits for this group ends, and nothing of the application is called any more.
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if std::thread::panicking() && !self.is_over {
+            if let Some(mut replica) = self.replica.take() {
+                replica.set_current(false);
+            }
+            self.to_apply.clear();
+            // What was not published was perhaps not applied.
+            self.delivered = self.life.delivered();
+            self.end_with_thread();
+        }
     }
 }
 

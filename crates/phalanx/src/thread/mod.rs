@@ -18,7 +18,7 @@ use phalanx_trace::TraceError;
 
 use crate::cell::{Begun, CellShared};
 use crate::commands::Command;
-use crate::error::StartError;
+use crate::error::{SendError, StartError};
 use handler::{AppHandler, Carried, inbox_of};
 
 /// Starts a thread that starts a process.
@@ -110,7 +110,10 @@ impl Drop for Ends {
         if std::thread::panicking() {
             self.0.panicked.store(true, Ordering::SeqCst);
         }
-        self.0.commands.close(drop);
+        // Only after a panic are any left.
+        self.0.commands.close(|command| {
+            entry::refuse(command, SendError::Over);
+        });
         self.0.over.store(true, Ordering::SeqCst);
         self.0.ended.wake();
     }

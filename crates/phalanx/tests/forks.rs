@@ -1,0 +1,44 @@
+//! In a forked child every handle is dead, and the parent's process goes on.
+
+#[allow(dead_code, unsafe_code, reason = "tests of the runtime use the rest, and a fork needs system calls")]
+#[path = "../../phalanx-runtime/tests/common/fork.rs"]
+mod fork;
+
+use std::time::Duration;
+
+use phalanx::{Cell, Place};
+
+#[test]
+fn handles_are_dead_in_a_forked_child_and_alive_in_its_parent() {
+    let _alone = fork::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let cell = Cell::builder("default")
+        .directories(directory.path().join("run"), directory.path().join("state"))
+        .blocking_start()
+        .expect("starts");
+    let (group, mut inbox) = cell.group("g").blocking_join().expect("joins");
+    let sent = group.send("before").blocking().expect("goes out");
+    let wrong = fork::in_child(|child| {
+        child.refused("a send", || group.send("x").blocking());
+        child.refused("a send that waits for nothing", || group.send("x").try_post());
+        child.refused("a post", || group.send("x").blocking_post());
+        child.refused("a flush", || group.blocking_flush());
+        child.refused("a join", || cell.group("other").blocking_join());
+        child.refused("a leave of the group", || group.blocking_leave());
+        child.refused("a leave of the cell", || cell.clone().blocking_leave(Duration::from_secs(5)));
+        child.refused("a command", || cell.give_up_group("g"));
+        child.tries("an inbox ends", || inbox.blocking_next().is_none());
+        child.tries("an outcome is unknown", || sent.blocking_stable().is_err());
+        child.tries("it stands nowhere", || cell.standing().place == Place::Over);
+        child.tries("there is no view", || group.view().is_none() && cell.members().is_empty());
+        child.tries("nothing is dropped twice", || {
+            drop((cell.clone(), group.clone()));
+            true
+        });
+    });
+    assert_eq!(wrong, Vec::<String>::new());
+    sent.blocking_stable().expect("all have it");
+    group.send("after").blocking().expect("the parent goes on").blocking_stable().expect("all have it");
+    assert!(inbox.blocking_next().is_some());
+    cell.blocking_leave(Duration::from_secs(20)).expect("leaves");
+}
