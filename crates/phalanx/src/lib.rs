@@ -114,6 +114,19 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+/// The examples of the book (`docs/book`), compiled with those of this documentation.
+#[cfg(doctest)]
+mod book {
+    #[doc = include_str!("../../../docs/book/src/first.md")]
+    struct First;
+    #[doc = include_str!("../../../docs/book/src/state.md")]
+    struct State;
+    #[doc = include_str!("../../../docs/book/src/deployment.md")]
+    struct Deployment;
+    #[doc = include_str!("../../../docs/book/src/testing.md")]
+    struct Testing;
+}
+
 mod cell;
 mod commands;
 mod error;
