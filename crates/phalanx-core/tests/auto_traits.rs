@@ -33,6 +33,7 @@ table!(
         phalanx_core::id::CellInstance,
         phalanx_core::id::DecreeNumber,
         phalanx_core::id::GroupId,
+        phalanx_core::id::InboxId,
         phalanx_core::id::Incarnation,
         phalanx_core::id::MemberInfo,
         phalanx_core::id::Origin,
