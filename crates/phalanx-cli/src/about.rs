@@ -96,7 +96,8 @@ mod tests {
         all.insert("torture, losses".to_owned(), [TORTURE, TORTURE_KILL, TORTURE_EXCLUSION].concat());
         let cases = listed("namespaces/cases", ".bash");
         assert!(cases.len() > 5);
-        for path in cases.iter().chain(&listed("namespaces", ".sh")).chain(&listed("", ".sh")) {
+        let scripts = ["namespaces", "examples", ""].map(|folder| listed(folder, ".sh")).concat();
+        for path in cases.iter().chain(&scripts) {
             let text = read(path);
             let is_case = cases.contains(path);
             if !is_case && !text.contains("harness create") {
