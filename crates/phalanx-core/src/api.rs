@@ -585,7 +585,8 @@ pub trait Effects {
     }
 
     /// Notes that every member of `view` has this process's multicasts up to number `seq` of that view, or that the view
-    /// ended and every member that goes on has them. Reported once, at once, and before the event of the next view.
+    /// ended and every member that goes on has them. Reported once, at once, and at the end of a view in order before the
+    /// event of the next one.
     /// Outside the primary partition nothing is reported, except by a decided end of the view. What was sent and never
     /// reported when this incarnation is over is in doubt: survivors may have delivered it or not.
     fn stable(&mut self, _group: GroupId, _view: ViewNumber, _seq: Sequence) {}

@@ -53,6 +53,9 @@ impl StreamOutput for Port {
     fn stable(&mut self, seq: Sequence) {
         self.stable.push(seq.0);
     }
+    fn stable_at_end(&mut self, seq: Sequence) {
+        self.stable.push(seq);
+    }
     fn backpressure(&mut self, bound: Backpressure) {
         self.bounds.push(bound);
     }

@@ -118,7 +118,7 @@ impl ViewStreams {
         // All survivors deliver what the cut holds, and it holds all that we sent.
         self.receipts.ended();
         if let Some(seq) = self.receipts.report() {
-            io.stable(seq);
+            io.stable_at_end(seq);
         }
         Some(self.streams.iter().map(|s| s.queue.len() as u64).sum())
     }

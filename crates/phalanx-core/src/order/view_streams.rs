@@ -77,6 +77,8 @@ pub trait StreamOutput {
     fn sent(&mut self, seq: Sequence, order: Order, uniformity: Uniformity, payload: &[u8]);
     /// Notes that every member of the view has our messages up to number `seq`.
     fn stable(&mut self, seq: Sequence);
+    /// The same, because the view ended and every survivor has them. Deliveries of the cut may wait before it.
+    fn stable_at_end(&mut self, seq: Sequence);
     /// Notes that our stream met a bound.
     fn backpressure(&mut self, bound: Backpressure);
     /// Whether this member can read packet `number` of `rank`'s stream. Always true, except where a simulation plays a

@@ -92,6 +92,8 @@ impl StreamOutput for Shelf<'_> {
     /// These are messages of an earlier incarnation, which was told that they are in doubt.
     fn stable(&mut self, _seq: Sequence) {}
 
+    fn stable_at_end(&mut self, _seq: Sequence) {}
+
     fn backpressure(&mut self, _bound: Backpressure) {}
 
     fn can_read(&mut self, _space: Space, _rank: Rank, _number: PacketNumber) -> bool {

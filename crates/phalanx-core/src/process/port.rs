@@ -374,6 +374,12 @@ impl<F: Effects> StreamOutput for StreamsPort<'_, F> {
         self.fx.stable(group, view, seq);
     }
 
+    /// In order with what the application learns of the cut: nobody else may know yet that the view ended.
+    fn stable_at_end(&mut self, seq: Sequence) {
+        let ViewMeta { group, view, .. } = *self.meta;
+        self.app.push(Item::Stable { group, view, seq });
+    }
+
     fn backpressure(&mut self, bound: Backpressure) {
         let counter = match bound {
             Backpressure::Outbox => &mut self.counters.outbox_full,

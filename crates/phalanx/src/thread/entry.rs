@@ -41,6 +41,8 @@ pub(super) struct Entry {
     delivered: u64,
     /// The view of the latest message bound to one, and how many were bound in earlier views.
     base: (u64, u64),
+    /// The same of the view before: what ended with it may be reported when messages are bound to the next one already.
+    before: (u64, u64),
     /// Receipts to be given when so many messages are bound.
     receipts: VecDeque<(u64, Arc<Receipt>)>,
     /// The standing to publish, if it changed.
@@ -82,6 +84,7 @@ impl Entry {
             stable: 0,
             delivered: 0,
             base: (0, 0),
+            before: (0, 0),
             receipts: VecDeque::new(),
             phase: None,
             leave_asked: false,
@@ -229,6 +232,7 @@ impl Entry {
     /// A message was bound to a view.
     pub(super) fn bind(&mut self, view: u64, seq: u64) {
         if self.base.0 != view {
+            self.before = self.base;
             self.base = (view, self.sent);
         }
         self.sent += 1;
@@ -243,10 +247,11 @@ impl Entry {
 
     /// Every member has the messages of a view up to `seq`.
     pub(super) fn stabilize(&mut self, view: u64, seq: u64) {
-        if self.base.0 == view {
-            let stable = self.base.1 + seq;
-            debug_assert!(stable > self.stable && stable <= self.sent, "a receipt for a message that was not sent");
-            self.stable = stable;
+        let known = [self.base, self.before].into_iter().find(|(known, _)| *known == view);
+        if let Some((_, earlier)) = known {
+            let stable = earlier + seq;
+            debug_assert!(stable <= self.sent, "a receipt for a message that was not sent");
+            self.stable = self.stable.max(stable);
         }
     }
 
@@ -269,7 +274,8 @@ impl Entry {
         self.life.end();
         self.life = Arc::new(Life::new(self.shared.home()));
         self.life_number = self.shared.next_life();
-        (self.accepted, self.sent, self.stable, self.delivered, self.base) = (0, 0, 0, 0, (0, 0));
+        (self.accepted, self.sent, self.stable, self.delivered) = (0, 0, 0, 0);
+        (self.base, self.before) = ((0, 0), (0, 0));
         self.shared.lost.add(not_sent, in_doubt);
         if not_sent + in_doubt > 0 {
             self.stage(Next::Lost { not_sent, in_doubt });
@@ -413,10 +419,8 @@ mod tests {
         entry.bind(8, 1);
         let [first, second, third] = [0, 1, 2].map(|at| sent(&receipts[at]));
         assert_eq!([&first, &second, &third].map(|sent| (sent.view(), sent.seq())), [(7, 1), (7, 2), (8, 1)]);
-        // View 7 ended, and all survivors have what was sent in it; what comes late of it changes nothing.
-        entry.base = (7, 0);
+        // View 7 ended, and all survivors have what was sent in it. That is learnt after a message is bound to view 8.
         entry.stabilize(7, 2);
-        entry.base = (8, 2);
         assert!(look(first.stable()).is_none(), "not published yet");
         entry.publish();
         assert_eq!(
