@@ -54,7 +54,7 @@ impl StreamOutput for Port {
         self.stable.push(seq.0);
     }
     fn stable_at_end(&mut self, seq: Sequence) {
-        self.stable.push(seq);
+        self.stable.push(seq.0);
     }
     fn backpressure(&mut self, bound: Backpressure) {
         self.bounds.push(bound);
