@@ -50,6 +50,17 @@ pub(crate) enum Command {
     FoundAnew,
 }
 
+impl Command {
+    /// Whether it asks for a receipt and sends nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Self::Flush { .. } => true,
+            Self::Send { body, .. } => body.len() == 0,
+            _ => false,
+        }
+    }
+}
+
 impl std::fmt::Debug for Command {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Command")

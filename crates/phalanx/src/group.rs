@@ -485,6 +485,11 @@ impl GroupShared {
         })
     }
 
+    #[cfg(test)]
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.queued.load(Ordering::Relaxed)
+    }
+
     /// Takes a message of so many bytes out of the account.
     pub(crate) fn sent(&self, bytes: usize) {
         self.queued.fetch_sub(bytes, Ordering::Relaxed);

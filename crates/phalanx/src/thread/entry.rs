@@ -162,25 +162,35 @@ impl Entry {
         !self.staged.is_empty()
     }
 
-    /// Queues a message or a flush. True if it is the first.
+    /// Queues a message or a flush.
     pub(super) fn queue(&mut self, command: Command) {
         self.queue.push_back(command);
     }
 
-    /// What waits at the front, once flushes before it are answered.
+    /// What waits at the front, once flushes and empty batches before it are answered.
     pub(super) fn front(&mut self) -> Option<&Command> {
-        while matches!(self.queue.front(), Some(Command::Flush { .. })) {
-            if let Some(Command::Flush { receipt, life, .. }) = self.queue.pop_front() {
-                if life != self.life_number {
-                    receipt.end(Err(SendError::NotSent));
-                } else if self.sent >= self.accepted {
-                    receipt.end(Ok(Sent::new(self.base.0, self.sent - self.base.1, self.sent, Arc::clone(&self.life))));
-                } else {
-                    self.receipts.push_back((self.accepted, receipt));
+        while self.queue.front().is_some_and(Command::is_empty) {
+            match self.queue.pop_front() {
+                Some(Command::Flush { receipt, life, .. }) => self.answer(receipt, life),
+                Some(Command::Send { receipt, life, body, .. }) => {
+                    self.shared.sent(body.bytes());
+                    receipt.into_iter().for_each(|receipt| self.answer(receipt, life));
                 }
+                _ => {}
             }
         }
         self.queue.front()
+    }
+
+    /// Gives a receipt for all messages accepted so far, once they are bound to a view.
+    fn answer(&mut self, receipt: Arc<Receipt>, life: u64) {
+        if life != self.life_number {
+            receipt.end(Err(SendError::NotSent));
+        } else if self.sent >= self.accepted {
+            receipt.end(Ok(Sent::new(self.base.0, self.sent - self.base.1, self.sent, Arc::clone(&self.life))));
+        } else {
+            self.receipts.push_back((self.accepted, receipt));
+        }
     }
 
     /// The number of the life in which messages are sent now.
@@ -263,9 +273,6 @@ impl Entry {
             receipt.end(Err(SendError::NotSent));
         }
         for command in std::mem::take(&mut self.queue) {
-            if let Command::Send { body, .. } = &command {
-                self.shared.sent(body.bytes());
-            }
             not_sent += refuse(command, SendError::NotSent);
         }
         // Who waited for room finds it, or learns that nothing is accepted any more.
@@ -322,10 +329,11 @@ impl Drop for Entry {
     }
 }
 
-/// Ends a command of a group that is not carried out. Returns how many messages it holds.
+/// Ends a command of a group that is not carried out, and gives its room back. Returns how many messages it holds.
 pub(super) fn refuse(command: Command, why: SendError) -> u64 {
     match command {
-        Command::Send { body, receipt, .. } => {
+        Command::Send { group, body, receipt, .. } => {
+            group.sent(body.bytes());
             if let Some(receipt) = receipt {
                 receipt.end(Err(why));
             }
@@ -370,14 +378,15 @@ mod tests {
     /// Queues a message, and has the core accept it. Its receipt.
     fn accept(entry: &mut Entry) -> Arc<Receipt> {
         let receipt = Arc::new(Receipt::new());
-        entry.queue(Command::Send {
+        let command = Command::Send {
             group: Arc::clone(&entry.shared),
             life: entry.life_number(),
             order: Order::Total,
             guarantee: Guarantee::Uniform,
             body: Body::One(Bytes::from_static(b"m")),
             receipt: Some(Arc::clone(&receipt)),
-        });
+        };
+        entry.queue(command);
         entry.accept();
         entry.forget_front();
         receipt
@@ -476,5 +485,29 @@ mod tests {
         }
         assert_eq!(sent(&receipt).seq(), 2, "the receipt of a batch is that of its last message");
         assert!(entry.front().is_none());
+    }
+
+    /// Room that a refused message kept would be lost to its group for ever, and an empty batch must hold nobody up.
+    #[test]
+    fn what_is_refused_or_empty_gives_its_room_back() {
+        let mut entry = entry();
+        let send = |entry: &Entry, life: u64, body: Body| {
+            let (group, receipt) = (Arc::clone(&entry.shared), Arc::new(Receipt::new()));
+            let (order, guarantee) = (Order::Fifo, Guarantee::Plain);
+            let command = Command::Send { group, life, order, guarantee, body, receipt: Some(Arc::clone(&receipt)) };
+            entry.shared.push(command).expect("there is room");
+            receipt
+        };
+        let none = || crate::send::batch(Vec::<&str>::new()).expect("short");
+        let empty = send(&entry, 0, none());
+        let old = send(&entry, 7, Body::One(Bytes::from_static(b"of another life")));
+        while let Some(command) = entry.shared.cell.commands.pop() {
+            entry.queue(command);
+        }
+        assert!(entry.front().is_some_and(|next| !next.is_empty()), "the empty batch is answered");
+        assert_eq!(look(sent(&empty).stable()), Some(Ok(())));
+        entry.refuse_front();
+        assert!(matches!(outcome(&old), Some(Err(SendError::NotSent))));
+        assert_eq!(entry.shared.queued_bytes(), 0);
     }
 }

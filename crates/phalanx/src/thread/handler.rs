@@ -155,10 +155,7 @@ impl AppHandler {
                     self.busy.push(slot);
                 }
             }
-            _ => {
-                let lost = refuse(command, SendError::NotSent);
-                group.lost.add(lost, 0);
-            }
+            _ => self.refuse(command),
         }
     }
 
@@ -306,6 +303,7 @@ impl AppHandler {
                 }
             }
         }
+        self.me = Incarnation::NONE;
     }
 
     fn view(&mut self, view: &Arc<GroupView>) {
@@ -374,7 +372,8 @@ impl AppHandler {
 
 impl Handler for AppHandler {
     fn begin(&mut self, me: &MemberInfo) {
-        // Without an event an incarnation ends when the process gives it up by itself.
+        // Without an event an incarnation ends when the process gives it up by itself. What was asked for since the event
+        // waits for the next view.
         if self.me != Incarnation::NONE {
             self.end_incarnation(false, LeaveReason::Unreachable);
         }
