@@ -9,10 +9,13 @@ use super::api::{
     AnswerError, CallEffects, CallError, CallId, CallOptions, ClientCallId, EndpointLimits, EndpointOptions, SessionId,
 };
 use super::client::ClientSession;
-use super::context::{Budget, Intake, MessageBytes, SLOTS_MAX, SessionContext, Waits};
+use super::congestion::Pace;
+use super::context::{MessageBytes, SLOTS_MAX, SessionContext, Waits};
 use super::counters::Counters;
-use super::path::{Pace, Reach, SessionPackets, SessionPath};
+use super::path::SessionPath;
+use super::receive_budget::{Budget, Intake, Reach};
 use super::server::ServerSession;
+use super::session_packets::SessionPackets;
 use super::wire::{Opened, Refusal, SessionHandshake};
 use crate::api::MESSAGE_BYTES_MAX;
 use crate::id::Incarnation;

@@ -12,13 +12,16 @@
 mod api;
 mod buffer_pool;
 mod client;
+mod congestion;
 mod context;
 mod counters;
 mod endpoint;
 mod fragmentation;
 mod path;
 mod reassembly;
+mod receive_budget;
 mod server;
+mod session_packets;
 mod transmit;
 mod unreliable;
 mod wire;

@@ -1,125 +1,26 @@
-//! The path of a session at either end: addresses, packet numbers and keys, and the congestion window.
+//! The path of a session at either end: addresses, packet numbers and keys, and what is in flight.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::api::{CallEffects, EndpointLimits, EndpointOptions};
-use super::buffer_pool::BufferPool;
+use super::api::{CallEffects, EndpointLimits};
+use super::congestion::Congestion;
 use super::context::SessionContext;
-use super::counters::Counters;
 use super::fragmentation::{Change, OutgoingMessage, Proof, fragment_bytes};
+use super::receive_budget::Reach;
+use super::session_packets::SessionPackets;
 use super::transmit::{TransmitPath, transmit_message};
 use super::wire::{
-    CHALLENGE_PACKET_LEN, CallName, DATA_HEAD_MAX, Data, FragmentAck, FragmentPosition, HANDSHAKE_SPACE,
-    OFFER_BYTES_MAX, Opened, SessionHandshake, Side, put_challenge, put_credit,
+    CHALLENGE_PACKET_LEN, CallName, DATA_HEAD_MAX, Data, FragmentAck, FragmentPosition, Opened, Side, put_challenge,
+    put_credit,
 };
-use crate::id::{Incarnation, TrafficClass};
+use crate::id::Incarnation;
 use crate::link::Rtt;
 use crate::rng::Rng;
-use crate::seal::{Sealer, Security, SessionKey};
+use crate::seal::SessionKey;
 use crate::time::Instant;
 use crate::truesize::truesize;
 use crate::wire::{Header, Kind, PacketNumber, SessionIndex, SessionSecret};
-
-/// Builds and sends the packets of all sessions.
-pub(super) struct SessionPackets {
-    sealer: Sealer,
-    tag_len: usize,
-    /// Upper half of the next session's packet numbers. The greatest value is never used: it means that none is left.
-    next_serial: u32,
-    handshakes: u64,
-    packet: Vec<u8>,
-    pub(super) counters: Counters,
-    pub(super) buffer_pool: BufferPool,
-    /// The longest packet that this side accepts, in bytes.
-    pub(super) packet_bytes: u32,
-    /// How this side can be reached beside the network.
-    pub(super) offer: Vec<u8>,
-    pace: Pace,
-}
-
-/// How fast sessions start, and when they slow down.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
-    window_packets: u64,
-    delay_free: Duration,
-}
-
-impl Pace {
-    pub(super) fn new(limits: &EndpointLimits) -> Self {
-        Self { window_packets: u64::from(limits.window_packets).max(WINDOW_LEAST), delay_free: limits.delay_free }
-    }
-}
-
-impl SessionPackets {
-    pub(super) fn new(security: &Security, options: &EndpointOptions, pace: Pace) -> Self {
-        let EndpointOptions { cell, me, packet_bytes_max, offer, .. } = options;
-        Self {
-            sealer: Sealer::new(security, cell, *me),
-            tag_len: security.tag_len(),
-            next_serial: 1,
-            handshakes: 0,
-            packet: Vec::with_capacity(65_536),
-            counters: Counters::default(),
-            buffer_pool: BufferPool::default(),
-            packet_bytes: *packet_bytes_max,
-            offer: if offer.len() <= OFFER_BYTES_MAX { offer.clone() } else { Vec::new() },
-            pace,
-        }
-    }
-
-    /// Takes the upper half of packet numbers for a session, which no session had before.
-    ///
-    /// `None`: all are used up, and a nonce would repeat. Then this incarnation of the endpoint is over, except for
-    /// sessions that have numbers.
-    fn take_serial(&mut self) -> Option<u32> {
-        let serial = self.next_serial;
-        self.next_serial = serial.checked_add(1)?;
-        Some(serial)
-    }
-
-    /// Whether no further session can have packet numbers.
-    pub(super) fn is_used_up(&self) -> bool {
-        self.next_serial == u32::MAX
-    }
-
-    /// Leaves this many serials, for tests.
-    #[cfg(test)]
-    pub(super) fn use_up(&mut self, serials_left: u32) {
-        self.next_serial = u32::MAX - serials_left;
-    }
-
-    /// Sends a handshake packet, for which no session is needed. `handshake` is given this side's offer.
-    pub(super) fn send_handshake(
-        &mut self,
-        to: SocketAddr,
-        handshake: impl for<'o> FnOnce(&'o [u8]) -> SessionHandshake<'o>,
-        fx: &mut impl CallEffects,
-    ) {
-        self.handshakes += 1;
-        self.packet.clear();
-        self.sealer.header(Kind::Open, HANDSHAKE_SPACE, PacketNumber(self.handshakes)).write(&mut self.packet);
-        handshake(&self.offer).write(&mut self.packet);
-        self.sealer.seal(Incarnation::NONE, &mut self.packet);
-        self.counters.packets_sent += 1;
-        fx.transmit(TrafficClass::Data, &[to], &self.packet);
-    }
-}
-
-/// Where the other end of a session is. Packets in flight wait in this host's memory alone, or in a network too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Reach {
-    Host,
-    Network,
-}
-
-impl Reach {
-    pub(super) const ALL: [Self; 2] = [Self::Host, Self::Network];
-
-    pub(super) fn of(address: SocketAddr) -> Self {
-        if address.ip().is_loopback() { Self::Host } else { Self::Network }
-    }
-}
 
 /// Allowance for an unproved address, until its owner returns the challenge (RFC 9000, section 8). Without it, a forged
 /// source address would direct answers at a victim.
@@ -581,129 +482,12 @@ const PENDING_MAX: usize = 256;
 /// Upper bound on the time between two probes.
 const PATIENCE_MAX: Duration = Duration::from_millis(100);
 
-/// The congestion window of one path. It follows the delay (after Swift, Kumar et al., SIGCOMM 2020) and the losses.
-#[derive(Clone, Debug)]
-pub(super) struct Congestion {
-    /// The window in bytes as charged.
-    pub(super) window: u64,
-    packet: u64,
-    delay_free: Duration,
-    shortest: Duration,
-    /// Whether it still grows by what arrives, as at its start.
-    starting: bool,
-    /// Losses among packets up to this number belong to one event, which halves the window once.
-    event: PacketNumber,
-}
-
-impl Congestion {
-    fn new(packet: u64, pace: Pace) -> Self {
-        let Pace { window_packets, delay_free } = pace;
-        let window = packet * window_packets;
-        Self { window, packet, delay_free, shortest: Duration::MAX, starting: true, event: PacketNumber(0) }
-    }
-
-    fn sample(&mut self, took: Duration) {
-        self.shortest = self.shortest.min(took);
-        let target = self.shortest.saturating_mul(2).saturating_add(self.delay_free);
-        if took <= target {
-            return;
-        }
-        self.starting = false;
-        // It shrinks by the share of the delay that is too long. One round trip is measured at a time, so this happens
-        // once in each.
-        let excess = (took - target).as_nanos().min(u128::from(u64::MAX)) as u64;
-        let share = u128::from(excess) * 1024 / took.as_nanos().max(1);
-        let less = u128::from(self.window) * share.min(512) / 1024;
-        debug_assert!(less <= u128::from(self.window) / 2, "delay takes half of the window at most");
-        self.window = self.window.saturating_sub(less as u64).max(self.packet * WINDOW_LEAST);
-    }
-
-    fn arrived(&mut self, packets: u32, in_flight: u64) {
-        let came = u64::from(packets) * self.packet;
-        // Only a window that was full may have been too small.
-        if in_flight.saturating_add(came).saturating_add(self.packet) < self.window {
-            return;
-        }
-        // It first grows by what arrives. After the first long delay or loss, a window that was full for a round trip
-        // grows by one packet.
-        let more = if self.starting {
-            came
-        } else {
-            (u128::from(self.packet) * u128::from(came) / u128::from(self.window.max(1))) as u64
-        };
-        self.window = self.window.saturating_add(more).min(WINDOW_MAX);
-    }
-
-    fn lost(&mut self, seen: PacketNumber, newest: PacketNumber) {
-        // These packets were sent before the last event was known, so their loss is part of it.
-        if seen < self.event {
-            return;
-        }
-        debug_assert!(newest >= self.event, "losses are reported in the order of packets");
-        self.event = newest;
-        self.starting = false;
-        self.window = (self.window / 2).max(self.packet * WINDOW_LEAST);
-    }
-}
-
-/// Lower bound in packets. With fewer in flight, acks come too seldom to show losses.
-const WINDOW_LEAST: u64 = 4;
-/// Upper bound in bytes as charged. No receiver's buffer holds as much.
-const WINDOW_MAX: u64 = 1 << 30;
-const _: () = assert!(WINDOW_LEAST > 0, "something may always be under way");
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_window_grows_up_to_what_no_buffer_holds() {
-        let mut congestion = Congestion::new(1 << 16, Pace { window_packets: 64, delay_free: Duration::ZERO });
-        for _ in 0..64 {
-            congestion.arrived(u32::MAX, u64::MAX);
-        }
-        assert_eq!(congestion.window, WINDOW_MAX);
-        congestion.starting = false;
-        congestion.arrived(u32::MAX, u64::MAX);
-        assert_eq!(congestion.window, WINDOW_MAX);
-    }
-
-    fn begins_with(window_packets: u64) -> Congestion {
-        Congestion::new(1_000, Pace { window_packets, delay_free: Duration::ZERO })
-    }
-
-    /// Losses among packets that were sent before the last event was known belong to that event.
-    #[test]
-    fn a_window_is_halved_once_for_what_was_lost_together_and_never_below_its_least() {
-        let mut congestion = begins_with(32);
-        congestion.lost(PacketNumber(10), PacketNumber(20));
-        assert_eq!(congestion.window, 16_000);
-        for seen in [11, 15, 19] {
-            congestion.lost(PacketNumber(seen), PacketNumber(30));
-            assert_eq!(congestion.window, 16_000, "{seen} was sent before");
-        }
-        congestion.lost(PacketNumber(20), PacketNumber(30));
-        assert_eq!(congestion.window, 8_000);
-        for seen in [30, 40, 50, 60] {
-            congestion.lost(PacketNumber(seen), PacketNumber(seen + 10));
-            assert_eq!(congestion.window, WINDOW_LEAST * 1_000);
-        }
-    }
-
-    #[test]
-    fn a_window_grows_by_what_comes_until_something_is_lost_and_then_by_a_packet_a_round_trip() {
-        let mut congestion = begins_with(8);
-        congestion.arrived(8, 0);
-        assert_eq!(congestion.window, 16_000);
-        congestion.arrived(2, 1_000);
-        assert_eq!(congestion.window, 16_000, "it was not full");
-        congestion.lost(PacketNumber(10), PacketNumber(20));
-        assert_eq!(congestion.window, 8_000);
-        congestion.arrived(8, 0);
-        assert_eq!(congestion.window, 9_000, "a packet for a window that came");
-        congestion.arrived(3, 6_000);
-        assert_eq!(congestion.window, 9_333, "and less for less");
-    }
+    use crate::rpc::api::EndpointOptions;
+    use crate::rpc::congestion::Pace;
+    use crate::seal::Security;
 
     fn path_to(ip: [u8; 4]) -> SessionPath {
         let options = EndpointOptions {

@@ -11,8 +11,9 @@ use std::net::SocketAddr;
 use super::api::{CallEffects, CallError, CallOptions, ClientCallId, Failure, Outcome, Reason, TracePoint};
 use super::context::{SLOTS_MAX, SessionContext};
 use super::fragmentation::{OutgoingMessage, Proof};
-use super::path::{Charge, Head, SessionPackets, SessionPath, recount, shortest_first};
+use super::path::{Charge, Head, SessionPath, recount, shortest_first};
 use super::reassembly::Reassembly;
+use super::session_packets::SessionPackets;
 use super::wire::{
     ALL, CallName, FragmentAck, Opened, Refusal, SessionHandshake, Side, put_cancel, put_close, put_proof,
 };
