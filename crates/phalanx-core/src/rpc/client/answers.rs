@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{ClientSession, ClientSlot, SlotEvent, Unreported};
+use super::ClientSession;
+use super::slot::{ClientSlot, SlotEvent, Unreported};
 use crate::rpc::api::{CallEffects, Failure, Outcome, Reason, TracePoint};
 use crate::rpc::context::SessionContext;
 use crate::rpc::reassembly::FragmentArrival;

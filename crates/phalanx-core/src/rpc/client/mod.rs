@@ -2,6 +2,9 @@
 //! lost.
 
 mod answers;
+mod connection;
+mod session;
+mod slot;
 mod timers;
 
 use std::borrow::Cow;
@@ -10,17 +13,13 @@ use std::net::SocketAddr;
 
 use super::api::{CallEffects, CallError, CallOptions, ClientCallId, Failure, Outcome, Reason, TracePoint};
 use super::context::{SLOTS_MAX, SessionContext};
-use super::fragmentation::{OutgoingMessage, Proof};
+use super::fragmentation::Proof;
 use super::path::{Charge, Head, SessionPath, recount, shortest_first};
-use super::reassembly::Reassembly;
-use super::session_packets::SessionPackets;
-use super::wire::{
-    ALL, CallName, FragmentAck, Opened, Refusal, SessionHandshake, Side, put_cancel, put_close, put_proof,
-};
+use super::wire::{ALL, CallName, FragmentAck, Side, put_cancel, put_proof};
 use crate::time::Instant;
-use crate::transitions::transitions;
 use crate::wire::{PacketNumber, SessionIndex};
-use timers::SILENT_PROBES;
+use connection::Connection;
+use slot::{CallState, ClientSlot, Queued, SlotEvent, Terms, Unreported, per_fragment};
 
 /// A session on the side of its client.
 pub(super) struct ClientSession {
@@ -50,208 +49,6 @@ pub(super) struct ClientSession {
     asked: Instant,
     /// Whether the server may be waiting for pending notices. They go out in this iteration.
     tells: bool,
-}
-
-/// The state of a session at its client.
-#[allow(clippy::large_enum_variant, reason = "a session is mostly open; a box would cost each packet a load")]
-enum Connection {
-    Asking,
-    Open(SessionPath),
-    Closed,
-}
-
-transitions! {
-    /// [`Connection`] without its data.
-    states SessionState {
-        /// The server is asked for a session for as long as there are calls to make.
-        Asking,
-        /// The server has opened it, and calls run in it.
-        Open,
-        /// The application closed it.
-        Closed,
-    }
-    begin Asking; end [Closed];
-    events SessionEvent {
-        /// The server opens it.
-        Open (Asking => Open),
-        /// The server does not know it any more, or this endpoint has no number left for its packets.
-        Lose (Open => Asking),
-        /// The application closes it.
-        Close (Asking | Open => Closed),
-    }
-}
-
-impl Connection {
-    fn state(&self) -> SessionState {
-        match self {
-            Self::Asking => SessionState::Asking,
-            Self::Open(_) => SessionState::Open,
-            Self::Closed => SessionState::Closed,
-        }
-    }
-
-    #[inline]
-    fn path(&self) -> Option<&SessionPath> {
-        match self {
-            Self::Open(path) => Some(path),
-            Self::Asking | Self::Closed => None,
-        }
-    }
-
-    #[inline]
-    fn path_mut(&mut self) -> Option<&mut SessionPath> {
-        match self {
-            Self::Open(path) => Some(path),
-            Self::Asking | Self::Closed => None,
-        }
-    }
-}
-
-/// The part of a call that is kept until it is over, wherever it waits.
-#[derive(Clone, Copy, Debug, Default)]
-struct Terms {
-    call_id: ClientCallId,
-    deadline: Instant,
-    idempotent: bool,
-    /// Whether it may have run in a lost session, from which it was taken over into this one.
-    may_have_run: bool,
-}
-
-impl Terms {
-    /// How the call fails. `begun`: this session has sent something of it.
-    fn failure(&self, begun: bool, reason: Reason) -> Failure {
-        if begun || self.may_have_run { Failure::Unknown(reason) } else { Failure::NotExecuted(reason) }
-    }
-}
-
-#[derive(Default)]
-struct ClientSlot {
-    call: u64,
-    state: CallState,
-    terms: Terms,
-    request: OutgoingMessage,
-    answer: Reassembly,
-    /// Bytes reserved for its answer.
-    reserved: u64,
-    /// Since when nothing was heard of it or sent for it.
-    quiet_since: Instant,
-    /// When something of its request was last sent.
-    sent_at: Instant,
-    probes: u32,
-    /// The packet that probed for it last.
-    asked_as: PacketNumber,
-    /// Whether an ack for its answer is due in this iteration.
-    ack_due: bool,
-    /// Whether the server may send nothing more of its answer for now, because no room was left.
-    starved: bool,
-    /// News of the slot's last call that the server may lack.
-    unreported: Unreported,
-}
-
-/// News of a call that is over, which the server may lack and keeps something for. The next call in the slot settles
-/// it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Unreported {
-    #[default]
-    Nothing,
-    /// The answer has arrived, with this many fragments.
-    Came(u32),
-    /// It was given up.
-    GivenUp,
-}
-
-transitions! {
-    /// The state of a client's slot.
-    #[derive(Default)]
-    states CallState {
-        /// It carries no call.
-        #[default]
-        Free,
-        /// Its call waits for the answer.
-        Active,
-        /// The application gave its call up, and the server is asked whether it ran.
-        Cancelling,
-    }
-    begin Free; end [];
-    events SlotEvent {
-        /// A call begins.
-        Begin (Free => Active),
-        /// The application gives up a call of which something was sent.
-        Cancel (Active => Cancelling),
-        /// The answer, or a refusal, has arrived.
-        Answer (Active | Cancelling => Free),
-        /// The call is over without an answer.
-        Fail (Active | Cancelling => Free),
-        /// The session is lost, and the call goes on in the next one.
-        Requeue (Active => Free),
-    }
-}
-
-impl ClientSlot {
-    #[inline]
-    fn enter(&mut self, event: SlotEvent, state: CallState) {
-        event.check(self.state, state);
-        self.state = state;
-    }
-
-    /// Whether the server may know of the call, so that it can be probed.
-    fn may_be_probed(&self) -> bool {
-        match self.state {
-            CallState::Free => false,
-            // A server that may send nothing of its answer is silent for that reason.
-            CallState::Active => self.request.was_sent() && !self.starved,
-            CallState::Cancelling => self.request.was_sent(),
-        }
-    }
-
-    /// Notes that something of its answer arrived. `probed_at`: when the session was last probed.
-    #[inline]
-    fn heard(&mut self, probed_at: Instant, context: &mut SessionContext<'_, impl CallEffects>) {
-        // A silence measures queues only if no probe fell into it: after one, the answer to the probe may have ended
-        // it.
-        if self.probes == 0 && self.quiet_since > probed_at {
-            context.waits.note_silence(context.now, context.now.since(self.quiet_since));
-        }
-        self.quiet_since = context.now;
-        self.probes = 0;
-    }
-
-    /// Whether something of the request may be sent.
-    fn has_more(&self) -> bool {
-        self.state == CallState::Active && self.request.next().is_some()
-    }
-
-    /// How the call fails for `reason`.
-    fn failure(&self, reason: Reason) -> Failure {
-        self.terms.failure(self.request.was_sent(), reason)
-    }
-
-    fn check_invariants(&self) {
-        self.request.check_invariants();
-        self.answer.check_invariants();
-        match self.state {
-            CallState::Free => {
-                assert_eq!(self.request.len(), 0, "a free slot keeps a request");
-                assert!(!self.answer.is_begun(), "a free slot keeps an answer");
-                assert_eq!(self.reserved, 0, "a free slot has room reserved");
-                assert!(!self.ack_due, "a free slot owes an ack");
-            }
-            CallState::Active => {
-                assert!(self.call > 0, "calls are numbered from 1");
-                assert!(!self.answer.is_complete(), "a call goes on whose answer is here");
-            }
-            CallState::Cancelling => {
-                assert!(self.request.has_arrived(), "a call that was given up still sends its request");
-                assert!(!self.has_more(), "a call that was given up sends more");
-            }
-        }
-    }
-}
-
-/// A call that waits for a slot or for the session.
-struct Queued {
-    terms: Terms,
-    request: Vec<u8>,
 }
 
 impl ClientSession {
@@ -292,11 +89,6 @@ impl ClientSession {
 
     pub(super) fn path_mut(&mut self) -> Option<&mut SessionPath> {
         self.connection.path_mut()
-    }
-
-    fn enter(&mut self, event: SessionEvent, connection: Connection) {
-        event.check(self.connection.state(), connection.state());
-        self.connection = connection;
     }
 
     /// Starts a call: now if a slot is free, else when one is.
@@ -637,146 +429,6 @@ impl ClientSession {
         true
     }
 
-    /// Handles the answer to a session request. An open session whose secret differs now is lost.
-    pub(super) fn handle_opened(
-        &mut self,
-        path: impl FnOnce(&mut SessionPackets) -> Option<SessionPath>,
-        nonce: u64,
-        opened: &Opened,
-        offer: &[u8],
-        context: &mut SessionContext<'_, impl CallEffects>,
-    ) -> bool {
-        if nonce != self.nonce {
-            return false;
-        }
-        if let Some(open) = self.connection.path_mut() {
-            if open.session_secret == opened.session_secret {
-                open.heard = context.now;
-                self.unanswered = 0;
-                return false;
-            }
-            // The server does not know this session any more. An answer to the nonce may be old, so another session is
-            // requested.
-            self.lose(context);
-            return true;
-        }
-        let Some(mut path) = path(context.net) else {
-            self.end_used_up(context);
-            return false;
-        };
-        if self.unanswered == 0 {
-            path.rtt.sample(context.now.since(self.asked));
-        }
-        context.fx.session_opened(path.peer, path.to, offer);
-        debug_assert!(self.slots.is_empty(), "no call is under way in a session that only begins");
-        self.enter(SessionEvent::Open, Connection::Open(path));
-        self.offered = usize::from(opened.slots.min(context.limits.slots).max(1));
-        (self.credit, self.credited_by) = (opened.credit, PacketNumber(0));
-        self.unanswered = 0;
-        context.net.counters.sessions_opened += 1;
-        true
-    }
-
-    /// Handles the server's refusal of a session.
-    pub(super) fn handle_refused(
-        &mut self,
-        nonce: u64,
-        reason: Refusal,
-        context: &mut SessionContext<'_, impl CallEffects>,
-    ) {
-        if nonce != self.nonce {
-            return;
-        }
-        if !self.is_open() {
-            Self::fail_queued(self.queue.drain(..), Reason::Refused(reason), context);
-        } else if self.unanswered >= SILENT_PROBES {
-            // The server was probed for the session and refuses it, so it does not know it. An old refusal arrives when
-            // nothing was probed.
-            self.lose(context);
-        }
-    }
-
-    /// Ends the session that the server lost. What was under way is in doubt. What was never sent goes on in the next
-    /// session.
-    fn lose(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
-        context.net.counters.sessions_lost += 1;
-        let mut again: Vec<Queued> = Vec::new();
-        for slot in 0..self.slots.len() {
-            let call = &mut self.slots[slot];
-            let (mut terms, begun) = (call.terms, call.request.was_sent());
-            match call.state {
-                CallState::Free => {}
-                // Only a call of which nothing was sent, or that may run twice, can go on in another session.
-                CallState::Active if terms.idempotent || !begun => {
-                    terms.may_have_run |= begun;
-                    again.push(Queued { terms, request: call.request.bytes().to_vec() });
-                    self.end(slot, SlotEvent::Requeue, context);
-                }
-                CallState::Active | CallState::Cancelling => {
-                    self.fail(slot, Failure::Unknown(Reason::SessionLost), context);
-                }
-            }
-        }
-        // Pushed to the front newest first, so that the calls keep their order.
-        again.sort_by_key(|queued| std::cmp::Reverse(queued.terms.call_id));
-        for queued in again {
-            self.queue.push_front(queued);
-        }
-        self.part(context);
-        // Under the old nonce, a late answer for the lost session would open the next one.
-        self.nonce = context.rng.next_u64();
-        self.unanswered = 0;
-        self.ask(context);
-    }
-
-    /// Ends the session and all its calls, because this endpoint has no packet number left for it. No other session is
-    /// requested.
-    pub(super) fn end_used_up(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
-        self.fail_all(Reason::NumbersUsedUp, context);
-        context.net.counters.sessions_lost += u64::from(self.is_open());
-        self.part(context);
-    }
-
-    /// Fails all calls for `reason`.
-    fn fail_all(&mut self, reason: Reason, context: &mut SessionContext<'_, impl CallEffects>) {
-        Self::fail_queued(std::mem::take(&mut self.queue), reason, context);
-        for slot in 0..self.slots.len() {
-            if self.slots[slot].state != CallState::Free {
-                let failure = self.slots[slot].failure(reason);
-                self.fail(slot, failure, context);
-            }
-        }
-    }
-
-    /// Returns to the state without a session, with nothing under way.
-    fn part(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
-        if let Some(path) = self.connection.path() {
-            context.fx.session_closed(path.peer);
-            self.enter(SessionEvent::Lose, Connection::Asking);
-        }
-        debug_assert_eq!(self.free.len(), self.slots.len(), "a session ends after its calls");
-        debug_assert!(self.slots.iter().all(|call| call.reserved == 0), "a session ends with room reserved");
-        self.slots.clear();
-        self.free.clear();
-        self.unsent = 0;
-    }
-
-    /// Whether [`Self::end_used_up`] is due.
-    pub(super) fn is_used_up(&self) -> bool {
-        self.connection.path().is_some_and(|path| path.is_used_up)
-    }
-
-    /// Requests a session, or asks whether it still exists.
-    pub(super) fn ask(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
-        self.asked = context.now;
-        let (session_index, nonce, packet_bytes) = (self.session_index, self.nonce, context.net.packet_bytes);
-        context.net.send_handshake(
-            self.server,
-            |offer| SessionHandshake::Ask { session_index, nonce, packet_bytes, offer },
-            context.fx,
-        );
-    }
-
     /// Does what is due after packets arrived: acks, and what may be sent because of them.
     pub(super) fn work(&mut self, loss: bool, context: &mut SessionContext<'_, impl CallEffects>) {
         self.pump(context);
@@ -797,17 +449,6 @@ impl ClientSession {
         if self.is_used_up() {
             self.end_used_up(context);
         }
-    }
-
-    /// Closes the session: gives up the calls that are not over, and notifies the server.
-    pub(super) fn close(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
-        self.fail_all(Reason::Cancelled, context);
-        if let Some(path) = self.connection.path_mut() {
-            put_close(&mut path.pending);
-            path.flush(context);
-            context.fx.session_closed(path.peer);
-        }
-        self.enter(SessionEvent::Close, Connection::Closed);
     }
 
     /// Bytes that its calls have reserved for their answers.
@@ -838,27 +479,8 @@ impl ClientSession {
     }
 }
 
-/// Charge of a fragment of a request. The last counts as much as the others, so that an ack need not tell them
-/// apart.
-fn per_fragment(path: &SessionPath, message: &OutgoingMessage) -> u64 {
-    if message.is_whole() { path.truesize_of(message.len()) } else { path.truesize_each(message.len()) }
-}
-
 /// Bytes of an answer that a response credit covers at least, if there is room.
 const ANSWER_BYTES_LEAST: usize = 1024;
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::transitions::kept::hold;
-
-    #[test]
-    fn the_table_of_a_clients_slot_is_the_one_that_is_kept() {
-        hold::<SlotEvent>("client-slot");
-    }
-
-    #[test]
-    fn the_table_of_a_clients_session_is_the_one_that_is_kept() {
-        hold::<SessionEvent>("client-session");
-    }
-}
+/// Rounds of unanswered probes after which the session is requested as well.
+const SILENT_PROBES: u32 = 3;

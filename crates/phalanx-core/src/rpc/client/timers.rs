@@ -4,7 +4,8 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::{CallState, ClientSession, ClientSlot, Queued, Unreported};
+use super::slot::{CallState, ClientSlot, Queued, Unreported};
+use super::{ClientSession, SILENT_PROBES};
 use crate::rng::Rng;
 use crate::rpc::api::{CallEffects, Failure, Reason, TracePoint};
 use crate::rpc::context::SessionContext;
@@ -236,8 +237,6 @@ impl Round {
 const NOTICE_BYTES: usize = 256;
 /// Time between two requests for a session. It grows up to 32 times while there is no answer.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
-/// Rounds of unanswered probes after which the session is requested as well.
-pub(super) const SILENT_PROBES: u32 = 3;
 const _: () = assert!(CANCELS_MAX > SILENT_PROBES, "a session is asked for before a cancel is given up");
 /// Number of cancels sent before a call's outcome is reported as unknown.
 const CANCELS_MAX: u32 = 5;
