@@ -1,8 +1,9 @@
 //! Delivery: the next message in FIFO order, after its causal past, at its position in the total order, and stable if
 //! uniform.
 
+use super::output::StreamOutput;
 use super::stream::{Deliverable, Message};
-use super::view_streams::{StreamOutput, ViewStreams};
+use super::view_streams::ViewStreams;
 use crate::api::Order;
 use crate::id::Rank;
 use crate::wire::PacketNumber;

@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
-use super::view_streams::ViewStreams;
 use crate::id::Rank;
-use crate::link::Standing;
+use crate::link::{Sending, Standing};
 
 /// How long each member has held our stream back. Empty while nothing holds it back.
 #[derive(Debug, Default)]
@@ -22,32 +21,23 @@ struct Seen {
     still: Duration,
 }
 
-impl ViewStreams {
-    /// Ranks that hold this member's stream back and made no progress in it for `after`.
-    ///
-    /// The caller checks at each heartbeat. `passed` is the time that counts since the last check: zero if this process
-    /// was away or the view is about to change. `own_waits` says that the application of this member has not taken what
-    /// was delivered to it.
-    ///
-    /// - Members that do not acknowledge come first. Without their acks, uniform messages are delivered nowhere, and so
-    ///   nobody gives credit.
-    /// - Otherwise it returns the members that have everything and give no credit. If this member is one of them, it
-    ///   returns nobody: the messages cannot be delivered anywhere, or the fault is here.
-    /// - A token holder returns itself if its own application keeps it from ordering what others wait for.
-    /// - If half of the members or more hold the stream back, and not one alone, it returns nobody: the sender is fast.
-    pub fn lagging(&mut self, passed: Duration, after: Duration, own_waits: bool) -> Vec<Rank> {
-        let ordering = self.orders_wait();
-        // A view change stops all streams, whatever their receivers do.
-        if self.wedged {
-            return Vec::new();
-        }
-        if !(ordering || self.is_blocked()) {
-            // The time begins anew with the next wait: nobody is slow while nothing waits.
-            self.flow_control_lag.seen.clear();
-            return Vec::new();
-        }
-        let (tx, n) = (&self.tx, self.set.members.len());
-        let seen = &mut self.flow_control_lag.seen;
+impl FlowControlLag {
+    /// The time begins anew with the next wait: nobody is slow while nothing waits.
+    pub(super) fn clear(&mut self) {
+        self.seen.clear();
+    }
+
+    /// Ranks among `n` that hold our stream back, see [`super::ViewStreams::lagging`]. `is_mine`: the application of `me`
+    /// keeps it from ordering what others wait for.
+    pub(super) fn lagging(
+        &mut self,
+        tx: &Sending,
+        (me, n): (Rank, usize),
+        passed: Duration,
+        after: Duration,
+        is_mine: bool,
+    ) -> Vec<Rank> {
+        let seen = &mut self.seen;
         // The first check has nothing to compare with, so it counts as progress of all members.
         let fresh = seen.is_empty();
         seen.resize(n, Seen::default());
@@ -63,12 +53,10 @@ impl ViewStreams {
         let still = |rank: &Rank, least: Duration| seen[rank.index()].still >= least;
         let holding = |rank: &Rank| tx.standing(rank.index()).limit < tx.next().0 && still(rank, after / 2);
         let silent: Vec<Rank> = Rank::all(n).filter(|rank| holding(rank) && !tx.has_all(rank.index())).collect();
-        let me = self.set.me;
         let slow = if !silent.is_empty() {
             silent
         } else if tx.standing(me.index()).limit < tx.next().0 {
-            let is_mine = ordering && own_waits && holding(&me);
-            if is_mine { vec![me] } else { Vec::new() }
+            if is_mine && holding(&me) { vec![me] } else { Vec::new() }
         } else {
             Rank::all(n).filter(holding).collect()
         };

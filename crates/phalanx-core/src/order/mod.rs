@@ -13,21 +13,21 @@ mod deps;
 mod flow_control_lag;
 mod frame;
 mod outbox;
+mod output;
 mod pack;
 mod packet_reader;
 mod receipts;
 mod sequencer;
 mod stream;
+mod token;
 mod total_order;
 mod view_end;
 mod view_streams;
 
-pub use backpressure::Backpressure;
 pub use frame::{FragmentKind, Pairs, StreamFrame, read_frame};
+pub use output::{Backpressure, Hold, Status, StreamOutput};
 pub use stream::{Deliverable, HeldPackets};
-pub use view_streams::{
-    Backlog, Hold, MessageCounts, Status, StreamOutput, StreamPrefixes, TokenCounts, ViewStreams, ViewStreamsSettings,
-};
+pub use view_streams::{Backlog, MessageCounts, StreamPrefixes, TokenCounts, ViewStreams, ViewStreamsSettings};
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,8 @@ use bytes::Bytes;
 
 use super::frame::{FragmentKind, put_message, put_stable};
 use super::outbox::Pending;
-use super::view_streams::{Backlog, StreamOutput, ViewStreams};
+use super::output::StreamOutput;
+use super::view_streams::{Backlog, ViewStreams};
 use crate::api::{Order, Uniformity};
 use crate::link::Arrival;
 use crate::time::Instant;
@@ -37,7 +38,7 @@ impl ViewStreams {
             return true;
         }
         let taken = self.outbox.push(order, uniformity, parts, self.set.outbox_bytes);
-        self.note_outbox(taken, io);
+        self.backpressure.note_outbox(taken, io);
         taken
     }
 

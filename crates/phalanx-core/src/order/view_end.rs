@@ -1,8 +1,9 @@
 //! The end of a view: all survivors have the same cut and deliver the same remaining messages in the same order.
 
+use super::output::StreamOutput;
 use super::packet_reader::Orders;
 use super::stream::{Ahead, Stream};
-use super::view_streams::{StreamOutput, ViewStreams};
+use super::view_streams::ViewStreams;
 use crate::api::Order;
 use crate::id::Rank;
 use crate::wire::PacketNumber;

@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
-use super::backpressure::{Backpressure, BackpressureState};
+use super::backpressure::BackpressureState;
 use super::flow_control_lag::FlowControlLag;
 use super::outbox::Outbox;
+use super::output::{Backpressure, Hold, Status, StreamOutput};
 use super::packet_reader::Orders;
 use super::receipts::Receipts;
 use super::sequencer::Sequencer;
-use super::stream::{Deliverable, HeldPackets, Stream};
+use super::stream::{HeldPackets, Stream};
 use super::total_order::Total;
-use crate::api::{Order, Uniformity};
 use crate::frames::{Frames, Pool, ReceivedFrames};
 use crate::id::{GroupId, Incarnation, Rank, Sequence, ViewNumber};
 use crate::link::{Ack, Arrival, Sending, StreamReport};
@@ -57,63 +57,6 @@ impl ViewStreamsSettings {
     pub(super) fn orders_ahead(&self) -> u64 {
         self.window.min(2)
     }
-}
-
-/// Output of a view's streams.
-pub trait StreamOutput {
-    /// Sends packet `number` of `space`, holding `frames`, to all other members.
-    fn multicast(&mut self, space: Space, number: PacketNumber, frames: &[u8]);
-    /// Whether the data socket takes no more packets for now.
-    fn is_congested(&mut self) -> bool;
-    /// Retransmits a packet, with the same frames, to one member.
-    fn retransmit(&mut self, rank: Rank, space: Space, number: PacketNumber, frames: &[u8]);
-    /// Sends an ack for `rank`'s stream.
-    fn ack(&mut self, space: Space, rank: Rank, ack: &Ack, wants_stable: bool);
-    /// Sends this member's stream status to one member, or to all others (`None`).
-    fn status(&mut self, space: Space, rank: Option<Rank>, status: &Status);
-    /// Delivers a message. True if the application took it at once; otherwise [`ViewStreams::consumed`] follows.
-    fn deliver(&mut self, message: Deliverable<'_>) -> bool;
-    /// Notes that a message of ours is bound to this view.
-    fn sent(&mut self, seq: Sequence, order: Order, uniformity: Uniformity, payload: &[u8]);
-    /// Notes that every member of the view has our messages up to number `seq`.
-    fn stable(&mut self, seq: Sequence);
-    /// The same, because the view ended and every survivor has them. Deliveries of the cut may wait before it.
-    fn stable_at_end(&mut self, seq: Sequence);
-    /// Notes that our stream met a bound.
-    fn backpressure(&mut self, bound: Backpressure);
-    /// Whether this member can read packet `number` of `rank`'s stream. Always true, except where a simulation plays a
-    /// defect.
-    fn can_read(&mut self, space: Space, rank: Rank, number: PacketNumber) -> bool;
-    /// Notes that a packet of `rank`'s stream is nonsense: the stream is read no further.
-    fn nonsense(&mut self, rank: Rank);
-}
-
-/// State of a member's own stream, sent when others may wait for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Status {
-    /// The last packet that was sent.
-    pub highest: u64,
-    /// Every member has the stream up to here.
-    pub stable: u64,
-    /// Whether messages wait for credit.
-    pub blocked: bool,
-}
-
-/// Why a member's messages wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hold {
-    /// A member acknowledged all that was sent, and its application has not taken it.
-    Credit,
-    /// A member does not acknowledge what was sent.
-    Ack,
-    /// A new view is being decided.
-    Change,
-    /// The data socket takes no more packets for now.
-    System,
-    /// The first message is uniform, and this process hears no quorum of the cell.
-    Outside,
-    /// The first message is uniform, and the view has fewer members than agreed.
-    Inadequate,
 }
 
 /// Events of a group view's token at one member.
@@ -466,7 +409,13 @@ impl ViewStreams {
         self.give_receipts(io);
         self.announce_stability(io);
         self.send_acks(now, io);
-        self.note_window(io);
+        let withheld = !self.wedged && self.front_is_withheld();
+        let bound = if self.outside { Backpressure::Quorum } else { Backpressure::Members };
+        self.backpressure.note_withheld(withheld, bound, io);
+        // A wait ends when the outbox is empty, not when the window opens.
+        let is_full = !self.wedged && !self.tx.may_send();
+        let waits = !self.outbox.is_empty() && (self.backpressure.window || is_full);
+        self.backpressure.note_window(waits, io);
         any || self.tx.next() > first
     }
 
@@ -549,7 +498,8 @@ impl ViewStreams {
     /// Repeats the status of our stream and the acks of others, so that nothing waits for a lost one. Called at each
     /// heartbeat.
     pub fn heartbeat(&mut self, io: &mut impl StreamOutput) {
-        self.note_hold(io);
+        let hold = self.hold();
+        self.backpressure.note_hold(hold, io);
         // Nothing else repeats a status or an ack that was lost: they are best-effort packets.
         if self.tx.outstanding() > 0 || self.is_blocked() {
             io.status(self.set.space, None, &self.status());
@@ -689,6 +639,32 @@ impl ViewStreams {
         }
         let slowest = self.tx.slowest().filter(|_| !self.tx.may_send())?;
         Some(if self.tx.has_all(slowest) { Hold::Credit } else { Hold::Ack })
+    }
+
+    /// Ranks that hold this member's stream back and made no progress in it for `after`.
+    ///
+    /// The caller checks at each heartbeat. `passed` is the time that counts since the last check: zero if this process
+    /// was away or the view is about to change. `own_waits` says that the application of this member has not taken what
+    /// was delivered to it.
+    ///
+    /// - Members that do not acknowledge come first. Without their acks, uniform messages are delivered nowhere, and so
+    ///   nobody gives credit.
+    /// - Otherwise it returns the members that have everything and give no credit. If this member is one of them, it
+    ///   returns nobody: the messages cannot be delivered anywhere, or the fault is here.
+    /// - A token holder returns itself if its own application keeps it from ordering what others wait for.
+    /// - If half of the members or more hold the stream back, and not one alone, it returns nobody: the sender is fast.
+    pub fn lagging(&mut self, passed: Duration, after: Duration, own_waits: bool) -> Vec<Rank> {
+        let ordering = self.orders_wait();
+        // A view change stops all streams, whatever their receivers do.
+        if self.wedged {
+            return Vec::new();
+        }
+        if !(ordering || self.is_blocked()) {
+            self.flow_control_lag.clear();
+            return Vec::new();
+        }
+        let ranks = (self.set.me, self.set.members.len());
+        self.flow_control_lag.lagging(&self.tx, ranks, passed, after, ordering && own_waits)
     }
 
     /// Ranks that owe an ack for packets of ours; none while the view is about to end.
