@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::messages::{Ballot, Proposal};
+use super::ballot::Ballot;
+use super::decree::Proposal;
 use crate::transitions::transitions;
 
 /// An acceptor's memory of one decree, cleared with each installed decree. It needs no disk, because an acceptor is an

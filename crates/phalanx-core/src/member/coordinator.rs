@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::messages::{Ballot, GroupCut, Proposal, Report, Unread};
+use super::ballot::{Ballot, Report, Unread};
+use super::decree::{GroupCut, Proposal};
 use super::verdict::evaluate_all;
 use super::{Directory, MembershipRequests, build_proposal};
 use crate::api::LeaveReason;

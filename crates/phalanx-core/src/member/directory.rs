@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::messages::{GroupChange, Proposal};
+use super::decree::{GroupChange, Proposal};
 use crate::api::LeaveReason;
 use crate::id::{DecreeNumber, GroupId, Incarnation, MemberInfo, Rank, ViewNumber};
 use crate::wire::{Space, Tags};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Directory, FounderRecord, Proposal};
+use super::{Directory, Proposal};
 use crate::api::LeaveReason;
 use crate::id::{CellInstance, Incarnation, MemberInfo, ViewNumber, fits_name};
 
@@ -176,10 +176,9 @@ impl Ends {
     /// Collects the reports of the founders that were asked. Each of `asked` is in no view, so it is no member of any
     /// instance.
     #[must_use]
-    pub fn told<'a>(asked: &[MemberInfo], records: impl IntoIterator<Item = &'a FounderRecord>) -> Self {
+    pub fn told<'a>(asked: &[MemberInfo], told: impl IntoIterator<Item = &'a End>) -> Self {
         let mut ends: BTreeMap<CellInstance, Ended> = BTreeMap::new();
-        let told = records.into_iter().filter_map(|record| record.end.as_ref()?.ended());
-        for told in told {
+        for told in told.into_iter().filter_map(End::ended) {
             let ended = ends.entry(told.instance).or_insert_with(|| told.clone());
             ended.excuse_as(told);
             ended.but_for.retain(|lost| !asked.iter().any(|asked| lost.is_succeeded_by(asked)));

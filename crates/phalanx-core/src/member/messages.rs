@@ -5,183 +5,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::ballot::{Ballot, Report, Unreadable, Wedge};
+use super::decree::Proposal;
+use super::directory::Directory;
 use super::founding::FoundingMessage;
-use super::orphan::tails;
-use super::{Directory, Return, read_requested_terms, requested_terms};
-use crate::api::{GroupTerms, LeaveReason};
-use crate::id::{CellInstance, DecreeNumber, GroupId, Incarnation, MemberInfo, Rank, Sequence, ViewNumber};
+use super::request_list::RequestList;
+use super::terms::{read_requested_terms, requested_terms};
+use crate::id::{CellInstance, DecreeNumber, GroupId, Incarnation, Rank, Sequence, ViewNumber};
 use crate::wire::{Malformed, PacketNumber, Space, Tags, put_with_tail, read_with_tail};
-
-/// The number of an attempt at a decree. A later round wins; of one round, the higher rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
-pub struct Ballot {
-    /// Grows with each attempt.
-    pub round: u32,
-    /// The coordinator's rank in the view in force.
-    pub rank: Rank,
-}
-
-/// Asks the acceptors of a view to stop and report. With cuts, asks them to report once they hold these.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wedge {
-    /// The decree to decide: the one after the decree in force.
-    pub decree: DecreeNumber,
-    /// This attempt.
-    pub ballot: Ballot,
-    /// The groups that may change: those with a candidate for leaving, and those with a pending request.
-    pub groups: Vec<GroupId>,
-    /// Where these groups' views are to end; empty in the first request for reports.
-    ///
-    /// A proposal is made only when each member of these groups that reported holds its group's cut. So an accepted cut
-    /// can always be completed: it does not depend on a packet that one member alone holds.
-    pub cuts: Vec<(GroupId, GroupCut)>,
-}
-
-/// The promise of an acceptor, and what it holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Report {
-    /// The decree.
-    pub decree: DecreeNumber,
-    /// The promised ballot.
-    pub ballot: Ballot,
-    /// The proposal accepted last, if there is one, and its ballot.
-    pub accepted: Option<(Ballot, Proposal)>,
-    /// For each wedged group that has the reporter as a member: the prefix of each stream that it holds, by rank in the
-    /// group view.
-    #[serde(with = "super::sparse::prefixes")]
-    pub prefixes: Vec<(GroupId, Vec<u64>)>,
-    /// Wedged groups whose state the reporter does not have in full. It does not receive the rest before the decision.
-    /// Sent in the message's tail, from level 3 on.
-    #[serde(skip)]
-    pub incomplete: Vec<GroupId>,
-    /// Wedged groups whose state the reporter gives to a joiner. It does not want to leave before that is done. Sent in
-    /// the tail, too.
-    #[serde(skip)]
-    pub giving: Vec<GroupId>,
-    /// Wedged groups whose state the reporter takes, or looks for, without being a member. Sent in the tail, too.
-    #[serde(skip)]
-    pub taking: Vec<GroupId>,
-}
-
-impl Report {
-    /// Whether the reporter, a member of the group, has its whole state.
-    #[must_use]
-    pub fn has_state(&self, group: GroupId) -> bool {
-        !self.incomplete.contains(&group)
-    }
-}
-
-/// Streams of a group that a member cannot read as far as it holds them, or had not acted upon as far.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unread {
-    /// The group.
-    pub group: GroupId,
-    /// For each such stream: the sender's rank in the group view, the prefix acted upon, and whether the packet after
-    /// the reported prefix is held and is nonsense.
-    pub streams: Vec<(Rank, u64, bool)>,
-}
-
-impl Unread {
-    /// Whether any of them has nonsense.
-    #[must_use]
-    pub fn has_nonsense(&self) -> bool {
-        self.streams.iter().any(|(.., nonsense)| *nonsense)
-    }
-}
-
-/// A report of streams that a member cannot read on, or an addition to its report. From level 2 on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unreadable {
-    /// The decree to decide; the one in force at the sender is the one before.
-    pub decree: DecreeNumber,
-    /// The ballot of the report that follows and that this belongs to. `None` if it is a reason to begin a ballot.
-    pub ballot: Option<Ballot>,
-    /// The streams that cannot be read. Groups that are read as far as reported are absent.
-    pub groups: Vec<Unread>,
-}
-
-/// Where a group's view ends.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "super::sparse::SparseCut", into = "super::sparse::SparseCut")]
-pub struct GroupCut {
-    /// By rank in the ending group view: the longest reported prefix.
-    pub prefixes: Vec<u64>,
-    /// By rank: a member that reported that prefix, and so holds it; [`Incarnation::NONE`] for an empty prefix.
-    pub holders: Vec<Incarnation>,
-}
-
-/// The next view of one group, as the difference from the view in force.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GroupChange {
-    /// The group.
-    pub group: GroupId,
-    /// Its name.
-    pub name: String,
-    /// The next view's number.
-    pub view: ViewNumber,
-    /// The packet space of the next view.
-    pub space: Space,
-    /// Where the view in force ends; `None` for a new group.
-    pub cut: Option<GroupCut>,
-    /// Incarnations that enter. They rank after those that stay.
-    pub joined: Vec<Incarnation>,
-    /// Incarnations that leave, and why.
-    pub left: Vec<(Incarnation, LeaveReason)>,
-    /// Entries that later builds add.
-    pub tail: Tags,
-}
-
-impl GroupChange {
-    /// Whether `who` loses the group's state by this change.
-    #[must_use]
-    pub fn is_lost_to(&self, who: Incarnation) -> bool {
-        self.left.iter().any(|(left, why)| *left == who && why.is_loss())
-    }
-}
-
-/// The content of a decree, as the difference from the directory in force. So one leaver of a thousand members costs a
-/// few bytes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Proposal {
-    /// The decree's number.
-    pub decree: DecreeNumber,
-    /// The number of the cell view after the decree.
-    pub view: ViewNumber,
-    /// Processes that enter the cell. They rank after those that stay.
-    pub joined: Vec<MemberInfo>,
-    /// Incarnations that leave the cell, and why.
-    pub left: Vec<(Incarnation, LeaveReason)>,
-    /// Groups whose view changes.
-    pub groups: Vec<GroupChange>,
-    /// The next unused group number and packet space.
-    pub next_group: u32,
-    /// See `next_group`.
-    pub next_space: Space,
-    /// The level in force after it.
-    pub level: u16,
-    /// The agreed settings that a rise to `level` brings; otherwise empty.
-    pub settings: Tags,
-    /// Entries that later builds add.
-    pub tail: Tags,
-}
-
-impl Proposal {
-    /// The incarnations that enter the cell.
-    pub fn joiners(&self) -> impl Iterator<Item = Incarnation> {
-        self.joined.iter().map(|member| member.incarnation)
-    }
-
-    /// Whether it leaves `who` out without that member's request.
-    #[must_use]
-    pub fn leaves_out(&self, who: Incarnation) -> bool {
-        self.left.iter().any(|(left, why)| *left == who && *why != LeaveReason::Left)
-    }
-
-    /// The cuts of the groups that change.
-    pub fn cuts(&self) -> impl Iterator<Item = (GroupId, &GroupCut)> {
-        self.groups.iter().filter_map(|change| Some((change.group, change.cut.as_ref()?)))
-    }
-}
 
 /// What a joiner needs beside the decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -207,50 +38,6 @@ pub struct WelcomePart {
     /// The bytes.
     #[serde(with = "crate::wire::blob")]
     pub bytes: Vec<u8>,
-}
-
-/// A request of a cell member about one group.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct GroupRequest {
-    /// The group's name.
-    pub name: String,
-    /// True to join, false to leave.
-    pub join: bool,
-    /// Join only if the group is made by that: the member has not taken its state.
-    pub only_new: bool,
-    /// The terms of the group if the member makes it. `None` from an earlier build. Sent in the message's tail.
-    #[serde(skip)]
-    pub terms: Option<GroupTerms>,
-}
-
-/// All requests of a member that no decree has fulfilled.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RequestList {
-    /// The decree in force at the member. A request holds until the next decree.
-    pub decree: DecreeNumber,
-    /// Requests about groups.
-    pub groups: Vec<GroupRequest>,
-    /// The level to which the cell is to rise; 0 for no request.
-    pub level: u16,
-    /// Groups that wait for this member. This and the following fields are sent in the message's tail, from level 3 on.
-    #[serde(skip)]
-    pub returns: Vec<Return>,
-    /// Names of groups that are to wait no longer.
-    #[serde(skip)]
-    pub given_up: Vec<String>,
-    /// Incarnations for which groups wait, and that are proved dead.
-    #[serde(skip)]
-    pub dead: Vec<Incarnation>,
-}
-
-impl RequestList {
-    /// Whether it requests nothing.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        // Every field is named, so that a new one cannot be forgotten here.
-        let Self { decree: _, groups, level, returns, given_up, dead } = self;
-        groups.is_empty() && *level == 0 && returns.is_empty() && given_up.is_empty() && dead.is_empty()
-    }
 }
 
 /// A packet of another member's stream, sent by a member that holds it.
@@ -424,9 +211,9 @@ impl Control {
         match self {
             Self::MembershipRequests(list) => {
                 tail = requested_terms(list.groups.iter().map(|wish| wish.terms));
-                tails::put_requests(&mut tail, list);
+                list.put_tail(&mut tail);
             }
-            Self::Report(report) => tails::put_report(&mut tail, report),
+            Self::Report(report) => report.put_tail(&mut tail),
             _ => {}
         }
         put_with_tail(self, &tail, Vec::new())
@@ -441,9 +228,9 @@ impl Control {
         match &mut message {
             Self::MembershipRequests(list) => {
                 read_requested_terms(&tail, list.groups.iter_mut().map(|wish| &mut wish.terms))?;
-                tails::read_requests(&tail, list)?;
+                list.read_tail(&tail)?;
             }
-            Self::Report(report) => tails::read_report(&tail, report)?,
+            Self::Report(report) => report.read_tail(&tail)?,
             _ => {}
         }
         Ok(message)

@@ -7,7 +7,9 @@
 
 mod acceptor;
 mod agreed;
+mod ballot;
 mod coordinator;
+mod decree;
 mod directory;
 mod ending;
 mod failure_detector;
@@ -21,6 +23,7 @@ mod path_monitor;
 mod proposal;
 mod reform;
 mod removals;
+mod request_list;
 mod slow;
 mod sparse;
 mod terms;
@@ -30,8 +33,10 @@ mod watch;
 
 pub use acceptor::{Acceptor, Promise};
 pub use agreed::{Agreed, Mismatch, Rise, mismatch};
+pub use ballot::{Ballot, Report, Unread, Unreadable, Wedge};
 pub(crate) use coordinator::BallotEvent;
 pub use coordinator::{Coordinator, NonsenseVotes, Phase};
+pub use decree::{GroupChange, GroupCut, Proposal};
 pub use directory::{Directory, GroupEntry, NUMBERED_MAX, is_quorum};
 pub use ending::{End, Ended, Ends, LOST_MAX, Lost};
 pub use failure_detector::{FailureDetector, Link, Patience};
@@ -42,10 +47,7 @@ pub use founding::{
 };
 pub use graph::WatchGraph;
 pub use membership_requests::MembershipRequests;
-pub use messages::{
-    Ballot, Control, GroupChange, GroupCut, GroupRequest, Proposal, RecoveredPacket, Report, RequestList, StateMessage,
-    Unread, Unreadable, Wedge, Welcome, WelcomePart,
-};
+pub use messages::{Control, RecoveredPacket, StateMessage, Welcome, WelcomePart};
 pub use orphan::{
     INCARNATIONS_MAX, NAMED_MAX, ORPHANS_LEVEL, ORPHANS_MAX, Orphan, OrphanHolder, Return, ReturnPoint, Returns,
     Revived,
@@ -54,6 +56,7 @@ pub use path_monitor::{Case, Evaluation, Findings, PathKind, PathMonitor, REACHE
 pub use proposal::build_proposal;
 pub use reform::{ANCESTORS_MAX, Inheritance};
 pub use removals::{BUDGET_WINDOW, REMOVALS_MAX, Removal, RemovalEvidence, Removals, SUSPECTERS_MAX};
+pub use request_list::{GroupRequest, RequestList};
 pub use slow::{Slow, SlowReport};
 pub use terms::{read_requested_terms, requested_terms};
 pub use verdict::{GroupVerdict, Verdict, evaluate_all, judge};

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use super::{Directory, GroupChange, GroupEntry, Proposal};
 use crate::api::{GroupTerms, LeaveReason};
 use crate::id::{GroupId, Incarnation, MemberInfo, ViewNumber};
-use crate::wire::Tags;
 
 /// The lowest level at which a group waits for members that are cut off with its state.
 pub const ORPHANS_LEVEL: u16 = 3;
@@ -382,59 +381,5 @@ impl LeaveReason {
     /// request to leave.
     pub(super) fn may_come_back(self) -> bool {
         matches!(self, Self::Unreachable | Self::TooSlow | Self::NoProgress)
-    }
-}
-
-/// Tag in a report's tail: groups whose state the reporter does not have in full.
-const INCOMPLETE: u64 = 1;
-/// Tags in a report's tail: groups whose state it gives, and takes.
-const GIVING: u64 = 2;
-/// See [`GIVING`].
-const TAKING: u64 = 3;
-/// Tag in the tail of requests: reports of a returned member on groups that wait for it.
-const RETURNS: u64 = 2;
-/// Tags in the tail of requests: names of groups that are to wait no longer, and incarnations that are proved dead.
-const GIVEN_UP: u64 = 3;
-/// See [`GIVEN_UP`].
-const DEAD: u64 = 4;
-
-/// The tails of reports and requests.
-pub(super) mod tails {
-    use super::{DEAD, GIVEN_UP, GIVING, INCOMPLETE, RETURNS, TAKING, Tags};
-    use crate::member::{Report, RequestList};
-    use crate::wire::Malformed;
-
-    pub(in crate::member) fn put_report(tail: &mut Tags, report: &Report) {
-        for (tag, groups) in [(INCOMPLETE, &report.incomplete), (GIVING, &report.giving), (TAKING, &report.taking)] {
-            if !groups.is_empty() {
-                tail.put_value(tag, groups);
-            }
-        }
-    }
-
-    pub(in crate::member) fn read_report(tail: &Tags, report: &mut Report) -> Result<(), Malformed> {
-        report.incomplete = tail.value(INCOMPLETE)?.unwrap_or_default();
-        report.giving = tail.value(GIVING)?.unwrap_or_default();
-        report.taking = tail.value(TAKING)?.unwrap_or_default();
-        Ok(())
-    }
-
-    pub(in crate::member) fn put_requests(tail: &mut Tags, list: &RequestList) {
-        if !list.returns.is_empty() {
-            tail.put_value(RETURNS, &list.returns);
-        }
-        if !list.given_up.is_empty() {
-            tail.put_value(GIVEN_UP, &list.given_up);
-        }
-        if !list.dead.is_empty() {
-            tail.put_value(DEAD, &list.dead);
-        }
-    }
-
-    pub(in crate::member) fn read_requests(tail: &Tags, list: &mut RequestList) -> Result<(), Malformed> {
-        list.returns = tail.value(RETURNS)?.unwrap_or_default();
-        list.given_up = tail.value(GIVEN_UP)?.unwrap_or_default();
-        list.dead = tail.value(DEAD)?.unwrap_or_default();
-        Ok(())
     }
 }

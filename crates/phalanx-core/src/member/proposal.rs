@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::messages::{GroupChange, GroupCut, Proposal, Report};
+use super::ballot::Report;
+use super::decree::{GroupChange, GroupCut, Proposal};
 use super::orphan::Revived;
 use super::{Directory, GroupEntry, MembershipRequests, ORPHANS_MAX, Returns, is_quorum, mismatch};
 use crate::api::{GroupTerms, LeaveReason};

@@ -1,6 +1,6 @@
 //! The record that a cell instance hands on when a survivor founds the next one (`docs/founding.md`).
 
-use super::messages::GroupChange;
+use super::decree::GroupChange;
 use super::{Directory, GroupEntry};
 use crate::api::LeaveReason;
 use crate::id::{CellInstance, DecreeNumber, Incarnation, MemberInfo, ViewNumber};

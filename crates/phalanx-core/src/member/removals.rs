@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Directory;
-use super::messages::Proposal;
+use super::decree::Proposal;
 use crate::api::LeaveReason;
 use crate::id::{Incarnation, fits_name};
 use crate::time::Instant;

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::messages::GroupCut;
+use super::decree::GroupCut;
 use crate::id::{GroupId, Incarnation};
 
 /// The most members of a cell. Bounds what a short message can make its reader allocate.

@@ -378,7 +378,7 @@ impl Process {
             led.reports.values().flat_map(|record| [record.instance(), heard(record)]).collect();
         // Later than any instance known here: a process without a quorum yields to a later generation only.
         let next = known.iter().copied().max().unwrap_or_default().next_generation();
-        let ends = Ends::told(&asked, led.reports.values());
+        let ends = Ends::told(&asked, led.reports.values().filter_map(|record| record.end.as_ref()));
         let is_later = by_command || known.iter().any(|instance| ends.is_over(*instance));
         let first = match choose(&asked, &led.reports, &ends) {
             // A marked list may have been confirmed and installed, so this ballot completes it.

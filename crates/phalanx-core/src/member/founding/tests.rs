@@ -34,7 +34,7 @@ fn chosen(lives: [u64; 3], records: [FounderRecord; 3]) -> Choice {
     let asked = list(CellInstance::NONE, lives).members;
     let reports: BTreeMap<String, FounderRecord> =
         records.into_iter().enumerate().map(|(name, record)| (format!("p{name}"), record)).collect();
-    choose(&asked, &reports, &Ends::told(&asked, reports.values()))
+    choose(&asked, &reports, &Ends::told(&asked, reports.values().filter_map(|record| record.end.as_ref())))
 }
 
 const FIRST: CellInstance = CellInstance(1 << 48 | 1);

@@ -1,0 +1,118 @@
+//! What a sender requests for a message, what a group agrees on for its messages, and a message as it is delivered.
+
+use crate::id::{GroupId, Incarnation, Sequence, ViewNumber};
+
+/// The order that a multicast requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Order {
+    /// In the order of its sender (fbcast).
+    Fifo,
+    /// After all messages that it may depend on (cbcast; Birman, Schiper and Stephenson 1991, section 5).
+    Causal,
+    /// In the same order at all members, which extends the causal one (abcast).
+    Total,
+}
+
+/// Whether a multicast is uniform: delivered only when every member has received it. So if one member delivers it,
+/// every survivor does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stability {
+    /// As the group was founded; see [`GroupTerms::uniformity`].
+    #[default]
+    GroupDefault,
+    /// Delivered as soon as its order allows. A member that delivers it may die, and then no other may ever see it.
+    Plain,
+    /// Delivered only when every member has received it.
+    Uniform,
+}
+
+impl Stability {
+    /// What the multicast is in a group with this default.
+    #[inline]
+    #[must_use]
+    pub const fn or(self, default: Uniformity) -> Uniformity {
+        match self {
+            Self::GroupDefault => default,
+            Self::Plain => Uniformity::Plain,
+            Self::Uniform => Uniformity::Uniform,
+        }
+    }
+}
+
+impl From<Uniformity> for Stability {
+    fn from(uniformity: Uniformity) -> Self {
+        match uniformity {
+            Uniformity::Plain => Self::Plain,
+            Uniformity::Uniform => Self::Uniform,
+        }
+    }
+}
+
+/// Whether a message is uniform. A multicast requests it as a [`Stability`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Uniformity {
+    /// It is delivered as soon as its order allows.
+    Plain,
+    /// It is delivered only when every member has received it.
+    Uniform,
+}
+
+impl Uniformity {
+    /// The uniformity that a flag of a frame, a record or a configuration states: [`Self::Uniform`] if it is set.
+    #[inline]
+    #[must_use]
+    pub const fn from_flag(is_set: bool) -> Self {
+        if is_set { Self::Uniform } else { Self::Plain }
+    }
+
+    /// Whether it is [`Self::Uniform`]. This is the flag that [`Self::from_flag`] reads.
+    #[inline]
+    #[must_use]
+    pub const fn is_uniform(self) -> bool {
+        matches!(self, Self::Uniform)
+    }
+}
+
+/// Terms of a group, agreed when it is made: those that rank 0 of its first view requested. Later joiners take the
+/// group's terms, whatever they requested; see [`super::GroupView::terms`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupTerms {
+    /// What a multicast with [`Stability::GroupDefault`] is. Default [`Uniformity::Uniform`].
+    pub uniformity: Uniformity,
+    /// The least members with the group's state in an adequate view of it. In another view no uniform message is sent.
+    /// Members that still take the state do not count. In force from level 2 of the cell on. 0 means 1. Default 1.
+    pub members_min: u16,
+    /// What happens to the group when no member in the primary partition has its state, and members that have it are
+    /// cut off. False: its name waits for them ([`super::Event::GroupOrphaned`]). True: it ends, and may be made again without
+    /// its state. In force from level 3 of the cell on. Default false.
+    pub ends_alone: bool,
+}
+
+impl Default for GroupTerms {
+    fn default() -> Self {
+        Self { uniformity: Uniformity::Uniform, members_min: 1, ends_alone: false }
+    }
+}
+
+/// A message for the application, borrowed for the length of the call.
+#[derive(Clone, Copy, Debug)]
+pub struct Delivery<'a> {
+    /// The group it was sent to.
+    pub group: GroupId,
+    /// The group view in which it was sent and is delivered.
+    pub view: ViewNumber,
+    /// Its sender.
+    pub sender: Incarnation,
+    /// Its number among its sender's messages in this group view, from 1.
+    pub seq: Sequence,
+    /// The order that its sender requested.
+    pub order: Order,
+    /// Whether it was delivered only when every member had received it, or as soon as its order allowed.
+    pub uniformity: Uniformity,
+    /// For [`Order::Total`]: its position in the group's total order, from 1 in each group view.
+    pub position: Option<u64>,
+    /// Whether it is part of a state transfer: it belongs to views before this process's first.
+    pub replayed: bool,
+    /// The payload.
+    pub payload: &'a [u8],
+}
