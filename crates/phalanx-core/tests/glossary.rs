@@ -26,7 +26,7 @@ const PLAIN: &str = "\
     option origin outcome output own pack pair panic parked part past payload pending picture place plot point \
     poison pool progress protocol provoke query queue queued raw reach reader reading reason receiving recorded \
     recovered reduction refusal refused register remaining render replica reporter requested require resolved \
-    restore restored result rng role room row rpc rule run runner said scale scene script security select \
+    restore restored result rng role room row rpc rule run runner said scale scene script search security select \
     selection send sending sent serve server service settled setup shape shm shown shrunk signal silence sim sink \
     size sorted span sparse spent spread stage starting stat status step stop style summary suspicion svg sweep \
     switch sync table tally tap target tcp test text thread tick timeline timeout timer tool torture total traced \

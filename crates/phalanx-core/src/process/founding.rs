@@ -2,12 +2,13 @@
 //! any may lead it. A process writes to disk what it confirms before it sends it, so that a later process of its name
 //! founds no other cell.
 
+mod ballot;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::join::JOINER_TTL;
 use super::{Process, Stage};
 use crate::api::{CommandError, Effects, Founding};
 use crate::id::{CellInstance, DecreeNumber, Incarnation, MemberInfo, ViewNumber};
@@ -17,9 +18,10 @@ use crate::member::{
 };
 use crate::time::Instant;
 use crate::wire::{DropReason, Tags};
+use ballot::{Accepted, BALLOT_TTL, Led};
 
-/// Time after which the leader of a founding ballot tries again.
-const BALLOT_TTL: Duration = Duration::from_secs(1);
+pub(super) use ballot::Foundation;
+
 /// Each founder waits this much longer than the one before it by name until it leads. A founder that promised to
 /// another one also waits this much longer.
 const LEAD_STEP: Duration = Duration::from_millis(700);
@@ -29,87 +31,6 @@ const COMMAND_TTL: Duration = Duration::from_secs(5);
 const LOOK_FIRST: Duration = Duration::from_millis(500);
 /// Time until the next attempt when nothing can be founded.
 const DEAD_AGAIN: Duration = Duration::from_secs(3);
-
-/// The state of a founder.
-#[derive(Default)]
-pub(super) struct Foundation {
-    /// Founders that answered a fresh challenge, with the time of the answer.
-    contacts: BTreeMap<Incarnation, (MemberInfo, Instant)>,
-    promised: Option<FoundingBallot>,
-    /// The list accepted last.
-    accepted: Option<Accepted>,
-    led: Option<Led>,
-    /// Names of the founders that have a bootstrap marker of a list, by the list's instance.
-    marked: BTreeMap<CellInstance, BTreeSet<String>>,
-    lead_after: Option<Instant>,
-    /// Until when the operator's word is valid that nobody of earlier instances lives.
-    all_dead: Option<Instant>,
-    /// Why founders cannot found the cell, as found out last.
-    hindrance: Option<String>,
-}
-
-struct Accepted {
-    ballot: FoundingBallot,
-    first: FirstView,
-}
-
-/// A ballot that this process leads.
-struct Led {
-    ballot: FoundingBallot,
-    since: Instant,
-    asked: Vec<MemberInfo>,
-    by_command: bool,
-    reports: BTreeMap<String, FounderRecord>,
-    proposed: Option<FirstView>,
-    accepted: BTreeSet<Incarnation>,
-    decided: bool,
-}
-
-impl Led {
-    fn asked_name(&self, who: Incarnation) -> Option<&str> {
-        self.asked.iter().find(|member| member.incarnation == who).map(|member| &*member.name)
-    }
-}
-
-impl Foundation {
-    fn forget_silent(&mut self, now: Instant) {
-        self.contacts.retain(|_, (_, at)| now.since(*at) < JOINER_TTL);
-    }
-
-    /// Whether the operator's command is still valid.
-    fn is_commanded(&self, now: Instant) -> bool {
-        self.all_dead.is_some_and(|until| now < until)
-    }
-
-    /// Leads no ballot for `wait`. A command is valid for a few seconds only, and meanwhile no other founder's ballot
-    /// founds anything. So a commanded founder waits no longer than one ballot under way may take; otherwise such
-    /// ballots could put the command off until it lapses.
-    fn lead_later(&mut self, now: Instant, wait: Duration) {
-        let wait = if self.is_commanded(now) { wait.min(BALLOT_TTL) } else { wait };
-        self.lead_after = Some(now + wait);
-    }
-
-    /// The address of another living process with this name.
-    fn namesake(&self, me: &MemberInfo) -> Option<SocketAddr> {
-        let is_other = |info: &&MemberInfo| info.name == me.name && info.incarnation != me.incarnation;
-        self.contacts.values().map(|(info, _)| info).find(is_other).map(|info| info.control)
-    }
-
-    /// One process for each founder's name that is present.
-    ///
-    /// # Errors
-    /// A message for people, if two processes have the same founder's name.
-    fn present(&self, me: &MemberInfo, names: &[String]) -> Result<Vec<MemberInfo>, String> {
-        let mut all: BTreeMap<&str, &MemberInfo> = BTreeMap::from([(&*me.name, me)]);
-        for info in self.contacts.values().map(|(info, _)| info).filter(|info| names.contains(&info.name)) {
-            if let Some(other) = all.insert(&info.name, info) {
-                let (name, a, b) = (&info.name, other.control, info.control);
-                return Err(format!("founder {name} runs twice, at {a} and at {b}: end one of them"));
-            }
-        }
-        Ok(all.into_values().cloned().collect())
-    }
-}
 
 impl Process {
     /// The names of the founders, in order, if this process is one of them.

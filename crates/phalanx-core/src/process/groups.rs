@@ -1,8 +1,10 @@
 //! Membership requests: the groups that this process's application joins and leaves, and leaving the cell.
 
+mod intent;
+
 use std::time::Duration;
 
-use super::port::GroupStreams;
+use super::group_streams::GroupStreams;
 use super::{Process, Stage};
 use crate::api::{CommandError, Effects, Event, GroupTerms};
 use crate::id::{GroupId, InboxId, Incarnation, check_name};
@@ -10,44 +12,13 @@ use crate::member::{Control, GroupRequest, RequestList};
 use crate::order::ViewStreams;
 use crate::time::Instant;
 
-/// A group that the application wants to be in, or out of.
-#[derive(Clone, Debug)]
-pub(super) struct GroupIntent {
-    pub(super) with_state: bool,
-    /// Terms of the group if this process founds it.
-    pub(super) terms: GroupTerms,
-    /// Since when the application wants to leave it.
-    pub(super) leaving: Option<Instant>,
-    /// Whether the cell may be asked to take this process in.
-    pub(super) ready: Ready,
-    /// Whether the application holds part of a state that was never completed.
-    pub(super) partial: bool,
-}
-
-impl GroupIntent {
-    /// Whether a joiner of the cell may come into the group in the same view.
-    pub(super) fn joins_at_once(&self) -> bool {
-        !self.with_state && self.leaving.is_none()
-    }
-}
-
-/// Whether a process that first takes a group's state may become a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ready {
-    /// The state is still to be taken.
-    No,
-    /// No such group exists: it may be founded with this process in it.
-    IfNew,
-    /// The state is here, or the group has none.
-    Yes,
-}
+pub use intent::REQUESTS_MAX;
+pub(super) use intent::{GroupIntent, Ready};
 
 /// A leaver that hears no quorum, neither of its view nor of the one without it, ends after this time.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(3);
 /// Maximum time before a leave in which sent messages may become stable or acknowledged.
 pub(super) const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
-/// Upper bound on the requests about groups that a coordinator keeps per member.
-pub const REQUESTS_MAX: usize = 1024;
 const _: () =
     assert!(LEAVE_PATIENCE.as_nanos() < DRAIN_PATIENCE.as_nanos(), "a leaver without a quorum waits for less");
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::group_streams::{GroupStreams, ViewMeta};
 use super::groups::Ready;
 use super::path_probes::SILENCE_LEVEL;
-use super::port::{GroupStreams, ViewMeta, streams_port};
+use super::port::streams_port;
 use super::{Process, Stage, StageEvent};
 use crate::api::{CellView, Effects, Event, GroupTerms, GroupView, LeaveReason, Order, Uniformity};
 use crate::id::MemberInfo;

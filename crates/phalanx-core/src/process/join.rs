@@ -4,216 +4,36 @@
 //! the answer to a fresh challenge of the coordinator becomes a join, so a replayed packet creates no phantom member.
 //! Handshakes are not retransmitted: the joiner repeats its probes.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod handshake;
+mod joiner;
+
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use super::founding::Foundation;
 use super::packets::CHANNEL_WINDOW_MIN;
 use super::path_probes::SILENCE_LEVEL;
-use super::port::Peer;
+use super::peers::Peer;
 use super::{Process, Stage};
-use crate::api::{Effects, Event, Founding, GroupTerms};
+use crate::api::{Effects, Event, GroupTerms};
 use crate::id::{CellInstance, Incarnation, MemberInfo, Rank, TrafficClass, ViewNumber, fits_name};
 use crate::member::{Directory, Mismatch, SUSPECTERS_MAX, mismatch, read_requested_terms, requested_terms};
-use crate::rng::Rng;
 use crate::time::Instant;
 use crate::wire::{DropReason, Tags, put_with_tail, read_with_tail};
+use handshake::{GROUPS_MAX, HELD, INSTANCE, JoinRefusal, cookie_data, held_back, number};
+use joiner::{COOKIE_TTL, RequestedTerms};
 
-/// Where this process asks for its cell.
-pub(super) struct Probing {
-    seed_turn: usize,
-    /// Nonces of the last two probes. Answers with other nonces are replays.
-    nonces: [u64; 2],
-    /// When a member last asked around.
-    asked_at: Instant,
-    /// The coordinator's address as last reported. A process that is not in the cell's newest view asks there first.
-    pub(super) coordinator: Option<SocketAddr>,
-}
+pub(super) use handshake::{JoinHandshake, PROBE_PADDING, REFORMING};
+pub(super) use joiner::{JOINER_TTL, Joiner, UsedCookies};
 
-/// The search for a cell.
-pub(super) struct Search {
-    next_probe: Instant,
-    probes: u64,
-    answers: u64,
-    pub(super) refused: Option<String>,
-    /// Whether it was refused for a setting, which only a restart of some process changes.
-    differs: bool,
-    /// Set while it is held back after an exclusion: when it was notified, and the members that it must be able to talk
-    /// with first.
-    held_back: Option<(Instant, Vec<SocketAddr>)>,
-    next_report: Instant,
-    pub(super) founding: Foundation,
-}
-
-/// Agreed terms of groups, by name and by the joiner that would found the group.
-type RequestedTerms = BTreeMap<(String, Incarnation), GroupTerms>;
-
-/// A process that asks to come in.
-pub(super) struct Joiner {
-    pub(super) info: MemberInfo,
-    pub(super) groups: Vec<String>,
-    /// Terms of each group if the joiner founds it.
-    pub(super) terms: Vec<Option<GroupTerms>>,
-    pub(super) first: Instant,
-    pub(super) last: Instant,
-}
-
-/// Contents of handshake packets.
-#[derive(Serialize, Deserialize)]
-enum JoinHandshake {
-    /// Asks whether there is a cell. Padded, so that the answer is never longer and no sender can use members to
-    /// amplify traffic.
-    ///
-    /// A member names its instance and view. It may have been left out by processes that are gone, if it hears no
-    /// quorum; a coordinator may be the only one that knows where such a member is. View 0 stands for a founder of an
-    /// earlier build that was in that instance.
-    Probe { info: MemberInfo, nonce: u64, member_of: Option<(CellInstance, ViewNumber)>, padding: Vec<u8> },
-    /// Asks for a proof of address: the joiner sends the cookie back.
-    Challenge {
-        nonce: u64,
-        stamp: u64,
-        cookie: [u8; 16],
-        view: ViewNumber,
-        coordinator: SocketAddr,
-        is_coordinator: bool,
-    },
-    /// The proof, with the request to be taken in.
-    Join { info: MemberInfo, nonce: u64, stamp: u64, cookie: [u8; 16], groups: Vec<String> },
-    /// The request is refused.
-    Refused { nonce: u64, why: JoinRefusal },
-}
-
-/// Why a joiner is not taken.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-enum JoinRefusal {
-    /// A living member has that name.
-    NameTaken,
-    /// The cell has as many members as it may.
-    Full,
-    /// A decided view took this incarnation in, and the view with this number or an earlier one left it out.
-    Excluded(ViewNumber),
-    /// A setting differs, or the joiner does not know the level in force.
-    Differs(Mismatch),
-    /// The process was excluded recently and has to wait. Exists from level 5 on.
-    HeldBack {
-        /// Minimum time to wait, in milliseconds.
-        wait_ms: u64,
-        /// Members that it must be able to talk with first, because they did not hear it or were not heard by it: names
-        /// and control sockets.
-        away: Vec<(String, SocketAddr)>,
-    },
-}
-
-/// Time for which a challenge is valid, beside the joiner's longest interval between polls.
-const COOKIE_TTL: Duration = Duration::from_secs(4);
-/// Time for which a process that was notified to wait does so, unless it is notified again.
-const HELD_BACK_FOR: Duration = Duration::from_secs(3);
-/// Upper bound on used cookies that are remembered. More joins within a cookie's validity are refused.
-const USED_MAX: usize = 4096;
-
-/// Cookies that were already used. Each is valid for one join.
-#[derive(Debug, Default)]
-pub(super) struct UsedCookies(VecDeque<(Instant, [u8; 16])>);
-
-impl UsedCookies {
-    /// Uses up a cookie that is valid until `end`. Fails if it was used before, or if too many valid ones were.
-    fn take(&mut self, now: Instant, end: Instant, cookie: [u8; 16]) -> Result<(), DropReason> {
-        self.0.retain(|(end, _)| now < *end);
-        if self.0.iter().any(|(_, used)| *used == cookie) {
-            return Err(DropReason::Replayed);
-        }
-        if self.0.len() >= USED_MAX {
-            return Err(DropReason::Overload);
-        }
-        debug_assert!(now < end, "a challenge that is met is not stale");
-        self.0.push_back((end, cookie));
-        Ok(())
-    }
-}
-
-/// Time without a request after which a joiner is not proposed.
-pub(super) const JOINER_TTL: Duration = Duration::from_millis(800);
 /// Joiners gather for this time after the last one came, and at most for [`GATHER_MAX`] after the first.
 const GATHER_QUIET: Duration = Duration::from_millis(100);
 const GATHER_MAX: Duration = Duration::from_millis(600);
-/// Interval between reports of a search without result.
-const REPORT_EVERY: Duration = Duration::from_secs(3);
-/// Tag in a member's challenge: its cell instance, 8 bytes.
-const INSTANCE: u64 = 2;
-/// Tag in a probe: the sender is about to found the instance after this one, 8 bytes. Earlier builds leave the number
-/// out: then it is the instance that the sender is a member of.
-const REFORMING: u64 = 3;
-/// Tag in a member's challenge: the asking process was excluded recently and is held back. Any member then tells it why
-/// if it asks to join.
-const HELD: u64 = 5;
-/// Length of the padding of a probe: about that of the longest answer.
-const PROBE_PADDING: usize = 160;
-const GROUPS_MAX: usize = 64;
-/// Number of seeds asked with one probe, in turn.
-const SEEDS_AT_ONCE: usize = 4;
-/// A member that hears no quorum asks around once in this many probe intervals.
-const LONE_PROBE_EVERY: u32 = 5;
-/// A coordinator asks at seeds where no member is once in this many probe intervals.
-const STRANGER_PROBE_EVERY: u32 = 20;
-/// A process that was refused for a setting asks once in this many probe intervals.
-const DIFFERING_PROBE_EVERY: u32 = 10;
-/// Upper bound on unheard members asked at a time: half of a large cell may ask about the other half.
-const LONE_TARGETS_MAX: usize = 64;
 const _: () = assert!(GATHER_QUIET.as_nanos() <= GATHER_MAX.as_nanos(), "joiners gather for a time");
 const _: () =
     assert!(GATHER_MAX.as_nanos() < JOINER_TTL.as_nanos(), "a joiner that waits for others is still proposed");
 const _: () =
     assert!(JOINER_TTL.as_nanos() < COOKIE_TTL.as_nanos(), "a proposed joiner has proved recently that it lives");
-const _: () = assert!(SEEDS_AT_ONCE > 0, "a probe goes somewhere");
-const _: () = assert!(INSTANCE != REFORMING && REFORMING != HELD && INSTANCE != HELD, "a tag means one thing");
-const _: () = assert!(LONE_PROBE_EVERY < STRANGER_PROBE_EVERY, "a lone member looks for others more often");
-
-fn number(bytes: &[u8]) -> Option<u64> {
-    bytes.try_into().ok().map(u64::from_le_bytes)
-}
-
-/// Keeps as many random targets as may be asked at a time.
-fn keep_some(targets: &mut Vec<SocketAddr>, rng: &mut Rng) {
-    if targets.len() > LONE_TARGETS_MAX {
-        let first = usize::try_from(rng.below(targets.len() as u64)).unwrap_or(0);
-        targets.rotate_left(first);
-        targets.truncate(LONE_TARGETS_MAX);
-    }
-}
-
-impl Probing {
-    pub(super) fn new(now: Instant) -> Self {
-        Self { seed_turn: 0, nonces: [0; 2], asked_at: now, coordinator: None }
-    }
-}
-
-impl Search {
-    pub(super) fn new(now: Instant) -> Self {
-        Self {
-            next_probe: now,
-            probes: 0,
-            answers: 0,
-            refused: None,
-            differs: false,
-            held_back: None,
-            next_report: now + REPORT_EVERY,
-            founding: Foundation::default(),
-        }
-    }
-
-    pub(super) fn deadline(&self) -> Instant {
-        self.next_probe
-    }
-
-    /// Addresses of the members that it must be able to talk with, while it is held back.
-    fn away_at(&self, now: Instant) -> Option<&[SocketAddr]> {
-        let (told, away) = self.held_back.as_ref()?;
-        (now.since(*told) < HELD_BACK_FOR).then_some(away)
-    }
-}
 
 /// Statements about the sender of a challenge and the process that probed.
 #[derive(Clone, Copy)]
@@ -224,134 +44,11 @@ struct Answerer {
 }
 
 impl Process {
-    /// Takes one step of the search.
-    pub(super) fn search(&mut self, now: Instant, fx: &mut impl Effects) {
-        if let Some(since) = self.leaving
-            && now.since(since) > Duration::ZERO
-        {
-            return self.end(Event::Left);
-        }
-        let mut targets = match self.set.founding {
-            Founding::Alone => return self.found_alone(now, fx),
-            Founding::Reform(_) => self.found_next(now, fx),
-            Founding::Join | Founding::Named(_) => Vec::new(),
-        };
-        let Stage::Searching(search) = &mut self.stage else { return };
-        if now < search.next_probe {
-            return;
-        }
-        // Jitter keeps processes that start together from probing in step.
-        let every = if search.differs { DIFFERING_PROBE_EVERY } else { 1 };
-        search.next_probe = now + self.set.timing.probe * every + Duration::from_micros(self.rng.below(20_000));
-        // Members that suspected it have to hear it first. It asks them, and they report with their heartbeats that
-        // they can talk with it.
-        targets.extend_from_slice(search.away_at(now).unwrap_or_default());
-        targets.extend(self.probing.coordinator.filter(|told| !targets.contains(told)));
-        let asked = self.probe(targets, None, fx);
-        if let Stage::Searching(search) = &mut self.stage {
-            search.probes += asked;
-        }
-        self.lead_founding(now, fx);
-        self.report_search(now);
-    }
-
-    /// Asks `targets` and the next few seeds whether they are in the cell. Returns the number of addresses asked.
-    pub(super) fn probe(
-        &mut self,
-        mut targets: Vec<SocketAddr>,
-        member_of: Option<(CellInstance, ViewNumber)>,
-        fx: &mut impl Effects,
-    ) -> u64 {
-        for _ in 0..self.set.seeds.len().min(SEEDS_AT_ONCE) {
-            let seed = self.set.seeds[self.probing.seed_turn % self.set.seeds.len()];
-            self.probing.seed_turn += 1;
-            // In the primary only addresses without a member are asked: a process that lost sight of the cell may be
-            // there.
-            let is_member = self.primary && self.directory.members.iter().any(|m| m.control == seed);
-            if !targets.contains(&seed) && seed != self.set.me.control && !is_member {
-                targets.push(seed);
-            }
-        }
-        if targets.is_empty() {
-            return 0;
-        }
-        let asked = targets.len() as u64;
-        self.counters.probes += asked;
-        let mut tail = Tags::default();
-        if let Some((instance, _)) = self.reformed() {
-            tail.put(REFORMING, &instance.0.to_le_bytes());
-        }
-        self.announce_end(&mut tail);
-        let nonce = self.rng.next_u64();
-        self.probing.nonces = [self.probing.nonces[1], nonce];
-        let info = self.set.me.clone();
-        let probe = JoinHandshake::Probe { info, nonce, member_of, padding: vec![0; PROBE_PADDING] };
-        self.send_handshake_with(&targets, &probe, &tail, fx);
-        asked
-    }
-
-    /// Looks for members that lost sight of the cell, and for the cell if this member did.
-    ///
-    /// A member that hears no quorum asks whether the cell went on without it. The members that left it out, and would
-    /// have notified it, may be gone. A coordinator asks at seeds where no member is: a process that lost sight of the
-    /// cell may be there, and may look for it at addresses where nobody is any more.
-    pub(super) fn ask_around(&mut self, now: Instant, fx: &mut impl Effects) {
-        let every = if self.primary { STRANGER_PROBE_EVERY } else { LONE_PROBE_EVERY };
-        if now.since(self.probing.asked_at) < self.set.timing.probe * every {
-            return;
-        }
-        self.probing.asked_at = now;
-        let member_of = Some((self.instance, self.directory.view));
-        if !self.primary {
-            let targets = self.lone_targets(now);
-            self.probe(targets, member_of, fx);
-        } else if self.lowest_eligible(now) == Some(self.my_rank()) {
-            self.probe(Vec::new(), member_of, fx);
-        }
-    }
-
-    /// Addresses to ask as a member without a quorum: those of unheard members, where another process may run now, and
-    /// that of a process that reported a later view.
-    fn lone_targets(&mut self, now: Instant) -> Vec<SocketAddr> {
-        let me = self.me();
-        let unheard = Rank::enumerate(&self.directory.members)
-            .filter(|(rank, m)| m.incarnation != me && !self.failure_detector.hears(now, *rank));
-        let mut targets: Vec<SocketAddr> = unheard.map(|(_, m)| m.control).collect();
-        keep_some(&mut targets, &mut self.rng);
-        targets.extend(self.probing.coordinator.filter(|told| !targets.contains(told)));
-        targets
-    }
-
-    /// Whether this process looks for its cell and was recently notified that it was excluded and has to wait.
-    #[must_use]
-    pub fn must_wait_to_rejoin(&self) -> bool {
-        matches!(&self.stage, Stage::Searching(search) if search.away_at(self.last_poll).is_some())
-    }
-
-    fn report_search(&mut self, now: Instant) {
-        let Stage::Searching(search) = &mut self.stage else { return };
-        if now < search.next_report {
-            return;
-        }
-        search.next_report = now + REPORT_EVERY;
-        let (refused, answers, probes) = (search.refused.clone(), search.answers, search.probes);
-        let why = match (refused.or_else(|| self.founding_hindrance()), answers) {
-            (Some(why), _) => why,
-            (None, 0) if self.set.seeds.is_empty() => "no address of a member is known: name seeds".to_owned(),
-            (None, 0) => format!(
-                "none of {} addresses answers: no member runs there, or its cell name, cell key or version differs",
-                self.set.seeds.len()
-            ),
-            (None, _) => "a member answers, and the cell has not taken this process in yet".to_owned(),
-        };
-        self.app.event(Event::Searching { probes, why });
-    }
-
     fn send_handshake(&mut self, to: &[SocketAddr], handshake: &JoinHandshake, fx: &mut impl Effects) {
         self.send_handshake_with(to, handshake, &Tags::default(), fx);
     }
 
-    fn send_handshake_with(
+    pub(super) fn send_handshake_with(
         &mut self,
         to: &[SocketAddr],
         handshake: &JoinHandshake,
@@ -757,104 +454,12 @@ impl Process {
     }
 }
 
-/// Explains for people why a recently excluded process waits.
-fn held_back(wait_ms: u64, away: &[(String, SocketAddr)]) -> String {
-    let names: Vec<&str> = away.iter().map(|(name, _)| name.as_str()).collect();
-    let wait = Duration::from_millis(wait_ms);
-    let names = names.join(", ");
-    match (wait_ms, away.is_empty()) {
-        (_, true) => {
-            format!("it was left out of the cell lately, and waits for {wait:.1?} before it is taken in again")
-        }
-        (0, _) => format!(
-            "it was left out of the cell because the path between it and {names} failed: mend it, and it is taken in again when they \
-             can talk for some time"
-        ),
-        _ => format!(
-            "it was left out of the cell because the path between it and {names} failed: it is taken in again when they can talk, \
-             after {wait:.1?} at the earliest"
-        ),
-    }
-}
-
-/// The bytes that a cookie authenticates.
-fn cookie_data(info: &MemberInfo, nonce: u64, stamp: u64) -> Vec<u8> {
-    postcard::to_allocvec(&(info, nonce, stamp)).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{Limits, Timing};
+    use crate::process::search::tests::searching;
     use crate::process::tests::by_hand::{NOW, Out, in_cell};
     use crate::process::tests::member;
-    use crate::process::{Security, Settings};
-
-    /// `tests/golden/README.md`.
-    #[test]
-    fn golden_greetings() {
-        let info = member;
-        let (nonce, stamp, cookie) = (0x6162_6364, 1_000_000_000, [0x5a; 16]);
-        let coordinator = info().control;
-        let differs = Mismatch { name: "limits.watchers".into(), cell: "16".into(), other: "3".into() };
-        let refused = |why| JoinHandshake::Refused { nonce, why };
-        let padding = || vec![0; PROBE_PADDING];
-        let all = [
-            ("probe", JoinHandshake::Probe { info: info(), nonce, member_of: None, padding: padding() }),
-            (
-                "probe_of_a_member",
-                JoinHandshake::Probe {
-                    info: info(),
-                    nonce,
-                    member_of: Some((CellInstance(7), ViewNumber(4))),
-                    padding: padding(),
-                },
-            ),
-            (
-                "challenge",
-                JoinHandshake::Challenge {
-                    nonce,
-                    stamp,
-                    cookie,
-                    view: ViewNumber(4),
-                    coordinator,
-                    is_coordinator: false,
-                },
-            ),
-            ("join", JoinHandshake::Join { info: info(), nonce, stamp, cookie, groups: vec!["ledger".into()] }),
-            ("name_taken", refused(JoinRefusal::NameTaken)),
-            ("full", refused(JoinRefusal::Full)),
-            ("excluded", refused(JoinRefusal::Excluded(ViewNumber(5)))),
-            ("differs", refused(JoinRefusal::Differs(differs))),
-            (
-                "held_back",
-                refused(JoinRefusal::HeldBack { wait_ms: 4_000, away: vec![("ledger-2".into(), coordinator)] }),
-            ),
-        ];
-        let encode = |(name, handshake): (&str, JoinHandshake)| {
-            (name.to_owned(), put_with_tail(&handshake, &Tags::default(), Vec::new()).expect("it can be written"))
-        };
-        crate::golden::hold("greeting.txt", all.map(encode).to_vec());
-        for (name, bytes) in crate::golden::read("greeting.txt") {
-            let (handshake, tail) = read_with_tail::<JoinHandshake>(&bytes).expect("a golden handshake is read");
-            assert_eq!(put_with_tail(&handshake, &tail, Vec::new()), Ok(bytes), "{name}");
-        }
-    }
-
-    #[test]
-    fn joins_beyond_those_remembered_are_refused_until_the_oldest_is_stale() {
-        let mut used = UsedCookies::default();
-        let cookie = |n: usize| (n as u128).to_le_bytes();
-        let now = Instant(1_000);
-        for n in 0..USED_MAX {
-            assert_eq!(used.take(now, now + COOKIE_TTL, cookie(n)), Ok(()));
-        }
-        assert_eq!(used.take(now, now + COOKIE_TTL, cookie(USED_MAX)), Err(DropReason::Overload));
-        assert_eq!(used.take(now, now + COOKIE_TTL, cookie(0)), Err(DropReason::Replayed));
-        let later = now + COOKIE_TTL;
-        assert_eq!(used.take(later, later + COOKIE_TTL, cookie(USED_MAX)), Ok(()));
-        assert_eq!(used.take(later, later + COOKIE_TTL, cookie(USED_MAX)), Err(DropReason::Replayed));
-    }
 
     /// For a joiner that polls seldom, a challenge is valid for longer and is remembered as used for as long.
     #[test]
@@ -879,55 +484,6 @@ mod tests {
             }
             assert_eq!(process.counters.joins_taken, 1);
         }
-    }
-
-    #[test]
-    fn a_lone_member_asks_a_bounded_number_at_a_time_and_everybody_in_time() {
-        let all = |count: u16| (1..=count).map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect::<Vec<_>>();
-        let bound = u16::try_from(LONE_TARGETS_MAX).expect("small");
-        let mut rng = Rng::new(1);
-        let mut kept = all(bound);
-        keep_some(&mut kept, &mut rng);
-        assert_eq!(kept, all(bound));
-        let mut asked = BTreeSet::new();
-        for _ in 0..50 {
-            let mut kept = all(bound + 100);
-            keep_some(&mut kept, &mut rng);
-            assert_eq!(kept.len(), LONE_TARGETS_MAX);
-            asked.extend(kept);
-        }
-        assert_eq!(asked.len(), LONE_TARGETS_MAX + 100);
-    }
-
-    /// A process that looks for its cell at ten addresses and at its own.
-    fn searching() -> (Process, Vec<SocketAddr>) {
-        let seeds: Vec<SocketAddr> = (1..=10).map(|port| SocketAddr::from(([127, 0, 0, 2], port))).collect();
-        let (me, founding, timing, limits) = (member(), Founding::Join, Timing::default(), Limits::default());
-        let settings = Settings {
-            cell: "test".into(),
-            me,
-            founding,
-            record: crate::member::FounderRecord::default(),
-            seeds: seeds.clone(),
-            timing,
-            limits,
-        };
-        (Process::new(NOW, settings, &Security::None, 1), seeds)
-    }
-
-    #[test]
-    fn a_search_asks_at_all_addresses_in_turn() {
-        let (mut process, seeds) = searching();
-        let mut fx = Out::default();
-        for turn in 0..5 {
-            process.search(NOW + Duration::from_secs(turn), &mut fx);
-        }
-        let asked: Vec<SocketAddr> = fx.sent.into_iter().flat_map(|(_, to)| to).collect();
-        assert_eq!(asked, [&seeds[..], &seeds[..]].concat());
-        assert_eq!((process.counters.probes, process.counters.datagrams_sent), (20, 20));
-        // Its own address is not asked.
-        process.set.seeds = vec![process.set.me.control];
-        assert_eq!(process.probe(Vec::new(), None, &mut Out::default()), 0);
     }
 
     #[test]

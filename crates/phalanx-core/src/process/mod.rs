@@ -1,12 +1,12 @@
 //! One process of a cell: owns the parts, routes between them, speaks to the application.
 //!
-//! Each file holds one concern: `packets` (in and out), `join` (finding a cell), `founding`, `reform` (other instances
-//! of the cell), `ending` (how an instance ends), `heartbeat` (heartbeats and suspicion), `watch` (the same in a large
-//! cell), `slow` (members that stay behind), `decree` (the acceptor's and coordinator's work), `install` (what a
-//! decided view does), `level` (the level in force and agreed settings), `adequacy` (views of too few members),
-//! `welcome` (telling joiners), `cut_recovery` (the packets that a cut lacks), `orphans` (groups that wait for members
-//! that were cut off), `groups` (requests and commands about groups), `transfer` (state). Data flows one way: packets
-//! come in, parts change, effects go out through [`Effects`].
+//! Each file holds one concern: `packets` (in and out), `search` (whom to ask for the cell), `join` (what a joiner and
+//! the members say), `founding`, `reform` (other instances of the cell), `ending` (how an instance ends), `heartbeat`
+//! (heartbeats and suspicion), `watch` (the same in a large cell), `slow` (members that stay behind), `decree` (the
+//! acceptor's and coordinator's work), `install` (what a decided view does), `level` (the level in force and agreed
+//! settings), `adequacy` (views of too few members), `welcome` (telling joiners), `cut_recovery` (the packets that a
+//! cut lacks), `orphans` (groups that wait for members that were cut off), `groups` (requests and commands about
+//! groups), `transfer` (state). Data flows one way: packets come in, parts change, effects go out through [`Effects`].
 
 mod adequacy;
 mod app;
@@ -16,17 +16,20 @@ mod cut_recovery;
 mod decree;
 mod ending;
 mod founding;
+mod group_streams;
 mod groups;
 mod heartbeat;
 mod install;
 mod join;
 mod level;
 mod orphans;
+mod packet_builder;
 mod packets;
 mod path_probes;
 mod peers;
 mod port;
 mod reform;
+mod search;
 mod slow;
 mod status;
 mod transfer;
@@ -58,10 +61,13 @@ use crate::transitions::transitions;
 use crate::wire::{PacketNumber, Space, Tags};
 use app::{AppQueue, Item};
 use counters::ProcessCounters;
+use group_streams::GroupStreams;
 use groups::GroupIntent;
-use join::{Joiner, Probing, Search};
+use join::Joiner;
+use packet_builder::PacketBuilder;
 use peers::Peers;
-use port::{GroupStreams, PacketBuilder, StreamsPort, streams_port};
+use port::{StreamsPort, streams_port};
+use search::{Probing, Search};
 use transfer::Transfers;
 
 pub use groups::REQUESTS_MAX;
@@ -145,7 +151,7 @@ pub struct Process {
     wants: BTreeMap<String, GroupIntent>,
     leaving: Option<Instant>,
     /// The pending foundation of the next cell instance. It is dropped if a member is heard first.
-    reforming: Option<reform::ReformWait>,
+    reforming: Option<search::ReformWait>,
     /// Members that have not answered this process as coordinator, with the time of the oldest unanswered request.
     unanswered: BTreeMap<Incarnation, Instant>,
     /// The inheritance from which the next incarnation of this process founds the next instance.

@@ -3,7 +3,9 @@
 use bytes::Bytes;
 
 use super::best_effort::{BestEffortFrame, Target, put_ack, read_best_effort};
-use super::port::{DATA_MESSAGE, DATA_STATE, Label, Peer};
+use super::packet_builder::Label;
+use super::peers::Peer;
+use super::port::{DATA_MESSAGE, DATA_STATE};
 use super::{EARLY_BYTES, EARLY_PACKETS, Early, Process, Stage};
 use crate::api::Effects;
 use crate::frames::{Frames, ReceivedFrames};

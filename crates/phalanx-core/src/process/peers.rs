@@ -2,13 +2,74 @@
 //! most of the time, and an iteration must not visit each.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::port::Peer;
+use super::packet_builder::PacketBuilder;
 use crate::id::{Incarnation, Rank};
+use crate::link::Channel;
 use crate::member::Directory;
+use crate::seal::ReplayWindow;
 use crate::sorted::SortedMap;
 use crate::time::Instant;
+
+/// State that this process keeps for another process.
+pub(super) struct Peer {
+    pub(super) data: SocketAddr,
+    pub(super) control: SocketAddr,
+    /// Its rank in the cell view, if it is a member.
+    pub(super) rank: Option<Rank>,
+    pub(super) control_channel: Channel,
+    pub(super) data_channel: Channel,
+    pub(super) direct_seen: ReplayWindow,
+    pub(super) best_effort_seen: ReplayWindow,
+    /// Whether a message on one of its channels made no sense.
+    pub(super) is_unreadable: bool,
+    /// Frames for its next direct packet.
+    pub(super) direct: Vec<u8>,
+    /// Bytes of frames that fit in a packet to it.
+    pub(super) packet_room: usize,
+}
+
+impl Peer {
+    pub(super) fn new(
+        net: &mut PacketBuilder,
+        data: SocketAddr,
+        control: SocketAddr,
+        window: u64,
+        packet_room: usize,
+        now: Instant,
+    ) -> Self {
+        Self {
+            data,
+            control,
+            rank: None,
+            control_channel: Channel::new(net.channel_space(), window, now),
+            data_channel: Channel::new(net.channel_space(), window, now),
+            direct_seen: ReplayWindow::default(),
+            best_effort_seen: ReplayWindow::default(),
+            is_unreadable: false,
+            direct: Vec::new(),
+            packet_room,
+        }
+    }
+
+    /// Whether the channels and the next direct packet have nothing to do, now or later, unless something arrives.
+    #[inline]
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.direct.is_empty() && self.control_channel.is_at_rest() && self.data_channel.is_at_rest()
+    }
+
+    /// Checks what must always hold.
+    pub(super) fn check_invariants(&self) {
+        self.control_channel.check_invariants();
+        self.data_channel.check_invariants();
+        assert_ne!(
+            self.control_channel.space, self.data_channel.space,
+            "two channels number their packets in one space"
+        );
+    }
+}
 
 /// The peers of this process, by incarnation.
 ///

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::search::ReformWait;
 use super::{Process, Stage};
 use crate::api::{CommandError, Effects, Event, Founding};
 use crate::id::{CellInstance, Rank};
@@ -12,29 +13,6 @@ use crate::time::Instant;
 
 /// Upper bound on the other instances that are remembered and reported. Further ones are not reported.
 const KNOWN_INSTANCES_MAX: usize = 16;
-
-/// The search for others before the next instance is founded.
-pub(super) struct ReformWait {
-    until: Instant,
-    /// When the search last ran.
-    last: Instant,
-}
-
-impl ReformWait {
-    fn new(now: Instant, length: Duration) -> Self {
-        Self { until: now + length, last: now }
-    }
-
-    /// Whether it has run for `length`. A process that did not run for half of that has missed what others did, so it
-    /// searches anew.
-    fn is_over(&mut self, now: Instant, length: Duration) -> bool {
-        if now.since(self.last) > length / 2 {
-            self.until = now + length;
-        }
-        self.last = now;
-        now >= self.until
-    }
-}
 
 impl Process {
     /// Renounces the instance of this process's cell, and founds the next one with this process as the first member.

@@ -119,7 +119,7 @@ impl Process {
     /// The wedge state of each group that this process is a member of.
     #[must_use]
     pub fn wedge_states(&self) -> Vec<WedgeState> {
-        let gate = |f: &super::port::GroupStreams| {
+        let gate = |f: &super::group_streams::GroupStreams| {
             let (parsed, held) = f.view_streams.prefixes().map(|of| (of.parsed, of.held)).unzip();
             WedgeState { group: f.meta.group, space: f.meta.space, wedged: f.view_streams.is_wedged(), parsed, held }
         };

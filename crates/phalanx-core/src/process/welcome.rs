@@ -4,7 +4,8 @@
 //! sender arrive in order or not at all. A joiner takes the parts of one sender at a time. If that sender falls silent,
 //! the joiner asks to join again, and the member that receives the request starts anew.
 
-use std::collections::BTreeMap;
+mod parts;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,146 +13,22 @@ use bytes::Bytes;
 
 use super::{Process, Stage};
 use crate::api::Effects;
-use crate::id::{DecreeNumber, Incarnation};
+use crate::id::Incarnation;
 use crate::member::{Control, Proposal, Welcome, WelcomePart};
 use crate::time::Instant;
 use crate::wire::DropReason;
+use parts::{OutgoingWelcome, PART_BYTES, Taken, WELCOME_BYTES_MAX};
+
+pub(super) use parts::Welcomes;
 
 /// The level from which on long welcomes go in parts (`docs/levels.md`).
 const PARTS_LEVEL: u16 = 5;
-/// A welcome that is longer goes in parts of this length.
-const PART_BYTES: usize = 64 << 10;
 /// Parts that may wait on a control channel, in bytes.
 const WAITING_BYTES: usize = 8 * PART_BYTES;
-/// The longest welcome, 1 GiB. A joiner keeps no more of one.
-const WELCOME_BYTES_MAX: u64 = 1 << 30;
 /// Rate at which a long welcome may at least travel. The others do not hear the joiner before it has all of it. Without
 /// this allowance, a welcome of hundreds of megabytes would end with the joiner suspected.
 const BYTES_PER_SECOND: u64 = 8 << 20;
 const _: () = assert!(PART_BYTES <= WAITING_BYTES, "a part may wait on its channel");
-const _: () = assert!((PART_BYTES as u64) < WELCOME_BYTES_MAX, "a welcome in parts may be long");
-/// A joiner waits for the next part for `suspect_after` divided by this, and then asks again. So another member can
-/// still send it the welcome before the others suspect it.
-const PATIENCE_DIVISOR: u32 = 3;
-
-/// Welcomes under way in parts.
-#[derive(Default)]
-pub(super) struct Welcomes {
-    /// The welcomes that this process sends, by joiner.
-    telling: BTreeMap<Incarnation, OutgoingWelcome>,
-    /// The welcome that this process receives.
-    taking: Option<WelcomeReassembly>,
-}
-
-/// A welcome on the side of its sender.
-struct OutgoingWelcome {
-    decree: DecreeNumber,
-    /// The encoded message, shared by all joiners that get the same one.
-    whole: Bytes,
-    /// How many bytes were handed to the channel.
-    offset: usize,
-}
-
-/// A welcome on the side of its joiner.
-struct WelcomeReassembly {
-    from: Incarnation,
-    decree: DecreeNumber,
-    len_bytes: u64,
-    /// The received parts. Memory is used only for bytes that have arrived, whatever `len_bytes` announces.
-    bytes: Vec<u8>,
-    /// When the last part arrived.
-    at: Instant,
-}
-
-impl OutgoingWelcome {
-    fn rest(&self) -> usize {
-        self.whole.len() - self.offset
-    }
-
-    fn next(&self) -> WelcomePart {
-        debug_assert!(self.rest() > 0, "a part of nothing is refused");
-        let bytes = self.whole[self.offset..][..self.rest().min(PART_BYTES)].to_vec();
-        WelcomePart { decree: self.decree, len_bytes: self.whole.len() as u64, offset: self.offset as u64, bytes }
-    }
-}
-
-impl Welcomes {
-    /// Whether a member is sending this process a welcome, as far as that can be known.
-    pub(super) fn is_coming(&self, now: Instant, suspect_after: Duration) -> bool {
-        self.taking.as_ref().is_some_and(|taking| now.since(taking.at) < suspect_after / PATIENCE_DIVISOR)
-    }
-
-    /// Forgets transfers from and to a dead process.
-    pub(super) fn forget(&mut self, dead: Incarnation) {
-        self.taking.take_if(|taking| taking.from == dead);
-        self.telling.remove(&dead);
-    }
-
-    /// Ends the reception: this process is in the view.
-    pub(super) fn stop_taking(&mut self) {
-        self.taking = None;
-    }
-
-    /// Checks what must always hold.
-    pub(super) fn check_invariants(&self) {
-        for telling in self.telling.values() {
-            assert!(telling.offset <= telling.whole.len(), "more of a welcome was sent than it contains");
-        }
-        if let Some(taking) = &self.taking {
-            assert!((taking.bytes.len() as u64) < taking.len_bytes, "a complete welcome was not taken");
-            assert!(taking.len_bytes <= WELCOME_BYTES_MAX, "a welcome is longer than may be kept");
-        }
-    }
-
-    /// Takes a part, and returns the whole with the last one. Fails for a part that belongs to no possible message.
-    fn take(
-        &mut self,
-        now: Instant,
-        from: Incarnation,
-        part: &WelcomePart,
-        suspect_after: Duration,
-    ) -> Result<Taken, DropReason> {
-        let end = part.offset.checked_add(part.bytes.len() as u64).ok_or(DropReason::Malformed)?;
-        if part.bytes.is_empty() || part.len_bytes > WELCOME_BYTES_MAX || end > part.len_bytes {
-            return Err(DropReason::Malformed);
-        }
-        // A first part starts the reception anew, unless the welcome of another member is on its way.
-        if part.offset == 0 {
-            let is_busy = self.is_coming(now, suspect_after);
-            let yields = |taking: &WelcomeReassembly| {
-                !is_busy || part.decree > taking.decree || (taking.from == from && part.decree == taking.decree)
-            };
-            if !self.taking.as_ref().is_none_or(yields) {
-                return Ok(Taken::Dropped);
-            }
-            let (decree, len_bytes) = (part.decree, part.len_bytes);
-            self.taking = Some(WelcomeReassembly { from, decree, len_bytes, bytes: Vec::new(), at: now });
-        }
-        let goes_on = |taking: &WelcomeReassembly| {
-            (taking.from, taking.decree, taking.len_bytes) == (from, part.decree, part.len_bytes)
-                && taking.bytes.len() as u64 == part.offset
-        };
-        let Some(taking) = self.taking.as_mut().filter(|taking| goes_on(taking)) else { return Ok(Taken::Dropped) };
-        taking.bytes.extend_from_slice(&part.bytes);
-        debug_assert_eq!(taking.bytes.len() as u64, end, "parts are put together in order");
-        taking.at = now;
-        if end < part.len_bytes {
-            return Ok(Taken::Kept);
-        }
-        Ok(self.taking.take().map_or(Taken::Dropped, |taking| Taken::Whole(taking.bytes)))
-    }
-}
-
-/// The outcome for one part.
-#[derive(Debug, PartialEq, Eq)]
-enum Taken {
-    /// More parts have to come.
-    Kept,
-    /// It was the last part.
-    Whole(Vec<u8>),
-    /// It belongs to no welcome that is being received.
-    Dropped,
-}
 
 impl Process {
     /// Notifies a joiner that `proposal`, in force, took it in.

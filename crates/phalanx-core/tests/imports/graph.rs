@@ -212,12 +212,16 @@ fn parse(module: &Module, modules: &BTreeSet<Module>, tokens: &[&str]) -> Source
             source.items.extend(tokens.get(at + 1).filter(|name| **name != "!").map(|name| (*name).to_owned()));
         }
         if before != "::" && tokens.get(at + 1) == Some(&"::") {
+            // `pub(in crate::a)` says who may import, and imports nothing.
+            let is_visibility = at > 2 && tokens[at - 3..at] == ["pub", "(", "in"];
             let mut path = vec![token.to_owned()];
             while tokens.get(at + 1) == Some(&"::") {
                 path.extend(tokens.get(at + 2).filter(|next| **next != "<" && **next != "{").map(|t| (*t).to_owned()));
                 at += 2;
             }
-            source.named.extend(absolute(module, modules, &path));
+            if !is_visibility {
+                source.named.extend(absolute(module, modules, &path));
+            }
         }
         at += 1;
     }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use super::*;
 use crate::api::Delivery;
 use crate::api::{Effects, GroupTerms};
-use crate::id::TrafficClass;
+use crate::id::{TrafficClass, ViewNumber};
 use crate::member::{Directory, OrphanHolder};
 use crate::process::tests::by_hand::{NOW, Out, in_cell};
 use crate::wire::{Space, Tags};

@@ -12,7 +12,7 @@ use crate::member::{
 use crate::packet::Packet;
 use crate::process::best_effort::{Target, put_ack};
 use crate::process::groups::REQUESTS_MAX;
-use crate::process::port::Peer;
+use crate::process::peers::Peer;
 use crate::seal::Sealer;
 use crate::wire::{PacketNumber, Space, put_with_tail};
 

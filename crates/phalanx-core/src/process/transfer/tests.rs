@@ -1,8 +1,11 @@
+use super::donor::{RECORD_BYTES, order_code};
 use super::*;
-use crate::api::{GroupTerms, Uniformity};
+use crate::api::{Delivery, GroupTerms, Order, Uniformity};
 use crate::id::{Sequence, ViewNumber};
 use crate::member::GroupEntry;
+use crate::process::app::AppQueue;
 use crate::process::tests::by_hand::{NOW, Out, in_cell};
+use crate::rng::Rng;
 use crate::wire::{Space, Tags};
 
 const GROUP: GroupId = GroupId(1);

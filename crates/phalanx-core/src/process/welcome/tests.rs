@@ -1,5 +1,6 @@
 use std::net::SocketAddr;
 
+use super::parts::PATIENCE_DIVISOR;
 use super::*;
 use crate::api::{Delivery, Event, Founding, Limits, Settings, Timing};
 use crate::id::{DecreeNumber, GroupId, InboxId, Origin, Rank, TrafficClass, ViewNumber};
