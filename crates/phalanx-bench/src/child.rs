@@ -1,14 +1,13 @@
 //! The child's side of the benchmark: it executes commands from its parent and must not outlive it.
 
-use std::io::{BufRead, Write};
-use std::sync::mpsc::{Receiver, channel};
+use std::io::BufRead;
 
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
-use rustix::time::{ClockId, clock_gettime};
 
+use crate::commands::say;
 use crate::error::{BenchError, While};
-use crate::protocol::{Command, Report, Role, What};
+use crate::protocol::{Report, Role, What};
 use crate::{calls, member, raw};
 
 /// Runs a process of the benchmark: reads its role and executes it until its input ends. The program that the benchmark
@@ -68,48 +67,4 @@ fn pin(processor: usize) -> Result<(), BenchError> {
     let mut set = CpuSet::new();
     set.set(processor);
     sched_setaffinity(None, &set).when(format_args!("cannot use processor {processor}"))
-}
-
-/// Sends a report to the parent.
-pub(crate) fn say(report: &Report) -> Result<(), BenchError> {
-    let mut line = serde_json::to_vec(report).expect("a report is plain data");
-    line.push(b'\n');
-    let mut out = std::io::stdout().lock();
-    out.write_all(&line).and_then(|()| out.flush()).when("the parent does not listen")
-}
-
-/// Returns a channel of commands from the parent; it closes when the parent is gone. `wake` is called after each
-/// command.
-pub(crate) fn listen(wake: impl Fn() + Send + 'static) -> Result<Receiver<Command>, BenchError> {
-    let (tell, commands) = channel();
-    let work = move || {
-        for line in std::io::stdin().lock().lines() {
-            let Some(command) = line.ok().and_then(|line| serde_json::from_str(&line).ok()) else { break };
-            if tell.send(command).is_err() {
-                break;
-            }
-            wake();
-        }
-        drop(tell);
-        wake();
-    };
-    std::thread::Builder::new().name("commands".to_owned()).spawn(work).when("cannot start a thread")?;
-    Ok(commands)
-}
-
-/// Processor time of this process, in nanoseconds.
-pub(crate) fn cpu_ns() -> u64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
-}
-
-/// The monotonic clock, which all processes of this machine share, in nanoseconds.
-pub(crate) fn now_ns() -> u64 {
-    phalanx_runtime::clock::now().nanos()
-}
-
-/// Whether a driver's counter holds packets that the kernel dropped because a receive buffer was full. The names of a
-/// driver's counters begin with the driver's name.
-pub(crate) fn is_kernel_drop(counter: &str) -> bool {
-    counter.ends_with("_receive_overflows")
 }

@@ -10,13 +10,14 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use phalanx_runtime::config::Config;
-use phalanx_runtime::core::{CommandError, GroupTerms, Incarnation, SlowMembers};
+use phalanx_runtime::core::{GroupTerms, Incarnation, SlowMembers};
 use phalanx_runtime::driver::{Faults, Wait};
 use phalanx_runtime::{Inline, Options};
 
-use crate::child::{cpu_ns, is_kernel_drop, listen, now_ns, say};
 use crate::choice::{Waiting, configure};
+use crate::commands::{listen, say};
 use crate::error::{BenchError, While};
+use crate::measure::{cpu_ns, is_kernel_drop, now_ns};
 use crate::protocol::{Command, Mark, MemberRole, Report};
 use app::App;
 use work::{Work, failed};
@@ -157,10 +158,4 @@ fn mark<D: Wait>(app: &App, member: &Inline<D>) -> Mark {
         }
     });
     mark
-}
-
-/// Whether a command was refused only for the moment.
-fn for_now(error: &CommandError) -> bool {
-    // Between two incarnations, and while a view is awaited, there is no group.
-    matches!(error, CommandError::NoCredit | CommandError::NotMember)
 }

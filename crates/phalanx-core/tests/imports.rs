@@ -46,17 +46,7 @@ const VOCABULARY_KNOWS: [(&str, &str); 2] =
     [("api", "member/founding"), ("api", "member/reform")];
 
 /// Circles of files that import each other today, by crate. A mended circle leaves the list, and no new one may come.
-const KNOWN_CIRCLES: [(&str, &str); 8] = [
-    (
-        "phalanx-bench",
-        "calls calls/carriers calls/load calls/tcp child crew member member/app member/work protocol raw \
-        raw/roles raw/trips",
-    ),
-    (
-        "phalanx-bench",
-        "suite suite/peers suite/peers/runner suite/rpc suite/rpc/clients suite/rpc/incast suite/rpc/loss \
-        suite/rpc/mixed suite/rpc/one suite/rpc/open suite/rpc/peer suite/rpc/sweep",
-    ),
+const KNOWN_CIRCLES: [(&str, &str); 6] = [
     ("phalanx-sim", "app app/calls"),
     (
         "phalanx-sim",

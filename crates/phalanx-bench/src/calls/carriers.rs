@@ -17,10 +17,11 @@ use phalanx_runtime::rpc::{
     SessionId,
 };
 
-use super::{CallRole, End, Heard, Memory, Place, drops_of};
-use crate::child::now_ns;
+use super::end::{End, Heard, drops_of};
+use super::role::{CallRole, Memory, Place};
 use crate::choice::{Security, Transport, configure};
 use crate::error::{BenchError, While};
+use crate::measure::now_ns;
 
 fn config(role: &CallRole) -> Config {
     let state_dir = Some(role.directory.join("state"));

@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 
+use super::end::{End, Heard, LOOK, bytes};
 use super::plan::{Load, Next, Plan};
-use super::{CallRole, Carrier, End, Heard, LOOK, bytes};
-use crate::child::now_ns;
+use super::role::{CallRole, Carrier};
 use crate::choice::Waiting;
 use crate::error::BenchError;
 use crate::histogram::Times;
+use crate::measure::now_ns;
 use crate::protocol::Called;
 
 /// An endpoint that makes calls.

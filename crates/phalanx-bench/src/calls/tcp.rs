@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use phalanx_runtime::rpc::Outcome;
 
-use super::{CallRole, End, Heard, LOOK, Place};
+use super::end::{End, Heard, LOOK};
+use super::role::{CallRole, Place};
 use crate::choice::Waiting;
 use crate::error::{BenchError, While};
 

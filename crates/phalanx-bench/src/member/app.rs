@@ -6,8 +6,8 @@ use bytes::Bytes;
 use phalanx_runtime::core::{Delivery, Event, GroupId, InboxId, Incarnation, Instant, Snapshot};
 use phalanx_runtime::{Frozen, Handler};
 
-use crate::child::now_ns;
 use crate::histogram::Times;
+use crate::measure::now_ns;
 use crate::protocol::{Answer, Pauses, Report};
 
 /// Kinds of messages, by their first byte.

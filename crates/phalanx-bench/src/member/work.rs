@@ -7,10 +7,10 @@ use phalanx_runtime::core::{CommandError, GroupId, Incarnation};
 use phalanx_runtime::driver::Wait;
 
 use super::app::{App, LOAD, PING, PONG, PROBE, STAMPED_BYTES};
-use super::for_now;
-use crate::child::{now_ns, say};
 use crate::choice::Ordering;
+use crate::commands::say;
 use crate::error::BenchError;
+use crate::measure::now_ns;
 use crate::protocol::{Answer, Report};
 
 /// The current command, and its progress.
@@ -265,3 +265,9 @@ pub(super) fn failed<E: std::fmt::Display>(doing: &'static str) -> impl FnOnce(E
 const BURST: u64 = 256;
 /// Time between two bursts of a paced load.
 const PACE: Duration = Duration::from_micros(500);
+
+/// Whether a command was refused only for the moment.
+fn for_now(error: &CommandError) -> bool {
+    // Between two incarnations, and while a view is awaited, there is no group.
+    matches!(error, CommandError::NoCredit | CommandError::NotMember)
+}

@@ -11,7 +11,6 @@ mod trips;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::child::listen;
 use crate::choice::{Cores, Medium, Waiting};
 use crate::crew::{Child, Interrupt, PATIENCE};
 use crate::error::BenchError;
@@ -158,8 +157,3 @@ pub(crate) fn times(child: &mut Child, measured: Duration) -> Result<Quantiles, 
 
 /// Time between the end of a stream and the last count.
 const DRAIN: Duration = Duration::from_millis(100);
-
-/// A channel of commands that wakes nobody, for processes that poll it themselves.
-pub(super) fn commands() -> Result<std::sync::mpsc::Receiver<Command>, BenchError> {
-    listen(|| {})
-}

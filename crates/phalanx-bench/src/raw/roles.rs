@@ -8,11 +8,11 @@ use std::sync::mpsc::TryRecvError;
 use std::time::Duration;
 
 use super::batch::{Batch, enlarge, merge, segment};
-use super::commands;
 use super::ring::Ring;
-use crate::child::{cpu_ns, now_ns, say};
 use crate::choice::Waiting;
+use crate::commands::{commands, say};
 use crate::error::{BenchError, While};
+use crate::measure::{cpu_ns, now_ns};
 use crate::protocol::{Command, Mark, Report, Stream};
 
 /// Counts the datagrams that arrive, on a thread of its own because it blocks in receive. This one answers commands.

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
-use super::commands;
 use super::ring::Ring;
-use crate::child::{now_ns, say};
 use crate::choice::{Medium, Waiting};
+use crate::commands::{commands, say};
 use crate::error::{BenchError, While};
 use crate::histogram::Times;
+use crate::measure::now_ns;
 use crate::protocol::{Command, Report};
 
 /// Sends and receives whole messages.

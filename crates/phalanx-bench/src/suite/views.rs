@@ -5,10 +5,10 @@ use std::time::Duration;
 use crate::Request;
 use crate::bench::{Bench, Case};
 use crate::cell::{Cell, CellPlan};
-use crate::child::now_ns;
 use crate::choice::{Ordering, Security, Senders, Transport};
 use crate::crew::PATIENCE;
 use crate::error::BenchError;
+use crate::measure::now_ns;
 use crate::protocol::{Command, Pauses, Report};
 use crate::row::Series;
 

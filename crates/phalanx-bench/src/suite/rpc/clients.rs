@@ -5,8 +5,7 @@ use crate::calls::{Carrier, Load};
 use crate::error::BenchError;
 use crate::row::Series;
 
-use super::none_failed;
-use super::pair::{Pair, Setup};
+use super::pair::{Pair, Setup, none_failed};
 
 const SIZE: usize = 64;
 

@@ -5,8 +5,7 @@ use crate::calls::{Carrier, Load, Tuning};
 use crate::error::BenchError;
 use crate::row::Series;
 
-use super::none_failed;
-use super::pair::{Pair, Setup};
+use super::pair::{Pair, Setup, none_failed};
 
 /// Size of a request and of an answer, in bytes.
 pub(super) const ASKED: usize = 64;

@@ -5,8 +5,7 @@ use crate::calls::{Load, Tuning};
 use crate::error::BenchError;
 use crate::row::Series;
 
-use super::none_failed;
-use super::pair::{Pair, Setup};
+use super::pair::{Pair, Setup, none_failed};
 
 /// Losses: the label in percent, and the value in parts per million.
 const LOSSES: [(&str, u32); 4] = [("0", 0), ("0.1", 1_000), ("1", 10_000), ("5", 50_000)];

@@ -5,8 +5,7 @@ use crate::calls::{Load, Tuning};
 use crate::error::BenchError;
 use crate::row::Series;
 
-use super::none_failed;
-use super::pair::{Pair, Setup};
+use super::pair::{Pair, Setup, none_failed};
 
 /// Share of calls in percent, and their size in bytes. Few calls make most of the bytes.
 const SIZES: [(u32, usize); 4] = [(80, SHORT), (15, 1 << 10), (4, 64 << 10), (1, 1 << 20)];

@@ -12,7 +12,6 @@ mod sweep;
 
 use crate::Request;
 use crate::bench::Case;
-use crate::error::BenchError;
 
 pub(super) fn cases(request: &Request) -> Vec<Case> {
     let mut cases = one::cases(request);
@@ -25,9 +24,4 @@ pub(super) fn cases(request: &Request) -> Vec<Case> {
         cases.retain(|case| case.name.starts_with(one::PREFIX) || FEW.contains(&case.name.as_str()));
     }
     cases
-}
-
-/// Fails if calls with guarantees failed. Nobody stopped a process, so that is a defect and not a figure.
-fn none_failed(failed: u64) -> Result<(), BenchError> {
-    if failed == 0 { Ok(()) } else { Err(BenchError::Child(format!("{failed} calls failed"))) }
 }

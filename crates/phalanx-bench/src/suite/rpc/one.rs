@@ -7,8 +7,7 @@ use crate::choice::{Cores, Security, Transport, Waiting};
 use crate::error::BenchError;
 use crate::row::{Quantiles, Series};
 
-use super::none_failed;
-use super::pair::{Pair, Setup};
+use super::pair::{Pair, Setup, none_failed};
 
 #[derive(Clone, Copy, Debug)]
 struct Plan {

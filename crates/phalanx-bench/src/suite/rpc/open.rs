@@ -6,8 +6,7 @@ use crate::choice::{Cores, Waiting};
 use crate::error::BenchError;
 use crate::row::Series;
 
-use super::none_failed;
-use super::pair::{Pair, Setup};
+use super::pair::{Pair, Setup, none_failed};
 
 const SIZE: usize = 64;
 /// Load in percent of the maximum rate.

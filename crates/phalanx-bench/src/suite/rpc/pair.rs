@@ -220,3 +220,8 @@ impl Child {
         })
     }
 }
+
+/// Fails if calls with guarantees failed. Nobody stopped a process, so that is a defect and not a figure.
+pub(super) fn none_failed(failed: u64) -> Result<(), BenchError> {
+    if failed == 0 { Ok(()) } else { Err(BenchError::Child(format!("{failed} calls failed"))) }
+}

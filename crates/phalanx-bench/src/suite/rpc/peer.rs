@@ -7,9 +7,8 @@ use crate::error::BenchError;
 use crate::row::Series;
 use crate::suite::peers::runner::{Peer, Trip};
 
-use super::none_failed;
 use super::one::SIZES;
-use super::pair::{Pair, Setup};
+use super::pair::{Pair, Setup, none_failed};
 
 /// Peers, each with the longest message it carries both ways.
 const PEERS: [(Peer, usize); 3] = [

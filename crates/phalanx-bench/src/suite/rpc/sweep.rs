@@ -9,8 +9,7 @@ use crate::error::BenchError;
 use crate::row::Series;
 
 use super::incast::{ANSWERED, rounds};
-use super::none_failed;
-use super::pair::{Pair, Setup};
+use super::pair::{Pair, Setup, none_failed};
 
 /// A limit and the values it takes.
 #[derive(Clone, Debug)]
