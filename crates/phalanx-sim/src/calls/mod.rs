@@ -15,6 +15,7 @@ mod node;
 mod payload;
 mod plan;
 mod record;
+mod result;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,120 +23,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::panics;
 use world::World;
 
-/// Result of one seed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CallsResult {
-    /// The seed.
-    pub seed: u64,
-    /// Violations: code, time and description, for example `R1 at 1.250 s: ...`. Empty: none.
-    pub violations: Vec<String>,
-    /// Hash over all packets and outcomes and their times. The same seed has the same hash.
-    pub trace_hash: u64,
-    /// Counts of events.
-    pub stats: CallsStats,
-}
-
-macro_rules! stats {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counts of events in a run.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct CallsStats {
-            $($(#[$doc])* pub $name: u64,)*
-        }
-
-        impl CallsStats {
-            /// Calls `each` with each count and its name, in a fixed order.
-            pub fn each(&self, mut each: impl FnMut(&'static str, u64)) {
-                $(each(stringify!($name), self.$name);)*
-            }
-
-            /// Adds the counts of another seed.
-            pub fn add(&mut self, other: &Self) {
-                $(self.$name += other.$name;)*
-            }
-        }
-    };
-}
-
-stats! {
-    /// Calls accepted.
-    calls,
-    /// Of these, idempotent ones.
-    idempotent,
-    /// Calls not accepted, because too many waited or the request was too long.
-    not_accepted,
-    /// Outcomes: the answer.
-    answers,
-    /// Outcomes: not executed.
-    not_executed,
-    /// Outcomes: unknown.
-    unknown,
-    /// Failures because the deadline passed.
-    deadlines,
-    /// Failures because it was cancelled.
-    cancelled,
-    /// Failures because the server refused.
-    refused,
-    /// Failures because the session was lost.
-    session_lost,
-    /// Failures because the answer was too long.
-    answer_too_long,
-    /// Calls whose client was restarted, so that no caller was left.
-    abandoned,
-    /// Handlers begun.
-    runs,
-    /// Idempotent calls that ran more than once.
-    ran_again,
-    /// Handlers that answered later.
-    answered_later,
-    /// Handlers that did not answer until everything was whole again.
-    answered_never,
-    /// Handlers that answered twice.
-    answered_twice,
-    /// Handlers that reported that there is no such service.
-    handlers_refused,
-    /// Calls given up by the application.
-    cancels,
-    /// Sessions closed with calls under way.
-    closes,
-    /// Servers restarted.
-    server_restarts,
-    /// Clients restarted.
-    client_restarts,
-    /// Links cut in one direction for a while.
-    cuts,
-    /// Times in which most packets are lost.
-    bursts,
-    /// Processes stopped for a while.
-    pauses,
-    /// Clients that changed their address.
-    moves,
-    /// Packets sent to an address that its client no longer had.
-    strayed,
-    /// Packets sent.
-    packets,
-    /// Packets lost on their way.
-    lost,
-    /// Packets that arrived twice.
-    duplicated,
-    /// Packets that arrived again much later.
-    replayed,
-    /// Packets overtaken by one sent later.
-    reordered,
-    /// Packets through shared memory.
-    shared,
-    /// Packets of these that were overwritten before they were read.
-    overtaken,
-    /// Packets of these that were written for an earlier life, or for a process that does not read them any more or
-    /// yet.
-    unread,
-    /// Packets dropped because the receiver's buffer was full.
-    overflowed,
-    /// Calls, runs and answers that the checker evaluated, once for each property of calls.
-    checked,
-    /// Calls made when everything was whole again, which had to be answered.
-    calls_after,
-}
+pub use result::{CallsResult, CallsStats};
 
 /// Runs one seed.
 #[must_use]

@@ -2,8 +2,8 @@
 
 use phalanx_core::rng::Rng;
 
-use super::CallsStats;
 use super::plan::{MS, Weather};
+use super::result::CallsStats;
 
 /// The network: it knows addresses and bytes.
 pub(super) struct Network {

@@ -17,7 +17,7 @@ use super::network::Network;
 use super::node::{Node, Place};
 use super::plan::{MS, Plan, SECOND};
 use super::record::Records;
-use super::{CallsResult, CallsStats};
+use super::result::{CallsResult, CallsStats};
 use crate::queue::{Due, Queue};
 
 /// State of a run.

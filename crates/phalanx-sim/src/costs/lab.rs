@@ -1,17 +1,23 @@
 //! A cell with steady traffic, and the fault that strikes it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use phalanx_core::member::{FaultKind, LATE_TURN};
 use phalanx_core::rng::Rng;
 use phalanx_core::{Order, Timing, TrafficClass, Uniformity};
 use phalanx_trace::{Event as Traced, Phase};
 
-use super::overload::{Bottleneck, INTERFACE_BYTES_PER_MS, LINK_BYTES, PACKET_NS};
+use super::bottleneck::{Bottleneck, INTERFACE_BYTES_PER_MS, LINK_BYTES, PACKET_NS};
 use crate::app::App;
+use crate::campaign::Options;
 use crate::fault::{Role, Shape};
 use crate::links::all_links;
 use crate::network::Weather;
+use crate::panics;
 use crate::partial::{Gate, What};
 use crate::plan::{MS, SECOND};
+use crate::result::SeedResult;
+use crate::run::{conclude, finish};
 use crate::swarm::index;
 use crate::world::{Event, Step, World, WorldSettings};
 
@@ -414,4 +420,22 @@ impl Lab {
             self.world.set_takes(self.members, false);
         }
     }
+}
+
+/// Runs the lab. A panic ends this run only.
+pub(super) fn guarded(lab: &mut Lab, run: impl FnOnce(&mut Lab) -> Result<(), String>) {
+    let outcome = catch_unwind(AssertUnwindSafe(|| panics::quietly(|| run(lab))));
+    match outcome {
+        Ok(Ok(())) => {}
+        Ok(Err(why)) => lab.world.violation("liveness", why),
+        Err(panic) => lab.world.violation("panic", panics::describe(panic.as_ref())),
+    }
+}
+
+/// The checker's findings in a completed run. `mode`: the words of the command besides seed and members.
+pub(super) fn judged(lab: Lab, seed: u64, members: usize, mode: &str) -> SeedResult {
+    let mut world = lab.world;
+    finish(&mut world);
+    let header = format!("phalanx sim {mode} --seeds {seed}..{} --members {members}", seed + 1);
+    conclude(world, seed, &header, &Options::default())
 }

@@ -3,10 +3,21 @@
 use std::collections::BTreeMap;
 
 use phalanx_trace::{Event, LeaveReason};
+use serde::Serialize;
 
-use super::Changes;
 use super::lab::Lab;
 use crate::plan::SECOND;
+
+/// Changes in a minute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Changes {
+    /// Number of cell views.
+    pub views: u64,
+    /// Members excluded against their will.
+    pub exclusions: u64,
+    /// State transfers completed.
+    pub transfers: u64,
+}
 
 /// The longest wait for a message.
 #[derive(Clone, Copy, Debug, Default)]

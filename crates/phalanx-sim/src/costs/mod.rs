@@ -3,25 +3,24 @@
 //! ([`FaultKind::costs_at_most`]). If the fault stays for minutes, it also counts view changes. Another run overloads a
 //! cell in which no process is faulty.
 
+mod bottleneck;
 mod lab;
 mod measure;
 mod overload;
 #[cfg(test)]
 mod tests;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use phalanx_core::member::FaultKind;
 use phalanx_core::{Limits, Timing};
 use serde::Serialize;
 
-use self::lab::{Lab, Trouble};
-pub use self::overload::{Bottleneck, Overload, TIMES, overload};
-use crate::campaign::Options;
-use crate::panics;
+use self::lab::{Lab, Trouble, guarded, judged};
 use crate::plan::{MS, SECOND};
-use crate::result::{SeedResult, Violation};
-use crate::run::{conclude, finish};
+use crate::result::Violation;
+
+pub use self::bottleneck::{Bottleneck, TIMES};
+pub use self::measure::Changes;
+pub use self::overload::{Overload, overload};
 
 /// The kinds that are simulated. Disks and descriptors are not.
 pub const SIMULATED: [FaultKind; 14] = [
@@ -74,17 +73,6 @@ pub struct Cost {
     pub story: Option<String>,
 }
 
-/// Changes in a minute.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Changes {
-    /// Number of cell views.
-    pub views: u64,
-    /// Members excluded against their will.
-    pub exclusions: u64,
-    /// State transfers completed.
-    pub transfers: u64,
-}
-
 impl Cost {
     /// Whether a member waited for longer than promised.
     #[must_use]
@@ -115,24 +103,6 @@ impl Cost {
 #[must_use]
 pub fn cost(kind: FaultKind, seed: u64, members: usize, stays_s: u64) -> Cost {
     run(Trouble::Fault(kind), kind.name(), seed, members, stays_s)
-}
-
-/// Runs the lab. A panic ends this run only.
-fn guarded(lab: &mut Lab, run: impl FnOnce(&mut Lab) -> Result<(), String>) {
-    let outcome = catch_unwind(AssertUnwindSafe(|| panics::quietly(|| run(lab))));
-    match outcome {
-        Ok(Ok(())) => {}
-        Ok(Err(why)) => lab.world.violation("liveness", why),
-        Err(panic) => lab.world.violation("panic", panics::describe(panic.as_ref())),
-    }
-}
-
-/// The checker's findings in a completed run. `mode`: the words of the command besides seed and members.
-fn judged(lab: Lab, seed: u64, members: usize, mode: &str) -> SeedResult {
-    let mut world = lab.world;
-    finish(&mut world);
-    let header = format!("phalanx sim {mode} --seeds {seed}..{} --members {members}", seed + 1);
-    conclude(world, seed, &header, &Options::default())
 }
 
 fn run(trouble: Trouble, name: &'static str, seed: u64, members: usize, stays_s: u64) -> Cost {

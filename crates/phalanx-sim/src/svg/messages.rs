@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use phalanx_trace::{Event, Order};
 
-use super::Diagram;
+use super::diagram::Diagram;
 use super::select::{Focus, MessageId, message_of};
 use super::text::Names;
 

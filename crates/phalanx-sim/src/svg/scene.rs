@@ -5,9 +5,10 @@ use std::ops::RangeInclusive;
 
 use phalanx_trace::Event;
 
+use super::diagram::{Diagram, Mark};
 use super::messages::{self, Arrow};
+use super::select;
 use super::text::{Names, seconds};
-use super::{Diagram, Mark, select};
 
 /// An event of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

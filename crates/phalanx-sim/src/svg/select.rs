@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use phalanx_trace::{Event, Record};
 
-use super::Diagram;
+use super::diagram::Diagram;
 use super::text::seconds;
 
 /// A message: group, view, sender, number.

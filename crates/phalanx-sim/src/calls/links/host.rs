@@ -15,7 +15,6 @@ use phalanx_core::{Packet, truesize};
 
 use super::ideal::SECURITY;
 use super::setup::Setup;
-use super::world::Exchange;
 use crate::calls::node::{far_address, node_at};
 
 /// A host and its endpoint.
@@ -40,6 +39,15 @@ pub(super) struct Host {
     pub(super) dropped: u64,
     /// The highest charge of the buffer.
     pub(super) charged_max: u64,
+}
+
+/// A call to make: client, server and lengths.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Exchange {
+    pub(super) client: usize,
+    pub(super) server: usize,
+    pub(super) request_bytes: usize,
+    pub(super) answer_bytes: usize,
 }
 
 /// A call under way.

@@ -4,7 +4,7 @@ use phalanx_core::rng::Rng;
 use phalanx_core::rpc::Counters;
 
 use super::fabric::{Counts, Fabric};
-use super::host::{Call, Host};
+use super::host::{Call, Exchange, Host};
 use super::setup::{SMALL_BYTES, Setup, Workload};
 use crate::queue::{Due, Queue};
 
@@ -29,15 +29,6 @@ enum Event {
     Arrive { from: usize, to: usize, bytes: Vec<u8> },
     /// A client makes a call.
     Call(Exchange),
-}
-
-/// A call to make: client, server and lengths.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Exchange {
-    pub(super) client: usize,
-    pub(super) server: usize,
-    pub(super) request_bytes: usize,
-    pub(super) answer_bytes: usize,
 }
 
 /// A call that has ended.

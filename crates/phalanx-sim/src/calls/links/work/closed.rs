@@ -1,8 +1,9 @@
 //! The closed workload: each client keeps a number of calls under way, and makes the next when one has ended.
 
 use super::Rng;
+use crate::calls::links::host::Exchange;
 use crate::calls::links::setup::Setup;
-use crate::calls::links::world::{Ended, Exchange, Work, World};
+use crate::calls::links::world::{Ended, Work, World};
 
 /// See [`crate::calls::links::Workload::Closed`].
 pub(crate) struct Closed {

@@ -1,7 +1,8 @@
 //! The incast workload: one client calls all servers at once, round after round.
 
+use crate::calls::links::host::Exchange;
 use crate::calls::links::setup::SMALL_BYTES;
-use crate::calls::links::world::{Ended, Exchange, Work, World};
+use crate::calls::links::world::{Ended, Work, World};
 
 /// See [`crate::calls::links::Workload::Incast`].
 pub(crate) struct Incast {

@@ -2,8 +2,9 @@
 
 use super::Rng;
 use super::sizes::{draw_gap_ns, draw_len};
+use crate::calls::links::host::Exchange;
 use crate::calls::links::setup::{Long, SMALL_BYTES, Setup};
-use crate::calls::links::world::{Ended, Exchange, Work, World};
+use crate::calls::links::world::{Ended, Work, World};
 
 /// See [`crate::calls::links::Workload::Mixed`].
 pub(crate) struct Mixed {
