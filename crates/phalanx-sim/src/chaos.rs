@@ -1,5 +1,6 @@
 //! Applies the faults of a plan, and undoes them.
 
+use phalanx_core::InboxId;
 use phalanx_core::rng::Rng;
 
 use crate::fault::{Aim, Busy, Fault, Kind, Role, Shape};
@@ -62,6 +63,7 @@ enum Undo {
     Resume(Vec<usize>),
     Quicken(usize),
     Reader(usize),
+    Inbox(usize, InboxId),
     Drift(usize),
     Toll,
     Lapped(usize),
@@ -293,6 +295,14 @@ impl Chaos {
                 world.set_takes(slot, false);
                 Some(Undo::Reader(slot))
             }
+            Kind::UnreadInbox { role, which } => {
+                let slot = running(role, world)?;
+                let inboxes = world.inboxes_of(slot);
+                let inbox = *inboxes.get(which % inboxes.len().max(1))?;
+                world.note(Some(slot), format!("does not read inbox {}", inbox.0));
+                world.set_reads(slot, inbox, false);
+                Some(Undo::Inbox(slot, inbox))
+            }
             Kind::ClockJump { role, by_ns } => {
                 let slot = running(role, world)?;
                 world.note(Some(slot), format!("clock jumps by {} ms", by_ns / 1_000_000));
@@ -440,6 +450,7 @@ impl Chaos {
             Undo::Resume(slots) => slots.into_iter().for_each(|slot| world.resume(slot)),
             Undo::Quicken(slot) => world.slots[slot].turn_ns = world.usual_turn_ns(slot),
             Undo::Reader(slot) => world.set_takes(slot, true),
+            Undo::Inbox(slot, inbox) => world.set_reads(slot, inbox, true),
             Undo::Drift(slot) => world.drift_clock(slot, 0),
             Undo::Lapped(slot) => {
                 world.net.roughen_memory(false);
@@ -496,6 +507,7 @@ impl Chaos {
             }
             world.resume(slot);
             world.set_takes(slot, true);
+            world.read_all(slot);
             let dead = !world.slots[slot].runs();
             if dead && (world.running() < 2 || self.rng.chance_ppm(700_000)) {
                 let after_ns = self.rng.below(500_000_000);

@@ -44,6 +44,7 @@ impl World {
         slot.busy_until_ns = self.now_ns;
         slot.activity = Activity::default();
         slot.app.takes = true;
+        slot.app.read_all();
         slot.app.wanted.clear();
         slot.neighbours = Neighbours::default();
         let memory =
@@ -63,6 +64,7 @@ impl World {
         );
         slot.node = Some(node);
         let life = slot.life;
+        self.begin_inboxes(index);
         self.note(Some(index), "starts");
         self.wake(index, self.now_ns);
         if self.settings.workload.is_some() {
@@ -276,6 +278,7 @@ impl World {
     /// Asks for membership of a group.
     pub(crate) fn join_group(&mut self, index: usize, name: &str, with_state: bool) -> Result<(), CommandError> {
         let terms = self.settings.minima.map(Minima::terms).unwrap_or_default();
+        self.move_inbox(index, name);
         let slot = &mut self.slots[index];
         let now = slot.local(self.now_ns);
         let node = slot.node.as_mut().ok_or(CommandError::Over)?;

@@ -187,6 +187,13 @@ pub enum Kind {
     },
     /// A process's application takes no deliveries.
     SlowReader(Role),
+    /// A process's application takes nothing from one of its groups' inboxes.
+    UnreadInbox {
+        /// Target of the fault.
+        role: Role,
+        /// Index of the inbox among those of its groups, counted round.
+        which: usize,
+    },
     /// A process leaves the cell gracefully, and comes back after a while or not at all.
     Leave {
         /// Target of the fault.
@@ -316,6 +323,7 @@ impl Kind {
             Self::Pause(_) => "pause",
             Self::Slow { .. } => "slow",
             Self::SlowReader(_) => "slow_reader",
+            Self::UnreadInbox { .. } => "unread_inbox",
             Self::Leave { .. } => "leave",
             Self::ClockJump { .. } => "clock_jump",
             Self::Drift { .. } => "drift",

@@ -25,6 +25,7 @@ mod founding;
 mod frontier;
 mod history;
 mod holders;
+mod inboxes;
 mod judge;
 mod laggards;
 mod late;

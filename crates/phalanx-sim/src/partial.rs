@@ -234,7 +234,7 @@ impl Plan {
     pub fn draw_partial(seed: u64, members: usize) -> Self {
         let mut rng = Rng::new(seed).fork("partial");
         // Cells below the level at which members probe each other promise nothing here.
-        let mut plan = Self { minima: None, builds: None, ..Self::draw(seed, members) };
+        let mut plan = Self { minima: None, builds: None, ..Self::draw_single_inbox(seed, members) };
         (plan.mild, plan.lethal, plan.ruin) = (false, false, false);
         plan.heal_ns = (4 + rng.below(4)) * SECOND;
         let disturbed = rng.chance_ppm(500_000);

@@ -11,6 +11,7 @@ use crate::fault::{Aim, Fault, Kind, Reach, Role};
 use crate::founding::add_founding;
 use crate::frontier::{Class, add_class};
 use crate::holders::{add_holders, sharpen_holders};
+use crate::inboxes::{Inboxes, add_inboxes};
 use crate::laggards::{add_laggards, draw_expel_after};
 use crate::leaving::add_leaving;
 use crate::lost_view::add_lost_views;
@@ -79,6 +80,8 @@ pub struct Plan {
     pub builds: Option<Builds>,
     /// Minimum numbers of members for uniform messages.
     pub minima: Option<Minima>,
+    /// Inboxes of groups, if some have one of their own.
+    pub inboxes: Option<Inboxes>,
     /// Processes that are always late, and the duration of their iterations in nanoseconds.
     pub late: Vec<(usize, u64)>,
     /// Members of the minority group.
@@ -142,6 +145,13 @@ impl Plan {
     /// The plan of `seed` for `members` processes; 0: three to sixteen, as the seed decides.
     #[must_use]
     pub fn draw(seed: u64, members: usize) -> Self {
+        let mut plan = Self::draw_single_inbox(seed, members);
+        add_inboxes(&mut Rng::new(seed).fork("inboxes"), &mut plan);
+        plan
+    }
+
+    /// The plan of `seed` in which all groups of a process have its own inbox.
+    pub(crate) fn draw_single_inbox(seed: u64, members: usize) -> Self {
         let root = Rng::new(seed);
         let mut rng = root.fork("plan");
         let members = if members == 0 { draw_members(&mut root.fork("members")) } else { members };
@@ -174,6 +184,7 @@ impl Plan {
             unequal: Vec::new(),
             builds: draw_builds(&mut root.fork("builds")),
             minima: draw_minima(&mut root.fork("minima"), members),
+            inboxes: None,
             late: Vec::new(),
             minority: Vec::new(),
             twin: None,
@@ -208,7 +219,7 @@ impl Plan {
     /// The plan of `seed`, with one class of faults that today's core is known not to survive.
     #[must_use]
     pub fn draw_frontier(seed: u64, members: usize) -> Self {
-        let mut plan = Self { minima: None, ..Self::draw(seed, members) };
+        let mut plan = Self { minima: None, ..Self::draw_single_inbox(seed, members) };
         let root = Rng::new(seed);
         if plan.mild {
             plan.mild = false;
@@ -260,7 +271,7 @@ impl Plan {
     pub fn draw_mild(seed: u64, members: usize, seconds: u64) -> Self {
         let heal_ns = seconds.max(MILD_FROM_S + 5) * SECOND;
         let faults = draw_mild(&mut Rng::new(seed).fork("mild"), heal_ns);
-        let drawn = Self::draw(seed, members);
+        let drawn = Self::draw_single_inbox(seed, members);
         let workload =
             Workload { gap_ns: 10 * SECOND, long_ppm: 0, long_bytes: 0, reply_ppm: 0, regroup_ns: 0, ..drawn.workload };
         let (late, unequal) = (Vec::new(), Vec::new());
@@ -482,6 +493,7 @@ mod tests {
             "pause",
             "slow",
             "slow_reader",
+            "unread_inbox",
             "leave",
             "clock_jump",
             "drift",

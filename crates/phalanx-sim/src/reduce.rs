@@ -45,13 +45,16 @@ pub enum Part {
     Memory,
     /// Bursts of abcasts.
     Bursts,
+    /// Inboxes of groups.
+    Inboxes,
 }
 
 impl Part {
     /// All parts.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Memory,
         Self::Bursts,
+        Self::Inboxes,
         Self::SecondGroup,
         Self::Regrouping,
         Self::LongMessages,
@@ -72,6 +75,7 @@ impl Part {
             Self::Weather => "fine",
             Self::Memory => "datagrams",
             Self::Bursts => "no-bursts",
+            Self::Inboxes => "one-inbox",
         }
     }
 }
@@ -111,6 +115,7 @@ impl Reduction {
                 Part::Weather => plan.weather = Weather::FINE,
                 Part::Memory => plan.memory = None,
                 Part::Bursts => plan.bursts = None,
+                Part::Inboxes => plan.inboxes = None,
             }
         }
         for (&number, &lasts_ms) in &self.lasts_ms {

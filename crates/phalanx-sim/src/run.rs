@@ -96,6 +96,7 @@ fn world_settings(plan: &Plan, options: &Options) -> WorldSettings {
         unequal: plan.unequal.clone(),
         builds: plan.builds,
         minima: plan.minima,
+        inboxes: plan.inboxes.clone(),
         late: plan.late.clone(),
         turn_gaps: Vec::new(),
         patience: None,
@@ -204,6 +205,7 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
                 return;
             }
             world.counters.ruined = u64::from(!world.ruined.is_empty());
+            world.leave_inboxes_unread(&mut rng.fork("inboxes"), |world, until_ns| go(world, &mut chaos, until_ns));
             // V5 and V8 need a calm in which nothing is left to be sent.
             world.sending = false;
             go(world, &mut chaos, world.now_ns + CALM_NS);
@@ -269,6 +271,7 @@ fn count_shape(world: &mut World, plan: &Plan) {
     count("seeds between two builds", usize::from(plan.builds.is_some()));
     count("seeds with minima of members", usize::from(plan.minima.is_some()));
     count("members with agreed settings of their own", plan.unequal.iter().filter(|own| own.agreed.is_some()).count());
+    count("seeds with inboxes of groups", usize::from(plan.inboxes.is_some()));
     count("members late for the whole run", plan.late.len());
     count("cells late as a whole", usize::from(plan.late.len() == plan.members));
     count("founders with a twin", usize::from(plan.twin.is_some()));
@@ -429,6 +432,9 @@ fn describe(plan: &Plan, options: &Options) -> String {
     }
     if let Some(minima) = plan.minima {
         let _ = writeln!(text, "{minima:?}");
+    }
+    if let Some(inboxes) = &plan.inboxes {
+        let _ = writeln!(text, "{inboxes:?}");
     }
     for (slot, own) in plan.unequal.iter().enumerate() {
         let _ = writeln!(text, "p{slot}: {own:?}");

@@ -33,6 +33,8 @@ struct Troubles {
     not_reading: bool,
     slow: bool,
     narrow: bool,
+    /// A bit for each inbox of a group that is not read.
+    unread: u32,
 }
 
 impl World {
@@ -106,6 +108,7 @@ impl World {
             whose: Some(whose),
             not_reading: !reads,
             slow: slot.turn_ns > self.settings.turn_ns || slot.clock.drifts(),
+            unread: slot.app.unread(),
             narrow: slot.node.as_ref().is_some_and(|node| node.driver().buffer_bytes() < self.settings.buffer_bytes),
         };
         self.watch.slots.resize(self.slots.len(), Troubles::default());
@@ -123,6 +126,11 @@ impl World {
             if was != is {
                 self.trouble(what, whose, is);
             }
+        }
+        let changed = before.unread ^ now.unread;
+        for inbox in (0..u32::BITS).filter(|inbox| changed >> inbox & 1 == 1) {
+            let begins = now.unread >> inbox & 1 == 1;
+            self.harness.push(self.now_ns, TraceEvent::Unread { incarnation: whose.0, inbox, begins });
         }
     }
 

@@ -8,7 +8,7 @@ use crate::unequal::Builds;
 use crate::world::{Event, World};
 
 /// The groups of every simulation. Most processes are in the first.
-const GROUPS: [&str; 2] = ["a", "b"];
+pub(crate) const GROUPS: [&str; 2] = ["a", "b"];
 
 /// The group of a few, in the plans that have one.
 pub(crate) const MINORITY: &str = "m";

@@ -21,6 +21,7 @@ use crate::chain::Chain;
 use crate::clock::Clock;
 use crate::commands::SUSPECT_AFTER;
 use crate::founding::Doomed;
+use crate::inboxes::Inboxes;
 use crate::lost_view::LostView;
 use crate::memory::{Memory, MemorySettings};
 use crate::minima::Minima;
@@ -88,6 +89,8 @@ pub struct WorldSettings {
     pub builds: Option<Builds>,
     /// Minimum numbers of members for uniform messages.
     pub minima: Option<Minima>,
+    /// Inboxes of groups, if some have one of their own.
+    pub inboxes: Option<Inboxes>,
     /// Processes that are always late, and the duration of their iterations in nanoseconds.
     pub late: Vec<(usize, u64)>,
     /// Processes that declare the longest time between two iterations.
@@ -144,6 +147,7 @@ impl WorldSettings {
             unequal: Vec::new(),
             builds: None,
             minima: None,
+            inboxes: None,
             late: Vec::new(),
             turn_gaps: Vec::new(),
             patience: None,
@@ -379,6 +383,8 @@ impl World {
         let Some(node) = slot.node.as_mut() else { return };
         node.driver_mut().at(now_ns);
         let report = node.poll(now, &mut slot.app);
+        let waiting = node.process().undelivered();
+        slot.app.end_turn(waiting);
         slot.end_watch(was_outside);
         let Some(node) = slot.node.as_mut() else { return };
         slot.busy_until_ns = now_ns + slot.turn_ns + report.received as u64 * slot.packet_ns;
@@ -541,12 +547,16 @@ impl World {
             counters.in_doubt += counts.in_doubt;
             counters.non_primary += counts.non_primary;
             counters.transfers += counts.transfers;
-            let of_orphans = [
+            let moments = [
                 ("times told that a group waits", counts.orphaned),
                 ("groups that went on with a kept state", counts.kept),
                 ("states kept in vain", counts.forgotten),
+                ("inboxes not read for a while that held items", counts.inboxes_held),
+                ("the same, while another inbox was given something", counts.inboxes_beside),
+                ("the same, when the incarnation was over", counts.inboxes_at_end),
+                ("multicasts told to be stable while their inbox held items", counts.stable_beside),
             ];
-            for (name, count) in of_orphans.into_iter().filter(|(_, count)| *count > 0) {
+            for (name, count) in moments.into_iter().filter(|(_, count)| *count > 0) {
                 add_to(&mut counters.moments, name, count);
             }
         }

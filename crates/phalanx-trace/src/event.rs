@@ -589,4 +589,23 @@ pub enum Event {
         /// The number of the last of them.
         seq: u64,
     },
+    /// From the next time on that the process comes into the group of this name, the application takes what concerns it
+    /// from the inbox of this number; 0: from that of the process itself. Without this record it is 0.
+    ///
+    /// Each inbox has one order. Between two there is none, but the end of the incarnation comes last.
+    Inbox {
+        /// The group's name.
+        name: String,
+        /// The inbox.
+        inbox: u32,
+    },
+    /// Harness: the application of a process takes nothing from one of its inboxes.
+    Unread {
+        /// The process.
+        incarnation: u64,
+        /// The inbox.
+        inbox: u32,
+        /// Whether this begins or ends here.
+        begins: bool,
+    },
 }

@@ -178,6 +178,16 @@ impl Display for Event {
             Self::Stable { group, view, seq } => {
                 write!(f, "its messages in group {group} view {view} are stable up to {seq}")
             }
+            Self::Inbox { name, inbox: 0 } => write!(f, "takes group {name:?} from the inbox of the process"),
+            Self::Inbox { name, inbox } => write!(f, "takes group {name:?} from inbox {inbox}"),
+            Self::Unread { incarnation, inbox, begins } => {
+                write!(
+                    f,
+                    "inbox {inbox} of {} is {}",
+                    Id(*incarnation),
+                    if *begins { "not read" } else { "read again" }
+                )
+            }
             Self::StateKept { group, was, view, digest } => {
                 let (was, digest) = (Id(*was), Id(*digest));
                 write!(f, "goes on with the state of group {group} that {was} left, up to view {view}, digest {digest}")

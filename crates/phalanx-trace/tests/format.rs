@@ -81,6 +81,8 @@ fn every_event() -> Vec<Event> {
         Event::Unsent { group: 2, messages: 300 },
         Event::InDoubt { to: 7, messages: 300 },
         Event::Stable { group: 2, view: 9, seq: 300 },
+        Event::Inbox { name: name(), inbox: 3 },
+        Event::Unread { incarnation: u64::MAX, inbox: 3, begins: true },
         Event::GroupIncomplete { group: 2, who: vec![7, u64::MAX] },
     ]
 }

@@ -27,6 +27,10 @@ impl Builder {
         }
         let asked = self.now.asked.iter().position(|(n, _)| n == name);
         // A process that lost a group's state rejoins without a new request; its earlier one still counts.
+        let inbox = match prev_epoch {
+            Some(prev) => self.model.epochs[prev].inbox,
+            None => self.now.inboxes.get(name).copied().unwrap_or(0),
+        };
         let last = self.model.last_stay(me, group);
         let lost = |&e: &usize| self.model.epochs[e].lost.is_some_and(|(why, _)| why == LeaveReason::Anew);
         let back = last.filter(lost).filter(|_| prev_epoch.is_none());
@@ -48,6 +52,7 @@ impl Builder {
             terms: None,
             incomplete: Vec::new(),
             prev_epoch,
+            inbox,
             members,
             joined,
             left,

@@ -38,6 +38,10 @@ impl Builder {
                 impaired.sends_every_ns = *sends_every_ns;
                 self.model.harness.impaired = Some(impaired);
             }
+            Event::Unread { incarnation, inbox, begins } => {
+                let of = (self.proc(*incarnation), *inbox);
+                Span::note(self.model.harness.unread.entry(of).or_default(), *begins, moment);
+            }
             Event::About { codes } => codes.iter().for_each(|code| match code.parse() {
                 Ok(property) => self.model.harness.about.push(property),
                 Err(unknown) => self.malformed(unknown.to_string()),

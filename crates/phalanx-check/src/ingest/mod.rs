@@ -49,6 +49,8 @@ struct Reader {
     early: FastMap<u32, Vec<(u64, Step)>>,
     /// Requests to join groups: the name, and whether with state.
     asked: Vec<(String, bool)>,
+    /// The inboxes of groups that have one of their own.
+    inboxes: FastMap<String, u32>,
     /// Operations without an answer: the call and the group.
     calls: FastMap<u64, (usize, u32)>,
     /// Calls and runs of calls, by their numbers.
@@ -209,6 +211,9 @@ impl Builder {
                 self.now.asked.retain(|(n, _)| n != name);
                 self.now.asked.push((name.clone(), *with_state));
             }
+            Event::Inbox { name, inbox } => {
+                self.now.inboxes.insert(name.clone(), *inbox);
+            }
             Event::GroupLeaveAsked { group } => proc.group_leaves.push((*group, moment)),
             Event::GroupView { .. } => self.group_view(me, event, moment),
             Event::GroupLost { group, why } => match self.now.open.get(group) {
@@ -284,6 +289,7 @@ impl Builder {
             | Event::Gauge { .. }
             | Event::Traffic { .. }
             | Event::Impaired { .. }
+            | Event::Unread { .. }
             | Event::About { .. } => {}
             Event::Invoke { .. } | Event::Return { .. } | Event::Guard { .. } | Event::Balance { .. } => {
                 self.object_event(me, event, moment);

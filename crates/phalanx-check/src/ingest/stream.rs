@@ -62,6 +62,7 @@ impl StreamRules {
                 | Event::Traffic { .. }
                 | Event::Impaired { .. }
                 | Event::About { .. }
+                | Event::Unread { .. }
                 | Event::End
         );
         (!allowed).then_some("a process's record in the harness's trace")
@@ -133,7 +134,8 @@ impl StreamRules {
             | Event::Gauge { .. }
             | Event::Traffic { .. }
             | Event::Impaired { .. }
-            | Event::About { .. } => Some("a harness's record in a process's trace"),
+            | Event::About { .. }
+            | Event::Unread { .. } => Some("a harness's record in a process's trace"),
             Event::Invoke { op, .. } => {
                 self.asked += 1;
                 self.unanswered.insert(*op);
@@ -187,6 +189,7 @@ impl StreamRules {
             | Event::GroupTerms { .. }
             | Event::GroupIncomplete { .. }
             | Event::GroupAdequacy { .. }
+            | Event::Inbox { .. }
             | Event::End => None,
         }
     }

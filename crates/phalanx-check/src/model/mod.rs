@@ -270,6 +270,8 @@ pub(crate) struct Epoch {
     pub(crate) incomplete: Vec<ProcIx>,
     /// The process's previous stay, if it did not leave the group in between.
     pub(crate) prev_epoch: Option<EpochIx>,
+    /// The inbox from which the process takes the group's records; 0: that of the process itself.
+    pub(crate) inbox: u32,
     pub(crate) members: Vec<ProcIx>,
     pub(crate) joined: Vec<ProcIx>,
     pub(crate) left: Vec<(ProcIx, LeaveReason)>,
@@ -442,6 +444,8 @@ pub(crate) struct Harness {
     pub(crate) attacks: Vec<Span>,
     /// Troubles of one process, or (`None`) of all.
     pub(crate) troubles: BTreeMap<(Trouble, Option<ProcIx>), Vec<Span>>,
+    /// Times in which a process took nothing from an inbox.
+    pub(crate) unread: BTreeMap<(ProcIx, u32), Vec<Span>>,
     pub(crate) gauges: Vec<Gauge>,
     pub(crate) traffic: BTreeMap<ProcIx, Vec<Traffic>>,
     pub(crate) impaired: Option<Impaired>,

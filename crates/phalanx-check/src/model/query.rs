@@ -120,16 +120,17 @@ impl Model {
         })
     }
 
-    /// Whether it may at some time between two of its records.
-    pub(crate) fn is_ever_adequate(&self, p: ProcIx, group: u32, from: usize, to: usize) -> bool {
-        let mut last = true;
-        for (at, adequate) in self.adequacy(p, group).take_while(|(at, _)| at.place.index < to) {
-            if at.place.index >= from && (last || adequate) {
-                return true;
-            }
-            last = adequate;
-        }
-        last
+    /// Whether it may at some time between two of its records. `apart`: notices for the cell and for the group are in no
+    /// order, so that each of the two kinds says so by itself, that for the cell until this time.
+    pub(crate) fn is_ever_adequate(&self, of: (ProcIx, u32), from: usize, to: usize, apart: Option<u64>) -> bool {
+        let (p, group) = of;
+        let Some(until_ns) = apart else { return is_ever(self.adequacy(p, group), from, |at| at.place.index < to) };
+        let told = |whose: Option<u32>| {
+            let told = self.procs[p].adequacy.iter().filter(move |told| told.group == whose);
+            told.map(|told| (told.moment, told.adequate))
+        };
+        is_ever(told(None), from, |at| at.at_ns <= until_ns)
+            && is_ever(told(Some(group)), from, |at| at.place.index < to)
     }
 
     /// Whether it may not at some time between two moments.
@@ -143,4 +144,16 @@ impl Model {
         }
         !last
     }
+}
+
+/// Whether one of these changes, or the state before the first of them, is true from a record on, of those that count.
+fn is_ever(changes: impl Iterator<Item = (Moment, bool)>, from: usize, counts: impl Fn(Moment) -> bool) -> bool {
+    let mut last = true;
+    for (at, adequate) in changes.take_while(|(at, _)| counts(*at)) {
+        if at.place.index >= from && (last || adequate) {
+            return true;
+        }
+        last = adequate;
+    }
+    last
 }

@@ -2,7 +2,7 @@
 
 use phalanx_trace::Trouble;
 
-use super::{FaultKind, Model, Moment, ProcIx, Span};
+use super::{EpochIx, FaultKind, Model, Moment, ProcIx, Span};
 use crate::findings::Place;
 
 impl Span {
@@ -49,6 +49,18 @@ impl Model {
         let name = |p: ProcIx| self.procs[p].name.clone();
         let (Some(from), Some(to)) = (name(from), name(to)) else { return &[] };
         self.harness.cuts.get(&(from, to)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Times in which the process took nothing of the group of this stay, though it took what concerns itself.
+    pub(crate) fn unread(&self, stay: EpochIx) -> &[Span] {
+        let epoch = &self.epochs[stay];
+        self.harness.unread.get(&(epoch.proc, epoch.inbox)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether the group of this stay has another inbox than the process itself. Then its records and those of the
+    /// process are in no order.
+    pub(crate) fn is_apart(&self, stay: EpochIx) -> bool {
+        self.epochs[stay].inbox != 0
     }
 
     /// Times in which each process did not run: stopped or, to the end, dead.

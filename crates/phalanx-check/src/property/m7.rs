@@ -42,6 +42,11 @@ impl Dropped {
         self.at(run, p, step.at_ns)
     }
 
+    /// The time of that view, by the clock of its record.
+    pub(super) fn first_ns(&self, p: ProcIx) -> Option<u64> {
+        self.0[p].map(|(at_ns, _)| at_ns)
+    }
+
     /// The same for a moment of `p`'s clock.
     pub(super) fn at(&self, run: &Run<'_>, p: ProcIx, moment_ns: u64) -> Option<Place> {
         let (at_ns, place) = self.0[p]?;

@@ -63,6 +63,7 @@ mod v12;
 mod v13;
 mod v14;
 mod v15;
+mod v16;
 mod v2;
 mod v3;
 mod v4;
@@ -190,6 +191,7 @@ properties! {
     V13 "the connected agree and deliver while others stay broken" v13;
     V14 "paths broken in part hold up nobody on no such path" v14;
     V15 "a call ends by its deadline" v15;
+    V16 "an inbox that is not read holds up no other group" v16;
     L1 "a lock has one holder" l1;
     L2 "a guarded resource lets in no older token" l2;
     R1 "a call that is not idempotent runs at most once" r1;

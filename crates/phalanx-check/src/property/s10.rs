@@ -8,7 +8,7 @@
 //!   reach from the send to the notice (as in U3).
 //! - A process that was notified that it hears no quorum gets no such notice until it is notified that it does again,
 //!   or of a view. Notices right before the next view are exempt: they belong to the cut that ends the view, and the
-//!   cut is decided.
+//!   cut is decided. For a group with an inbox of its own a cell view may stand for the next view, which may wait there.
 //!
 //! A notice after the incarnation's end is M8. What is sent and never reported as stable when the incarnation ends is
 //! in doubt, and nothing is asked of it here.
@@ -112,7 +112,7 @@ fn notice(run: &Run<'_>, p: ProcIx, receipt: &Receipt, stream: &mut Stream, out:
     }
     out.instances += (count - stream.stable()) as u64;
     stream.receipts.push((count, moment));
-    if outside && !receipt.stay.is_some_and(|stay| u5::is_at_end(model, &model.epochs[stay], moment.at_ns)) {
+    if outside && !receipt.stay.is_some_and(|stay| u5::is_at_end(model, stay, moment.at_ns)) {
         let told = model.procs[p].primacy.iter().rfind(|(_, told)| told.place.index < moment.place.index);
         let evidence: Vec<Place> = told.map(|(_, told)| told.place).into_iter().chain([moment.place]).collect();
         out.violation(&evidence, || format!("{} while it heard no quorum", who()));
@@ -149,7 +149,7 @@ fn survivors(model: &Model, view: ViewIx, streams: &[Stream], out: &mut Findings
 fn reception(run: &Run<'_>, view: ViewIx, streams: &[Stream], out: &mut Findings) {
     let model = run.model;
     let slack = run.options.clock_slack_ns;
-    let (left_ns, absences) = (first_left(model, view), model.absences());
+    let (left_ns, absences) = (first_left(run, view), model.absences());
     let members = model.views[view].members.iter();
     let away: Vec<_> = members.flat_map(|&q| out_of_reach(model, view, q, &absences[q])).collect();
     for stream in streams {

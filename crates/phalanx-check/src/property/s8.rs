@@ -10,7 +10,7 @@
 //!   sends none of them afterwards. Evaluated for traces whose format has this record.
 //! - In the quiet phase, a running, connected process sends what it accepts within V3's bound, and what it accepted
 //!   before within the bound from V1's deadline, whatever it leaves afterwards. While paths stay partly broken the
-//!   bound is V14's.
+//!   bound is V14's. While a member does not read the inbox of the group, the bound counts from the end of that.
 //! - Nothing is sent that was not accepted, by a process that records acceptances. If all traces are given and one
 //!   process records acceptances, all do.
 //!
@@ -31,7 +31,7 @@ use super::{Run, v4};
 use crate::findings::Findings;
 use crate::model::accepted::{Wait, WaitEnd};
 use crate::model::quiet::Quiet;
-use crate::model::{Epoch, Model, Moment, ProcIx};
+use crate::model::{Epoch, EpochIx, Model, Moment, ProcIx};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let accepted = &run.model.accepted;
@@ -169,7 +169,7 @@ fn place(moment: &Moment) -> usize {
 /// The quiet phase, if the multicast waited in it for longer than its bound.
 fn overdue<'a>(run: &'a Run<'_>, wait: &Wait) -> Option<&'a Quiet> {
     let quiet = v4::due(run).filter(|quiet| quiet.running.contains(&wait.proc))?;
-    let deadline = v4::deadline(run, quiet, wait.accepted.at_ns);
+    let deadline = deadline(run, quiet, wait);
     if deadline > quiet.end_ns || !run.model.procs[wait.proc].tail_complete {
         return None;
     }
@@ -183,6 +183,16 @@ fn overdue<'a>(run: &'a Run<'_>, wait: &Wait) -> Option<&'a Quiet> {
         WaitEnd::Overtaken(_) | WaitEnd::Excluded(_) | WaitEnd::Over | WaitEnd::Open => None,
     };
     ended.is_none_or(|ended| ended.at_ns > deadline).then_some(quiet)
+}
+
+/// Deadline of its send. A member that does not read the inbox of the group holds the sender back.
+fn deadline(run: &Run<'_>, quiet: &Quiet, wait: &Wait) -> u64 {
+    let model = run.model;
+    let is_it = |&e: &EpochIx| model.groups[model.views[model.epochs[e].view].group].id == wait.group;
+    match model.procs[wait.proc].epochs.iter().copied().rfind(is_it) {
+        Some(last) => v4::deadline_in(run, quiet, model.epochs[last].view, wait.accepted.at_ns),
+        None => v4::deadline(run, quiet, wait.accepted.at_ns),
+    }
 }
 
 /// The record from which on a request to leave refers to the stay that `left` ended: the request to join for that stay.

@@ -33,7 +33,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
         let Some(first_ns) = model.views[view].epochs.iter().map(|&e| model.epochs[e].install.at_ns).min() else {
             continue;
         };
-        let left_ns = first_left(model, view);
+        let left_ns = first_left(run, view);
         let members = model.views[view].members.iter();
         let away: Vec<OutOfReach> = members
             .flat_map(|&q| out_of_reach(model, view, q, &absences[q]))
@@ -68,8 +68,11 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// Time at which the first member was no longer in the view, by its own record or by its installation of a later one.
-pub(super) fn first_left(model: &Model, view: ViewIx) -> u64 {
+/// Time at which the first member was no longer in the view, by its own record or by its installation of a later one. A
+/// process that takes the group from an inbox of its own may learn of both long after. Then the first cell view without
+/// a member counts as well.
+pub(super) fn first_left(run: &Run<'_>, view: ViewIx) -> u64 {
+    let model = run.model;
     let group = &model.groups[model.views[view].group];
     let later = group
         .views
@@ -84,7 +87,10 @@ pub(super) fn first_left(model: &Model, view: ViewIx) -> u64 {
             EpochEnd::Next(_) | EpochEnd::Open => None,
         }
     });
-    installed.chain(ended).min().unwrap_or(u64::MAX)
+    let is_apart = model.views[view].epochs.iter().any(|&e| model.is_apart(e));
+    let members = model.views[view].members.iter().filter(|_| is_apart);
+    let dropped = members.filter_map(|&q| run.dropped.first_ns(q));
+    installed.chain(ended).chain(dropped).min().unwrap_or(u64::MAX)
 }
 
 /// Times in which `q` did not run, or heard none of the other members.

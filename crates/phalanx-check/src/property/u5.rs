@@ -1,7 +1,9 @@
 //! U5, nothing uniform in a minority: a process that was notified that it hears no quorum delivers nothing as uniform
 //! until it is notified that it does again, or of a view. Deliveries while a view change blocks sends, or right before
 //! the next view, are exempt. They belong to the cut that ends the view. The cut is decided, so it is delivered whether
-//! a quorum is heard or not.
+//! a quorum is heard or not. If the group has an inbox of its own, two more kinds are exempt: what comes at the same moment
+//! as the later notice, and what may have waited there when the process was notified. That came at the same moment, or
+//! the inbox was not read meanwhile.
 //!
 //! Instances: uniform messages delivered by a process that heard no quorum at some time in its incarnation. Source: the
 //! primary partition model (Chockler, Keidar, Vitenberg 2001, section 3.2): what is delivered outside the primary
@@ -9,7 +11,7 @@
 
 use super::Run;
 use crate::findings::Findings;
-use crate::model::{Epoch, EpochEnd, Model, Moment, Step};
+use crate::model::{EpochEnd, EpochIx, Model, Moment, Step};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
@@ -22,9 +24,12 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
             out.instance();
             let told = proc.primacy.iter().rfind(|(_, moment)| moment.place.index < step.index);
             let Some((false, told)) = told else { continue };
+            if model.is_apart(epoch) && is_back_at_once(model, epoch, told, step) {
+                continue;
+            }
             let view_since = proc.installs.iter().map(|&install| model.installs[install].moment.place.index);
             let is_back = view_since.into_iter().any(|index| told.place.index < index && index < step.index);
-            if !is_back && !ends_its_view(model, stay, step) {
+            if !is_back && !ends_its_view(model, epoch, step) && !may_have_waited(model, epoch, told, step) {
                 out.violation(&[told.place, model.place(epoch, step.index)], || {
                     format!(
                         "{} delivered the uniform {} while it heard no quorum",
@@ -39,15 +44,38 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
 
 /// Whether the message belongs to the cut that ends the view: a view change has begun, or the next view follows at
 /// once. An application that reads late sees the view change's beginning and end before the deliveries between them.
-fn ends_its_view(model: &Model, stay: &Epoch, step: &Step) -> bool {
+fn ends_its_view(model: &Model, stay: EpochIx, step: &Step) -> bool {
     let begun = |(since, until): &(Moment, Option<Moment>)| {
         since.place.index < step.index && until.is_none_or(|until| step.index < until.place.index)
     };
-    model.procs[stay.proc].blocks.iter().any(begun) || is_at_end(model, stay, step.at_ns)
+    model.procs[model.epochs[stay].proc].blocks.iter().any(begun) || is_at_end(model, stay, step.at_ns)
 }
 
-/// Whether the next view, or the end of the stay, follows at once.
-pub(super) fn is_at_end(model: &Model, stay: &Epoch, at_ns: u64) -> bool {
+/// Whether the notice that a quorum is heard again, or a view, comes at the same moment: from another inbox, so before or
+/// after.
+fn is_back_at_once(model: &Model, stay: EpochIx, told: &Moment, step: &Step) -> bool {
+    let proc = &model.procs[model.epochs[stay].proc];
+    let back = proc.primacy.iter().filter(|(primary, _)| *primary).map(|(_, moment)| *moment);
+    let views = proc.installs.iter().map(|&install| model.installs[install].moment);
+    let is_then = |moment: Moment| moment.place.index > told.place.index && moment.at_ns <= step.at_ns;
+    back.chain(views).any(is_then)
+}
+
+/// Whether the message may have been handed over before the notice, and waited in an inbox of its own.
+fn may_have_waited(model: &Model, stay: EpochIx, told: &Moment, step: &Step) -> bool {
+    let unread = || model.unread(stay).iter().any(|span| span.meets(told.at_ns, step.at_ns));
+    model.is_apart(stay) && (step.at_ns <= told.at_ns || unread())
+}
+
+/// Whether the next view, or the end of the stay, follows at once. If the group has an inbox of its own, a cell view
+/// shows it as well: the group view may have to wait.
+pub(super) fn is_at_end(model: &Model, stay_ix: EpochIx, at_ns: u64) -> bool {
+    let stay = &model.epochs[stay_ix];
+    let at_once = |moment: Moment| (at_ns..=at_ns + AT_ONCE_NS).contains(&moment.at_ns);
+    let mut cell = model.procs[stay.proc].installs.iter().map(|&install| model.installs[install].moment);
+    if model.is_apart(stay_ix) && cell.any(at_once) {
+        return true;
+    }
     let next = match stay.end {
         EpochEnd::Next(next) => Some(model.epochs[next].install),
         EpochEnd::GroupLeft => stay.left_at,

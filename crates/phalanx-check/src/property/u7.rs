@@ -5,7 +5,9 @@
 //! A message is bound to a view before the application is notified of the next one, or after. The notices at the time
 //! of the send are a lower bound on the views in force, and those at the delivery of its own message are an upper
 //! bound. A message violates this property if neither of them, and nothing in between, was adequate. A message that its
-//! sender does not deliver is not evaluated.
+//! sender does not deliver is not evaluated. If the group has an inbox of its own, the notices for the cell and those
+//! for the group are in no order. Then each kind is evaluated by itself, and for the cell those at the moment of the
+//! delivery count.
 //!
 //! The notices must also be true. A group view that is reported as adequate, in a cell of a level with such minima, has
 //! at least that many members, and that many of them can hold the group's state. A process that never came into the
@@ -46,11 +48,11 @@ fn sends(model: &Model, e: EpochIx, out: &mut Findings) {
     }
     let (p, group) = (model.epochs[e].proc, model.views[model.epochs[e].view].group);
     let group = model.groups[group].id;
-    let deliveries: FastMap<_, _> = model.delivered(e).map(|step| (step.message, step.index)).collect();
+    let deliveries: FastMap<_, _> = model.delivered(e).map(|step| (step.message, (step.index, step.at_ns))).collect();
     for sent in model.sent(e).filter(|step| step.uniform) {
-        let Some(&delivered) = deliveries.get(&sent.message) else { continue };
+        let Some(&(delivered, at_ns)) = deliveries.get(&sent.message) else { continue };
         out.instance_when(model.adequacy(p, group).any(|(at, adequate)| !adequate && at.place.index < sent.index));
-        if !model.is_ever_adequate(p, group, sent.index, delivered) {
+        if !model.is_ever_adequate((p, group), sent.index, delivered, model.is_apart(e).then_some(at_ns)) {
             let text = || {
                 format!(
                     "{} sent {} as uniform where there were too few members",
@@ -81,7 +83,9 @@ fn is_so(model: &Model, e: EpochIx, out: &mut Findings) {
     let stay = epoch.install.place.index..end;
     let told = model.procs[p].adequacy.iter().filter(|told| told.group == Some(group) && told.adequate);
     for at in told.map(|told| told.moment).filter(|at| stay.contains(&at.place.index)) {
-        if !has_minima(model, p, at) {
+        // What came from an inbox of its own may be of an earlier level.
+        let by = if model.is_apart(e) { first_view(model, p).unwrap_or(at) } else { at };
+        if !has_minima(model, p, by) {
             continue;
         }
         let holders = epoch.members.iter().filter(|&&q| !cannot_hold(model, q, e)).count();
@@ -93,6 +97,12 @@ fn is_so(model: &Model, e: EpochIx, out: &mut Findings) {
             out.violation(&[epoch.install.place, at.place], text);
         }
     }
+}
+
+/// The moment right after the process's first cell view.
+fn first_view(model: &Model, p: ProcIx) -> Option<Moment> {
+    let first = model.installs[*model.procs[p].installs.first()?].moment;
+    Some(Moment { place: Place { index: first.place.index + 1, ..first.place }, ..first })
 }
 
 /// Whether minima of groups were in force for a process.

@@ -1,5 +1,6 @@
 //! V3, self-delivery: a process that sent `m` in `v` and goes on to a next view has delivered `m` in `v`. In the quiet
-//! phase, a running, connected process delivers its own messages within the bound (with others broken for good: V13).
+//! phase, a running, connected process delivers its own messages within the bound, which counts as in V4 (with others
+//! broken for good: V13; while the process does not read another inbox: V16).
 //!
 //! The first half needs no clock. The second is evaluated only if V1 holds, for sends that are older than the bound at
 //! the end.
@@ -7,7 +8,7 @@
 //! Instances: sends evaluated; *under failure*: those whose view lost a member. Source: Chockler, Keidar, Vitenberg
 //! 2001 (self delivery).
 
-use super::{Run, s3, v4};
+use super::{Run, s3, v4, v16};
 use crate::findings::Findings;
 use crate::model::EpochEnd;
 use crate::model::intern::{FastMap, FastSet};
@@ -44,9 +45,13 @@ pub(super) fn judge(run: &Run<'_>, quiet: &Quiet, out: &mut Findings) {
     let model = run.model;
     for e in v4::last_stays(run, quiet) {
         let delivered: FastMap<_, _> = model.delivered(e).map(|s| (s.message, s)).collect();
-        for step in model.sent(e).filter(|s| v4::judged(run, quiet, s.at_ns)) {
+        for step in model.sent(e) {
+            let deadline = v4::deadline_in(run, quiet, model.epochs[e].view, step.at_ns);
+            let is_due = step.at_ns >= quiet.from_ns && deadline <= quiet.end_ns;
+            if !is_due || v16::concerns(run, e, (step.at_ns, deadline)) {
+                continue;
+            }
             out.instance();
-            let deadline = v4::deadline(run, quiet, step.at_ns);
             if delivered.get(&step.message).is_none_or(|d| d.at_ns > deadline) {
                 let text = || {
                     format!(

@@ -2,17 +2,18 @@
 //! last. Then every other running, connected member of that view delivers `m` within the bound.
 //!
 //! The bound counts from the send, or from V1's deadline if that is later. Evaluated only if V1 holds, for sends that
-//! are older than the bound at the end. (Own deliveries are V3; a member that never came into the group is V6; with
-//! others broken for good it is V13.)
+//! are older than the bound at the end. While a member does not read the inbox of the group, the bound counts from the
+//! end of that. (Own deliveries are V3; a member that never came into the group is V6; with others broken for good it is
+//! V13; at a member that does not read another inbox it is V16.)
 //!
 //! Instances: pairs of message and receiver. Source: Chockler, Keidar, Vitenberg 2001 (liveness of delivery), with a
 //! bound.
 
-use super::Run;
+use super::{Run, v16};
 use crate::findings::Findings;
-use crate::model::EpochIx;
 use crate::model::intern::FastMap;
 use crate::model::quiet::Quiet;
+use crate::model::{EpochIx, ViewIx};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     if let Some(quiet) = due(run).filter(|q| !q.broken_outside) {
@@ -37,9 +38,13 @@ pub(super) fn judge(run: &Run<'_>, quiet: &Quiet, out: &mut Findings) {
             }
             let delivered: FastMap<_, _> =
                 there.iter().flat_map(|&o| model.delivered(o)).map(|s| (s.message, s.at_ns)).collect();
-            for step in model.sent(e).filter(|s| judged(run, quiet, s.at_ns)) {
+            for step in model.sent(e) {
+                let deadline = deadline_in(run, quiet, view, step.at_ns);
+                let is_due = step.at_ns >= quiet.from_ns && deadline <= quiet.end_ns;
+                if !is_due || there.is_some_and(|there| v16::concerns(run, there, (step.at_ns, deadline))) {
+                    continue;
+                }
                 out.instance();
-                let deadline = deadline(run, quiet, step.at_ns);
                 if delivered.get(&step.message).is_none_or(|&at| at > deadline) {
                     let text =
                         || format!("{} did not deliver {} within the bound", model.who(q), model.what(step.message));
@@ -61,9 +66,24 @@ pub(super) fn last_stays<'a>(run: &'a Run<'_>, quiet: &'a Quiet) -> impl Iterato
     whole.flat_map(|p| run.model.stays_at(p, quiet.end_ns))
 }
 
-/// Whether a send of that time is old enough to be evaluated, and late enough.
-pub(super) fn judged(run: &Run<'_>, quiet: &Quiet, sent_ns: u64) -> bool {
-    sent_ns >= quiet.from_ns && deadline(run, quiet, sent_ns) <= quiet.end_ns
+/// Deadline of a delivery in a group view. A member that does not read the group's inbox holds its senders back, so that
+/// the bound counts from the end of that.
+pub(super) fn deadline_in(run: &Run<'_>, quiet: &Quiet, view: ViewIx, sent_ns: u64) -> u64 {
+    let model = run.model;
+    let mut deadline = deadline(run, quiet, sent_ns);
+    if model.harness.unread.is_empty() {
+        return deadline;
+    }
+    let mut spans: Vec<_> = model.views[view].epochs.iter().flat_map(|&e| model.unread(e)).collect();
+    spans.sort_by_key(|span| span.from.at_ns);
+    for span in spans.into_iter().filter(|span| span.to.is_none_or(|to| to.at_ns > sent_ns)) {
+        if span.from.at_ns > deadline {
+            break;
+        }
+        let read_ns = span.to.map_or(u64::MAX, |to| to.at_ns);
+        deadline = deadline.max(self::deadline(run, quiet, read_ns));
+    }
+    deadline
 }
 
 /// Deadline of its delivery.

@@ -3,6 +3,7 @@
 //! sees.
 
 mod calls;
+mod inboxes;
 
 use std::collections::BTreeMap;
 
@@ -19,6 +20,7 @@ use phalanx_trace::{Header, Trace, payload_hash};
 
 use crate::app::calls::Calls;
 pub(crate) use crate::app::calls::OBJECTS_GROUP;
+use crate::app::inboxes::Reading;
 use crate::state::{Frozen, Incoming, State};
 
 /// Name of the cell of every simulation.
@@ -35,6 +37,10 @@ pub(crate) struct App {
     pub(crate) now_ns: u64,
     /// Whether it takes deliveries now.
     pub(crate) takes: bool,
+    /// The inboxes of groups that have one of their own, by the group's name.
+    pub(crate) inboxes: BTreeMap<String, InboxId>,
+    /// Its reading of them.
+    reading: Reading,
     /// Whether nothing in this run is a reason to exclude it.
     pub(crate) must_stay: bool,
     /// Bytes of padding in a group's state.
@@ -93,6 +99,13 @@ pub(crate) struct AppCounts {
     pub(crate) orphaned: u64,
     pub(crate) kept: u64,
     pub(crate) forgotten: u64,
+    /// Times in which an inbox was not read and held items; of these, those in which another one was given something,
+    /// and those at whose end the incarnation was over.
+    pub(crate) inboxes_held: u64,
+    pub(crate) inboxes_beside: u64,
+    pub(crate) inboxes_at_end: u64,
+    /// Notices that multicasts are stable while the inbox of their group held items.
+    pub(crate) stable_beside: u64,
 }
 
 /// A group as seen by one member.
@@ -118,6 +131,8 @@ impl App {
             name,
             now_ns: 0,
             takes: true,
+            inboxes: BTreeMap::new(),
+            reading: Reading::default(),
             must_stay: false,
             state_bytes,
             traces: Vec::new(),
@@ -310,6 +325,7 @@ impl Handler for App {
         self.traces.push(Trace::new(Header::process(CELL, &self.name, me.incarnation.0, CLOCK)));
         self.record(trace::Event::Start);
         self.record(trace::Event::JoinAsked { cell: CELL.into() });
+        self.begin_reading();
     }
 
     fn command(&mut self, command: &Command<'_>) {
@@ -349,8 +365,8 @@ impl Handler for App {
         }
     }
 
-    fn ready(&mut self, _inbox: InboxId) -> bool {
-        self.takes
+    fn ready(&mut self, inbox: InboxId) -> bool {
+        self.takes && self.reads(inbox)
     }
 
     fn sent(
@@ -376,11 +392,13 @@ impl Handler for App {
     }
 
     fn stable(&mut self, group: GroupId, view: ViewNumber, seq: Sequence) {
+        self.told_stable(group);
         self.record(trace::Event::Stable { group: group.0, view: view.0, seq: seq.0 });
     }
 
     fn deliver(&mut self, delivery: &Delivery<'_>) {
         self.counts.deliveries += 1;
+        self.took(delivery.group);
         if delivery.replayed {
             self.take_state(delivery.group);
         }
@@ -412,6 +430,7 @@ impl Handler for App {
     }
 
     fn event(&mut self, event: Event) {
+        self.took_event(&event);
         match event {
             Event::CellView(view) => self.cell_view(&view),
             Event::GroupView(view) => self.group_view(&view),
@@ -488,6 +507,7 @@ impl Handler for App {
     }
 
     fn message(&mut self, from: Incarnation, payload: &[u8]) {
+        self.took_from(InboxId::MAIN);
         let delivered = &mut self.point_to_point.entry(from).or_default().1;
         *delivered += 1;
         let event = trace::Event::P2pDeliver { from: from.0, k: *delivered, hash: payload_hash(payload) };
@@ -502,6 +522,7 @@ impl Handler for App {
     }
 
     fn restore(&mut self, id: GroupId, chunk: &[u8]) {
+        self.took(id);
         match self.groups.get_mut(&id).and_then(|group| group.incoming.as_mut()) {
             Some(incoming) => incoming.take(chunk),
             None => self.faults.push(("X3", format!("a chunk of state came for group {} outside of a transfer", id.0))),

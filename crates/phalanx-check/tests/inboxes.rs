@@ -1,0 +1,145 @@
+//! Groups with an inbox of their own: V16, and what U5, U7 and S10 ask of records that are in no order.
+
+mod common;
+
+use common::{CELL, GROUP, M, SECOND, World, fifo, id, name, total, uniform};
+use phalanx_check::Property;
+use phalanx_trace::{Event, LeaveReason};
+
+/// The inbox of the group, if it has one of its own.
+const OWN: u32 = 1;
+const OTHER: u32 = 2;
+
+/// Processes in cell view 1 and group view 1, whose group has this inbox at the last of them.
+fn group(n: usize, inbox: u32) -> World {
+    let mut w = World::cell(n);
+    let all: Vec<usize> = (0..n).collect();
+    for p in 0..n {
+        if p == n - 1 {
+            w.push(p, Event::Inbox { name: "ledger".into(), inbox });
+        }
+        w.ask_group(p, false);
+        w.group_view(p, 1, None, &all, &all, &[]);
+    }
+    w
+}
+
+fn unread(w: &mut World, p: usize, inbox: u32, begins: bool) {
+    w.harness_says(Event::Unread { incarnation: id(p), inbox, begins });
+}
+
+/// In the quiet phase, 1 does not read an inbox for a while, in which 0 sends; 1 delivers that so much later.
+fn sends_meanwhile(inbox: u32, late_ns: u64) -> World {
+    let (mut w, m) = (group(2, OWN), fifo(0, 1, 1));
+    w.quiet();
+    w.wait(20 * SECOND);
+    unread(&mut w, 1, inbox, true);
+    w.send(m);
+    w.deliver(0, m);
+    let begun = w.now;
+    w.wait(SECOND);
+    if late_ns < 8 * SECOND {
+        w.wait(late_ns - SECOND);
+        w.deliver(1, m);
+    }
+    w.wait((8 * SECOND).saturating_sub(w.now - begun));
+    unread(&mut w, 1, inbox, false);
+    if late_ns >= 8 * SECOND {
+        w.wait(late_ns - 8 * SECOND);
+        w.deliver(1, m);
+    }
+    w.wait(20 * SECOND);
+    w.end(&[0, 1]);
+    w
+}
+
+#[test]
+fn another_inbox_that_is_not_read_holds_nothing_up() {
+    sends_meanwhile(OTHER, 2 * SECOND).holds(&[Property::V16, Property::V3]);
+    sends_meanwhile(OTHER, 7 * SECOND).breaks(Property::V16);
+    sends_meanwhile(OTHER, 9 * SECOND).breaks(Property::V16);
+}
+
+#[test]
+fn the_own_inbox_that_is_not_read_may_hold_up_its_group_until_it_is_read() {
+    sends_meanwhile(OWN, 9 * SECOND).holds(&[Property::V4]);
+    sends_meanwhile(OWN, 14 * SECOND).breaks(Property::V4);
+}
+
+/// 1 delivers something uniform after it was notified that it hears no quorum. Its inbox is unread before, or not.
+fn outside(inbox: u32, unread_before: bool, after_ns: u64) -> World {
+    let (mut w, m) = (group(2, inbox), uniform(total(0, 1, 1)));
+    if unread_before {
+        unread(&mut w, 1, OWN, true);
+    }
+    w.send(m);
+    w.deliver_at(0, m, 1);
+    w.wait(SECOND);
+    w.push(1, Event::NonPrimary);
+    w.wait(after_ns);
+    if unread_before {
+        unread(&mut w, 1, OWN, false);
+    }
+    w.deliver_at(1, m, 1);
+    w
+}
+
+#[test]
+fn what_waited_in_an_own_inbox_may_come_after_the_notice_of_no_quorum() {
+    outside(OWN, true, SECOND).holds(&[Property::U5]);
+    outside(OWN, false, SECOND).breaks(Property::U5);
+    outside(0, true, SECOND).breaks(Property::U5);
+}
+
+#[test]
+fn a_quorum_that_is_heard_again_at_that_moment_may_be_told_after() {
+    for (inbox, holds) in [(OWN, true), (0, false)] {
+        let mut w = outside(inbox, false, SECOND);
+        w.traces[1].push(w.now, Event::Primary);
+        if holds { w.holds(&[Property::U5]) } else { drop(w.breaks(Property::U5)) }
+    }
+}
+
+/// 1 sends something uniform, and delivers it at the moment at which its cell view has enough members.
+fn enough_at_that_moment(inbox: u32, later_ns: u64) -> World {
+    let mut w = group(2, inbox);
+    let view = |view| {
+        let members = [0, 1].map(|m| (id(m), name(m))).to_vec();
+        Event::CellView { instance: CELL, view, members, left: Vec::new() }
+    };
+    let m: M = uniform(fifo(1, 1, 1));
+    w.push(1, view(2));
+    w.push(1, Event::CellMinimum { members: 3 });
+    w.push(0, view(2));
+    w.send(m);
+    w.deliver(1, m);
+    w.now += later_ns;
+    w.traces[1].push(w.now, view(3));
+    w.traces[1].push(w.now, Event::CellMinimum { members: 2 });
+    w
+}
+
+#[test]
+fn enough_members_at_that_moment_may_be_told_after() {
+    enough_at_that_moment(OWN, 0).holds(&[Property::U7]);
+    enough_at_that_moment(OWN, SECOND).breaks(Property::U7);
+    enough_at_that_moment(0, 0).breaks(Property::U7);
+}
+
+#[test]
+fn a_receipt_at_the_end_of_a_view_may_come_long_before_the_next_group_view() {
+    for (inbox, holds) in [(OWN, true), (0, false)] {
+        let mut w = group(2, inbox);
+        let m = fifo(1, 1, 1);
+        w.multicast(m, &[1]);
+        w.crash(0);
+        w.wait(SECOND);
+        w.push(1, Event::NonPrimary);
+        w.push(1, Event::Stable { group: GROUP, view: 1, seq: 1 });
+        w.cell_view(1, 2, &[1], &[(0, LeaveReason::Died)]);
+        w.wait(SECOND);
+        w.group_view(1, 2, Some(1), &[1], &[], &[(0, LeaveReason::Died)]);
+        let report = w.report();
+        assert_eq!(report.violated().contains(&Property::S10), !holds, "{report}");
+    }
+}
