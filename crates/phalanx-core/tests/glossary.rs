@@ -25,7 +25,7 @@ const PLAIN: &str = "\
     mixed mod mode model monitor name namespace nearby network next node note notice observe one open operation \
     option origin outcome output own pack pair panic parked part past payload pending picture place plot point \
     poison pool progress protocol provoke query queue queued raw reach reader reading reason receiving recorded \
-    recovered reduction refusal refused register remaining render replica reporter requested require resolved \
+    recovered reduction refusal refused register remaining render replica reporter requested require resolved resource \
     restore restored result rng role room row rpc rule run runner said scale scene script search security select \
     selection send sending sent serve server service settled setup shape shm shown shrunk signal silence sim sink \
     size sorted span sparse spent spread stage starting stat status step stop style summary suspicion svg sweep \

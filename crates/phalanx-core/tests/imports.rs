@@ -1,4 +1,4 @@
-//! Allowed imports: between crates, between modules of the core, and the known circles of files.
+//! Allowed imports: between crates and between modules of the core. Files never import each other in a circle.
 //! `docs/ARCHITECTURE.md`, "Who imports whom", says what the tables are for.
 
 #[path = "imports/graph.rs"]
@@ -44,17 +44,6 @@ const LAYERS: [(&str, &[&str]); 7] = [
 const VOCABULARY_KNOWS: [(&str, &str); 2] =
     // `Effects` keeps the record that founders must not forget.
     [("api", "member/founding"), ("api", "member/reform")];
-
-/// Circles of files that import each other today, by crate. A mended circle leaves the list, and no new one may come.
-const KNOWN_CIRCLES: [(&str, &str); 2] = [
-    ("phalanx-sim", "app app/calls"),
-    (
-        "phalanx-sim",
-        "bursts campaign carry chaos commands driver fault founding frontier holders judge laggards late leaving \
-        links lost_view minima neighbours network nonsense operate partial plan reduce ruin run slot stranded \
-        swarm timeline unequal watch world",
-    ),
-];
 
 fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -121,38 +110,21 @@ fn a_module_of_the_core_imports_nothing_from_above_it() {
 }
 
 #[test]
-fn no_files_import_each_other_but_those_known() {
+fn no_files_import_each_other() {
     for name in ["phalanx-core", "phalanx-bench", "phalanx-sim", "phalanx-trace"] {
         let graph = read(name);
         assert!(graph.len() > 8, "the sources of {name} were read");
         let edges = graph.edges();
-        let found: Vec<Vec<String>> =
-            graph.circles().iter().map(|circle| circle.iter().map(|module| shown(module)).collect()).collect();
-        let known = KNOWN_CIRCLES.iter().filter(|(row, _)| *row == name);
-        let known: Vec<Vec<&str>> = known.map(|(_, circle)| circle.split_whitespace().collect()).collect();
-        let within = |circle: &[String], known: &[&str]| circle.iter().all(|file| known.contains(&file.as_str()));
-        for circle in &found {
-            if known.iter().any(|known| within(circle, known)) {
-                continue;
-            }
-            let inside = |to: &Vec<String>| circle.contains(&shown(to));
+        if let Some(circle) = graph.circles().first() {
             let imports: Vec<String> = edges
                 .iter()
-                .filter(|(from, _)| inside(from))
+                .filter(|(from, _)| circle.contains(from))
                 .map(|(from, to)| {
-                    let to: Vec<String> = to.iter().filter(|to| inside(to)).map(|to| shown(to)).collect();
+                    let to: Vec<String> = to.iter().filter(|to| circle.contains(to)).map(|to| shown(to)).collect();
                     format!("  {} imports {}", shown(from), to.join(", "))
                 })
                 .collect();
             panic!("files of {name} import each other; move what they share to its owner:\n{}", imports.join("\n"));
-        }
-        for known in &known {
-            let left = found.iter().any(|circle| within(circle, known));
-            assert!(left, "{name}: {known:?} import each other no more: take the circle from KNOWN_CIRCLES");
-            for file in known {
-                let left = found.iter().any(|circle| circle.iter().any(|other| other == file));
-                assert!(left, "{name}: {file} is in no circle: take it from KNOWN_CIRCLES");
-            }
         }
     }
 }

@@ -3,51 +3,11 @@
 use phalanx_core::rng::Rng;
 use phalanx_core::{Limits, Order, Uniformity};
 
+use crate::clock::{MS, SECOND};
+use crate::draw::index;
 use crate::fault::{Aim, Fault, Kind, Role, Shape};
-use crate::plan::{MS, Plan, SECOND};
-use crate::swarm::index;
+use crate::plan::{Bursts, Plan};
 use crate::world::{Event, World};
-
-/// Bursts of abcasts in group "a", in spells with silence between them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bursts {
-    /// Members that alternate in a spell; each spell has others.
-    pub senders: usize,
-    /// Bursts of one member before the next one sends.
-    pub turns: u64,
-    /// Abcasts in one burst.
-    pub messages: u64,
-    /// Time between two bursts, in nanoseconds.
-    pub gap_ns: u64,
-    /// Duration of a spell.
-    pub spell_ns: u64,
-    /// Duration of the silence after it. If a fault strikes during the silence, a spell begins at once.
-    pub rest_ns: u64,
-    /// Uniform messages in a million.
-    pub uniform_ppm: u32,
-}
-
-/// Progress of the bursts of a run.
-#[derive(Debug)]
-pub(crate) struct Bursting {
-    pub(crate) rng: Rng,
-    /// End of the current spell.
-    until_ns: u64,
-    /// Slot of the first of its senders.
-    first: usize,
-    /// Bursts so far in the spell.
-    count: u64,
-    /// Abcasts so far, in all spells.
-    total: u64,
-    /// The event that continues the current spell. Others belong to spells that were replaced.
-    epoch: u32,
-}
-
-impl Bursting {
-    pub(crate) fn new(rng: Rng) -> Self {
-        Self { rng, until_ns: 0, first: 0, count: 0, total: 0, epoch: 0 }
-    }
-}
 
 /// Draws the tally of a seed. In most seeds it is so small that the token passes with every few messages.
 pub(crate) fn draw_tally(rng: &mut Rng) -> u64 {

@@ -3,35 +3,15 @@
 use std::rc::Rc;
 
 use phalanx_core::TrafficClass;
-use phalanx_core::wire::{Header, Kind};
+use phalanx_core::wire::Header;
 
 use crate::address::Endpoint;
 use crate::attacker::corrupt;
 use crate::driver::Outgoing;
 use crate::memory::{LINKS_MAX, Memory};
-use crate::network::Lost;
+use crate::network::{Lost, Packet};
 use crate::slot::Doom;
 use crate::world::{Event, World};
-
-/// The part of a packet on the network that is visible without the key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packet {
-    /// Slot of the sender.
-    pub from: usize,
-    /// Slot of the receiver.
-    pub to: usize,
-    /// Socket of the receiver.
-    pub class: TrafficClass,
-    /// Its purpose.
-    pub kind: Kind,
-    /// Its number in its packet-number space.
-    pub number: u64,
-    /// Its length.
-    pub len_bytes: usize,
-}
-
-/// Decides whether a packet is lost.
-pub(crate) type Filter = Box<dyn FnMut(&Packet) -> bool>;
 
 impl World {
     /// The current endpoint of a slot's process.

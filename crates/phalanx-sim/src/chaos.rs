@@ -7,12 +7,13 @@ use crate::fault::{Aim, Busy, Fault, Kind, Role, Shape};
 use crate::holders::Holders;
 use crate::links::{all_links, describe};
 use crate::memory::Memory;
-use crate::network::Weather;
 use crate::nonsense::Blind;
 use crate::plan::Plan;
 use crate::result::add_to;
 use crate::ruin::Ruins;
 use crate::slot::Doom;
+use crate::timer::{FLAP, RUIN, STRIKE, UNDO, timer};
+use crate::weather::Weather;
 use crate::world::World;
 
 /// The faults of one run.
@@ -78,12 +79,6 @@ enum Undo {
     },
     Attack,
 }
-
-/// Purposes of a fault's timer. A timer's number combines the fault's index and one of these.
-const STRIKE: u32 = 0;
-const UNDO: u32 = 1;
-const FLAP: u32 = 2;
-const RUIN: u32 = 3;
 
 impl Chaos {
     /// Schedules the plan's faults in `world`.
@@ -551,14 +546,4 @@ fn set_memory(world: &mut World, slot: usize, change: impl FnOnce(&mut Memory)) 
     if let Some(memory) = world.slots[slot].memory_mut() {
         change(memory);
     }
-}
-
-/// The timer with which links of the ruins change again.
-pub(crate) fn ruin_timer() -> crate::world::Event {
-    timer(0, RUIN)
-}
-
-fn timer(fault: usize, what: u32) -> crate::world::Event {
-    let fault = u32::try_from(fault).expect("a plan has few faults");
-    crate::world::Event::Timer(fault * 4 + what)
 }

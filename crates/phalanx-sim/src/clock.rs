@@ -1,6 +1,11 @@
-//! A process's clock. It is ahead of virtual time by some offset, and may be fast or slow.
+//! Virtual time, and a process's clock. The clock is ahead of virtual time by some offset, and may be fast or slow.
 
 use phalanx_core::Instant;
+
+/// A millisecond and a second of virtual time, in nanoseconds.
+pub(crate) const MS: u64 = 1_000_000;
+/// See [`MS`].
+pub(crate) const SECOND: u64 = 1000 * MS;
 
 /// A million parts: the rate of a clock that keeps virtual time.
 const TRUE_RATE: u64 = 1_000_000;

@@ -1,7 +1,6 @@
 //! Actions of a plan or a script on the world: starts, crashes, stops and commands.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use phalanx_core::process::Activity;
 use phalanx_core::rng::Rng;
@@ -18,12 +17,8 @@ use crate::app::CELL;
 use crate::driver::{PACKET_OVERHEAD_BYTES, SimDriver};
 use crate::memory::Memory;
 use crate::minima::Minima;
-use crate::neighbours::Neighbours;
+use crate::slot::Neighbours;
 use crate::world::{Event, World};
-
-/// Silence after which simulated processes suspect. It is shorter than the default, so that a run of half a minute has
-/// more view changes.
-pub const SUSPECT_AFTER: Duration = Duration::from_millis(900);
 
 impl World {
     /// Starts the process of a slot. Its first incarnation is a founder, each later one only joins.

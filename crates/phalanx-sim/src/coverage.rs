@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use crate::campaign::Draw;
+use crate::options::Draw;
 use crate::result::{Counters, Summary};
 
 /// A moment, and how often a campaign met it.

@@ -9,8 +9,8 @@ use phalanx_core::wire::{PacketNumber, Space};
 use phalanx_core::{Incarnation, Origin, Packet, TrafficClass};
 use phalanx_driver::{Driver, LossReport, Received, Transmit};
 
+use crate::clock::MS;
 use crate::memory::Memory;
-use crate::plan::MS;
 
 /// The kernel's charge for a packet in a socket buffer, beyond its bytes.
 pub(crate) const PACKET_OVERHEAD_BYTES: usize = 512;

@@ -2,7 +2,7 @@
 
 use phalanx_core::wire;
 
-use crate::network::{Toll, Weather};
+use crate::weather::{Toll, Weather};
 
 /// The activity during which an aimed fault strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

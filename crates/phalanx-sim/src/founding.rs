@@ -5,12 +5,13 @@ use phalanx_core::member::FounderRecord;
 use phalanx_core::rng::Rng;
 use phalanx_core::{CellInstance, CommandError, Membership};
 
+use crate::clock::{MS, SECOND};
+use crate::draw::index;
 use crate::fault::{Aim, Fault, Kind, Role};
-use crate::plan::{MS, Plan, SECOND};
+use crate::plan::Plan;
 use crate::result::add_to;
 use crate::slot::Slot;
-use crate::swarm::index;
-use crate::world::{Event, World};
+use crate::world::{Doomed, Event, World};
 
 /// Time within which a live process restores the content of its directory.
 const RESTORE_NS: u64 = SECOND;
@@ -22,25 +23,6 @@ const COMMAND_NS: u64 = 4 * SECOND;
 /// same time, there is a command.
 const LEAVE_NS: u64 = 4 * SECOND;
 const AGAIN_NS: u64 = 4 * SECOND;
-
-/// State of a cell that cannot continue by itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Doomed {
-    /// The cell continues.
-    #[default]
-    No,
-    /// All of it died.
-    Whole,
-    /// A quorum of it died, and stays dead until another member has founded it again.
-    Quorum,
-    /// All were ordered to leave.
-    Left {
-        /// Time of the order, or time at which all were gone.
-        at_ns: u64,
-        /// Whether all are gone.
-        gone: bool,
-    },
-}
 
 /// An operator's command for a cell that cannot continue by itself.
 #[derive(Clone, Copy, Debug)]

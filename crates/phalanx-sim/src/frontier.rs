@@ -3,33 +3,10 @@
 
 use phalanx_core::rng::Rng;
 
+use crate::draw::index;
 use crate::late::make_late;
-use crate::plan::Plan;
-use crate::swarm::index;
+use crate::plan::{Class, Plan};
 use crate::unequal::{break_rules, draw_all};
-
-/// A class of faults that today's core does not survive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// Settings that must be equal at all members are not.
-    Unequal,
-    /// A minority of the processes, or all of them, are late in every event-loop iteration.
-    Late,
-}
-
-impl Class {
-    /// All classes.
-    pub const ALL: [Self; 2] = [Self::Unequal, Self::Late];
-
-    /// Its name in the counters.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Unequal => "unequal",
-            Self::Late => "late",
-        }
-    }
-}
 
 /// Adds one class to `plan`.
 pub(crate) fn add_class(rng: &mut Rng, plan: &mut Plan) {
@@ -38,7 +15,7 @@ pub(crate) fn add_class(rng: &mut Rng, plan: &mut Plan) {
     match class {
         Class::Unequal => {
             plan.unequal = draw_all(rng, plan.members);
-            break_rules(rng, plan);
+            break_rules(rng, &mut plan.unequal, plan.window_bytes, plan.founders);
         }
         Class::Late => make_late(rng, plan),
     }

@@ -11,12 +11,13 @@ use phalanx_core::wire::Space;
 use phalanx_core::{GroupId, Order, Uniformity, ViewNumber};
 use phalanx_trace::Event as TraceEvent;
 
+use crate::clock::{MS, SECOND};
+use crate::draw::index;
 use crate::fault::{Aim, Busy, Fault, Holding, Kind, Role};
 use crate::links::all_links;
 use crate::partial::{Gate, What};
-use crate::plan::{MS, Plan, SECOND};
+use crate::plan::Plan;
 use crate::result::add_to;
-use crate::swarm::index;
 use crate::world::World;
 
 /// Number of times that messages of a fault are sent while it lasts.

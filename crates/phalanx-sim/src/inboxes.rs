@@ -4,10 +4,11 @@
 use phalanx_core::InboxId;
 use phalanx_core::rng::Rng;
 
+use crate::clock::{MS, SECOND};
+use crate::draw::index;
 use crate::fault::{Aim, Busy, Fault, Kind, Role, Shape};
-use crate::plan::{MS, Plan, SECOND};
+use crate::plan::{Inboxes, Plan};
 use crate::result::add_to;
-use crate::swarm::index;
 use crate::unequal::Own;
 use crate::workload::{GROUPS, MINORITY};
 use crate::world::World;
@@ -17,15 +18,6 @@ const INBOXES: u32 = 3;
 
 /// The inboxes of groups "a", "b" and "m", each as one process may have them; 0: that of the process itself.
 const LAYOUTS: [[u32; 3]; 8] = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 2, 0], [1, 2, 3], [2, 1, 1], [1, 1, 2], [3, 2, 0]];
-
-/// The inboxes of the groups at each process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inboxes {
-    /// For each process, those of groups "a", "b" and "m".
-    layouts: Vec<[u32; 3]>,
-    /// Whether a group that a process joins again gets the next inbox.
-    moves: bool,
-}
 
 impl Inboxes {
     /// The groups of a process that have an inbox of their own, with its number.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use phalanx_check::{Evidence, Property, Report};
 
-use crate::campaign::Draw;
+use crate::options::Draw;
 use crate::result::{Counters, Violation};
 use crate::timeline::Proofs;
 

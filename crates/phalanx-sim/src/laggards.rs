@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use phalanx_core::rng::Rng;
 
+use crate::clock::{MS, SECOND};
+use crate::draw::index;
 use crate::fault::{Aim, Fault, Kind, Role};
-use crate::plan::{MS, Plan, SECOND};
-use crate::swarm::index;
+use crate::plan::Plan;
 
 /// Draws how long a member may hold others back; `None`: for ever. Mild seeds take part: no member is slow in them, so
 /// none may be taken for slow.

@@ -6,8 +6,9 @@
 
 use phalanx_core::rng::Rng;
 
-use crate::plan::{MS, Plan};
-use crate::swarm::index;
+use crate::clock::MS;
+use crate::draw::index;
+use crate::plan::Plan;
 
 /// The longest iteration. Two of them, and a heartbeat that is due, are still within
 /// [`phalanx_core::Timing::suspect_after`]. So the documents give no reason why such a process could not be a member.

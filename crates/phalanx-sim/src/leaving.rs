@@ -2,9 +2,10 @@
 
 use phalanx_core::rng::Rng;
 
+use crate::clock::{MS, SECOND};
+use crate::draw::index;
 use crate::fault::{Aim, Busy, Fault, Kind, Role, Shape};
-use crate::plan::{MS, Plan, SECOND};
-use crate::swarm::index;
+use crate::plan::Plan;
 
 /// Adds leaves to some seeds: beside transfers, and beside members that are stopped, cut off, deaf or mute.
 pub(crate) fn add_leaving(rng: &mut Rng, plan: &mut Plan) {

@@ -1,7 +1,7 @@
 //! Resolves the links of a fault.
 
 use crate::fault::{Reach, Shape};
-use crate::network::Weather;
+use crate::weather::Weather;
 use crate::world::World;
 
 impl World {

@@ -5,21 +5,11 @@
 use phalanx_core::rng::Rng;
 use phalanx_core::{CellView, Incarnation};
 
+use crate::clock::{MS, SECOND};
+use crate::draw::index;
 use crate::fault::{Aim, Fault, Kind, Role};
-use crate::plan::{MS, Plan, SECOND};
-use crate::swarm::index;
-use crate::world::World;
-
-/// A fault of this kind in force.
-#[derive(Clone, Debug)]
-pub(crate) struct LostView {
-    left_out: usize,
-    incarnation: Incarnation,
-    /// Processes that know the view without it.
-    know: Vec<usize>,
-    /// Links cut now.
-    cut: Vec<(usize, usize)>,
-}
+use crate::plan::Plan;
+use crate::world::{LostView, World};
 
 /// Adds these faults to some plans, from a generator of their own.
 pub(crate) fn add_lost_views(rng: &mut Rng, plan: &mut Plan) {

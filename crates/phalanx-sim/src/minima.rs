@@ -3,7 +3,7 @@
 use phalanx_core::rng::Rng;
 use phalanx_core::{GroupTerms, Uniformity};
 
-use crate::swarm::index;
+use crate::draw::index;
 
 /// The agreed values of a seed. They never exceed a quorum, because only a quorum is certain to come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

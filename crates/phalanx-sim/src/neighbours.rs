@@ -7,38 +7,8 @@ use std::sync::Arc;
 use phalanx_core::{CellView, Incarnation, MemberInfo};
 
 use crate::memory::{Memory, MemorySettings};
-use crate::slot::Slot;
+use crate::slot::{Neighbour, NeighbourState, Neighbours, Slot};
 use crate::world::World;
-
-/// The members on a process's host.
-#[derive(Debug, Default)]
-pub(crate) struct Neighbours {
-    /// The incarnation of the process's segment.
-    life: Option<Incarnation>,
-    /// The last view processed.
-    view: Option<Arc<CellView>>,
-    members: BTreeMap<Incarnation, Neighbour>,
-    /// Whether a fault keeps all of them detached.
-    held: bool,
-}
-
-#[derive(Debug)]
-struct Neighbour {
-    info: MemberInfo,
-    state: State,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// To be attached at that time, after this many failed tries.
-    Sought {
-        at_ns: u64,
-        tries: u32,
-    },
-    Attached,
-    /// Reached over the network for as long as it is a member.
-    Given,
-}
 
 impl World {
     /// Called after each iteration of a process: follows its incarnation and its view.
@@ -82,14 +52,14 @@ impl World {
     }
 
     /// The time of the first try: at once, seconds later, or never.
-    fn first_try(&mut self, settings: &MemorySettings) -> State {
+    fn first_try(&mut self, settings: &MemorySettings) -> NeighbourState {
         if !self.memory_rng.chance_ppm(settings.late_ppm) {
-            return State::Sought { at_ns: self.now_ns, tries: 0 };
+            return NeighbourState::Sought { at_ns: self.now_ns, tries: 0 };
         }
         match self.memory_rng.below(4) {
-            0 => State::Given,
-            1 => State::Sought { at_ns: self.now_ns + self.memory_rng.below(3_000_000_000), tries: 0 },
-            _ => State::Sought { at_ns: self.now_ns + self.memory_rng.below(50_000_000), tries: 0 },
+            0 => NeighbourState::Given,
+            1 => NeighbourState::Sought { at_ns: self.now_ns + self.memory_rng.below(3_000_000_000), tries: 0 },
+            _ => NeighbourState::Sought { at_ns: self.now_ns + self.memory_rng.below(50_000_000), tries: 0 },
         }
     }
 
@@ -98,7 +68,8 @@ impl World {
             return;
         }
         let now_ns = self.now_ns;
-        let due = |neighbour: &&Neighbour| matches!(neighbour.state, State::Sought { at_ns, .. } if at_ns <= now_ns);
+        let due =
+            |neighbour: &&Neighbour| matches!(neighbour.state, NeighbourState::Sought { at_ns, .. } if at_ns <= now_ns);
         let due: Vec<MemberInfo> =
             self.slots[index].neighbours.members.values().filter(due).map(|n| n.info.clone()).collect();
         for info in due {
@@ -115,11 +86,11 @@ impl World {
             };
             let Some(neighbour) = slot.neighbours.members.get_mut(&info.incarnation) else { continue };
             neighbour.state = match neighbour.state {
-                _ if attached => State::Attached,
-                State::Sought { tries, .. } if tries + 1 < TRIES_MAX => {
-                    State::Sought { at_ns: now_ns + (ROUND_NS << (tries + 1)), tries: tries + 1 }
+                _ if attached => NeighbourState::Attached,
+                NeighbourState::Sought { tries, .. } if tries + 1 < TRIES_MAX => {
+                    NeighbourState::Sought { at_ns: now_ns + (ROUND_NS << (tries + 1)), tries: tries + 1 }
                 }
-                _ => State::Given,
+                _ => NeighbourState::Given,
             };
         }
     }
@@ -140,8 +111,8 @@ impl World {
         let slot = &mut self.slots[index];
         slot.neighbours.held = held;
         let mut attached = Vec::new();
-        for neighbour in slot.neighbours.members.values_mut().filter(|n| held && n.state == State::Attached) {
-            neighbour.state = State::Sought { at_ns: now_ns, tries: 0 };
+        for neighbour in slot.neighbours.members.values_mut().filter(|n| held && n.state == NeighbourState::Attached) {
+            neighbour.state = NeighbourState::Sought { at_ns: now_ns, tries: 0 };
             attached.push(neighbour.info.incarnation.0);
         }
         if let Some(memory) = slot.memory_mut() {

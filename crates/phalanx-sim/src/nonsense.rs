@@ -5,9 +5,10 @@ use phalanx_core::wire::{PacketNumber, Space};
 use phalanx_core::{GroupId, Incarnation};
 use phalanx_trace::Trouble;
 
+use crate::clock::{MS, SECOND};
+use crate::draw::index;
 use crate::fault::{Aim, Busy, Fault, Kind, Readers, Role};
-use crate::plan::{MS, Plan, SECOND};
-use crate::swarm::index;
+use crate::plan::Plan;
 use crate::world::World;
 
 /// Pairs of a reader and a packet that it cannot read: a slot, and the packet's sender, space and number.

@@ -6,8 +6,8 @@ use phalanx_core::process::Activity;
 use phalanx_core::{CellView, Incarnation, ViewNumber};
 
 use crate::fault::{Busy, Role};
-use crate::founding::Doomed;
 use crate::slot::Slot;
+use crate::world::Doomed;
 use crate::world::{World, coordinates};
 
 impl World {

@@ -7,41 +7,8 @@ use phalanx_trace::{Action, Event};
 use crate::app::App;
 use crate::objects::{ACCOUNTS, KEYS, LOCKS};
 use crate::plan::Workload;
+use crate::resources::Use;
 use crate::world::World;
-
-/// Resources outside of the cell, one for each lock. A resource knows nothing of views. It lets in a token that is no
-/// smaller than any it has seen.
-#[derive(Debug, Default)]
-pub(crate) struct Guarded {
-    resources: [Resource; LOCKS],
-    /// Number of values written so far, so that no two are equal.
-    values: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Resource {
-    uses: u64,
-    newest: u64,
-}
-
-/// One use of a resource.
-#[derive(Debug, PartialEq, Eq)]
-struct Use {
-    /// Its number among all uses of the resource.
-    serial: u64,
-    /// Whether the token let it in.
-    accepted: bool,
-}
-
-impl Resource {
-    /// Uses a resource with a token. Returns the count of this use, and whether it is let in.
-    fn use_with(&mut self, token: u64) -> Use {
-        self.uses += 1;
-        let accepted = token >= self.newest;
-        self.newest = self.newest.max(token);
-        Use { serial: self.uses, accepted }
-    }
-}
 
 impl World {
     /// Uses the resources whose locks this process believes to hold. Then, in some cases, invokes an operation instead
@@ -99,19 +66,5 @@ fn draw_action(rng: &mut Rng, app: &App, value: u64) -> Option<Action> {
             }
         }
         _ => Some(Action::Transfer { from: below(ACCOUNTS), to: below(ACCOUNTS), amount: u64::from(below(50)) }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_resource_turns_older_tokens_away() {
-        let mut resource = Resource::default();
-        assert_eq!(resource.use_with(5), Use { serial: 1, accepted: true });
-        assert_eq!(resource.use_with(5), Use { serial: 2, accepted: true });
-        assert_eq!(resource.use_with(7), Use { serial: 3, accepted: true });
-        assert_eq!(resource.use_with(5), Use { serial: 4, accepted: false });
     }
 }

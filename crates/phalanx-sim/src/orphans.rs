@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use phalanx_core::{Incarnation, Membership};
 
-use crate::plan::SECOND;
+use crate::clock::SECOND;
 use crate::result::add_to;
 use crate::world::World;
 

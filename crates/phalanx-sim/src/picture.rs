@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use phalanx_trace::{Header, Trace};
 
-use crate::campaign::Options;
+use crate::options::Options;
 use crate::run::{check_options, run_world};
 use crate::svg::{Diagram, Finding, Mark, memory_label};
 use crate::world::World;

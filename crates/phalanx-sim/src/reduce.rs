@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::network::Weather;
-use crate::plan::{MS, Plan};
+use crate::clock::MS;
+use crate::plan::Plan;
+use crate::weather::Weather;
 
 /// Changes to a drawn plan, each towards less. Everything else stays as drawn.
 ///

@@ -6,9 +6,9 @@
 
 use phalanx_core::rng::Rng;
 
-use crate::chaos::ruin_timer;
-use crate::plan::MS;
-use crate::swarm::index;
+use crate::clock::MS;
+use crate::draw::index;
+use crate::timer::ruin_timer;
 use crate::world::World;
 
 /// How a process is ruined.

@@ -12,29 +12,25 @@ use phalanx_core::{Limits, Timing};
 use phalanx_trace::{Event as TraceEvent, Phase, Trace};
 
 use crate::bursts::BURSTS_FROM_NS;
-use crate::campaign::Options;
 use crate::chaos::Chaos;
-use crate::commands::SUSPECT_AFTER;
+use crate::clock::{MS, SECOND};
 use crate::fault::Busy;
 use crate::history;
+use crate::options::Options;
 use crate::oracle::{fold, hash_bytes};
 use crate::panics;
 use crate::partial::{self, PARTIAL_NS, Partial};
-use crate::plan::Plan;
+use crate::plan::{Plan, SETTLE_NS};
 use crate::result::{Counters, SeedResult, Violation, add_to};
 use crate::timeline;
+use crate::world::SUSPECT_AFTER;
 use crate::world::{Step, Watcher, World, WorldSettings};
-
-const MS: u64 = 1_000_000;
-const SECOND: u64 = 1000 * MS;
 
 /// Time until everything that was dead has been restarted.
 const RESTARTS_NS: u64 = 600 * MS;
 /// Time until a process that was excluded again and again is admitted again: it is held back for 60 s, and needs some
 /// time to join.
 pub(crate) const HELD_BACK_NS: u64 = 75 * SECOND;
-/// Time from the quiet phase's begin to one common view of all.
-pub(crate) const SETTLE_NS: u64 = 10 * SECOND;
 /// Time from a send in the quiet phase to its deliveries.
 pub(crate) const DELIVER_NS: u64 = 4 * SECOND;
 /// Time after the last multicast until only heartbeats are left.

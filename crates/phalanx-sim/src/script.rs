@@ -10,8 +10,8 @@ use phalanx_core::process::Activity;
 use phalanx_core::{CommandError, Order, TrafficClass, Uniformity, ViewNumber};
 use phalanx_trace::Phase;
 
-use crate::campaign::Options;
-use crate::carry::Packet;
+use crate::network::Packet;
+use crate::options::Options;
 use crate::result::{SeedResult, Violation};
 use crate::run::conclude;
 use crate::slot::Doom;
@@ -92,7 +92,7 @@ impl Cell {
     /// Runs until all share one view, for as long as a cell may need once no recently excluded process is held back.
     /// Returns whether they do.
     fn comes_to_one_view(&mut self) -> bool {
-        let settle = Duration::from_nanos(crate::run::SETTLE_NS);
+        let settle = Duration::from_nanos(crate::plan::SETTLE_NS);
         let latest = self.now() + Duration::from_nanos(crate::run::HELD_BACK_NS);
         let mut until = self.now() + settle;
         while self.now() < until {
@@ -388,7 +388,7 @@ impl Cell {
             }
             self.run_for(Duration::from_millis(100));
         }
-        self.run_for(Duration::from_nanos(crate::run::SETTLE_NS + crate::run::DELIVER_NS));
+        self.run_for(Duration::from_nanos(crate::plan::SETTLE_NS + crate::run::DELIVER_NS));
         for slot in &mut self.world.slots {
             slot.app.now_ns = self.world.now_ns;
             if slot.node.is_some() {

@@ -6,8 +6,8 @@
 //! shorter faults; and the faults once more. All other draws stay the same. So the seed, the numbers of the faults and
 //! one line of reductions ([`Reduction`]) replay the result.
 
-use crate::campaign::Options;
-use crate::plan::MS;
+use crate::clock::MS;
+use crate::options::Options;
 use crate::reduce::{MEMBERS_MIN, Part, Reduction, UNTIL_MIN_MS};
 use crate::result::SeedResult;
 use crate::run::run_seed;

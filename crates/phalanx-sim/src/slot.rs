@@ -1,16 +1,18 @@
 //! A process slot: the place of one named process, with its sockets, its application and its weaknesses. The slot stays
 //! when its process crashes; the next process started there has the same name.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use phalanx_core::process::Activity;
 use phalanx_core::rng::Rng;
-use phalanx_core::{Incarnation, Instant, Membership, ViewNumber};
+use phalanx_core::{CellView, Incarnation, Instant, MemberInfo, Membership, ViewNumber};
 use phalanx_runtime::Node;
 
 use crate::app::App;
 use crate::clock::Clock;
 use crate::driver::SimDriver;
 use crate::memory::Memory;
-use crate::neighbours::Neighbours;
 
 /// Packets that a slot's process sent, one for each receiver, and packets that reached its sockets.
 #[derive(Clone, Copy, Debug, Default)]
@@ -138,4 +140,34 @@ impl Slot {
     pub(crate) fn memory_mut(&mut self) -> Option<&mut Memory> {
         self.node.as_mut()?.driver_mut().memory_mut()
     }
+}
+
+/// The members on a process's host.
+#[derive(Debug, Default)]
+pub(crate) struct Neighbours {
+    /// The incarnation of the process's segment.
+    pub(crate) life: Option<Incarnation>,
+    /// The last view processed.
+    pub(crate) view: Option<Arc<CellView>>,
+    pub(crate) members: BTreeMap<Incarnation, Neighbour>,
+    /// Whether a fault keeps all of them detached.
+    pub(crate) held: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Neighbour {
+    pub(crate) info: MemberInfo,
+    pub(crate) state: NeighbourState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NeighbourState {
+    /// To be attached at that time, after this many failed tries.
+    Sought {
+        at_ns: u64,
+        tries: u32,
+    },
+    Attached,
+    /// Reached over the network for as long as it is a member.
+    Given,
 }

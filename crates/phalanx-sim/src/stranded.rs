@@ -2,9 +2,10 @@
 
 use phalanx_core::rng::Rng;
 
+use crate::clock::{MS, SECOND};
+use crate::draw::index;
 use crate::fault::{Aim, Fault, Kind, Role, Shape};
-use crate::plan::{MS, Plan, SECOND};
-use crate::swarm::index;
+use crate::plan::Plan;
 
 /// Gives some seeds a minority group, and strands it.
 pub(crate) fn add_stranded(rng: &mut Rng, plan: &mut Plan) {

@@ -3,9 +3,11 @@
 use phalanx_core::rng::Rng;
 use phalanx_core::wire;
 
+use crate::clock::{MS, SECOND};
+use crate::draw::index;
 use crate::fault::{Aim, Busy, Fault, Kind, Reach, Role, Shape};
-use crate::network::{Toll, Weather};
-use crate::plan::{MS, Plan, SECOND};
+use crate::plan::Plan;
+use crate::weather::{Toll, Weather};
 
 /// Draws the faults of a plan: some kinds, random strengths, more than half of them aimed.
 pub(crate) fn draw_swarm(rng: &mut Rng, plan: &Plan) -> Vec<Fault> {
@@ -237,10 +239,6 @@ pub(crate) fn add_rivals(rng: &mut Rng, plan: &mut Plan) {
 }
 
 const RIVALS_PPM: u32 = 200_000;
-
-pub(crate) fn index(rng: &mut Rng, bound: usize) -> usize {
-    usize::try_from(rng.below(bound as u64)).unwrap_or(0)
-}
 
 fn draw_u32(rng: &mut Rng, bound: u32) -> u32 {
     u32::try_from(rng.below(u64::from(bound))).unwrap_or(0)

@@ -5,8 +5,7 @@ use std::time::Duration;
 use phalanx_core::rng::Rng;
 use phalanx_core::{Limits, SlowMembers, Timing};
 
-use crate::plan::Plan;
-use crate::swarm::index;
+use crate::draw::index;
 
 /// Settings in which one process differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,14 +91,13 @@ pub(crate) fn draw_all(rng: &mut Rng, members: usize) -> Vec<Own> {
 
 /// Gives some of these members agreed settings that differ from the rest. A joiner takes the cell's settings, or is
 /// kept out. Founders share one window, or they would found nothing.
-pub(crate) fn break_rules(rng: &mut Rng, plan: &mut Plan) {
-    let window_bytes = plan.window_bytes;
-    for (slot, own) in plan.unequal.iter_mut().enumerate() {
+pub(crate) fn break_rules(rng: &mut Rng, unequal: &mut [Own], window_bytes: usize, founders: usize) {
+    for (slot, own) in unequal.iter_mut().enumerate() {
         if rng.chance_ppm(500_000) {
             let watchers = [2, 3, 16][index(rng, 3)];
             let expel_after_ms = rng.chance_ppm(500_000).then(|| 1000 + rng.below(3000));
             let other = rng.chance_ppm(200_000).then(|| (window_bytes >> (1 + rng.below(3))).max(16 << 10));
-            let window_bytes = other.filter(|_| slot >= plan.founders).unwrap_or(window_bytes);
+            let window_bytes = other.filter(|_| slot >= founders).unwrap_or(window_bytes);
             own.agreed = Some(OwnAgreed { window_bytes, watchers, expel_after_ms });
         }
     }

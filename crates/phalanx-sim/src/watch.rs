@@ -4,38 +4,10 @@
 use phalanx_core::Incarnation;
 use phalanx_trace::{Event as TraceEvent, Trouble};
 
-use crate::world::World;
+use crate::world::{Troubles, World};
 
 /// Interval between two samples of the buffers.
 const SAMPLE_NS: u64 = 1_000_000_000;
-
-/// State as last recorded.
-#[derive(Debug, Default)]
-pub(crate) struct Watch {
-    next_sample_ns: u64,
-    /// The network's version.
-    network: u64,
-    /// The version of links bridged by memory.
-    bridges: u64,
-    /// Whether each directed link is cut.
-    cut: Vec<bool>,
-    rough: bool,
-    late: bool,
-    attacked: bool,
-    /// Troubles of each slot.
-    slots: Vec<Troubles>,
-}
-
-/// The troubles of one process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Troubles {
-    whose: Option<Incarnation>,
-    not_reading: bool,
-    slow: bool,
-    narrow: bool,
-    /// A bit for each inbox of a group that is not read.
-    unread: u32,
-}
 
 impl World {
     /// Records changes since the last step. Nearly always there are none.

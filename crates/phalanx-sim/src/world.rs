@@ -1,40 +1,38 @@
 //! The world: processes, network and virtual time, and the loop that handles one event after the other. It decides
 //! nothing itself: faults and commands come from a plan or a script.
 
+mod settings;
+mod state;
+
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::time::Duration;
 
 use phalanx_core::process::{Activity, Process};
 use phalanx_core::rng::Rng;
 use phalanx_core::wire::Space;
-use phalanx_core::{Incarnation, Limits, ViewNumber};
+use phalanx_core::{Incarnation, ViewNumber};
 use phalanx_driver::{Driver, Transmit};
 use phalanx_trace::{Header, Trace};
 
 use crate::address::Endpoint;
 use crate::app::{App, CELL, CLOCK};
 use crate::attacker::Attacker;
-use crate::bursts::{Bursting, Bursts};
-use crate::carry::Filter;
 use crate::chain::Chain;
 use crate::clock::Clock;
-use crate::commands::SUSPECT_AFTER;
-use crate::founding::Doomed;
-use crate::inboxes::Inboxes;
-use crate::lost_view::LostView;
-use crate::memory::{Memory, MemorySettings};
-use crate::minima::Minima;
-use crate::neighbours::Neighbours;
+use crate::network::Filter;
+
+use crate::clock::MS;
+use crate::memory::Memory;
 use crate::network::{Lost, Network};
-use crate::operate::Guarded;
 use crate::oracle::NonceOracle;
-use crate::plan::{MS, Workload};
 use crate::queue::{Due, Queue};
+use crate::resources::Guarded;
 use crate::result::{Counters, Violation, add_to};
+use crate::slot::Neighbours;
 use crate::slot::{Slot, Traffic};
-use crate::unequal::{Builds, Own};
-use crate::watch::Watch;
+
+pub use settings::{SUSPECT_AFTER, WorldSettings};
+pub(crate) use state::{Bursting, Doomed, LostView, Troubles, Watch};
 
 /// A scheduled event.
 #[derive(Debug)]
@@ -70,107 +68,6 @@ pub(crate) enum Step {
     Other,
     /// A timer of the caller is due.
     Timer(u32),
-}
-
-/// Settings of a world.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WorldSettings {
-    /// The machine of each process; its length is the number of processes.
-    pub hosts: Vec<u64>,
-    /// Processes that have the name of another one by mistake: the process, and the other one.
-    pub twins: Vec<(usize, usize)>,
-    /// Processes that continue with a copy of another one's keys and random numbers, like a clone of its machine: the
-    /// process, and the other one.
-    pub copies: Vec<(usize, usize)>,
-    /// Settings in which processes differ; empty: none.
-    pub unequal: Vec<Own>,
-    /// Earlier and later builds, drawn anew for each incarnation. Processes ask the cell to rise to the later one's
-    /// level.
-    pub builds: Option<Builds>,
-    /// Minimum numbers of members for uniform messages.
-    pub minima: Option<Minima>,
-    /// Inboxes of groups, if some have one of their own.
-    pub inboxes: Option<Inboxes>,
-    /// Processes that are always late, and the duration of their iterations in nanoseconds.
-    pub late: Vec<(usize, u64)>,
-    /// Processes that declare the longest time between two iterations.
-    pub turn_gaps: Vec<(usize, Duration)>,
-    /// Heartbeat interval, and silence after which a member is suspected; `None`: as in campaigns.
-    pub patience: Option<(Duration, Duration)>,
-    /// Members of the minority group, "m".
-    pub minority: Vec<usize>,
-    /// Number of processes, counted from the first, that are fixed founders; 0: the first founds alone. The others
-    /// join.
-    pub founders: usize,
-    /// Whether survivors on the same machine are notified of a death.
-    pub death_notice: bool,
-    /// How processes on one machine share memory, if they do.
-    pub memory: Option<MemorySettings>,
-    /// Whether packets are sealed; otherwise they bear a checksum.
-    pub sealed: bool,
-    /// Capacity of each socket in bytes.
-    pub buffer_bytes: usize,
-    /// Whether processes announce that capacity in packets.
-    pub tells_buffers: bool,
-    /// Bytes that each process's interface takes in a millisecond; `None`: no bound.
-    pub egress: Option<u64>,
-    /// Duration of an iteration, in nanoseconds.
-    pub turn_ns: u64,
-    /// Length of the longest packet.
-    pub packet_bytes: u32,
-    /// Window of all streams of a group, in bytes.
-    pub window_bytes: usize,
-    /// The applications' own actions; `None`: only those that the script orders.
-    pub workload: Option<Workload>,
-    /// Abcasts in bursts, beside the workload.
-    pub bursts: Option<Bursts>,
-    /// Abcasts after which a group's token may pass.
-    pub token_tally: u64,
-    /// Number of members up to which everybody watches everybody.
-    pub watchers: usize,
-    /// Time after which a member that holds others back is expelled; `None`: it is waited for.
-    pub expel_after: Option<Duration>,
-    /// Silence after which a link is suspected.
-    pub suspect_after: Duration,
-    /// Iterations between two checks of a process's invariants; 1: after each.
-    pub check_every: u32,
-}
-
-impl WorldSettings {
-    /// `members` processes on a machine each, with an idle application.
-    #[must_use]
-    pub fn quiet(members: usize) -> Self {
-        Self {
-            hosts: (1..=members as u64).collect(),
-            twins: Vec::new(),
-            copies: Vec::new(),
-            unequal: Vec::new(),
-            builds: None,
-            minima: None,
-            inboxes: None,
-            late: Vec::new(),
-            turn_gaps: Vec::new(),
-            patience: None,
-            minority: Vec::new(),
-            founders: 0,
-            death_notice: false,
-            memory: None,
-            sealed: true,
-            buffer_bytes: 1 << 20,
-            tells_buffers: true,
-            egress: None,
-            turn_ns: 5_000,
-            packet_bytes: 1472,
-            window_bytes: 8 << 20,
-            workload: None,
-            bursts: None,
-            token_tally: Limits::default().token_tally,
-            watchers: Limits::default().watchers,
-            expel_after: None,
-            suspect_after: SUSPECT_AFTER,
-            check_every: 1,
-        }
-    }
 }
 
 /// A whole cell in one thread.

@@ -6,24 +6,7 @@ use phalanx_core::{Event, GroupId, InboxId};
 use phalanx_trace as trace;
 
 use super::App;
-
-/// State of reading. That of one incarnation is in the last three fields.
-#[derive(Debug, Default)]
-pub(super) struct Reading {
-    /// Inboxes that it does not read now.
-    unread: BTreeSet<InboxId>,
-    /// Whether one of these held items after the last iteration.
-    holds: bool,
-    /// Whether this time without reading was counted: as one that held items, and as one beside which another inbox was
-    /// given something.
-    counted: [bool; 2],
-    /// Inboxes of groups by number, once an event told the name.
-    numbers: BTreeMap<GroupId, InboxId>,
-    /// Names of groups that it was in.
-    were_in: BTreeSet<String>,
-    /// Whether it was given something from an inbox that it does not read. Only the end of its incarnation allows that.
-    forced: bool,
-}
+use super::reading::Reading;
 
 impl App {
     /// Begins an incarnation, whose groups have the inboxes of the one before.

@@ -4,6 +4,8 @@
 
 mod calls;
 mod inboxes;
+mod operations;
+mod reading;
 
 use std::collections::BTreeMap;
 
@@ -20,7 +22,7 @@ use phalanx_trace::{Header, Trace, payload_hash};
 
 use crate::app::calls::Calls;
 pub(crate) use crate::app::calls::OBJECTS_GROUP;
-use crate::app::inboxes::Reading;
+use crate::app::reading::Reading;
 use crate::state::{Frozen, Incoming, State};
 
 /// Name of the cell of every simulation.

@@ -1,6 +1,6 @@
 //! The part of a cell with the lowest capacity, and how much it can carry.
 
-use crate::plan::{MS, SECOND};
+use crate::clock::{MS, SECOND};
 
 /// The load, as a multiple of what can be carried.
 pub const TIMES: u64 = 3;

@@ -9,16 +9,16 @@ use phalanx_trace::{Event as Traced, Phase};
 
 use super::bottleneck::{Bottleneck, INTERFACE_BYTES_PER_MS, LINK_BYTES, PACKET_NS};
 use crate::app::App;
-use crate::campaign::Options;
+use crate::clock::{MS, SECOND};
+use crate::draw::index;
 use crate::fault::{Role, Shape};
 use crate::links::all_links;
-use crate::network::Weather;
+use crate::options::Options;
 use crate::panics;
 use crate::partial::{Gate, What};
-use crate::plan::{MS, SECOND};
 use crate::result::SeedResult;
 use crate::run::{conclude, finish};
-use crate::swarm::index;
+use crate::weather::Weather;
 use crate::world::{Event, Step, World, WorldSettings};
 
 /// The group of all members.

@@ -6,7 +6,7 @@ use phalanx_trace::{Event, LeaveReason};
 use serde::Serialize;
 
 use super::lab::Lab;
-use crate::plan::SECOND;
+use crate::clock::SECOND;
 
 /// Changes in a minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

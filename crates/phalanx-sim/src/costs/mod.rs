@@ -15,7 +15,7 @@ use phalanx_core::{Limits, Timing};
 use serde::Serialize;
 
 use self::lab::{Lab, Trouble, guarded, judged};
-use crate::plan::{MS, SECOND};
+use crate::clock::{MS, SECOND};
 use crate::result::Violation;
 
 pub use self::bottleneck::{Bottleneck, TIMES};

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::bottleneck::Bottleneck;
 use super::lab::{Lab, Trouble, guarded, judged};
 use super::measure;
-use crate::plan::{MS, SECOND};
+use crate::clock::{MS, SECOND};
 use crate::result::Violation;
 
 /// Time after the load within which everything is to be delivered.

@@ -8,7 +8,7 @@ use super::Cell;
 use crate::address::Endpoint;
 use crate::attacker::Seen;
 use crate::links::all_links;
-use crate::network::Weather;
+use crate::weather::Weather;
 use crate::world::Event;
 
 /// Packets of one process as an attacker saw them, for [`Cell::replay`].

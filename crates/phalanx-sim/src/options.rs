@@ -1,0 +1,199 @@
+//! The options of a campaign: which seeds draw which plans, how they run, and when it stops.
+
+use std::fmt;
+use std::str::FromStr;
+use std::thread;
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Plan;
+use crate::reduce::Reduction;
+use crate::result::SeedResult;
+
+/// Options of a campaign.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Processes of each cell; 0: three to sixteen, as the seed decides.
+    pub members: usize,
+    /// The kind of plan that a seed draws.
+    pub draw: Draw,
+    /// Of the faults that a seed draws, only those with these numbers; `None`: all.
+    pub faults: Option<Vec<usize>>,
+    /// Reduction of the plan that the seed draws.
+    pub reduced: Reduction,
+    /// Up to this many members, everybody watches everybody; `None`: as shipped. With fewer than the members, small
+    /// cells use the watch graph of large ones.
+    pub watchers: Option<usize>,
+    /// Threads; 0: one for each core.
+    pub threads: usize,
+    /// Runs only every Nth seed, counted from the first.
+    pub step: u64,
+    /// Each seed that is a multiple of this runs twice, and both runs must be equal; 0: none does.
+    pub repeat_every: u64,
+    /// Event-loop iterations between two checks of the processes' invariants.
+    pub check_every: u32,
+    /// When to stop before the last seed. Seeds before the one that decides are always completed.
+    pub stop: Stop,
+    /// Bound on the lines in the story of a failed seed.
+    pub story_rows: usize,
+    /// The command that runs seeds A..B with N members: `{seeds}` and `{members}` are filled in.
+    pub command: String,
+    /// Whether results hold the operations on registers, locks and bank: [`SeedResult::history`].
+    pub histories: bool,
+}
+
+/// The kinds of plans. Each draws its own plan from the same seed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Draw {
+    /// A random part of all kinds of faults, then a heal: [`Plan::draw`].
+    #[default]
+    Swarm,
+    /// Mild weather for this many seconds: [`Plan::draw_mild`].
+    Mild(u64),
+    /// After a short faulty phase and a heal, paths that break in part and stay so: [`Plan::draw_partial`].
+    Partial,
+    /// Like the swarm, with one class of faults that today's core does not survive: [`Plan::draw_frontier`].
+    Frontier,
+}
+
+/// Its name in lists: "swarm", "mild=30", "partial", "frontier".
+impl fmt::Display for Draw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Swarm => f.write_str("swarm"),
+            Self::Mild(seconds) => write!(f, "mild={seconds}"),
+            Self::Partial => f.write_str("partial"),
+            Self::Frontier => f.write_str("frontier"),
+        }
+    }
+}
+
+impl FromStr for Draw {
+    type Err = UnknownDraw;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let unknown = || UnknownDraw(text.to_owned());
+        match text.split_once('=') {
+            None if text == "swarm" => Ok(Self::Swarm),
+            None if text == "partial" => Ok(Self::Partial),
+            None if text == "frontier" => Ok(Self::Frontier),
+            Some(("mild", seconds)) => seconds.parse().map(Self::Mild).map_err(|_no_seconds| unknown()),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+/// Error: no kind of plan has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no kind of campaign is called {0:?}")]
+pub struct UnknownDraw(pub String);
+
+impl Draw {
+    /// The words of the command line that select it; empty for the default.
+    pub(crate) fn words(self) -> String {
+        match self {
+            Self::Swarm => String::new(),
+            Self::Mild(seconds) => format!(" --mild {seconds}"),
+            Self::Partial => " --partial".to_owned(),
+            Self::Frontier => " --frontier".to_owned(),
+        }
+    }
+}
+
+/// When a campaign ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// When all seeds have run.
+    AtTheEnd,
+    /// When a seed has failed.
+    AtFailure,
+    /// When one of these codes was reported.
+    AtCodes(Vec<String>),
+}
+
+impl Stop {
+    pub(crate) fn is_reached(&self, result: &SeedResult) -> bool {
+        match self {
+            Self::AtTheEnd => false,
+            Self::AtFailure => !result.violations.is_empty(),
+            Self::AtCodes(codes) => result.violations.iter().any(|violation| codes.contains(&violation.code)),
+        }
+    }
+}
+
+/// Event-loop iterations between two checks of the invariants, by default. All checks cost half as much as a run, so only a
+/// build with debug assertions runs them after each iteration. The number has no factor in common with usual numbers of
+/// members: otherwise the same members would be checked again and again.
+const CHECK_EVERY: u32 = if cfg!(debug_assertions) { 1 } else { 7 };
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            members: 5,
+            draw: Draw::Swarm,
+            faults: None,
+            reduced: Reduction::default(),
+            watchers: None,
+            threads: 0,
+            step: 1,
+            repeat_every: 100,
+            check_every: CHECK_EVERY,
+            stop: Stop::AtTheEnd,
+            story_rows: 200,
+            command: "phalanx sim --seeds {seeds} --members {members}".into(),
+            histories: false,
+        }
+    }
+}
+
+impl Options {
+    /// Number of threads of a campaign.
+    #[must_use]
+    pub fn threads_used(&self) -> usize {
+        match self.threads {
+            0 => thread::available_parallelism().map_or(1, usize::from),
+            count => count,
+        }
+    }
+
+    /// The plan of `seed` under these options.
+    ///
+    /// # Panics
+    /// When [`Self::faults`] names a fault that the seed does not draw, or is not in ascending order.
+    #[must_use]
+    pub fn plan(&self, seed: u64) -> Plan {
+        let mut plan = match self.draw {
+            Draw::Swarm => Plan::draw(seed, self.members),
+            Draw::Mild(seconds) => Plan::draw_mild(seed, self.members, seconds),
+            Draw::Partial => Plan::draw_partial(seed, self.members),
+            Draw::Frontier => Plan::draw_frontier(seed, self.members),
+        };
+        self.reduced.apply(&mut plan);
+        if let Some(kept) = &self.faults {
+            assert!(kept.is_sorted(), "faults are named in rising order");
+            plan.faults = kept.iter().map(|&number| plan.faults[number]).collect();
+        }
+        plan
+    }
+
+    /// The command that runs `seed` again. The plan depends on the number of members as well, so the seed alone would
+    /// not suffice.
+    #[must_use]
+    pub fn replay_command(&self, seed: u64) -> String {
+        let seeds = format!("{seed}..{}", seed.wrapping_add(1));
+        let members = self.members.to_string();
+        let mut command = self.command.replace("{seeds}", &seeds).replace("{members}", &members);
+        command.push_str(&self.draw.words());
+        if let Some(watchers) = self.watchers {
+            command.push_str(&format!(" --watchers {watchers}"));
+        }
+        if let Some(faults) = &self.faults {
+            let numbers: Vec<String> = faults.iter().map(usize::to_string).collect();
+            command.push_str(&format!(" --faults {}", numbers.join(",")));
+        }
+        if !self.reduced.is_empty() {
+            command.push_str(&format!(" --reduced {}", self.reduced));
+        }
+        command
+    }
+}
