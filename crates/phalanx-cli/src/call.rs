@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use phalanx_runtime::config::parse_duration;
 use phalanx_runtime::rpc::Failure as CallFailure;
-use phalanx_runtime::rpc::{CallOptions, Client, PortOptions, slowest, story};
+use phalanx_runtime::rpc::{CallOptions, Client, PortOptions, Reason, slowest, story};
 
 use crate::exit::{Exit, Failure, While};
 use crate::flags::CellFlags;
@@ -33,6 +33,9 @@ pub(crate) struct Call {
     /// Running it twice does no harm: call again if the server restarts meanwhile
     #[arg(long)]
     idempotent: bool,
+    /// Wait for a server if none is there, until the timeout
+    #[arg(long)]
+    wait: bool,
     /// Print on standard error where the call spent its time, as seen from here
     #[arg(long)]
     time_trace: bool,
@@ -51,7 +54,7 @@ pub(crate) fn run(call: &Call) -> Result<Exit, Failure> {
     config.data_port = 0;
     let options = PortOptions { config, ..PortOptions::default() };
     let mut client = Client::start(&options).map_err(|error| Failure::new(Exit::Unreachable, error.to_string()))?;
-    let how = CallOptions { deadline: call.timeout, idempotent: call.idempotent };
+    let how = CallOptions { deadline: call.timeout, idempotent: call.idempotent, waits_for_server: call.wait };
     if call.time_trace {
         client.keep_trace(TRACE_RECORDS);
     }
@@ -77,9 +80,12 @@ pub(crate) fn run(call: &Call) -> Result<Exit, Failure> {
 fn tell(server: SocketAddr, outcome: Result<Vec<u8>, CallFailure>) -> Result<Exit, Failure> {
     match outcome {
         Ok(answer) => print(&answer),
-        Err(failure @ CallFailure::NotExecuted(_)) => {
-            let hint = "is `phalanx serve` there, with the same cell and key?";
+        Err(failure @ CallFailure::NotExecuted(Reason::Unreachable)) => {
+            let hint = "start `phalanx serve` there, or wait for it with --wait";
             Err(Failure::new(Exit::Unreachable, format!("{server}: {failure}; {hint}")))
+        }
+        Err(failure @ CallFailure::NotExecuted(_)) => {
+            Err(Failure::new(Exit::Unreachable, format!("{server}: {failure}")))
         }
         Err(failure @ CallFailure::Unknown(_)) => Err(Failure::new(Exit::Failure, format!("{server}: {failure}"))),
     }

@@ -105,6 +105,13 @@ pub trait Driver {
         LossReport::default()
     }
 
+    /// Destinations of data packets that the system reported to have no such socket, or no route, since the last call. At
+    /// most 64 are kept, each once. A report may be late, and another host can forge it. None from a driver without
+    /// reports.
+    fn unreachable(&mut self) -> Vec<SocketAddr> {
+        Vec::new()
+    }
+
     /// Passes every counter of the driver, by name, to `each`, in a fixed order.
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64));
 }

@@ -164,6 +164,10 @@ impl<D: Driver> Driver for Lossy<D> {
         self.inner.loss_report()
     }
 
+    fn unreachable(&mut self) -> Vec<SocketAddr> {
+        self.inner.unreachable()
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         self.inner.counters(each);
         each("lossy_lost", self.fate.lost);

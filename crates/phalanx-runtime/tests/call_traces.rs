@@ -57,7 +57,7 @@ fn options(dir: &Path, name: &str) -> PortOptions {
 }
 
 fn quick() -> CallOptions {
-    CallOptions { deadline: Duration::from_millis(100), idempotent: false }
+    CallOptions { deadline: Duration::from_millis(100), ..CallOptions::default() }
 }
 
 /// Makes calls of all kinds by all kinds of callers, and returns their traces.

@@ -249,7 +249,7 @@ fn a_pause_of_the_application_takes_nothing_from_the_next_call() {
     let mut port = Port::start(&options(server.dir.path())).expect("a port");
     let session = port.connect(server.address, &mut ended);
     for round in 1..=3 {
-        let how = CallOptions { deadline: Duration::from_millis(400), idempotent: false };
+        let how = CallOptions { deadline: Duration::from_millis(400), ..CallOptions::default() };
         port.call(session, &b"x"[..], &how, &mut ended).expect("accepted");
         // The last poll had work, so its time says nothing of the time until the next call.
         while ended.0.len() < round {
@@ -268,11 +268,16 @@ fn a_refused_call_did_not_run_and_one_without_a_server_neither() {
     assert_eq!(refused, Err(Failure::NotExecuted(Reason::Refused(Refusal::NoService))));
     let address = server.address;
     server.end();
-    let nobody = client.call(address, b"x", &CallOptions { deadline: Duration::from_millis(50), idempotent: false });
-    assert_eq!(nobody, Err(Failure::Unknown(Reason::Deadline)), "it was sent");
+    let nobody = client.call(address, b"x", &CallOptions::default());
+    assert_eq!(nobody, Err(Failure::Unknown(Reason::SessionLost)), "it was sent");
+    let nobody = client.call(address, b"x", &CallOptions::default());
+    assert_eq!(nobody, Err(Failure::NotExecuted(Reason::Unreachable)), "the session is over");
     let mut fresh = Client::start(&options(tempfile::tempdir().expect("a directory").path())).expect("a client");
-    let nobody = fresh.call(address, b"x", &CallOptions { deadline: Duration::from_millis(50), idempotent: false });
-    assert_eq!(nobody, Err(Failure::NotExecuted(Reason::Deadline)), "it never was");
+    // The default deadline is far away: the system's report ends the calls.
+    let nobody = fresh.call(address, b"x", &CallOptions::default());
+    assert_eq!(nobody, Err(Failure::NotExecuted(Reason::Unreachable)), "it never was");
+    let how = CallOptions { deadline: Duration::from_millis(50), waits_for_server: true, ..CallOptions::default() };
+    assert_eq!(fresh.call(address, b"x", &how), Err(Failure::NotExecuted(Reason::NoAnswer)), "it waited");
 }
 
 #[test]
@@ -311,7 +316,7 @@ fn a_caller_that_ends_leaves_no_task_waiting() {
     let caller = Caller::start(&options(dir.path())).expect("a caller");
     // No process is there.
     let server = "127.0.0.1:9".parse().expect("an address");
-    let patient = CallOptions { deadline: Duration::from_secs(600), idempotent: false };
+    let patient = CallOptions { deadline: Duration::from_secs(600), ..CallOptions::default() };
     let given_up = caller.call(server, b"a", &patient);
     let waits = caller.call(server, b"b", &patient);
     drop(given_up);
@@ -339,12 +344,12 @@ fn a_server_with_another_key_does_not_answer() {
     let server = Running::start(0);
     let dir = tempfile::tempdir().expect("a directory");
     let mut stranger = Client::start(&options(dir.path())).expect("a client");
-    let how = CallOptions { deadline: Duration::from_millis(100), idempotent: false };
-    assert_eq!(stranger.call(server.address, b"x", &how), Err(Failure::NotExecuted(Reason::Deadline)));
+    let how = CallOptions { deadline: Duration::from_millis(100), ..CallOptions::default() };
+    assert_eq!(stranger.call(server.address, b"x", &how), Err(Failure::NotExecuted(Reason::NoAnswer)));
     let mut config = options(server.dir.path()).config;
     config.security = SecurityMode::None;
     let mut clear = Client::start(&PortOptions { config, ..PortOptions::default() }).expect("a client");
-    assert_eq!(clear.call(server.address, b"x", &how), Err(Failure::NotExecuted(Reason::Deadline)));
+    assert_eq!(clear.call(server.address, b"x", &how), Err(Failure::NotExecuted(Reason::NoAnswer)));
     let counters = server.end();
     assert!(counters.drops.iter().sum::<u64>() >= 2, "counted: {counters:?}");
 }

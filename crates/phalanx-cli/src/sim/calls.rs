@@ -46,6 +46,13 @@ pub(super) fn run(seeds: &Range<u64>, threads: usize, json: bool) -> Exit {
         }
         text.push_str(&format!("\nagain: phalanx sim --calls {seed}..{}\n", seed + 1));
     }
+    let mut missing = Vec::new();
+    if done >= FLOORS_SEEDS {
+        totals.each(|name, count| missing.extend((count == 0).then_some(name)));
+    }
+    for name in &missing {
+        text.push_str(&format!("{name} never happened in {done} seeds\n"));
+    }
     let seconds = began.elapsed().as_secs_f64();
     text.push_str(&format!("{done} seeds of calls, {failed} failed, in {seconds:.1} s"));
     if json {
@@ -53,7 +60,7 @@ pub(super) fn run(seeds: &Range<u64>, threads: usize, json: bool) -> Exit {
     } else {
         data(text);
     }
-    if failed == 0 { Exit::Good } else { Exit::Failure }
+    if failed == 0 && missing.is_empty() { Exit::Good } else { Exit::Failure }
 }
 
 /// A seed's result as JSON. The hash is text, because JSON's numbers do not hold 64 bits.
@@ -66,3 +73,6 @@ fn as_json(result: &CallsResult) -> serde_json::Value {
 }
 
 const SHOWN_EVERY: u64 = 16;
+
+/// In a campaign of so many seeds each kind of event has to happen.
+const FLOORS_SEEDS: u64 = 1_000;

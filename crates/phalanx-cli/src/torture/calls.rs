@@ -144,7 +144,7 @@ impl Desk {
         for _ in 0..len / 8 {
             request.extend_from_slice(&self.rng.next_u64().to_le_bytes());
         }
-        let options = CallOptions { deadline: DEADLINE, idempotent: self.below(2) == 0 };
+        let options = CallOptions { deadline: DEADLINE, idempotent: self.below(2) == 0, ..CallOptions::default() };
         let expected = (kind != REFUSE).then(|| answer_to(&request));
         // Too many calls wait: this one is dropped, as an application might do.
         if let Ok(call_id) = port.call(session, request, &options, self) {

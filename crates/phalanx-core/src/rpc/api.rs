@@ -124,11 +124,14 @@ pub struct CallOptions {
     /// Whether it may run more than once. If so, it is repeated in the next session where its outcome would be unknown
     /// because the session was lost. Default false.
     pub idempotent: bool,
+    /// Whether it waits for a server at an address where none is. If not, it fails at once when the system reports that
+    /// the address has no socket, or cannot be reached. Default false.
+    pub waits_for_server: bool,
 }
 
 impl Default for CallOptions {
     fn default() -> Self {
-        Self { deadline: Duration::from_secs(10), idempotent: false }
+        Self { deadline: Duration::from_secs(10), idempotent: false, waits_for_server: false }
     }
 }
 
@@ -172,6 +175,14 @@ pub enum Reason {
     /// Its deadline passed.
     #[error("the deadline has passed")]
     Deadline,
+    /// Its deadline passed, and no server at that address has opened a session. Either the server's host is down or cut
+    /// off, or its process is stopped, or it is of another cell or has another key: who cannot open a packet does not
+    /// answer it.
+    #[error("nothing at that address answered: is its host up, and does it have this cell's name and key?")]
+    NoAnswer,
+    /// The system reports that the address has no socket, or cannot be reached; see [`CallOptions::waits_for_server`].
+    #[error("no server is at that address")]
+    Unreachable,
     /// It was cancelled, or its session closed.
     #[error("cancelled")]
     Cancelled,
@@ -347,6 +358,10 @@ pub trait CallEffects {
     ) -> HandlerResult {
         self.request(call, from, request, answer)
     }
+
+    /// The caller gave up a call whose handler runs: it was cancelled, its deadline passed, or its session is over. The
+    /// answer is not wanted any more; the handler still has to give one, or none, so that it no longer counts as running.
+    fn given_up(&mut self, _call: CallId) {}
 
     /// A call ended. Each call is reported once, here or by [`Self::long_answer`].
     fn outcome(&mut self, call_id: ClientCallId, outcome: Outcome<'_>);

@@ -377,6 +377,19 @@ impl Endpoint {
         self.loss = true;
     }
 
+    /// Notes the system's report that packets to `server` reach no socket: calls to it fail at once, unless they wait for
+    /// a server.
+    pub fn handle_unreachable(&mut self, now: Instant, server: SocketAddr, fx: &mut impl CallEffects) {
+        for entry in &mut self.sessions {
+            if let Role::Client(client) = &mut entry.role
+                && client.server == server
+            {
+                client.handle_unreachable(&mut context!(self, now, fx));
+            }
+        }
+        self.due = self.due.min(now);
+    }
+
     /// Sends acks and what may be sent, and checks the timers. Call it after packets were handled, and when
     /// [`Self::deadline`] has come.
     pub fn poll(&mut self, now: Instant, fx: &mut impl CallEffects) {

@@ -123,9 +123,12 @@ impl ServerSlot {
         event.check(self.state, state);
         self.state = state;
     }
-}
 
-impl ServerSlot {
+    /// The call in it, which is slot number `slot` of a session.
+    fn id(&self, session: SessionIndex, path: &SessionPath, slot: usize) -> CallId {
+        CallId { session, session_secret: path.session_secret, slot: slot as u8, call: self.call }
+    }
+
     fn check_invariants(&self) {
         self.request.check_invariants();
         self.answer.check_invariants();
@@ -340,12 +343,7 @@ impl ServerSession {
         let call = &mut self.slots[slot];
         debug_assert!(whole.is_some() || call.request.is_complete(), "a handler runs on part of a request");
         call.enter(ServerSlotEvent::Run, ServerSlotState::Running);
-        let id = CallId {
-            session: self.session_index,
-            session_secret: self.path.session_secret,
-            slot: slot as u8,
-            call: call.call,
-        };
+        let id = call.id(self.session_index, &self.path, slot);
         // Most answers are as long as the one before.
         let answer = call.answer.empty(call.answered_bytes, &mut context.net.buffer_pool);
         context.fx.mark(TracePoint::Runs, call.call);
@@ -559,6 +557,7 @@ impl ServerSession {
                 context.net.counters.detached += 1;
                 self.detached.push((slot as u8, call.call));
                 call.enter(ServerSlotEvent::GiveUp, ServerSlotState::Released);
+                context.fx.given_up(call.id(self.session_index, &self.path, slot));
             }
             ServerSlotState::Released | ServerSlotState::Prevented => {}
         }

@@ -10,6 +10,7 @@ use crate::seal::{CellKey, Security};
 use crate::wire::{DropReason, Kind, PacketNumber, Space};
 use crate::{Arriving, Incarnation, Instant, Origin, Packet, PartialPacket, RemainingPayload, TrafficClass, truesize};
 
+mod absent;
 mod addresses;
 mod bounds;
 mod flow;
@@ -30,6 +31,8 @@ struct Place {
     /// Requests that begin with this byte are answered later.
     later: Option<u8>,
     waiting: Vec<(CallId, Vec<u8>)>,
+    /// Calls of running handlers that their caller gave up.
+    given_up: Vec<CallId>,
     /// Whether long requests become their answers, and long answers are taken, without a copy.
     takes: bool,
     /// Open sessions with each peer, and what the peer offered last.
@@ -82,6 +85,10 @@ impl CallEffects for Place {
         }
         std::mem::swap(request, answer);
         HandlerResult::Answered
+    }
+
+    fn given_up(&mut self, call: CallId) {
+        self.given_up.push(call);
     }
 
     fn outcome(&mut self, call_id: ClientCallId, outcome: Outcome<'_>) {
@@ -487,7 +494,7 @@ fn a_deadline_says_what_is_known() {
     world.lose = |_| true;
     let never_sent = world.call(b"a");
     world.run(Duration::from_secs(11));
-    assert_eq!(world.outcome(never_sent), Some(&Err(Failure::NotExecuted(Reason::Deadline))));
+    assert_eq!(world.outcome(never_sent), Some(&Err(Failure::NotExecuted(Reason::NoAnswer))));
     world.lose = |_| false;
     let fine = world.call(b"b");
     world.run(Duration::from_secs(1));

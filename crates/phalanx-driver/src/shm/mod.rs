@@ -311,6 +311,10 @@ impl<D: Driver> Driver for Shm<D> {
         self.inner.loss_report()
     }
 
+    fn unreachable(&mut self) -> Vec<SocketAddr> {
+        self.inner.unreachable()
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         self.inner.counters(each);
         self.sent_stats().each(each);

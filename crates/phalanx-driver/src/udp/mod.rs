@@ -376,6 +376,10 @@ impl Driver for Udp {
         }
     }
 
+    fn unreachable(&mut self) -> Vec<SocketAddr> {
+        self.outbox.data.queue.take_unreachable()
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         self.outbox.stats.each(each);
     }

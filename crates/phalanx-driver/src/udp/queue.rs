@@ -37,6 +37,8 @@ pub(super) struct SendQueue {
     hold: Hold,
     /// How often in a row the interface's queue refused the first packet.
     refusals: u32,
+    /// Destinations reported as unreachable that nobody has asked for yet.
+    unreachable: Vec<SocketAddr>,
 }
 
 /// A packet and the next one to the same destination.
@@ -76,6 +78,7 @@ impl SendQueue {
             calm: 0,
             hold: Hold::None,
             refusals: 0,
+            unreachable: Vec::new(),
         }
     }
 
@@ -270,13 +273,24 @@ impl SendQueue {
     pub(super) fn hear(&mut self, socket: &Socket, stats: &mut UdpStats) {
         mmsg::read_reports(socket.as_fd(), |to, cause| {
             stats.count_report(cause);
-            if let (Some(to), Cause::TooLong { path_bytes }) = (to, cause)
-                && path_bytes > 0
-                && self.destinations.learn_path(to, path_bytes as usize)
-            {
-                stats.paths_learned += 1;
+            let Some(to) = to else { return };
+            match cause {
+                Cause::TooLong { path_bytes } if path_bytes > 0 => {
+                    stats.paths_learned += u64::from(self.destinations.learn_path(to, path_bytes as usize));
+                }
+                Cause::Refused | Cause::Unreachable => {
+                    if self.unreachable.len() < UNREACHABLE_MAX && !self.unreachable.contains(&to) {
+                        self.unreachable.push(to);
+                    }
+                }
+                Cause::TooLong { .. } | Cause::Other => {}
             }
         });
+    }
+
+    /// The destinations reported as unreachable since the last call.
+    pub(super) fn take_unreachable(&mut self) -> Vec<SocketAddr> {
+        std::mem::take(&mut self.unreachable)
     }
 
     /// Plans one sending call: a run for each destination, then a second one for each, until the call is full.
@@ -403,6 +417,9 @@ const RUN_BYTES_MAX: usize = 65_507;
 
 /// Runs that must be taken before longer ones are tried again.
 const CALM_RUNS: usize = 256;
+
+/// Most destinations reported as unreachable that are kept.
+const UNREACHABLE_MAX: usize = 64;
 
 /// Flushes in which a full interface queue may refuse one packet before it is dropped. The bound keeps one bad
 /// interface from blocking packets to others.

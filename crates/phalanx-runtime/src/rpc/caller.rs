@@ -115,13 +115,18 @@ impl Caller {
 
     /// Calls the endpoint at `server`. Sessions are kept for later calls to it.
     pub fn call(&self, server: SocketAddr, request: &[u8], options: &CallOptions) -> Pending {
+        self.call_owned(server, request.to_vec(), options)
+    }
+
+    /// Like [`Caller::call`], without a copy of the request.
+    pub fn call_owned(&self, server: SocketAddr, request: Vec<u8>, options: &CallOptions) -> Pending {
         let shared = Arc::clone(&self.held.shared);
         let call = Arc::new(Waited::new());
         if !shared.home.is_here() {
             call.end(Err(Failure::NotExecuted(Reason::Forked)));
             return Pending { call, shared };
         }
-        let (request, options, waited) = (request.to_vec(), *options, Arc::clone(&call));
+        let (options, waited) = (*options, Arc::clone(&call));
         if !shared.leave(Order::Call { server, request, options, call: waited }) {
             call.end(Err(Failure::NotExecuted(Reason::Cancelled)));
         }

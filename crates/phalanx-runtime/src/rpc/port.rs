@@ -56,6 +56,9 @@ pub trait Service {
         self.request(call, from, request, answer)
     }
 
+    /// See [`CallEffects::given_up`].
+    fn given_up(&mut self, _call: CallId) {}
+
     /// A call of this process ended. Called once for each, unless [`Self::long_answer`] is.
     fn outcome(&mut self, _ticket: ClientCallId, _outcome: Outcome<'_>) {}
 
@@ -168,6 +171,10 @@ impl<T: Transmit + ?Sized, S: Service> CallEffects for Sink<'_, T, S> {
         let served = self.service.long_request(call, from, request, answer);
         self.calls.ran(run, call, served, answer);
         served
+    }
+
+    fn given_up(&mut self, call: CallId) {
+        self.service.given_up(call);
     }
 
     #[inline]
@@ -356,6 +363,11 @@ impl<D: Wait> Port<D> {
         self.idle = if packets == 0 { self.idle.wrapping_add(1) } else { 0 };
         if packets > 0 {
             self.note(Happened::Received, packets as u64);
+        }
+        for server in self.driver.unreachable() {
+            let (endpoint, mut sink) = self.parts(service);
+            endpoint.handle_unreachable(now, server, &mut sink);
+            self.due = Instant::ZERO;
         }
         // Without packets and before the next timer the endpoint has nothing to do.
         if packets > 0 || now >= self.due {

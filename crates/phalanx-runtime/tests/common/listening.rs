@@ -104,6 +104,10 @@ impl<D: Driver> Driver for Listening<D> {
         self.inner.receive_packets()
     }
 
+    fn unreachable(&mut self) -> Vec<SocketAddr> {
+        self.inner.unreachable()
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         self.inner.counters(each);
     }

@@ -2,13 +2,15 @@
 
 use phalanx_core::rng::Rng;
 
-use super::plan::{MS, Weather};
+use super::plan::{MS, SECOND, Weather};
 use super::result::CallsStats;
 
 /// The network: it knows addresses and bytes.
 pub(super) struct Network {
     weather: Weather,
     rng: Rng,
+    /// Draws for the reports of systems.
+    reports: Rng,
     /// Cut links: sender, receiver, and the end of the cut.
     cuts: Vec<(usize, usize, u64)>,
     /// Bursts: packets lost in a million, and the end of the burst.
@@ -20,7 +22,15 @@ pub(super) struct Network {
 
 impl Network {
     pub(super) fn new(weather: Weather, rng: Rng, nodes: usize) -> Self {
-        Self { weather, rng, cuts: Vec::new(), bursts: Vec::new(), latest: vec![0; nodes * nodes], nodes }
+        Self {
+            weather,
+            reports: rng.fork("reports"),
+            rng,
+            cuts: Vec::new(),
+            bursts: Vec::new(),
+            latest: vec![0; nodes * nodes],
+            nodes,
+        }
     }
 
     pub(super) fn cut(&mut self, from: usize, to: usize, until_ns: u64) {
@@ -34,8 +44,7 @@ impl Network {
     /// Ends all loss, duplication and delay.
     pub(super) fn heal(&mut self) {
         let Weather { delay_ns, .. } = self.weather;
-        self.weather =
-            Weather { delay_ns, jitter_ns: 0, loss_ppm: 0, duplicate_ppm: 0, replay_ppm: 0, overtaken_ppm: 0 };
+        self.weather = Weather { delay_ns, ..Weather::default() };
         self.cuts.clear();
         self.bursts.clear();
     }
@@ -68,6 +77,20 @@ impl Network {
             arrivals.push(now_ns + later + self.rng.below(later));
         }
         arrivals
+    }
+
+    /// Time at which the sender of a packet hears that no socket was there, if it hears of that.
+    pub(super) fn reported(&mut self, now_ns: u64, stats: &mut CallsStats) -> Option<u64> {
+        let is_reported = self.reports.chance_ppm(self.weather.reported_ppm);
+        stats.reported += u64::from(is_reported);
+        is_reported.then(|| now_ns + self.weather.delay_ns + self.reports.below(self.weather.jitter_ns + 1))
+    }
+
+    /// Time at which the sender of a packet hears that no socket was there, although one was.
+    pub(super) fn forged(&mut self, now_ns: u64, stats: &mut CallsStats) -> Option<u64> {
+        let is_forged = self.reports.chance_ppm(self.weather.forged_ppm);
+        stats.forged += u64::from(is_forged);
+        is_forged.then(|| now_ns + self.reports.below(SECOND))
     }
 
     /// Time at which a record written now for a process of the same host can be read; `None`: it is overwritten before.

@@ -89,6 +89,8 @@ pub(super) struct Place {
     /// Sessions that were opened and not closed.
     pub(super) met: BTreeMap<Incarnation, usize>,
     pub(super) happened: Vec<Happened>,
+    /// Calls of running handlers that were given up.
+    pub(super) given_up: BTreeSet<CallId>,
     handlers: Handlers,
     rng: Rng,
     len_max: usize,
@@ -147,6 +149,7 @@ impl Place {
             readers: BTreeSet::new(),
             met: BTreeMap::new(),
             happened: Vec::new(),
+            given_up: BTreeSet::new(),
             handlers,
             rng,
             len_max: len_max.min(plan.limits.message_bytes),
@@ -298,6 +301,10 @@ impl CallEffects for Place {
     ) -> HandlerResult {
         let request = std::mem::replace(request, LEFT_INSTEAD.to_vec());
         self.request(id, from, &request, into)
+    }
+
+    fn given_up(&mut self, call: CallId) {
+        assert!(self.given_up.insert(call), "a call is given up once");
     }
 
     fn outcome(&mut self, call_id: ClientCallId, outcome: Outcome<'_>) {

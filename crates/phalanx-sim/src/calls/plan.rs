@@ -43,7 +43,7 @@ pub(super) struct EndpointPlan {
 }
 
 /// Effects of the network on packets.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Weather {
     pub(super) delay_ns: u64,
     /// Bound of an additional random delay.
@@ -53,6 +53,10 @@ pub(super) struct Weather {
     pub(super) replay_ppm: u32,
     /// Packets through memory in a million at which the reader is overtaken.
     pub(super) overtaken_ppm: u32,
+    /// Packets in a million to a process that is not there of which its system reports that.
+    pub(super) reported_ppm: u32,
+    /// Packets in a million after which such a report comes that is not true.
+    pub(super) forged_ppm: u32,
 }
 
 /// Behaviour of handlers, in a million.
@@ -116,7 +120,7 @@ impl Plan {
             servers,
             security,
             endpoints,
-            weather: weather(&mut seed.fork("weather")),
+            weather: weather(&mut seed.fork("weather"), &mut seed.fork("reports")),
             faulty_ns,
             faults,
             gap_ns: faulty_ns / calls,
@@ -164,7 +168,7 @@ fn endpoint(rng: &mut Rng, serves: bool) -> EndpointPlan {
     }
 }
 
-fn weather(rng: &mut Rng) -> Weather {
+fn weather(rng: &mut Rng, reports: &mut Rng) -> Weather {
     let delay_ns = pick(rng, &[10_000, 50_000, 300_000, 2 * MS, 15 * MS]);
     Weather {
         delay_ns,
@@ -178,6 +182,8 @@ fn weather(rng: &mut Rng) -> Weather {
         duplicate_ppm: pick(rng, &[0, 10_000, 100_000]) as u32,
         replay_ppm: pick(rng, &[0, 10_000, 50_000]) as u32,
         overtaken_ppm: pick(rng, &[0, 1_000, 50_000]) as u32,
+        reported_ppm: pick(reports, &[0, 300_000, 1_000_000]) as u32,
+        forged_ppm: pick(reports, &[0, 0, 1_000, 30_000]) as u32,
     }
 }
 

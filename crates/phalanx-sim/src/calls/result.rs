@@ -50,6 +50,10 @@ stats! {
     unknown,
     /// Failures because the deadline passed.
     deadlines,
+    /// Failures because the deadline passed, and no session was open.
+    no_answer,
+    /// Failures because no server was reported to be there.
+    unreachable,
     /// Failures because it was cancelled.
     cancelled,
     /// Failures because the server refused.
@@ -68,6 +72,8 @@ stats! {
     answered_later,
     /// Handlers that did not answer until everything was whole again.
     answered_never,
+    /// Handlers whose calls were given up before they answered.
+    given_up,
     /// Handlers that answered twice.
     answered_twice,
     /// Handlers that reported that there is no such service.
@@ -94,6 +100,10 @@ stats! {
     packets,
     /// Packets lost on their way.
     lost,
+    /// Packets of which the system reported that no socket was there.
+    reported,
+    /// Such reports that were not true.
+    forged,
     /// Packets that arrived twice.
     duplicated,
     /// Packets that arrived again much later.

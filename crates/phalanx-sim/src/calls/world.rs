@@ -52,6 +52,11 @@ enum Event {
         writer: Incarnation,
         bytes: Vec<u8>,
     },
+    /// The system of a process reports that no socket is at an address.
+    Unreachable {
+        at: usize,
+        server: SocketAddr,
+    },
     /// A client's application acts.
     Act {
         client: usize,
@@ -212,6 +217,7 @@ impl World {
             match event {
                 Event::Packet { to, from, bytes } => self.arrive(to, from, bytes),
                 Event::Shared { to, life, writer, bytes } => self.read(to, life, writer, bytes),
+                Event::Unreachable { at, server } => self.report(at, server),
                 Event::Fault(at) => self.strike(at),
                 Event::Start(at) => self.start(at),
                 Event::Act { .. } | Event::Cancel { .. } | Event::Answer { .. } => {}
@@ -232,7 +238,11 @@ impl World {
             Event::Act { client, .. } => self.act(client),
             Event::Cancel { client, call_id, .. } => self.cancel(client, call_id),
             Event::Answer { server, run, again, .. } => self.answer(server, run, again),
-            Event::Packet { .. } | Event::Shared { .. } | Event::Fault(_) | Event::Start(_) => {}
+            Event::Packet { .. }
+            | Event::Shared { .. }
+            | Event::Unreachable { .. }
+            | Event::Fault(_)
+            | Event::Start(_) => {}
         }
     }
 }

@@ -102,8 +102,9 @@ impl ClientSession {
         if !self.is_open() && context.net.is_used_up() {
             return Err(CallError::NumbersUsedUp);
         }
-        let CallOptions { deadline, idempotent } = *options;
-        let terms = Terms { call_id, deadline: context.now + deadline, idempotent, may_have_run: false };
+        let CallOptions { deadline, idempotent, waits_for_server } = *options;
+        let deadline = context.now + deadline;
+        let terms = Terms { call_id, deadline, idempotent, waits_for_server, may_have_run: false };
         let slot = if self.queue.is_empty() && self.is_open() { self.take_slot() } else { None };
         if slot.is_none() && self.queue.len() >= context.limits.queued_calls {
             return Err(CallError::QueueFull);

@@ -1,5 +1,7 @@
 //! The session of a client as a whole: it is asked for, opened, refused, lost and closed.
 
+use std::collections::VecDeque;
+
 use super::connection::{Connection, SessionEvent};
 use super::slot::{CallState, Queued, SlotEvent};
 use super::{ClientSession, SILENT_PROBES};
@@ -66,6 +68,25 @@ impl ClientSession {
         } else if self.unanswered >= SILENT_PROBES {
             // The server was probed for the session and refuses it, so it does not know it. An old refusal arrives when
             // nothing was probed.
+            self.lose(context);
+        }
+    }
+
+    /// Handles the system's report that a packet for the server reached no socket.
+    ///
+    /// The report may be late or forged, so an open session is not lost by the first: the server is asked for it, and a
+    /// server that lives answers. One that does not causes the second report.
+    pub(in crate::rpc) fn handle_unreachable(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
+        if !self.is_open() {
+            let waits = |queued: &Queued| queued.terms.waits_for_server;
+            let (stay, gone): (VecDeque<Queued>, _) = std::mem::take(&mut self.queue).into_iter().partition(waits);
+            self.queue = stay;
+            Self::fail_queued(gone, Reason::Unreachable, context);
+        } else if self.unanswered < SILENT_PROBES {
+            self.unanswered = SILENT_PROBES;
+            self.probed_at = context.now;
+            self.ask(context);
+        } else {
             self.lose(context);
         }
     }

@@ -15,6 +15,7 @@ pub(super) struct Terms {
     pub(super) call_id: ClientCallId,
     pub(super) deadline: Instant,
     pub(super) idempotent: bool,
+    pub(super) waits_for_server: bool,
     /// Whether it may have run in a lost session, from which it was taken over into this one.
     pub(super) may_have_run: bool,
 }

@@ -52,7 +52,8 @@ impl ClientSession {
         if self.queue.iter().any(late) {
             let (gone, stay): (VecDeque<Queued>, _) = std::mem::take(&mut self.queue).into_iter().partition(late);
             self.queue = stay;
-            Self::fail_queued(gone, Reason::Deadline, context);
+            let reason = if self.is_open() { Reason::Deadline } else { Reason::NoAnswer };
+            Self::fail_queued(gone, reason, context);
         }
         for slot in 0..self.slots.len() {
             let call = &self.slots[slot];

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use phalanx_core::rpc::{CallError, CallOptions, ClientCallId, Failure, Reason};
+use phalanx_core::rpc::{AnswerError, CallError, CallOptions, ClientCallId, Failure, Reason};
 
 use super::{Event, SLACK_NS, World, tell};
 use crate::calls::judge::{Call, Told};
@@ -45,9 +45,15 @@ impl World {
             let answer = (!matches!(waiting.plan, Later::Refuse(_))).then_some(&waiting.answer[..]);
             self.records.said(now_ns, run, answer);
             self.judge.returned(now_ns, run, answer);
-            // A handler cannot know whether its caller still waits.
             let answer = answer.map(|answer| given_or_lent(run as u64, answer));
-            let _wanted = endpoint.answer(now, waiting.id, answer, &mut node.place);
+            let taken = endpoint.answer(now, waiting.id, answer, &mut node.place);
+            // A handler learns that its caller does not wait any more, and of no other.
+            let is_given_up = node.place.given_up.remove(&waiting.id);
+            self.stats.given_up += u64::from(is_given_up);
+            if is_given_up != (taken == Err(AnswerError::NotWanted)) {
+                let text = format!("run {run}: the call was given up: {is_given_up}, and its answer: {taken:?}");
+                self.judge.find(now_ns, "given up", text);
+            }
             match waiting.plan {
                 Later::Twice(after_ns) => {
                     self.queue.push(now_ns + after_ns / 4, Event::Answer { server, life, run, again: true });
@@ -133,9 +139,13 @@ impl World {
         let session = node.sessions[self.rng.below(node.sessions.len() as u64) as usize];
         let packet = node.plan.packet_bytes_max.min(self.nodes[session.server].plan.packet_bytes_max) as usize;
         let len = draw_len(&mut self.rng, packet, self.plan.long_ppm, self.plan.len_max);
+        let next_call = node.next_call;
         let deadline_ns = [20 * MS, 150 * MS, SECOND, 3 * SECOND, 10 * SECOND, 10 * SECOND][self.rng.below(6) as usize];
-        let options =
-            CallOptions { deadline: Duration::from_nanos(deadline_ns), idempotent: self.rng.chance_ppm(250_000) };
+        let options = CallOptions {
+            deadline: Duration::from_nanos(deadline_ns),
+            idempotent: self.rng.chance_ppm(250_000),
+            waits_for_server: next_call.is_multiple_of(2),
+        };
         let Some(call_id) = self.call(client, session, len, &options, false) else { return };
         if self.rng.chance_ppm(self.plan.cancel_ppm) {
             let after_ns = self.rng.below(SECOND) >> self.rng.below(12);
@@ -245,6 +255,8 @@ impl World {
         };
         match reason {
             Some(Reason::Deadline) => stats.deadlines += 1,
+            Some(Reason::NoAnswer) => stats.no_answer += 1,
+            Some(Reason::Unreachable) => stats.unreachable += 1,
             Some(Reason::Cancelled) => stats.cancelled += 1,
             Some(Reason::Refused(_)) => stats.refused += 1,
             Some(Reason::SessionLost) => stats.session_lost += 1,

@@ -70,7 +70,9 @@ impl World {
                 } else {
                     draw_len(&mut self.rng, packet, 0, 9_000)
                 };
-                let options = CallOptions { deadline: Duration::from_nanos(LONGEST_DEADLINE_NS), idempotent };
+                // A late report says nothing of the server that is there now.
+                let deadline = Duration::from_nanos(LONGEST_DEADLINE_NS);
+                let options = CallOptions { deadline, idempotent, waits_for_server: true };
                 // A server that keeps few answers may be full of untaken ones, and then refuses calls.
                 let must = self.nodes[session.server].plan.limits.answers_bytes >= 1 << 20;
                 self.call(client, session, len.min(message_max), &options, must);

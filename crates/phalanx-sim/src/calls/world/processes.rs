@@ -105,6 +105,10 @@ impl World {
     pub(super) fn arrive(&mut self, to: usize, from: SocketAddr, bytes: Vec<u8>) {
         let node = &mut self.nodes[to];
         if node.endpoint.is_none() {
+            if let Some(at_ns) = self.network.reported(self.now_ns, &mut self.stats) {
+                let server = address_after(to, node.moves);
+                self.queue.push(at_ns, Event::Unreachable { at: node_at(from), server });
+            }
             return;
         }
         let receive_bytes = if node.plan.receive_bytes == 0 { RECEIVE_BYTES_USUAL } else { node.plan.receive_bytes };
@@ -118,6 +122,17 @@ impl World {
         node.charged += charged;
         node.inbox.push((Origin::Network(from), bytes));
         self.wake(to);
+    }
+
+    /// Handles the report of a process's system that no socket is at an address.
+    pub(super) fn report(&mut self, at: usize, server: SocketAddr) {
+        let now = self.now();
+        let node = &mut self.nodes[at];
+        let Some(endpoint) = &mut node.endpoint else { return };
+        endpoint.handle_unreachable(now, server, &mut node.place);
+        endpoint.check_invariants();
+        tell!(self, "node {at} hears that nobody is at {server}");
+        self.settle(at);
     }
 
     /// Handles a packet in memory, for one life of a process.
@@ -229,6 +244,9 @@ impl World {
             if address != address_after(to, self.nodes[to].moves) {
                 self.stats.strayed += 1;
                 continue;
+            }
+            if let Some(at_ns) = self.network.forged(self.now_ns, &mut self.stats) {
+                self.queue.push(at_ns, Event::Unreachable { at, server: address });
             }
             for at_ns in self.network.carry(self.now_ns, at, to, &mut self.stats) {
                 let bytes = bytes.clone();
