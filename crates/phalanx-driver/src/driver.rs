@@ -36,6 +36,12 @@ pub trait Transmit {
     /// refuses is counted and not reported here, because the layer above retransmits what is lost anyway.
     fn transmit(&mut self, class: TrafficClass, to: &[SocketAddr], packet: &[u8]);
 
+    /// Queues `packet` as a datagram for each of `to`, also for those that [`Self::write_shared`] reaches: their process may
+    /// be dead, with its memory still mapped here.
+    fn transmit_datagram(&mut self, class: TrafficClass, to: &[SocketAddr], packet: &[u8]) {
+        self.transmit(class, to, packet);
+    }
+
     /// Whether this process can parse the given packet of a member's stream. Only a simulated driver that injects a
     /// defect returns false.
     #[inline]

@@ -126,6 +126,27 @@ fn endpoints_on_one_host_use_shared_memory_unless_configured_otherwise() {
     }
 }
 
+/// The memory of a process that ended stays mapped at those that read it, so nothing but a datagram shows that another
+/// one is at its address.
+#[test]
+fn a_server_that_restarts_is_found_by_clients_that_share_memory_with_the_earlier_one() {
+    let server = Running::start(0);
+    let mut client = server.client();
+    for _ in 0..20 {
+        client.call(server.address, b"x", &CallOptions::default()).expect("an answer");
+    }
+    assert!(client.port().counters().packets_shared > 0, "they share memory");
+    let (dir, mut config) = (tempfile::tempdir().expect("a directory"), options(server.dir.path()).config);
+    config.data_port = server.address.port();
+    server.end();
+    let gone = client.call(SocketAddr::new(config.bind, config.data_port), b"x", &CallOptions::default());
+    assert_eq!(gone, Err(Failure::Unknown(Reason::SessionLost)), "the default deadline is far away");
+    let again = Running::start_with(0, dir, PortOptions { config, ..PortOptions::default() });
+    let patient = CallOptions { waits_for_server: true, ..CallOptions::default() };
+    assert_eq!(client.call(again.address, b"xy", &patient), Ok(b"yx".to_vec()));
+    again.end();
+}
+
 /// All of 127.0.0.0/8 is this host. A packet to one of these addresses, answered by a socket on all of them, is
 /// answered from another address.
 #[test]

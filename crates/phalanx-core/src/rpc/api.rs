@@ -337,7 +337,7 @@ pub trait CallEffects {
     /// A session with `peer` is over.
     fn session_closed(&mut self, _peer: Incarnation) {}
 
-    /// As [`crate::Effects::transmit`].
+    /// As [`crate::Effects::transmit`], but always as a datagram, also to a process that reads this one's memory.
     fn transmit(&mut self, class: TrafficClass, to: &[SocketAddr], packet: &[u8]);
 
     /// A call reached a step. `of` is the call id at the client, and the call's number in its slot at the server.

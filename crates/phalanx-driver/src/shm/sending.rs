@@ -157,6 +157,10 @@ impl<T: Transmit + ?Sized> Transmit for ShmOutbox<T> {
         }
     }
 
+    fn transmit_datagram(&mut self, class: TrafficClass, to: &[SocketAddr], packet: &[u8]) {
+        self.parts().1.transmit_datagram(class, to, packet);
+    }
+
     fn is_congested(&mut self) -> bool {
         self.parts().1.is_congested()
     }

@@ -134,7 +134,9 @@ impl<T: Transmit + ?Sized, S: Service> CallEffects for Sink<'_, T, S> {
 
     fn transmit(&mut self, class: TrafficClass, to: &[SocketAddr], packet: &[u8]) {
         self.calls.hand_on();
-        self.outbox.transmit(class, to, packet);
+        // What memory reaches was written there before. Handshakes are for an address, not for the process that was met
+        // there: it may be dead, and another one in its place.
+        self.outbox.transmit_datagram(class, to, packet);
     }
 
     fn session_opened(&mut self, peer: Incarnation, at: SocketAddr, offer: &[u8]) {
