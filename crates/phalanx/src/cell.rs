@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -17,7 +17,12 @@ use phalanx_driver::Waker;
 use phalanx_driver::fork::Home;
 use phalanx_runtime::belief::Belief;
 use phalanx_runtime::config::Config;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
+use crate::calls::client::Client;
+use crate::calls::directory::Directory;
+use crate::calls::server::{Origin, ServerBuilder};
 use crate::commands::{Command, Commands};
 use crate::error::{LeaveError, SendError, StartError};
 use crate::group::{GroupBuilder, GroupShared, Taken};
@@ -45,6 +50,20 @@ impl Cell {
     /// How to join a group of the cell.
     pub fn group(&self, name: impl Into<String>) -> GroupBuilder {
         GroupBuilder::new(Arc::clone(&self.held), name.into())
+    }
+
+    /// Starts a client of calls, which finds servers by member and by group. It keeps this process alive.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing is left behind.
+    pub fn client(&self) -> Result<Client, StartError> {
+        Client::start(&self.held.shared.config, Some(Directory::of(&self.held)?))
+    }
+
+    /// How to start a server of calls that others find by this member; see [`Server`](crate::Server). To be found by the
+    /// name of a group, use [`Group::server`](crate::Group::server).
+    pub fn server<Q: DeserializeOwned, A: Serialize>(&self) -> ServerBuilder<Q, A> {
+        ServerBuilder::new(self.held.shared.config.clone(), Origin::Member(Arc::clone(&self.held), None))
     }
 
     /// This process. Its id changes when it comes back after an exclusion.
@@ -238,24 +257,41 @@ impl CellBuilder {
         self
     }
 
+    /// Starts a client of calls for a program that is no member of the cell: it needs the cell's name and key, and calls
+    /// addresses. Blocks for the few system calls that this takes.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing is left behind.
+    pub fn client(self) -> Result<Client, StartError> {
+        Client::start(&self.resolve()?.0, None)
+    }
+
+    /// How to start a server of calls in a program that is no member of the cell: it needs the cell's name and key, and is
+    /// called at its address.
+    ///
+    /// # Errors
+    /// [`StartError::Setting`].
+    pub fn server<Q: DeserializeOwned, A: Serialize>(self) -> Result<ServerBuilder<Q, A>, StartError> {
+        Ok(ServerBuilder::new(self.resolve()?.0, Origin::Outside))
+    }
+
+    /// The configuration, and warnings about it.
+    fn resolve(&self) -> Result<(Config, Vec<String>), StartError> {
+        let variables = self.environment.then(std::env::vars).into_iter().flatten();
+        let resolved = Config::load(&self.settings, variables, self.file.as_deref());
+        resolved.map(|found| (found.config, found.warnings)).map_err(|error| StartError::Setting(error.to_string()))
+    }
+
     /// Starts the process. Ready once its sockets are bound; it then looks for its cell. A group's join is ready with
     /// the first view.
     ///
     /// Dropping the future stops the process.
     pub fn start(self) -> Starting {
-        let Self { settings, file, environment, rejoin } = self;
-        let variables = environment.then(std::env::vars).into_iter().flatten();
-        let failed = |text: String| Starting { begun: Err(Some(StartError::Setting(text))) };
-        match Config::load(&settings, variables, file.as_deref()) {
-            Ok(resolved) => {
-                let options = phalanx_runtime::Options { rejoin, ..phalanx_runtime::Options::from(resolved.config) };
-                match thread::start(options, resolved.warnings) {
-                    Ok(begun) => Starting { begun: Ok(begun) },
-                    Err(error) => Starting { begun: Err(Some(StartError::Thread(error.to_string()))) },
-                }
-            }
-            Err(error) => failed(error.to_string()),
-        }
+        let started = self.resolve().and_then(|(config, warnings)| {
+            let options = phalanx_runtime::Options { rejoin: self.rejoin, ..phalanx_runtime::Options::from(config) };
+            thread::start(options, warnings).map_err(|error| StartError::Thread(error.to_string()))
+        });
+        Starting { begun: started.map_err(Some) }
     }
 
     /// Like [`CellBuilder::start`], in a thread.
@@ -351,6 +387,10 @@ pub(crate) struct CellShared {
     pub(crate) panicked: AtomicBool,
     pub(crate) ended: Waiters,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// What it was started with.
+    pub(crate) config: Config,
+    /// Its directory of servers, while it has one.
+    pub(crate) directory: Mutex<Weak<Directory>>,
 }
 
 impl std::fmt::Debug for CellShared {
@@ -367,7 +407,7 @@ pub(crate) struct Facts {
 }
 
 impl CellShared {
-    pub(crate) fn new(protocol: Waker, belief: Belief, me: core::MemberInfo) -> Self {
+    pub(crate) fn new(protocol: Waker, belief: Belief, me: core::MemberInfo, config: Config) -> Self {
         Self {
             commands: Commands::new(protocol.clone()),
             protocol,
@@ -381,6 +421,8 @@ impl CellShared {
             panicked: AtomicBool::new(false),
             ended: Waiters::default(),
             thread: Mutex::new(None),
+            config,
+            directory: Mutex::new(Weak::new()),
         }
     }
 

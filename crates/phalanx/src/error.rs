@@ -2,7 +2,7 @@
 
 use crate::id::LeaveReason;
 
-/// Why a process could not start. Nothing is left behind.
+/// Why a process, a client or a server could not start. Nothing is left behind.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -12,16 +12,19 @@ pub enum StartError {
     /// A socket, directory or key cannot be used, or another process of this name lives. The text says what to do.
     #[error("{0}")]
     Host(String),
-    /// The protocol thread could not be started.
-    #[error("cannot start the protocol thread: {0}; raise the limit with `ulimit -u`")]
+    /// A thread could not be started.
+    #[error("cannot start a thread: {0}; raise the limit with `ulimit -u`")]
     Thread(String),
+    /// The handle was made before a fork, and this is the child. Start a process of its own here.
+    #[error("this handle belongs to the parent process: start a cell of its own in the forked child")]
+    Forked,
 }
 
 /// Why a group was not joined. This process is not in it, and no longer asks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// The name is empty or too long.
+    /// The name is empty, too long, or begins with `phalanx.`, as names of the library's own groups do.
     #[error("bad group name: {0}")]
     BadName(String),
     /// This process is in a group of that name, or joins it. Use that handle, or leave first.
@@ -112,6 +115,88 @@ pub enum LeaveError {
     /// The handle was made before a fork, and this is the child.
     #[error("this handle belongs to the parent process: start a cell of its own in the forked child")]
     Forked,
+}
+
+/// Why a call gave no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The handler did not run, and never will. Calling again does no harm.
+    #[error("not executed: {0}")]
+    NotExecuted(Why),
+    /// The handler may have run once, or may still run; an idempotent call more than once. Look at what it would have
+    /// changed before calling again.
+    #[error("unknown whether it was executed: {0}")]
+    Unknown(Why),
+    /// The handler began, and ended without an answer: it dropped the request, or panicked.
+    #[error("the handler ended without an answer")]
+    Abandoned,
+    /// The request cannot be encoded. Nothing was sent.
+    #[error("the request cannot be encoded")]
+    Unencodable,
+    /// The handler ran, and its answer cannot be encoded or is longer than 64 MiB.
+    #[error("the handler ran, and its answer cannot be encoded or is too long")]
+    UnencodableAnswer,
+    /// The handler ran, and its answer is of another type. Both sides must use the same types.
+    #[error("the handler ran, and its answer is of another type: {0}")]
+    Answer(DecodeError),
+}
+
+/// Why a call was not executed, or why it is unknown. The numbers are the same in every version and language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum Why {
+    /// No server is there: the system says so of its address at once, or the directory has none of that member or group.
+    #[error("no such server is there")]
+    Nobody = 1,
+    /// Nothing at the address answered before the deadline. Its host is down or cut off, or its process is stopped, or it
+    /// is of another cell or has another key: who cannot open a packet does not answer it.
+    #[error("nothing answered there: is its host up, and does it have this cell's name and key?")]
+    Silent = 2,
+    /// The deadline passed.
+    #[error("the deadline has passed")]
+    Deadline = 3,
+    /// The server has too much to do. Call again later.
+    #[error("the server is busy")]
+    Busy = 4,
+    /// It serves no such requests, or stops.
+    #[error("the server refused it")]
+    Refused = 5,
+    /// The request is longer than the server takes: 64 MiB at most.
+    #[error("the request is too long")]
+    TooLong = 6,
+    /// The answer is longer than 64 MiB.
+    #[error("the answer is too long")]
+    AnswerTooLong = 7,
+    /// The server restarted, or was gone, while the call was under way.
+    #[error("the server was restarted or is gone")]
+    Restarted = 8,
+    /// 1,024 calls of this client wait for that server already. Call again when one has ended.
+    #[error("too many calls wait for that server")]
+    QueueFull = 9,
+    /// The client has used up its packet numbers. Start another one.
+    #[error("this client has used up its packet numbers: start another")]
+    UsedUp = 10,
+    /// The server has used up its packet numbers. It has to be started again.
+    #[error("the server has used up its packet numbers: start it again")]
+    ServerUsedUp = 11,
+    /// The client, or its process, has ended.
+    #[error("this client has ended")]
+    Over = 12,
+    /// The client was made before a fork, and this is the child. Start another one here.
+    #[error("this client belongs to the parent process: start one in the forked child")]
+    Forked = 13,
+    /// Another reason, of a later version.
+    #[error("for another reason")]
+    Other = 255,
+}
+
+impl Why {
+    /// Whether another server of the same group may run the call.
+    pub(crate) fn is_of_one_server(self) -> bool {
+        matches!(self, Self::Nobody | Self::Busy | Self::Refused | Self::ServerUsedUp)
+    }
 }
 
 /// A payload is not of the expected type. Nothing changed.

@@ -10,7 +10,9 @@ use bytes::Bytes;
 use phalanx_core::{GroupTerms, MESSAGE_BYTES_MAX, Uniformity, check_name};
 use phalanx_driver::fork::Home;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
+use crate::calls::server::{Origin, ServerBuilder};
 use crate::cell::{CellShared, Held};
 use crate::commands::{Body, Command};
 use crate::error::{FlushError, JoinError, LeaveError, SendError};
@@ -126,6 +128,21 @@ impl Group {
         block(self.flush())
     }
 
+    /// How to start a server of calls that others find by this group's name; see [`Server`](crate::Server). Requests have
+    /// the type `Q`, answers the type `A`.
+    ///
+    /// The server is of this process and not of the membership: it serves on after a leave of the group, until it is
+    /// stopped.
+    pub fn server<Q: DeserializeOwned, A: Serialize>(&self) -> ServerBuilder<Q, A> {
+        let origin = Origin::Member(Arc::clone(&self.held), Some(self.shared.name.to_string()));
+        ServerBuilder::new(self.shared.cell.config.clone(), origin)
+    }
+
+    /// Leaves without waiting for it.
+    pub(crate) fn ask_to_leave(&self) {
+        self.shared.ask_to_leave();
+    }
+
     /// Leaves the group, after everything sent before, and waits for that. The inbox keeps its items, and ends with
     /// [`Next::Left`](crate::Next::Left).
     ///
@@ -174,6 +191,7 @@ pub struct GroupBuilder {
     takes_state: bool,
     items_max: usize,
     bytes_max: usize,
+    is_reserved: bool,
 }
 
 impl std::fmt::Debug for GroupBuilder {
@@ -185,7 +203,13 @@ impl std::fmt::Debug for GroupBuilder {
 impl GroupBuilder {
     pub(crate) fn new(held: Arc<Held>, name: String) -> Self {
         let (terms, replica, takes_state) = (GroupTerms::default(), None, false);
-        Self { held, name, terms, replica, takes_state, items_max: INBOX_ITEMS, bytes_max: INBOX_BYTES }
+        let (items_max, bytes_max) = (INBOX_ITEMS, INBOX_BYTES);
+        Self { held, name, terms, replica, takes_state, items_max, bytes_max, is_reserved: false }
+    }
+
+    /// How to join a group of the library's own.
+    pub(crate) fn reserved(held: Arc<Held>, name: &str) -> Self {
+        Self { is_reserved: true, ..Self::new(held, name.to_owned()) }
     }
 
     /// Keeps a state that every member of the group holds: `replica` applies the group's messages, and takes the state
@@ -247,12 +271,15 @@ impl GroupBuilder {
     }
 
     fn begin(self) -> Result<Begun, JoinError> {
-        let Self { held, name, terms, replica, takes_state, items_max, bytes_max } = self;
+        let Self { held, name, terms, replica, takes_state, items_max, bytes_max, is_reserved } = self;
         let cell = &held.shared;
         if !cell.home.is_here() {
             return Err(JoinError::Forked);
         }
         check_name(&name).map_err(|bad| JoinError::BadName(bad.to_string()))?;
+        if name.starts_with(RESERVED) && !is_reserved {
+            return Err(JoinError::BadName(format!("names that begin with {RESERVED} are the library's own")));
+        }
         let shared = Arc::new(GroupShared::new(&name, Arc::clone(cell)));
         cell.take_name(&shared).map_err(|Taken| JoinError::AlreadyMember(name))?;
         let inbox = Arc::new(InboxShared::new(items_max, bytes_max, cell.protocol.clone(), cell.home));
@@ -511,6 +538,9 @@ impl GroupShared {
         self.leaving.store(true, Ordering::Release);
     }
 }
+
+/// Names of the library's own groups begin with this.
+const RESERVED: &str = "phalanx.";
 
 /// No message is accepted while more bytes than this of the group wait to be sent.
 const QUEUED_BYTES: usize = 4 << 20;

@@ -91,6 +91,29 @@
 //! # }
 //! ```
 //!
+//! **Calls** go to one process and bring an answer, at most once. Servers are found by the group that they serve, by
+//! member, or by address:
+//!
+//! ```no_run
+//! # async fn calls(cell: phalanx::Cell, stock: phalanx::Group) -> Result<(), Box<dyn std::error::Error>> {
+//! use std::time::Duration;
+//! use phalanx::{CallError, Server};
+//!
+//! let server: Server<String, u32> = stock.server().start()?;
+//! std::thread::spawn(move || server.run(4, |request| request.value().len() as u32));
+//!
+//! let client = cell.client()?;
+//! let answer: Result<u32, CallError> =
+//!     client.call("stock", &"ACME").deadline(Duration::from_millis(200)).wait_for_server().await;
+//! match answer {
+//!     Ok(length) => println!("{length}"),
+//!     Err(CallError::NotExecuted(why)) => println!("it did not run: {why}"),
+//!     Err(other) => println!("{other}"),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! **Failures.** A process that was cut off or stopped for too long is excluded by a decided view. It learns of that
 //! ([`Next::Excluded`]), comes back as a new incarnation with a new [`MemberId`], and takes the state of the others.
 //! [`Replica::is_current`] is false meanwhile. [`Cell::standing`] tells beside all inboxes whether the process believes to
@@ -106,7 +129,8 @@
 //!
 //! | who | calls |
 //! |---|---|
-//! | any thread or task | [`Cell`], [`Group`], [`Replica::read`], [`Sent`], all through `&self` |
+//! | any thread or task | [`Cell`], [`Group`], [`Replica::read`], [`Sent`], [`Client`], [`Server`], all through `&self` |
+//! | any one thread or task | a [`Request`], which it may pass on |
 //! | one at a time | [`Inbox`], through `&mut self`; it may move between threads |
 //! | the protocol thread | the methods of [`State`], one at a time |
 //!
@@ -121,12 +145,15 @@ mod book {
     struct First;
     #[doc = include_str!("../../../docs/book/src/state.md")]
     struct State;
+    #[doc = include_str!("../../../docs/book/src/calls.md")]
+    struct Calls;
     #[doc = include_str!("../../../docs/book/src/deployment.md")]
     struct Deployment;
     #[doc = include_str!("../../../docs/book/src/testing.md")]
     struct Testing;
 }
 
+mod calls;
 mod cell;
 mod commands;
 mod error;
@@ -142,8 +169,10 @@ mod view;
 mod waiting;
 
 pub use bytes::Bytes;
+pub use calls::client::{Call, Calling, Client, To};
+pub use calls::server::{Request, Server, ServerBuilder};
 pub use cell::{Cell, CellBuilder, Starting};
-pub use error::{DecodeError, FlushError, InDoubt, JoinError, LeaveError, SendError, StartError};
+pub use error::{CallError, DecodeError, FlushError, InDoubt, JoinError, LeaveError, SendError, StartError, Why};
 pub use group::{Group, GroupBuilder, Joining};
 pub use id::{Guarantee, LeaveReason, Member, MemberId, Order};
 pub use inbox::{Inbox, Next};

@@ -26,6 +26,7 @@ table!(
     has [SEND, SYNC, UNPIN, UNWIND_SAFE, REF_UNWIND_SAFE],
     lacks [],
     [
+        phalanx::CallError,
         phalanx::CellBuilder,
         phalanx::DecodeError,
         phalanx::FlushError,
@@ -45,7 +46,9 @@ table!(
         phalanx::Standing,
         phalanx::StartError,
         phalanx::Timeout,
+        phalanx::To,
         phalanx::View,
+        phalanx::Why,
     ]
 );
 
@@ -56,13 +59,19 @@ table!(
     lacks [],
     [
         phalanx::Cell,
+        phalanx::Call<u64>,
+        phalanx::Calling<u64>,
         phalanx::Changed,
+        phalanx::Client,
         phalanx::Group,
         phalanx::Inbox,
         phalanx::Multicast,
         phalanx::Outcome,
         phalanx::Replica<Nothing>,
+        phalanx::Request<u64, u64>,
         phalanx::Sent,
+        phalanx::Server<u64, u64>,
+        phalanx::ServerBuilder<u64, u64>,
     ]
 );
 

@@ -18,6 +18,7 @@ fn handles_are_dead_in_a_forked_child_and_alive_in_its_parent() {
         .expect("starts");
     let (group, mut inbox) = cell.group("g").blocking_join().expect("joins");
     let sent = group.send("before").blocking().expect("goes out");
+    let (server, client) = (group.server::<u64, u64>().start().expect("starts"), cell.client().expect("starts"));
     let wrong = fork::in_child(|child| {
         child.refused("a send", || group.send("x").blocking());
         child.refused("a send that waits for nothing", || group.send("x").try_post());
@@ -26,6 +27,10 @@ fn handles_are_dead_in_a_forked_child_and_alive_in_its_parent() {
         child.refused("a join", || cell.group("other").blocking_join());
         child.refused("a leave of the group", || group.blocking_leave());
         child.refused("a leave of the cell", || cell.clone().blocking_leave(Duration::from_secs(5)));
+        child.refused("a client", || cell.client());
+        child.refused("a server", || group.server::<u64, u64>().start());
+        child.refused("a call", || client.call::<u64>("g", &7_u64).blocking());
+        child.tries("a server ends", || server.try_next().is_none() && server.blocking_next().is_none());
         child.refused("a command", || cell.give_up_group("g"));
         child.tries("an inbox ends", || inbox.blocking_next().is_none());
         child.tries("an outcome is unknown", || sent.blocking_stable().is_err());
@@ -40,5 +45,10 @@ fn handles_are_dead_in_a_forked_child_and_alive_in_its_parent() {
     sent.blocking_stable().expect("all have it");
     group.send("after").blocking().expect("the parent goes on").blocking_stable().expect("all have it");
     assert!(inbox.blocking_next().is_some());
+    std::thread::scope(|scope| {
+        scope.spawn(|| server.blocking_next().expect("a request").answer(&8));
+        assert_eq!(client.call::<u64>("g", &7_u64).wait_for_server().blocking(), Ok(8), "the parent's calls go on");
+    });
+    drop((server, client));
     cell.blocking_leave(Duration::from_secs(20)).expect("leaves");
 }

@@ -370,7 +370,7 @@ mod tests {
         let options = Options::from(Config { runtime_dir, state_dir, ..Config::default() });
         let process = Inline::start(&options).expect("starts");
         let me = process.node().settings().me.clone();
-        let shared = CellShared::new(process.waker(), process.belief(), me);
+        let shared = CellShared::new(process.waker(), process.belief(), me, options.config.clone());
         let inbox = Arc::new(InboxShared::new(8, 1 << 20, process.waker(), Home::here()));
         Entry::new(Arc::new(GroupShared::new("g", Arc::new(shared))), inbox, false, None)
     }

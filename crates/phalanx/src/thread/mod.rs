@@ -67,7 +67,7 @@ fn run(options: &Options, warnings: Vec<String>, reporting: Reporting) {
         }
     };
     let me = process.node().settings().me.clone();
-    let shared = Arc::new(CellShared::new(process.waker(), process.belief(), me));
+    let shared = Arc::new(CellShared::new(process.waker(), process.belief(), me, options.config.clone()));
     warnings.into_iter().for_each(|warning| shared.notice(warning));
     let ends = Ends(Arc::clone(&shared));
     let app = AppHandler::new(Arc::clone(&shared), options.rejoin);

@@ -1,0 +1,347 @@
+//! The client's side of calls.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use phalanx_driver::fork::Home;
+use phalanx_runtime::config::Config;
+use phalanx_runtime::rpc::{CallOptions, Caller, Failure, Pending};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::directory::{Directory, Found, Wanted};
+use super::{decode_answer, encode_request, port_options, with_deadline};
+use crate::error::{CallError, StartError, Why};
+use crate::id::{Member, MemberId};
+use crate::waiting::{Place, block};
+
+/// The server that a call is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum To {
+    /// The server at this address.
+    Address(SocketAddr),
+    /// A server of this member of the cell.
+    Member(MemberId),
+    /// A server of any member of this group: the next one in turn. One that certainly did not run the call, because it
+    /// is gone or busy, is passed over for another.
+    Group(String),
+}
+
+impl From<SocketAddr> for To {
+    fn from(address: SocketAddr) -> Self {
+        Self::Address(address)
+    }
+}
+
+impl From<MemberId> for To {
+    fn from(member: MemberId) -> Self {
+        Self::Member(member)
+    }
+}
+
+impl From<&Member> for To {
+    fn from(member: &Member) -> Self {
+        Self::Member(member.id)
+    }
+}
+
+impl From<&str> for To {
+    fn from(group: &str) -> Self {
+        Self::Group(group.to_owned())
+    }
+}
+
+impl From<String> for To {
+    fn from(group: String) -> Self {
+        Self::Group(group)
+    }
+}
+
+/// Makes calls. Cheap to clone; usable from any thread and task.
+///
+/// [`Cell::client`](crate::Cell::client) makes one that finds servers by member and group, and keeps its process alive.
+/// [`CellBuilder::client`](crate::CellBuilder::client) makes one for a program that is no member of the cell, and calls
+/// addresses. A thread of its own sends the calls. When the last clone is dropped, calls under way fail. In a forked
+/// child it is dead.
+#[derive(Clone, Debug)]
+pub struct Client {
+    shared: Arc<ClientShared>,
+}
+
+struct ClientShared {
+    caller: Caller,
+    directory: Option<Arc<Directory>>,
+    home: Home,
+    /// The number of calls to groups, which take turns.
+    turn: AtomicUsize,
+}
+
+impl std::fmt::Debug for ClientShared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientShared").finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    pub(crate) fn start(config: &Config, directory: Option<Arc<Directory>>) -> Result<Self, StartError> {
+        let caller =
+            Caller::start(&port_options(config, 0, false)).map_err(|error| StartError::Host(error.to_string()))?;
+        let shared = ClientShared { caller, directory, home: Home::here(), turn: AtomicUsize::new(0) };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Calls a server with a value, for an answer of type `A`: await it, or call [`Call::blocking`]. Both sides must use
+    /// the same types.
+    pub fn call<A: DeserializeOwned>(&self, to: impl Into<To>, request: &impl Serialize) -> Call<A> {
+        Call {
+            client: Arc::clone(&self.shared),
+            to: to.into(),
+            request: encode_request(request),
+            deadline: CallOptions::default().deadline,
+            idempotent: false,
+            waits_for_server: false,
+            answer: PhantomData,
+        }
+    }
+}
+
+/// A call before it is made: choose its deadline, then await it, or call [`Call::blocking`].
+#[must_use = "nothing is called until it is awaited"]
+#[derive(Debug)]
+pub struct Call<A> {
+    client: Arc<ClientShared>,
+    to: To,
+    request: Result<Vec<u8>, CallError>,
+    deadline: Duration,
+    idempotent: bool,
+    waits_for_server: bool,
+    answer: PhantomData<fn() -> A>,
+}
+
+impl<A: DeserializeOwned> Call<A> {
+    /// The time until the call fails, counted from when it is first polled. The handler knows it, too. Default 10 s.
+    pub fn deadline(self, deadline: Duration) -> Self {
+        Self { deadline, ..self }
+    }
+
+    /// Running it twice does no harm: if its server restarts while it runs, it is made again, at the same address.
+    pub fn idempotent(self) -> Self {
+        Self { idempotent: true, ..self }
+    }
+
+    /// If no server is there, waits for one until the deadline. By default the call fails at once.
+    pub fn wait_for_server(self) -> Self {
+        Self { waits_for_server: true, ..self }
+    }
+
+    /// Waits like the future, in a thread.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub fn blocking(self) -> Result<A, CallError> {
+        block(self.into_future())
+    }
+}
+
+impl<A: DeserializeOwned> IntoFuture for Call<A> {
+    type Output = Result<A, CallError>;
+    type IntoFuture = Calling<A>;
+
+    fn into_future(self) -> Calling<A> {
+        let Self { client, to, request, deadline, idempotent, waits_for_server, answer } = self;
+        let (request, failed) = match request {
+            Ok(request) => (request, None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        let (wanted, address) = match to {
+            To::Address(address) => (None, Some(address)),
+            To::Member(member) => (Some(Wanted::Member(member)), None),
+            To::Group(group) => (Some(Wanted::Group(group)), None),
+        };
+        let turn = client.turn.fetch_add(1, Ordering::Relaxed);
+        let options = CallOptions { deadline, idempotent, waits_for_server };
+        Calling {
+            client,
+            wanted,
+            address,
+            request,
+            options,
+            until: None,
+            turn,
+            tried: Vec::new(),
+            seen: 0,
+            pending: None,
+            place: Place::default(),
+            is_noted: false,
+            failed,
+            answer,
+        }
+    }
+}
+
+/// A call that is being made; see [`Client::call`]. Dropping it gives the call up: the server is told, and a handler that
+/// runs learns of it.
+#[must_use = "nothing is called until it is awaited"]
+pub struct Calling<A> {
+    client: Arc<ClientShared>,
+    /// Whom it is for, if the directory names the address.
+    wanted: Option<Wanted>,
+    /// The address to call next.
+    address: Option<SocketAddr>,
+    request: Vec<u8>,
+    options: CallOptions,
+    /// The deadline, once it was polled.
+    until: Option<Instant>,
+    turn: usize,
+    tried: Vec<SocketAddr>,
+    /// Changes of the directory when it was last looked at.
+    seen: u64,
+    pending: Option<Pending>,
+    place: Place,
+    /// The directory was told of the deadline.
+    is_noted: bool,
+    /// The request could not be encoded, or how the server asked last failed.
+    failed: Option<CallError>,
+    answer: PhantomData<fn() -> A>,
+}
+
+impl<A> std::fmt::Debug for Calling<A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Calling").field("wanted", &self.wanted).field("tried", &self.tried).finish_non_exhaustive()
+    }
+}
+
+impl<A: DeserializeOwned> Future for Calling<A> {
+    type Output = Result<A, CallError>;
+
+    /// # Panics
+    /// If it is polled after it was ready.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        // Before the first poll: the request could not be encoded. Later: how the last server failed, while another one is
+        // asked.
+        if this.until.is_none()
+            && let Some(error) = this.failed.take()
+        {
+            return Poll::Ready(Err(error));
+        }
+        let until = *this.until.get_or_insert_with(|| {
+            let now = Instant::now();
+            // A deadline beyond the clock's range is none.
+            now.checked_add(this.options.deadline).unwrap_or_else(|| now + LONGEST)
+        });
+        loop {
+            if let Some(pending) = &mut this.pending {
+                let failure = match ready!(Pin::new(pending).poll(context)) {
+                    Ok(answer) => return Poll::Ready(decode_answer(&answer)),
+                    Err(failure) => failure,
+                };
+                this.pending = None;
+                match failure {
+                    Failure::NotExecuted(reason) if this.wanted.is_some() && Why::of(reason).is_of_one_server() => {
+                        this.failed = Some(CallError::NotExecuted(Why::of(reason)));
+                    }
+                    Failure::NotExecuted(reason) => {
+                        return Poll::Ready(Err(CallError::NotExecuted(Why::of(reason))));
+                    }
+                    Failure::Unknown(reason) => return Poll::Ready(Err(CallError::Unknown(Why::of(reason)))),
+                }
+            }
+            let address = match this.address.take() {
+                Some(address) => address,
+                None => match ready!(this.find(until, context)) {
+                    Ok(address) => address,
+                    Err(error) => return Poll::Ready(Err(error)),
+                },
+            };
+            this.tried.push(address);
+            let deadline = until.saturating_duration_since(Instant::now());
+            // Whom the directory names is there, or another one is asked for.
+            let waits_for_server = this.options.waits_for_server && this.wanted.is_none();
+            let options = CallOptions { deadline, waits_for_server, ..this.options };
+            this.pending =
+                Some(this.client.caller.call_owned(address, with_deadline(deadline, &this.request), &options));
+        }
+    }
+}
+
+impl<A> Calling<A> {
+    /// The next server to ask.
+    fn find(&mut self, until: Instant, context: &Context<'_>) -> Poll<Result<SocketAddr, CallError>> {
+        let Self { client, wanted, turn, tried, seen, place, is_noted, failed, options, .. } = self;
+        let Some(wanted) = wanted else { return Poll::Ready(Err(CallError::NotExecuted(Why::Nobody))) };
+        if !client.home.is_here() {
+            return Poll::Ready(Err(CallError::NotExecuted(Why::Forked)));
+        }
+        // A client outside the cell has no directory.
+        let Some(directory) = &client.directory else {
+            return Poll::Ready(Err(CallError::NotExecuted(Why::Nobody)));
+        };
+        let waits = options.waits_for_server;
+        let mut look = || {
+            let is_late = Instant::now() >= until;
+            let changes = directory.changes();
+            if waits && *seen != changes && is_nobody(failed.as_ref()) {
+                // Who was gone may be back.
+                tried.clear();
+            }
+            *seen = changes;
+            match directory.find(wanted, tried, *turn) {
+                Found::Server(_) if is_late => {
+                    Some(Err(failed.take().unwrap_or(CallError::NotExecuted(Why::Deadline))))
+                }
+                Found::Server(address) => Some(Ok(address)),
+                Found::Over => Some(Err(CallError::NotExecuted(Why::Over))),
+                Found::NotYet if !is_late => None,
+                Found::Nobody if !is_late && waits && is_nobody(failed.as_ref()) => None,
+                Found::Nobody | Found::NotYet => {
+                    Some(Err(failed.take().unwrap_or(CallError::NotExecuted(Why::Nobody))))
+                }
+            }
+        };
+        let found = match look() {
+            Some(found) => Poll::Ready(found),
+            None => {
+                if !std::mem::replace(is_noted, true) {
+                    directory.note_deadline(until);
+                }
+                directory.callers().poll(place, context, look)
+            }
+        };
+        if found.is_ready() {
+            self.forget();
+        }
+        found
+    }
+
+    /// Waits for the directory no more.
+    fn forget(&mut self) {
+        if let (Some(directory), Some(until), true) = (&self.client.directory, self.until, self.client.home.is_here()) {
+            directory.callers().forget(&mut self.place);
+            if std::mem::take(&mut self.is_noted) {
+                directory.forget_deadline(until);
+            }
+        }
+    }
+}
+
+impl<A> Drop for Calling<A> {
+    fn drop(&mut self) {
+        self.forget();
+    }
+}
+
+/// Whether no server was there, so that waiting for one makes sense.
+fn is_nobody(failed: Option<&CallError>) -> bool {
+    failed.is_none_or(|failed| *failed == CallError::NotExecuted(Why::Nobody))
+}
+
+/// A deadline that never comes.
+const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);

@@ -1,0 +1,105 @@
+//! Typed calls: clients, servers, and the directory in which clients find servers.
+
+pub(crate) mod client;
+pub(crate) mod directory;
+pub(crate) mod server;
+mod serving;
+
+use std::time::Duration;
+
+use phalanx_runtime::config::Config;
+use phalanx_runtime::rpc::PortOptions;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::{CallError, DecodeError, Why};
+
+/// A request on the wire: the time until its deadline, in microseconds, and the value.
+fn encode_request(value: &impl Serialize) -> Result<Vec<u8>, CallError> {
+    postcard::to_allocvec(value).map_err(|_unencodable| CallError::Unencodable)
+}
+
+/// Puts the time that is left before a request.
+fn with_deadline(left: Duration, value: &[u8]) -> Vec<u8> {
+    let mut request = Vec::with_capacity(value.len() + DEADLINE_BYTES);
+    request.extend_from_slice(&u64::try_from(left.as_micros()).unwrap_or(u64::MAX).to_le_bytes());
+    request.extend_from_slice(value);
+    request
+}
+
+/// The parts of a request: the time that is left, and the value.
+fn split_request(request: &[u8]) -> Option<(Duration, &[u8])> {
+    let (left, value) = request.split_first_chunk::<DEADLINE_BYTES>()?;
+    Some((Duration::from_micros(u64::from_le_bytes(*left)), value))
+}
+
+const DEADLINE_BYTES: usize = 8;
+
+/// First byte of an answer: a value follows.
+const VALUE: u8 = 0;
+/// First byte of an answer: the handler's value cannot be encoded, or is too long.
+const UNENCODABLE: u8 = 1;
+/// First byte of an answer: the handler ended without one.
+const ABANDONED: u8 = 2;
+
+fn encode_answer(value: &impl Serialize) -> Vec<u8> {
+    postcard::to_extend(value, vec![VALUE]).unwrap_or_else(|_unencodable| vec![UNENCODABLE])
+}
+
+fn decode_answer<A: DeserializeOwned>(answer: &[u8]) -> Result<A, CallError> {
+    match answer.split_first() {
+        Some((&VALUE, value)) => postcard::from_bytes(value).map_err(|error| CallError::Answer(DecodeError(error))),
+        Some((&UNENCODABLE, [])) => Err(CallError::UnencodableAnswer),
+        Some((&ABANDONED, [])) => Err(CallError::Abandoned),
+        _ => Err(CallError::Answer(DecodeError(postcard::Error::DeserializeUnexpectedEnd))),
+    }
+}
+
+/// How an endpoint of calls starts, beside the process whose configuration this is.
+fn port_options(config: &Config, port: u16, serves: bool) -> PortOptions {
+    // The configured ports are the process's own.
+    let config = Config { data_port: port, control_port: 0, ..config.clone() };
+    PortOptions { config, serves, ..PortOptions::default() }
+}
+
+impl Why {
+    fn of(reason: phalanx_runtime::rpc::Reason) -> Self {
+        use phalanx_runtime::rpc::{Reason, Refusal};
+        match reason {
+            Reason::Deadline => Self::Deadline,
+            Reason::NoAnswer => Self::Silent,
+            Reason::Unreachable => Self::Nobody,
+            Reason::Cancelled => Self::Over,
+            Reason::Refused(Refusal::Busy) => Self::Busy,
+            Reason::Refused(Refusal::TooLong) | Reason::RequestTooLong => Self::TooLong,
+            Reason::Refused(Refusal::NumbersUsedUp) => Self::ServerUsedUp,
+            Reason::Refused(_) => Self::Refused,
+            Reason::SessionLost => Self::Restarted,
+            Reason::QueueFull => Self::QueueFull,
+            Reason::NumbersUsedUp => Self::UsedUp,
+            Reason::AnswerTooLong => Self::AnswerTooLong,
+            Reason::Forked => Self::Forked,
+            _ => Self::Other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_and_answers_survive_the_wire() {
+        let value = encode_request(&("ACME", 7_u32)).expect("encodes");
+        let request = with_deadline(Duration::from_millis(250), &value);
+        let (left, read) = split_request(&request).expect("whole");
+        assert_eq!((left, read), (Duration::from_millis(250), &value[..]));
+        assert_eq!(split_request(&request[..7]), None);
+        assert_eq!(decode_answer::<u64>(&encode_answer(&12_u64)), Ok(12));
+        assert_eq!(decode_answer::<u64>(&[ABANDONED]), Err(CallError::Abandoned));
+        assert_eq!(decode_answer::<u64>(&[UNENCODABLE]), Err(CallError::UnencodableAnswer));
+        for nonsense in [&[][..], &[VALUE], &[3], &[ABANDONED, 0]] {
+            assert!(matches!(decode_answer::<u64>(nonsense), Err(CallError::Answer(_))), "{nonsense:?}");
+        }
+    }
+}
