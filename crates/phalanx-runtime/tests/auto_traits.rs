@@ -55,7 +55,6 @@ table!(
         phalanx_runtime::rpc::PortOptions,
         phalanx_runtime::rpc::Recorded,
         phalanx_runtime::rpc::TimeTrace,
-        phalanx_runtime::rpc::TypedError,
         phalanx_runtime::Options,
         phalanx_runtime::state::Frozen,
     ]

@@ -721,7 +721,6 @@ fn an_inherited_client_is_dead_in_a_forked_child() {
             child.refused("call", || dead.call(to, MARK, &calls));
             child.refused("a long call", || dead.call(to, &long(), &calls));
             child.refused("a call elsewhere", || dead.call(SocketAddr::from(([127, 0, 0, 1], 9)), MARK, &calls));
-            child.refused("call_typed", || dead.call_typed::<_, u32>(to, &7_u32, &calls));
             child.tries("keep_trace", || {
                 dead.keep_trace(16);
                 true
@@ -765,7 +764,6 @@ fn an_inherited_caller_is_dead_in_a_forked_child() {
             child.refused("call", || dead.call(to, MARK, &calls).wait());
             child.refused("a long call", || dead.call(to, &long(), &calls).wait());
             child.refused("await", || pollster::block_on(dead.clone().call(to, MARK, &calls)));
-            child.refused("call_typed", || pollster::block_on(dead.call_typed::<_, u32>(to, &7_u32, &calls)));
             child.tries("what is not executed is said so", || {
                 matches!(dead.call(to, MARK, &calls).wait(), Err(Failure::NotExecuted(_)))
             });

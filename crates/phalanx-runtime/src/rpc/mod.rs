@@ -11,7 +11,6 @@ mod nearby;
 mod pending;
 mod port;
 mod time_trace;
-mod typed;
 
 pub use caller::Caller;
 pub use client::Client;
@@ -22,4 +21,3 @@ pub use phalanx_core::rpc::{
 };
 pub use port::{Port, PortOptions, Service};
 pub use time_trace::{Happened, Recorded, TimeTrace, slowest, story};
-pub use typed::{TypedError, answer_typed};
