@@ -123,11 +123,11 @@ pub enum LeaveError {
 pub enum CallError {
     /// The handler did not run, and never will. Calling again does no harm.
     #[error("not executed: {0}")]
-    NotExecuted(Why),
+    NotExecuted(Reason),
     /// The handler may have run once, or may still run; an idempotent call more than once. Look at what it would have
     /// changed before calling again.
     #[error("unknown whether it was executed: {0}")]
-    Unknown(Why),
+    Unknown(Reason),
     /// The handler began, and ended without an answer: it dropped the request, or panicked.
     #[error("the handler ended without an answer")]
     Abandoned,
@@ -146,7 +146,7 @@ pub enum CallError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 #[repr(u8)]
-pub enum Why {
+pub enum Reason {
     /// No server is there: the system says so of its address at once, or the directory has none of that member or group.
     #[error("no such server is there")]
     Nobody = 1,
@@ -192,7 +192,7 @@ pub enum Why {
     Other = 255,
 }
 
-impl Why {
+impl Reason {
     /// Whether another server of the same group may run the call.
     pub(crate) fn is_of_one_server(self) -> bool {
         matches!(self, Self::Nobody | Self::Busy | Self::Refused | Self::ServerUsedUp)

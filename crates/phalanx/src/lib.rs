@@ -172,7 +172,7 @@ pub use bytes::Bytes;
 pub use calls::client::{Call, Calling, Client, To};
 pub use calls::server::{Request, Server, ServerBuilder};
 pub use cell::{Cell, CellBuilder, Starting};
-pub use error::{CallError, DecodeError, FlushError, InDoubt, JoinError, LeaveError, SendError, StartError, Why};
+pub use error::{CallError, DecodeError, FlushError, InDoubt, JoinError, LeaveError, Reason, SendError, StartError};
 pub use group::{Group, GroupBuilder, Joining};
 pub use id::{Guarantee, LeaveReason, Member, MemberId, Order};
 pub use inbox::{Inbox, Next};

@@ -48,7 +48,7 @@ table!(
         phalanx::Timeout,
         phalanx::To,
         phalanx::View,
-        phalanx::Why,
+        phalanx::Reason,
     ]
 );
 

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phalanx::{CallError, Cell, CellBuilder, Client, Server, StartError, To, Why};
+use phalanx::{CallError, Cell, CellBuilder, Client, Reason, Server, StartError, To};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -70,7 +70,7 @@ impl<Q: serde::de::DeserializeOwned, A: Serialize> Drop for Stops<'_, Q, A> {
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn not_executed<T>(outcome: Result<T, CallError>) -> Option<Why> {
+fn not_executed<T>(outcome: Result<T, CallError>) -> Option<Reason> {
     match outcome {
         Err(CallError::NotExecuted(why)) => Some(why),
         _ => None,
@@ -106,11 +106,11 @@ fn servers_are_found_by_address_by_member_and_by_group() {
         assert!(turns[0] != turns[1] && turns[..2] == turns[2..], "{turns:?}");
 
         let unknown = client.call::<(String, u64)>("bonds", &Ask::Double(1)).blocking();
-        assert_eq!(not_executed(unknown), Some(Why::Nobody), "nobody serves it");
+        assert_eq!(not_executed(unknown), Some(Reason::Nobody), "nobody serves it");
         let began = Instant::now();
         let waits = client.call::<(String, u64)>("bonds", &Ask::Double(1));
         let waits = waits.wait_for_server().deadline(Duration::from_millis(60)).blocking();
-        assert_eq!(not_executed(waits), Some(Why::Nobody), "and nobody came");
+        assert_eq!(not_executed(waits), Some(Reason::Nobody), "and nobody came");
         assert!(began.elapsed() >= Duration::from_millis(60));
 
         // One that stops is passed over, and leaves the directory.
@@ -143,7 +143,7 @@ fn a_handler_knows_the_deadline_and_that_its_caller_gave_up() {
         let to = server.address();
         let deadline = Duration::from_millis(80);
         let late = client.call::<(String, u64)>(to, &Ask::Wait).deadline(deadline).blocking();
-        assert_eq!(late, Err(CallError::Unknown(Why::Deadline)));
+        assert_eq!(late, Err(CallError::Unknown(Reason::Deadline)));
         let left = listens.recv_timeout(PATIENCE).expect("the handler learned of it");
         assert!(left <= deadline, "{left:?}");
         // A future that is dropped gives the call up.
@@ -169,19 +169,19 @@ fn failures_are_told_apart() {
         scope.spawn(|| serve(&server, "s", &gone));
         let ask = |ask: &Ask| client.call::<(String, u64)>(to, ask).blocking();
         assert_eq!(ask(&Ask::Drop), Err(CallError::Abandoned));
-        assert_eq!(not_executed(ask(&Ask::Refuse)), Some(Why::Refused));
+        assert_eq!(not_executed(ask(&Ask::Refuse)), Some(Reason::Refused));
         let other_request = client.call::<u64>(to, &(9_u8, 9_u8)).blocking();
-        assert_eq!(not_executed(other_request), Some(Why::Refused), "no such variant");
+        assert_eq!(not_executed(other_request), Some(Reason::Refused), "no such variant");
         let other_answer = client.call::<[u64; 30]>(to, &Ask::Double(1)).blocking();
         assert!(matches!(other_answer, Err(CallError::Answer(_))), "{other_answer:?}");
         let no_member = client.call::<u64>("stock", &1).blocking();
-        assert_eq!(not_executed(no_member), Some(Why::Nobody), "a program outside the cell has no directory");
+        assert_eq!(not_executed(no_member), Some(Reason::Nobody), "a program outside the cell has no directory");
         let stranger = tempfile::tempdir().expect("a directory");
         let stranger = builder(stranger.path(), "x").client().expect("starts");
         let locked_out = stranger.call::<(String, u64)>(to, &Ask::Double(1)).deadline(Duration::from_millis(100));
-        assert_eq!(not_executed(locked_out.blocking()), Some(Why::Silent), "it has another key");
+        assert_eq!(not_executed(locked_out.blocking()), Some(Reason::Silent), "it has another key");
         server.stop();
-        assert_eq!(not_executed(ask(&Ask::Double(1))), Some(Why::Refused), "it stops");
+        assert_eq!(not_executed(ask(&Ask::Double(1))), Some(Reason::Refused), "it stops");
     });
     drop(server);
     // Once its last answers have gone out, its socket closes, and the system says so at once.
@@ -189,9 +189,9 @@ fn failures_are_told_apart() {
     loop {
         let outcome = client.call::<u64>(to, &Ask::Double(1)).blocking();
         match not_executed(outcome.clone()) {
-            Some(Why::Nobody) => break,
-            Some(Why::Refused) if Instant::now() < until => thread::sleep(Duration::from_millis(5)),
-            _ => assert_eq!(outcome, Err(CallError::Unknown(Why::Restarted)), "it went while it was called"),
+            Some(Reason::Nobody) => break,
+            Some(Reason::Refused) if Instant::now() < until => thread::sleep(Duration::from_millis(5)),
+            _ => assert_eq!(outcome, Err(CallError::Unknown(Reason::Restarted)), "it went while it was called"),
         }
     }
     let taken = builder(directory.path(), "s").server::<u64, u64>().expect("settings").port(to.port()).start();
@@ -214,7 +214,7 @@ fn a_server_with_too_much_to_do_says_that_it_is_busy() {
         }
         // Two wait, and nobody takes them: the third is refused at once, and did not run.
         let first = outcomes.recv_timeout(PATIENCE).expect("one ends");
-        assert_eq!(not_executed(first), Some(Why::Busy));
+        assert_eq!(not_executed(first), Some(Reason::Busy));
         for _ in 0..2 {
             let request = server.blocking_next().expect("one waits");
             let value = *request.value();

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 
 use super::directory::{Directory, Found, Wanted};
 use super::{decode_answer, encode_request, port_options, with_deadline};
-use crate::error::{CallError, StartError, Why};
+use crate::error::{CallError, Reason, StartError};
 use crate::id::{Member, MemberId};
 use crate::waiting::{Place, block};
 
@@ -245,13 +245,13 @@ impl<A: DeserializeOwned> Future for Calling<A> {
                 };
                 this.pending = None;
                 match failure {
-                    Failure::NotExecuted(reason) if this.wanted.is_some() && Why::of(reason).is_of_one_server() => {
-                        this.failed = Some(CallError::NotExecuted(Why::of(reason)));
+                    Failure::NotExecuted(reason) if this.wanted.is_some() && Reason::of(reason).is_of_one_server() => {
+                        this.failed = Some(CallError::NotExecuted(Reason::of(reason)));
                     }
                     Failure::NotExecuted(reason) => {
-                        return Poll::Ready(Err(CallError::NotExecuted(Why::of(reason))));
+                        return Poll::Ready(Err(CallError::NotExecuted(Reason::of(reason))));
                     }
-                    Failure::Unknown(reason) => return Poll::Ready(Err(CallError::Unknown(Why::of(reason)))),
+                    Failure::Unknown(reason) => return Poll::Ready(Err(CallError::Unknown(Reason::of(reason)))),
                 }
             }
             let address = match this.address.take() {
@@ -276,13 +276,13 @@ impl<A> Calling<A> {
     /// The next server to ask.
     fn find(&mut self, until: Instant, context: &Context<'_>) -> Poll<Result<SocketAddr, CallError>> {
         let Self { client, wanted, turn, tried, seen, place, is_noted, failed, options, .. } = self;
-        let Some(wanted) = wanted else { return Poll::Ready(Err(CallError::NotExecuted(Why::Nobody))) };
+        let Some(wanted) = wanted else { return Poll::Ready(Err(CallError::NotExecuted(Reason::Nobody))) };
         if !client.home.is_here() {
-            return Poll::Ready(Err(CallError::NotExecuted(Why::Forked)));
+            return Poll::Ready(Err(CallError::NotExecuted(Reason::Forked)));
         }
         // A client outside the cell has no directory.
         let Some(directory) = &client.directory else {
-            return Poll::Ready(Err(CallError::NotExecuted(Why::Nobody)));
+            return Poll::Ready(Err(CallError::NotExecuted(Reason::Nobody)));
         };
         let waits = options.waits_for_server;
         let mut look = || {
@@ -295,14 +295,14 @@ impl<A> Calling<A> {
             *seen = changes;
             match directory.find(wanted, tried, *turn) {
                 Found::Server(_) if is_late => {
-                    Some(Err(failed.take().unwrap_or(CallError::NotExecuted(Why::Deadline))))
+                    Some(Err(failed.take().unwrap_or(CallError::NotExecuted(Reason::Deadline))))
                 }
                 Found::Server(address) => Some(Ok(address)),
-                Found::Over => Some(Err(CallError::NotExecuted(Why::Over))),
+                Found::Over => Some(Err(CallError::NotExecuted(Reason::Over))),
                 Found::NotYet if !is_late => None,
                 Found::Nobody if !is_late && waits && is_nobody(failed.as_ref()) => None,
                 Found::Nobody | Found::NotYet => {
-                    Some(Err(failed.take().unwrap_or(CallError::NotExecuted(Why::Nobody))))
+                    Some(Err(failed.take().unwrap_or(CallError::NotExecuted(Reason::Nobody))))
                 }
             }
         };
@@ -340,7 +340,7 @@ impl<A> Drop for Calling<A> {
 
 /// Whether no server was there, so that waiting for one makes sense.
 fn is_nobody(failed: Option<&CallError>) -> bool {
-    failed.is_none_or(|failed| *failed == CallError::NotExecuted(Why::Nobody))
+    failed.is_none_or(|failed| *failed == CallError::NotExecuted(Reason::Nobody))
 }
 
 /// A deadline that never comes.

@@ -12,7 +12,7 @@ use phalanx_runtime::rpc::PortOptions;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::{CallError, DecodeError, Why};
+use crate::error::{CallError, DecodeError, Reason};
 
 /// A request on the wire: the time until its deadline, in microseconds, and the value.
 fn encode_request(value: &impl Serialize) -> Result<Vec<u8>, CallError> {
@@ -62,23 +62,23 @@ fn port_options(config: &Config, port: u16, serves: bool) -> PortOptions {
     PortOptions { config, serves, ..PortOptions::default() }
 }
 
-impl Why {
+impl Reason {
     fn of(reason: phalanx_runtime::rpc::Reason) -> Self {
-        use phalanx_runtime::rpc::{Reason, Refusal};
+        use phalanx_runtime::rpc::{Reason as R, Refusal};
         match reason {
-            Reason::Deadline => Self::Deadline,
-            Reason::NoAnswer => Self::Silent,
-            Reason::Unreachable => Self::Nobody,
-            Reason::Cancelled => Self::Over,
-            Reason::Refused(Refusal::Busy) => Self::Busy,
-            Reason::Refused(Refusal::TooLong) | Reason::RequestTooLong => Self::TooLong,
-            Reason::Refused(Refusal::NumbersUsedUp) => Self::ServerUsedUp,
-            Reason::Refused(_) => Self::Refused,
-            Reason::SessionLost => Self::Restarted,
-            Reason::QueueFull => Self::QueueFull,
-            Reason::NumbersUsedUp => Self::UsedUp,
-            Reason::AnswerTooLong => Self::AnswerTooLong,
-            Reason::Forked => Self::Forked,
+            R::Deadline => Self::Deadline,
+            R::NoAnswer => Self::Silent,
+            R::Unreachable => Self::Nobody,
+            R::Cancelled => Self::Over,
+            R::Refused(Refusal::Busy) => Self::Busy,
+            R::Refused(Refusal::TooLong) | R::RequestTooLong => Self::TooLong,
+            R::Refused(Refusal::NumbersUsedUp) => Self::ServerUsedUp,
+            R::Refused(_) => Self::Refused,
+            R::SessionLost => Self::Restarted,
+            R::QueueFull => Self::QueueFull,
+            R::NumbersUsedUp => Self::UsedUp,
+            R::AnswerTooLong => Self::AnswerTooLong,
+            R::Forked => Self::Forked,
             _ => Self::Other,
         }
     }
