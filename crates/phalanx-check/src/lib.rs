@@ -18,6 +18,7 @@
 //! assert_eq!(report.violated(), [Property::M1]); // a view without the process that installs it
 //! ```
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 

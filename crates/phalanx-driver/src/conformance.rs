@@ -2,6 +2,7 @@
 //!
 //! The functions panic with a reason if the driver does not conform.
 #![allow(clippy::missing_panics_doc, reason = "panicking is how a check fails, as said above")]
+#![allow(clippy::cast_possible_truncation, reason = "the contents of packets are numbers of any size, cut to bytes")]
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
 //! Moves datagrams for Phalanx: the [`Driver`] trait, UDP sockets, shared memory, a lossy wrapper for tests, and wake-ups.
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
 #![deny(missing_docs)]
 
 pub mod conformance;

@@ -1,5 +1,6 @@
 //! Process groups: sets of processes that see the same members, the same messages and the same failures in the
 //! same order.
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
 #![deny(missing_docs)]
 
 pub mod belief;

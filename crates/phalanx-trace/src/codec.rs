@@ -16,6 +16,7 @@ pub(crate) enum Prefix {
 }
 
 /// Appends the prefix for `len`, which is at most `RECORD_BYTES_MAX`.
+#[expect(clippy::cast_possible_truncation, reason = "the low bits are meant")]
 pub(crate) fn put_prefix(out: &mut Vec<u8>, len: usize) {
     debug_assert!(len <= RECORD_BYTES_MAX);
     let mut rest = len;

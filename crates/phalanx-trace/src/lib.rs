@@ -10,6 +10,7 @@
 //! - Records are in the order in which the *application* of that process observed or did the things.
 //! - `at_ns` comes from one clock per machine. Headers with the same clock text can be compared.
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 

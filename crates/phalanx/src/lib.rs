@@ -135,6 +135,7 @@
 //! | the protocol thread | the methods of [`State`], one at a time |
 //!
 //! A `blocking_` call must not be made on a thread that runs an async executor: it would stop the executor's tasks.
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phalanx::{CallError, Cell, CellBuilder, Client, Reason, Server, StartError, To};
+use phalanx::{CallError, Cell, CellBuilder, Client, Reason, Request, Server, StartError, To};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -233,12 +233,14 @@ fn a_panic_in_a_handler_is_told_to_its_caller() {
     let to = server.address();
     thread::scope(|scope| {
         let _stop = Stops(&server);
-        let serving = scope.spawn(|| {
-            server.run(2, |request| match request.value() {
-                Ask::Double(value) => value * 2,
-                _ => panic!("as asked"),
-            })
-        });
+        let handler = |request: &Request<Ask, u64>| match request.value() {
+            Ask::Double(value) => value * 2,
+            _ => panic!("as asked"),
+        };
+        let serving = {
+            let server = server.clone();
+            scope.spawn(move || server.run(2, handler))
+        };
         assert_eq!(client.call::<u64>(to, &Ask::Double(2)).blocking(), Ok(4));
         assert_eq!(client.call::<u64>(to, &Ask::Panic).blocking(), Err(CallError::Abandoned));
         server.stop();

@@ -35,11 +35,12 @@ impl Congestion {
         self.starting = false;
         // It shrinks by the share of the delay that is too long. One round trip is measured at a time, so this happens
         // once in each.
-        let excess = (took - target).as_nanos().min(u128::from(u64::MAX)) as u64;
-        let share = u128::from(excess) * 1024 / took.as_nanos().max(1);
+        let excess = (took - target).as_nanos();
+        let share = excess * 1024 / took.as_nanos().max(1);
         let less = u128::from(self.window) * share.min(512) / 1024;
         debug_assert!(less <= u128::from(self.window) / 2, "delay takes half of the window at most");
-        self.window = self.window.saturating_sub(less as u64).max(self.packet * WINDOW_LEAST);
+        self.window =
+            self.window.saturating_sub(u64::try_from(less).unwrap_or(u64::MAX)).max(self.packet * WINDOW_LEAST);
     }
 
     pub(super) fn arrived(&mut self, packets: u32, in_flight: u64) {
@@ -53,7 +54,8 @@ impl Congestion {
         let more = if self.starting {
             came
         } else {
-            (u128::from(self.packet) * u128::from(came) / u128::from(self.window.max(1))) as u64
+            let more = u128::from(self.packet) * u128::from(came) / u128::from(self.window.max(1));
+            u64::try_from(more).unwrap_or(u64::MAX)
         };
         self.window = self.window.saturating_add(more).min(WINDOW_MAX);
     }

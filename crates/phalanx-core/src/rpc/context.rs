@@ -11,6 +11,14 @@ use crate::time::Instant;
 /// Upper bound on the slots of a session: a slot's number is one byte, and acks for all slots must fit a packet.
 pub(super) const SLOTS_MAX: u8 = 64;
 
+/// A slot's number as packets carry it.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "a session has at most `SLOTS_MAX` slots")]
+pub(super) fn slot_number(slot: usize) -> u8 {
+    debug_assert!(slot < usize::from(SLOTS_MAX), "a slot that no session has");
+    slot as u8
+}
+
 /// The parts of its endpoint that a session uses.
 pub(super) struct SessionContext<'a, F> {
     pub(super) now: Instant,

@@ -297,7 +297,9 @@ impl OutgoingMessage {
         assert!(self.fresh <= self.fragments, "more was sent than there is");
         assert!(self.allowed <= self.fragments, "more is allowed than there is");
         assert!(self.bytes.len() <= self.len || self.fragments == 0, "more is there than the message has");
-        let count = |what: fn(u64) -> bool| self.sent_as.iter().filter(|&&sent| what(sent)).count() as u32;
+        let count = |what: fn(u64) -> bool| {
+            u32::try_from(self.sent_as.iter().filter(|&&sent| what(sent)).count()).unwrap_or(u32::MAX)
+        };
         if self.prefix < self.fragments {
             assert_eq!(self.sent_as.len(), self.fresh as usize, "each fragment sent has an entry");
             assert_eq!(self.lost, count(|sent| sent == LOST), "lost fragments are miscounted");

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::api::{CallEffects, CallId, HandlerResult, TracePoint};
-use super::context::{MessageBytes, SLOTS_MAX, SessionContext};
+use super::context::{MessageBytes, SLOTS_MAX, SessionContext, slot_number};
 use super::fragmentation::{OutgoingMessage, Proof};
 use super::path::{Charge, Head, SessionPath, recount, shortest_first};
 use super::reassembly::{FragmentArrival, Reassembly};
@@ -126,7 +126,7 @@ impl ServerSlot {
 
     /// The call in it, which is slot number `slot` of a session.
     fn id(&self, session: SessionIndex, path: &SessionPath, slot: usize) -> CallId {
-        CallId { session, session_secret: path.session_secret, slot: slot as u8, call: self.call }
+        CallId { session, session_secret: path.session_secret, slot: slot_number(slot), call: self.call }
     }
 
     fn check_invariants(&self) {
@@ -401,7 +401,7 @@ impl ServerSession {
         };
         // The client gets the length, and allows the answer when it has room.
         if allowed == 0 {
-            let name = CallName { slot: slot as u8, call: call.call };
+            let name = CallName { slot: slot_number(slot), call: call.call };
             put_ready(&mut path.pending, name, call.answer.len() as u64);
             context.net.counters.answers_beyond_credit += 1;
             return;
@@ -441,7 +441,7 @@ impl ServerSession {
 
     fn send_from(&mut self, slot: usize, context: &mut SessionContext<'_, impl CallEffects>) {
         let call = &mut self.slots[slot];
-        let name = CallName { slot: slot as u8, call: call.call };
+        let name = CallName { slot: slot_number(slot), call: call.call };
         let head = Head { side: Side::Answer, name, response_credit: 0, refusal: call.refusal };
         let each = per_fragment(&self.path, &call.answer);
         let is_done = self.path.send_message(&mut call.answer, &head, &[], Charge { each, credit: u64::MAX }, context);
@@ -455,7 +455,7 @@ impl ServerSession {
     /// RFC 8985, section 7).
     fn prompt(&mut self, slot: usize, context: &mut SessionContext<'_, impl CallEffects>) {
         let call = &mut self.slots[slot];
-        let name = CallName { slot: slot as u8, call: call.call };
+        let name = CallName { slot: slot_number(slot), call: call.call };
         if !call.answer.was_sent() {
             // It is not allowed, or nothing more may be in flight. The client learns that the answer exists.
             put_ready(&mut self.path.pending, name, call.answer.len() as u64);
@@ -555,7 +555,7 @@ impl ServerSession {
             ServerSlotState::Answered => self.release(slot, ServerSlotEvent::GiveUp, context),
             ServerSlotState::Running => {
                 context.net.counters.detached += 1;
-                self.detached.push((slot as u8, call.call));
+                self.detached.push((slot_number(slot), call.call));
                 call.enter(ServerSlotEvent::GiveUp, ServerSlotState::Released);
                 context.fx.given_up(call.id(self.session_index, &self.path, slot));
             }
@@ -633,7 +633,7 @@ impl ServerSession {
             let incomplete = call.state == ServerSlotState::Receiving;
             if call.ack_due || loss && incomplete && call.request.has_gap() {
                 call.ack_due = false;
-                let name = CallName { slot: slot as u8, call: call.call };
+                let name = CallName { slot: slot_number(slot), call: call.call };
                 let ack = if incomplete {
                     let (prefix, beyond) = (call.request.prefix(), call.request.beyond());
                     FragmentAck { seen: self.path.seen, limit: u32::MAX, prefix, beyond }

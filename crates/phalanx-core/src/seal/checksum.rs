@@ -6,6 +6,7 @@
 use crc_fast::{CrcAlgorithm, Digest};
 
 /// The checksum of the concatenation of `parts`, which the caller need not join first.
+#[expect(clippy::cast_possible_truncation, reason = "the library returns 64 bits for every algorithm")]
 pub(super) fn crc32c(parts: &[&[u8]]) -> u32 {
     let mut sum = Digest::new(CrcAlgorithm::Crc32Iscsi);
     parts.iter().for_each(|part| sum.update(part));

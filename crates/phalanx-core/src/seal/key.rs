@@ -39,8 +39,8 @@ impl CellKey {
         let mut secret = Secret([0; Self::LEN]);
         for (byte, pair) in secret.0.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
             for &digit in pair {
-                let value = char::from(digit).to_digit(16).ok_or(BadKey)?;
-                *byte = *byte << 4 | value as u8;
+                let value = char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok()).ok_or(BadKey)?;
+                *byte = *byte << 4 | value;
             }
         }
         Ok(Self(Arc::new(secret)))

@@ -186,6 +186,7 @@ pub fn put_u64(out: &mut Vec<u8>, value: u64) {
 
 /// Appends a variable-length integer; see [`Reader::varint`].
 #[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the low bits are meant")]
 pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);

@@ -54,7 +54,8 @@ impl Destinations {
     }
 
     fn insert(&mut self, address: SocketAddr) -> u32 {
-        let place = self.list.len() as u32;
+        let place = u32::try_from(self.list.len()).unwrap_or(END);
+        debug_assert_ne!(place, END, "the table is cleared long before");
         self.list.push(Destination {
             address,
             name: Name::encode(address),

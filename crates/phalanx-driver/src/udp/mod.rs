@@ -5,6 +5,10 @@ mod control_poll;
 mod destinations;
 mod losses;
 #[allow(unsafe_code)]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the system's constants and sizes have other types than its fields"
+)]
 mod mmsg;
 #[cfg(test)]
 mod namespace;
@@ -350,7 +354,8 @@ impl Driver for Udp {
 
     fn receive_packets(&self) -> u32 {
         // A kernel that grants less than one packet still accepts one.
-        (self.granted.receive_bytes as u64 / Self::truesize(self.packet_bytes_max)).clamp(1, u64::from(u32::MAX)) as u32
+        let packets = self.granted.receive_bytes as u64 / Self::truesize(self.packet_bytes_max);
+        u32::try_from(packets).unwrap_or(u32::MAX).max(1)
     }
 
     fn loss_report(&mut self) -> LossReport {

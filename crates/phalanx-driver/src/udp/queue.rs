@@ -136,7 +136,9 @@ impl SendQueue {
     }
 
     /// Appends a packet to its destination's list.
+    #[expect(clippy::cast_possible_truncation, reason = "the queue has at most `PACKETS_MAX` packets")]
     fn link(&mut self, place: usize) {
+        debug_assert!(place < PACKETS_MAX, "more packets than the queue has room for");
         let to = self.packets[place].to;
         let destination = self.destinations.at_mut(to);
         if destination.head == END {
@@ -362,7 +364,7 @@ impl SendQueue {
     /// Short packets cost little either way, and long ones lie in pages anyway.
     fn segment_alone(&self, len_bytes: usize, to: &Destination) -> Option<u16> {
         let gains = self.segments && IN_PAGES.contains(&len_bytes) && len_bytes <= to.segment_bytes_max;
-        gains.then_some(len_bytes as u16)
+        u16::try_from(len_bytes).ok().filter(|_| gains)
     }
 
     /// Removes a run that the kernel took, or that is dropped.

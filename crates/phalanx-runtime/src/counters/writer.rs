@@ -45,9 +45,9 @@ impl CountersWriter {
         image.resize(values_at + 8 * names.len(), 0);
         let names_at = image.len();
         for name in names {
-            let name = &name.as_bytes()[..name.len().min(usize::from(u16::MAX))];
-            image.extend_from_slice(&(name.len() as u16).to_le_bytes());
-            image.extend_from_slice(name);
+            let len = u16::try_from(name.len()).unwrap_or(u16::MAX);
+            image.extend_from_slice(&len.to_le_bytes());
+            image.extend_from_slice(&name.as_bytes()[..usize::from(len)]);
         }
         let names_bytes = image.len() - names_at;
         let text_at = image.len().next_multiple_of(8);

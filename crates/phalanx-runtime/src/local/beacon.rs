@@ -153,8 +153,9 @@ pub(super) fn sighted(wanted: impl Fn(&Sign) -> bool) -> Vec<Sign> {
 
 /// A digest that distinguishes the texts of liveness lock files.
 pub(super) fn advert_digest(text: &str) -> u32 {
-    // Truncated to 32 bits, because an abstract name has no room for more.
-    (fnv1a(&[text.as_bytes()]) & u64::from(u32::MAX)) as u32
+    // The lower half, because an abstract name has no room for more.
+    let [a, b, c, d, ..] = fnv1a(&[text.as_bytes()]).to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
 }
 
 fn founder_number(name: &str) -> u64 {

@@ -70,6 +70,7 @@ impl Display for Recorded {
     }
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "places in the ring come from the low bits, and times are short")]
 impl TimeTrace {
     /// Keeps the last `records`, rounded up to a power of two: 24 bytes each.
     #[must_use]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::ClientSession;
 use super::slot::{ClientSlot, SlotEvent, Unreported};
 use crate::rpc::api::{CallEffects, Failure, Outcome, Reason, TracePoint};
-use crate::rpc::context::SessionContext;
+use crate::rpc::context::{SessionContext, slot_number};
 use crate::rpc::reassembly::FragmentArrival;
 use crate::rpc::wire::{CallName, Data, FragmentAck, FragmentPosition, Refusal, Side, put_ack};
 
@@ -196,7 +196,7 @@ impl ClientSession {
         call.ack_due = false;
         let ack =
             FragmentAck { seen: path.seen, limit: answer.limit, prefix: answer.prefix(), beyond: answer.beyond() };
-        let name = CallName { slot: slot as u8, call: call.call };
+        let name = CallName { slot: slot_number(slot), call: call.call };
         put_ack(&mut path.pending, Side::Answer, name, asks, &ack);
     }
 

@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
 use super::api::{CallEffects, CallError, CallOptions, ClientCallId, Failure, Outcome, Reason, TracePoint};
-use super::context::{SLOTS_MAX, SessionContext};
+use super::context::{SLOTS_MAX, SessionContext, slot_number};
 use super::fragmentation::Proof;
 use super::path::{Charge, Head, SessionPath, recount, shortest_first};
 use super::wire::{ALL, CallName, FragmentAck, Side, put_cancel, put_proof};
@@ -218,7 +218,7 @@ impl ClientSession {
     fn send_from(&mut self, slot: usize, piece: &[u8], context: &mut SessionContext<'_, impl CallEffects>) -> bool {
         let Some(path) = self.connection.path_mut() else { return false };
         let call = &mut self.slots[slot];
-        let name = CallName { slot: slot as u8, call: call.call };
+        let name = CallName { slot: slot_number(slot), call: call.call };
         let head = Head { side: Side::Request, name, response_credit: call.reserved, refusal: false };
         let next = call.request.next();
         let each = per_fragment(path, &call.request);
@@ -281,7 +281,7 @@ impl ClientSession {
         // A probe was sent after the other packets. If it was seen and they were not, they are lost.
         let proves = if call.asked_as.0 != 0 && ack.seen >= call.asked_as { Proof::Seen } else { Proof::Reordered };
         let each = per_fragment(path, &call.request);
-        let change = path.take_ack(&mut call.request, (slot as u8, each), (ack, proves), context);
+        let change = path.take_ack(&mut call.request, (slot_number(slot), each), (ack, proves), context);
         if change.lost > 0 {
             context.fx.mark(TracePoint::Lost, call.terms.call_id.0);
         }
@@ -344,7 +344,7 @@ impl ClientSession {
         self.unsent -= u32::from(call.has_more());
         if let Some(path) = self.connection.path_mut() {
             let each = per_fragment(path, &call.request);
-            path.stop_timing(slot as u8);
+            path.stop_timing(slot_number(slot));
             path.in_flight = path.in_flight.saturating_sub(u64::from(call.request.complete()) * each);
         }
     }
@@ -357,7 +357,7 @@ impl ClientSession {
         context: &mut SessionContext<'_, impl CallEffects>,
     ) -> ClientCallId {
         debug_assert_ne!(self.slots[slot].state, CallState::Free, "a call ends once");
-        debug_assert!(!self.free.contains(&(slot as u8)), "a slot is freed once");
+        debug_assert!(!self.free.contains(&slot_number(slot)), "a slot is freed once");
         self.request_arrived(slot);
         let call = &mut self.slots[slot];
         if let Some(path) = self.connection.path() {
@@ -370,7 +370,7 @@ impl ClientSession {
         call.enter(event, CallState::Free);
         call.ack_due = false;
         context.fx.mark(TracePoint::Ended, call.terms.call_id.0);
-        self.free.push(slot as u8);
+        self.free.push(slot_number(slot));
         call.terms.call_id
     }
 
@@ -386,7 +386,7 @@ impl ClientSession {
     fn give_up(&mut self, slot: usize, failure: Failure, context: &mut SessionContext<'_, impl CallEffects>) {
         self.fail(slot, failure, context);
         if let Some(path) = self.connection.path_mut() {
-            put_cancel(&mut path.pending, CallName { slot: slot as u8, call: self.slots[slot].call });
+            put_cancel(&mut path.pending, CallName { slot: slot_number(slot), call: self.slots[slot].call });
             path.flush(context);
             self.slots[slot].unreported = Unreported::GivenUp;
         }
@@ -422,7 +422,7 @@ impl ClientSession {
         call.enter(SlotEvent::Cancel, CallState::Cancelling);
         call.probes = 0;
         call.quiet_since = context.now;
-        let name = CallName { slot: slot as u8, call: call.call };
+        let name = CallName { slot: slot_number(slot), call: call.call };
         if let Some(path) = self.connection.path_mut() {
             put_cancel(&mut path.pending, name);
             path.flush(context);

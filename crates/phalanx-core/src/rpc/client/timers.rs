@@ -8,7 +8,7 @@ use super::slot::{CallState, ClientSlot, Queued, Unreported};
 use super::{ClientSession, SILENT_PROBES};
 use crate::rng::Rng;
 use crate::rpc::api::{CallEffects, Failure, Reason, TracePoint};
-use crate::rpc::context::SessionContext;
+use crate::rpc::context::{SessionContext, slot_number};
 use crate::rpc::path::{Head, SessionPath};
 use crate::rpc::wire::{CallName, FragmentAck, Side, put_ack, put_cancel, put_ping};
 use crate::time::Instant;
@@ -131,7 +131,7 @@ impl ClientSession {
         call.probes += 1;
         call.quiet_since = context.now;
         context.fx.mark(TracePoint::Probed, call.terms.call_id.0);
-        let name = CallName { slot: slot as u8, call: call.call };
+        let name = CallName { slot: slot_number(slot), call: call.call };
         if call.state == CallState::Cancelling {
             if call.probes > CANCELS_MAX {
                 self.fail(slot, Failure::Unknown(Reason::Cancelled), context);
@@ -221,7 +221,11 @@ impl Round {
         match count.cmp(&SILENT_PROBES) {
             Ordering::Less => Self::Calls,
             Ordering::Equal => Self::Both,
-            Ordering::Greater => [Self::Calls, Self::Session, Self::Both][rng.below(3) as usize],
+            Ordering::Greater => match rng.below(3) {
+                0 => Self::Calls,
+                1 => Self::Session,
+                _ => Self::Both,
+            },
         }
     }
 

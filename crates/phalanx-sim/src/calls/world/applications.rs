@@ -52,7 +52,7 @@ impl World {
             self.stats.given_up += u64::from(is_given_up);
             if is_given_up != (taken == Err(AnswerError::NotWanted)) {
                 let text = format!("run {run}: the call was given up: {is_given_up}, and its answer: {taken:?}");
-                self.judge.find(now_ns, "given up", text);
+                self.judge.find(now_ns, "unheard", text);
             }
             match waiting.plan {
                 Later::Twice(after_ns) => {
