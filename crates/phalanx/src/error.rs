@@ -203,3 +203,134 @@ impl Reason {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the payload is of another type: {0}")]
 pub struct DecodeError(pub(crate) postcard::Error);
+
+macro_rules! numbers {
+    ($($error:ident { $($pattern:pat => $number:literal,)* })*) => {
+        $(
+            impl $error {
+                /// The error's number, the same in every version and language. No two errors share one.
+                #[must_use]
+                pub const fn number(&self) -> u16 {
+                    match self {
+                        $($pattern => $number,)*
+                    }
+                }
+            }
+        )*
+    };
+}
+
+numbers! {
+    StartError {
+        Self::Setting(_) => 101,
+        Self::Host(_) => 102,
+        Self::Thread(_) => 103,
+        Self::Forked => 104,
+    }
+    JoinError {
+        Self::BadName(_) => 201,
+        Self::AlreadyMember(_) => 202,
+        Self::NoNumbers(_) => 203,
+        Self::Over => 204,
+        Self::Forked => 205,
+    }
+    SendError {
+        Self::NotSent => 301,
+        Self::TooLong(_) => 302,
+        Self::Full => 303,
+        Self::NotMember => 304,
+        Self::Unencodable => 305,
+        Self::Over => 306,
+        Self::Forked => 307,
+    }
+    InDoubt {
+        Self => 401,
+    }
+    FlushError {
+        Self::Lost { .. } => 501,
+        Self::Over => 502,
+        Self::Forked => 503,
+    }
+    LeaveError {
+        Self::Timeout => 601,
+        Self::Already(_) => 602,
+        Self::Panicked => 603,
+        Self::Forked => 604,
+    }
+    CallError {
+        Self::NotExecuted(_) => 701,
+        Self::Unknown(_) => 702,
+        Self::Abandoned => 703,
+        Self::Unencodable => 704,
+        Self::UnencodableAnswer => 705,
+        Self::Answer(_) => 706,
+    }
+    DecodeError {
+        Self(_) => 801,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Programs in other languages keep these numbers. A new variant gets the next number of its error.
+    #[test]
+    fn numbers_never_change() {
+        let text = String::new;
+        let decode = || DecodeError(postcard::Error::DeserializeBadBool);
+        let start =
+            [StartError::Setting(text()), StartError::Host(text()), StartError::Thread(text()), StartError::Forked];
+        assert_eq!(start.map(|error| error.number()), [101, 102, 103, 104]);
+        let join = [
+            JoinError::BadName(text()),
+            JoinError::AlreadyMember(text()),
+            JoinError::NoNumbers(text()),
+            JoinError::Over,
+            JoinError::Forked,
+        ];
+        assert_eq!(join.map(|error| error.number()), [201, 202, 203, 204, 205]);
+        let send = [
+            SendError::NotSent,
+            SendError::TooLong(0),
+            SendError::Full,
+            SendError::NotMember,
+            SendError::Unencodable,
+            SendError::Over,
+            SendError::Forked,
+        ];
+        assert_eq!(send.map(|error| error.number()), [301, 302, 303, 304, 305, 306, 307]);
+        let flush = [FlushError::Lost { not_sent: 1, in_doubt: 0 }, FlushError::Over, FlushError::Forked];
+        assert_eq!(flush.map(|error| error.number()), [501, 502, 503]);
+        let left = LeaveError::Already(LeaveReason::Left);
+        let leave = [LeaveError::Timeout, left, LeaveError::Panicked, LeaveError::Forked];
+        assert_eq!(leave.map(|error| error.number()), [601, 602, 603, 604]);
+        let call = [
+            CallError::NotExecuted(Reason::Nobody),
+            CallError::Unknown(Reason::Deadline),
+            CallError::Abandoned,
+            CallError::Unencodable,
+            CallError::UnencodableAnswer,
+            CallError::Answer(decode()),
+        ];
+        assert_eq!(call.map(|error| error.number()), [701, 702, 703, 704, 705, 706]);
+        assert_eq!((InDoubt.number(), decode().number(), crate::Timeout.number()), (401, 801, 901));
+        let reasons = [
+            Reason::Nobody,
+            Reason::Silent,
+            Reason::Deadline,
+            Reason::Busy,
+            Reason::Refused,
+            Reason::TooLong,
+            Reason::AnswerTooLong,
+            Reason::Restarted,
+            Reason::QueueFull,
+            Reason::UsedUp,
+            Reason::ServerUsedUp,
+            Reason::Over,
+            Reason::Forked,
+            Reason::Other,
+        ];
+        assert_eq!(reasons.map(|reason| reason as u8), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 255]);
+    }
+}

@@ -8,6 +8,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use phalanx_driver::fork::Home;
+
 /// Tasks that wait for a change. A change without waiters costs a fence and a load.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
@@ -90,6 +92,34 @@ impl Waiters {
     }
 }
 
+/// A place among waiters, given up when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Waiting<'a> {
+    waiters: &'a Waiters,
+    place: Place,
+    home: Home,
+}
+
+impl<'a> Waiting<'a> {
+    pub(crate) fn new(waiters: &'a Waiters, home: Home) -> Self {
+        Self { waiters, place: Place::default(), home }
+    }
+
+    /// See [`Waiters::poll`].
+    pub(crate) fn poll<T>(&mut self, context: &Context<'_>, check: impl FnMut() -> Option<T>) -> Poll<T> {
+        self.waiters.poll(&mut self.place, context, check)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        // A thread that held the lock at a fork does not exist in the child.
+        if self.home.is_here() {
+            self.waiters.forget(&mut self.place);
+        }
+    }
+}
+
 /// Wakes a thread that waits in [`block_on`].
 struct Parked(Thread);
 
@@ -145,6 +175,14 @@ pub fn wait_for<F: IntoFuture>(future: F, patience: Duration) -> Result<F::Outpu
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("nothing came in time")]
 pub struct Timeout;
+
+impl Timeout {
+    /// The error's number, the same in every version and language.
+    #[must_use]
+    pub const fn number(&self) -> u16 {
+        901
+    }
+}
 
 /// Runs a future on this thread until it is ready.
 pub(crate) fn block<F: Future>(future: F) -> F::Output {

@@ -20,7 +20,7 @@ use super::serving::{Asked, Queued, ServerShared, run};
 use super::{ABANDONED, UNENCODABLE, encode_answer, port_options, split_request};
 use crate::cell::Held;
 use crate::error::StartError;
-use crate::waiting::{Place, block};
+use crate::waiting::{Place, Waiting, block};
 
 /// How to start a server of calls with requests of type `Q` and answers of type `A`; see
 /// [`Group::server`](crate::Group::server), [`Cell::server`](crate::Cell::server) and
@@ -159,8 +159,8 @@ impl<Q: DeserializeOwned, A: Serialize> Server<Q, A> {
     /// Dropping the future loses nothing.
     pub fn next(&self) -> impl Future<Output = Option<Request<Q, A>>> {
         let shared = &self.handle.shared;
-        let mut place = Forgetting { shared, place: Place::default() };
-        poll_fn(move |context| self.poll_at(&mut place.place, context))
+        let mut waiting = Waiting::new(&shared.takers, shared.home);
+        poll_fn(move |context| self.poll_next_with(|check| waiting.poll(context, check)))
     }
 
     /// Like [`Server::next`], in a thread.
@@ -206,12 +206,13 @@ impl<Q: DeserializeOwned, A: Serialize> Server<Q, A> {
         }
     }
 
-    fn poll_at(&self, place: &mut Place, context: &Context<'_>) -> Poll<Option<Request<Q, A>>> {
+    /// The next request, if `wait` is given one by the check that it is to repeat.
+    fn poll_next_with(&self, wait: impl FnOnce(Check<'_, Q, A>) -> Poll<Next<Q, A>>) -> Poll<Next<Q, A>> {
         let shared = &self.handle.shared;
         if !shared.home.is_here() {
             return Poll::Ready(None);
         }
-        shared.takers.poll(place, context, || {
+        wait(&mut || {
             // Read before the queue, so that nothing that came before the end is missed.
             let over = shared.is_stopping() || shared.is_over();
             self.try_next().map(Some).or_else(|| over.then_some(None))
@@ -219,26 +220,19 @@ impl<Q: DeserializeOwned, A: Serialize> Server<Q, A> {
     }
 }
 
-/// A place among those that wait, given up when it is dropped.
-struct Forgetting<'a> {
-    shared: &'a ServerShared,
-    place: Place,
-}
+/// The next request; `None` after the last.
+type Next<Q, A> = Option<Request<Q, A>>;
 
-impl Drop for Forgetting<'_> {
-    fn drop(&mut self) {
-        if self.shared.home.is_here() {
-            self.shared.takers.forget(&mut self.place);
-        }
-    }
-}
+/// Whether there is a next one.
+type Check<'a, Q, A> = &'a mut dyn FnMut() -> Option<Next<Q, A>>;
 
 impl<Q: DeserializeOwned, A: Serialize> Stream for Server<Q, A> {
     type Item = Request<Q, A>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let mut place = std::mem::take(&mut self.place);
-        let polled = self.poll_at(&mut place, context);
+        let takers = &self.handle.shared.takers;
+        let polled = self.poll_next_with(|check| takers.poll(&mut place, context, check));
         self.place = place;
         polled
     }
@@ -308,16 +302,15 @@ impl<Q, A> Request<Q, A> {
     /// Waits until the caller gives the call up. Ready for ever after. A deadline that passes at the caller is a reason,
     /// too: the caller says so.
     pub fn given_up(&self) -> impl Future<Output = ()> + use<Q, A> {
-        let asked = Arc::clone(&self.asked);
-        let home = self.shared.home;
-        let mut place = GivenUp { asked, place: Place::default() };
-        poll_fn(move |context| {
-            let GivenUp { asked, place } = &mut place;
-            if !home.is_here() {
-                return Poll::Ready(());
-            }
-            asked.waiters.poll(place, context, || asked.is_given_up().then_some(()))
-        })
+        let (asked, home) = (Arc::clone(&self.asked), self.shared.home);
+        async move {
+            let mut waiting = Waiting::new(&asked.waiters, home);
+            poll_fn(|context| {
+                let is_over = || (asked.is_given_up() || !home.is_here()).then_some(());
+                waiting.poll(context, is_over)
+            })
+            .await;
+        }
     }
 
     /// Refuses the call: the handler did nothing, and the caller is told that it did not run.
@@ -325,11 +318,6 @@ impl<Q, A> Request<Q, A> {
         self.is_answered = true;
         self.shared.answer(self.call, None);
     }
-}
-
-struct GivenUp {
-    asked: Arc<Asked>,
-    place: Place,
 }
 
 impl<Q, A: Serialize> Request<Q, A> {
