@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use phalanx_core::{GroupTerms, MESSAGE_BYTES_MAX, Uniformity, check_name};
@@ -21,7 +22,7 @@ use crate::inbox::{Inbox, InboxShared};
 use crate::replica::{Replica, Replicating, State};
 use crate::send::{Multicast, Receipt, batch};
 use crate::view::View;
-use crate::waiting::{Place, Waiters, block};
+use crate::waiting::{Place, Timeout, Waiters, Waiting, block, block_on};
 
 /// A group that this process is a member of. Cheap to clone; usable from any thread and task.
 ///
@@ -54,6 +55,43 @@ impl Group {
     #[must_use]
     pub fn view(&self) -> Option<View> {
         self.shared.home().is_here().then(|| self.shared.status().view.clone()).flatten()
+    }
+
+    /// Waits until the view differs from `seen`, or whether it is adequate does: beside the inbox, for a program that reads
+    /// none, or wants to know before it has read that far. Ready with the latest, which may be several changes ahead;
+    /// `None` while this process is in no view.
+    ///
+    /// # Errors
+    /// [`LeaveError::Already`]: this process is out of the group for good. [`LeaveError::Forked`].
+    pub async fn changed(&self, seen: Option<&View>) -> Result<Option<View>, LeaveError> {
+        let shared = &self.shared;
+        let of = |view: Option<&View>| view.map(|view| (view.number(), view.is_adequate()));
+        let mut waiting = Waiting::new(&shared.progress, shared.home());
+        poll_fn(|context| {
+            if !shared.home().is_here() {
+                return Poll::Ready(Err(LeaveError::Forked));
+            }
+            waiting.poll(context, || {
+                let status = shared.status();
+                match status.phase {
+                    Phase::Left(reason) => Some(Err(LeaveError::Already(reason))),
+                    _ => (of(status.view.as_ref()) != of(seen)).then(|| Ok(status.view.clone())),
+                }
+            })
+        })
+        .await
+    }
+
+    /// Like [`Group::changed`], in a thread, for at most `patience`.
+    ///
+    /// # Errors
+    /// [`Timeout`]: nothing changed. Inside, as for [`Group::changed`].
+    pub fn blocking_changed(
+        &self,
+        seen: Option<&View>,
+        patience: Duration,
+    ) -> Result<Result<Option<View>, LeaveError>, Timeout> {
+        block_on(self.changed(seen), Instant::now().checked_add(patience)).ok_or(Timeout)
     }
 
     /// Multicasts a message. Choose order and guarantee, and await it: [`Multicast`].

@@ -319,3 +319,31 @@ fn a_panic_in_a_state_ends_every_wait_and_the_others_go_on() {
     assert_eq!(left.left().map(|(_, why)| why).collect::<Vec<_>>(), [LeaveReason::Died]);
     ann.blocking_leave(PATIENCE).expect("leaves");
 }
+
+#[test]
+fn a_program_without_an_inbox_learns_of_views_and_of_the_end() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let cells = ["ann", "bob"].map(|name| start(directory.path(), name));
+    let (ann, inbox) = join(&cells[0]);
+    drop(inbox);
+    let first = ann.view().expect("it is a member");
+    assert!(ann.blocking_changed(Some(&first), Duration::from_millis(20)).is_err(), "nothing changes");
+    let (bob, inbox) = join(&cells[1]);
+    drop(inbox);
+    let second = ann.blocking_changed(Some(&first), PATIENCE).expect("in time").expect("it goes on").expect("a view");
+    assert_eq!((second.len(), second.is_adequate()), (2, true));
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            let mut seen = bob.view();
+            loop {
+                match bob.blocking_changed(seen.as_ref(), PATIENCE).expect("in time") {
+                    Ok(view) => seen = view,
+                    Err(error) => return error,
+                }
+            }
+        });
+        bob.blocking_leave().expect("leaves");
+        assert_eq!(waits.join().expect("no panic"), phalanx::LeaveError::Already(LeaveReason::Left));
+    });
+    assert_eq!(pollster::block_on(ann.changed(Some(&second))).expect("it goes on").expect("a view").len(), 1);
+}
