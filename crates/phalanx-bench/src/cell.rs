@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::choice::{Cores, Ordering, Security, Senders, Transport, Waiting};
+use crate::choice::{Cores, Interface, Ordering, Security, Senders, Transport, Waiting};
 use crate::crew::{Child, Interrupt, PATIENCE};
 use crate::error::BenchError;
-use crate::protocol::{Command, Mark, MemberRole, Pauses, Report, Role, What};
+use crate::protocol::{Command, InterfaceRole, Mark, MemberRole, Pauses, Report, Role, What};
 
 /// How long a measurement takes.
 #[derive(Clone, Copy)]
@@ -35,6 +35,10 @@ pub(crate) struct CellPlan {
     /// ([`SUSPECT_AFTER_MS`]): a busy machine may starve a member, and the resulting view change would spoil the
     /// figures.
     pub(crate) strict: bool,
+    /// How members use the library, in the suite `interface`.
+    pub(crate) interface: Option<Interface>,
+    /// The groups that all members are in.
+    pub(crate) groups: &'static [&'static str],
 }
 
 impl CellPlan {
@@ -49,6 +53,8 @@ impl CellPlan {
             state_bytes: 0,
             expel_after: None,
             strict: false,
+            interface: None,
+            groups: &[GROUP],
         }
     }
 }
@@ -84,7 +90,18 @@ impl Cell {
     pub(crate) fn join(&mut self, takes_state: bool) -> Result<(), BenchError> {
         let number = self.started;
         self.started += 1;
-        let role = MemberRole {
+        // The youngest member is the one that measures.
+        let pin = self.plan.cores.map(|cores| cores.of(number + 1 == self.plan.members));
+        let what = match self.plan.interface {
+            None => What::Member(self.member(number, takes_state)),
+            Some(interface) => What::Interface(self.interface(number, interface)),
+        };
+        self.members.push(Child::start(format!("member-{number}"), &Role { pin, what }, &self.interrupt)?);
+        Ok(())
+    }
+
+    fn member(&self, number: usize, takes_state: bool) -> MemberRole {
+        MemberRole {
             name: format!("member-{number}"),
             directory: self.directory.clone(),
             transport: self.plan.transport,
@@ -93,16 +110,27 @@ impl Cell {
             loss_ppm: self.plan.loss_ppm,
             suspect_after_ms: (!self.plan.strict).then_some(SUSPECT_AFTER_MS),
             expel_after_ms: self.plan.expel_after.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
-            groups: vec![GROUP.to_owned()],
+            groups: self.groups(),
             // A member that takes the state needs none of its own.
             state_bytes: if takes_state { 0 } else { self.plan.state_bytes },
             takes_state,
-        };
-        // The youngest member is the one that measures.
-        let pin = self.plan.cores.map(|cores| cores.of(number + 1 == self.plan.members));
-        let role = Role { pin, what: What::Member(role) };
-        self.members.push(Child::start(format!("member-{number}"), &role, &self.interrupt)?);
-        Ok(())
+        }
+    }
+
+    fn interface(&self, number: usize, interface: Interface) -> InterfaceRole {
+        InterfaceRole {
+            name: format!("member-{number}"),
+            directory: self.directory.clone(),
+            interface,
+            transport: self.plan.transport,
+            security: self.plan.security,
+            suspect_after_ms: SUSPECT_AFTER_MS,
+            groups: self.groups(),
+        }
+    }
+
+    fn groups(&self) -> Vec<String> {
+        self.plan.groups.iter().map(|name| (*name).to_owned()).collect()
     }
 
     /// Waits until every member's last view has `count` members.
@@ -116,9 +144,11 @@ impl Cell {
         let member = &mut self.members[index];
         member.catch_up()?;
         loop {
-            let last = member.views.iter().rev().find(|view| view.group == GROUP);
-            if let Some(view) = last.filter(|view| view.members == count) {
-                return Ok(view.at_ns);
+            let last = |group: &str| member.views.iter().rev().find(|view| view.group == group);
+            // The groups are joined one after the other, so the first view with all is that of the first group.
+            let seen = self.plan.groups.iter().map(|group| last(group).filter(|view| view.members == count));
+            if let Some(at_ns) = seen.map(|view| view.map(|view| view.at_ns)).min().flatten() {
+                return Ok(at_ns);
             }
             member.hear("a view", PATIENCE, |report| matches!(report, Report::View { .. }).then_some(()))?;
         }
@@ -187,10 +217,13 @@ impl Cell {
         size: usize,
         per_second: Option<f64>,
     ) -> Result<(), BenchError> {
-        let load = Command::Load { ordering, size, per_second };
+        self.tell_senders(senders, &Command::Load { ordering, size, per_second })
+    }
+
+    pub(crate) fn tell_senders(&mut self, senders: Senders, command: &Command) -> Result<(), BenchError> {
         match senders {
-            Senders::One => self.youngest().tell(&load),
-            Senders::All => self.tell_all(&load),
+            Senders::One => self.youngest().tell(command),
+            Senders::All => self.tell_all(command),
         }
     }
 
@@ -221,9 +254,19 @@ impl Cell {
         senders: Senders,
         ordering: Ordering,
         size: usize,
+        times: Times,
+    ) -> Result<Measured, BenchError> {
+        self.measure_load(senders, &Command::Load { ordering, size, per_second: None }, times)
+    }
+
+    /// Likewise, with the load of this command.
+    pub(crate) fn measure_load(
+        &mut self,
+        senders: Senders,
+        load: &Command,
         Times { warm, measured }: Times,
     ) -> Result<Measured, BenchError> {
-        self.load(senders, ordering, size, None)?;
+        self.tell_senders(senders, load)?;
         self.interrupt.sleep(warm)?;
         let first = self.marks()?;
         self.interrupt.sleep(measured)?;
@@ -267,6 +310,18 @@ impl Measured {
     pub(crate) fn delivered_per_s(&self) -> f64 {
         let rates = self.pairs().take(self.counted()).map(|(first, second)| second.delivery_rate(first));
         rates.sum::<f64>() / self.counted().max(1) as f64
+    }
+
+    /// Deliveries per second in the second group, at the member where they were most.
+    pub(crate) fn beside_per_s(&self) -> f64 {
+        self.pairs().map(|(first, second)| second.rate_beside(first)).fold(0.0, f64::max)
+    }
+
+    /// Processor time of all members together for each message, in nanoseconds.
+    pub(crate) fn cpu_of_all_ns(&self) -> f64 {
+        let cpu: u64 = self.pairs().map(|(first, second)| second.cpu_ns - first.cpu_ns).sum();
+        let delivered: u64 = self.pairs().map(|(first, second)| second.delivered - first.delivered).sum();
+        (cpu * self.first.len() as u64) as f64 / delivered.max(1) as f64
     }
 
     /// Processor time for each delivery.

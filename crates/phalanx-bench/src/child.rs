@@ -8,7 +8,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use crate::commands::say;
 use crate::error::{BenchError, While};
 use crate::protocol::{Report, Role, What};
-use crate::{calls, member, raw};
+use crate::{calls, interface, member, raw};
 
 /// Runs a process of the benchmark: reads its role and executes it until its input ends. The program that the benchmark
 /// starts for each of its processes calls this. `parent` is the benchmark's process id.
@@ -25,6 +25,7 @@ pub fn run(parent: u32) -> Result<(), BenchError> {
     }
     let filled = match role.what {
         What::Member(role) => member::run(&role),
+        What::Interface(role) => interface::run(&role),
         What::Calls(role) => calls::run(&role),
         what => raw::run(what),
     };

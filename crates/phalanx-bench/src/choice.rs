@@ -60,6 +60,11 @@ impl Transport {
         };
     }
 
+    /// Whether a member uses datagrams for all.
+    pub(crate) fn is_udp(self) -> bool {
+        self == Self::Udp
+    }
+
     /// The raw medium that carries bytes between two processes in the same way; its figures are the baseline.
     pub(crate) fn medium(self) -> Medium {
         match self {
@@ -140,6 +145,50 @@ choice! {
         /// Every member.
         All = "all",
     }
+}
+
+/// How a program uses the library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum Interface {
+    /// The runtime on the caller's own thread.
+    Inline,
+    /// The older threaded runtime.
+    Older,
+    /// The crate `phalanx` with calls that block their thread.
+    Threads,
+    /// The crate `phalanx` with futures on one thread.
+    Tasks,
+}
+
+impl Interface {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Inline => "inline",
+            Self::Older => "older",
+            Self::Threads => "threaded",
+            Self::Tasks => "async",
+        }
+    }
+}
+
+/// How a program hands messages over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum Way {
+    /// Many in a call, without receipts.
+    Batches,
+    /// One in a call, without a receipt.
+    Posts,
+    /// One in a call, with a receipt.
+    Receipts,
+}
+
+/// What a program waits for after it sent a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Until {
+    /// The message is bound to a view.
+    Receipt,
+    /// The message was delivered here.
+    Delivered,
 }
 
 choice! {

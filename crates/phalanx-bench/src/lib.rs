@@ -16,6 +16,7 @@ mod commands;
 mod crew;
 mod error;
 mod histogram;
+mod interface;
 mod machine;
 mod measure;
 mod member;

@@ -123,6 +123,9 @@ fn obey<D: Wait>(
             | Command::Count
             | Command::KeepTrace
             | Command::Slowest
+            | Command::Offer { .. }
+            | Command::Trips { .. }
+            | Command::Read { .. }
             | Command::During { .. } => {}
         }
     }

@@ -7,7 +7,7 @@ use phalanx_runtime::core::ViewNumber;
 use serde::{Deserialize, Serialize};
 
 use crate::calls::{CallRole, Load, Place};
-use crate::choice::{Medium, Ordering, Security, Transport, Waiting};
+use crate::choice::{Interface, Medium, Ordering, Security, Transport, Until, Waiting, Way};
 use crate::row::Quantiles;
 
 /// The role of a child; the first line it reads.
@@ -21,6 +21,8 @@ pub(crate) struct Role {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum What {
     Member(MemberRole),
+    /// A member that uses the library as programs do.
+    Interface(InterfaceRole),
     /// Counts the datagrams that arrive.
     Sink {
         medium: Medium,
@@ -88,6 +90,20 @@ pub(crate) struct MemberRole {
     pub(crate) takes_state: bool,
 }
 
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct InterfaceRole {
+    pub(crate) name: String,
+    /// The directory in which processes of its cell find each other.
+    pub(crate) directory: PathBuf,
+    pub(crate) interface: Interface,
+    pub(crate) transport: Transport,
+    pub(crate) security: Security,
+    /// Silence after which a member is suspected, in milliseconds.
+    pub(crate) suspect_after_ms: u64,
+    /// The groups it joins.
+    pub(crate) groups: Vec<String>,
+}
+
 /// Commands from the benchmark to a child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Command {
@@ -113,6 +129,12 @@ pub(crate) enum Command {
     Forward { to: Option<String> },
     /// Send messages to the member of this name as fast as it takes them.
     Feed { to: String, size: usize },
+    /// For members of the suite `interface`: multicast to the group of this index as fast as possible.
+    Offer { group: usize, size: usize, way: Way },
+    /// Likewise: for `nanos`, multicast one message after the other, each when the one before has come so far.
+    Trips { size: usize, nanos: u64, until: Until },
+    /// Likewise: read the inbox of the group of this index, or read it no more.
+    Read { group: usize, reads: bool },
     /// Leave the cell.
     Leave,
     /// For servers: the clients that will call.
@@ -228,6 +250,8 @@ pub(crate) struct Mark {
     pub(crate) delivered: u64,
     pub(crate) messages: u64,
     pub(crate) accepted: u64,
+    /// Multicasts delivered in a second group.
+    pub(crate) delivered_beside: u64,
     pub(crate) cpu_ns: u64,
     pub(crate) sent_packets: u64,
     pub(crate) received_packets: u64,
@@ -251,6 +275,11 @@ impl Mark {
     /// Deliveries per second between `earlier` and `self`.
     pub(crate) fn delivery_rate(&self, earlier: &Self) -> f64 {
         self.delivered.saturating_sub(earlier.delivered) as f64 / self.seconds_since(earlier)
+    }
+
+    /// Deliveries in a second group, per second, between `earlier` and `self`.
+    pub(crate) fn rate_beside(&self, earlier: &Self) -> f64 {
+        self.delivered_beside.saturating_sub(earlier.delivered_beside) as f64 / self.seconds_since(earlier)
     }
 
     /// Messages to it alone, per second, between `earlier` and `self`.

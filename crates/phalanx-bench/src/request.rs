@@ -21,7 +21,7 @@ pub struct Request {
     pub rounds: usize,
     /// Duration of one measurement.
     pub seconds: Duration,
-    /// For the suite `stream`: parameters of the cases, in place of the usual ones.
+    /// For the suites `stream` and `interface`: parameters of the cases, in place of the usual ones.
     pub selection: Selection,
     /// Directory of the peers' runners.
     pub peers: PathBuf,
@@ -88,6 +88,8 @@ pub enum Suite {
     Views,
     /// The protocol core alone.
     Core,
+    /// The ways in which programs use the library.
+    Interface,
     /// Remote procedure calls.
     Rpc,
     /// Other systems.
@@ -96,8 +98,17 @@ pub enum Suite {
 
 impl Suite {
     /// All suites.
-    pub const ALL: &[Self] =
-        &[Self::Limits, Self::Stream, Self::Latency, Self::Flow, Self::Views, Self::Core, Self::Rpc, Self::Peers];
+    pub const ALL: &[Self] = &[
+        Self::Limits,
+        Self::Stream,
+        Self::Latency,
+        Self::Flow,
+        Self::Views,
+        Self::Core,
+        Self::Interface,
+        Self::Rpc,
+        Self::Peers,
+    ];
 
     /// Its name.
     #[must_use]
@@ -109,6 +120,7 @@ impl Suite {
             Self::Flow => "flow",
             Self::Views => "views",
             Self::Core => "core",
+            Self::Interface => "interface",
             Self::Rpc => "rpc",
             Self::Peers => "peers",
         }

@@ -18,7 +18,7 @@ const CRATES: [(&str, &[&str]); 10] = [
     ("phalanx-driver", &["phalanx-core"]),
     ("phalanx-runtime", &["phalanx-core", "phalanx-driver", "phalanx-trace"]),
     ("phalanx", &["phalanx-core", "phalanx-driver", "phalanx-runtime", "phalanx-trace"]),
-    ("phalanx-bench", &["phalanx-runtime"]),
+    ("phalanx-bench", &["phalanx", "phalanx-runtime"]),
     ("phalanx-sim", &["phalanx-core", "phalanx-driver", "phalanx-runtime", "phalanx-check", "phalanx-trace"]),
     ("phalanx-model", &["phalanx-core", "phalanx-runtime", "phalanx-check", "phalanx-sim", "phalanx-trace"]),
     ("phalanx-cli", &["phalanx-runtime", "phalanx-bench", "phalanx-check", "phalanx-sim", "phalanx-trace"]),

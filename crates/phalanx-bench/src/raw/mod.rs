@@ -21,7 +21,7 @@ use ring::RingFile;
 /// Main function of a raw process.
 pub(crate) fn run(what: What) -> Result<(), BenchError> {
     match what {
-        What::Member(_) | What::Calls(_) => unreachable!("they are not raw"),
+        What::Member(_) | What::Interface(_) | What::Calls(_) => unreachable!("they are not raw"),
         What::Sink { medium: Medium::Datagrams, size, how, .. } => roles::sink(size, how),
         What::Source { medium: Medium::Datagrams, size, how, ports, .. } => roles::source(size, how, &ports),
         What::Sink { ring, .. } => roles::ring_sink(&path(ring)?),

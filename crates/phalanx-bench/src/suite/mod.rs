@@ -2,6 +2,7 @@
 
 pub(crate) mod core_loop;
 mod flow;
+mod interface;
 mod latency;
 mod limits;
 mod peers;
@@ -21,6 +22,7 @@ pub(crate) fn cases(suite: Suite, request: &Request) -> Vec<Case> {
         Suite::Flow => flow::cases(request),
         Suite::Views => views::cases(request),
         Suite::Core => core_loop::cases(request),
+        Suite::Interface => interface::cases(request),
         Suite::Rpc => rpc::cases(request),
         Suite::Peers => peers::cases(request),
     }

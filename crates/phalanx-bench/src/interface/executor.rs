@@ -1,0 +1,88 @@
+//! A small executor: some tasks on one thread, each polled only when it was woken.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+/// A task of no result.
+pub(super) type Task = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Runs tasks on this thread until all are over.
+pub(super) fn run(tasks: Vec<Task>) {
+    let ready = |task| {
+        let woken = Arc::new(Woken { is_woken: AtomicBool::new(true), thread: std::thread::current() });
+        (task, Arc::clone(&woken), Waker::from(woken))
+    };
+    let mut tasks: Vec<(Task, Arc<Woken>, Waker)> = tasks.into_iter().map(ready).collect();
+    while !tasks.is_empty() {
+        let mut is_idle = true;
+        tasks.retain_mut(|(task, woken, waker)| {
+            if !woken.is_woken.swap(false, Ordering::AcqRel) {
+                return true;
+            }
+            is_idle = false;
+            task.as_mut().poll(&mut Context::from_waker(waker)).is_pending()
+        });
+        if is_idle {
+            std::thread::park();
+        }
+    }
+}
+
+struct Woken {
+    is_woken: AtomicBool,
+    thread: Thread,
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.is_woken.swap(true, Ordering::AcqRel) {
+            self.thread.unpark();
+        }
+    }
+}
+
+/// Lets the other tasks go on.
+pub(super) async fn give_way() {
+    let mut gave = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut gave, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use super::*;
+
+    #[test]
+    fn tasks_that_give_way_take_turns() {
+        let said = Rc::new(RefCell::new(Vec::new()));
+        let task = |name: &'static str| {
+            let said = Rc::clone(&said);
+            let task: Task = Box::pin(async move {
+                for number in 0..3 {
+                    said.borrow_mut().push((name, number));
+                    give_way().await;
+                }
+            });
+            task
+        };
+        run(vec![task("a"), task("b")]);
+        assert_eq!(*said.borrow(), [("a", 0), ("b", 0), ("a", 1), ("b", 1), ("a", 2), ("b", 2)]);
+    }
+}
