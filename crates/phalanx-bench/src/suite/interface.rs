@@ -186,12 +186,13 @@ fn unread(bench: &mut Bench<'_>, transport: Transport) -> Result<(), BenchError>
     let mut both = series("group A beside B, which all read", "msg/s").against("A, nothing sent in B");
     let mut unread = series("group A beside B, which one does not read", "msg/s").against("A, nothing sent in B");
     let mut gain = series("the same", "msg/s").against("A beside B, which all read");
+    let mut cpu = series("processor time of the same, for each message of A", "ns").against("A, nothing sent in B");
     let mut beside = series("group B, which all read, beside A", "msg/s");
     let mut held = series("group B, which one does not read", "msg/s");
     let load = |group| Command::Offer { group, size: UNREAD_SIZE, way: Way::Batches };
     for round in 0..bench.rounds() {
         bench.round(round)?;
-        let mut rates = [0.0; 3];
+        let (mut rates, mut cpu_ns) = ([0.0; 3], [0.0; 3]);
         let order = if round % 2 == 0 { [0, 1, 2] } else { [2, 1, 0] };
         for which in order {
             if which == 2 {
@@ -204,6 +205,7 @@ fn unread(bench: &mut Bench<'_>, transport: Transport) -> Result<(), BenchError>
             }
             let figures = cell.measure_load(Senders::One, &load(0), Times { warm, measured })?;
             rates[which] = figures.delivered_per_s();
+            cpu_ns[which] = figures.cpu_of_all_ns();
             match which {
                 1 => beside.add(figures.beside_per_s()),
                 2 => held.add(figures.beside_per_s()),
@@ -218,8 +220,9 @@ fn unread(bench: &mut Bench<'_>, transport: Transport) -> Result<(), BenchError>
         both.add_beside(rates[1], rates[0]);
         unread.add_beside(rates[2], rates[0]);
         gain.add_beside(rates[2], rates[1]);
+        cpu.add_beside(cpu_ns[2], cpu_ns[0]);
     }
-    bench.report([&alone, &both, &unread, &gain, &beside, &held]);
+    bench.report([&alone, &both, &unread, &gain, &cpu, &beside, &held]);
     Ok(())
 }
 
