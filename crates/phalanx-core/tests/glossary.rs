@@ -20,7 +20,7 @@ const PLAIN: &str = "\
     ending entropy entry erosion error escape evaluation exit explore extreme failed file finding first flag flow \
     forked found founding fragmentation frame frozen hand handler happened hash header heard here histogram hold \
     holding hook hostile id ideal identity info ingest inline input install instant interrupt item join joined \
-    joining journal judge judged kernel known lag last late latency layout leave leaving legend lib limit linear \
+    joining journal evaluate evaluated kernel known lag last late latency layout leave leaving legend lib limit linear \
     list live load long loss lossy machine main malformed map mapping mark measure measured merge message mismatch \
     missing mixed mod mode model monitor name namespace nearby network next node note notice observe one open \
     operation option origin outcome output own pack pair panic parked part past payload pending picture place plot \

@@ -20,7 +20,7 @@ fn cut_off(seed: u64) -> (Net, u64) {
 
 /// Checks that the last member is over, and was notified of exactly what it had accepted and not sent.
 #[track_caller]
-fn judge(net: &Net, accepted: u64, end: &str) {
+fn evaluate(net: &Net, accepted: u64, end: &str) {
     let (process, seen, _) = &net.nodes[2];
     assert!(seen.ended.as_ref().is_some_and(|ended| ended.contains(end)), "{:?}", seen.ended);
     let [(group, unsent)] = seen.unsent[..] else { panic!("reported {:?}", seen.unsent) };
@@ -36,7 +36,7 @@ fn an_excluded_process_is_told_what_it_did_not_send() {
     let waiting: Vec<_> = net.nodes[2].0.unsent().collect();
     net.cut.clear();
     net.run_until(20, |net| net.nodes[2].1.ended.is_some());
-    judge(&net, accepted, "Excluded");
+    evaluate(&net, accepted, "Excluded");
     assert_eq!(net.nodes[2].1.unsent, waiting, "the messages that would be lost if it were given up");
 }
 
@@ -47,7 +47,7 @@ fn a_leaver_that_hears_no_quorum_is_told_what_it_did_not_send() {
     let now = net.now;
     net.nodes[2].0.leave(now);
     net.run_until(30, |net| net.nodes[2].1.ended.is_some());
-    judge(&net, accepted, "Left");
+    evaluate(&net, accepted, "Left");
 }
 
 #[test]

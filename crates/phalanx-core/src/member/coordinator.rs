@@ -263,7 +263,7 @@ impl Coordinator {
 
     /// `proposal` with the verdicts on groups with nonsense. Called when all members have recovered their cuts.
     #[must_use]
-    pub fn judged(&self, directory: &Directory, proposal: Arc<Proposal>) -> Arc<Proposal> {
+    pub fn evaluated(&self, directory: &Directory, proposal: Arc<Proposal>) -> Arc<Proposal> {
         let unreadable = self.unreadable_groups();
         // The usual case: every member can read all streams.
         if unreadable.is_empty() {

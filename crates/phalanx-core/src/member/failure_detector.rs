@@ -133,7 +133,7 @@ impl FailureDetector {
         }
         // Reports of members that are to leave do not count (`docs/flow.md`).
         let out = self.candidates(now, &BTreeSet::new());
-        self.slow.judge(now, self.patience.suspect_after, self.links.len(), &out);
+        self.slow.evaluate(now, self.patience.suspect_after, self.links.len(), &out);
     }
 
     /// Takes a heartbeat of this decree. `hears` is by rank. It clears the sender's slow-member report; a new one
@@ -159,7 +159,7 @@ impl FailureDetector {
     }
 
     /// Evaluates the watched links, updates this member's link-state report, and evaluates all reports.
-    pub fn judge(&mut self, now: Instant) {
+    pub fn evaluate(&mut self, now: Instant) {
         let Self { me, links, patience, watch, .. } = self;
         let Some(watch) = watch else { return };
         let silent = |rank: Rank, since: Instant| {

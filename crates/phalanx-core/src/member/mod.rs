@@ -59,5 +59,5 @@ pub use removals::{BUDGET_WINDOW, REMOVALS_MAX, Removal, RemovalEvidence, Remova
 pub use request_list::{GroupRequest, RequestList};
 pub use slow::{Slow, SlowReport};
 pub use terms::{read_requested_terms, requested_terms};
-pub use verdict::{GroupVerdict, Verdict, evaluate_all, judge};
+pub use verdict::{GroupVerdict, Verdict, evaluate, evaluate_all};
 pub use watch::{HeardCount, LinkReport, Targets, Watch};

@@ -545,7 +545,7 @@ impl PathMonitor {
     /// The fewest members with an end of each failed path are to go. Of several such sets, it is the one with the
     /// youngest members. Nobody goes if the others were no quorum, or if too many went before; then silence alone is
     /// evaluated. A member that is proved dead goes in any case.
-    pub fn judge(&mut self, evaluation: Evaluation<'_>) {
+    pub fn evaluate(&mut self, evaluation: Evaluation<'_>) {
         debug_assert_eq!(evaluation.hears.len(), self.paths.len(), "each member is heard or not");
         debug_assert!(is_in(evaluation.hears, self.me), "a member hears itself");
         self.leavers.clear();

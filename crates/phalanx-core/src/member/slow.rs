@@ -65,7 +65,7 @@ impl Slow {
     /// While any member is reported by the others, the one with most reports leaves (ties: the younger). A member is
     /// spared if those that stay would be no quorum without it. The members in `out` leave in any case, and their
     /// reports do not count.
-    pub(super) fn judge(&mut self, now: Instant, patience: Duration, members: usize, out: &BTreeSet<Rank>) {
+    pub(super) fn evaluate(&mut self, now: Instant, patience: Duration, members: usize, out: &BTreeSet<Rank>) {
         // A report that is not repeated lapses, so that a member that has caught up is not removed for it.
         self.said.retain(|_, (at, _)| now.since(*at) < patience);
         self.leavers.clear();
@@ -145,7 +145,7 @@ mod tests {
                 SlowReport { excused: false, slow: suspected.iter().copied().map(Rank).collect() },
             );
         }
-        slow.judge(at(1), PATIENCE, members, &BTreeSet::new());
+        slow.evaluate(at(1), PATIENCE, members, &BTreeSet::new());
         slow.leavers().iter().map(|rank| rank.0).collect()
     }
 
@@ -182,12 +182,12 @@ mod tests {
         let two = SlowReport { excused: false, slow: vec![Rank(2)] };
         assert!(slow.say(at(0), Rank(1), two.clone()));
         assert!(!slow.say(at(500), Rank(1), two.clone()));
-        slow.judge(at(1399), PATIENCE, 3, &BTreeSet::new());
+        slow.evaluate(at(1399), PATIENCE, 3, &BTreeSet::new());
         assert_eq!(slow.leavers().len(), 1);
-        slow.judge(at(1400), PATIENCE, 3, &BTreeSet::new());
+        slow.evaluate(at(1400), PATIENCE, 3, &BTreeSet::new());
         assert_eq!(slow.leavers().len(), 0);
         assert!(slow.say(at(1500), Rank(1), two) && slow.say(at(1600), Rank(1), SlowReport::default()));
-        slow.judge(at(1600), PATIENCE, 3, &BTreeSet::new());
+        slow.evaluate(at(1600), PATIENCE, 3, &BTreeSet::new());
         assert_eq!(slow.leavers().len(), 0);
     }
 
@@ -195,7 +195,7 @@ mod tests {
     fn those_that_leave_anyway_suspect_nobody() {
         let mut slow = Slow::default();
         slow.say(at(0), Rank(1), SlowReport { excused: false, slow: vec![Rank(2)] });
-        slow.judge(at(1), PATIENCE, 3, &BTreeSet::from([1].map(Rank)));
+        slow.evaluate(at(1), PATIENCE, 3, &BTreeSet::from([1].map(Rank)));
         assert_eq!(slow.leavers().len(), 0);
     }
 

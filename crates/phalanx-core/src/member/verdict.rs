@@ -28,7 +28,7 @@ pub struct Verdict {
 ///   the state anew. The others are evaluated again, because they may have stopped at different packets.
 /// - Half against half stops the group. If the sender is gone already, the longer prefix counts.
 #[must_use]
-pub fn judge(sender: Rank, said: &[Option<StreamReport>]) -> Verdict {
+pub fn evaluate(sender: Rank, said: &[Option<StreamReport>]) -> Verdict {
     let present = |rank: Rank| said.get(rank.index()).copied().flatten();
     let mut voters: BTreeSet<Rank> = Rank::all(said.len()).filter(|&rank| present(rank).is_some()).collect();
     debug_assert!(sender.index() < said.len(), "the sender is one of the members");
@@ -85,7 +85,7 @@ pub fn evaluate_all(said: &[Option<Vec<StreamReport>>], stays: impl Fn(Rank) -> 
     for sender in Rank::all(said.len()) {
         let of_stream: Vec<Option<StreamReport>> =
             said.iter().map(|said| said.as_ref()?.get(sender.index()).copied()).collect();
-        let verdict = judge(sender, &of_stream);
+        let verdict = evaluate(sender, &of_stream);
         all.cut.push(verdict.cut);
         all.anew.extend(verdict.anew);
         all.stops |= verdict.stops;
@@ -117,45 +117,45 @@ mod tests {
 
     #[test]
     fn the_fewer_take_the_state_anew() {
-        let verdict = judge(Rank(0), &[reads(4), stopped(2), reads(4)]);
+        let verdict = evaluate(Rank(0), &[reads(4), stopped(2), reads(4)]);
         assert_eq!(verdict, Verdict { cut: 4, anew: ranks([1]), ..Verdict::default() });
-        let verdict = judge(Rank(0), &[reads(4), stopped(2), stopped(3), reads(4), reads(4)]);
+        let verdict = evaluate(Rank(0), &[reads(4), stopped(2), stopped(3), reads(4), reads(4)]);
         assert_eq!(verdict, Verdict { cut: 4, anew: ranks([1, 2]), ..Verdict::default() });
     }
 
     #[test]
     fn the_sender_goes_when_the_more_cannot_read_it() {
-        let verdict = judge(Rank(0), &[reads(4), stopped(2), stopped(2)]);
+        let verdict = evaluate(Rank(0), &[reads(4), stopped(2), stopped(2)]);
         assert_eq!(verdict, Verdict { cut: 2, sender_goes: true, ..Verdict::default() });
         // One of them acted upon what the others cannot read.
-        let verdict = judge(Rank(0), &[reads(4), stopped(2), stopped(2), stopped(2), reads(4)]);
+        let verdict = evaluate(Rank(0), &[reads(4), stopped(2), stopped(2), stopped(2), reads(4)]);
         assert_eq!(verdict, Verdict { cut: 2, sender_goes: true, anew: ranks([4]), ..Verdict::default() });
     }
 
     #[test]
     fn half_against_half_stops_the_group_while_the_sender_is_there() {
-        assert!(judge(Rank(0), &[reads(4), stopped(2)]).stops);
-        assert!(judge(Rank(1), &[stopped(2), reads(4), reads(4), stopped(3)]).stops);
-        let verdict = judge(Rank(0), &[None, reads(4), stopped(2)]);
+        assert!(evaluate(Rank(0), &[reads(4), stopped(2)]).stops);
+        assert!(evaluate(Rank(1), &[stopped(2), reads(4), reads(4), stopped(3)]).stops);
+        let verdict = evaluate(Rank(0), &[None, reads(4), stopped(2)]);
         assert_eq!(verdict, Verdict { cut: 4, anew: ranks([2]), ..Verdict::default() });
     }
 
     #[test]
     fn what_nobody_that_is_present_can_read_is_outside_of_the_cut() {
-        assert_eq!(judge(Rank(0), &[None, stopped(2), stopped(2)]), Verdict { cut: 2, ..Verdict::default() });
-        assert_eq!(judge(Rank(0), &[None, None]), Verdict::default());
+        assert_eq!(evaluate(Rank(0), &[None, stopped(2), stopped(2)]), Verdict { cut: 2, ..Verdict::default() });
+        assert_eq!(evaluate(Rank(0), &[None, None]), Verdict::default());
     }
 
     #[test]
     fn readers_that_stop_at_different_packets_are_asked_again() {
-        let verdict = judge(Rank(0), &[reads(2), stopped(0), stopped(1), stopped(1), stopped(1)]);
+        let verdict = evaluate(Rank(0), &[reads(2), stopped(0), stopped(1), stopped(1), stopped(1)]);
         assert_eq!(verdict, Verdict { cut: 1, sender_goes: true, anew: ranks([1]), stops: false });
     }
 
     #[test]
     fn who_holds_more_than_the_cut_without_acting_upon_it_stays() {
         let fetched = Some(StreamReport { prefix: 1, read: 0, nonsense: false });
-        let verdict = judge(Rank(0), &[reads(1), stopped(0), stopped(0), stopped(0), fetched]);
+        let verdict = evaluate(Rank(0), &[reads(1), stopped(0), stopped(0), stopped(0), fetched]);
         assert_eq!(verdict, Verdict { sender_goes: true, ..Verdict::default() });
     }
 

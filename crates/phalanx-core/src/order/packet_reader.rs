@@ -38,7 +38,7 @@ pub(super) enum Orders {
     /// The stream is this member's own: it applied the orders before it sent them.
     Own,
     /// Orders count if their sender holds the token. If its tenure has not begun, the packet waits.
-    Judged,
+    Evaluated,
     /// The view ends: no pass will come that a packet could wait for. Orders that do not count are ignored, by all
     /// members alike, because all read up to the same cut.
     Final,
@@ -210,7 +210,7 @@ impl Context {
                     }
                     // This member's own pass takes effect when it is read here, unlike its orders, which took effect
                     // when they were sent.
-                    let orders = if orders == Orders::Own { Orders::Judged } else { orders };
+                    let orders = if orders == Orders::Own { Orders::Evaluated } else { orders };
                     if counts(of, position.by, tenure, orders)? {
                         out.pass(to);
                         tenure = Tenure { number: next, holder: to };
@@ -342,8 +342,8 @@ fn counts(of: u32, by: Rank, tenure: Tenure, orders: Orders) -> Result<bool, Sto
     // A later tenure may be valid, once its pass is read here. An earlier one, or another sender in the tenure in
     // force, never becomes valid.
     match orders {
-        Orders::Judged if of > tenure.number => Err(Stop::Early),
-        Orders::Judged => Err(Stop::Nonsense),
+        Orders::Evaluated if of > tenure.number => Err(Stop::Early),
+        Orders::Evaluated => Err(Stop::Nonsense),
         Orders::Own | Orders::Final => Ok(false),
     }
 }

@@ -51,8 +51,8 @@ impl ViewStreams {
         let mut tenure = self.total.in_force();
         let mut open: Vec<(Rank, Ahead)> =
             Rank::enumerate(&self.streams).filter_map(|(rank, s)| Some((rank, s.ahead()?))).collect();
-        // `Final` after `Judged`: what waits for a pass that is not held is checked by the rules that hold at the cut.
-        for orders in [Orders::Judged, Orders::Final] {
+        // `Final` after `Evaluated`: what waits for a pass that is not held is checked by the rules that hold at the cut.
+        for orders in [Orders::Evaluated, Orders::Final] {
             let mut passes = None;
             // Repeated until no further pass is found, because a pass may be in any stream.
             while passes != Some(tenure.number) {
@@ -71,7 +71,7 @@ impl ViewStreams {
     /// Orders that wait for a pass outside of the cut are ignored. All members do the same, because all have read the
     /// same.
     fn parse_cut(&mut self, cut: &[u64], io: &mut impl StreamOutput) -> bool {
-        for orders in [Orders::Judged, Orders::Final] {
+        for orders in [Orders::Evaluated, Orders::Final] {
             let mut passes = None;
             while passes != Some(self.total.tenure()) {
                 passes = Some(self.total.tenure());

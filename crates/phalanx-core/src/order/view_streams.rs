@@ -202,7 +202,7 @@ impl ViewStreams {
     /// True if the stream is acknowledged at once.
     pub(super) fn parse(&mut self, now: Instant, rank: Rank, io: &mut impl StreamOutput) -> bool {
         debug_assert!(!self.wedged, "a member that is wedged reads no further");
-        let orders = if rank == self.set.me { Orders::Own } else { Orders::Judged };
+        let orders = if rank == self.set.me { Orders::Own } else { Orders::Evaluated };
         let mut tenure = self.total.tenure();
         let prompt = self.parse_stream(rank, u64::MAX, orders, io);
         // 1. A pass in this stream begins a tenure.
@@ -213,7 +213,7 @@ impl ViewStreams {
             let me = self.set.me;
             for other in Rank::all(self.streams.len()).filter(|other| *other != me) {
                 let before = self.streams[other.index()].rx.prefix();
-                self.parse_stream(other, u64::MAX, Orders::Judged, io);
+                self.parse_stream(other, u64::MAX, Orders::Evaluated, io);
                 if self.streams[other.index()].rx.prefix() > before {
                     self.token.overtaken += 1;
                     self.streams[other.index()].rx.ack_by(now);

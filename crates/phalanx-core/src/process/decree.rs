@@ -471,7 +471,7 @@ impl Process {
                 let votes = c.votes();
                 // All that were asked have read what they fetched. So the votes on packets that somebody cannot read
                 // are complete.
-                let proposal = c.judged(&self.directory, proposal.clone());
+                let proposal = c.evaluated(&self.directory, proposal.clone());
                 votes.into_iter().for_each(|votes| self.counters.count_nonsense_verdict(votes.against, votes.of));
                 self.propose(now, proposal, fx);
             }

@@ -179,7 +179,7 @@ impl Process {
         let names = Rank::enumerate(&self.directory.members);
         let again = names.filter(|(_, m)| self.removals.has_removed(&m.name)).map(|(rank, _)| rank).collect();
         let silence = evaluates_silence.then_some(Silence { behind: &behind, beat: self.heartbeat_interval() });
-        self.progress.judge(Evaluation { now, hears: &hears, out: &out, budget, again: &again, silence });
+        self.progress.evaluate(Evaluation { now, hears: &hears, out: &out, budget, again: &again, silence });
     }
 
     /// Members that are heard, and have not installed the view in force for long.

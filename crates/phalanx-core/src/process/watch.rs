@@ -114,7 +114,7 @@ impl Process {
 
     /// Evaluates the links watched here, and passes new link-state reports on at once, own and others'.
     pub(super) fn evaluate_links(&mut self, now: Instant, fx: &mut impl Effects) {
-        self.failure_detector.judge(now);
+        self.failure_detector.evaluate(now);
         let Some(watch) = self.failure_detector.watch_mut() else { return };
         let news = watch.take_news();
         if news.is_empty() {

@@ -419,7 +419,7 @@ impl Endpoint {
         }
         self.feed(now, fx);
         if now >= self.due {
-            self.judge(now, fx);
+            self.evaluate(now, fx);
         }
     }
 
@@ -448,12 +448,12 @@ impl Endpoint {
         }
     }
 
-    fn judge(&mut self, now: Instant, fx: &mut impl CallEffects) {
+    fn evaluate(&mut self, now: Instant, fx: &mut impl CallEffects) {
         let mut due = Instant(u64::MAX);
         for session_index in 0..self.sessions.len() {
             if let Role::Client(client) = &mut self.sessions[session_index].role {
                 if client.due <= now {
-                    client.judge(&mut context!(self, now, fx));
+                    client.evaluate(&mut context!(self, now, fx));
                     if client.is_open() && client.outstanding() > 0 {
                         self.touch(SessionIndex(u32::try_from(session_index).unwrap_or(u32::MAX)));
                     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::buffer_pool::BufferPool;
 use super::fragmentation::fragment_bytes;
-use super::wire::{BEYOND_BITS_MAX, FragmentPosition};
+use super::wire::{BEYOND_BITS, FragmentPosition};
 
 /// A message of several fragments, of which some have arrived.
 #[derive(Debug, Default)]
@@ -194,7 +194,7 @@ impl Reassembly {
     /// The bitmap of fragments behind the first missing one, in the form of [`super::wire::FragmentAck::beyond`].
     pub(super) fn beyond(&self) -> Vec<u8> {
         let first = self.prefix + 1;
-        let bits = self.highest.saturating_sub(first).min(BEYOND_BITS_MAX);
+        let bits = self.highest.saturating_sub(first).min(BEYOND_BITS);
         let mut beyond = vec![0_u8; (bits as usize).div_ceil(8)];
         for at in (0..bits).filter(|at| self.has(first + at)) {
             beyond[at as usize / 8] |= 1 << (at % 8);

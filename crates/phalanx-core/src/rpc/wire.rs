@@ -216,8 +216,8 @@ pub(super) const ALL: u32 = u32::MAX;
 /// Upper bound on the bitmap of an ack: 1,024 fragments.
 pub(super) const BEYOND_MAX: usize = 128;
 /// The same, in fragments.
-pub(super) const BEYOND_BITS_MAX: u32 = 8 * 128;
-const _: () = assert!(BEYOND_BITS_MAX as usize == 8 * BEYOND_MAX, "a bit for each fragment");
+pub(super) const BEYOND_BITS: u32 = 8 * 128;
+const _: () = assert!(BEYOND_BITS as usize == 8 * BEYOND_MAX, "a bit for each fragment");
 
 /// A frame of a session packet.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -42,7 +42,7 @@ impl SentStats {
     pub(super) fn each(&self, each: &mut dyn FnMut(&'static str, u64)) {
         each("shm_sent", self.packets);
         each("shm_sent_bytes", self.bytes);
-        each("shm_knocks", self.doorbells);
+        each("shm_doorbells", self.doorbells);
     }
 }
 
@@ -57,7 +57,7 @@ impl LinkStats {
         each("shm_refused_system", self.refused_system);
         each("shm_refused_seals", self.refused_seals);
         each("shm_refused_layout", self.refused_layout);
-        each("shm_refused_life", self.refused_incarnation);
+        each("shm_refused_incarnation", self.refused_incarnation);
         each("shm_refused_full", self.refused_full);
     }
 }

@@ -74,12 +74,12 @@ impl Cell {
     }
 
     /// The members that each member would remove.
-    fn judged(&mut self, budget: usize) -> Vec<Vec<usize>> {
+    fn evaluated(&mut self, budget: usize) -> Vec<Vec<usize>> {
         let hears = vec![true; self.members.len()];
         let (out, again) = (BTreeSet::new(), BTreeSet::new());
         for member in &mut self.members {
             let now = at(self.now_ms);
-            member.judge(Evaluation { now, hears: &hears, out: &out, budget, again: &again, silence: None });
+            member.evaluate(Evaluation { now, hears: &hears, out: &out, budget, again: &again, silence: None });
         }
         self.members.iter().map(|member| member.leavers().keys().map(|rank| rank.index()).collect()).collect()
     }
@@ -88,7 +88,7 @@ impl Cell {
 #[test]
 fn while_all_is_well_nobody_is_suspected() {
     let mut cell = Cell::new(5);
-    assert_eq!(cell.run(20_000, |_, _, _| false).judged(2), vec![Vec::<usize>::new(); 5]);
+    assert_eq!(cell.run(20_000, |_, _, _| false).evaluated(2), vec![Vec::<usize>::new(); 5]);
     assert!(cell.members.iter().all(PathMonitor::is_quiet));
 }
 
@@ -116,7 +116,7 @@ fn who_is_behind_all_failed_paths_goes() {
             for kind in PathKind::PROBED {
                 let fails = |from: usize, _: usize, of: PathKind| from == broken && of == kind;
                 let mut cell = Cell::new(n);
-                assert_eq!(cell.run(8_000, fails).judged(1), vec![vec![broken]; n], "{n} {broken} {kind:?}");
+                assert_eq!(cell.run(8_000, fails).evaluated(1), vec![vec![broken]; n], "{n} {broken} {kind:?}");
             }
         }
     }
@@ -125,8 +125,8 @@ fn who_is_behind_all_failed_paths_goes() {
 #[test]
 fn of_one_failed_path_the_younger_end_goes() {
     let fails = |from: usize, to: usize, kind: PathKind| (from, to, kind) == (3, 1, PathKind::LongData);
-    assert_eq!(Cell::new(5).run(8_000, fails).judged(2), vec![vec![3]; 5]);
-    assert_eq!(Cell::new(2).run(8_000, |_, _, _| true).judged(1), [[1], [1]]);
+    assert_eq!(Cell::new(5).run(8_000, fails).evaluated(2), vec![vec![3]; 5]);
+    assert_eq!(Cell::new(2).run(8_000, |_, _, _| true).evaluated(1), [[1], [1]]);
 }
 
 #[test]
@@ -136,9 +136,13 @@ fn nobody_goes_before_everybody_has_looked_into_it() {
     let mut first = None;
     while cell.now_ms < 8_000 {
         let until = cell.now_ms + BEAT_MS;
-        let judged = cell.run(until, fails).judged(1);
-        assert!(judged.iter().all(|leavers| leavers.is_empty() || *leavers == [1]), "{} ms: {judged:?}", cell.now_ms);
-        if !judged[0].is_empty() {
+        let evaluated = cell.run(until, fails).evaluated(1);
+        assert!(
+            evaluated.iter().all(|leavers| leavers.is_empty() || *leavers == [1]),
+            "{} ms: {evaluated:?}",
+            cell.now_ms
+        );
+        if !evaluated[0].is_empty() {
             first.get_or_insert(cell.now_ms);
         }
     }
@@ -151,20 +155,20 @@ fn nobody_goes_before_everybody_has_looked_into_it() {
     alone.hear(at(1), Rank(0), suspicions);
     let (out, again) = (BTreeSet::new(), BTreeSet::new());
     let now = at(8_000);
-    alone.judge(Evaluation { now, hears: &[true; 4], out: &out, budget: 1, again: &again, silence: None });
+    alone.evaluate(Evaluation { now, hears: &[true; 4], out: &out, budget: 1, again: &again, silence: None });
     assert_eq!(alone.leavers().len(), 0);
 }
 
 #[test]
 fn a_cell_that_is_late_as_a_whole_loses_nobody() {
-    assert_eq!(Cell::new(5).run(20_000, |_, _, _| true).judged(2), vec![Vec::<usize>::new(); 5]);
+    assert_eq!(Cell::new(5).run(20_000, |_, _, _| true).evaluated(2), vec![Vec::<usize>::new(); 5]);
 }
 
 #[test]
 fn an_answer_takes_a_suspicion_back() {
     let mut cell = Cell::new(3);
     cell.run(8_000, |from, _, _| from == 2).run(10_000, |_, _, _| false);
-    assert_eq!(cell.judged(1), vec![Vec::<usize>::new(); 3]);
+    assert_eq!(cell.evaluated(1), vec![Vec::<usize>::new(); 3]);
     assert!(cell.members.iter().all(PathMonitor::is_quiet), "{cell:?}", cell = cell.members);
 }
 
@@ -425,14 +429,14 @@ impl Hearers {
         (0..self.members.len()).map(|rank| rank == me || !silent(rank)).collect()
     }
 
-    fn judged(&mut self, budget: usize, bears: impl Fn(usize) -> u64) -> Vec<Vec<usize>> {
+    fn evaluated(&mut self, budget: usize, bears: impl Fn(usize) -> u64) -> Vec<Vec<usize>> {
         let (none, again) = (BTreeSet::new(), BTreeSet::new());
         let silence = Some(Silence { behind: &none, beat: Duration::from_millis(BEAT_MS) });
         for me in 0..self.members.len() {
             let hears = self.hears(me, bears(me));
             let evaluation =
                 Evaluation { now: at(self.now_ms), hears: &hears, out: &none, budget, again: &again, silence };
-            self.members[me].judge(evaluation);
+            self.members[me].evaluate(evaluation);
         }
         self.members.iter().map(|member| member.leavers().keys().map(|rank| rank.index()).collect()).collect()
     }
@@ -450,14 +454,17 @@ fn a_dead_member_goes_alone_whoever_misses_it_first() {
                 while cell.now_ms < 4_000 {
                     let until = cell.now_ms + BEAT_MS;
                     cell.run(until, |to, from, _| to != dead && from != dead, bears);
-                    let judged = cell.judged(1, bears);
-                    let by_others = judged.iter().enumerate().filter(|(rank, _)| *rank != dead);
+                    let evaluated = cell.evaluated(1, bears);
+                    let by_others = evaluated.iter().enumerate().filter(|(rank, _)| *rank != dead);
                     for (_, leavers) in by_others {
-                        assert!(leavers.is_empty() || *leavers == [dead], "{n} {dead} {patient}: {judged:?}");
+                        assert!(leavers.is_empty() || *leavers == [dead], "{n} {dead} {patient}: {evaluated:?}");
                     }
                 }
-                let judged = cell.judged(1, bears);
-                assert!((0..n).all(|rank| rank == dead || judged[rank] == [dead]), "{n} {dead} {patient}: {judged:?}");
+                let evaluated = cell.evaluated(1, bears);
+                assert!(
+                    (0..n).all(|rank| rank == dead || evaluated[rank] == [dead]),
+                    "{n} {dead} {patient}: {evaluated:?}"
+                );
             }
         }
     }
@@ -470,12 +477,12 @@ fn of_a_silent_link_the_younger_end_goes_and_of_two_the_common_end() {
     let of = |silent: &'static [(usize, usize)]| {
         let mut cell = Hearers::new(5);
         let passes = |to: usize, from: usize, _| !silent.contains(&(to, from));
-        let mut judged = Vec::new();
+        let mut evaluated = Vec::new();
         for ms in (1..=6_000 / BEAT_MS).map(|beat| beat * BEAT_MS) {
-            judged = cell.run(ms, passes, |_| 0).judged(1, |_| 0);
+            evaluated = cell.run(ms, passes, |_| 0).evaluated(1, |_| 0);
         }
         let case = cell.members[4].leavers().values().next().cloned().unwrap_or_default();
-        (judged, case)
+        (evaluated, case)
     };
     let case = |suspecters: &[u16]| Case { is_heard: true, suspecters: suspecters.iter().copied().map(Rank).collect() };
     assert_eq!(of(&[(1, 3)]), (vec![vec![3]; 5], case(&[1])));
@@ -493,8 +500,8 @@ fn a_silent_link_has_to_be_so_for_some_heartbeats() {
     let mut cell = Hearers::new(4);
     while cell.now_ms < 5_000 {
         let until = cell.now_ms + BEAT_MS;
-        let judged = cell.run(until, passes, bears).judged(1, bears);
-        assert_eq!(judged, vec![Vec::<usize>::new(); 4], "{} ms", cell.now_ms);
+        let evaluated = cell.run(until, passes, bears).evaluated(1, bears);
+        assert_eq!(evaluated, vec![Vec::<usize>::new(); 4], "{} ms", cell.now_ms);
     }
 }
 
@@ -503,8 +510,12 @@ fn a_silent_link_has_to_be_so_for_some_heartbeats() {
 fn of_two_halves_that_with_the_oldest_member_stays() {
     let side = |rank: usize| rank == 0 || rank == 3;
     let mut cell = Hearers::new(4);
-    let judged = cell.run(6_000, |to, from, _| side(to) == side(from), |_| 0).judged(1, |_| 0);
-    assert_eq!((&judged[0], &judged[3]), (&vec![1, 2], &vec![1, 2]), "whom nobody hears that stays does not count");
+    let evaluated = cell.run(6_000, |to, from, _| side(to) == side(from), |_| 0).evaluated(1, |_| 0);
+    assert_eq!(
+        (&evaluated[0], &evaluated[3]),
+        (&vec![1, 2], &vec![1, 2]),
+        "whom nobody hears that stays does not count"
+    );
 }
 
 #[test]
@@ -526,25 +537,25 @@ fn where_too_many_went_before_silence_alone_is_judged() {
     for (from, to) in (0..4).flat_map(|from| (0..4).map(move |to| (from, to))).filter(|(from, to)| from != to) {
         cell.members[to].hear(at(6_000), Rank::from_index(from), findings[from].clone());
     }
-    assert_eq!(cell.judged(1, |_| 0)[0], [2, 4]);
-    assert_eq!(cell.judged(0, |_| 0)[0], [4], "the dead one, which counts nothing");
+    assert_eq!(cell.evaluated(1, |_| 0)[0], [2, 4]);
+    assert_eq!(cell.evaluated(0, |_| 0)[0], [4], "the dead one, which counts nothing");
 }
 
 #[test]
 fn who_is_said_to_be_dead_goes_at_once_and_who_is_behind_counts_as_silent() {
     let (none, again) = (BTreeSet::new(), BTreeSet::new());
-    let judge = |one: &mut PathMonitor, behind: &BTreeSet<Rank>| {
+    let evaluate = |one: &mut PathMonitor, behind: &BTreeSet<Rank>| {
         let silence = Some(Silence { behind, beat: Duration::from_millis(BEAT_MS) });
         let hears = [true; 4];
-        one.judge(Evaluation { now: at(1), hears: &hears, out: &none, budget: 1, again: &again, silence });
+        one.evaluate(Evaluation { now: at(1), hears: &hears, out: &none, budget: 1, again: &again, silence });
         one.leavers().keys().map(|rank| rank.index()).collect::<Vec<_>>()
     };
     let mut one = PathMonitor::new(Rank(3), 4, at(0));
     assert!(one.hear(at(1), Rank(2), Findings { dead: vec![Rank(0)], ..Findings::default() }));
     assert!(!one.is_quiet());
-    assert_eq!(judge(&mut one, &none), [0]);
+    assert_eq!(evaluate(&mut one, &none), [0]);
     let mut one = PathMonitor::new(Rank(3), 4, at(0));
-    assert_eq!(judge(&mut one, &BTreeSet::from([Rank(1)])), [1]);
+    assert_eq!(evaluate(&mut one, &BTreeSet::from([Rank(1)])), [1]);
 }
 
 /// A suspicion that not all check stays open, and the time of that is reported.
@@ -556,12 +567,12 @@ fn what_is_not_looked_into_stays_open() {
     one.hear(at(0), Rank(2), Findings { suspected: vec![suspicion], ..Findings::default() });
     for ms in [0, 5_000] {
         let silence = Some(Silence { behind: &none, beat: Duration::from_millis(BEAT_MS) });
-        one.judge(Evaluation { now: at(ms), hears: &[true; 4], out: &none, budget: 1, again: &again, silence });
+        one.evaluate(Evaluation { now: at(ms), hears: &[true; 4], out: &none, budget: 1, again: &again, silence });
     }
     assert_eq!((one.leavers().len(), one.open_for(at(6_000))), (0, Duration::from_secs(6)));
     one.hear(at(6_000), Rank(2), Findings::default());
     let silence = Some(Silence { behind: &none, beat: Duration::from_millis(BEAT_MS) });
-    one.judge(Evaluation { now: at(6_000), hears: &[true; 4], out: &none, budget: 1, again: &again, silence });
+    one.evaluate(Evaluation { now: at(6_000), hears: &[true; 4], out: &none, budget: 1, again: &again, silence });
     assert_eq!(one.open_for(at(7_000)), Duration::ZERO);
 }
 
@@ -586,7 +597,7 @@ fn a_member_whose_control_channel_gets_nowhere_goes_alone() {
             for beat in 1..80 {
                 let is_lost = |me, rank| faulty == if is_deaf { rank } else { me };
                 cell.run_with(beat * BEAT_MS, |_, _, _| false, is_lost);
-                for leavers in cell.judged(1) {
+                for leavers in cell.evaluated(1) {
                     assert!(leavers.is_empty() || leavers == [faulty], "{from} to {to}, deaf {is_deaf}: {leavers:?}");
                     first = first.or((!leavers.is_empty()).then_some(beat * BEAT_MS));
                 }

@@ -50,7 +50,7 @@ impl Cell {
             }
         }
         for rank in self.alive() {
-            self.members[rank].judge(self.now);
+            self.members[rank].evaluate(self.now);
         }
         self.flood();
     }
@@ -58,7 +58,7 @@ impl Cell {
     fn beat_of(&mut self, rank: usize) {
         let waited =
             self.waits.iter().filter(|(who, _)| *who == rank).map(|(_, whom)| Rank::from_index(*whom)).collect();
-        self.members[rank].judge(self.now);
+        self.members[rank].evaluate(self.now);
         let targets = self.members[rank].targets(self.now, waited);
         let watch = self.members[rank].watch().expect("a large cell");
         let (depth, digest) = (watch.depth(), watch.digest());
@@ -99,7 +99,7 @@ impl Cell {
             }
         }
         for rank in self.alive() {
-            self.members[rank].judge(self.now);
+            self.members[rank].evaluate(self.now);
         }
     }
 

@@ -15,7 +15,7 @@ use crate::time::Instant;
 
 impl ClientSession {
     /// Checks the timers, and computes when they are due next.
-    pub(in crate::rpc) fn judge(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
+    pub(in crate::rpc) fn evaluate(&mut self, context: &mut SessionContext<'_, impl CallEffects>) {
         self.end_late(context);
         if !self.is_open() {
             if self.outstanding() > 0 && context.now >= self.asks_again() {
