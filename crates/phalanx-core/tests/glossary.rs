@@ -15,24 +15,24 @@ const PLAIN: &str = "\
     about absent accepted action activity address aim alloc anew answer api app application arrival arriving \
     attacker axis bad bank batch believed bench bind blob bottleneck bound breach break buffer build builder burst \
     busy by call caller calling carried carry cat chain change changed check checksum child choice client clock \
-    closed codec command config conformance context control core count counter counting coverage death decode \
-    deliver deliverable delivery demand demo dep destination diagram disk doctor draw drop each effect emptied \
-    ending entropy entry erosion error escape evaluation exit explore extreme failed file finding first flag flow \
-    forked found founding fragmentation frame frozen hand handler happened hash header heard here histogram hold \
-    holding hook hostile id ideal identity info ingest inline input install instant interrupt item join joined \
-    joining journal evaluate evaluated kernel known lag last late latency layout leave leaving legend lib limit linear \
-    list live load long loss lossy machine main malformed map mapping mark measure measured merge message mismatch \
-    missing mixed mod mode model monitor name namespace nearby network next node note notice observe one open \
-    operation option origin outcome output own pack pair panic parked part past payload pending picture place plot \
-    point poison pool progress protocol provoke query queue queued raw reach reader reading reason receiving \
-    recorded recovered reduction refusal refused register remaining render replica reporter requested require \
-    resolved resource restore restored result rng role room row rpc rule run runner said scale scene script search \
-    security select selection send sending sent serve server service serving settled setup shape shm shown shrunk \
-    signal silence sim sink size sorted span sparse spent spread stage starting stat status step stop style summary \
-    suspicion svg sweep switch sync table tally tap target tcp test text thread tick timeline timeout timer to tool \
-    torture total traced transmit trouble try typed udp unit unknown unread unreadable unreliable unsent validate \
-    validation validator variant violation visit vote wait waiting watcher way what wire wish woken word work \
-    workload world writer";
+    closed codec command commanding config conformance context control core count counter counting coverage death \
+    decode deliver deliverable delivery demand demo dep destination diagram disk doctor draw drop each effect \
+    emptied ending entropy entry erosion error escape evaluation executor exit explore extreme failed file finding \
+    first flag flow forked found founding fragmentation frame frozen hand handler happened hash header heard here \
+    histogram hold holding hook hostile id ideal identity info ingest inline input install instant interface \
+    interrupt item join joined joining journal judge judged kernel known lag last late latency layout leave leaving \
+    legend lib limit linear list live load long loss lossy machine main malformed map mapping mark measure measured \
+    merge message mismatch missing mixed mod mode model monitor name namespace nearby network next node note notice \
+    observe older one open operation option origin outcome output own pack pair panic parked part past payload \
+    pending picture place plot point poison pool progress protocol provoke query queue queued raw reach reader \
+    reading reason receiving recorded recovered reduction refusal refused register remaining render replica reporter \
+    requested require resolved resource restore restored result rng role room row rpc rule run runner said scale \
+    scene script search security select selection send sending sent serve server service serving settled setup shape \
+    shm shown shrunk signal silence sim sink size sorted span sparse spent spread stage starting stat status step \
+    stop style summary suspicion svg sweep switch sync table tally tap target task tcp test text thread tick \
+    timeline timeout timer to tool torture total traced transmit trouble try typed udp unit unknown unread \
+    unreadable unreliable unsent validate validation validator variant violation visit vote wait waiting watcher way \
+    what wire wish woken word work workload world writer";
 
 /// The words of a name: `CamelCase`, `snake_case` and `kebab-case` are split, numbers are left out.
 fn words(name: &str) -> Vec<String> {

@@ -157,7 +157,14 @@ fn is_out(model: &Model, last: ViewIx, q: ProcIx, other: Option<Drop<'_>>, drop:
     };
     let is_told = || installs().any(|install| install.view >= drop.by.view);
     let read_on = || model.reads_to_the_end(q) || installs().any(|install| install.view > drop.by.view);
-    other.is_some_and(|other| other.by.view <= drop.since) || left() || proc.tail_complete && is_told() && read_on()
+    // The group's next view may wait in an inbox of its own that nobody reads, though the cell's was taken.
+    let unread = || {
+        let mut stays = model.views[last].epochs.iter().filter(|&&e| model.epochs[e].proc == q);
+        stays.any(|&e| model.unread(e).iter().any(|span| span.meets(drop.by.moment.at_ns, u64::MAX)))
+    };
+    other.is_some_and(|other| other.by.view <= drop.since)
+        || left()
+        || proc.tail_complete && is_told() && read_on() && !unread()
 }
 
 /// Whether the promises of level 3 apply to the process of this stay, as far as recorded.
