@@ -41,7 +41,7 @@ pub(crate) const TORTURE_EXCLUSION: &[Property] = &[M4, M8, S3, O3, X1, X2, X3, 
 /// - X7, S9: members without a state at a view change, and leaves beside silence.
 /// - The rest: objects that members replicate, and their users.
 #[cfg(test)]
-const SIMULATED: &[Property] = &[M7, M9, M10, M12, U6, U7, X6, X7, S9, V5, V8, V12, V14, L1, L2, R7, BANK];
+const SIMULATED: &[Property] = &[M7, M9, M10, M12, U6, U7, X6, X7, S9, V5, V8, V12, V14, V16, L1, L2, R7, BANK];
 
 /// The harness's record of these properties; the checker requires each of them.
 pub(crate) fn record(of: &[Property]) -> Event {
