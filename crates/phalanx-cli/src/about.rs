@@ -38,6 +38,7 @@ pub(crate) const TORTURE_EXCLUSION: &[Property] = &[M4, M8, S3, O3, X1, X2, X3, 
 /// - U7: cells and groups that require more than one member.
 /// - V5 and V8: counts of packets and sizes of buffers, at moments that the harness knows.
 /// - V14: paths that stay broken in part.
+/// - V16: inboxes that nobody reads, which only a harness knows.
 /// - X7, S9: members without a state at a view change, and leaves beside silence.
 /// - The rest: objects that members replicate, and their users.
 #[cfg(test)]
