@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 
 use super::directory::{Directory, Entry, Listed};
 use super::serving::{Asked, Queued, ServerShared, run};
-use super::{ABANDONED, UNENCODABLE, encode_answer, port_options, split_request};
+use super::{ABANDONED, encode_answer, port_options, split_request};
 use crate::cell::Held;
 use crate::error::StartError;
 use crate::waiting::{Place, Waiting, block};
@@ -179,8 +179,8 @@ impl<Q: DeserializeOwned, A: Serialize> Server<Q, A> {
         std::iter::from_fn(|| shared.queue.pop()).find_map(|queued| Request::of(queued, shared))
     }
 
-    /// Answers requests with `handler` in this many threads, until the server is stopped. If it panics, its caller is told
-    /// that there is no answer, and the panic goes on.
+    /// Answers requests with `handler` in this many threads, this one included, until the server is stopped. If it panics,
+    /// its caller is told that there is no answer, the other threads go on, and so does the panic once they have ended.
     pub fn run(&self, threads: usize, handler: impl Fn(&Request<Q, A>) -> A + Sync) {
         let work = || {
             while let Some(request) = self.blocking_next() {
@@ -336,8 +336,6 @@ impl<Q, A> Drop for Request<Q, A> {
         }
     }
 }
-
-const _: () = assert!(ABANDONED != UNENCODABLE, "callers tell them apart");
 
 /// The most requests that wait, by default.
 const REQUESTS: usize = 1_024;
