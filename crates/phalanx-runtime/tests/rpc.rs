@@ -129,18 +129,19 @@ fn endpoints_on_one_host_use_shared_memory_unless_configured_otherwise() {
 /// one is at its address.
 #[test]
 fn a_server_that_restarts_is_found_by_clients_that_share_memory_with_the_earlier_one() {
-    let server = Running::start(0);
-    let mut client = server.client();
+    // The key is kept when the first server ends.
+    let (kept, directory) = (tempfile::tempdir().expect("a directory"), || tempfile::tempdir().expect("a directory"));
+    let server = Running::start_with(0, directory(), options(kept.path()));
+    let mut client = Client::start(&options(kept.path())).expect("a client");
     for _ in 0..20 {
         client.call(server.address, b"x", &CallOptions::default()).expect("an answer");
     }
     assert!(client.port().counters().packets_shared > 0, "they share memory");
-    let (dir, mut config) = (tempfile::tempdir().expect("a directory"), options(server.dir.path()).config);
-    config.data_port = server.address.port();
+    let config = Config { data_port: server.address.port(), ..options(kept.path()).config };
     server.end();
     let gone = client.call(SocketAddr::new(config.bind, config.data_port), b"x", &CallOptions::default());
     assert_eq!(gone, Err(Failure::Unknown(Reason::SessionLost)), "the default deadline is far away");
-    let again = Running::start_with(0, dir, PortOptions { config, ..PortOptions::default() });
+    let again = Running::start_with(0, directory(), PortOptions { config, ..PortOptions::default() });
     let patient = CallOptions { waits_for_server: true, ..CallOptions::default() };
     assert_eq!(client.call(again.address, b"xy", &patient), Ok(b"yx".to_vec()));
     again.end();
