@@ -130,12 +130,12 @@ impl Group {
         let shared = &self.shared;
         let receipt = Arc::new(Receipt::new());
         let flush = || Command::Flush { group: Arc::clone(shared), life: shared.life(), receipt: Arc::clone(&receipt) };
-        let mut place = Place::default();
+        let mut waiting = Waiting::new(shared.room(), shared.home());
         let queued = poll_fn(|context| {
             if !shared.home().is_here() {
                 return Poll::Ready(Err(SendError::Forked));
             }
-            shared.room().poll(&mut place, context, || match shared.push(flush()) {
+            waiting.poll(context, || match shared.push(flush()) {
                 Err((SendError::Full, _)) => None,
                 outcome => Some(outcome.map_err(|(error, _)| error)),
             })
@@ -197,9 +197,9 @@ impl Group {
             return Err(LeaveError::Already(reason));
         }
         shared.ask_to_leave();
-        let mut place = Place::default();
+        let mut waiting = Waiting::new(&shared.progress, shared.home());
         let left = poll_fn(|context| {
-            shared.progress.poll(&mut place, context, || match shared.status().phase {
+            waiting.poll(context, || match shared.status().phase {
                 Phase::Left(reason) => Some(reason),
                 Phase::Joining | Phase::Member | Phase::Refused => None,
             })

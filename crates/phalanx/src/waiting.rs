@@ -105,6 +105,11 @@ impl<'a> Waiting<'a> {
         Self { waiters, place: Place::default(), home }
     }
 
+    /// For a wait that is polled elsewhere, among the same waiters.
+    pub(crate) fn place(&mut self) -> &mut Place {
+        &mut self.place
+    }
+
     /// See [`Waiters::poll`].
     pub(crate) fn poll<T>(&mut self, context: &Context<'_>, check: impl FnMut() -> Option<T>) -> Poll<T> {
         self.waiters.poll(&mut self.place, context, check)

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use phalanx_driver::fork::Home;
 use phalanx_runtime::config::Config;
-use phalanx_runtime::rpc::{CallOptions, Caller, Failure, Pending};
+use phalanx_runtime::rpc::{CallOptions, Caller, Pending};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::directory::{Directory, Found, Wanted};
-use super::{decode_answer, encode_request, port_options, with_deadline};
+use super::{deadline_after, decode_answer, encode_request, port_options, with_deadline};
 use crate::error::{CallError, Reason, StartError};
 use crate::id::{Member, MemberId};
 use crate::waiting::{Place, block};
@@ -232,27 +232,19 @@ impl<A: DeserializeOwned> Future for Calling<A> {
         {
             return Poll::Ready(Err(error));
         }
-        let until = *this.until.get_or_insert_with(|| {
-            let now = Instant::now();
-            // A deadline beyond the clock's range is none.
-            now.checked_add(this.options.deadline).unwrap_or_else(|| now + LONGEST)
-        });
+        let until = *this.until.get_or_insert_with(|| deadline_after(this.options.deadline));
         loop {
             if let Some(pending) = &mut this.pending {
-                let failure = match ready!(Pin::new(pending).poll(context)) {
+                let error = match ready!(Pin::new(pending).poll(context)) {
                     Ok(answer) => return Poll::Ready(decode_answer(&answer)),
-                    Err(failure) => failure,
+                    Err(failure) => CallError::from(failure),
                 };
                 this.pending = None;
-                match failure {
-                    Failure::NotExecuted(reason) if this.wanted.is_some() && Reason::of(reason).is_of_one_server() => {
-                        this.failed = Some(CallError::NotExecuted(Reason::of(reason)));
-                    }
-                    Failure::NotExecuted(reason) => {
-                        return Poll::Ready(Err(CallError::NotExecuted(Reason::of(reason))));
-                    }
-                    Failure::Unknown(reason) => return Poll::Ready(Err(CallError::Unknown(Reason::of(reason)))),
+                let is_of_one = matches!(error, CallError::NotExecuted(reason) if reason.is_of_one_server());
+                if !is_of_one || this.wanted.is_none() {
+                    return Poll::Ready(Err(error));
                 }
+                this.failed = Some(error);
             }
             let address = match this.address.take() {
                 Some(address) => address,
@@ -342,6 +334,3 @@ impl<A> Drop for Calling<A> {
 fn is_nobody(failed: Option<&CallError>) -> bool {
     failed.is_none_or(|failed| *failed == CallError::NotExecuted(Reason::Nobody))
 }
-
-/// A deadline that never comes.
-const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);

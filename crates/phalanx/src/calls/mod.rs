@@ -5,10 +5,10 @@ pub(crate) mod directory;
 pub(crate) mod server;
 mod serving;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use phalanx_runtime::config::Config;
-use phalanx_runtime::rpc::PortOptions;
+use phalanx_runtime::rpc::{Failure, PortOptions};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -35,6 +35,14 @@ fn split_request(request: &[u8]) -> Option<(Duration, &[u8])> {
 
 const DEADLINE_BYTES: usize = 8;
 
+/// The moment after this time. One beyond the clock's range never comes.
+fn deadline_after(left: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(left).unwrap_or(now + LONGEST)
+}
+
+const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
+
 /// First byte of an answer: a value follows.
 const VALUE: u8 = 0;
 /// First byte of an answer: the handler's value cannot be encoded, or is too long.
@@ -60,6 +68,15 @@ fn port_options(config: &Config, port: u16, serves: bool) -> PortOptions {
     // The configured ports are the process's own.
     let config = Config { data_port: port, control_port: 0, ..config.clone() };
     PortOptions { config, serves, ..PortOptions::default() }
+}
+
+impl From<Failure> for CallError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::NotExecuted(reason) => Self::NotExecuted(Reason::of(reason)),
+            Failure::Unknown(reason) => Self::Unknown(Reason::of(reason)),
+        }
+    }
 }
 
 impl Reason {

@@ -160,7 +160,7 @@ impl<Q: DeserializeOwned, A: Serialize> Server<Q, A> {
     pub fn next(&self) -> impl Future<Output = Option<Request<Q, A>>> {
         let shared = &self.handle.shared;
         let mut waiting = Waiting::new(&shared.takers, shared.home);
-        poll_fn(move |context| self.poll_next_with(|check| waiting.poll(context, check)))
+        poll_fn(move |context| self.poll_at(waiting.place(), context))
     }
 
     /// Like [`Server::next`], in a thread.
@@ -206,13 +206,12 @@ impl<Q: DeserializeOwned, A: Serialize> Server<Q, A> {
         }
     }
 
-    /// The next request, if `wait` is given one by the check that it is to repeat.
-    fn poll_next_with(&self, wait: impl FnOnce(Check<'_, Q, A>) -> Poll<Next<Q, A>>) -> Poll<Next<Q, A>> {
+    fn poll_at(&self, place: &mut Place, context: &Context<'_>) -> Poll<Option<Request<Q, A>>> {
         let shared = &self.handle.shared;
         if !shared.home.is_here() {
             return Poll::Ready(None);
         }
-        wait(&mut || {
+        shared.takers.poll(place, context, || {
             // Read before the queue, so that nothing that came before the end is missed.
             let over = shared.is_stopping() || shared.is_over();
             self.try_next().map(Some).or_else(|| over.then_some(None))
@@ -220,19 +219,12 @@ impl<Q: DeserializeOwned, A: Serialize> Server<Q, A> {
     }
 }
 
-/// The next request; `None` after the last.
-type Next<Q, A> = Option<Request<Q, A>>;
-
-/// Whether there is a next one.
-type Check<'a, Q, A> = &'a mut dyn FnMut() -> Option<Next<Q, A>>;
-
 impl<Q: DeserializeOwned, A: Serialize> Stream for Server<Q, A> {
     type Item = Request<Q, A>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let mut place = std::mem::take(&mut self.place);
-        let takers = &self.handle.shared.takers;
-        let polled = self.poll_next_with(|check| takers.poll(&mut place, context, check));
+        let polled = self.poll_at(&mut place, context);
         self.place = place;
         polled
     }

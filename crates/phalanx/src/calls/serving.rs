@@ -13,7 +13,7 @@ use phalanx_driver::Waker;
 use phalanx_driver::fork::Home;
 use phalanx_runtime::rpc::{Port, Service};
 
-use super::{UNENCODABLE, split_request};
+use super::{UNENCODABLE, deadline_after, split_request};
 use crate::waiting::Waiters;
 
 /// A request that nobody has taken yet.
@@ -140,9 +140,7 @@ impl Service for Serving {
         if self.shared.is_stopping() {
             return HandlerResult::Refused;
         }
-        let now = Instant::now();
-        // A deadline beyond the clock's range is none.
-        let deadline = now.checked_add(left).unwrap_or(now + Duration::from_secs(u64::from(u32::MAX)));
+        let deadline = deadline_after(left);
         let asked = Arc::new(Asked::default());
         let queued = Queued { call, request: std::mem::take(request), deadline, asked: Arc::clone(&asked) };
         if self.shared.queue.push(queued).is_err() {
