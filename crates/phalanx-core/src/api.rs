@@ -315,8 +315,11 @@ pub enum CommandError {
     /// The outbox is full, because the window is used up or a view change is under way. Retry after the next poll.
     #[error("no credit: the group's window is used up")]
     NoCredit,
-    /// The message is longer than [`MESSAGE_BYTES_MAX`].
-    #[error("message of {0} bytes is longer than 64 MiB")]
+    /// The message names a view, and another one is in force, or that one is ending.
+    #[error("another view of the group is in force")]
+    OtherView,
+    /// The message is longer than [`MESSAGE_BYTES_MAX`], or than a packet if it names a view.
+    #[error("message of {0} bytes is longer than 64 MiB, or than a packet if it names a view")]
     TooLong(usize),
     /// A name is empty or longer than [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX).
     #[error("bad name: {}", crate::id::BadName)]

@@ -272,6 +272,23 @@ impl<D: Wait> Inline<D> {
         self.node.multicast(self.now, group, order, stability, &[payload], &mut gated)
     }
 
+    /// See [`Node::multicast_in_view`].
+    ///
+    /// # Errors
+    /// See [`CommandError`]; nothing was sent. After [`CommandError::NoCredit`] poll, and try again.
+    pub fn multicast_in_view(
+        &mut self,
+        group: GroupId,
+        view: ViewNumber,
+        order: Order,
+        stability: Stability,
+        payload: &[u8],
+        handler: &mut impl Handler,
+    ) -> Result<(), CommandError> {
+        let mut gated = GatedHandler { inner: handler, startup_gate: &mut self.local_agent.startup_gate };
+        self.node.multicast_in_view(self.now, group, view, order, stability, &[payload], &mut gated)
+    }
+
     /// See [`Node::send`].
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use phalanx_core::process::Kept;
 use phalanx_core::{
     CommandError, Event, Founding, GroupId, GroupTerms, InboxId, Incarnation, Instant, Membership, Order, Process,
-    SEEDS_MAX, Security, Settings, Stability,
+    SEEDS_MAX, Security, Settings, Stability, ViewNumber,
 };
 use phalanx_driver::fork::{Forked, Home};
 use phalanx_driver::{Driver, Transmit};
@@ -420,6 +420,28 @@ impl<D: Driver> Node<D> {
         self.begin(now, handler)?;
         let mut sink = Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch };
         let uniformity = self.process.multicast(now, group, order, stability, parts, &mut sink)?;
+        handler.command(&Command::Multicast { group, order, uniformity, parts });
+        Ok(())
+    }
+
+    /// Like [`Node::multicast`], in this view of the group and in no other; see [`Process::multicast_in_view`].
+    ///
+    /// # Errors
+    /// See [`CommandError`]; nothing was sent.
+    #[expect(clippy::too_many_arguments, reason = "as for `multicast`, and the view")]
+    pub fn multicast_in_view(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        view: ViewNumber,
+        order: Order,
+        stability: Stability,
+        parts: &[&[u8]],
+        handler: &mut impl Handler,
+    ) -> Result<(), CommandError> {
+        self.begin(now, handler)?;
+        let mut sink = Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch };
+        let uniformity = self.process.multicast_in_view(now, group, view, order, stability, parts, &mut sink)?;
         handler.command(&Command::Multicast { group, order, uniformity, parts });
         Ok(())
     }

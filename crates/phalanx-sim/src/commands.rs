@@ -325,7 +325,20 @@ impl World {
             if slot.app.default_of(group) == Some(uniformity) { Stability::GroupDefault } else { uniformity.into() };
         let was_outside = slot.begin_watch();
         let node = slot.node.as_mut().ok_or(CommandError::Over)?;
-        let outcome = node.multicast(now, group, order, stability, &[payload], &mut slot.app);
+        let outcome = match slot.app.names_view(group, payload) {
+            Some(view) => {
+                let outcome = node.multicast_in_view(now, group, view, order, stability, &[payload], &mut slot.app);
+                slot.app.note_named(group, view, &outcome);
+                match outcome {
+                    // It goes out anyway, as an application may decide that has no reason to insist on the view.
+                    Err(CommandError::OtherView | CommandError::NoCredit | CommandError::TooLong(_)) => {
+                        node.multicast(now, group, order, stability, &[payload], &mut slot.app)
+                    }
+                    outcome => outcome,
+                }
+            }
+            None => node.multicast(now, group, order, stability, &[payload], &mut slot.app),
+        };
         slot.end_watch(was_outside);
         match &outcome {
             Ok(()) => self.counters.multicasts += 1,

@@ -452,6 +452,9 @@ impl World {
                 ("the same, while another inbox was given something", counts.inboxes_beside),
                 ("the same, when the incarnation was over", counts.inboxes_at_end),
                 ("multicasts told to be stable while their inbox held items", counts.stable_beside),
+                ("multicasts that named a view and were sent in it", counts.named_sent),
+                ("multicasts that named a view that was over or ending", counts.named_refused),
+                ("multicasts that named a view and could not be sent then", counts.named_later),
             ];
             for (name, count) in moments.into_iter().filter(|(_, count)| *count > 0) {
                 add_to(&mut counters.moments, name, count);

@@ -25,6 +25,24 @@ impl ViewStreams {
         parts: &[&[u8]],
         io: &mut impl StreamOutput,
     ) -> bool {
+        if self.multicast_at_once(now, order, uniformity, parts, io) {
+            return true;
+        }
+        let taken = self.outbox.push(order, uniformity, parts, self.set.outbox_bytes);
+        self.backpressure.note_outbox(taken, io);
+        taken
+    }
+
+    /// Accepts a message if it can be packed now, so that it is bound to this view. False: nothing was accepted.
+    #[inline]
+    pub fn multicast_at_once(
+        &mut self,
+        now: Instant,
+        order: Order,
+        uniformity: Uniformity,
+        parts: &[&[u8]],
+        io: &mut impl StreamOutput,
+    ) -> bool {
         let len: usize = parts.iter().map(|p| p.len()).sum();
         // Without a quorum the others may continue without what this group delivers. In a view with too few members
         // nothing uniform is sent, by agreement.
@@ -37,19 +55,23 @@ impl ViewStreams {
             });
             return true;
         }
-        let taken = self.outbox.push(order, uniformity, parts, self.set.outbox_bytes);
-        self.backpressure.note_outbox(taken, io);
-        taken
+        false
+    }
+
+    /// Whether a message of so many bytes fits into one packet of this view.
+    #[must_use]
+    pub fn fits_packet(&self, len: usize) -> bool {
+        self.header_bound() + len <= self.usable_room()
     }
 
     /// Makes room in the packet being filled for a whole message of `len` bytes. False if the message does not fit into
     /// any packet, or nothing may be sent now.
     #[inline]
     fn make_room(&mut self, now: Instant, len: usize, io: &mut impl StreamOutput) -> bool {
-        let need = self.header_bound() + len;
-        if need > self.usable_room() {
+        if !self.fits_packet(len) {
             return false;
         }
+        let need = self.header_bound() + len;
         if self.packer.len() + need > self.usable_room() {
             self.close_packet(now, io);
         }

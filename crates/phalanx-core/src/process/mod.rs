@@ -685,6 +685,44 @@ impl Process {
         parts: &[&[u8]],
         fx: &mut impl Effects,
     ) -> Result<Uniformity, CommandError> {
+        self.accept_multicast(now, group, None, order, stability, parts, fx)
+    }
+
+    /// Multicasts `parts`, concatenated, in this view of the group and in no other: what the sender composed on what it
+    /// saw of that view is sent in it, or nobody gets it. [`Effects::sent`] reports it before this returns.
+    ///
+    /// It never waits here, so it is at most as long as fits into one packet beside the headers.
+    ///
+    /// # Errors
+    /// [`CommandError::OtherView`]: another view is in force, or this one is ending. [`CommandError::NoCredit`]: it
+    /// cannot be sent now (try again after the next poll). [`CommandError::TooLong`], with the length, if it does not fit
+    /// into a packet. Else as for [`Self::multicast`]. Nothing was sent.
+    #[expect(clippy::too_many_arguments, reason = "as for `multicast`, and the view")]
+    pub fn multicast_in_view(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        view: ViewNumber,
+        order: Order,
+        stability: Stability,
+        parts: &[&[u8]],
+        fx: &mut impl Effects,
+    ) -> Result<Uniformity, CommandError> {
+        self.accept_multicast(now, group, Some(view), order, stability, parts, fx)
+    }
+
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "it is what a multicast is made of")]
+    fn accept_multicast(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        in_view: Option<ViewNumber>,
+        order: Order,
+        stability: Stability,
+        parts: &[&[u8]],
+        fx: &mut impl Effects,
+    ) -> Result<Uniformity, CommandError> {
         if matches!(self.stage, Stage::Over) {
             return Err(CommandError::Over);
         }
@@ -699,8 +737,19 @@ impl Process {
         let view_streams = self.group_streams.values_mut().find(in_group).ok_or(CommandError::NotMember)?;
         view_streams.touched = true;
         let uniformity = stability.or(view_streams.meta.terms.uniformity);
-        let mut port = streams_port!(self, fx, &view_streams.meta);
-        let taken = view_streams.view_streams.multicast(now, order, uniformity, parts, &mut port);
+        let streams = &mut view_streams.view_streams;
+        let taken = match in_view {
+            None => {
+                let mut port = streams_port!(self, fx, &view_streams.meta);
+                streams.multicast(now, order, uniformity, parts, &mut port)
+            }
+            Some(view) if view_streams.meta.view != view || streams.is_wedged() => return Err(CommandError::OtherView),
+            Some(_) if !streams.fits_packet(len) => return Err(CommandError::TooLong(len)),
+            Some(_) => {
+                let mut port = streams_port!(self, fx, &view_streams.meta);
+                streams.multicast_at_once(now, order, uniformity, parts, &mut port)
+            }
+        };
         taken.then_some(uniformity).ok_or(CommandError::NoCredit)
     }
 

@@ -4,6 +4,7 @@
 
 mod calls;
 mod inboxes;
+mod named;
 mod operations;
 mod reading;
 
@@ -73,6 +74,8 @@ pub(crate) struct App {
     was_excluded: bool,
     /// A uniform message that it sent since the last check. If it heard no quorum all the while, it may send none.
     pub(crate) sent_uniform: Option<(GroupId, Sequence)>,
+    /// The group and view of the last multicast that was sent, since one was to name a view.
+    sent_in: Option<(GroupId, ViewNumber)>,
     /// Whether the cell refuses this incarnation because of its build or a setting.
     pub(crate) kept_out: bool,
     /// Incarnations of this process that were notified of their exclusion.
@@ -108,6 +111,10 @@ pub(crate) struct AppCounts {
     pub(crate) inboxes_at_end: u64,
     /// Notices that multicasts are stable while the inbox of their group held items.
     pub(crate) stable_beside: u64,
+    /// Multicasts that named a view: sent in it, refused because another one is in force, and not sent at that time.
+    pub(crate) named_sent: u64,
+    pub(crate) named_refused: u64,
+    pub(crate) named_later: u64,
 }
 
 /// A group as seen by one member.
@@ -150,6 +157,7 @@ impl App {
             over: false,
             was_excluded: false,
             sent_uniform: None,
+            sent_in: None,
             kept_out: false,
             excluded: Vec::new(),
             faults: Vec::new(),
@@ -383,6 +391,7 @@ impl Handler for App {
         if uniformity.is_uniform() {
             self.sent_uniform = Some((group, seq));
         }
+        self.sent_in = Some((group, view));
         self.record(trace::Event::Send {
             group: group.0,
             view: view.0,
