@@ -25,8 +25,9 @@ use crate::calls::directory::Directory;
 use crate::calls::server::{Origin, ServerBuilder};
 use crate::commands::{Command, Commands};
 use crate::error::{LeaveError, SendError, StartError};
-use crate::group::{GroupBuilder, GroupShared, Taken};
+use crate::group::{GroupBuilder, GroupShared, INBOX_BYTES, INBOX_ITEMS, Taken};
 use crate::id::{Member, MemberId};
+use crate::inbox::Merged;
 use crate::standing::{Changed, Standing};
 use crate::thread;
 use crate::waiting::{Place, Waiters, block, block_on};
@@ -50,6 +51,19 @@ impl Cell {
     /// How to join a group of the cell.
     pub fn group(&self, name: impl Into<String>) -> GroupBuilder {
         GroupBuilder::new(Arc::clone(&self.held), name.into())
+    }
+
+    /// One inbox for several groups of this process, which join with [`GroupBuilder::join_into`]. It is bounded like the
+    /// inbox of one group.
+    #[must_use]
+    pub fn merged(&self) -> Merged {
+        self.merged_of(INBOX_ITEMS, INBOX_BYTES)
+    }
+
+    /// Like [`Cell::merged`], for at most so many items and bytes. One message may exceed the bytes.
+    #[must_use]
+    pub fn merged_of(&self, items: usize, bytes: usize) -> Merged {
+        Merged::new(Arc::clone(&self.held.shared), items, bytes)
     }
 
     /// Starts a client of calls, which finds servers by member and by group. It keeps this process alive.

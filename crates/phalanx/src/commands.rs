@@ -11,10 +11,30 @@ use phalanx_driver::Waker;
 use crate::error::SendError;
 use crate::group::GroupShared;
 use crate::id::{Guarantee, Order};
-use crate::inbox::InboxShared;
+use crate::inbox::Next;
+use crate::queue::Queue;
 use crate::replica::Replicating;
 use crate::send::Receipt;
 use crate::waiting::Waiters;
+
+/// Where the items of a group go.
+pub(crate) enum Destination {
+    /// To an inbox of its own.
+    Own(Arc<Queue<Next>>),
+    /// To an inbox that other groups share.
+    Merged(Arc<Queue<(Arc<str>, Next)>>),
+}
+
+impl Destination {
+    /// The group never was, so that nothing comes.
+    pub(crate) fn end(&self) {
+        match self {
+            Self::Own(queue) => queue.end(),
+            // Other groups go on.
+            Self::Merged(_) => {}
+        }
+    }
+}
 
 /// A command for the protocol thread.
 pub(crate) enum Command {
@@ -24,6 +44,8 @@ pub(crate) enum Command {
         life: u64,
         order: Order,
         guarantee: Guarantee,
+        /// The only view in which it may be sent.
+        in_view: Option<u64>,
         body: Body,
         receipt: Option<Arc<Receipt>>,
     },
@@ -35,7 +57,7 @@ pub(crate) enum Command {
     },
     Join {
         group: Arc<GroupShared>,
-        inbox: Arc<InboxShared>,
+        inbox: Destination,
         terms: GroupTerms,
         with_state: bool,
         replica: Option<Box<dyn Replicating>>,
@@ -127,6 +149,8 @@ pub(crate) struct Commands {
     /// Commands that were accepted and not popped.
     accepted: AtomicUsize,
     pub(crate) room: Waiters,
+    /// A group has room again, and who waits for that was not woken since.
+    has_room: AtomicBool,
     protocol: Waker,
     /// Some group asks to be left.
     leaves: AtomicBool,
@@ -141,6 +165,7 @@ impl Commands {
             ring: ArrayQueue::new(COMMANDS_MAX),
             accepted: AtomicUsize::new(0),
             room: Waiters::default(),
+            has_room: AtomicBool::new(false),
             protocol,
             leaves: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
@@ -178,6 +203,16 @@ impl Commands {
         let command = self.ring.pop()?;
         self.accepted.fetch_sub(1, Ordering::SeqCst);
         Some(command)
+    }
+
+    /// Notes that who waits for room is to be woken. Only the protocol thread calls it.
+    pub(crate) fn note_room(&self) {
+        self.has_room.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether room was noted since the last call.
+    pub(crate) fn take_room(&self) -> bool {
+        self.has_room.load(Ordering::Relaxed) && self.has_room.swap(false, Ordering::Relaxed)
     }
 
     /// Notes that a group asks to be left. Needs no place in the ring, so that it never waits.

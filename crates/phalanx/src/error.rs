@@ -35,6 +35,9 @@ pub enum JoinError {
         "group {0} cannot be made: the cell's numbers of groups are used up; have all members leave, and start anew"
     )]
     NoNumbers(String),
+    /// The inbox is one of another process. Make one with [`Cell::merged`](crate::Cell::merged) of the same cell.
+    #[error("the inbox is one of another process")]
+    OtherInbox,
     /// The process left the cell, or was excluded and does not come back. Start another one.
     #[error("this process is no longer in the cell")]
     Over,
@@ -52,8 +55,8 @@ pub enum SendError {
     /// are begun before the next view wait for it, so a retry is no busy loop.
     #[error("not sent: the incarnation ended before the message was bound to a view")]
     NotSent,
-    /// Longer than 64 MiB. Nothing was queued.
-    #[error("a message of {0} bytes is longer than 64 MiB")]
+    /// Longer than 64 MiB, or, if it names a view, than a packet. It was not sent.
+    #[error("a message of {0} bytes is longer than 64 MiB, or than a packet if it names a view")]
     TooLong(usize),
     /// Too much waits to be sent, and this call does not wait. Nothing was queued. Try again.
     #[error("too much waits to be sent: try again, or wait")]
@@ -61,6 +64,10 @@ pub enum SendError {
     /// This process has left the group. Nothing was queued.
     #[error("this process has left the group")]
     NotMember,
+    /// The message names a view, and another one is in force, or that one is ending. Nobody has it. Look at the group's
+    /// view, and decide again.
+    #[error("not sent: another view of the group is in force")]
+    OtherView,
     /// The value cannot be encoded. Nothing was queued.
     #[error("the value cannot be encoded")]
     Unencodable,
@@ -233,6 +240,7 @@ numbers! {
         Self::NoNumbers(_) => 203,
         Self::Over => 204,
         Self::Forked => 205,
+        Self::OtherInbox => 206,
     }
     SendError {
         Self::NotSent => 301,
@@ -242,6 +250,7 @@ numbers! {
         Self::Unencodable => 305,
         Self::Over => 306,
         Self::Forked => 307,
+        Self::OtherView => 308,
     }
     InDoubt {
         Self => 401,
@@ -288,8 +297,9 @@ mod tests {
             JoinError::NoNumbers(text()),
             JoinError::Over,
             JoinError::Forked,
+            JoinError::OtherInbox,
         ];
-        assert_eq!(join.map(|error| error.number()), [201, 202, 203, 204, 205]);
+        assert_eq!(join.map(|error| error.number()), [201, 202, 203, 204, 205, 206]);
         let send = [
             SendError::NotSent,
             SendError::TooLong(0),
@@ -298,8 +308,9 @@ mod tests {
             SendError::Unencodable,
             SendError::Over,
             SendError::Forked,
+            SendError::OtherView,
         ];
-        assert_eq!(send.map(|error| error.number()), [301, 302, 303, 304, 305, 306, 307]);
+        assert_eq!(send.map(|error| error.number()), [301, 302, 303, 304, 305, 306, 307, 308]);
         let flush = [FlushError::Lost { not_sent: 1, in_doubt: 0 }, FlushError::Over, FlushError::Forked];
         assert_eq!(flush.map(|error| error.number()), [501, 502, 503]);
         let left = LeaveError::Already(LeaveReason::Left);

@@ -15,10 +15,11 @@ use serde::de::DeserializeOwned;
 
 use crate::calls::server::{Origin, ServerBuilder};
 use crate::cell::{CellShared, Held};
-use crate::commands::{Body, Command};
+use crate::commands::{Body, Command, Destination};
 use crate::error::{FlushError, JoinError, LeaveError, SendError};
 use crate::id::LeaveReason;
-use crate::inbox::{Inbox, InboxShared};
+use crate::inbox::{Inbox, Merged};
+use crate::queue::Queue;
 use crate::replica::{Replica, Replicating, State};
 use crate::send::{Multicast, Receipt, batch};
 use crate::view::View;
@@ -296,8 +297,21 @@ impl GroupBuilder {
     ///
     /// Dropping the future takes the request back; a membership that came too late for that is ended.
     pub fn join(self) -> Joining {
-        let begun = self.begin();
-        Joining { begun: Some(begun), place: Place::default() }
+        Joining(Membership::new(self.begin(None)))
+    }
+
+    /// Like [`GroupBuilder::join`], with `inbox` in place of an inbox of the group's own, whose bounds do not count then.
+    pub fn join_into(self, inbox: &Merged) -> impl Future<Output = Result<Group, JoinError>> + Send + use<> {
+        let membership = Membership::new(self.begin(Some(inbox)));
+        async move { membership.await.map(|(group, _)| group) }
+    }
+
+    /// Like [`GroupBuilder::join_into`], in a thread. The inbox must be read meanwhile if it may be full.
+    ///
+    /// # Errors
+    /// See [`JoinError`].
+    pub fn blocking_join_into(self, inbox: &Merged) -> Result<Group, JoinError> {
+        block(self.join_into(inbox))
     }
 
     /// Like [`GroupBuilder::join`], in a thread.
@@ -308,7 +322,8 @@ impl GroupBuilder {
         block(self.join())
     }
 
-    fn begin(self) -> Result<Begun, JoinError> {
+    /// Makes what a join needs. Without `merged`, the group has an inbox of its own.
+    fn begin(self, merged: Option<&Merged>) -> Result<Begun, JoinError> {
         let Self { held, name, terms, replica, takes_state, items_max, bytes_max, is_reserved } = self;
         let cell = &held.shared;
         if !cell.home.is_here() {
@@ -318,18 +333,22 @@ impl GroupBuilder {
         if name.starts_with(RESERVED) && !is_reserved {
             return Err(JoinError::BadName(format!("names that begin with {RESERVED} are the library's own")));
         }
+        if merged.is_some_and(|merged| !merged.is_of(cell)) {
+            return Err(JoinError::OtherInbox);
+        }
         let shared = Arc::new(GroupShared::new(&name, Arc::clone(cell)));
         cell.take_name(&shared).map_err(|Taken| JoinError::AlreadyMember(name))?;
-        let inbox = Arc::new(InboxShared::new(items_max, bytes_max, cell.protocol.clone(), cell.home));
-        let command = Command::Join {
-            group: Arc::clone(&shared),
-            inbox: Arc::clone(&inbox),
-            terms,
-            with_state: takes_state,
-            replica,
+        let (destination, inbox) = match merged {
+            Some(merged) => (Destination::Merged(Arc::clone(&merged.shared)), None),
+            None => {
+                let queue = Arc::new(Queue::new(items_max, bytes_max, cell.protocol.clone(), cell.home));
+                (Destination::Own(Arc::clone(&queue)), Some(Inbox { shared: queue }))
+            }
         };
+        let command =
+            Command::Join { group: Arc::clone(&shared), inbox: destination, terms, with_state: takes_state, replica };
         let group = Group { held: Arc::clone(&held), shared, seen: Lost::default() };
-        Ok(Begun { group, inbox: Inbox { shared: inbox }, command: Some(command) })
+        Ok(Begun { group, inbox, command: Some(command) })
     }
 }
 
@@ -339,24 +358,43 @@ pub(crate) struct Taken;
 /// A group that is being joined.
 #[must_use = "nothing is joined until it is awaited"]
 #[derive(Debug)]
-pub struct Joining {
-    begun: Option<Result<Begun, JoinError>>,
-    place: Place,
-}
-
-#[derive(Debug)]
-struct Begun {
-    group: Group,
-    inbox: Inbox,
-    /// The command, until it is queued.
-    command: Option<Command>,
-}
+pub struct Joining(Membership);
 
 impl Future for Joining {
     type Output = Result<(Group, Inbox), JoinError>;
 
     /// # Panics
     /// If it is polled after it was ready.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let joined = Pin::new(&mut self.0).poll(context);
+        joined.map(|joined| joined.and_then(|(group, inbox)| Ok((group, inbox.ok_or(JoinError::Over)?))))
+    }
+}
+
+/// A join under way, of a group with an inbox of its own or without.
+#[derive(Debug)]
+struct Membership {
+    begun: Option<Result<Begun, JoinError>>,
+    place: Place,
+}
+
+impl Membership {
+    fn new(begun: Result<Begun, JoinError>) -> Self {
+        Self { begun: Some(begun), place: Place::default() }
+    }
+}
+
+#[derive(Debug)]
+struct Begun {
+    group: Group,
+    inbox: Option<Inbox>,
+    /// The command, until it is queued.
+    command: Option<Command>,
+}
+
+impl Future for Membership {
+    type Output = Result<(Group, Option<Inbox>), JoinError>;
+
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { begun, place } = &mut *self;
         let Begun { group, command, .. } = match begun {
@@ -404,7 +442,7 @@ impl Future for Joining {
     }
 }
 
-impl Drop for Joining {
+impl Drop for Membership {
     fn drop(&mut self) {
         if let Some(Ok(Begun { group, command, .. })) = &self.begun
             && group.shared.home().is_here()
@@ -557,7 +595,11 @@ impl GroupShared {
 
     /// Takes a message of so many bytes out of the account.
     pub(crate) fn sent(&self, bytes: usize) {
-        self.queued.fetch_sub(bytes, Ordering::Relaxed);
+        let before = self.queued.fetch_sub(bytes, Ordering::Relaxed);
+        // Who waits for room is woken at half full: both sides work in longer runs then.
+        if before > QUEUED_BYTES / 2 && before - bytes <= QUEUED_BYTES / 2 {
+            self.cell.commands.note_room();
+        }
     }
 
     /// Accepts no more messages, and asks the protocol thread to leave the group.
@@ -584,7 +626,7 @@ const RESERVED: &str = "phalanx.";
 const QUEUED_BYTES: usize = 4 << 20;
 
 /// The most items that wait in an inbox, by default.
-const INBOX_ITEMS: usize = 4_096;
+pub(crate) const INBOX_ITEMS: usize = 4_096;
 
 /// The most bytes that wait in an inbox, by default.
-const INBOX_BYTES: usize = 16 << 20;
+pub(crate) const INBOX_BYTES: usize = 16 << 20;

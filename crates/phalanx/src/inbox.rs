@@ -3,20 +3,18 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use atomic_waker::AtomicWaker;
-use crossbeam_queue::ArrayQueue;
 use futures_core::Stream;
-use phalanx_driver::Waker;
-use phalanx_driver::fork::Home;
 
+use crate::cell::CellShared;
 use crate::id::{LeaveReason, MemberId};
 use crate::message::Message;
+use crate::queue::Queue;
 use crate::view::View;
-use crate::waiting::{Timeout, block, block_on};
+use crate::waiting::{Place, Timeout, block, block_on};
 
 /// What happened next in a group.
 #[derive(Clone, Debug)]
@@ -74,7 +72,7 @@ pub enum Next {
 /// Dropping it drops what is in it and what follows, and holds nobody back.
 #[derive(Debug)]
 pub struct Inbox {
-    pub(crate) shared: Arc<InboxShared>,
+    pub(crate) shared: Arc<Queue<Next>>,
 }
 
 impl Inbox {
@@ -125,15 +123,13 @@ impl Inbox {
 
     /// Takes the items that are here, at most `max`, and appends them to `items`. Returns their number.
     pub fn try_batch(&mut self, items: &mut Vec<Next>, max: usize) -> usize {
-        let before = items.len();
-        items.extend(std::iter::from_fn(|| self.shared.pop()).take(max));
-        items.len() - before
+        self.shared.pop_many(items, max)
     }
 
     /// Whether the last item was taken.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.shared.is_over() && self.shared.queue.is_empty()
+        self.shared.is_drained()
     }
 }
 
@@ -147,136 +143,103 @@ impl Stream for Inbox {
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        if self.shared.home.is_here() {
-            self.shared.discard();
-        }
+        self.shared.discard();
     }
 }
 
-/// The queue between the protocol thread, which pushes, and the one inbox, which pops.
+/// One inbox for several groups of a process: their items in one order, each with the name of its group.
+///
+/// It keeps the order in which the process saw them: of one group the group's order, and between two groups what was
+/// delivered first comes first. If it is full, all of its groups wait. It is a [`Stream`] for any executor, and ends when
+/// the process does: a group that was left is over with its [`Next::Left`]. It keeps no process alive.
+///
+/// ```no_run
+/// # async fn program(cell: phalanx::Cell) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut both = cell.merged();
+/// let orders = cell.group("orders").join_into(&both).await?;
+/// let prices = cell.group("prices").join_into(&both).await?;
+/// while let Some((group, next)) = both.next().await {
+///     println!("{group}: {next:?}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
-pub(crate) struct InboxShared {
-    queue: ArrayQueue<Next>,
-    bytes: AtomicUsize,
-    bytes_max: usize,
-    /// The protocol thread found no room, and has to be woken when there is some.
-    starved: AtomicBool,
-    task: AtomicWaker,
-    protocol: Waker,
-    home: Home,
-    /// Nobody will take further items.
-    discarding: AtomicBool,
-    over: AtomicBool,
+pub struct Merged {
+    pub(crate) shared: Arc<Queue<(Arc<str>, Next)>>,
+    cell: Arc<CellShared>,
+    /// Among those who wait for the end of the process.
+    place: Place,
 }
 
-impl InboxShared {
-    pub(crate) fn new(items_max: usize, bytes_max: usize, protocol: Waker, home: Home) -> Self {
-        Self {
-            queue: ArrayQueue::new(items_max.max(1)),
-            bytes: AtomicUsize::new(0),
-            bytes_max: bytes_max.max(1),
-            starved: AtomicBool::new(false),
-            task: AtomicWaker::new(),
-            protocol,
-            home,
-            discarding: AtomicBool::new(false),
-            over: AtomicBool::new(false),
+impl Merged {
+    pub(crate) fn new(cell: Arc<CellShared>, items_max: usize, bytes_max: usize) -> Self {
+        let shared = Arc::new(Queue::new(items_max, bytes_max, cell.protocol.clone(), cell.home));
+        Self { shared, cell, place: Place::default() }
+    }
+
+    pub(crate) fn is_of(&self, cell: &Arc<CellShared>) -> bool {
+        Arc::ptr_eq(&self.cell, cell)
+    }
+
+    /// The next item and the name of its group; `None` after the last.
+    ///
+    /// Dropping the future loses nothing.
+    #[expect(clippy::should_implement_trait, reason = "it is the name that streams have for it")]
+    pub fn next(&mut self) -> impl Future<Output = Option<(Arc<str>, Next)>> {
+        poll_fn(|context| self.poll(context))
+    }
+
+    /// Like [`Merged::next`], for a thread.
+    pub fn blocking_next(&mut self) -> Option<(Arc<str>, Next)> {
+        match self.shared.pop() {
+            Some(next) => Some(next),
+            None => block(self.next()),
         }
     }
 
-    fn has_room(&self, staged: usize, staged_bytes: usize) -> bool {
-        self.discarding.load(Ordering::Relaxed)
-            || self.queue.len() + staged < self.queue.capacity()
-                && self.bytes.load(Ordering::Relaxed) + staged_bytes < self.bytes_max
+    /// Like [`Merged::blocking_next`], for at most `patience`.
+    ///
+    /// # Errors
+    /// [`Timeout`] if nothing came. Nothing is lost.
+    pub fn blocking_next_timeout(&mut self, patience: Duration) -> Result<Option<(Arc<str>, Next)>, Timeout> {
+        block_on(self.next(), Instant::now().checked_add(patience)).ok_or(Timeout)
     }
 
-    /// Whether there is room for one more beside `staged` items of `staged_bytes`. If not, the protocol thread is woken
-    /// when there is.
-    pub(crate) fn is_ready(&self, staged: usize, staged_bytes: usize) -> bool {
-        if self.has_room(staged, staged_bytes) {
-            return true;
+    /// The next item, if one is here.
+    pub fn try_next(&mut self) -> Option<(Arc<str>, Next)> {
+        self.shared.pop()
+    }
+
+    /// Takes the items that are here, at most `max`, and appends them to `items`. Returns their number.
+    pub fn try_batch(&mut self, items: &mut Vec<(Arc<str>, Next)>, max: usize) -> usize {
+        self.shared.pop_many(items, max)
+    }
+
+    fn poll(&mut self, context: &Context<'_>) -> Poll<Option<(Arc<str>, Next)>> {
+        let Self { shared, cell, place } = self;
+        if let Poll::Ready(next) = shared.poll(context) {
+            return Poll::Ready(next);
         }
-        self.starved.store(true, Ordering::Relaxed);
-        // Adding zero puts this thread into the one order of changes of `bytes`. If this change comes after the one in
-        // `pop`, the check that follows sees the smaller count. If it comes before, `pop` sees the flag.
-        self.bytes.fetch_add(0, Ordering::AcqRel);
-        self.has_room(staged, staged_bytes)
-    }
-
-    /// Queues an item; returns it if there is no place.
-    pub(crate) fn push(&self, next: Next) -> Result<(), Next> {
-        if self.discarding.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        // Counted before it is queued. Otherwise a pop could subtract first, and the count would wrap below zero.
-        let bytes = cost(&next);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.queue.push(next).inspect_err(|_| {
-            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        })
-    }
-
-    /// Wakes who waits for an item. Called once per poll, not per item.
-    pub(crate) fn publish(&self) {
-        self.task.wake();
-    }
-
-    /// Ends the queue: no more items follow.
-    pub(crate) fn end(&self) {
-        self.over.store(true, Ordering::SeqCst);
-        self.task.wake();
-    }
-
-    fn is_over(&self) -> bool {
-        self.over.load(Ordering::SeqCst)
-    }
-
-    fn pop(&self) -> Option<Next> {
-        if !self.home.is_here() {
-            return None;
-        }
-        let next = self.queue.pop()?;
-        let bytes = cost(&next);
-        let left = self.bytes.fetch_sub(bytes, Ordering::AcqRel) - bytes;
-        // Waking only at half full lets both sides work in longer runs.
-        let half = left <= self.bytes_max / 2 && self.queue.len() <= self.queue.capacity() / 2;
-        if half && self.starved.load(Ordering::Relaxed) && self.starved.swap(false, Ordering::Relaxed) {
-            self.protocol.wake();
-        }
-        Some(next)
-    }
-
-    fn poll(&self, context: &Context<'_>) -> Poll<Option<Next>> {
-        if !self.home.is_here() {
-            return Poll::Ready(None);
-        }
-        if let Some(next) = self.pop() {
-            return Poll::Ready(Some(next));
-        }
-        self.task.register(context.waker());
-        // Read before the queue, so that an item pushed before the end is not missed.
-        let over = self.is_over();
-        match self.pop() {
-            Some(next) => Poll::Ready(Some(next)),
-            None if over => Poll::Ready(None),
-            None => Poll::Pending,
-        }
-    }
-
-    fn discard(&self) {
-        self.discarding.store(true, Ordering::SeqCst);
-        while self.queue.pop().is_some() {}
-        self.protocol.wake();
+        // The queue does not end with its groups, because others may join.
+        let over = cell.ended.poll(place, context, || cell.over.load(Ordering::SeqCst).then_some(()));
+        over.map(|()| shared.pop())
     }
 }
 
-/// An item's cost against the bound, in bytes.
-pub(crate) fn cost(next: &Next) -> usize {
-    match next {
-        Next::Message(message) => message.payload.len() + ITEM_BYTES,
-        _ => ITEM_BYTES,
+impl Stream for Merged {
+    type Item = (Arc<str>, Next);
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll(context)
     }
 }
 
-/// The fixed cost of an item, beside its payload.
-const ITEM_BYTES: usize = 128;
+impl Drop for Merged {
+    fn drop(&mut self) {
+        if self.cell.home.is_here() {
+            self.cell.ended.forget(&mut self.place);
+        }
+        self.shared.discard();
+    }
+}

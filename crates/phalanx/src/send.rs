@@ -14,6 +14,7 @@ use crate::commands::{Body, Command};
 use crate::error::{InDoubt, SendError};
 use crate::group::GroupShared;
 use crate::id::{Guarantee, Order};
+use crate::view::View;
 use crate::waiting::{Place, Waiters, block};
 
 /// A message on its way into a group: choose its order and guarantee, then await it, or call [`Multicast::blocking`] or
@@ -30,12 +31,13 @@ pub struct Multicast {
     group: Arc<GroupShared>,
     order: Order,
     guarantee: Guarantee,
+    in_view: Option<u64>,
     body: Result<Body, SendError>,
 }
 
 impl Multicast {
     pub(crate) fn new(group: Arc<GroupShared>, body: Result<Body, SendError>) -> Self {
-        Self { group, order: Order::Total, guarantee: Guarantee::GroupDefault, body }
+        Self { group, order: Order::Total, guarantee: Guarantee::GroupDefault, in_view: None, body }
     }
 
     /// In the same order at all members. The default.
@@ -71,6 +73,16 @@ impl Multicast {
     /// With that guarantee.
     pub fn guarantee(self, guarantee: Guarantee) -> Self {
         Self { guarantee, ..self }
+    }
+
+    /// In that view and in no other: [`SendError::OtherView`] if another one is in force when its turn comes. For what
+    /// only makes sense among the members that the sender has seen, such as work shared out by rank. All of it is
+    /// delivered in that view, at the same place among the view's messages at all members.
+    ///
+    /// Such a message is at most as long as fits into one packet, else it is refused ([`SendError::TooLong`]). In a batch, a
+    /// refused message and all behind it are not sent; those before it are.
+    pub fn in_view(self, view: &View) -> Self {
+        Self { in_view: Some(view.number()), ..self }
     }
 
     /// Waits like the future, in a thread.
@@ -115,8 +127,8 @@ impl Multicast {
     }
 
     fn command(self, receipt: Option<Arc<Receipt>>) -> Result<Command, SendError> {
-        let Self { group, order, guarantee, body } = self;
-        Ok(Command::Send { life: group.life(), group, order, guarantee, body: body?, receipt })
+        let Self { group, order, guarantee, in_view, body } = self;
+        Ok(Command::Send { life: group.life(), group, order, guarantee, in_view, body: body?, receipt })
     }
 }
 

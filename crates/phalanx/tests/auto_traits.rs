@@ -65,6 +65,7 @@ table!(
         phalanx::Client,
         phalanx::Group,
         phalanx::Inbox,
+        phalanx::Merged,
         phalanx::Multicast,
         phalanx::Outcome,
         phalanx::Replica<Nothing>,

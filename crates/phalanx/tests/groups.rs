@@ -347,3 +347,36 @@ fn a_program_without_an_inbox_learns_of_views_and_of_the_end() {
     });
     assert_eq!(pollster::block_on(ann.changed(Some(&second))).expect("it goes on").expect("a view").len(), 1);
 }
+
+/// Messages that name a view are sent in it; once it is over they are refused, whatever waits.
+#[test]
+fn a_send_that_names_a_view_is_sent_in_no_other() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let ann = start(directory.path(), "ann");
+    let (group, mut inbox) = join(&ann);
+    let alone = await_members(&mut inbox, 1);
+    let sent = group.send("alone").in_view(&alone).blocking().expect("it is in force");
+    assert_eq!(sent.view(), alone.number());
+
+    let bob = start(directory.path(), "bob");
+    let (_, mut theirs) = join(&bob);
+    let both = await_members(&mut inbox, 2);
+    assert!(matches!(group.send("too late").in_view(&alone).blocking(), Err(SendError::OtherView)));
+    group.blocking_flush().expect("its sender was told: that is no loss");
+    let sent = group.send("both").in_view(&both).blocking().expect("it is in force");
+    assert_eq!(sent.view(), both.number());
+    let long = vec![0; 1 << 20];
+    assert!(matches!(group.send(&long).in_view(&both).blocking(), Err(SendError::TooLong(bytes)) if bytes == 1 << 20));
+
+    // Nobody awaits a message that was posted: the inbox says that it came to nothing, and so does a flush.
+    group.send("posted").in_view(&alone).blocking_post().expect("it is queued");
+    let lost = std::iter::from_fn(|| inbox.blocking_next()).find(|next| matches!(next, Next::Lost { .. }));
+    assert!(matches!(lost, Some(Next::Lost { not_sent: 1, in_doubt: 0 })), "{lost:?}");
+    assert!(group.blocking_flush().is_err());
+
+    group.send("end").blocking_post().expect("it is queued");
+    await_members(&mut theirs, 2);
+    let messages: Vec<_> =
+        std::iter::repeat_with(|| await_message(&mut theirs).payload).take_while(|payload| payload != "end").collect();
+    assert_eq!(messages, ["both"]);
+}

@@ -1,6 +1,8 @@
 //! One group at the protocol thread.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use phalanx_core::GroupId;
@@ -9,26 +11,77 @@ use crate::commands::Command;
 use crate::error::SendError;
 use crate::group::{GroupShared, Phase};
 use crate::id::LeaveReason;
-use crate::inbox::{InboxShared, Next, cost};
+use crate::inbox::Next;
 use crate::message::Message;
+use crate::queue::Outlet;
 use crate::replica::Replicating;
 use crate::send::{Life, Receipt, Sent};
 use crate::view::View;
 
+/// The protocol thread's end of an inbox that groups share.
+pub(super) type MergedOutlet = Rc<RefCell<Outlet<(Arc<str>, Next)>>>;
+
+/// Where the items of a group go.
+pub(super) enum Feed {
+    Own(Outlet<Next>),
+    Merged { name: Arc<str>, outlet: MergedOutlet },
+}
+
+impl Feed {
+    fn is_ready(&mut self) -> bool {
+        match self {
+            Self::Own(outlet) => outlet.is_ready(),
+            Self::Merged { outlet, .. } => outlet.borrow_mut().is_ready(),
+        }
+    }
+
+    fn stage(&mut self, next: Next) {
+        match self {
+            Self::Own(outlet) => outlet.stage(next),
+            Self::Merged { name, outlet } => outlet.borrow_mut().stage((Arc::clone(name), next)),
+        }
+    }
+
+    /// Fills the queue. True: something is left.
+    fn publish(&mut self) -> bool {
+        match self {
+            Self::Own(outlet) => {
+                outlet.publish();
+                !outlet.is_empty()
+            }
+            Self::Merged { outlet, .. } => {
+                let mut outlet = outlet.borrow_mut();
+                outlet.publish();
+                !outlet.is_empty()
+            }
+        }
+    }
+
+    #[cfg(test)]
+    fn last(&self) -> Option<&Next> {
+        let Self::Own(outlet) = self else { return None };
+        outlet.last()
+    }
+
+    /// Nothing follows of this group.
+    fn end(&self) {
+        if let Self::Own(outlet) = self {
+            outlet.end();
+        }
+    }
+}
+
 /// A group that this process is in, joins, or was in with items that its inbox has no room for yet.
 pub(super) struct Entry {
     pub(super) shared: Arc<GroupShared>,
-    inbox: Arc<InboxShared>,
+    feed: Feed,
     pub(super) replica: Option<Box<dyn Replicating>>,
     pub(super) with_state: bool,
     pub(super) group: Option<GroupId>,
     /// The group whose complete state is here; kept through an exclusion.
     pub(super) holds: Option<GroupId>,
     pub(super) view: Option<View>,
-    /// What the inbox shall get, in order.
-    staged: VecDeque<Next>,
-    staged_bytes: usize,
-    /// Messages in `staged` that the replica has not applied.
+    /// Messages that are staged and that the replica has not applied.
     to_apply: Vec<Message>,
     /// Messages and flushes that wait to be carried out.
     queue: VecDeque<Command>,
@@ -59,7 +112,7 @@ pub(super) struct Entry {
 impl Entry {
     pub(super) fn new(
         shared: Arc<GroupShared>,
-        inbox: Arc<InboxShared>,
+        feed: Feed,
         with_state: bool,
         replica: Option<Box<dyn Replicating>>,
     ) -> Self {
@@ -67,14 +120,12 @@ impl Entry {
         let life_number = shared.life();
         Self {
             shared,
-            inbox,
+            feed,
             replica,
             with_state,
             group: None,
             holds: None,
             view: None,
-            staged: VecDeque::new(),
-            staged_bytes: 0,
             to_apply: Vec::new(),
             queue: VecDeque::new(),
             life,
@@ -95,13 +146,12 @@ impl Entry {
     }
 
     /// Whether the inbox has room for one more.
-    pub(super) fn is_ready(&self) -> bool {
-        self.inbox.is_ready(self.staged.len(), self.staged_bytes)
+    pub(super) fn is_ready(&mut self) -> bool {
+        self.feed.is_ready()
     }
 
     pub(super) fn stage(&mut self, next: Next) {
-        self.staged_bytes += cost(&next);
-        self.staged.push_back(next);
+        self.feed.stage(next);
     }
 
     pub(super) fn deliver(&mut self, message: Message, is_mine: bool) {
@@ -129,37 +179,20 @@ impl Entry {
         self.phase = Some(phase);
     }
 
-    /// Applies, fills the inbox as far as it has room, and publishes what became of messages and of the membership. True:
-    /// something is left.
+    /// Fills the inbox as far as it has room, and publishes what became of messages and of the membership. What is staged
+    /// was applied before: who takes a message finds it in the state. True: something is left.
     pub(super) fn publish(&mut self) -> bool {
-        // Applied before it is queued: who takes the message finds it in the state.
-        self.apply();
-        let mut pushed = false;
-        while let Some(next) = self.staged.pop_front() {
-            let bytes = cost(&next);
-            match self.inbox.push(next) {
-                Ok(()) => {
-                    self.staged_bytes -= bytes;
-                    pushed = true;
-                }
-                Err(next) => {
-                    self.staged.push_front(next);
-                    break;
-                }
-            }
-        }
-        if pushed {
-            self.inbox.publish();
-        }
+        debug_assert!(self.to_apply.is_empty(), "a message is published that the replica has not applied");
+        let is_left = self.feed.publish();
         self.life.publish(self.stable, self.delivered);
         if let Some(phase) = self.phase.take() {
             let view = self.view.clone();
             self.shared.change(|status| (status.phase, status.view) = (phase, view));
         }
-        if self.is_over && self.staged.is_empty() {
-            self.inbox.end();
+        if self.is_over && !is_left {
+            self.feed.end();
         }
-        !self.staged.is_empty()
+        is_left
     }
 
     /// Queues a message or a flush.
@@ -231,11 +264,16 @@ impl Entry {
         }
     }
 
-    /// Refuses the message at the front, and all behind it of the same batch.
-    pub(super) fn refuse_front(&mut self) {
-        if let Some(command) = self.queue.pop_front() {
-            let lost = refuse(command, SendError::NotSent);
-            self.shared.lost.add(lost, 0);
+    /// Refuses the message at the front, and all behind it of the same batch. What nobody awaits is counted as lost.
+    pub(super) fn refuse_front(&mut self, why: SendError) {
+        let Some(command) = self.queue.pop_front() else { return };
+        let is_awaited = matches!(command, Command::Send { receipt: Some(_), .. });
+        let not_sent = refuse(command, why);
+        if why == SendError::NotSent {
+            self.shared.lost.add(not_sent, 0);
+        } else if !is_awaited {
+            self.shared.lost.add(not_sent, 0);
+            self.stage(Next::Lost { not_sent, in_doubt: 0 });
         }
     }
 
@@ -309,8 +347,9 @@ impl Entry {
         if !self.is_over {
             self.end(None, Phase::Left(LeaveReason::Left));
         }
+        self.apply();
         self.publish();
-        self.inbox.end();
+        self.feed.end();
     }
 }
 
@@ -363,6 +402,7 @@ mod tests {
     use crate::commands::Body;
     use crate::error::InDoubt;
     use crate::id::{Guarantee, Order};
+    use crate::queue::Queue;
 
     fn entry() -> Entry {
         let directory = tempfile::tempdir().expect("a directory");
@@ -371,8 +411,8 @@ mod tests {
         let process = Inline::start(&options).expect("starts");
         let me = process.node().settings().me.clone();
         let shared = CellShared::new(process.waker(), process.belief(), me, options.config.clone());
-        let inbox = Arc::new(InboxShared::new(8, 1 << 20, process.waker(), Home::here()));
-        Entry::new(Arc::new(GroupShared::new("g", Arc::new(shared))), inbox, false, None)
+        let inbox = Arc::new(Queue::new(8, 1 << 20, process.waker(), Home::here()));
+        Entry::new(Arc::new(GroupShared::new("g", Arc::new(shared))), Feed::Own(Outlet::new(inbox)), false, None)
     }
 
     /// Queues a message, and has the core accept it. Its receipt.
@@ -383,6 +423,7 @@ mod tests {
             life: entry.life_number(),
             order: Order::Total,
             guarantee: Guarantee::Uniform,
+            in_view: None,
             body: Body::One(Bytes::from_static(b"m")),
             receipt: Some(Arc::clone(&receipt)),
         };
@@ -440,7 +481,7 @@ mod tests {
         assert_eq!([look(second.stable()), look(third.stable())], [Some(Ok(())), Some(Err(InDoubt))]);
         assert!(matches!(outcome(&receipts[3]), Some(Err(SendError::NotSent))));
         assert_eq!(entry.shared.lost.get(), (1, 1));
-        assert!(matches!(entry.staged.back(), Some(Next::Lost { not_sent: 1, in_doubt: 1 })));
+        assert!(matches!(entry.feed.last(), Some(Next::Lost { not_sent: 1, in_doubt: 1 })));
 
         // The next life counts from the start, and tells nothing about the one before.
         let again = accept(&mut entry);
@@ -473,7 +514,15 @@ mod tests {
         let (group, life) = (Arc::clone(&entry.shared), entry.life_number());
         let body = crate::send::batch(["a", "b"]).expect("short");
         let (order, guarantee) = (Order::Fifo, Guarantee::Plain);
-        entry.queue(Command::Send { group, life, order, guarantee, body, receipt: Some(Arc::clone(&receipt)) });
+        entry.queue(Command::Send {
+            group,
+            life,
+            order,
+            guarantee,
+            in_view: None,
+            body,
+            receipt: Some(Arc::clone(&receipt)),
+        });
         entry.accept();
         entry.take_back();
         assert_eq!(entry.accepted, 0);
@@ -494,7 +543,15 @@ mod tests {
         let send = |entry: &Entry, life: u64, body: Body| {
             let (group, receipt) = (Arc::clone(&entry.shared), Arc::new(Receipt::new()));
             let (order, guarantee) = (Order::Fifo, Guarantee::Plain);
-            let command = Command::Send { group, life, order, guarantee, body, receipt: Some(Arc::clone(&receipt)) };
+            let command = Command::Send {
+                group,
+                life,
+                order,
+                guarantee,
+                in_view: None,
+                body,
+                receipt: Some(Arc::clone(&receipt)),
+            };
             entry.shared.push(command).expect("there is room");
             receipt
         };
@@ -506,7 +563,7 @@ mod tests {
         }
         assert!(entry.front().is_some_and(|next| !next.is_empty()), "the empty batch is answered");
         assert_eq!(look(sent(&empty).stable()), Some(Ok(())));
-        entry.refuse_front();
+        entry.refuse_front(SendError::NotSent);
         assert!(matches!(outcome(&old), Some(Err(SendError::NotSent))));
         assert_eq!(entry.shared.queued_bytes(), 0);
     }

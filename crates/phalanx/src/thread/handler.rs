@@ -1,6 +1,8 @@
 //! The handler on the protocol thread: turns what the core reports into items, receipts and states.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -11,14 +13,15 @@ use phalanx_core::{
 };
 use phalanx_runtime::Handler;
 
-use super::entry::{Entry, refuse};
+use super::entry::{Entry, Feed, MergedOutlet, refuse};
 use crate::cell::CellShared;
-use crate::commands::Command;
+use crate::commands::{Command, Destination};
 use crate::error::SendError;
 use crate::group::{GroupShared, Phase};
 use crate::id::{LeaveReason, MemberId};
-use crate::inbox::{InboxShared, Next};
+use crate::inbox::Next;
 use crate::message::Message;
+use crate::queue::Outlet;
 use crate::replica::Replicating;
 use crate::view::View;
 
@@ -38,6 +41,8 @@ pub(super) struct AppHandler {
     touched: Vec<usize>,
     /// Slots with messages that wait to be sent.
     busy: Vec<usize>,
+    /// Inboxes that groups share, by number. One whose reader is gone, and of which no group is left, is dropped.
+    merged: Vec<Option<MergedOutlet>>,
     /// The names of groups of which nothing is left, for the process to forget.
     forgotten: Vec<Arc<str>>,
 }
@@ -47,6 +52,8 @@ pub(super) struct Front {
     pub(super) group: GroupId,
     pub(super) order: Order,
     pub(super) guarantee: Stability,
+    /// The only view in which it may be sent.
+    pub(super) in_view: Option<ViewNumber>,
     pub(super) payload: Bytes,
 }
 
@@ -54,7 +61,7 @@ pub(super) struct Front {
 #[derive(Clone, Copy)]
 pub(super) enum Carried {
     Accepted,
-    Refused,
+    Refused(SendError),
 }
 
 impl AppHandler {
@@ -72,6 +79,7 @@ impl AppHandler {
             latest: (GroupId(0), usize::MAX),
             touched: Vec::new(),
             busy: Vec::new(),
+            merged: Vec::new(),
             forgotten: Vec::new(),
         }
     }
@@ -112,24 +120,36 @@ impl AppHandler {
         Some(entry)
     }
 
-    /// Adds a group that is about to be joined. Returns its slot.
+    /// Adds a group that is about to be joined. Returns the core's name for its inbox.
     pub(super) fn add(
         &mut self,
         shared: Arc<GroupShared>,
-        inbox: Arc<InboxShared>,
+        inbox: Destination,
         with_state: bool,
         replica: Option<Box<dyn Replicating>>,
-    ) -> usize {
+    ) -> InboxId {
         let slot = self.entries.iter().position(Option::is_none).unwrap_or(self.entries.len());
         shared.slot.store(slot, Ordering::Relaxed);
         self.names.insert(Arc::clone(&shared.name), slot);
-        let entry = Some(Entry::new(shared, inbox, with_state, replica));
+        let (feed, inbox) = match inbox {
+            Destination::Own(queue) => (Feed::Own(Outlet::new(queue)), inbox_of(slot)),
+            Destination::Merged(queue) => {
+                let known = |outlet: &Option<MergedOutlet>| outlet.as_ref().is_some_and(|o| o.borrow().is_of(&queue));
+                let number = self.merged.iter().position(known).unwrap_or(self.merged.len());
+                if number == self.merged.len() {
+                    self.merged.push(Some(Rc::new(RefCell::new(Outlet::new(queue)))));
+                }
+                let outlet = self.merged[number].clone().expect("it was found, or added");
+                (Feed::Merged { name: Arc::clone(&shared.name), outlet }, merged_inbox(number))
+            }
+        };
+        let entry = Some(Entry::new(shared, feed, with_state, replica));
         if slot == self.entries.len() {
             self.entries.push(entry);
         } else {
             self.entries[slot] = entry;
         }
-        slot
+        inbox
     }
 
     /// The names of groups that were forgotten since the last call.
@@ -187,33 +207,39 @@ impl AppHandler {
         let entry = self.entries.get_mut(slot)?.as_mut()?;
         loop {
             let life = entry.life_number();
-            let Some(Command::Send { order, guarantee, body, life: asked, .. }) = entry.front() else {
+            let Some(Command::Send { order, guarantee, in_view, body, life: asked, .. }) = entry.front() else {
                 entry.is_busy = false;
                 self.busy.retain(|other| *other != slot);
                 return None;
             };
             if *asked != life {
                 // Asked for in a life that has ended since.
-                entry.refuse_front();
+                entry.refuse_front(SendError::NotSent);
                 continue;
             }
             let (order, guarantee, payload) = (order.to_core(), guarantee.to_core(), body.front());
+            let in_view = in_view.map(ViewNumber);
             // In no view yet, or between two incarnations.
             entry.view.as_ref()?;
             let (Some(group), Some(payload)) = (entry.group, payload) else { return None };
             entry.accept();
-            return Some(Front { group, order, guarantee, payload });
+            return Some(Front { group, order, guarantee, in_view, payload });
         }
     }
 
     /// The message at the front was taken by the core, or refused for good.
     pub(super) fn carried(&mut self, slot: usize, outcome: Carried) {
-        let Some(entry) = self.entry(slot) else { return };
         match outcome {
-            Carried::Accepted => entry.forget_front(),
-            Carried::Refused => {
-                entry.take_back();
-                entry.refuse_front();
+            Carried::Accepted => {
+                if let Some(entry) = self.entry(slot) {
+                    entry.forget_front();
+                }
+            }
+            Carried::Refused(why) => {
+                if let Some(entry) = self.touch(slot) {
+                    entry.take_back();
+                    entry.refuse_front(why);
+                }
             }
         }
     }
@@ -248,6 +274,12 @@ impl AppHandler {
 
     /// Publishes what changed.
     pub(super) fn publish(&mut self) {
+        // All are applied before the first is published: groups may share an inbox.
+        for at in 0..self.touched.len() {
+            if let Some(entry) = self.entries[self.touched[at]].as_mut() {
+                entry.apply();
+            }
+        }
         let mut kept = 0;
         for at in 0..self.touched.len() {
             let slot = self.touched[at];
@@ -275,10 +307,15 @@ impl AppHandler {
         self.numbers.retain(|_, other| *other != slot);
         self.busy.retain(|other| *other != slot);
         self.latest = (GroupId(0), usize::MAX);
+        drop(entry);
+        for merged in &mut self.merged {
+            merged.take_if(|outlet| Rc::strong_count(outlet) == 1 && outlet.borrow().is_discarding());
+        }
     }
 
     /// The thread ends.
     pub(super) fn end(&mut self) {
+        self.entries.iter_mut().flatten().for_each(Entry::apply);
         for entry in self.entries.iter_mut().flatten() {
             entry.end_with_thread();
         }
@@ -385,6 +422,10 @@ impl Handler for AppHandler {
 
     fn ready(&mut self, inbox: InboxId) -> bool {
         // Nothing of the process itself waits for the application.
+        if let Some(number) = merged_number(inbox) {
+            let outlet = self.merged.get(number).and_then(Option::as_ref);
+            return outlet.is_none_or(|outlet| outlet.borrow_mut().is_ready());
+        }
         let Some(slot) = slot_of(inbox) else { return true };
         self.entry(slot).is_none_or(|entry| entry.is_over || entry.is_ready())
     }
@@ -508,8 +549,20 @@ impl Handler for AppHandler {
     }
 }
 
+/// Numbers of inboxes that groups share begin here.
+const MERGED: u32 = 1 << 31;
+
+/// The core's name for an inbox that groups share.
+fn merged_inbox(number: usize) -> InboxId {
+    InboxId(u32::try_from(number).map_or(u32::MAX, |number| MERGED | number))
+}
+
+fn merged_number(inbox: InboxId) -> Option<usize> {
+    inbox.0.checked_sub(MERGED).map(|number| number as usize)
+}
+
 /// The core's name for the inbox of a slot.
-pub(super) fn inbox_of(slot: usize) -> InboxId {
+fn inbox_of(slot: usize) -> InboxId {
     InboxId(u32::try_from(slot + 1).unwrap_or(u32::MAX))
 }
 

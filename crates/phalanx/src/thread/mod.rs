@@ -19,7 +19,7 @@ use phalanx_trace::TraceError;
 use crate::cell::{Begun, CellShared};
 use crate::commands::Command;
 use crate::error::{SendError, StartError};
-use handler::{AppHandler, Carried, inbox_of};
+use handler::{AppHandler, Carried, Front};
 
 /// Starts a thread that starts a process.
 pub(crate) fn start(options: Options, warnings: Vec<String>) -> io::Result<Begun> {
@@ -219,14 +219,15 @@ impl<H: Holds> Protocol<H> {
         }
         let taken = count > 0;
         count += self.send_waiting();
-        if taken || count > 0 {
-            self.shared.commands.room.wake();
-        }
         self.leaves |= self.shared.commands.take_leaves();
         if self.leaves {
             self.leave_groups();
         }
         self.leave_if_asked();
+        // Last, because all of the above may have made room.
+        if self.shared.commands.take_room() || taken {
+            self.shared.commands.room.wake();
+        }
         count
     }
 
@@ -236,8 +237,8 @@ impl<H: Holds> Protocol<H> {
             Command::Join { group, inbox, terms, with_state, replica } => {
                 let name = Arc::clone(&group.name);
                 self.leaves |= group.is_leaving();
-                let slot = self.handler.app().add(group, inbox, with_state, replica);
-                self.process.set_inbox(&name, inbox_of(slot));
+                let inbox = self.handler.app().add(group, inbox, with_state, replica);
+                self.process.set_inbox(&name, inbox);
                 if let Err(error) = self.process.join_group(&name, with_state, terms, &mut self.handler) {
                     // The name was checked before, so the incarnation is over. The node itself repeats the request in
                     // the next one.
@@ -276,13 +277,12 @@ impl<H: Holds> Protocol<H> {
             let mut sent = 0;
             while sent < MESSAGES_PER_TURN {
                 let Some(front) = self.handler.app().front(slot) else { break };
-                let outcome = self.process.multicast(
-                    front.group,
-                    front.order,
-                    front.guarantee,
-                    &front.payload,
-                    &mut self.handler,
-                );
+                let Front { group, order, guarantee, in_view, payload } = &front;
+                let (process, handler) = (&mut self.process, &mut self.handler);
+                let outcome = match in_view {
+                    None => process.multicast(*group, *order, *guarantee, payload, handler),
+                    Some(view) => process.multicast_in_view(*group, *view, *order, *guarantee, payload, handler),
+                };
                 let app = self.handler.app();
                 match outcome {
                     Ok(()) => app.carried(slot, Carried::Accepted),
@@ -291,7 +291,9 @@ impl<H: Holds> Protocol<H> {
                         app.wait(slot);
                         break;
                     }
-                    Err(_) => app.carried(slot, Carried::Refused),
+                    Err(CommandError::OtherView) => app.carried(slot, Carried::Refused(SendError::OtherView)),
+                    Err(CommandError::TooLong(bytes)) => app.carried(slot, Carried::Refused(SendError::TooLong(bytes))),
+                    Err(_) => app.carried(slot, Carried::Refused(SendError::NotSent)),
                 }
                 sent += 1;
             }
@@ -339,7 +341,7 @@ impl<H: Holds> Protocol<H> {
 const COMMANDS_PER_TURN: usize = 256;
 
 /// Messages of one group that are sent between two polls of the network.
-const MESSAGES_PER_TURN: usize = 256;
+const MESSAGES_PER_TURN: usize = 2_048;
 
 /// How long what was sent before a leave has to be accepted.
 const LEAVE_AFTER: Duration = Duration::from_millis(500);

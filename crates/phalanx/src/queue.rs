@@ -1,0 +1,255 @@
+//! Queues of items between the protocol thread, which fills them through an [`Outlet`], and one reader.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use atomic_waker::AtomicWaker;
+use crossbeam_queue::ArrayQueue;
+use phalanx_driver::Waker;
+use phalanx_driver::fork::Home;
+
+use crate::inbox::Next;
+
+/// What a queue holds.
+pub(crate) trait Item {
+    /// Its cost against the bound, in bytes.
+    fn cost(&self) -> usize;
+}
+
+impl Item for Next {
+    fn cost(&self) -> usize {
+        match self {
+            Self::Message(message) => message.payload.len() + ITEM_BYTES,
+            _ => ITEM_BYTES,
+        }
+    }
+}
+
+/// An item with the name of its group.
+impl Item for (Arc<str>, Next) {
+    fn cost(&self) -> usize {
+        self.1.cost()
+    }
+}
+
+/// The fixed cost of an item, beside its payload.
+const ITEM_BYTES: usize = 128;
+
+/// The side of a queue that its reader shares. Bounded by items and bytes.
+#[derive(Debug)]
+pub(crate) struct Queue<T> {
+    ring: ArrayQueue<T>,
+    /// The cost of the items in the ring.
+    bytes: AtomicUsize,
+    bytes_max: usize,
+    /// The protocol thread found no room, and has to be woken when there is some.
+    starved: AtomicBool,
+    task: AtomicWaker,
+    protocol: Waker,
+    home: Home,
+    /// Nobody will take further items.
+    discarding: AtomicBool,
+    over: AtomicBool,
+}
+
+impl<T: Item> Queue<T> {
+    pub(crate) fn new(items_max: usize, bytes_max: usize, protocol: Waker, home: Home) -> Self {
+        Self {
+            ring: ArrayQueue::new(items_max.max(1)),
+            bytes: AtomicUsize::new(0),
+            bytes_max: bytes_max.max(1),
+            starved: AtomicBool::new(false),
+            task: AtomicWaker::new(),
+            protocol,
+            home,
+            discarding: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+        }
+    }
+
+    /// Ends the queue: no more items follow.
+    pub(crate) fn end(&self) {
+        self.over.store(true, Ordering::SeqCst);
+        self.task.wake();
+    }
+
+    /// Whether the last item was taken.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.over.load(Ordering::SeqCst) && self.ring.is_empty()
+    }
+
+    /// The next item, if one is here.
+    pub(crate) fn pop(&self) -> Option<T> {
+        if !self.home.is_here() {
+            return None;
+        }
+        let item = self.ring.pop()?;
+        self.took(item.cost());
+        Some(item)
+    }
+
+    /// Takes at most `max` items and appends them. Returns their number.
+    pub(crate) fn pop_many(&self, items: &mut Vec<T>, max: usize) -> usize {
+        if !self.home.is_here() {
+            return 0;
+        }
+        let (before, mut bytes) = (items.len(), 0);
+        while items.len() - before < max
+            && let Some(item) = self.ring.pop()
+        {
+            bytes += item.cost();
+            items.push(item);
+        }
+        if bytes > 0 {
+            self.took(bytes);
+        }
+        items.len() - before
+    }
+
+    /// Takes so many bytes out of the account. Wakes the protocol thread if it waits for that.
+    fn took(&self, bytes: usize) {
+        let left = self.bytes.fetch_sub(bytes, Ordering::AcqRel) - bytes;
+        // Waking only at half full lets both sides work in longer runs.
+        let half = left <= self.bytes_max / 2 && self.ring.len() <= self.ring.capacity() / 2;
+        if half && self.starved.load(Ordering::Relaxed) && self.starved.swap(false, Ordering::Relaxed) {
+            self.protocol.wake();
+        }
+    }
+
+    /// The next item, or `None` after the last. If none is here, the task is woken when one comes.
+    pub(crate) fn poll(&self, context: &Context<'_>) -> Poll<Option<T>> {
+        if !self.home.is_here() {
+            return Poll::Ready(None);
+        }
+        if let Some(item) = self.pop() {
+            return Poll::Ready(Some(item));
+        }
+        self.task.register(context.waker());
+        // Read before the ring, so that an item pushed before the end is not missed.
+        let over = self.over.load(Ordering::SeqCst);
+        match self.pop() {
+            Some(item) => Poll::Ready(Some(item)),
+            None if over => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Drops what is here and what follows. The reader's last call.
+    pub(crate) fn discard(&self) {
+        if self.home.is_here() {
+            self.discarding.store(true, Ordering::SeqCst);
+            while self.ring.pop().is_some() {}
+            self.protocol.wake();
+        }
+    }
+}
+
+/// The protocol thread's end of a queue. Items are staged, and published together at the end of a poll.
+#[derive(Debug)]
+pub(crate) struct Outlet<T> {
+    queue: Arc<Queue<T>>,
+    staged: VecDeque<T>,
+    staged_bytes: usize,
+    /// What may be staged before the room has to be looked at again. The reader only makes more.
+    free_items: usize,
+    free_bytes: usize,
+}
+
+impl<T: Item> Outlet<T> {
+    pub(crate) fn new(queue: Arc<Queue<T>>) -> Self {
+        Self { queue, staged: VecDeque::new(), staged_bytes: 0, free_items: 0, free_bytes: 0 }
+    }
+
+    pub(crate) fn is_of(&self, queue: &Arc<Queue<T>>) -> bool {
+        Arc::ptr_eq(&self.queue, queue)
+    }
+
+    /// Whether the reader takes nothing any more.
+    pub(crate) fn is_discarding(&self) -> bool {
+        self.queue.discarding.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is room for one more. If not, the protocol thread is woken when there is.
+    #[inline]
+    pub(crate) fn is_ready(&mut self) -> bool {
+        self.free_items > 0 && self.free_bytes > 0 || self.find_room()
+    }
+
+    #[cold]
+    fn find_room(&mut self) -> bool {
+        if self.measure_room() {
+            return true;
+        }
+        self.queue.starved.store(true, Ordering::Relaxed);
+        // Adding zero puts this thread into the one order of changes of `bytes`. If this change comes after the one in
+        // `took`, the look that follows sees the room. If it comes before, `took` sees the flag.
+        self.queue.bytes.fetch_add(0, Ordering::AcqRel);
+        self.measure_room()
+    }
+
+    fn measure_room(&mut self) -> bool {
+        let Queue { ring, bytes, bytes_max, .. } = &*self.queue;
+        (self.free_items, self.free_bytes) = if self.is_discarding() {
+            (usize::MAX, usize::MAX)
+        } else {
+            let used = bytes.load(Ordering::Relaxed) + self.staged_bytes;
+            (ring.capacity().saturating_sub(ring.len() + self.staged.len()), bytes_max.saturating_sub(used))
+        };
+        self.free_items > 0 && self.free_bytes > 0
+    }
+
+    #[inline]
+    pub(crate) fn stage(&mut self, item: T) {
+        let bytes = item.cost();
+        self.staged_bytes += bytes;
+        self.free_items = self.free_items.saturating_sub(1);
+        self.free_bytes = self.free_bytes.saturating_sub(bytes);
+        self.staged.push_back(item);
+    }
+
+    /// Whether everything that was staged is published.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.staged.is_empty()
+    }
+
+    /// Fills the queue with what is staged, as far as it has room, and wakes the reader.
+    pub(crate) fn publish(&mut self) {
+        if self.staged.is_empty() {
+            return;
+        }
+        if self.is_discarding() {
+            self.staged.clear();
+            self.staged_bytes = 0;
+            return;
+        }
+        // Counted before it is queued. Otherwise a pop could subtract first, and the count would wrap below zero.
+        self.queue.bytes.fetch_add(self.staged_bytes, Ordering::Relaxed);
+        let before = self.staged.len();
+        while let Some(item) = self.staged.pop_front() {
+            let bytes = item.cost();
+            if let Err(item) = self.queue.ring.push(item) {
+                self.staged.push_front(item);
+                break;
+            }
+            self.staged_bytes -= bytes;
+        }
+        if self.staged_bytes > 0 {
+            self.queue.bytes.fetch_sub(self.staged_bytes, Ordering::Relaxed);
+        }
+        if self.staged.len() < before {
+            self.queue.task.wake();
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn last(&self) -> Option<&T> {
+        self.staged.back()
+    }
+
+    /// No more items follow.
+    pub(crate) fn end(&self) {
+        self.queue.end();
+    }
+}
