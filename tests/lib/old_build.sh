@@ -11,6 +11,10 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 target=$1
 commit=$(cat "$root/tests/namespaces/old-build")
 program=$target/old-build/$commit/phalanx
+mkdir -p "$target/old-build"
+# Another one may be at it.
+exec 9>"$target/old-build/lock"
+flock 9
 if [ ! -x "$program" ]; then
   git -C "$root" cat-file -e "$commit^{commit}" 2>/dev/null || { echo "commit $commit is not in this clone" >&2; exit 77; }
   build=$target/old-build/building tree=$(mktemp -d)
