@@ -104,6 +104,21 @@ const MOMENTS: &[Moment] = &[
         |c| moment(c, "multicasts told to be stable while their inbox held items"),
         10_000,
     ),
+    (
+        "multicasts that named a view and were sent in it",
+        |c| moment(c, "multicasts that named a view and were sent in it"),
+        1_500_000,
+    ),
+    (
+        "multicasts that named a view that was over or ending",
+        |c| moment(c, "multicasts that named a view that was over or ending"),
+        70_000,
+    ),
+    (
+        "multicasts that named a view and could not be sent then",
+        |c| moment(c, "multicasts that named a view and could not be sent then"),
+        320_000,
+    ),
     ("groups joined again with another inbox", |c| moment(c, "groups joined again with another inbox"), 1_500),
     ("inboxes left unread in the quiet phase", |c| moment(c, "inboxes left unread in the quiet phase"), 600),
     ("uniform messages held in an inadequate view", |c| core(c, "held_for_members"), 5_500),
