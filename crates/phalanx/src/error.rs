@@ -44,6 +44,10 @@ pub enum JoinError {
     /// The handle was made before a fork, and this is the child. Start a process of its own here.
     #[error("this handle belongs to the parent process: start a cell of its own in the forked child")]
     Forked,
+    /// The name of a domain of the state is empty, too long, given twice, or begins with `phalanx.`, as names of the
+    /// library's own domains do.
+    #[error("bad domain name: {0}")]
+    BadDomain(String),
 }
 
 /// Why a message has no receipt.
@@ -206,10 +210,30 @@ impl Reason {
     }
 }
 
-/// A payload is not of the expected type. Nothing changed.
+/// A payload or a state is not of the expected type. Nothing changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the payload is of another type: {0}")]
-pub struct DecodeError(pub(crate) postcard::Error);
+#[error(transparent)]
+pub struct DecodeError(Why);
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum Why {
+    #[error("the payload is of another type: {0}")]
+    Type(postcard::Error),
+    #[error("{0}")]
+    Other(String),
+}
+
+impl DecodeError {
+    /// The error of a [`State`](crate::State) with a format of its own. `why` is what the notice about it says.
+    #[must_use]
+    pub fn new(why: impl Into<String>) -> Self {
+        Self(Why::Other(why.into()))
+    }
+
+    pub(crate) const fn of_type(error: postcard::Error) -> Self {
+        Self(Why::Type(error))
+    }
+}
 
 macro_rules! numbers {
     ($($error:ident { $($pattern:pat => $number:literal,)* })*) => {
@@ -241,6 +265,7 @@ numbers! {
         Self::Over => 204,
         Self::Forked => 205,
         Self::OtherInbox => 206,
+        Self::BadDomain(_) => 207,
     }
     SendError {
         Self::NotSent => 301,
@@ -275,7 +300,7 @@ numbers! {
         Self::Answer(_) => 706,
     }
     DecodeError {
-        Self(_) => 801,
+        Self { .. } => 801,
     }
 }
 
@@ -287,7 +312,7 @@ mod tests {
     #[test]
     fn numbers_never_change() {
         let text = String::new;
-        let decode = || DecodeError(postcard::Error::DeserializeBadBool);
+        let decode = || DecodeError::of_type(postcard::Error::DeserializeBadBool);
         let start =
             [StartError::Setting(text()), StartError::Host(text()), StartError::Thread(text()), StartError::Forked];
         assert_eq!(start.map(|error| error.number()), [101, 102, 103, 104]);
@@ -298,8 +323,9 @@ mod tests {
             JoinError::Over,
             JoinError::Forked,
             JoinError::OtherInbox,
+            JoinError::BadDomain(text()),
         ];
-        assert_eq!(join.map(|error| error.number()), [201, 202, 203, 204, 205, 206]);
+        assert_eq!(join.map(|error| error.number()), [201, 202, 203, 204, 205, 206, 207]);
         let send = [
             SendError::NotSent,
             SendError::TooLong(0),

@@ -16,11 +16,12 @@ use serde::de::DeserializeOwned;
 use crate::calls::server::{Origin, ServerBuilder};
 use crate::cell::{CellShared, Held};
 use crate::commands::{Body, Command, Destination};
+use crate::domains::Domains;
 use crate::error::{FlushError, JoinError, LeaveError, SendError};
 use crate::id::LeaveReason;
 use crate::inbox::{Inbox, Merged};
 use crate::queue::Queue;
-use crate::replica::{Replica, Replicating, State};
+use crate::replica::{Domain, Replica, Replicating, State};
 use crate::send::{Multicast, Receipt, batch};
 use crate::view::View;
 use crate::waiting::{Place, Timeout, Waiters, Waiting, block, block_on};
@@ -226,8 +227,10 @@ pub struct GroupBuilder {
     held: Arc<Held>,
     name: String,
     terms: GroupTerms,
-    replica: Option<Box<dyn Replicating>>,
-    takes_state: bool,
+    /// The domains of the state, by name.
+    domains: Vec<(String, Box<dyn Domain>)>,
+    /// What is wrong with the names of the domains.
+    bad_domain: Option<String>,
     items_max: usize,
     bytes_max: usize,
     is_reserved: bool,
@@ -241,9 +244,9 @@ impl std::fmt::Debug for GroupBuilder {
 
 impl GroupBuilder {
     pub(crate) fn new(held: Arc<Held>, name: String) -> Self {
-        let (terms, replica, takes_state) = (GroupTerms::default(), None, false);
+        let (terms, domains, bad_domain) = (GroupTerms::default(), Vec::new(), None);
         let (items_max, bytes_max) = (INBOX_ITEMS, INBOX_BYTES);
-        Self { held, name, terms, replica, takes_state, items_max, bytes_max, is_reserved: false }
+        Self { held, name, terms, domains, bad_domain, items_max, bytes_max, is_reserved: false }
     }
 
     /// How to join a group of the library's own.
@@ -253,9 +256,50 @@ impl GroupBuilder {
 
     /// Keeps a state that every member of the group holds: `replica` applies the group's messages, and takes the state
     /// of another member before the first view. All members must name a state, or none.
-    pub fn state<S: State>(mut self, replica: &Replica<S>) -> Self {
-        self.replica = Some(replica.for_group());
-        self.takes_state = true;
+    pub fn state<S: State>(self, replica: &Replica<S>) -> Self {
+        self.with_domain("", replica.for_group(None))
+    }
+
+    /// Adds a domain to the state: a part of its own, with a name, that applies the same messages in the same order.
+    /// It may stand beside [`GroupBuilder::state`], which is the domain without a name, or without it. Names that begin
+    /// with `phalanx.` are the library's own.
+    ///
+    /// All domains are frozen at one point between two messages, and go to a joiner in one transfer. Who holds the guards of
+    /// several replicas ([`Replica::read`]) sees all of them before a message or all of them after it, and all of them old
+    /// or all of them taken from another member.
+    ///
+    /// All members have the same domains. A joiner that lacks one, or has one that its donor lacks, leaves the group again;
+    /// a notice says which. See [`GroupBuilder::optional_domain`] for one that a later version of a program adds.
+    pub fn domain<S: State>(self, name: &str, replica: &Replica<S>) -> Self {
+        let bad = check_name(name).err().map(|bad| bad.to_string());
+        self.checked_domain(name, bad, replica.for_group(None))
+    }
+
+    /// Like [`GroupBuilder::domain`], for a domain that members of an earlier version of the program do not have. If
+    /// the donor has none of that name, it begins here with `S::default()`, and so it must everywhere. A joiner of the
+    /// earlier version passes it over.
+    ///
+    /// So nothing may change it while any member may lack it: otherwise members would differ that had it at different
+    /// times. Add it in one version of the program, optional and never changed. Send what changes it, and say
+    /// [`GroupBuilder::domain`], in the next one, when all processes have it.
+    pub fn optional_domain<S: State + Default>(self, name: &str, replica: &Replica<S>) -> Self {
+        let bad = check_name(name).err().map(|bad| bad.to_string());
+        self.checked_domain(name, bad, replica.for_group(Some(S::default)))
+    }
+
+    fn checked_domain(mut self, name: &str, bad: Option<String>, domain: Box<dyn Domain>) -> Self {
+        let reserved = || format!("names that begin with {RESERVED} are the library's own");
+        let twice = || format!("{name} was given twice");
+        let bad = bad.or_else(|| name.starts_with(RESERVED).then(reserved));
+        let bad = bad.or_else(|| self.domains.iter().any(|(other, _)| other == name).then(twice));
+        self.bad_domain = self.bad_domain.or(bad);
+        self.with_domain(name, domain)
+    }
+
+    /// Adds a domain, or replaces that of the same name.
+    fn with_domain(mut self, name: &str, domain: Box<dyn Domain>) -> Self {
+        self.domains.retain(|(other, _)| other != name);
+        self.domains.push((name.to_owned(), domain));
         self
     }
 
@@ -324,7 +368,7 @@ impl GroupBuilder {
 
     /// Makes what a join needs. Without `merged`, the group has an inbox of its own.
     fn begin(self, merged: Option<&Merged>) -> Result<Begun, JoinError> {
-        let Self { held, name, terms, replica, takes_state, items_max, bytes_max, is_reserved } = self;
+        let Self { held, name, terms, domains, bad_domain, items_max, bytes_max, is_reserved } = self;
         let cell = &held.shared;
         if !cell.home.is_here() {
             return Err(JoinError::Forked);
@@ -336,6 +380,9 @@ impl GroupBuilder {
         if merged.is_some_and(|merged| !merged.is_of(cell)) {
             return Err(JoinError::OtherInbox);
         }
+        bad_domain.map_or(Ok(()), |bad| Err(JoinError::BadDomain(bad)))?;
+        let with_state = !domains.is_empty();
+        let replica = with_state.then(|| -> Box<dyn Replicating> { Box::new(Domains::new(domains)) });
         let shared = Arc::new(GroupShared::new(&name, Arc::clone(cell)));
         cell.take_name(&shared).map_err(|Taken| JoinError::AlreadyMember(name))?;
         let (destination, inbox) = match merged {
@@ -345,8 +392,7 @@ impl GroupBuilder {
                 (Destination::Own(Arc::clone(&queue)), Some(Inbox { shared: queue }))
             }
         };
-        let command =
-            Command::Join { group: Arc::clone(&shared), inbox: destination, terms, with_state: takes_state, replica };
+        let command = Command::Join { group: Arc::clone(&shared), inbox: destination, terms, with_state, replica };
         let group = Group { held: Arc::clone(&held), shared, seen: Lost::default() };
         Ok(Begun { group, inbox, command: Some(command) })
     }

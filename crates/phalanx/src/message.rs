@@ -36,6 +36,6 @@ impl Message {
     /// # Errors
     /// [`DecodeError`] if it is not of that type.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, DecodeError> {
-        postcard::from_bytes(&self.payload).map_err(DecodeError)
+        postcard::from_bytes(&self.payload).map_err(DecodeError::of_type)
     }
 }

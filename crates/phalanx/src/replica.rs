@@ -1,14 +1,12 @@
 //! A group's state: each member holds a copy, and changes it by the group's messages alone.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
-
-use bytes::Bytes;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 use crate::error::DecodeError;
+use crate::layout::Notice;
 use crate::message::Message;
+use crate::snapshot::{Piece, Snapshot};
 use crate::view::View;
 
 /// A state that every member of a group holds.
@@ -46,8 +44,8 @@ pub trait State: Send + Sync + Sized + 'static {
     fn view(&mut self, _view: &View) {}
 
     /// The present state as bytes, for a member that joins. It is sent while later messages are applied here. The process
-    /// answers no other process while it is encoded: a large state that is kept as bytes, in blocks that never change
-    /// once written, needs no encoding.
+    /// answers no other process while this runs: a large state is frozen here, and encoded while it is sent; see
+    /// [`Snapshot::encode_each`].
     fn snapshot(&self) -> Snapshot;
 
     /// The state of another member. The present state is replaced when this one is complete, so that readers never see
@@ -56,56 +54,21 @@ pub trait State: Send + Sync + Sized + 'static {
     /// # Errors
     /// [`DecodeError`] if it makes no sense. This process then leaves the group.
     fn restore(snapshot: Snapshot) -> Result<Self, DecodeError>;
-}
 
-/// A state as bytes, frozen when it was taken.
-#[derive(Clone, Debug)]
-pub struct Snapshot(Bytes);
-
-impl Snapshot {
-    /// These bytes.
-    #[must_use]
-    pub fn new(bytes: impl Into<Bytes>) -> Self {
-        Self(bytes.into())
+    /// A state that [`State::restore_piece`] will fill with another member's, so that its bytes need not all be in memory
+    /// beside it. By default there is none, and [`State::restore`] takes all pieces together. It also takes a state that
+    /// is no pieces, whatever this gives: what a member of an earlier version of the program may send.
+    fn restore_begin() -> Option<Self> {
+        None
     }
 
-    /// A value, encoded now.
-    ///
-    /// # Panics
-    /// If the value cannot be encoded, which a derived `Serialize` of plain data never is.
-    #[must_use]
-    #[expect(clippy::expect_used, reason = "the caller's contract")]
-    pub fn encode<T: Serialize + ?Sized>(value: &T) -> Self {
-        Self::new(postcard::to_allocvec(value).expect("a state is plain data"))
-    }
-
-    /// The bytes.
-    #[must_use]
-    pub fn into_bytes(self) -> Bytes {
-        self.0
-    }
-
-    /// The value that [`Snapshot::encode`] encoded.
+    /// Takes the next piece of another member's state, as [`Snapshot::encode_each`] or [`Snapshot::pieces`] made it there.
+    /// No reader sees this value yet.
     ///
     /// # Errors
-    /// [`DecodeError`] if it is another one.
-    pub fn decode<T: DeserializeOwned>(self) -> Result<T, DecodeError> {
-        postcard::from_bytes(&self.into_bytes()).map_err(DecodeError)
-    }
-}
-
-/// A snapshot as the core reads it.
-struct Frozen(Bytes);
-
-impl phalanx_core::Snapshot for Frozen {
-    fn len_bytes(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn read(&mut self, offset: u64, max_bytes: usize, out: &mut Vec<u8>) {
-        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(self.0.len());
-        let end = start.saturating_add(max_bytes).min(self.0.len());
-        out.extend_from_slice(&self.0[start..end]);
+    /// [`DecodeError`] if it makes no sense. This process then leaves the group.
+    fn restore_piece(&mut self, _piece: Piece<'_>) -> Result<(), DecodeError> {
+        Err(DecodeError::new("it came in pieces, and this state takes none"))
     }
 }
 
@@ -130,6 +93,19 @@ struct Copy<S> {
     is_current: AtomicBool,
     /// The number of messages applied.
     applied: AtomicU64,
+    /// The transfer under way: bytes taken, and bytes in all. 0 in all: there is none.
+    taken: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// How far another member's state has come; see [`Replica::progress`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Transfer {
+    /// The bytes that are here.
+    pub taken: u64,
+    /// All of them, as [`Next::Taking`](crate::Next::Taking) says.
+    pub bytes: u64,
 }
 
 impl<S: State> Replica<S> {
@@ -137,10 +113,14 @@ impl<S: State> Replica<S> {
     #[must_use]
     pub fn new(state: S) -> Self {
         let (is_current, applied) = (AtomicBool::new(false), AtomicU64::new(0));
-        Self { shared: Arc::new(Copy { state: RwLock::new(state), is_current, applied }) }
+        let (taken, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { shared: Arc::new(Copy { state: RwLock::new(state), is_current, applied, taken, bytes }) }
     }
 
     /// The state now. The protocol thread waits while the guard lives, so keep that short.
+    ///
+    /// A group's state may have several domains; see [`GroupBuilder::domain`](crate::GroupBuilder::domain). Who holds the
+    /// guards of several sees them at the same point between the messages.
     pub fn read(&self) -> RwLockReadGuard<'_, S> {
         self.shared.state.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -160,17 +140,28 @@ impl<S: State> Replica<S> {
         self.shared.applied.load(Ordering::Acquire)
     }
 
-    pub(crate) fn for_group(&self) -> Box<dyn Replicating> {
-        Box::new(Building { shared: Arc::clone(&self.shared), is_taking: false, aside: None, incoming: Vec::new() })
+    /// How far the transfer of another member's state has come; `None` while there is none. It is that of the group's
+    /// whole state, with all its domains. After the last byte follow the messages that belong to it.
+    #[must_use]
+    pub fn progress(&self) -> Option<Transfer> {
+        let bytes = self.shared.bytes.load(Ordering::Acquire);
+        // Read one after the other, the two may be of two transfers.
+        (bytes > 0).then(|| Transfer { taken: self.shared.taken.load(Ordering::Acquire).min(bytes), bytes })
+    }
+
+    /// The protocol thread's side of it. `initial`: what it begins with if the donor has no such domain.
+    pub(crate) fn for_group(&self, initial: Option<fn() -> S>) -> Box<dyn Domain> {
+        Box::new(Building { shared: Arc::clone(&self.shared), initial, aside: Aside::Nothing })
     }
 }
 
-/// The protocol thread's side of a replica.
+/// The protocol thread's side of a group's state.
 pub(crate) trait Replicating: Send {
     /// Applies messages. Behind one lock, so that a run of messages costs it once.
     fn apply(&mut self, messages: &[Message]);
     fn view(&mut self, view: &View);
-    fn snapshot(&mut self) -> Box<dyn phalanx_core::Snapshot>;
+    /// The present state. `notice` is told if it cannot be sent.
+    fn snapshot(&mut self, notice: Notice) -> Box<dyn phalanx_core::Snapshot>;
     /// Another member's state begins.
     fn begin(&mut self, bytes: u64);
     /// A piece of it.
@@ -179,73 +170,183 @@ pub(crate) trait Replicating: Send {
     fn complete(&mut self) -> Result<(), DecodeError>;
     /// The present state goes on, whatever was on its way.
     fn keep(&mut self);
+    /// Whether the state is the group's: false if the latest one that was taken made no sense.
+    fn is_sound(&self) -> bool;
     fn set_current(&mut self, is_current: bool);
+}
+
+/// The protocol thread's side of one replica, which is a domain of a group's state.
+pub(crate) trait Domain: Send {
+    fn snapshot(&self) -> Snapshot;
+    /// Another member's state begins. `is_whole`: its pieces are the parts of one.
+    fn begin(&mut self, is_whole: bool);
+    /// Bytes of a piece of it. `is_end`: they are its last ones.
+    fn bytes(&mut self, bytes: &[u8], is_end: bool) -> Result<(), DecodeError>;
+    /// It is here.
+    fn end(&mut self) -> Result<(), DecodeError>;
+    /// The donor has no such domain. False: this process needs its.
+    fn begin_anew(&mut self) -> bool;
+    /// Whether a donor may lack it.
+    fn is_optional(&self) -> bool;
+    /// Applies messages to the state that came and is not shown yet.
+    fn apply_aside(&mut self, messages: &[Message]);
+    /// Drops what is aside.
+    fn clear(&mut self);
+    /// Counts messages as applied.
+    fn count(&self, messages: u64);
+    fn set_current(&self, is_current: bool);
+    /// `bytes` is 0 if nothing is under way.
+    fn set_progress(&self, taken: u64, bytes: u64);
+    /// Takes the lock of the readers' state: `None` if it `waits` for no reader, and there is one.
+    fn lock(&mut self, waits: bool) -> Option<Box<dyn Locked + '_>>;
+    /// The same, waiting, without an allocation.
+    fn with_lock(&mut self, act: &mut dyn FnMut(&mut dyn Locked));
+}
+
+/// A domain that no reader sees now.
+pub(crate) trait Locked {
+    fn apply(&mut self, messages: &[Message]);
+    fn view(&mut self, view: &View);
+    /// Puts the state that came in the place of the present one, which is aside then.
+    fn swap(&mut self);
 }
 
 /// The state of another member is built aside.
 struct Building<S> {
     shared: Arc<Copy<S>>,
-    /// The state of another member is on its way.
-    is_taking: bool,
-    aside: Option<Result<S, DecodeError>>,
-    incoming: Vec<u8>,
+    initial: Option<fn() -> S>,
+    aside: Aside<S>,
 }
 
-impl<S: State> Building<S> {
-    /// The state under construction, once all of its bytes came.
-    fn built(&mut self) -> &mut Result<S, DecodeError> {
-        let incoming = &mut self.incoming;
-        self.aside.get_or_insert_with(|| S::restore(Snapshot::new(std::mem::take(incoming))))
+enum Aside<S> {
+    Nothing,
+    /// Bytes, and where each piece ends, for [`State::restore`].
+    Bytes {
+        bytes: Vec<u8>,
+        ends: Vec<usize>,
+        is_whole: bool,
+    },
+    /// A state that takes pieces, and what is here of the next one.
+    Pieces {
+        state: S,
+        piece: Vec<u8>,
+    },
+    Built(S),
+}
+
+impl<S: State> Domain for Building<S> {
+    fn snapshot(&self) -> Snapshot {
+        self.shared.state.read().unwrap_or_else(PoisonError::into_inner).snapshot()
     }
-}
 
-impl<S: State> Replicating for Building<S> {
-    fn apply(&mut self, messages: &[Message]) {
-        if self.is_taking {
-            if let Ok(state) = self.built() {
-                messages.iter().for_each(|message| state.apply(message));
+    fn begin(&mut self, is_whole: bool) {
+        self.aside = match S::restore_begin().filter(|_| !is_whole) {
+            Some(state) => Aside::Pieces { state, piece: Vec::new() },
+            None => Aside::Bytes { bytes: Vec::new(), ends: Vec::new(), is_whole },
+        };
+    }
+
+    fn bytes(&mut self, part: &[u8], is_end: bool) -> Result<(), DecodeError> {
+        match &mut self.aside {
+            Aside::Pieces { state, piece } if is_end && piece.is_empty() => state.restore_piece(Piece(part))?,
+            Aside::Pieces { state, piece } => {
+                piece.extend_from_slice(part);
+                if is_end {
+                    state.restore_piece(Piece(piece))?;
+                    // One long piece among short ones holds no memory.
+                    *piece = Vec::new();
+                }
             }
-        } else {
-            let mut state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
-            messages.iter().for_each(|message| state.apply(message));
-        }
-        self.shared.applied.fetch_add(messages.len() as u64, Ordering::AcqRel);
-    }
-
-    fn view(&mut self, view: &View) {
-        self.shared.state.write().unwrap_or_else(PoisonError::into_inner).view(view);
-    }
-
-    fn snapshot(&mut self) -> Box<dyn phalanx_core::Snapshot> {
-        Box::new(Frozen(self.shared.state.read().unwrap_or_else(PoisonError::into_inner).snapshot().0))
-    }
-
-    fn begin(&mut self, bytes: u64) {
-        self.shared.is_current.store(false, Ordering::Release);
-        self.is_taking = true;
-        self.aside = None;
-        // Not more than a piece at once: the number comes from another process.
-        self.incoming = Vec::with_capacity(usize::try_from(bytes).unwrap_or(0).min(1 << 20));
-    }
-
-    fn restore(&mut self, chunk: &[u8]) {
-        self.incoming.extend_from_slice(chunk);
-    }
-
-    fn complete(&mut self) -> Result<(), DecodeError> {
-        self.built();
-        self.is_taking = false;
-        if let Some(state) = self.aside.take() {
-            *self.shared.state.write().unwrap_or_else(PoisonError::into_inner) = state?;
+            Aside::Bytes { bytes, ends, is_whole } => {
+                bytes.extend_from_slice(part);
+                if is_end && !*is_whole {
+                    ends.push(bytes.len());
+                }
+            }
+            Aside::Nothing | Aside::Built(_) => debug_assert!(false, "a piece belongs to a state that has begun"),
         }
         Ok(())
     }
 
-    fn keep(&mut self) {
-        (self.is_taking, self.aside) = (false, None);
+    fn end(&mut self) -> Result<(), DecodeError> {
+        let built = match std::mem::replace(&mut self.aside, Aside::Nothing) {
+            Aside::Bytes { bytes, is_whole: true, .. } => S::restore(Snapshot::new(bytes))?,
+            Aside::Bytes { bytes, ends, is_whole: false } => S::restore(Snapshot::taken(bytes, ends))?,
+            Aside::Pieces { state, .. } | Aside::Built(state) => state,
+            Aside::Nothing => return Ok(()),
+        };
+        self.aside = Aside::Built(built);
+        Ok(())
     }
 
-    fn set_current(&mut self, is_current: bool) {
+    fn begin_anew(&mut self) -> bool {
+        self.aside = self.initial.map_or(Aside::Nothing, |initial| Aside::Built(initial()));
+        self.is_optional()
+    }
+
+    fn is_optional(&self) -> bool {
+        self.initial.is_some()
+    }
+
+    fn apply_aside(&mut self, messages: &[Message]) {
+        if let Aside::Built(state) = &mut self.aside {
+            messages.iter().for_each(|message| state.apply(message));
+        }
+    }
+
+    fn clear(&mut self) {
+        self.aside = Aside::Nothing;
+    }
+
+    fn count(&self, messages: u64) {
+        self.shared.applied.fetch_add(messages, Ordering::AcqRel);
+    }
+
+    fn set_current(&self, is_current: bool) {
         self.shared.is_current.store(is_current, Ordering::Release);
+    }
+
+    fn set_progress(&self, taken: u64, bytes: u64) {
+        self.shared.taken.store(taken, Ordering::Release);
+        self.shared.bytes.store(bytes, Ordering::Release);
+    }
+
+    fn lock(&mut self, waits: bool) -> Option<Box<dyn Locked + '_>> {
+        let state = if waits {
+            self.shared.state.write().unwrap_or_else(PoisonError::into_inner)
+        } else {
+            match self.shared.state.try_write() {
+                Ok(state) => state,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => return None,
+            }
+        };
+        Some(Box::new(Holding { state, aside: &mut self.aside }))
+    }
+
+    fn with_lock(&mut self, act: &mut dyn FnMut(&mut dyn Locked)) {
+        let state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
+        act(&mut Holding { state, aside: &mut self.aside });
+    }
+}
+
+struct Holding<'a, S> {
+    state: RwLockWriteGuard<'a, S>,
+    aside: &'a mut Aside<S>,
+}
+
+impl<S: State> Locked for Holding<'_, S> {
+    fn apply(&mut self, messages: &[Message]) {
+        messages.iter().for_each(|message| self.state.apply(message));
+    }
+
+    fn view(&mut self, view: &View) {
+        self.state.view(view);
+    }
+
+    fn swap(&mut self) {
+        if let Aside::Built(state) = self.aside {
+            std::mem::swap(&mut *self.state, state);
+        }
     }
 }

@@ -40,13 +40,14 @@ table!(
         phalanx::Message,
         phalanx::Next,
         phalanx::Order,
+        phalanx::Piece<'static>,
         phalanx::Place,
         phalanx::SendError,
-        phalanx::Snapshot,
         phalanx::Standing,
         phalanx::StartError,
         phalanx::Timeout,
         phalanx::To,
+        phalanx::Transfer,
         phalanx::View,
         phalanx::Reason,
     ]
@@ -85,6 +86,7 @@ table!(
         phalanx::GroupBuilder,
         phalanx::Joining,
         phalanx::Sending,
+        phalanx::Snapshot,
         phalanx::Starting,
     ]
 );

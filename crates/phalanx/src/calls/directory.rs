@@ -22,7 +22,8 @@ use crate::group::{Group, GroupBuilder};
 use crate::id::MemberId;
 use crate::inbox::{Inbox, Next};
 use crate::message::Message;
-use crate::replica::{Replica, Snapshot, State};
+use crate::replica::{Replica, State};
+use crate::snapshot::Snapshot;
 use crate::view::View;
 use crate::waiting::{Place, Waiters, block_on};
 

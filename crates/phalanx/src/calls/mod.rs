@@ -56,10 +56,12 @@ fn encode_answer(value: &impl Serialize) -> Vec<u8> {
 
 fn decode_answer<A: DeserializeOwned>(answer: &[u8]) -> Result<A, CallError> {
     match answer.split_first() {
-        Some((&VALUE, value)) => postcard::from_bytes(value).map_err(|error| CallError::Answer(DecodeError(error))),
+        Some((&VALUE, value)) => {
+            postcard::from_bytes(value).map_err(|error| CallError::Answer(DecodeError::of_type(error)))
+        }
         Some((&UNENCODABLE, [])) => Err(CallError::UnencodableAnswer),
         Some((&ABANDONED, [])) => Err(CallError::Abandoned),
-        _ => Err(CallError::Answer(DecodeError(postcard::Error::DeserializeUnexpectedEnd))),
+        _ => Err(CallError::Answer(DecodeError::of_type(postcard::Error::DeserializeUnexpectedEnd))),
     }
 }
 

@@ -352,7 +352,8 @@ impl AppHandler {
             replica.view(&seen);
             replica.set_current(true);
         }
-        entry.holds = Some(view.group);
+        // A state that made no sense is none: the group is left.
+        entry.holds = entry.replica.as_ref().is_none_or(|replica| replica.is_sound()).then_some(view.group);
         entry.view = Some(seen.clone());
         entry.stage(Next::View(seen));
         entry.set_phase(Phase::Member);
@@ -374,12 +375,13 @@ impl AppHandler {
     fn state_end(&mut self, group: GroupId) {
         let Some(entry) = self.numbered(group) else { return };
         entry.apply();
-        let failed = entry.replica.as_mut().and_then(|replica| replica.complete().err());
-        entry.stage(Next::Current);
-        if let Some(error) = failed {
+        let completed = entry.replica.as_mut().map_or(Ok(()), |replica| replica.complete());
+        if let Err(error) = completed {
             let shared = Arc::clone(&entry.shared);
             self.shared.notice(format!("the state of group {} makes no sense here: {error}; it is left", shared.name));
             shared.ask_to_leave();
+        } else {
+            entry.stage(Next::Current);
         }
     }
 
@@ -532,9 +534,12 @@ impl Handler for AppHandler {
     }
 
     fn snapshot(&mut self, group: GroupId) -> Option<Box<dyn Snapshot>> {
+        let cell = Arc::clone(&self.shared);
         let entry = self.numbered(group)?;
         entry.apply();
-        entry.replica.as_mut().map(|replica| replica.snapshot())
+        let name = Arc::clone(&entry.shared.name);
+        let notice = move |why| cell.notice(format!("group {name}: {why}"));
+        entry.replica.as_mut().map(|replica| replica.snapshot(Box::new(notice)))
     }
 
     fn restore(&mut self, group: GroupId, chunk: &[u8]) {

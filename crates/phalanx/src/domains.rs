@@ -1,0 +1,451 @@
+//! The domains of a group's state: named parts, each a replica of its own. They apply the same messages, and move
+//! together.
+
+use crate::error::DecodeError;
+use crate::layout::{Flags, Incoming, Notice, Outgoing, Taker, shown};
+use crate::message::Message;
+use crate::replica::{Domain, Locked, Replicating};
+use crate::view::View;
+
+/// All domains of a group.
+pub(crate) struct Domains {
+    parts: Parts,
+    /// The state of another member that is on its way.
+    incoming: Option<Incoming>,
+    taken_bytes: u64,
+    bytes: u64,
+    outcome: Taken,
+}
+
+/// What became of the latest state of another member.
+#[derive(Debug, PartialEq, Eq)]
+enum Taken {
+    /// There was none, or it is shown.
+    Well,
+    /// It is on its way.
+    Partly,
+    /// All of it is aside.
+    Aside,
+    /// It makes no sense.
+    Senseless(DecodeError),
+}
+
+struct Parts {
+    parts: Vec<Part>,
+    /// The part whose bytes come now; `None`: of a domain that is passed over.
+    current: Option<usize>,
+}
+
+struct Part {
+    name: String,
+    domain: Box<dyn Domain>,
+    /// The state on its way has it.
+    has_come: bool,
+}
+
+impl Domains {
+    /// The domain without a name is the state itself.
+    pub(crate) fn new(domains: Vec<(String, Box<dyn Domain>)>) -> Self {
+        let part = |(name, domain)| Part { name, domain, has_come: false };
+        let parts = Parts { parts: domains.into_iter().map(part).collect(), current: None };
+        Self { parts, incoming: None, taken_bytes: 0, bytes: 0, outcome: Taken::Well }
+    }
+
+    fn each(&self) -> impl Iterator<Item = &dyn Domain> {
+        self.parts.parts.iter().map(|part| &*part.domain)
+    }
+
+    fn each_mut(&mut self) -> impl Iterator<Item = &mut Box<dyn Domain>> {
+        self.parts.parts.iter_mut().map(|part| &mut part.domain)
+    }
+
+    /// What came makes no sense. Nothing of it is kept.
+    fn fail(&mut self, error: DecodeError) {
+        self.outcome = Taken::Senseless(error);
+        self.each_mut().for_each(|domain| domain.clear());
+    }
+
+    fn set_progress(&self, taken: u64, bytes: u64) {
+        self.each().for_each(|domain| domain.set_progress(taken, bytes));
+    }
+
+    /// Nothing is on its way any more.
+    fn forget_incoming(&mut self) {
+        self.incoming = None;
+        self.each_mut().for_each(|domain| domain.clear());
+        self.set_progress(0, 0);
+    }
+}
+
+impl Replicating for Domains {
+    fn apply(&mut self, messages: &[Message]) {
+        match self.outcome {
+            Taken::Well => self.parts.together(&mut |domain| domain.apply(messages)),
+            Taken::Aside => self.each_mut().for_each(|domain| domain.apply_aside(messages)),
+            Taken::Partly => return self.fail(DecodeError::new("messages came before all of it did")),
+            Taken::Senseless(_) => return,
+        }
+        self.each().for_each(|domain| domain.count(messages.len() as u64));
+    }
+
+    fn view(&mut self, view: &View) {
+        if self.is_sound() {
+            self.parts.together(&mut |domain| domain.view(view));
+        }
+    }
+
+    fn snapshot(&mut self, notice: Notice) -> Box<dyn phalanx_core::Snapshot> {
+        if !self.is_sound() {
+            return Box::new(Outgoing::failed(notice));
+        }
+        let mut outgoing = Outgoing::new(notice);
+        for Part { name, domain, .. } in &self.parts.parts {
+            outgoing.add(name, domain.is_optional(), domain.snapshot());
+        }
+        Box::new(outgoing)
+    }
+
+    fn begin(&mut self, bytes: u64) {
+        self.forget_incoming();
+        self.parts.parts.iter_mut().for_each(|part| part.has_come = false);
+        self.parts.current = None;
+        self.incoming = Some(Incoming::default());
+        (self.taken_bytes, self.bytes, self.outcome) = (0, bytes, Taken::Partly);
+        self.each().for_each(|domain| domain.set_current(false));
+        self.set_progress(0, bytes);
+    }
+
+    fn restore(&mut self, chunk: &[u8]) {
+        let Some(incoming) = &mut self.incoming else { return };
+        if !matches!(self.outcome, Taken::Partly | Taken::Aside) {
+            return;
+        }
+        let was_complete = incoming.is_complete();
+        let mut taken = incoming.take(chunk, &mut self.parts);
+        if incoming.is_complete() && !was_complete && taken.is_ok() {
+            taken = self.parts.settle();
+            self.outcome = Taken::Aside;
+        }
+        self.taken_bytes += chunk.len() as u64;
+        self.set_progress(self.taken_bytes, self.bytes);
+        if let Err(error) = taken {
+            self.fail(error);
+        }
+    }
+
+    fn complete(&mut self) -> Result<(), DecodeError> {
+        match &self.outcome {
+            Taken::Aside => {
+                self.parts.together(&mut |domain| domain.swap());
+                self.outcome = Taken::Well;
+            }
+            Taken::Partly => self.fail(DecodeError::new("a part of it is missing")),
+            Taken::Well | Taken::Senseless(_) => {}
+        }
+        self.forget_incoming();
+        match &self.outcome {
+            Taken::Senseless(error) => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    fn keep(&mut self) {
+        self.forget_incoming();
+        if self.outcome != Taken::Well {
+            // What is shown was not touched.
+            self.outcome = Taken::Well;
+        }
+    }
+
+    fn is_sound(&self) -> bool {
+        self.outcome == Taken::Well
+    }
+
+    fn set_current(&mut self, is_current: bool) {
+        let is_current = is_current && self.is_sound();
+        self.each().for_each(|domain| domain.set_current(is_current));
+    }
+}
+
+impl Parts {
+    /// Does something to all domains while no reader sees any of them: who reads several sees it done to all or to none.
+    fn together(&mut self, act: &mut dyn FnMut(&mut dyn Locked)) {
+        if let [only] = &mut self.parts[..] {
+            return only.domain.with_lock(act);
+        }
+        // A reader may hold one guard and ask for another. So nothing is held while this waits: it waits for one lock, tries
+        // the others, and begins again with the one that was taken.
+        let mut first = 0;
+        loop {
+            let mut order: Vec<&mut Part> = self.parts.iter_mut().collect();
+            let count = order.len();
+            order.rotate_left(first);
+            let mut locked = Vec::with_capacity(count);
+            for (at, part) in order.into_iter().enumerate() {
+                match part.domain.lock(at == 0) {
+                    Some(lock) => locked.push(lock),
+                    None => break,
+                }
+            }
+            if locked.len() == count {
+                return locked.iter_mut().for_each(|domain| act(&mut **domain));
+            }
+            first = (first + locked.len()) % count;
+        }
+    }
+
+    /// All of a state came: what of the domains?
+    fn settle(&mut self) -> Result<(), DecodeError> {
+        for part in self.parts.iter_mut().filter(|part| !part.has_come) {
+            if !part.domain.begin_anew() {
+                return Err(DecodeError::new(format!("it lacks {}", shown(&part.name))));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Taker for Parts {
+    fn begin(&mut self, name: &str, flags: Flags) -> Result<(), DecodeError> {
+        self.current = self.parts.iter().position(|part| part.name == name);
+        match self.current.map(|at| &mut self.parts[at]) {
+            Some(part) if part.has_come => Err(DecodeError::new(format!("it has {} twice", shown(name)))),
+            Some(part) => {
+                part.has_come = true;
+                part.domain.begin(flags.is_whole);
+                Ok(())
+            }
+            None if flags.is_optional => Ok(()),
+            None => Err(DecodeError::new(format!("it has {}, which this process does not know", shown(name)))),
+        }
+    }
+
+    fn bytes(&mut self, bytes: &[u8], is_end: bool) -> Result<(), DecodeError> {
+        self.current.map_or(Ok(()), |at| self.parts[at].domain.bytes(bytes, is_end))
+    }
+
+    fn end(&mut self) -> Result<(), DecodeError> {
+        self.current.map_or(Ok(()), |at| self.parts[at].domain.end())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::id::{MemberId, Order};
+    use crate::replica::{Replica, State, Transfer};
+    use crate::snapshot::{Piece, Snapshot};
+
+    /// All numbers so far. It is taken in pieces if `IN_PIECES`.
+    #[derive(Debug, Default, PartialEq, Eq)]
+    struct Log<const IN_PIECES: bool>(Vec<u32>);
+
+    impl<const IN_PIECES: bool> State for Log<IN_PIECES> {
+        fn apply(&mut self, message: &Message) {
+            self.0.extend(message.decode::<u32>());
+        }
+
+        fn snapshot(&self) -> Snapshot {
+            if IN_PIECES { Snapshot::encode_each(self.0.clone()) } else { Snapshot::encode(&self.0) }
+        }
+
+        fn restore(snapshot: Snapshot) -> Result<Self, DecodeError> {
+            assert!(!IN_PIECES, "pieces are taken one by one");
+            snapshot.decode().map(Self)
+        }
+
+        fn restore_begin() -> Option<Self> {
+            Some(Self(Vec::new()))
+        }
+
+        fn restore_piece(&mut self, piece: Piece<'_>) -> Result<(), DecodeError> {
+            self.0.push(piece.decode()?);
+            Ok(())
+        }
+    }
+
+    type Whole = Log<false>;
+    type InPieces = Log<true>;
+
+    fn message(number: u32) -> Message {
+        Message {
+            view: 1,
+            sender: MemberId::of(phalanx_core::Incarnation(7)),
+            seq: u64::from(number),
+            order: Order::Total,
+            uniform: true,
+            position: None,
+            replayed: false,
+            payload: Bytes::from(postcard::to_allocvec(&number).expect("a number")),
+        }
+    }
+
+    fn domains(named: [(&str, Box<dyn Domain>); 2]) -> Domains {
+        Domains::new(named.map(|(name, domain)| (name.to_owned(), domain)).into())
+    }
+
+    fn quiet() -> Notice {
+        Box::new(|why| panic!("{why}"))
+    }
+
+    /// The state as it is sent.
+    fn sent(donor: &mut dyn Replicating) -> Vec<u8> {
+        let mut snapshot = donor.snapshot(quiet());
+        let mut bytes = Vec::new();
+        while (bytes.len() as u64) < snapshot.len_bytes() {
+            snapshot.read(bytes.len() as u64, 5, &mut bytes);
+        }
+        bytes
+    }
+
+    fn give(bytes: &[u8], joiner: &mut dyn Replicating) -> Result<(), DecodeError> {
+        joiner.begin(bytes.len() as u64);
+        bytes.chunks(3).for_each(|chunk| joiner.restore(chunk));
+        joiner.complete()
+    }
+
+    fn why(given: Result<(), DecodeError>) -> String {
+        given.expect_err("it is refused").to_string()
+    }
+
+    #[test]
+    fn domains_go_over_together_with_the_messages_after_them() -> Result<(), DecodeError> {
+        let (first, second) = (Replica::new(Whole::default()), Replica::new(InPieces::default()));
+        let mut donor = domains([("", first.for_group(None)), ("more", second.for_group(None))]);
+        donor.apply(&[message(1), message(2)]);
+        let bytes = sent(&mut donor);
+
+        let (third, fourth) = (Replica::new(Log::<false>(vec![9])), Replica::new(Log::<true>(vec![9])));
+        let mut joiner = domains([("more", fourth.for_group(None)), ("", third.for_group(None))]);
+        joiner.begin(bytes.len() as u64);
+        joiner.restore(&bytes[..10]);
+        assert_eq!(third.progress(), Some(Transfer { taken: 10, bytes: bytes.len() as u64 }));
+        joiner.restore(&bytes[10..]);
+        joiner.apply(&[message(3)]);
+        assert_eq!((&third.read().0[..], &fourth.read().0[..]), (&[9][..], &[9][..]), "nothing is shown yet");
+        joiner.complete()?;
+        assert_eq!((third.progress(), fourth.progress(), third.applied()), (None, None, 1));
+        assert_eq!((&*third.read(), &*fourth.read()), (&Log(vec![1, 2, 3]), &Log(vec![1, 2, 3])));
+        assert!(joiner.is_sound());
+        Ok(())
+    }
+
+    #[test]
+    fn a_state_that_lacks_a_domain_or_has_an_unknown_one_is_refused() {
+        let replica = || Replica::new(Whole::default());
+        let (first, second) = (replica(), replica());
+        let mut one = Domains::new(vec![(String::new(), first.for_group(None))]);
+        let mut two = domains([("", first.for_group(None)), ("more", second.for_group(None))]);
+        let (one_sent, two_sent) = (sent(&mut one), sent(&mut two));
+        assert_eq!(why(give(&one_sent, &mut two)), "it lacks domain more of the state");
+        assert_eq!(why(give(&two_sent, &mut one)), "it has domain more of the state, which this process does not know");
+        assert!(!one.is_sound() && !two.is_sound());
+        let twice = [("", first.for_group(None)), ("", second.for_group(None))];
+        assert_eq!(why(give(&sent(&mut domains(twice)), &mut one)), "it has the state twice");
+    }
+
+    #[test]
+    fn an_optional_domain_begins_anew_or_is_passed_over() -> Result<(), DecodeError> {
+        let old = || {
+            let replica = Replica::new(Log::<false>(vec![1]));
+            (Domains::new(vec![(String::new(), replica.for_group(None))]), replica)
+        };
+        let new = || {
+            let (replica, added) = (Replica::new(Log::<false>(vec![1])), Replica::new(Log::<true>(vec![5])));
+            let added_domain = added.for_group(Some(InPieces::default));
+            (domains([("", replica.for_group(None)), ("added", added_domain)]), added)
+        };
+        let ((mut donor, _), (mut joiner, added)) = (old(), new());
+        give(&sent(&mut donor), &mut joiner)?;
+        assert_eq!(*added.read(), Log(vec![]), "not what it had before");
+        let ((mut donor, given), (mut joiner, taken)) = (new(), new());
+        give(&sent(&mut donor), &mut joiner)?;
+        assert_eq!(*taken.read(), *given.read());
+        let ((mut donor, _), (mut joiner, kept)) = (new(), old());
+        donor.apply(&[message(4)]);
+        give(&sent(&mut donor), &mut joiner)?;
+        assert_eq!(*kept.read(), Log(vec![1, 4]));
+        Ok(())
+    }
+
+    #[test]
+    fn what_makes_no_sense_changes_nothing_and_is_not_given_away() -> Result<(), DecodeError> {
+        let whole = Replica::new(Log::<false>(vec![1, 2]));
+        let mut donor = Domains::new(vec![(String::new(), whole.for_group(None))]);
+        let bytes = sent(&mut donor);
+        let replica = Replica::new(Log::<false>(vec![8]));
+        let mut joiner = Domains::new(vec![(String::new(), replica.for_group(None))]);
+        for length in 0..bytes.len() {
+            give(&bytes[..length], &mut joiner).expect_err("a part is missing");
+            joiner.apply(&[message(3)]);
+            joiner.set_current(true);
+            assert_eq!((&*replica.read(), replica.is_current()), (&Log(vec![8]), false));
+            let mut none = Vec::new();
+            joiner.snapshot(quiet()).read(0, 100, &mut none);
+            assert!(none.is_empty(), "who asks for it is sent elsewhere");
+        }
+        joiner.begin(bytes.len() as u64);
+        joiner.restore(&bytes[..8]);
+        joiner.apply(&[message(3)]);
+        joiner.restore(&bytes[8..]);
+        assert_eq!(why(joiner.complete()), "messages came before all of it did");
+        give(&bytes, &mut joiner)?;
+        joiner.set_current(true);
+        assert_eq!((&*replica.read(), replica.is_current()), (&Log(vec![1, 2]), true), "the next one is taken");
+        joiner.begin(bytes.len() as u64);
+        joiner.restore(&bytes[..8]);
+        joiner.keep();
+        joiner.apply(&[message(3)]);
+        assert_eq!((&*replica.read(), replica.progress()), (&Log(vec![1, 2, 3]), None), "the present one goes on");
+        Ok(())
+    }
+
+    #[test]
+    fn items_of_another_type_are_refused() {
+        struct Words;
+        impl State for Words {
+            fn apply(&mut self, _message: &Message) {}
+
+            fn snapshot(&self) -> Snapshot {
+                Snapshot::encode_each([u64::MAX])
+            }
+
+            fn restore(_snapshot: Snapshot) -> Result<Self, DecodeError> {
+                Ok(Self)
+            }
+        }
+        let mut donor = Domains::new(vec![(String::new(), Replica::new(Words).for_group(None))]);
+        let replica = Replica::new(Log::<true>(vec![8]));
+        let mut joiner = Domains::new(vec![(String::new(), replica.for_group(None))]);
+        give(&sent(&mut donor), &mut joiner).expect_err("they do not fit");
+        assert_eq!(*replica.read(), Log(vec![8]));
+    }
+
+    #[test]
+    fn who_holds_several_guards_sees_one_point_between_the_messages() {
+        let (first, second) = (Replica::new(Whole::default()), Replica::new(Whole::default()));
+        let mut domains = domains([("", first.for_group(None)), ("more", second.for_group(None))]);
+        let stopped = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            // In both orders.
+            for (one, other) in [(&first, &second), (&second, &first)] {
+                let stopped = &stopped;
+                scope.spawn(move || {
+                    while !stopped.load(Ordering::Relaxed) {
+                        let (one, other) = (one.read(), other.read());
+                        assert_eq!(one.0.len(), other.0.len());
+                    }
+                });
+            }
+            for number in 0..2_000 {
+                domains.apply(&[message(number)]);
+            }
+            stopped.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(second.read().0.len(), 2_000);
+    }
+}

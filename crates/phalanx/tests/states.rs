@@ -1,0 +1,235 @@
+//! States that are sent and taken in pieces, and that have domains, over real sockets.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use phalanx::{
+    Bytes, Cell, DecodeError, Inbox, JoinError, LeaveReason, Message, Next, Piece, Replica, Snapshot, State,
+};
+
+fn start(directory: &Path, name: &str) -> Cell {
+    Cell::builder("default")
+        .name(name)
+        .directories(directory.join("run"), directory.join("state"))
+        .set("timing.suspect_after", "5s")
+        .blocking_start()
+        .expect("starts")
+}
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// 8 MiB in blocks that are copied on write.
+struct Blocks(Vec<Arc<[u8; BLOCK_BYTES]>>);
+
+const BLOCK_BYTES: usize = 64 << 10;
+const BLOCKS: usize = 128;
+
+/// Pieces that were made, and that were taken.
+static MADE: AtomicUsize = AtomicUsize::new(0);
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+/// The most that were made and not taken.
+static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
+static JOINER: OnceLock<Replica<Blocks>> = OnceLock::new();
+
+impl State for Blocks {
+    fn apply(&mut self, message: &Message) {
+        if let Ok((block, at)) = message.decode::<(usize, usize)>() {
+            let byte = &mut Arc::make_mut(&mut self.0[block])[at];
+            *byte = byte.wrapping_mul(3).wrapping_add(1);
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let make = |block: Arc<[u8; BLOCK_BYTES]>| {
+            MADE.fetch_add(1, Ordering::Relaxed);
+            Bytes::copy_from_slice(&*block)
+        };
+        MADE.store(0, Ordering::Relaxed);
+        let bytes = BLOCKS as u64 * (BLOCK_BYTES as u64 + Snapshot::FRAME_BYTES);
+        Snapshot::pieces(bytes, self.0.clone().into_iter().map(make))
+    }
+
+    fn restore(_snapshot: Snapshot) -> Result<Self, DecodeError> {
+        panic!("it comes in pieces");
+    }
+
+    fn restore_begin() -> Option<Self> {
+        TAKEN.store(0, Ordering::Relaxed);
+        Some(Self(Vec::new()))
+    }
+
+    fn restore_piece(&mut self, piece: Piece<'_>) -> Result<(), DecodeError> {
+        let taken = TAKEN.fetch_add(1, Ordering::Relaxed);
+        UNDER_WAY.fetch_max(MADE.load(Ordering::Relaxed) - taken, Ordering::Relaxed);
+        let progress = JOINER.get().and_then(Replica::progress).expect("a transfer is under way");
+        assert!(progress.taken >= (taken * BLOCK_BYTES) as u64 && progress.taken < progress.bytes, "{progress:?}");
+        let block = <[u8; BLOCK_BYTES]>::try_from(piece.bytes());
+        self.0.push(Arc::new(block.map_err(|_other| DecodeError::new("a block has another length"))?));
+        Ok(())
+    }
+}
+
+fn blocks() -> Replica<Blocks> {
+    Replica::new(Blocks((0..BLOCKS).map(|_| Arc::new([0; BLOCK_BYTES])).collect()))
+}
+
+#[test]
+fn a_state_goes_over_in_pieces_that_are_made_when_they_are_sent_while_messages_go_on() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (ann, bob) = (start(directory.path(), "ann"), start(directory.path(), "bob"));
+    let (first, second) = (blocks(), blocks());
+    JOINER.set(second.clone()).ok().expect("once");
+    let (group, inbox) = ann.group("g").state(&first).blocking_join().expect("joins");
+    drop(inbox);
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let (done, group) = (&done, &group);
+        let traffic = scope.spawn(move || {
+            for number in 0_usize.. {
+                let place = (number * 37 % BLOCKS, number * 101 % BLOCK_BYTES);
+                let sent = group.send_value(&place).blocking().expect("goes out");
+                sent.blocking_delivered().expect("delivered");
+                if done.load(Ordering::Relaxed) {
+                    return number;
+                }
+            }
+            0
+        });
+        let (_group, mut inbox) = bob.group("g").state(&second).blocking_join().expect("joins");
+        let is_taking = |next: Next| matches!(next, Next::Taking { bytes } if bytes > (BLOCKS * BLOCK_BYTES) as u64);
+        assert!(std::iter::from_fn(|| inbox.try_next()).any(is_taking));
+        assert_eq!(second.progress(), None, "it is over");
+        done.store(true, Ordering::Relaxed);
+        assert!(traffic.join().expect("no panic") > 0, "nothing was sent meanwhile");
+        let last = group.send("an end").blocking().expect("goes out");
+        last.blocking_delivered().expect("delivered");
+        while inbox.blocking_next().is_some_and(|next| !matches!(next, Next::Message(m) if m.payload == "an end"[..])) {
+        }
+    });
+    assert!(first.read().0 == second.read().0, "the copies differ");
+    assert_eq!(TAKEN.load(Ordering::Relaxed), BLOCKS);
+    let under_way = UNDER_WAY.load(Ordering::Relaxed);
+    assert!(under_way < BLOCKS / 2, "{under_way} of {BLOCKS} pieces were made before they could be sent");
+    ann.blocking_leave(PATIENCE).expect("leaves");
+    bob.blocking_leave(PATIENCE).expect("leaves");
+}
+
+/// The sum of all numbers of each sender's turn: sent as a whole.
+#[derive(Default)]
+struct Sums(BTreeMap<u32, u64>);
+
+impl State for Sums {
+    fn apply(&mut self, message: &Message) {
+        if let Ok(number) = message.decode::<u32>() {
+            *self.0.entry(number % 7).or_default() += 1;
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::encode(&self.0)
+    }
+
+    fn restore(snapshot: Snapshot) -> Result<Self, DecodeError> {
+        snapshot.decode().map(Self)
+    }
+}
+
+/// All numbers: sent in pieces.
+#[derive(Default)]
+struct All(Vec<u32>);
+
+impl State for All {
+    fn apply(&mut self, message: &Message) {
+        self.0.extend(message.decode::<u32>());
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::encode_each(self.0.clone())
+    }
+
+    fn restore(snapshot: Snapshot) -> Result<Self, DecodeError> {
+        snapshot.decode_each().collect::<Result<_, _>>().map(Self)
+    }
+}
+
+fn await_end(inbox: &mut Inbox) -> Next {
+    let mut last = None;
+    while let Some(next) = inbox.blocking_next_timeout(PATIENCE).expect("it goes on") {
+        last = Some(next);
+    }
+    last.expect("an item")
+}
+
+#[test]
+fn domains_move_together_and_a_joiner_without_one_leaves_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let cells = ["ann", "bob", "cid"].map(|name| start(directory.path(), name));
+    let replicas = || (Replica::new(Sums::default()), Replica::new(All::default()));
+    let [(first_sums, first_all), (sums, all), (alone, other)] = [replicas(), replicas(), replicas()];
+    let bad = |name: &str| {
+        let builder = cells[0].group("g").state(&first_sums).domain("all", &first_all).domain(name, &other);
+        match builder.blocking_join() {
+            Err(JoinError::BadDomain(why)) => why,
+            outcome => panic!("{outcome:?}"),
+        }
+    };
+    assert_eq!(bad("phalanx.locks"), "names that begin with phalanx. are the library's own");
+    assert_eq!(bad("all"), "all was given twice");
+    assert!(bad("").contains("1 to 200 bytes"));
+
+    let founder = cells[0].group("g").state(&first_sums).domain("all", &first_all);
+    let (group, inbox) = founder.blocking_join().expect("joins");
+    drop(inbox);
+    (0..1_000_u32).for_each(|number| group.send_value(&number).blocking_post().expect("goes out"));
+    group.blocking_flush().expect("all is sent");
+
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // Nobody sees one domain ahead of the other, neither when they are taken nor when a message is applied.
+            while !done.load(Ordering::Relaxed) {
+                let (sums, all) = (sums.read(), all.read());
+                assert_eq!(sums.0.values().sum::<u64>(), all.0.len() as u64);
+            }
+        });
+        let (_group, inbox) = cells[1].group("g").state(&sums).domain("all", &all).blocking_join().expect("joins");
+        drop(inbox);
+        let mut sent = None;
+        for number in 1_000..1_500_u32 {
+            sent = Some(group.send_value(&number).blocking().expect("goes out"));
+        }
+        sent.expect("some").blocking_stable().expect("all have it");
+        while all.read().0.len() < 1_500 {
+            thread::yield_now();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(all.read().0.iter().copied().eq(0..1_500));
+    assert_eq!(sums.read().0, first_sums.read().0);
+
+    let (_group, mut inbox) = cells[2].group("g").state(&alone).blocking_join().expect("joins");
+    assert!(matches!(await_end(&mut inbox), Next::Left(LeaveReason::Left)));
+    let told = cells[2].notices();
+    assert!(
+        told.iter().any(|notice| notice.contains("domain all of the state, which this process does not know")),
+        "{told:?}"
+    );
+    assert!(!alone.is_current() && alone.read().0.is_empty());
+    let (_group, mut inbox) = cells[2]
+        .group("g")
+        .state(&alone)
+        .optional_domain("more", &other)
+        .domain("all", &Replica::new(All::default()))
+        .blocking_join()
+        .expect("joins");
+    assert!(std::iter::from_fn(|| inbox.try_next()).any(|next| matches!(next, Next::Current)));
+    assert!(other.is_current() && other.read().0.is_empty(), "the donor has no such domain");
+    assert_eq!(alone.read().0, sums.read().0);
+    for cell in cells {
+        cell.blocking_leave(PATIENCE).expect("leaves");
+    }
+}
