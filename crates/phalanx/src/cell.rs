@@ -30,7 +30,7 @@ use crate::id::{Member, MemberId};
 use crate::inbox::Merged;
 use crate::standing::{Changed, Standing};
 use crate::thread;
-use crate::waiting::{Place, Waiters, block, block_on};
+use crate::waiting::{Waiters, Waiting, block, block_on};
 
 /// A process of a cell. Cheap to clone; usable from any thread and task.
 ///
@@ -171,9 +171,9 @@ impl Cell {
             return Err(LeaveError::Forked);
         }
         shared.commands.leave();
-        let mut place = Place::default();
+        let mut waiting = Waiting::new(&shared.ended, shared.home);
         let over = || shared.over.load(Ordering::SeqCst).then_some(());
-        poll_fn(|context| shared.ended.poll(&mut place, context, over)).await;
+        poll_fn(|context| waiting.poll(context, over)).await;
         if shared.panicked.load(Ordering::SeqCst) { Err(LeaveError::Panicked) } else { Ok(()) }
     }
 
@@ -188,9 +188,9 @@ impl Cell {
             None => {
                 held.shared.commands.stop();
                 // The protocol thread never waits for the application, so this is short.
-                let mut place = Place::default();
+                let mut waiting = Waiting::new(&held.shared.ended, held.shared.home);
                 let over = || held.shared.over.load(Ordering::SeqCst).then_some(());
-                block(poll_fn(|context| held.shared.ended.poll(&mut place, context, over)));
+                block(poll_fn(|context| waiting.poll(context, over)));
                 Err(LeaveError::Timeout)
             }
         }

@@ -222,6 +222,8 @@ impl<T: Item> Outlet<T> {
         if self.is_discarding() {
             self.staged.clear();
             self.staged_bytes = 0;
+            // What was pushed while the reader gave up would stay as long as the group.
+            while self.queue.ring.pop().is_some() {}
             return;
         }
         // Counted before it is queued. Otherwise a pop could subtract first, and the count would wrap below zero.
@@ -251,5 +253,126 @@ impl<T: Item> Outlet<T> {
     /// No more items follow.
     pub(crate) fn end(&self) {
         self.queue.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::id::{MemberId, Order};
+    use crate::message::Message;
+
+    fn message(number: u64, bytes: usize) -> Next {
+        let sender = MemberId::of(phalanx_core::Incarnation(1));
+        let (order, position) = (Order::Fifo, None);
+        let (uniform, replayed, payload) = (false, false, Bytes::from(vec![0; bytes]));
+        Next::Message(Message { view: 1, sender, seq: number, order, uniform, position, replayed, payload })
+    }
+
+    fn seq(next: &Next) -> u64 {
+        let Next::Message(message) = next else { panic!("{next:?} is no message") };
+        message.seq
+    }
+
+    fn queue(items: usize, bytes: usize) -> (Arc<Queue<Next>>, Outlet<Next>) {
+        let waker = Waker::new().expect("a descriptor is left");
+        let queue = Arc::new(Queue::new(items, bytes, waker, Home::here()));
+        (Arc::clone(&queue), Outlet::new(queue))
+    }
+
+    #[test]
+    fn it_is_bounded_by_items_and_its_producer_is_woken_at_half() {
+        let (queue, mut outlet) = queue(8, 1 << 20);
+        let mut staged = 0;
+        while outlet.is_ready() {
+            staged += 1;
+            outlet.stage(message(staged, 10));
+        }
+        assert_eq!(staged, 8);
+        outlet.publish();
+        assert!(outlet.is_empty() && !outlet.is_ready());
+        for due in 1..=8 {
+            assert_eq!(queue.starved.load(Ordering::Relaxed), due <= 4, "before item {due}");
+            assert_eq!(queue.pop().map(|next| seq(&next)), Some(due));
+        }
+        assert!(outlet.is_ready() && queue.pop().is_none());
+        assert_eq!(queue.bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn it_is_bounded_by_bytes_and_takes_one_message_of_any_length() {
+        let (queue, mut outlet) = queue(100, 1_000);
+        assert!(outlet.is_ready());
+        outlet.stage(message(1, 5_000));
+        assert!(!outlet.is_ready());
+        outlet.publish();
+        assert!(!outlet.is_ready());
+        let mut items = Vec::new();
+        assert_eq!(queue.pop_many(&mut items, 10), 1);
+        assert!(outlet.is_ready());
+    }
+
+    /// Events that do not ask for room are kept, and follow when there is some.
+    #[test]
+    fn what_finds_no_room_follows_in_order() {
+        let (queue, mut outlet) = queue(2, 1 << 20);
+        (1..=5).for_each(|number| outlet.stage(message(number, 0)));
+        let mut taken = Vec::new();
+        for left in [true, true, false] {
+            outlet.publish();
+            assert_eq!(!outlet.is_empty(), left);
+            queue.pop_many(&mut taken, 10);
+        }
+        assert_eq!(taken.iter().map(seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+        assert_eq!(queue.bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn who_reads_no_more_holds_nobody_back_and_keeps_nothing() {
+        let (queue, mut outlet) = queue(4, 1 << 20);
+        outlet.stage(message(1, 100));
+        outlet.publish();
+        queue.discard();
+        for number in 0..100 {
+            assert!(outlet.is_ready());
+            outlet.stage(message(number, 100));
+            outlet.publish();
+        }
+        assert!(queue.ring.is_empty() && outlet.is_empty());
+    }
+
+    /// The two sides in threads, with bounds that are met all the time.
+    #[test]
+    fn nothing_is_lost_or_turned_round_between_threads() {
+        const ALL: u64 = 100_000;
+        let (queue, mut outlet) = queue(16, 4_000);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut next = 1;
+                while next <= ALL {
+                    while next <= ALL && outlet.is_ready() {
+                        outlet.stage(message(next, (next % 300) as usize));
+                        next += 1;
+                    }
+                    outlet.publish();
+                    std::thread::yield_now();
+                }
+                outlet.end();
+            });
+            let mut taken = Vec::new();
+            let mut last = 0;
+            while !queue.is_drained() {
+                queue.pop_many(&mut taken, 7);
+                for next in taken.drain(..) {
+                    last += 1;
+                    assert_eq!(seq(&next), last);
+                }
+                std::thread::yield_now();
+            }
+            assert_eq!(last, ALL);
+        });
+        assert_eq!(queue.bytes.load(Ordering::Relaxed), 0);
     }
 }

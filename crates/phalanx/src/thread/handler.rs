@@ -160,13 +160,14 @@ impl AppHandler {
 
     /// Queues a message or a flush in its group.
     pub(super) fn queue(&mut self, command: Command) {
-        let group = match &command {
-            Command::Send { group, .. } | Command::Flush { group, .. } => Arc::clone(group),
+        let (slot, group) = match &command {
+            Command::Send { group, .. } | Command::Flush { group, .. } => {
+                (group.slot.load(Ordering::Relaxed), Arc::as_ptr(group))
+            }
             _ => return,
         };
-        let slot = group.slot.load(Ordering::Relaxed);
-        let entry =
-            self.entries.get_mut(slot).and_then(Option::as_mut).filter(|entry| Arc::ptr_eq(&entry.shared, &group));
+        let is_its = |entry: &&mut Entry| std::ptr::eq(Arc::as_ptr(&entry.shared), group);
+        let entry = self.entries.get_mut(slot).and_then(Option::as_mut).filter(is_its);
         match entry {
             Some(entry) if !entry.is_over => {
                 entry.queue(command);
