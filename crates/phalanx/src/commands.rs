@@ -1,5 +1,6 @@
 //! Commands from the application to the protocol thread.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -45,7 +46,7 @@ pub(crate) enum Command {
         order: Order,
         guarantee: Guarantee,
         /// The only view in which it may be sent.
-        in_view: Option<u64>,
+        in_view: Option<NonZeroU64>,
         body: Body,
         receipt: Option<Arc<Receipt>>,
     },

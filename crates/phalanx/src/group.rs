@@ -345,6 +345,9 @@ impl GroupBuilder {
     }
 
     /// Like [`GroupBuilder::join`], with `inbox` in place of an inbox of the group's own, whose bounds do not count then.
+    ///
+    /// # Errors
+    /// See [`JoinError`].
     pub fn join_into(self, inbox: &Merged) -> impl Future<Output = Result<Group, JoinError>> + Send + use<> {
         let membership = Membership::new(self.begin(Some(inbox)));
         async move { membership.await.map(|(group, _)| group) }

@@ -1,6 +1,7 @@
 //! Sending, and what becomes of what was sent.
 
 use std::future::Future;
+use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -31,7 +32,7 @@ pub struct Multicast {
     group: Arc<GroupShared>,
     order: Order,
     guarantee: Guarantee,
-    in_view: Option<u64>,
+    in_view: Option<NonZeroU64>,
     body: Result<Body, SendError>,
 }
 
@@ -82,7 +83,7 @@ impl Multicast {
     /// Such a message is at most as long as fits into one packet, else it is refused ([`SendError::TooLong`]). In a batch, a
     /// refused message and all behind it are not sent; those before it are.
     pub fn in_view(self, view: &View) -> Self {
-        Self { in_view: Some(view.number()), ..self }
+        Self { in_view: NonZeroU64::new(view.number()), ..self }
     }
 
     /// Waits like the future, in a thread.

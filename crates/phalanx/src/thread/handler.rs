@@ -219,7 +219,7 @@ impl AppHandler {
                 continue;
             }
             let (order, guarantee, payload) = (order.to_core(), guarantee.to_core(), body.front());
-            let in_view = in_view.map(ViewNumber);
+            let in_view = in_view.map(|view| ViewNumber(view.get()));
             // In no view yet, or between two incarnations.
             entry.view.as_ref()?;
             let (Some(group), Some(payload)) = (entry.group, payload) else { return None };
