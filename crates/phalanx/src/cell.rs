@@ -27,7 +27,8 @@ use crate::commands::{Command, Commands};
 use crate::error::{LeaveError, SendError, StartError};
 use crate::group::{GroupBuilder, GroupShared, INBOX_BYTES, INBOX_ITEMS, Taken};
 use crate::id::{Member, MemberId};
-use crate::inbox::Merged;
+use crate::inbox::{Merged, Next};
+use crate::queue::Queue;
 use crate::standing::{Changed, Standing};
 use crate::thread;
 use crate::waiting::{Waiters, Waiting, block, block_on};
@@ -400,6 +401,8 @@ pub(crate) struct CellShared {
     pub(crate) over: AtomicBool,
     pub(crate) panicked: AtomicBool,
     pub(crate) ended: Waiters,
+    /// Inboxes that end when the process does.
+    ending: Mutex<Vec<Weak<Queue<(Arc<str>, Next)>>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// What it was started with.
     pub(crate) config: Config,
@@ -434,6 +437,7 @@ impl CellShared {
             over: AtomicBool::new(false),
             panicked: AtomicBool::new(false),
             ended: Waiters::default(),
+            ending: Mutex::default(),
             thread: Mutex::new(None),
             config,
             directory: Mutex::new(Weak::new()),
@@ -462,6 +466,31 @@ impl CellShared {
             notices.pop_front();
         }
         notices.push_back(text);
+    }
+
+    /// Ends an inbox when the process ends.
+    pub(crate) fn ends_with_process(&self, inbox: &Arc<Queue<(Arc<str>, Next)>>) {
+        // Nobody in a forked child waits for it, and the lock may be held by a thread that does not exist there.
+        if !self.home.is_here() {
+            return;
+        }
+        {
+            let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
+            ending.retain(|inbox| inbox.strong_count() > 0);
+            ending.push(Arc::downgrade(inbox));
+        }
+        // Looked at after the push: either this thread sees the end, or the end sees the inbox.
+        if self.over.load(Ordering::SeqCst) {
+            inbox.end();
+        }
+    }
+
+    /// The process is over.
+    pub(crate) fn end(&self) {
+        self.over.store(true, Ordering::SeqCst);
+        self.ended.wake();
+        let ending = std::mem::take(&mut *self.ending.lock().unwrap_or_else(PoisonError::into_inner));
+        ending.iter().filter_map(Weak::upgrade).for_each(|inbox| inbox.end());
     }
 
     fn groups(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Arc<GroupShared>>> {

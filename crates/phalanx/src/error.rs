@@ -235,6 +235,18 @@ impl DecodeError {
     }
 }
 
+/// Why an inbox has no descriptor. Nothing changed: it can be waited for as before.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DescriptorError {
+    /// The system or this process has no descriptor left. Close some, or raise the limit, and ask again.
+    #[error("no descriptor is left: {0}; raise the limit with `ulimit -n`")]
+    Exhausted(String),
+    /// The inbox was made before a fork, and this is the child.
+    #[error("this handle belongs to the parent process: start a cell of its own in the forked child")]
+    Forked,
+}
+
 macro_rules! numbers {
     ($($error:ident { $($pattern:pat => $number:literal,)* })*) => {
         $(
@@ -302,6 +314,10 @@ numbers! {
     DecodeError {
         Self { .. } => 801,
     }
+    DescriptorError {
+        Self::Exhausted(_) => 1001,
+        Self::Forked => 1002,
+    }
 }
 
 #[cfg(test)]
@@ -352,6 +368,8 @@ mod tests {
         ];
         assert_eq!(call.map(|error| error.number()), [701, 702, 703, 704, 705, 706]);
         assert_eq!((InDoubt.number(), decode().number(), crate::Timeout.number()), (401, 801, 901));
+        let descriptor = [DescriptorError::Exhausted(text()), DescriptorError::Forked];
+        assert_eq!(descriptor.map(|error| error.number()), [1001, 1002]);
         let reasons = [
             Reason::Nobody,
             Reason::Silent,

@@ -392,7 +392,7 @@ impl GroupBuilder {
             Some(merged) => (Destination::Merged(Arc::clone(&merged.shared)), None),
             None => {
                 let queue = Arc::new(Queue::new(items_max, bytes_max, cell.protocol.clone(), cell.home));
-                (Destination::Own(Arc::clone(&queue)), Some(Inbox { shared: queue }))
+                (Destination::Own(Arc::clone(&queue)), Some(Inbox::new(queue)))
             }
         };
         let command = Command::Join { group: Arc::clone(&shared), inbox: destination, terms, with_state, replica };

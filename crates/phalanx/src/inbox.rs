@@ -1,6 +1,7 @@
 //! Inboxes: what happens in a group, in the one order that all its members see.
 
 use std::future::{Future, poll_fn};
+use std::os::fd::BorrowedFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,6 +11,8 @@ use std::time::{Duration, Instant};
 use futures_core::Stream;
 
 use crate::cell::CellShared;
+use crate::descriptor::Event;
+use crate::error::DescriptorError;
 use crate::id::{LeaveReason, MemberId};
 use crate::message::Message;
 use crate::queue::Queue;
@@ -72,10 +75,15 @@ pub enum Next {
 /// Dropping it drops what is in it and what follows, and holds nobody back.
 #[derive(Debug)]
 pub struct Inbox {
-    pub(crate) shared: Arc<Queue<Next>>,
+    shared: Arc<Queue<Next>>,
+    event: Event,
 }
 
 impl Inbox {
+    pub(crate) fn new(shared: Arc<Queue<Next>>) -> Self {
+        Self { shared, event: Event::default() }
+    }
+
     /// The next item; `None` after the last.
     ///
     /// Dropping the future loses nothing.
@@ -126,6 +134,43 @@ impl Inbox {
         self.shared.pop_many(items, max)
     }
 
+    /// A descriptor that is readable while items wait or the inbox is over: for a program that waits by `poll`, `epoll` or
+    /// a loop of another library, and level-triggered. It is made by the first call, and close-on-exec. An inbox whose
+    /// descriptor nobody asked for pays nothing for it.
+    ///
+    /// The rule: wait until it is readable, then take items until a call finds none ([`Inbox::try_batch`] gives less than
+    /// `max`, or [`Inbox::try_next`] gives `None`). That call makes it unreadable, unless an item came meanwhile or the
+    /// inbox is over. No item is missed this way. It may be readable once without an item, so finding none is no error.
+    /// Do not read from it, and do not write to it.
+    ///
+    /// ```no_run
+    /// # use std::os::fd::BorrowedFd;
+    /// # fn poll(readable: &[BorrowedFd<'_>]) {}
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cell = phalanx::Cell::builder("orders").blocking_start()?;
+    /// let (_stock, mut inbox) = cell.group("stock").blocking_join()?;
+    /// let mut items = Vec::new();
+    /// while !inbox.is_over() {
+    ///     poll(&[inbox.descriptor()?]); // poll(2), beside the program's own sockets
+    ///     while inbox.try_batch(&mut items, 256) > 0 {
+    ///         for next in items.drain(..) {
+    ///             println!("{next:?}");
+    ///         }
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Dropping the inbox closes it: take it out of every `epoll` before. In a forked child it is the parent's, shows when
+    /// the parent's inbox is readable, and is closed when the child drops the inbox.
+    ///
+    /// # Errors
+    /// See [`DescriptorError`]; the inbox goes on as before.
+    pub fn descriptor(&self) -> Result<BorrowedFd<'_>, DescriptorError> {
+        self.shared.descriptor(&self.event)
+    }
+
     /// Whether the last item was taken.
     #[must_use]
     pub fn is_over(&self) -> bool {
@@ -167,6 +212,7 @@ impl Drop for Inbox {
 #[derive(Debug)]
 pub struct Merged {
     pub(crate) shared: Arc<Queue<(Arc<str>, Next)>>,
+    event: Event,
     cell: Arc<CellShared>,
     /// Among those who wait for the end of the process.
     place: Place,
@@ -175,7 +221,8 @@ pub struct Merged {
 impl Merged {
     pub(crate) fn new(cell: Arc<CellShared>, items_max: usize, bytes_max: usize) -> Self {
         let shared = Arc::new(Queue::new(items_max, bytes_max, cell.protocol.clone(), cell.home));
-        Self { shared, cell, place: Place::default() }
+        cell.ends_with_process(&shared);
+        Self { shared, event: Event::default(), cell, place: Place::default() }
     }
 
     pub(crate) fn is_of(&self, cell: &Arc<CellShared>) -> bool {
@@ -216,8 +263,22 @@ impl Merged {
         self.shared.pop_many(items, max)
     }
 
+    /// A descriptor that is readable while items wait or the process is over; see [`Inbox::descriptor`].
+    ///
+    /// # Errors
+    /// See [`DescriptorError`]; the inbox goes on as before.
+    pub fn descriptor(&self) -> Result<BorrowedFd<'_>, DescriptorError> {
+        self.shared.descriptor(&self.event)
+    }
+
+    /// Whether the last item was taken.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.shared.is_drained()
+    }
+
     fn poll(&mut self, context: &Context<'_>) -> Poll<Option<(Arc<str>, Next)>> {
-        let Self { shared, cell, place } = self;
+        let Self { shared, cell, place, .. } = self;
         if let Poll::Ready(next) = shared.poll(context) {
             return Poll::Ready(next);
         }

@@ -157,6 +157,7 @@ mod book {
 mod calls;
 mod cell;
 mod commands;
+mod descriptor;
 mod domains;
 mod error;
 mod group;
@@ -165,10 +166,12 @@ mod inbox;
 mod layout;
 mod message;
 mod queue;
+mod readiness;
 mod replica;
 mod send;
 mod snapshot;
 mod standing;
+mod sync;
 mod thread;
 mod view;
 mod waiting;
@@ -177,7 +180,9 @@ pub use bytes::Bytes;
 pub use calls::client::{Call, Calling, Client, To};
 pub use calls::server::{Request, Server, ServerBuilder};
 pub use cell::{Cell, CellBuilder, Starting};
-pub use error::{CallError, DecodeError, FlushError, InDoubt, JoinError, LeaveError, Reason, SendError, StartError};
+pub use error::{
+    CallError, DecodeError, DescriptorError, FlushError, InDoubt, JoinError, LeaveError, Reason, SendError, StartError,
+};
 pub use group::{Group, GroupBuilder, Joining};
 pub use id::{Guarantee, LeaveReason, Member, MemberId, Order};
 pub use inbox::{Inbox, Merged, Next};

@@ -1,6 +1,7 @@
 //! Queues of items between the protocol thread, which fills them through an [`Outlet`], and one reader.
 
 use std::collections::VecDeque;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
@@ -10,6 +11,8 @@ use crossbeam_queue::ArrayQueue;
 use phalanx_driver::Waker;
 use phalanx_driver::fork::Home;
 
+use crate::descriptor::{Descriptor, Event};
+use crate::error::DescriptorError;
 use crate::inbox::Next;
 
 /// What a queue holds.
@@ -52,6 +55,7 @@ pub(crate) struct Queue<T> {
     /// Nobody will take further items.
     discarding: AtomicBool,
     over: AtomicBool,
+    descriptor: Descriptor,
 }
 
 impl<T: Item> Queue<T> {
@@ -66,6 +70,7 @@ impl<T: Item> Queue<T> {
             home,
             discarding: AtomicBool::new(false),
             over: AtomicBool::new(false),
+            descriptor: Descriptor::new(),
         }
     }
 
@@ -73,6 +78,9 @@ impl<T: Item> Queue<T> {
     pub(crate) fn end(&self) {
         self.over.store(true, Ordering::SeqCst);
         self.task.wake();
+        // As if something had been counted; see `Readiness`.
+        self.bytes.fetch_add(0, Ordering::AcqRel);
+        self.descriptor.raise();
     }
 
     /// Whether the last item was taken.
@@ -85,7 +93,10 @@ impl<T: Item> Queue<T> {
         if !self.home.is_here() {
             return None;
         }
-        let item = self.ring.pop()?;
+        let Some(item) = self.ring.pop() else {
+            self.settle_descriptor();
+            return None;
+        };
         self.took(item.cost());
         Some(item)
     }
@@ -105,7 +116,33 @@ impl<T: Item> Queue<T> {
         if bytes > 0 {
             self.took(bytes);
         }
-        items.len() - before
+        let count = items.len() - before;
+        if count < max {
+            self.settle_descriptor();
+        }
+        count
+    }
+
+    /// The reader's descriptor, which is made on first use.
+    pub(crate) fn descriptor<'a>(&self, event: &'a Event) -> Result<BorrowedFd<'a>, DescriptorError> {
+        if !self.home.is_here() {
+            return Err(DescriptorError::Forked);
+        }
+        let attach = |made: &Arc<OwnedFd>| {
+            self.descriptor.attach(made);
+            self.settle_descriptor();
+        };
+        event.get_or_make(attach)
+    }
+
+    /// Makes the descriptor unreadable if nothing is here. Only the reader calls it.
+    #[inline]
+    fn settle_descriptor(&self) {
+        // An item is counted before it is queued. If it is counted by now, the reader comes back for it.
+        let holds = || self.bytes.fetch_add(0, Ordering::AcqRel) > 0 || self.over.load(Ordering::SeqCst);
+        if self.descriptor.lower() && holds() {
+            self.descriptor.raise();
+        }
     }
 
     /// Takes so many bytes out of the account. Wakes the protocol thread if it waits for that.
@@ -226,8 +263,9 @@ impl<T: Item> Outlet<T> {
             while self.queue.ring.pop().is_some() {}
             return;
         }
-        // Counted before it is queued. Otherwise a pop could subtract first, and the count would wrap below zero.
-        self.queue.bytes.fetch_add(self.staged_bytes, Ordering::Relaxed);
+        // Counted before it is queued. Otherwise a pop could subtract first, and the count would wrap below zero. The
+        // memory order is what `Readiness` asks for.
+        self.queue.bytes.fetch_add(self.staged_bytes, Ordering::AcqRel);
         let before = self.staged.len();
         while let Some(item) = self.staged.pop_front() {
             let bytes = item.cost();
@@ -242,6 +280,7 @@ impl<T: Item> Outlet<T> {
         }
         if self.staged.len() < before {
             self.queue.task.wake();
+            self.queue.descriptor.raise();
         }
     }
 

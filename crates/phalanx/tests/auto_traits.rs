@@ -29,6 +29,7 @@ table!(
         phalanx::CallError,
         phalanx::CellBuilder,
         phalanx::DecodeError,
+        phalanx::DescriptorError,
         phalanx::FlushError,
         phalanx::InDoubt,
         phalanx::JoinError,

@@ -33,6 +33,7 @@ fn handles_are_dead_in_a_forked_child_and_alive_in_its_parent() {
         child.tries("a server ends", || server.try_next().is_none() && server.blocking_next().is_none());
         child.refused("a command", || cell.give_up_group("g"));
         child.tries("an inbox ends", || inbox.blocking_next().is_none());
+        child.refused("a descriptor", || inbox.descriptor());
         child.tries("an outcome is unknown", || sent.blocking_stable().is_err());
         child.tries("it stands nowhere", || cell.standing().place == Place::Over);
         child.tries("there is no view", || group.view().is_none() && cell.members().is_empty());

@@ -52,3 +52,6 @@ mod shm {
     mod ring_tests;
 }
 mod doze_tests;
+#[path = "../../../crates/phalanx/src/readiness.rs"]
+mod readiness;
+mod readiness_tests;

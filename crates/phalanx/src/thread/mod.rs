@@ -114,8 +114,7 @@ impl Drop for Ends {
         self.0.commands.close(|command| {
             entry::refuse(command, SendError::Over);
         });
-        self.0.over.store(true, Ordering::SeqCst);
-        self.0.ended.wake();
+        self.0.end();
     }
 }
 
