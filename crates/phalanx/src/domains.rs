@@ -89,6 +89,10 @@ impl Replicating for Domains {
     }
 
     fn view(&mut self, view: &View) {
+        if matches!(self.outcome, Taken::Partly | Taken::Aside) {
+            // Nobody was left to give the rest: the group begins with what is here.
+            self.keep();
+        }
         if self.is_sound() {
             self.parts.together(&mut |domain| domain.view(view));
         }
@@ -151,10 +155,8 @@ impl Replicating for Domains {
 
     fn keep(&mut self) {
         self.forget_incoming();
-        if self.outcome != Taken::Well {
-            // What is shown was not touched.
-            self.outcome = Taken::Well;
-        }
+        // What is shown was not touched.
+        self.outcome = Taken::Well;
     }
 
     fn is_sound(&self) -> bool {
@@ -162,6 +164,10 @@ impl Replicating for Domains {
     }
 
     fn set_current(&mut self, is_current: bool) {
+        if !is_current && matches!(self.outcome, Taken::Partly | Taken::Aside) {
+            // The membership for which it was taken is over.
+            self.keep();
+        }
         let is_current = is_current && self.is_sound();
         self.each().for_each(|domain| domain.set_current(is_current));
     }
@@ -401,6 +407,17 @@ mod tests {
         joiner.keep();
         joiner.apply(&[message(3)]);
         assert_eq!((&*replica.read(), replica.progress()), (&Log(vec![1, 2, 3]), None), "the present one goes on");
+        joiner.begin(bytes.len() as u64);
+        joiner.restore(&bytes);
+        joiner.set_current(false);
+        assert_eq!(replica.progress(), None, "it was excluded meanwhile");
+        joiner.set_current(true);
+        joiner.apply(&[message(4)]);
+        assert_eq!(
+            (&*replica.read(), replica.is_current()),
+            (&Log(vec![1, 2, 3, 4]), true),
+            "it begins with what it has"
+        );
         Ok(())
     }
 

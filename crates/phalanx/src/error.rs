@@ -45,8 +45,8 @@ pub enum JoinError {
     #[error("this handle belongs to the parent process: start a cell of its own in the forked child")]
     Forked,
     /// The name of a domain of the state is empty, too long, given twice, or begins with `phalanx.`, as names of the
-    /// library's own domains do.
-    #[error("bad domain name: {0}")]
+    /// library's own domains do. Or two domains have the same replica.
+    #[error("bad domain: {0}")]
     BadDomain(String),
 }
 

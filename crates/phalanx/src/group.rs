@@ -299,6 +299,10 @@ impl GroupBuilder {
     /// Adds a domain, or replaces that of the same name.
     fn with_domain(mut self, name: &str, domain: Box<dyn Domain>) -> Self {
         self.domains.retain(|(other, _)| other != name);
+        // It would apply each message twice, and wait for its own lock.
+        let is_twice = self.domains.iter().any(|(_, other)| other.address() == domain.address());
+        let twice = || "a replica was given twice: each domain needs one of its own".to_owned();
+        self.bad_domain = self.bad_domain.or_else(|| is_twice.then(twice));
         self.domains.push((name.to_owned(), domain));
         self
     }

@@ -177,6 +177,8 @@ pub(crate) trait Replicating: Send {
 
 /// The protocol thread's side of one replica, which is a domain of a group's state.
 pub(crate) trait Domain: Send {
+    /// Which replica it is: where that is in memory.
+    fn address(&self) -> usize;
     fn snapshot(&self) -> Snapshot;
     /// Another member's state begins. `is_whole`: its pieces are the parts of one.
     fn begin(&mut self, is_whole: bool);
@@ -235,6 +237,10 @@ enum Aside<S> {
 }
 
 impl<S: State> Domain for Building<S> {
+    fn address(&self) -> usize {
+        Arc::as_ptr(&self.shared).addr()
+    }
+
     fn snapshot(&self) -> Snapshot {
         self.shared.state.read().unwrap_or_else(PoisonError::into_inner).snapshot()
     }

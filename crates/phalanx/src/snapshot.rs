@@ -12,7 +12,7 @@ use crate::error::DecodeError;
 /// |---|---|---|
 /// | [`Snapshot::new`] | it was before | nothing |
 /// | [`Snapshot::encode`] | at once, as a whole | time and memory for all of it |
-/// | [`Snapshot::encode_each`] | item by item, while it is sent | a count of its bytes |
+/// | [`Snapshot::encode_each`] | item by item, while it is sent | time to count its bytes, nearly that of encoding it |
 /// | the same with [`Snapshot::at_most`] | item by item, while it is sent | nothing |
 /// | [`Snapshot::pieces`] | piece by piece, while it is sent | nothing |
 ///

@@ -180,6 +180,8 @@ fn domains_move_together_and_a_joiner_without_one_leaves_again() {
     assert_eq!(bad("phalanx.locks"), "names that begin with phalanx. are the library's own");
     assert_eq!(bad("all"), "all was given twice");
     assert!(bad("").contains("1 to 200 bytes"));
+    let same = cells[0].group("g").state(&first_sums).domain("again", &first_sums).blocking_join();
+    assert!(matches!(same, Err(JoinError::BadDomain(why)) if why.contains("a replica was given twice")));
 
     let founder = cells[0].group("g").state(&first_sums).domain("all", &first_all);
     let (group, inbox) = founder.blocking_join().expect("joins");
