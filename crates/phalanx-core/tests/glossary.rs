@@ -19,10 +19,10 @@ const PLAIN: &str = "\
     decode deliver deliverable delivery demand demo dep destination diagram disk doctor draw drop each effect \
     emptied ending entropy entry erosion error escape evaluation executor exit explore extreme failed file finding \
     first flag flow forked found founding fragmentation frame frozen hand handler happened hash header heard here \
-    histogram hold holding hook hostile id ideal identity info ingest inline input install instant interface \
+    histogram hold holding hook hostile id ideal identity info ingest input install instant interface \
     interrupt item join joined joining journal judge judged kernel known lag last late latency layout leave leaving \
     legend lib limit linear list live load long loss lossy machine main malformed map mapping mark measure measured \
-    merge message mismatch missing mixed mod mode model monitor name namespace nearby network next node note notice \
+    merge merged message mismatch missing mixed mod mode model monitor name named namespace nearby network next node note notice \
     observe older one open operation option origin outcome output own pack pair panic parked part past payload \
     pending picture place plot point poison pool progress protocol provoke query queue queued raw reach reader \
     reading reason receiving recorded recovered reduction refusal refused register remaining render replica reporter \

@@ -27,8 +27,9 @@ use crate::commands::{Command, Commands};
 use crate::error::{LeaveError, SendError, StartError};
 use crate::group::{GroupBuilder, GroupShared, INBOX_BYTES, INBOX_ITEMS, Taken};
 use crate::id::{Member, MemberId};
-use crate::inbox::{Merged, Next};
-use crate::queue::Queue;
+use crate::inbox::Merged;
+use crate::inline::Inline;
+use crate::queue::MergedQueue;
 use crate::standing::{Changed, Standing};
 use crate::thread;
 use crate::waiting::{Waiters, Waiting, block, block_on};
@@ -309,6 +310,20 @@ impl CellBuilder {
         Starting { begun: started.map_err(Some) }
     }
 
+    /// Starts a process that this thread polls: for a program that owns its thread, and pays for no other. Blocks for the
+    /// few system calls that this takes.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing is left behind. [`StartError::Setting`] also if a trace is configured.
+    pub fn inline(self) -> Result<Inline, StartError> {
+        let (config, warnings) = self.resolve()?;
+        if config.trace.is_some() {
+            return Err(StartError::Setting("trace: an inline process writes none; leave the key out".to_owned()));
+        }
+        let options = phalanx_runtime::Options { rejoin: self.rejoin, ..phalanx_runtime::Options::from(config) };
+        Inline::start(&options, warnings)
+    }
+
     /// Like [`CellBuilder::start`], in a thread.
     ///
     /// # Errors
@@ -402,7 +417,7 @@ pub(crate) struct CellShared {
     pub(crate) panicked: AtomicBool,
     pub(crate) ended: Waiters,
     /// Inboxes that end when the process does.
-    ending: Mutex<Vec<Weak<Queue<(Arc<str>, Next)>>>>,
+    ending: Mutex<Vec<Weak<MergedQueue>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// What it was started with.
     pub(crate) config: Config,
@@ -469,7 +484,7 @@ impl CellShared {
     }
 
     /// Ends an inbox when the process ends.
-    pub(crate) fn ends_with_process(&self, inbox: &Arc<Queue<(Arc<str>, Next)>>) {
+    pub(crate) fn ends_with_process(&self, inbox: &Arc<MergedQueue>) {
         // Nobody in a forked child waits for it, and the lock may be held by a thread that does not exist there.
         if !self.home.is_here() {
             return;
@@ -529,4 +544,4 @@ impl CellShared {
 }
 
 /// The most notices kept for the application.
-const NOTICES_MAX: usize = 256;
+pub(crate) const NOTICES_MAX: usize = 256;

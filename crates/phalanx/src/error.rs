@@ -78,6 +78,10 @@ pub enum SendError {
     /// The process left the cell, or was excluded and does not come back. Nothing was queued.
     #[error("this process is no longer in the cell")]
     Over,
+    /// Of [`Inline`](crate::Inline) only: the process is in no view of the group, because it joins it, or comes back after
+    /// an exclusion. Nothing was queued. Go on polling, and try again after the next view.
+    #[error("this process is in no view of the group now: poll, and try again after the next view")]
+    NoView,
     /// The handle was made before a fork, and this is the child. Nothing was queued.
     #[error("this handle belongs to the parent process: start a cell of its own in the forked child")]
     Forked,
@@ -247,6 +251,18 @@ pub enum DescriptorError {
     Forked,
 }
 
+/// Why a wait failed. Nothing changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WaitError {
+    /// The system's poll failed, as when it has no memory. Poll the process, and wait again.
+    #[error("cannot wait: {0}")]
+    Host(String),
+    /// The process was started before a fork, and this is the child. Start another one here.
+    #[error("this process belongs to the parent: start one of its own in the forked child")]
+    Forked,
+}
+
 macro_rules! numbers {
     ($($error:ident { $($pattern:pat => $number:literal,)* })*) => {
         $(
@@ -288,6 +304,7 @@ numbers! {
         Self::Over => 306,
         Self::Forked => 307,
         Self::OtherView => 308,
+        Self::NoView => 309,
     }
     InDoubt {
         Self => 401,
@@ -317,6 +334,10 @@ numbers! {
     DescriptorError {
         Self::Exhausted(_) => 1001,
         Self::Forked => 1002,
+    }
+    WaitError {
+        Self::Host(_) => 1101,
+        Self::Forked => 1102,
     }
 }
 
@@ -351,8 +372,9 @@ mod tests {
             SendError::Over,
             SendError::Forked,
             SendError::OtherView,
+            SendError::NoView,
         ];
-        assert_eq!(send.map(|error| error.number()), [301, 302, 303, 304, 305, 306, 307, 308]);
+        assert_eq!(send.map(|error| error.number()), [301, 302, 303, 304, 305, 306, 307, 308, 309]);
         let flush = [FlushError::Lost { not_sent: 1, in_doubt: 0 }, FlushError::Over, FlushError::Forked];
         assert_eq!(flush.map(|error| error.number()), [501, 502, 503]);
         let left = LeaveError::Already(LeaveReason::Left);
@@ -370,6 +392,7 @@ mod tests {
         assert_eq!((InDoubt.number(), decode().number(), crate::Timeout.number()), (401, 801, 901));
         let descriptor = [DescriptorError::Exhausted(text()), DescriptorError::Forked];
         assert_eq!(descriptor.map(|error| error.number()), [1001, 1002]);
+        assert_eq!([WaitError::Host(text()), WaitError::Forked].map(|error| error.number()), [1101, 1102]);
         let reasons = [
             Reason::Nobody,
             Reason::Silent,

@@ -380,10 +380,7 @@ impl GroupBuilder {
         if !cell.home.is_here() {
             return Err(JoinError::Forked);
         }
-        check_name(&name).map_err(|bad| JoinError::BadName(bad.to_string()))?;
-        if name.starts_with(RESERVED) && !is_reserved {
-            return Err(JoinError::BadName(format!("names that begin with {RESERVED} are the library's own")));
-        }
+        check_group_name(&name, is_reserved)?;
         if merged.is_some_and(|merged| !merged.is_of(cell)) {
             return Err(JoinError::OtherInbox);
         }
@@ -670,6 +667,15 @@ impl GroupShared {
     pub(crate) fn close(&self) {
         self.leaving.store(true, Ordering::Release);
     }
+}
+
+/// Checks the name of a group that is about to be joined.
+pub(crate) fn check_group_name(name: &str, is_reserved: bool) -> Result<(), JoinError> {
+    check_name(name).map_err(|bad| JoinError::BadName(bad.to_string()))?;
+    if name.starts_with(RESERVED) && !is_reserved {
+        return Err(JoinError::BadName(format!("names that begin with {RESERVED} are the library's own")));
+    }
+    Ok(())
 }
 
 /// Names of the library's own groups begin with this.

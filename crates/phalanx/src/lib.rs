@@ -133,6 +133,7 @@
 //! | any one thread or task | a [`Request`], which it may pass on |
 //! | one at a time | [`Inbox`], through `&mut self`; it may move between threads |
 //! | the protocol thread | the methods of [`State`], one at a time |
+//! | the thread that started it | [`Inline`] and its [`App`] |
 //!
 //! A `blocking_` call must not be made on a thread that runs an async executor: it would stop the executor's tasks.
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
@@ -144,6 +145,8 @@
 mod book {
     #[doc = include_str!("../../../docs/book/src/first.md")]
     struct First;
+    #[doc = include_str!("../../../docs/book/src/inline.md")]
+    struct Inline;
     #[doc = include_str!("../../../docs/book/src/state.md")]
     struct State;
     #[doc = include_str!("../../../docs/book/src/calls.md")]
@@ -163,8 +166,10 @@ mod error;
 mod group;
 mod id;
 mod inbox;
+mod inline;
 mod layout;
 mod message;
+mod notices;
 mod queue;
 mod readiness;
 mod replica;
@@ -182,10 +187,12 @@ pub use calls::server::{Request, Server, ServerBuilder};
 pub use cell::{Cell, CellBuilder, Starting};
 pub use error::{
     CallError, DecodeError, DescriptorError, FlushError, InDoubt, JoinError, LeaveError, Reason, SendError, StartError,
+    WaitError,
 };
 pub use group::{Group, GroupBuilder, Joining};
 pub use id::{Guarantee, LeaveReason, Member, MemberId, Order};
 pub use inbox::{Inbox, Merged, Next};
+pub use inline::{App, Inline, InlineGroup, InlineJoin, MessageRef, Polled};
 pub use message::Message;
 pub use replica::{Replica, State, Transfer};
 pub use send::{Multicast, Outcome, Sending, Sent};

@@ -37,6 +37,9 @@ impl Item for (Arc<str>, Next) {
     }
 }
 
+/// The queue of an inbox that groups share.
+pub(crate) type MergedQueue = Queue<(Arc<str>, Next)>;
+
 /// The fixed cost of an item, beside its payload.
 const ITEM_BYTES: usize = 128;
 

@@ -6,7 +6,7 @@ mod fork;
 
 use std::time::Duration;
 
-use phalanx::{Cell, Place};
+use phalanx::{App, Cell, Guarantee, MessageRef, Order, Place, Polled};
 
 #[test]
 fn handles_are_dead_in_a_forked_child_and_alive_in_its_parent() {
@@ -52,4 +52,40 @@ fn handles_are_dead_in_a_forked_child_and_alive_in_its_parent() {
     });
     drop((server, client));
     cell.blocking_leave(Duration::from_secs(20)).expect("leaves");
+}
+
+#[test]
+fn an_inline_process_is_dead_in_a_forked_child() {
+    struct Nothing;
+    impl App for Nothing {
+        fn message(&mut self, _message: &MessageRef<'_>) {}
+    }
+    let _alone = fork::alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut member = Cell::builder("default")
+        .directories(directory.path().join("run"), directory.path().join("state"))
+        .inline()
+        .expect("starts");
+    let group = member.group("g").join(&mut Nothing).expect("asks");
+    while member.multicast(group, Order::Total, Guarantee::Uniform, b"x", &mut Nothing).is_err() {
+        member.poll(&mut Nothing);
+    }
+    let wrong = fork::in_child(|child| {
+        let app = &mut Nothing;
+        child.tries("it is over", || member.is_over() && member.poll(app) == Polled::default());
+        child.refused("a multicast", || member.multicast(group, Order::Total, Guarantee::Uniform, b"x", app));
+        child.refused("a join", || member.group("other").join(app));
+        child.refused("a leave of the group", || member.leave_group(group, app));
+        child.refused("a wait", || member.wait(None));
+        child.refused("a command", || member.give_up_group("g", app));
+        child.tries("there is no view", || member.members().is_empty() && member.standing().place == Place::Over);
+    });
+    assert_eq!(wrong, Vec::<String>::new());
+    while member.unstable(group) != Some(0) {
+        member.poll(&mut Nothing);
+    }
+    member.leave(&mut Nothing);
+    while !member.is_over() {
+        member.poll(&mut Nothing);
+    }
 }

@@ -1,49 +1,45 @@
-//! The runtime on the caller's own thread.
+//! `phalanx::Inline`: a process on the caller's own thread.
 
 use std::sync::mpsc::{Receiver, TryRecvError};
 
-use phalanx_runtime::config::Config;
-use phalanx_runtime::core::{
-    CommandError, Delivery, Event, GroupId, GroupTerms, Incarnation, MemberInfo, Order, Sequence, Stability,
-    Uniformity, ViewNumber,
-};
-use phalanx_runtime::driver::Wait;
-use phalanx_runtime::{Handler, Inline, Options};
+use phalanx::{App as Application, Guarantee, Inline, InlineGroup, MemberId, MessageRef, Order, SendError, View};
+use phalanx_runtime::core::ViewNumber;
 
 use super::commanding::failed;
 use crate::choice::Until;
 use crate::commands::{listen, say};
-use crate::error::{BenchError, While};
+use crate::error::BenchError;
 use crate::histogram::Times;
 use crate::measure::{cpu_ns, now_ns};
 use crate::protocol::{Command, InterfaceRole, Mark, Report};
 
 pub(super) fn run(role: &InterfaceRole, settings: &[(String, String)]) -> Result<(), BenchError> {
-    let config = Config::load(settings, [], None).map_err(failed("cannot configure"))?.config;
-    let mut member = Inline::start(&Options::from(config)).map_err(failed("cannot start"))?;
-    let me = member.node().incarnation();
-    let mut app = App { me, group: None, delivered: 0, sent: 0, returned: 0, reports: Vec::new() };
-    member.join_group(&role.groups[0], false, GroupTerms::default(), &mut app).map_err(failed("cannot join"))?;
+    let builder = phalanx::Cell::builder("bench");
+    let builder = settings.iter().fold(builder, |builder, (key, value)| builder.set(key, value));
+    let mut member = builder.inline().map_err(failed("cannot start"))?;
+    let me = member.me().id;
+    let mut app = App { me, in_view: false, delivered: 0, sent: 0, returned: 0, reports: Vec::new() };
+    let group = member.group(&role.groups[0]).join(&mut app).map_err(failed("cannot join"))?;
     let waker = member.waker();
-    let commands = listen(move || waker.wake())?;
+    let commands = listen(move || waker.wake_by_ref())?;
     let mut work = Work::default();
     while work.obey(&commands, &app)? {
-        let accepted = work.send(&mut app, &mut member)?;
+        let accepted = work.send(group, &mut app, &mut member)?;
         let report = member.poll(&mut app);
         for told in app.reports.drain(..) {
             say(&told)?;
         }
         if !report.more && report.received == 0 && accepted == 0 {
-            member.wait(None).when("cannot wait")?;
+            member.wait(None).map_err(failed("cannot wait"))?;
         }
     }
     Ok(())
 }
 
-/// Counts what the core reports.
+/// Counts what the process reports.
 struct App {
-    me: Incarnation,
-    group: Option<GroupId>,
+    me: MemberId,
+    in_view: bool,
     delivered: u64,
     /// Own messages that are bound to a view, and that came back.
     sent: u64,
@@ -51,27 +47,21 @@ struct App {
     reports: Vec<Report>,
 }
 
-impl Handler for App {
-    fn begin(&mut self, me: &MemberInfo) {
-        self.me = me.incarnation;
+impl Application for App {
+    #[inline]
+    fn message(&mut self, message: &MessageRef<'_>) {
+        self.delivered += 1;
+        self.returned += u64::from(message.sender == self.me);
     }
 
-    fn sent(&mut self, _: GroupId, _: ViewNumber, _: Sequence, _: Order, _: Uniformity, _: &[u8]) {
+    fn sent(&mut self, _: InlineGroup, _: u64, _: u64) {
         self.sent += 1;
     }
 
-    #[inline]
-    fn deliver(&mut self, delivery: &Delivery<'_>) {
-        self.delivered += 1;
-        self.returned += u64::from(delivery.sender == self.me);
-    }
-
-    fn event(&mut self, event: Event) {
-        if let Event::GroupView(view) = event {
-            self.group = Some(view.group);
-            let (group, members) = (view.name.to_string(), view.members.len());
-            self.reports.push(Report::View { group, view: view.view, members, at_ns: now_ns() });
-        }
+    fn view(&mut self, _: InlineGroup, view: &View) {
+        (self.in_view, self.me) = (true, view.me());
+        let (group, members) = (view.group().to_owned(), view.len());
+        self.reports.push(Report::View { group, view: ViewNumber(view.number()), members, at_ns: now_ns() });
     }
 }
 
@@ -117,8 +107,10 @@ impl Work {
     }
 
     /// Multicasts what is due, and returns how many messages were accepted.
-    fn send<D: Wait>(&mut self, app: &mut App, member: &mut Inline<D>) -> Result<u64, BenchError> {
-        let Some(group) = app.group else { return Ok(0) };
+    fn send(&mut self, group: InlineGroup, app: &mut App, member: &mut Inline) -> Result<u64, BenchError> {
+        if !app.in_view {
+            return Ok(0);
+        }
         let mut accepted = 0;
         if let Some(message) = &self.load {
             while accepted < BURST && multicast(group, message, app, member)? {
@@ -154,15 +146,10 @@ impl Work {
 }
 
 /// Whether the message was accepted.
-fn multicast<D: Wait>(
-    group: GroupId,
-    message: &[u8],
-    app: &mut App,
-    member: &mut Inline<D>,
-) -> Result<bool, BenchError> {
-    match member.multicast(group, Order::Total, Stability::Uniform, message, app) {
+fn multicast(group: InlineGroup, message: &[u8], app: &mut App, member: &mut Inline) -> Result<bool, BenchError> {
+    match member.multicast(group, Order::Total, Guarantee::Uniform, message, app) {
         Ok(()) => Ok(true),
-        Err(CommandError::NoCredit | CommandError::NotMember) => Ok(false),
+        Err(SendError::Full | SendError::NoView) => Ok(false),
         Err(error) => Err(failed("cannot multicast")(error)),
     }
 }

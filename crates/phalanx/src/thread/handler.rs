@@ -21,6 +21,7 @@ use crate::group::{GroupShared, Phase};
 use crate::id::{LeaveReason, MemberId};
 use crate::inbox::Next;
 use crate::message::Message;
+use crate::notices;
 use crate::queue::Outlet;
 use crate::replica::Replicating;
 use crate::view::View;
@@ -385,29 +386,6 @@ impl AppHandler {
             entry.stage(Next::Current);
         }
     }
-
-    fn notice(&self, event: &Event) {
-        let text = match event {
-            Event::NonPrimary { why, .. } => format!("not in the primary partition: {why}"),
-            Event::Primary => "in the primary partition again".to_owned(),
-            Event::Excluded { view } => format!("excluded: view {view} does not hold this process"),
-            Event::Renounced { generation } => {
-                format!("gave its cell instance up for one of generation {generation}")
-            }
-            Event::ReformRefused { why } => format!("the cell is not reformed: {why}"),
-            Event::OtherInstance { instance, own, at } => format!(
-                "a living process at {at} is in another instance of this cell, {instance}; this process is in {own}: end the one \
-                 that is wrong"
-            ),
-            Event::Differs { setting, cell, own } => {
-                format!("kept out of the cell: {setting} is {cell} there and {own} here; set it to the cell's value")
-            }
-            Event::LevelRefused { level, why } => format!("the cell does not rise to level {level}: {why}"),
-            Event::Searching { why, .. } => format!("looking for the cell: {why}"),
-            _ => return,
-        };
-        self.shared.notice(text);
-    }
 }
 
 impl Handler for AppHandler {
@@ -471,7 +449,9 @@ impl Handler for AppHandler {
     }
 
     fn event(&mut self, event: Event) {
-        self.notice(&event);
+        if let Some(text) = notices::text(&event) {
+            self.shared.notice(text);
+        }
         match event {
             Event::CellView(view) => {
                 self.cell_view = Some(Arc::clone(&view));

@@ -1,0 +1,152 @@
+//! What a program is called with by the process that it polls.
+
+use serde::de::DeserializeOwned;
+
+use crate::error::DecodeError;
+use crate::id::{LeaveReason, MemberId, Order};
+use crate::message::Message;
+use crate::snapshot::Snapshot;
+use crate::view::View;
+
+/// A group of an [`Inline`](crate::Inline) process: what [`InlineJoin::join`](crate::InlineJoin::join) gives. It stands
+/// for one membership, through exclusions and returns, and for nothing once that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InlineGroup {
+    pub(super) slot: u32,
+    /// Which membership of those that the slot had.
+    pub(super) membership: u32,
+}
+
+/// A delivered message, borrowed for the length of a call. The fields are those of [`Message`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct MessageRef<'a> {
+    /// Its group.
+    pub group: InlineGroup,
+    /// The number of the view in which it was sent and is delivered.
+    pub view: u64,
+    /// Its sender.
+    pub sender: MemberId,
+    /// Its number among its sender's messages in this view, from 1.
+    pub seq: u64,
+    /// The order it was sent with.
+    pub order: Order,
+    /// Whether it was delivered only when every member had it.
+    pub uniform: bool,
+    /// For [`Order::Total`]: its place in the view's total order, from 1.
+    pub position: Option<u64>,
+    /// Part of a state transfer: it belongs to views before this process's first.
+    pub replayed: bool,
+    /// The payload, where it was received: no copy was made.
+    pub payload: &'a [u8],
+}
+
+impl MessageRef<'_> {
+    /// The payload as a value; see [`Message::decode`].
+    ///
+    /// # Errors
+    /// [`DecodeError`] if it is not of that type.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, DecodeError> {
+        postcard::from_bytes(self.payload).map_err(DecodeError::of_type)
+    }
+
+    /// A copy, to be kept.
+    #[must_use]
+    pub fn to_message(&self) -> Message {
+        Message {
+            view: self.view,
+            sender: self.sender,
+            seq: self.seq,
+            order: self.order,
+            uniform: self.uniform,
+            position: self.position,
+            replayed: self.replayed,
+            payload: bytes::Bytes::copy_from_slice(self.payload),
+        }
+    }
+}
+
+/// A program's side of an [`Inline`](crate::Inline) process. All calls are made from inside the process's methods, on the
+/// caller's thread, in the one order that all members see. A call cannot reach the process: keep what it wants to send,
+/// and send it between two polls. All methods but [`App::message`] do nothing by default.
+pub trait App {
+    /// A message was delivered.
+    fn message(&mut self, message: &MessageRef<'_>);
+
+    /// Whether the program takes a message or an event of this group now. While not, nothing more of the group is handed
+    /// over, and its senders are held back once their windows are full; other groups go on. It is asked before each item,
+    /// so keep it cheap. At the end of an incarnation all is handed over, whatever it answers. By default it always does.
+    fn ready(&mut self, _group: InlineGroup) -> bool {
+        true
+    }
+
+    /// A view was installed. All members that install it delivered the same messages before it. Multicasts are accepted
+    /// from the first on.
+    fn view(&mut self, _group: InlineGroup, _view: &View) {}
+
+    /// Enough members of the view have the group's state now, or too few; see [`View::is_adequate`].
+    fn adequate(&mut self, _group: InlineGroup, _adequate: bool) {}
+
+    /// The next accepted multicast of this process was bound to a view, as its message `seq`: each member that goes on
+    /// from this view delivers it, or none does. Multicasts are bound in the order in which they were accepted. Sometimes
+    /// called before the multicast returns.
+    fn sent(&mut self, _group: InlineGroup, _view: u64, _seq: u64) {}
+
+    /// Every member of that view has this process's messages up to `seq`, or the view ended and each that goes on has
+    /// them.
+    fn stable(&mut self, _group: InlineGroup, _view: u64, _seq: u64) {}
+
+    /// Accepted multicasts came to nothing, because this incarnation or this membership ended: the last of them. The
+    /// reason follows.
+    fn lost(&mut self, _group: InlineGroup, _not_sent: u64, _in_doubt: u64) {}
+
+    /// This incarnation is over: the process was excluded from the cell. Unless it [stays
+    /// out](crate::CellBuilder::stay_out) it comes back as another one in all its groups, and their states follow.
+    fn excluded(&mut self, _was: MemberId) {}
+
+    /// This process is no longer in the group. Unless the reason is [`LeaveReason::Anew`], its [`InlineGroup`] stands for
+    /// nothing any more.
+    fn left(&mut self, _group: InlineGroup, _reason: LeaveReason) {}
+
+    /// The group cannot be made: the cell's numbers of groups are used up. Its [`InlineGroup`] stands for nothing any
+    /// more. Existing groups go on.
+    fn refused(&mut self, _group: InlineGroup) {}
+
+    /// Nobody in the cell has the group's state, and these members that have it are cut off. The join waits for one of
+    /// them; [`Inline::give_up_group`](crate::Inline::give_up_group) ends the wait.
+    fn waiting(&mut self, _group: InlineGroup, _for_members: &[String]) {}
+
+    /// What only this process had of the group's state is lost to the others.
+    fn forgotten(&mut self, _group: InlineGroup) {}
+
+    /// The present state, for a member that joins. It is sent while later messages are delivered here. Called only for
+    /// groups that were joined with [`InlineJoin::with_state`](crate::InlineJoin::with_state). `None`: there is none.
+    fn snapshot(&mut self, _group: InlineGroup) -> Option<Snapshot> {
+        None
+    }
+
+    /// Another member's state begins. All of it takes so many bytes. What was kept of the group is replaced by it. Its
+    /// pieces follow, then [`App::message`] with the messages that belong to it, then [`App::current`].
+    fn taking(&mut self, _group: InlineGroup, _bytes: u64) {}
+
+    /// The next part of a piece of it, as the other member's [`Snapshot`] made its pieces; a snapshot that is a whole is one
+    /// piece. `is_end`: the piece is complete.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if it makes no sense. This process then leaves the group, and is told of no further message of it.
+    fn restore(&mut self, _group: InlineGroup, _part: &[u8], _is_end: bool) -> Result<(), DecodeError> {
+        Ok(())
+    }
+
+    /// The state is complete. A view follows.
+    fn current(&mut self, _group: InlineGroup) {}
+
+    /// The group continues with the state that this process kept since an earlier incarnation.
+    fn kept(&mut self, _group: InlineGroup) {}
+
+    /// After an exclusion: whether the program keeps the group's state as it was delivered, until it learns what became of
+    /// the group. By default it does. If not, this process cannot bring the group back when no other has its state.
+    fn keeps_state(&mut self, _group: InlineGroup) -> bool {
+        true
+    }
+}

@@ -1,0 +1,402 @@
+//! A process on its owner's thread: nothing runs but what the owner calls.
+
+mod app;
+mod table;
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+use phalanx_core::{CommandError, GroupTerms, InboxId, Uniformity};
+use phalanx_driver::fork::Home;
+use phalanx_driver::{Shm, Udp};
+use phalanx_runtime::Options;
+
+pub use self::app::{App, InlineGroup, MessageRef};
+use self::table::{Adapter, Table, inbox_of};
+use crate::error::{JoinError, LeaveError, SendError, StartError, WaitError};
+use crate::group::check_group_name;
+use crate::id::{Guarantee, Member, Order};
+use crate::standing::Standing;
+
+/// A process of a cell without a thread of its own: its owner polls it, and is called from inside the polls.
+///
+/// It is for programs whose thread is theirs: a loop that waits for several things itself, a core that is pinned and
+/// spins, a thread that must not share. Messages are handed over where they were received, and multicasts are sent from
+/// the caller's slice: without a copy, a queue, a lock or another thread in between. In return the program must poll.
+///
+/// ```no_run
+/// use phalanx::{App, Cell, Guarantee, InlineGroup, MessageRef, Order, SendError, View};
+///
+/// #[derive(Default)]
+/// struct Stock {
+///     in_view: bool,
+///     delivered: u64,
+/// }
+///
+/// impl App for Stock {
+///     fn message(&mut self, message: &MessageRef<'_>) {
+///         self.delivered += 1;
+///         println!("{}: {:?}", message.sender, message.payload);
+///     }
+///     fn view(&mut self, _group: InlineGroup, view: &View) {
+///         self.in_view = true;
+///         println!("{} members", view.len());
+///     }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (mut app, mut member) = (Stock::default(), Cell::builder("orders").inline()?);
+/// let stock = member.group("stock").join(&mut app)?;
+/// while !member.is_over() {
+///     if app.in_view {
+///         match member.multicast(stock, Order::Total, Guarantee::Uniform, b"ACME 12.50", &mut app) {
+///             Ok(()) => {}
+///             Err(SendError::Full | SendError::NoView) => {} // poll, and try again
+///             Err(other) => return Err(other.into()),
+///         }
+///     }
+///     if !member.poll(&mut app).more {
+///         member.wait(None)?;
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Other members watch this process, so poll it at least once in each heartbeat (`timing.heartbeat`, 100 ms);
+/// [`Inline::wait`] returns in time for that. A program that stays away for more than 50 ms longer says so by
+/// `timing.turn_gap_max`, and the others then tolerate that much more silence. Who stays away for longer than it declared
+/// may be excluded.
+///
+/// It stays on the thread that started it. Other threads may end its wait by its [`Inline::waker`], and look at nothing
+/// else. Dropping it ends it as a death: [`Inline::leave`] before, and poll until [`Inline::is_over`]. After a panic in
+/// [`App`], drop it. In a forked child it is dead: calls fail with `Forked`, polls do nothing, [`Inline::is_over`] is true,
+/// and the parent's goes on.
+pub struct Inline {
+    process: phalanx_runtime::Inline<Shm<Udp>>,
+    table: Table,
+    home: Home,
+}
+
+impl std::fmt::Debug for Inline {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inline").field("me", &self.me()).finish_non_exhaustive()
+    }
+}
+
+/// What one poll found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Polled {
+    /// The datagrams that it took.
+    pub received: usize,
+    /// Work may be left: poll again at once, and do not wait.
+    pub more: bool,
+}
+
+impl Inline {
+    pub(crate) fn start(options: &Options, warnings: Vec<String>) -> Result<Self, StartError> {
+        let process = phalanx_runtime::Inline::start(options).map_err(|error| StartError::Host(error.to_string()))?;
+        let table = Table::new(process.node().incarnation(), options.rejoin, warnings);
+        Ok(Self { process, table, home: Home::here() })
+    }
+
+    /// Handles what arrived and what is due, once: delivers, sends what was multicast since the last poll, checks timers.
+    pub fn poll(&mut self, app: &mut impl App) -> Polled {
+        let report = self.process.poll(&mut Adapter { table: &mut self.table, app });
+        if self.table.is_untidy {
+            self.tidy(app);
+        }
+        Polled { received: report.received, more: report.more }
+    }
+
+    /// Does what the handler could not do from inside a poll.
+    fn tidy(&mut self, app: &mut impl App) {
+        for name in self.table.take_forgotten() {
+            self.process.set_inbox(&name, InboxId::MAIN);
+        }
+        while let Some((group, number)) = self.table.to_leave() {
+            // Refused only if the incarnation is over, and the next view comes back to it.
+            if self.process.leave_group(number, &mut Adapter { table: &mut self.table, app }).is_err() {
+                break;
+            }
+            self.table.leave_asked(group);
+        }
+        self.table.is_untidy = false;
+    }
+
+    /// Sleeps until there is work (a datagram, a wake-up, a death, a timer of the protocol), or until `limit` has passed.
+    /// Poll afterwards. Returns at once if the process is over.
+    ///
+    /// # Errors
+    /// See [`WaitError`].
+    pub fn wait(&mut self, limit: Option<Duration>) -> Result<(), WaitError> {
+        self.wait_also(limit, &[]).map(drop)
+    }
+
+    /// Like [`Inline::wait`], and returns also when one of `also`, 62 at most, is readable: bit `i` of the result stands for
+    /// `also[i]`.
+    ///
+    /// # Errors
+    /// See [`WaitError`].
+    pub fn wait_also(&mut self, limit: Option<Duration>, also: &[BorrowedFd<'_>]) -> Result<u64, WaitError> {
+        if !self.home.is_here() {
+            return Err(WaitError::Forked);
+        }
+        // Nothing would end the wait.
+        if self.process.is_over() {
+            return Ok(0);
+        }
+        self.process.wait_also(limit, also).map_err(|error| WaitError::Host(error.to_string()))
+    }
+
+    /// What ends [`Inline::wait`] from another thread, or makes the next one return at once.
+    #[must_use]
+    pub fn waker(&self) -> Waker {
+        Arc::new(Doorbell(self.process.waker())).into()
+    }
+
+    /// How to join a group of the cell.
+    pub fn group(&mut self, name: impl Into<String>) -> InlineJoin<'_> {
+        InlineJoin { member: self, name: name.into(), with_state: false, terms: GroupTerms::default() }
+    }
+
+    /// Multicasts `payload` to a group. It is sent by the next poll, together with all that was multicast since the last
+    /// one. [`App::sent`], [`App::stable`] and [`App::lost`] report what becomes of it.
+    ///
+    /// # Errors
+    /// See [`SendError`]; nothing was queued. After [`SendError::Full`] the group's window is used up, or a view change is
+    /// under way: poll, and try again.
+    pub fn multicast(
+        &mut self,
+        group: InlineGroup,
+        order: Order,
+        guarantee: Guarantee,
+        payload: &[u8],
+        app: &mut impl App,
+    ) -> Result<(), SendError> {
+        let number = match self.table.accept(group) {
+            Some(Some(number)) => number,
+            Some(None) => return Err(self.dead().unwrap_or(SendError::NoView)),
+            None => return Err(self.dead().unwrap_or(SendError::NotMember)),
+        };
+        let (order, guarantee) = (order.to_core(), guarantee.to_core());
+        let mut handler = Adapter { table: &mut self.table, app };
+        let outcome = self.process.multicast(number, order, guarantee, payload, &mut handler);
+        outcome.map_err(|error| {
+            self.table.take_back(group);
+            match error {
+                CommandError::NoCredit => SendError::Full,
+                CommandError::TooLong(bytes) => SendError::TooLong(bytes),
+                _ => self.dead().unwrap_or(SendError::NoView),
+            }
+        })
+    }
+
+    /// How many multicasts of this process in the group were accepted, in this incarnation, and are not stable: 0 is what
+    /// must precede an action that others see outside the group, if [`App::lost`] was not called meanwhile. `None`: it is
+    /// not in the group.
+    #[must_use]
+    pub fn unstable(&self, group: InlineGroup) -> Option<u64> {
+        self.table.unstable(group)
+    }
+
+    /// Asks to leave a group; [`App::left`] when done. What was sent becomes stable first, and what was not sent is lost. If
+    /// this process is in no view of the group yet, it leaves after the first.
+    ///
+    /// # Errors
+    /// [`LeaveError::Already`] or [`LeaveError::Forked`]; nothing changed.
+    pub fn leave_group(&mut self, group: InlineGroup, app: &mut impl App) -> Result<(), LeaveError> {
+        if !self.home.is_here() {
+            return Err(LeaveError::Forked);
+        }
+        self.table.want_leave(group).map_err(LeaveError::Already)?;
+        self.tidy(app);
+        Ok(())
+    }
+
+    /// Leaves the cell. Poll on until [`Inline::is_over`]; without a quorum that may take for ever. A second call, and one
+    /// in a forked child, does nothing.
+    pub fn leave(&mut self, app: &mut impl App) {
+        self.process.leave(&mut Adapter { table: &mut self.table, app });
+    }
+
+    /// Whether it left, or was excluded and does not come back. [`App`] was told. Also in a forked child, whose [`App`] is
+    /// told nothing.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.process.is_over()
+    }
+
+    /// This process. Its id changes when it comes back after an exclusion.
+    #[must_use]
+    pub fn me(&self) -> Member {
+        Member::of(&self.process.node().settings().me)
+    }
+
+    /// The members of the cell view last installed, by rank, the oldest first. Empty before the first.
+    #[must_use]
+    pub fn members(&self) -> Vec<Member> {
+        let view = self.process.node().process().cell_view().filter(|_| self.home.is_here());
+        view.map_or_else(Vec::new, |view| view.members.iter().map(Member::of).collect())
+    }
+
+    /// What this process believes of its place in the cell, as of its last poll.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        Standing::of(self.process.belief().look())
+    }
+
+    /// Takes the notices for the operator since the last call, oldest first. At most 256 are kept, the latest.
+    #[must_use]
+    pub fn notices(&mut self) -> Vec<String> {
+        for text in self.process.notices() {
+            self.table.notice(text);
+        }
+        self.table.take_notices()
+    }
+
+    /// Requests that a group stops waiting for members that are cut off. Their state is lost, and its name is free; see
+    /// [`App::waiting`]. A notice reports if no such group waits.
+    ///
+    /// # Errors
+    /// [`SendError::Over`] or [`SendError::Forked`]; nothing was requested.
+    pub fn give_up_group(&mut self, name: &str, app: &mut impl App) -> Result<(), SendError> {
+        let outcome = self.process.give_up_group(name, &mut Adapter { table: &mut self.table, app });
+        self.requested(outcome, |error| format!("group {name} is not given up: {error}"))
+    }
+
+    /// Requests that the cell rises to a level (`docs/levels.md`). A notice reports a refusal.
+    ///
+    /// # Errors
+    /// See [`Inline::give_up_group`].
+    pub fn raise_level(&mut self, level: u16, app: &mut impl App) -> Result<(), SendError> {
+        let outcome = self.process.raise_level(level, &mut Adapter { table: &mut self.table, app });
+        self.requested(outcome, |error| format!("the cell does not rise to level {level}: {error}"))
+    }
+
+    /// Founds the next instance of the cell from here, because its quorum is gone for good (`docs/founding.md`). A notice
+    /// reports a refusal.
+    ///
+    /// # Errors
+    /// See [`Inline::give_up_group`].
+    pub fn reform(&mut self, app: &mut impl App) -> Result<(), SendError> {
+        let outcome = self.process.reform(&mut Adapter { table: &mut self.table, app });
+        self.requested(outcome, |error| format!("the cell is not reformed: {error}"))
+    }
+
+    /// States that no member of the cell lives anywhere, so that this founder may found it again (`docs/founding.md`). A
+    /// notice reports a refusal.
+    ///
+    /// # Errors
+    /// See [`Inline::give_up_group`].
+    pub fn found_anew(&mut self, app: &mut impl App) -> Result<(), SendError> {
+        let outcome = self.process.found_anew(&mut Adapter { table: &mut self.table, app });
+        self.requested(outcome, |error| format!("the cell is not founded again: {error}"))
+    }
+
+    fn requested(
+        &mut self,
+        outcome: Result<(), CommandError>,
+        refusal: impl FnOnce(&CommandError) -> String,
+    ) -> Result<(), SendError> {
+        let Err(error) = outcome else { return Ok(()) };
+        if let Some(dead) = self.dead() {
+            return Err(dead);
+        }
+        self.table.notice(refusal(&error));
+        Ok(())
+    }
+
+    /// Why nothing is accepted any more, if so.
+    fn dead(&self) -> Option<SendError> {
+        match (self.home.is_here(), self.process.is_over()) {
+            (false, _) => Some(SendError::Forked),
+            (true, true) => Some(SendError::Over),
+            (true, false) => None,
+        }
+    }
+}
+
+/// How to join a group; see [`Inline::group`].
+#[must_use = "nothing is joined until `join` is called"]
+pub struct InlineJoin<'a> {
+    member: &'a mut Inline,
+    name: String,
+    with_state: bool,
+    terms: GroupTerms,
+}
+
+impl std::fmt::Debug for InlineJoin<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InlineJoin").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl InlineJoin<'_> {
+    /// The group has a state, which this process takes from another member before its first view, and gives to those that
+    /// join later ([`App::snapshot`]). All members must name a state, or none.
+    pub fn with_state(mut self) -> Self {
+        self.with_state = true;
+        self
+    }
+
+    /// See [`GroupBuilder::plain_by_default`](crate::GroupBuilder::plain_by_default).
+    pub fn plain_by_default(mut self) -> Self {
+        self.terms.uniformity = Uniformity::Plain;
+        self
+    }
+
+    /// See [`GroupBuilder::members_min`](crate::GroupBuilder::members_min).
+    pub fn members_min(mut self, members: u16) -> Self {
+        self.terms.members_min = members;
+        self
+    }
+
+    /// See [`GroupBuilder::ends_alone`](crate::GroupBuilder::ends_alone).
+    pub fn ends_alone(mut self) -> Self {
+        self.terms.ends_alone = true;
+        self
+    }
+
+    /// Asks to join the group, which is founded if it does not exist. [`App::view`] when done; [`App::refused`] if it cannot
+    /// be made. After an exclusion the process joins it again by itself.
+    ///
+    /// # Errors
+    /// See [`JoinError`]; nothing was asked.
+    pub fn join(self, app: &mut impl App) -> Result<InlineGroup, JoinError> {
+        let Self { member, name, with_state, terms } = self;
+        check_group_name(&name, false)?;
+        if member.table.has_name(&name) {
+            return Err(JoinError::AlreadyMember(name));
+        }
+        let group = member.table.add(&name, with_state);
+        member.process.set_inbox(&name, inbox_of(group));
+        let mut handler = Adapter { table: &mut member.table, app };
+        if let Err(error) = member.process.join_group(&name, with_state, terms, &mut handler) {
+            member.table.remove(group);
+            member.tidy(app);
+            return Err(match error {
+                CommandError::Forked => JoinError::Forked,
+                CommandError::AlreadyMember => JoinError::AlreadyMember(name),
+                _ => JoinError::Over,
+            });
+        }
+        Ok(group)
+    }
+}
+
+/// Ends the sleep of a process.
+struct Doorbell(phalanx_driver::Waker);
+
+impl Wake for Doorbell {
+    fn wake(self: Arc<Self>) {
+        self.0.wake();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.wake();
+    }
+}

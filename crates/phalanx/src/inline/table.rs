@@ -1,0 +1,546 @@
+//! The groups of an inline process, and the handler that passes on what the core reports.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use phalanx_core as core;
+use phalanx_core::{Delivery, Event, GroupId, InboxId, MemberInfo, Sequence, Uniformity, ViewNumber};
+use phalanx_runtime::Handler;
+
+use super::app::{App, InlineGroup, MessageRef};
+use crate::cell::NOTICES_MAX;
+use crate::error::DecodeError;
+use crate::id::{LeaveReason, MemberId, Order};
+use crate::layout::{Flags, Incoming, Outgoing, Taker, shown};
+use crate::notices;
+use crate::view::View;
+
+/// The groups, by slot. A slot is used again when its group is left.
+pub(super) struct Table {
+    me: core::Incarnation,
+    rejoin: bool,
+    cell_view: Option<Arc<core::CellView>>,
+    slots: Vec<Slot>,
+    names: BTreeMap<Arc<str>, usize>,
+    numbers: BTreeMap<GroupId, usize>,
+    /// The latest group: most messages have the same.
+    latest: (GroupId, usize),
+    notices: VecDeque<String>,
+    /// Notices of snapshots that are on their way to others.
+    of_snapshots: Arc<Mutex<Vec<String>>>,
+    /// Something is to be done after the poll.
+    pub(super) is_untidy: bool,
+    /// Names whose groups are over, for the process to forget.
+    forgotten: Vec<Arc<str>>,
+}
+
+pub(super) struct Slot {
+    /// Grows when a membership ends.
+    membership: u32,
+    /// Why the one before ended.
+    ended: LeaveReason,
+    group: Option<Held>,
+}
+
+/// A group that this process is in, or joins.
+struct Held {
+    name: Arc<str>,
+    with_state: bool,
+    number: Option<GroupId>,
+    /// The group whose complete state is here; kept through an exclusion.
+    holds: Option<GroupId>,
+    in_view: bool,
+    /// The state of another member that is on its way.
+    incoming: Option<Incoming>,
+    /// What comes of it now is a domain that this process does not know.
+    passes_over: bool,
+    /// The state that was taken last makes no sense: the group is left.
+    is_senseless: bool,
+    leave: Leave,
+    tally: Tally,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leave {
+    No,
+    /// As soon as this process is in a view.
+    Wanted,
+    Asked,
+}
+
+/// Multicasts of one incarnation, over all views.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    accepted: u64,
+    sent: u64,
+    stable: u64,
+    /// The latest view, and how many were bound in earlier ones.
+    base: (u64, u64),
+    /// The same of the view before.
+    before: (u64, u64),
+}
+
+impl Tally {
+    fn bind(&mut self, view: u64, seq: u64) {
+        if self.base.0 != view {
+            self.before = self.base;
+            self.base = (view, self.sent);
+        }
+        self.sent += 1;
+        debug_assert_eq!(self.base.1 + seq, self.sent, "multicasts are bound in the order in which they were accepted");
+        debug_assert!(self.sent <= self.accepted, "a multicast was bound that nobody made");
+    }
+
+    fn stabilize(&mut self, view: u64, seq: u64) {
+        let known = [self.base, self.before].into_iter().find(|(known, _)| *known == view);
+        if let Some((_, earlier)) = known {
+            debug_assert!(earlier + seq <= self.sent, "stable before it was sent");
+            self.stable = self.stable.max(earlier + seq);
+        }
+    }
+}
+
+impl Table {
+    pub(super) fn new(me: core::Incarnation, rejoin: bool, warnings: Vec<String>) -> Self {
+        Self {
+            me,
+            rejoin,
+            cell_view: None,
+            slots: Vec::new(),
+            names: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            latest: (GroupId(0), usize::MAX),
+            notices: warnings.into(),
+            of_snapshots: Arc::default(),
+            is_untidy: false,
+            forgotten: Vec::new(),
+        }
+    }
+
+    pub(super) fn has_name(&self, name: &str) -> bool {
+        self.names.contains_key(name)
+    }
+
+    /// Adds a group that is about to be joined.
+    pub(super) fn add(&mut self, name: &str, with_state: bool) -> InlineGroup {
+        let name: Arc<str> = name.into();
+        let free = self.slots.iter().position(|slot| slot.group.is_none() && slot.membership < u32::MAX);
+        let at = free.unwrap_or_else(|| {
+            self.slots.push(Slot { membership: 0, ended: LeaveReason::Left, group: None });
+            self.slots.len() - 1
+        });
+        self.names.insert(Arc::clone(&name), at);
+        self.slots[at].group = Some(Held {
+            name,
+            with_state,
+            number: None,
+            holds: None,
+            in_view: false,
+            incoming: None,
+            passes_over: false,
+            is_senseless: false,
+            leave: Leave::No,
+            tally: Tally::default(),
+        });
+        self.key(at)
+    }
+
+    /// Takes a group back whose join was refused.
+    pub(super) fn remove(&mut self, group: InlineGroup) {
+        self.end(group.slot as usize, LeaveReason::Left);
+    }
+
+    fn key(&self, at: usize) -> InlineGroup {
+        InlineGroup { slot: u32::try_from(at).unwrap_or(u32::MAX), membership: self.slots[at].membership }
+    }
+
+    #[inline]
+    fn held(&mut self, group: InlineGroup) -> Option<&mut Held> {
+        self.slots.get_mut(group.slot as usize).filter(|slot| slot.membership == group.membership)?.group.as_mut()
+    }
+
+    /// Counts a multicast that the core is about to accept. The group's number; `Some(None)`: this process is in no view.
+    #[inline]
+    pub(super) fn accept(&mut self, group: InlineGroup) -> Option<Option<GroupId>> {
+        let held = self.held(group)?;
+        let number = held.number.filter(|_| held.in_view);
+        held.tally.accepted += u64::from(number.is_some());
+        Some(number)
+    }
+
+    /// The core refused it.
+    pub(super) fn take_back(&mut self, group: InlineGroup) {
+        if let Some(held) = self.held(group) {
+            held.tally.accepted -= 1;
+        }
+    }
+
+    /// The multicasts that were accepted and are not stable.
+    pub(super) fn unstable(&self, group: InlineGroup) -> Option<u64> {
+        let slot = self.slots.get(group.slot as usize).filter(|slot| slot.membership == group.membership)?;
+        slot.group.as_ref().map(|held| held.tally.accepted - held.tally.stable)
+    }
+
+    /// The group shall be left; the error is why it was left before.
+    pub(super) fn want_leave(&mut self, group: InlineGroup) -> Result<(), LeaveReason> {
+        if let Some(held) = self.held(group) {
+            if held.leave == Leave::No {
+                held.leave = Leave::Wanted;
+                self.is_untidy = true;
+            }
+            return Ok(());
+        }
+        let slot =
+            self.slots.get(group.slot as usize).filter(|slot| slot.membership == group.membership.wrapping_add(1));
+        Err(slot.map_or(LeaveReason::Left, |slot| slot.ended))
+    }
+
+    /// A group in a view that shall be left.
+    pub(super) fn to_leave(&self) -> Option<(InlineGroup, GroupId)> {
+        let due = |held: &Held| held.number.filter(|_| held.in_view && held.leave == Leave::Wanted);
+        let mut slots = self.slots.iter().enumerate();
+        slots.find_map(|(at, slot)| Some((self.key(at), slot.group.as_ref().and_then(due)?)))
+    }
+
+    pub(super) fn leave_asked(&mut self, group: InlineGroup) {
+        if let Some(held) = self.held(group) {
+            held.leave = Leave::Asked;
+        }
+    }
+
+    pub(super) fn take_forgotten(&mut self) -> Vec<Arc<str>> {
+        let names = std::mem::take(&mut self.forgotten);
+        names.into_iter().filter(|name| !self.names.contains_key(name)).collect()
+    }
+
+    pub(super) fn take_notices(&mut self) -> Vec<String> {
+        let late = std::mem::take(&mut *self.of_snapshots.lock().unwrap_or_else(PoisonError::into_inner));
+        late.into_iter().for_each(|text| self.notice(text));
+        std::mem::take(&mut self.notices).into()
+    }
+
+    pub(super) fn notice(&mut self, text: String) {
+        if self.notices.len() == NOTICES_MAX {
+            self.notices.pop_front();
+        }
+        self.notices.push_back(text);
+    }
+
+    #[inline]
+    fn numbered(&mut self, group: GroupId) -> Option<usize> {
+        if self.latest.0 != group {
+            self.latest = (group, *self.numbers.get(&group)?);
+        }
+        Some(self.latest.1)
+    }
+
+    /// Learns the number of a named group.
+    fn number(&mut self, group: GroupId, name: &str) -> Option<usize> {
+        let at = *self.names.get(name)?;
+        self.numbers.insert(group, at);
+        self.latest = (GroupId(0), usize::MAX);
+        self.slots[at].group.as_mut()?.number = Some(group);
+        Some(at)
+    }
+
+    /// This process is out of the group for good.
+    fn end(&mut self, at: usize, reason: LeaveReason) {
+        let Some(slot) = self.slots.get_mut(at) else { return };
+        let Some(held) = slot.group.take() else { return };
+        (slot.membership, slot.ended) = (slot.membership + 1, reason);
+        self.names.remove(&held.name);
+        self.numbers.retain(|_, other| *other != at);
+        self.latest = (GroupId(0), usize::MAX);
+        self.forgotten.push(held.name);
+        self.is_untidy = true;
+    }
+}
+
+/// Passes on what the core reports.
+pub(super) struct Adapter<'a, A> {
+    pub(super) table: &'a mut Table,
+    pub(super) app: &'a mut A,
+}
+
+impl<A: App> Adapter<'_, A> {
+    /// The group's multicasts of this incarnation have come to their end.
+    fn end_life(&mut self, at: usize) {
+        let Some(held) = self.table.slots[at].group.as_mut() else { return };
+        let Tally { accepted, sent, stable, .. } = std::mem::take(&mut held.tally);
+        held.in_view = false;
+        if accepted > stable {
+            let key = self.table.key(at);
+            self.app.lost(key, accepted - sent, sent - stable);
+        }
+    }
+
+    /// This incarnation is over in all groups.
+    fn end_incarnation(&mut self, is_final: bool, reason: LeaveReason) {
+        for at in 0..self.table.slots.len() {
+            self.end_life(at);
+        }
+        if reason != LeaveReason::Left {
+            self.app.excluded(MemberId::of(self.table.me));
+        }
+        for at in 0..self.table.slots.len() {
+            let Some(held) = &self.table.slots[at].group else { continue };
+            // The process does not join a group again that it had asked to leave.
+            let is_left = held.leave == Leave::Asked;
+            if is_final || is_left {
+                let reason = if is_left { LeaveReason::Left } else { reason };
+                self.app.left(self.table.key(at), reason);
+                self.table.end(at, reason);
+            }
+        }
+        self.table.numbers.clear();
+        self.table.latest = (GroupId(0), usize::MAX);
+        self.table.cell_view = None;
+        self.table.me = core::Incarnation::NONE;
+        // The next incarnation numbers its groups anew.
+        for slot in &mut self.table.slots {
+            if let Some(held) = &mut slot.group {
+                held.number = None;
+            }
+        }
+    }
+
+    fn view(&mut self, view: &Arc<core::GroupView>) {
+        let Some(at) = self.table.number(view.group, &view.name) else { return };
+        let seen = View::new(Arc::clone(view), self.table.cell_view.clone(), self.table.me);
+        let key = self.table.key(at);
+        if let Some(held) = &mut self.table.slots[at].group {
+            (held.in_view, held.holds) = (true, Some(view.group));
+            // A leave that waited for a view, or that an earlier incarnation asked for.
+            self.table.is_untidy |= held.leave == Leave::Wanted;
+        }
+        self.app.view(key, &seen);
+    }
+
+    fn left(&mut self, group: GroupId, why: core::LeaveReason) {
+        let Some(at) = self.table.numbered(group) else { return };
+        let reason = LeaveReason::of(why);
+        self.end_life(at);
+        let key = self.table.key(at);
+        self.app.left(key, reason);
+        if why != core::LeaveReason::Anew {
+            self.table.end(at, reason);
+        }
+    }
+
+    fn state_end(&mut self, group: GroupId) {
+        let Some(at) = self.table.numbered(group) else { return };
+        let Some(held) = self.table.slots[at].group.as_mut() else { return };
+        if let Some(incoming) = held.incoming.take()
+            && !incoming.is_complete()
+            && !held.is_senseless
+        {
+            self.make_no_sense(at, &DecodeError::new("a part of it is missing"));
+        }
+        let is_senseless = self.table.slots[at].group.as_ref().is_some_and(|held| held.is_senseless);
+        self.tell(Some(at).filter(|_| !is_senseless), A::current);
+    }
+
+    /// The state that another member sent makes no sense here: the group is left.
+    fn make_no_sense(&mut self, at: usize, error: &DecodeError) {
+        let Some(held) = self.table.slots[at].group.as_mut() else { return };
+        held.is_senseless = true;
+        let text = format!("the state of group {} makes no sense here: {error}; it is left", held.name);
+        if held.leave == Leave::No {
+            held.leave = Leave::Wanted;
+        }
+        self.table.is_untidy = true;
+        self.table.notice(text);
+    }
+
+    /// Calls the program about a group.
+    fn tell(&mut self, at: Option<usize>, call: impl FnOnce(&mut A, InlineGroup)) {
+        if let Some(at) = at.filter(|at| self.table.slots[*at].group.is_some()) {
+            call(self.app, self.table.key(at));
+        }
+    }
+}
+
+impl<A: App> Handler for Adapter<'_, A> {
+    fn begin(&mut self, me: &MemberInfo) {
+        // Without an event an incarnation ends when the process gives it up by itself, before it was in a view.
+        if self.table.me != core::Incarnation::NONE && self.table.me != me.incarnation {
+            self.end_incarnation(false, LeaveReason::Unreachable);
+        }
+        self.table.me = me.incarnation;
+    }
+
+    fn ready(&mut self, inbox: InboxId) -> bool {
+        // Nothing of the process itself waits for the program.
+        let Some(at) = slot_of(inbox).filter(|at| *at < self.table.slots.len()) else { return true };
+        self.table.slots[at].group.is_none() || self.app.ready(self.table.key(at))
+    }
+
+    fn sent(
+        &mut self,
+        group: GroupId,
+        view: ViewNumber,
+        seq: Sequence,
+        _order: core::Order,
+        _uniformity: Uniformity,
+        _payload: &[u8],
+    ) {
+        let Some(at) = self.table.numbered(group) else { return };
+        if let Some(held) = &mut self.table.slots[at].group {
+            held.tally.bind(view.0, seq.0);
+            self.app.sent(self.table.key(at), view.0, seq.0);
+        }
+    }
+
+    fn stable(&mut self, group: GroupId, view: ViewNumber, seq: Sequence) {
+        let Some(at) = self.table.numbered(group) else { return };
+        if let Some(held) = &mut self.table.slots[at].group {
+            held.tally.stabilize(view.0, seq.0);
+            self.app.stable(self.table.key(at), view.0, seq.0);
+        }
+    }
+
+    #[inline]
+    fn deliver(&mut self, delivery: &Delivery<'_>) {
+        let Some(at) = self.table.numbered(delivery.group) else { return };
+        if self.table.slots[at].group.as_ref().is_none_or(|held| held.is_senseless) {
+            return;
+        }
+        self.app.message(&MessageRef {
+            group: self.table.key(at),
+            view: delivery.view.0,
+            sender: MemberId::of(delivery.sender),
+            seq: delivery.seq.0,
+            order: Order::of(delivery.order),
+            uniform: delivery.uniformity.is_uniform(),
+            position: delivery.position,
+            replayed: delivery.replayed,
+            payload: delivery.payload,
+        });
+    }
+
+    fn event(&mut self, event: Event) {
+        if let Some(text) = notices::text(&event) {
+            self.table.notice(text);
+        }
+        match event {
+            Event::CellView(view) => self.table.cell_view = Some(view),
+            Event::GroupView(view) => self.view(&view),
+            Event::GroupAdequacy { group, adequate, .. } => {
+                let at = self.table.numbered(group);
+                self.tell(at, |app, key| app.adequate(key, adequate));
+            }
+            Event::GroupLeft { group, why } => self.left(group, why),
+            Event::GroupRefused { name } => {
+                let at = self.table.names.get(&name).copied();
+                self.tell(at, A::refused);
+                at.into_iter().for_each(|at| self.table.end(at, LeaveReason::Left));
+            }
+            Event::GroupOrphaned { name, waits_for, .. } => {
+                let names: Vec<String> = waits_for.into_iter().map(|(_, name)| name).collect();
+                let at = self.table.names.get(&name).copied();
+                self.tell(at, |app, key| app.waiting(key, &names));
+            }
+            Event::GroupForgotten { name, .. } => {
+                let at = self.table.names.get(&name).copied();
+                self.tell(at, A::forgotten);
+            }
+            Event::StateKept { group, name, .. } => {
+                let at = self.table.number(group, &name);
+                if let Some(held) = at.and_then(|at| self.table.slots[at].group.as_mut()) {
+                    (held.incoming, held.is_senseless) = (None, false);
+                }
+                self.tell(at, A::kept);
+            }
+            Event::StateBegin { group, name, bytes } => {
+                let at = self.table.number(group, &name);
+                if let Some(held) = at.and_then(|at| self.table.slots[at].group.as_mut()) {
+                    (held.holds, held.incoming) = (None, Some(Incoming::default()));
+                    held.is_senseless = false;
+                }
+                self.tell(at, |app, key| app.taking(key, bytes));
+            }
+            Event::StateEnd { group } => self.state_end(group),
+            Event::Excluded { .. } | Event::Renounced { .. } => {
+                self.end_incarnation(!self.table.rejoin, LeaveReason::Unreachable);
+            }
+            Event::Left => self.end_incarnation(true, LeaveReason::Left),
+            // The outcomes of multicasts follow from what was accepted, bound and stable.
+            _ => {}
+        }
+    }
+
+    fn snapshot(&mut self, group: GroupId) -> Option<Box<dyn core::Snapshot>> {
+        let at = self.table.numbered(group)?;
+        let held = self.table.slots[at].group.as_ref()?;
+        if !held.with_state {
+            return None;
+        }
+        let notices = Arc::clone(&self.table.of_snapshots);
+        let name = Arc::clone(&held.name);
+        let notice = Box::new(move |text: String| {
+            notices.lock().unwrap_or_else(PoisonError::into_inner).push(format!("group {name}: {text}"));
+        });
+        if held.is_senseless {
+            return Some(Box::new(Outgoing::failed(notice)));
+        }
+        let snapshot = self.app.snapshot(self.table.key(at))?;
+        let mut outgoing = Outgoing::new(notice);
+        // The state itself is the domain without a name.
+        outgoing.add("", false, snapshot);
+        Some(Box::new(outgoing))
+    }
+
+    fn restore(&mut self, group: GroupId, chunk: &[u8]) {
+        let Some(at) = self.table.numbered(group) else { return };
+        let key = self.table.key(at);
+        let Some(held) = self.table.slots[at].group.as_mut() else { return };
+        let Some(incoming) = held.incoming.as_mut().filter(|_| !held.is_senseless) else { return };
+        let mut part = Part { app: self.app, key, passes_over: &mut held.passes_over };
+        if let Err(error) = incoming.take(chunk, &mut part) {
+            self.make_no_sense(at, &error);
+        }
+    }
+
+    fn keeps_state(&mut self, group: GroupId) -> bool {
+        let holds = |slot: &Slot| slot.group.as_ref().is_some_and(|held| held.holds == Some(group));
+        let found = self.table.slots.iter().position(holds);
+        found.is_some_and(|at| {
+            let key = self.table.key(at);
+            self.app.keeps_state(key)
+        })
+    }
+}
+
+/// The program, as the taker of a group's state.
+struct Part<'a, A> {
+    app: &'a mut A,
+    key: InlineGroup,
+    passes_over: &'a mut bool,
+}
+
+impl<A: App> Taker for Part<'_, A> {
+    fn begin(&mut self, name: &str, flags: Flags) -> Result<(), DecodeError> {
+        *self.passes_over = !name.is_empty();
+        if *self.passes_over && !flags.is_optional {
+            return Err(DecodeError::new(format!("it has {}, which this process does not know", shown(name))));
+        }
+        Ok(())
+    }
+
+    fn bytes(&mut self, bytes: &[u8], is_end: bool) -> Result<(), DecodeError> {
+        if *self.passes_over { Ok(()) } else { self.app.restore(self.key, bytes, is_end) }
+    }
+
+    fn end(&mut self) -> Result<(), DecodeError> {
+        Ok(())
+    }
+}
+
+/// The core's name for the inbox of a group.
+pub(super) fn inbox_of(group: InlineGroup) -> InboxId {
+    InboxId(group.slot + 1)
+}
+
+fn slot_of(inbox: InboxId) -> Option<usize> {
+    inbox.0.checked_sub(1).map(|slot| slot as usize)
+}

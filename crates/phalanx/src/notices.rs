@@ -1,0 +1,27 @@
+//! Notices: what the core reports for an operator, as text.
+
+use phalanx_core::Event;
+
+/// The notice of an event, if it is one for an operator.
+pub(crate) fn text(event: &Event) -> Option<String> {
+    let text = match event {
+        Event::NonPrimary { why, .. } => format!("not in the primary partition: {why}"),
+        Event::Primary => "in the primary partition again".to_owned(),
+        Event::Excluded { view } => format!("excluded: view {view} does not hold this process"),
+        Event::Renounced { generation } => {
+            format!("gave its cell instance up for one of generation {generation}")
+        }
+        Event::ReformRefused { why } => format!("the cell is not reformed: {why}"),
+        Event::OtherInstance { instance, own, at } => format!(
+            "a living process at {at} is in another instance of this cell, {instance}; this process is in {own}: end the one \
+             that is wrong"
+        ),
+        Event::Differs { setting, cell, own } => {
+            format!("kept out of the cell: {setting} is {cell} there and {own} here; set it to the cell's value")
+        }
+        Event::LevelRefused { level, why } => format!("the cell does not rise to level {level}: {why}"),
+        Event::Searching { why, .. } => format!("looking for the cell: {why}"),
+        _ => return None,
+    };
+    Some(text)
+}
