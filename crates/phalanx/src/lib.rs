@@ -91,6 +91,9 @@
 //! # }
 //! ```
 //!
+//! A large state is frozen, and encoded piece by piece while it is sent ([`Snapshot::encode_each`]). A state may have several
+//! named parts ([`GroupBuilder::domain`]). [`Replica::progress`] says how far a transfer has come.
+//!
 //! **Calls** go to one process and bring an answer, at most once. Servers are found by the group that they serve, by
 //! member, or by address:
 //!
