@@ -442,6 +442,35 @@ mod tests {
         assert_eq!(*replica.read(), Log(vec![8]));
     }
 
+    /// Whoever holds the guard of one domain while something is done to both sees the other one as it was.
+    fn expect_together(domains: &mut Domains, replicas: [&Replica<Whole>; 2], act: impl Fn(&mut Domains) + Sync) {
+        for [held, other] in [replicas, [replicas[1], replicas[0]]] {
+            std::thread::scope(|scope| {
+                let guard = held.read();
+                let acts = scope.spawn(|| act(domains));
+                for _ in 0..2_000 {
+                    assert_eq!(other.read().0.len(), guard.0.len());
+                    std::thread::yield_now();
+                }
+                assert!(!acts.is_finished(), "nobody waits for the reader");
+                drop(guard);
+            });
+            assert_eq!(held.read().0, other.read().0);
+        }
+    }
+
+    #[test]
+    fn who_holds_a_guard_sees_the_other_domains_at_the_same_point() {
+        let (first, second) = (Replica::new(Whole::default()), Replica::new(Whole::default()));
+        let mut domains = domains([("", first.for_group(None)), ("more", second.for_group(None))]);
+        expect_together(&mut domains, [&first, &second], |domains| domains.apply(&[message(1)]));
+        assert_eq!(first.read().0, [1, 1]);
+        let bytes = sent(&mut domains);
+        domains.apply(&[message(2)]);
+        expect_together(&mut domains, [&first, &second], |domains| give(&bytes, domains).expect("it makes sense"));
+        assert_eq!(first.read().0, [1, 1]);
+    }
+
     #[test]
     fn who_holds_several_guards_sees_one_point_between_the_messages() {
         let (first, second) = (Replica::new(Whole::default()), Replica::new(Whole::default()));
