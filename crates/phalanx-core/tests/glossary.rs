@@ -22,8 +22,8 @@ const PLAIN: &str = "\
     histogram hold holding hook hostile id ideal identity info ingest input install instant interface \
     interrupt item join joined joining journal judge judged kernel known lag last late latency layout leave leaving \
     legend lib limit linear list live load long loss lossy machine main malformed map mapping mark measure measured \
-    merge merged message mismatch missing mixed mod mode model monitor name named namespace nearby network next node note notice \
-    observe older one open operation option origin outcome output own pack pair panic parked part past payload \
+    merge merged message mismatch missing mixed mod mode model monitor name named namespace nearby network next node note \
+    notice observe older one open operation option origin outcome output own pack pair panic parked part past payload \
     pending picture place plot point poison pool progress protocol provoke query queue queued raw reach reader \
     reading reason receiving recorded recovered reduction refusal refused register remaining render replica reporter \
     requested require resolved resource restore restored result rng role room row rpc rule run runner said scale \

@@ -19,6 +19,7 @@ struct Log {
     stable: u64,
     lost: (u64, u64),
     left: Vec<LeaveReason>,
+    excluded: Vec<MemberId>,
     state: Vec<u8>,
     /// Pieces of a state that came, and whether it is complete.
     pieces: usize,
@@ -35,6 +36,7 @@ impl Log {
             stable: 0,
             lost: (0, 0),
             left: Vec::new(),
+            excluded: Vec::new(),
             state: Vec::new(),
             pieces: 0,
             is_current: false,
@@ -77,6 +79,10 @@ impl App for Log {
 
     fn left(&mut self, _group: InlineGroup, reason: LeaveReason) {
         self.left.push(reason);
+    }
+
+    fn excluded(&mut self, was: MemberId) {
+        self.excluded.push(was);
     }
 
     fn snapshot(&mut self, _group: InlineGroup) -> Option<Snapshot> {
@@ -287,6 +293,39 @@ fn it_is_a_member_among_processes_with_a_thread() {
     }
     assert_eq!(payloads, ["hello", "and back"]);
     other.blocking_leave(PATIENCE).expect("leaves");
+}
+
+#[test]
+fn one_that_stays_away_is_excluded_and_comes_back() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let start = |name| {
+        let builder = Cell::builder("default").name(name).set("timing.suspect_after", "1s");
+        let member = builder.directories(directory.path().join("run"), directory.path().join("state")).inline();
+        (member.expect("starts"), Log::new())
+    };
+    let mut members = [start("ann"), start("bob")];
+    let (ann, app) = &mut members[0];
+    ann.group("g").with_state().join(app).expect("joins");
+    run(&mut members[..1], |members| members[0].1.members() == 1);
+    let (bob, app) = &mut members[1];
+    let group = bob.group("g").with_state().join(app).expect("joins");
+    run(&mut members, |members| members.iter().all(|(_, app)| app.members() == 2));
+    let (bob, app) = &mut members[1];
+    let was = bob.me().id;
+    for _ in 0..3 {
+        bob.multicast(group, Order::Total, Guarantee::Uniform, b"lost", app).expect("there is credit");
+    }
+    run(&mut members[..1], |members| members[0].1.members() == 1);
+    run(&mut members, |members| members.iter().all(|(_, app)| app.members() == 2) && !members[1].1.excluded.is_empty());
+    let (bob, app) = &mut members[1];
+    assert_eq!(app.excluded, [was]);
+    assert_ne!(bob.me().id, was);
+    assert_eq!((app.lost.0 + app.lost.1, &app.left[..]), (3, &[][..]));
+    assert_eq!(bob.unstable(group), Some(0), "the new incarnation has sent nothing");
+    bob.multicast(group, Order::Total, Guarantee::Uniform, b"again", app).expect("the handle is the same");
+    run(&mut members, |members| members.iter().all(|(_, app)| app.state.ends_with(b"again")));
+    assert_eq!(members[0].1.state, members[1].1.state);
+    leave(&mut members);
 }
 
 /// The payloads one after the other, as [`Log`] keeps them.
