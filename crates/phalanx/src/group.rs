@@ -314,8 +314,9 @@ impl GroupBuilder {
         self
     }
 
-    /// If this process founds the group: no uniform message is sent while fewer members have the group's state.
-    /// Default 1.
+    /// If this process founds the group: while fewer members have the group's state, no uniform message is sent, and no
+    /// message that was sent becomes stable or delivered to its sender ([`Sent`](crate::Sent)). So what a program was told is
+    /// held by so many members. Default 1: the end of a view may leave one member that has a message, which is told so.
     pub fn members_min(mut self, members: u16) -> Self {
         self.terms.members_min = members;
         self

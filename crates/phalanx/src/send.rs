@@ -253,7 +253,8 @@ impl Sent {
     }
 
     /// Waits until every member of the view has the message, or until the view ended and every member that goes on has
-    /// it. No receipt of this kind is given outside the primary partition.
+    /// it. No receipt of this kind is given outside the primary partition, nor while fewer members have the group's state
+    /// than [`GroupBuilder::members_min`](crate::GroupBuilder::members_min) asks for: so at least that many have it then.
     ///
     /// # Errors
     /// [`InDoubt`]: this incarnation ended first.
@@ -270,7 +271,8 @@ impl Sent {
     }
 
     /// Waits until the message was delivered here: what a [`Replica`](crate::Replica) shows then holds it. For a uniform
-    /// message this implies that every member has it.
+    /// message this implies that every member has it. While fewer members have the group's state than
+    /// [`GroupBuilder::members_min`](crate::GroupBuilder::members_min) asks for, it waits on.
     ///
     /// A read that must hold all that any other member was told is stable needs a message of its own: send an empty
     /// uniform one in total order, wait until it is delivered, then read. What is stable is received everywhere, and may
@@ -293,7 +295,7 @@ impl Sent {
     /// Whether every member is known to have it now.
     #[must_use]
     pub fn is_stable(&self) -> bool {
-        self.life.stable.load(Ordering::Acquire) >= self.number
+        self.life.stable() >= self.number
     }
 }
 
@@ -362,6 +364,11 @@ impl Life {
         self.stable.store(stable, Ordering::Release);
         self.delivered.store(delivered, Ordering::Release);
         self.waiters.wake();
+    }
+
+    /// The last message that was published as stable.
+    pub(crate) fn stable(&self) -> u64 {
+        self.stable.load(Ordering::Acquire)
     }
 
     /// The last message that was published as delivered.

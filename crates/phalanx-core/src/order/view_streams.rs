@@ -346,6 +346,12 @@ impl ViewStreams {
         !self.wedged && !self.congested && self.tx.may_send()
     }
 
+    /// Whether the view has as many members as agreed.
+    #[must_use]
+    pub fn is_adequate(&self) -> bool {
+        !self.inadequate
+    }
+
     /// Sets whether the view has as many members as agreed. While it has not, no uniform message is sent.
     pub fn set_adequate(&mut self, is_adequate: bool) {
         self.inadequate = !is_adequate;

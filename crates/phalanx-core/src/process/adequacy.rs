@@ -121,6 +121,14 @@ impl Process {
         }
     }
 
+    /// Whether cell and group have as many members as agreed, in the latest views installed here, of which the application
+    /// may not know yet. `None`: this process is in no view of the group.
+    #[must_use]
+    pub fn is_adequate(&self, group: GroupId) -> Option<bool> {
+        let view_streams = self.group_streams.values().find(|view_streams| view_streams.meta.group == group)?;
+        Some(view_streams.view_streams.is_adequate())
+    }
+
     fn asks_for_members(&self, terms: GroupTerms) -> bool {
         terms.members_min > 1 && self.directory.level >= GROUP_MINIMA_LEVEL
     }

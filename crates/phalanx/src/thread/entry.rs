@@ -96,6 +96,9 @@ pub(super) struct Entry {
     base: (u64, u64),
     /// The same of the view before: what ended with it may be reported when messages are bound to the next one already.
     before: (u64, u64),
+    /// Enough members hold the group's state, by the latest views that were handed over. While not, no outcome is
+    /// published: a message may be held by this process alone, whose death would undo what somebody was told.
+    pub(super) is_adequate: bool,
     /// Receipts to be given when so many messages are bound.
     receipts: VecDeque<(u64, Arc<Receipt>)>,
     /// The standing to publish, if it changed.
@@ -136,6 +139,7 @@ impl Entry {
             delivered: 0,
             base: (0, 0),
             before: (0, 0),
+            is_adequate: true,
             receipts: VecDeque::new(),
             phase: None,
             leave_asked: false,
@@ -181,10 +185,15 @@ impl Entry {
 
     /// Fills the inbox as far as it has room, and publishes what became of messages and of the membership. What is staged
     /// was applied before: who takes a message finds it in the state. True: something is left.
-    pub(super) fn publish(&mut self) -> bool {
+    ///
+    /// `is_adequate`: enough members hold the group's state, as far as the core knows.
+    pub(super) fn publish(&mut self, is_adequate: bool) -> bool {
         debug_assert!(self.to_apply.is_empty(), "a message is published that the replica has not applied");
         let is_left = self.feed.publish();
-        self.life.publish(self.stable, self.delivered);
+        let withheld = !(is_adequate && self.is_adequate);
+        if !withheld {
+            self.life.publish(self.stable, self.delivered);
+        }
         if let Some(phase) = self.phase.take() {
             let view = self.view.clone();
             self.shared.change(|status| (status.phase, status.view) = (phase, view));
@@ -192,7 +201,7 @@ impl Entry {
         if self.is_over && !is_left {
             self.feed.end();
         }
-        is_left
+        is_left || withheld && !self.is_over
     }
 
     /// Queues a message or a flush.
@@ -305,8 +314,11 @@ impl Entry {
 
     /// This incarnation, or this membership, is over: what was not sent will not be, and what is not stable is in doubt.
     pub(super) fn end_life(&mut self) {
+        if self.is_adequate {
+            self.life.publish(self.stable, self.delivered);
+        }
         let mut not_sent = self.accepted - self.sent;
-        let in_doubt = self.sent - self.stable;
+        let in_doubt = self.sent - self.life.stable();
         for (_, receipt) in self.receipts.drain(..) {
             receipt.end(Err(SendError::NotSent));
         }
@@ -315,7 +327,6 @@ impl Entry {
         }
         // Who waited for room finds it, or learns that nothing is accepted any more.
         self.shared.room().wake();
-        self.life.publish(self.stable, self.delivered);
         self.life.end();
         self.life = Arc::new(Life::new(self.shared.home()));
         self.life_number = self.shared.next_life();
@@ -348,7 +359,7 @@ impl Entry {
             self.end(None, Phase::Left(LeaveReason::Left));
         }
         self.apply();
-        self.publish();
+        self.publish(true);
         self.feed.end();
     }
 }
@@ -472,7 +483,7 @@ mod tests {
         // View 7 ended, and all survivors have what was sent in it. That is learnt after a message is bound to view 8.
         entry.stabilize(7, 2);
         assert!(look(first.stable()).is_none(), "not published yet");
-        entry.publish();
+        entry.publish(true);
         assert_eq!(
             [look(first.stable()), look(second.stable()), look(third.stable())],
             [Some(Ok(())), Some(Ok(())), None]
@@ -487,7 +498,7 @@ mod tests {
         let again = accept(&mut entry);
         entry.bind(9, 1);
         entry.stabilize(9, 1);
-        entry.publish();
+        entry.publish(true);
         assert_eq!(look(sent(&again).stable()), Some(Ok(())));
         assert_eq!(look(third.stable()), Some(Err(InDoubt)));
     }
@@ -503,7 +514,7 @@ mod tests {
         let bound = sent(&waits);
         assert!(look(bound.stable()).is_none());
         entry.stabilize(1, 1);
-        entry.publish();
+        entry.publish(true);
         assert_eq!(look(bound.stable()), Some(Ok(())));
     }
 
@@ -534,6 +545,30 @@ mod tests {
         }
         assert_eq!(sent(&receipt).seq(), 2, "the receipt of a batch is that of its last message");
         assert!(entry.front().is_none());
+    }
+
+    /// While too few members hold the state, what is reached is not told; if the incarnation ends then, it is in doubt.
+    #[test]
+    fn outcomes_are_withheld_while_too_few_hold_the_state() {
+        let mut entry = entry();
+        let (first, second) = (accept(&mut entry), accept(&mut entry));
+        (1..=2).for_each(|seq| entry.bind(7, seq));
+        let (first, second) = (sent(&first), sent(&second));
+        entry.stabilize(7, 1);
+        assert!(entry.publish(false), "it is looked at again");
+        assert!(look(first.stable()).is_none(), "the core knows of too few");
+        entry.is_adequate = false;
+        assert!(entry.publish(true));
+        assert!(look(first.stable()).is_none(), "the last view that was handed over has too few");
+        entry.is_adequate = true;
+        entry.publish(true);
+        assert_eq!(look(first.stable()), Some(Ok(())));
+        entry.is_adequate = false;
+        entry.stabilize(7, 2);
+        entry.publish(true);
+        entry.end_life();
+        assert_eq!(look(second.stable()), Some(Err(InDoubt)));
+        assert!(matches!(entry.feed.last(), Some(Next::Lost { not_sent: 0, in_doubt: 1 })));
     }
 
     /// Room that a refused message kept would be lost to its group for ever, and an empty batch must hold nobody up.

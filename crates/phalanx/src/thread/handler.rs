@@ -31,6 +31,8 @@ pub(super) struct AppHandler {
     rejoin: bool,
     me: Incarnation,
     cell_view: Option<Arc<CellView>>,
+    /// The cell has as many members as agreed.
+    is_cell_adequate: bool,
     copier: Copier,
     /// By slot. A slot is used again when nothing of its group is left.
     entries: Vec<Option<Entry>>,
@@ -73,6 +75,7 @@ impl AppHandler {
             rejoin,
             me: Incarnation::NONE,
             cell_view: None,
+            is_cell_adequate: true,
             copier: Copier::default(),
             entries: Vec::new(),
             names: BTreeMap::new(),
@@ -274,8 +277,9 @@ impl AppHandler {
         }
     }
 
-    /// Publishes what changed.
-    pub(super) fn publish(&mut self) {
+    /// Publishes what changed. `is_adequate`: whether cell and group have as many members as agreed, as far as the core
+    /// knows.
+    pub(super) fn publish(&mut self, is_adequate: impl Fn(GroupId) -> Option<bool>) {
         // All are applied before the first is published: groups may share an inbox.
         for at in 0..self.touched.len() {
             if let Some(entry) = self.entries[self.touched[at]].as_mut() {
@@ -287,7 +291,7 @@ impl AppHandler {
             let slot = self.touched[at];
             let Some(entry) = self.entries.get_mut(slot).and_then(Option::as_mut) else { continue };
             entry.is_touched = false;
-            let is_left = entry.publish();
+            let is_left = entry.publish(entry.group.and_then(&is_adequate).unwrap_or(true));
             if is_left {
                 entry.is_touched = true;
                 self.touched[kept] = slot;
@@ -346,7 +350,7 @@ impl AppHandler {
     }
 
     fn view(&mut self, view: &Arc<GroupView>) {
-        let (cell_view, me) = (self.cell_view.clone(), self.me);
+        let (cell_view, me, is_cell_adequate) = (self.cell_view.clone(), self.me, self.is_cell_adequate);
         let Some(entry) = self.number(view.group, &view.name) else { return };
         let seen = View::new(Arc::clone(view), cell_view, me);
         entry.apply();
@@ -356,6 +360,7 @@ impl AppHandler {
         }
         // A state that made no sense is none: the group is left.
         entry.holds = entry.replica.as_ref().is_none_or(|replica| replica.is_sound()).then_some(view.group);
+        entry.is_adequate = view.adequate && is_cell_adequate;
         entry.view = Some(seen.clone());
         entry.stage(Next::View(seen));
         entry.set_phase(Phase::Member);
@@ -455,11 +460,21 @@ impl Handler for AppHandler {
         match event {
             Event::CellView(view) => {
                 self.cell_view = Some(Arc::clone(&view));
+                self.is_cell_adequate = view.is_adequate();
+                for slot in 0..self.entries.len() {
+                    let is_cell_adequate = self.is_cell_adequate;
+                    if let Some(entry) = self.touch(slot) {
+                        let is_adequate = entry.view.as_ref().is_none_or(View::is_adequate);
+                        entry.is_adequate = is_adequate && is_cell_adequate;
+                    }
+                }
                 self.shared.facts().view = Some(view);
             }
             Event::GroupView(view) => self.view(&view),
             Event::GroupAdequacy { group, adequate, .. } => {
+                let is_cell_adequate = self.is_cell_adequate;
                 if let Some(entry) = self.numbered(group) {
+                    entry.is_adequate = adequate && is_cell_adequate;
                     entry.view = entry.view.as_ref().map(|view| view.with_adequate(adequate));
                     entry.stage(Next::Adequate(adequate));
                     entry.set_phase(Phase::Member);

@@ -181,7 +181,8 @@ impl<H: Holds> Protocol<H> {
             for notice in self.process.notices() {
                 self.shared.notice(notice);
             }
-            self.handler.app().publish();
+            let process = self.process.node().process();
+            self.handler.app().publish(|group| process.is_adequate(group));
             for name in self.handler.app().take_forgotten() {
                 self.process.set_inbox(&name, InboxId::MAIN);
             }
