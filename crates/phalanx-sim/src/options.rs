@@ -6,6 +6,7 @@ use std::thread;
 
 use serde::{Deserialize, Serialize};
 
+use crate::machine::Machines;
 use crate::plan::Plan;
 use crate::reduce::Reduction;
 use crate::result::SeedResult;
@@ -40,6 +41,8 @@ pub struct Options {
     pub command: String,
     /// Whether results hold the operations on registers, locks and bank: [`SeedResult::history`].
     pub histories: bool,
+    /// Machines of a user, which take the place of the simulator's own messages and objects.
+    pub machines: Option<Machines>,
 }
 
 /// The kinds of plans. Each draws its own plan from the same seed.
@@ -142,6 +145,7 @@ impl Default for Options {
             story_rows: 200,
             command: "phalanx sim --seeds {seeds} --members {members}".into(),
             histories: false,
+            machines: None,
         }
     }
 }

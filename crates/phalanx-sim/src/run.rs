@@ -16,12 +16,14 @@ use crate::chaos::Chaos;
 use crate::clock::{MS, SECOND};
 use crate::fault::Busy;
 use crate::history;
+use crate::machine::INVARIANT;
 use crate::options::Options;
 use crate::oracle::{fold, hash_bytes};
 use crate::panics;
 use crate::partial::{self, PARTIAL_NS, Partial};
-use crate::plan::{Plan, SETTLE_NS};
+use crate::plan::{Plan, SETTLE_NS, Workload};
 use crate::result::{Counters, SeedResult, Violation, add_to};
+use crate::slot::Slot;
 use crate::timeline;
 use crate::world::SUSPECT_AFTER;
 use crate::world::{Step, Watcher, World, WorldSettings};
@@ -67,10 +69,13 @@ pub(crate) fn run_world(seed: u64, options: &Options, watcher: Option<Watcher>) 
     let plan = options.plan(seed);
     let mut world = World::new(world_settings(&plan, options), seed);
     world.watcher = watcher;
+    if let Some(machines) = &options.machines {
+        world.equip(machines);
+    }
     // A panic ends the seed, not the campaign. Afterwards the world is only read.
     let outcome = catch_unwind(AssertUnwindSafe(|| panics::quietly(|| live(&mut world, &plan, seed))));
     if let Err(panic) = outcome {
-        world.violation("panic", panics::describe(panic.as_ref()));
+        world.panicked(&panics::describe(panic.as_ref()));
     }
     (world, plan)
 }
@@ -107,7 +112,11 @@ fn world_settings(plan: &Plan, options: &Options) -> WorldSettings {
         turn_ns: plan.turn_ns,
         packet_bytes: plan.packet_bytes,
         window_bytes: plan.window_bytes,
-        workload: Some(plan.workload),
+        // The objects are the simulator's own; a machine could make no sense of their operations.
+        workload: Some(match &options.machines {
+            None => plan.workload,
+            Some(_) => Workload { operations_ppm: 0, ..plan.workload },
+        }),
         bursts: plan.bursts,
         token_tally: plan.token_tally,
         watchers: options.watchers.unwrap_or(plan.watchers),
@@ -291,6 +300,18 @@ fn count_calm(world: &mut World, chaos: &mut Chaos, go: impl Fn(&mut World, &mut
 }
 
 impl World {
+    /// Reports a panic, of the core or of the user's code.
+    fn panicked(&mut self, what: &str) {
+        let in_machine = |slot: &Slot| Some((slot.name.clone(), slot.app.maker.as_ref()?.running()?));
+        match self.slots.iter().find_map(in_machine) {
+            Some((name, doing)) => {
+                let code = if doing == INVARIANT { "invariant" } else { "panic" };
+                self.violation(code, format!("{name}: the state machine panicked {doing}: {what}"));
+            }
+            None => self.violation("panic", what.to_owned()),
+        }
+    }
+
     /// Begins a phase. A quiet one names the processes whose liveness is due, unless it is all.
     pub(crate) fn enter(&mut self, phase: Phase, connected: Vec<String>) {
         self.harness.push(self.now_ns, TraceEvent::Phase { phase, connected });

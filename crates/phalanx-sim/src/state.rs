@@ -58,7 +58,12 @@ pub(crate) struct Frozen {
 
 impl Frozen {
     pub(crate) fn new(state: &State, padding_bytes: u64) -> Self {
-        Self { head: state.head(), padding_seed: state.digest(), len_bytes: HEAD_BYTES as u64 + padding_bytes }
+        Self { head: state.head(), padding_seed: state.digest(), len_bytes: Self::bytes(padding_bytes) }
+    }
+
+    /// The length of a state with so much padding.
+    pub(crate) const fn bytes(padding_bytes: u64) -> u64 {
+        HEAD_BYTES as u64 + padding_bytes
     }
 }
 
@@ -99,8 +104,12 @@ impl Incoming {
         Self { expected_bytes, bytes: Vec::new() }
     }
 
-    pub(crate) fn take(&mut self, chunk: &[u8]) {
-        self.bytes.extend_from_slice(chunk);
+    /// Takes a chunk; returns what is more than was expected.
+    pub(crate) fn take<'a>(&mut self, chunk: &'a [u8]) -> &'a [u8] {
+        let room = self.expected_bytes.saturating_sub(self.bytes.len() as u64);
+        let (own, rest) = chunk.split_at(usize::try_from(room).unwrap_or(usize::MAX).min(chunk.len()));
+        self.bytes.extend_from_slice(own);
+        rest
     }
 
     /// Decodes the state, or describes what is wrong with the bytes.
@@ -163,7 +172,7 @@ mod tests {
             let mut chunk = Vec::new();
             frozen.read(offset, 777, &mut chunk);
             offset += chunk.len() as u64;
-            incoming.take(&chunk);
+            assert_eq!(incoming.take(&chunk), [0_u8; 0]);
         }
         assert_eq!(incoming.finish(), Ok(before));
         incoming.bytes[5000] ^= 1;

@@ -1,7 +1,8 @@
 //! The applications' own actions: they join groups, multicast, answer, leave and come back.
 
-use phalanx_core::{GroupId, Order, Uniformity, ViewNumber};
+use phalanx_core::{GroupId, Order, Stability, Uniformity, ViewNumber};
 
+use crate::machine::{ToSend, enclose};
 use crate::oracle::hash_bytes;
 use crate::plan::Workload;
 use crate::unequal::Builds;
@@ -114,6 +115,10 @@ impl World {
         if slot.paused {
             return; // a stopped process's application does nothing
         }
+        if slot.app.maker.is_some() {
+            self.multicast_of_machine(index, group, uniformity, chain, len);
+            return;
+        }
         let mut payload = std::mem::take(&mut self.payload);
         payload.clear();
         payload.push(chain);
@@ -123,6 +128,21 @@ impl World {
         // A refusal for lack of credit is counted, and the message is dropped, as an application might do.
         let _ = self.multicast(index, group, order, uniformity, &payload);
         self.payload = payload;
+    }
+
+    /// Multicasts what the user's machine wants to send now, each message padded to `len` bytes.
+    fn multicast_of_machine(&mut self, index: usize, group: GroupId, uniformity: Uniformity, chain: u8, len: u64) {
+        let mut message = std::mem::take(&mut self.payload);
+        for ToSend { order, stability, payload } in self.slots[index].app.act(group) {
+            let uniformity = match stability {
+                Stability::GroupDefault => uniformity,
+                Stability::Plain => Uniformity::Plain,
+                Stability::Uniform => Uniformity::Uniform,
+            };
+            enclose(chain, self.slots[index].rng.next_u64(), &payload, len, &mut message);
+            let _ = self.multicast(index, group, order, uniformity, &message);
+        }
+        self.payload = message;
     }
 
     fn send_something(&mut self, index: usize) {

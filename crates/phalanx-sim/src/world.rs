@@ -22,6 +22,7 @@ use crate::clock::Clock;
 use crate::network::Filter;
 
 use crate::clock::MS;
+use crate::machine::{Machines, Maker};
 use crate::memory::Memory;
 use crate::network::{Lost, Network};
 use crate::oracle::NonceOracle;
@@ -214,6 +215,13 @@ impl World {
             watcher: None,
             rng,
             settings,
+        }
+    }
+
+    /// Gives each process the machines of a user.
+    pub(crate) fn equip(&mut self, machines: &Machines) {
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            slot.app.maker = Some(Maker::new(machines, index, slot.rng.fork("machine")));
         }
     }
 

@@ -4,11 +4,13 @@
 
 mod calls;
 mod inboxes;
+mod machine;
 mod named;
 mod operations;
 mod reading;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use phalanx_core::member::FounderRecord;
 use phalanx_core::{
@@ -24,6 +26,7 @@ use phalanx_trace::{Header, Trace, payload_hash};
 use crate::app::calls::Calls;
 pub(crate) use crate::app::calls::OBJECTS_GROUP;
 use crate::app::reading::Reading;
+use crate::machine::{Both, Held, Maker};
 use crate::state::{Frozen, Incoming, State};
 
 /// Name of the cell of every simulation.
@@ -87,6 +90,8 @@ pub(crate) struct App {
     point_to_point: BTreeMap<Incarnation, (u64, u64)>,
     /// Operations on the objects of a group.
     pub(crate) calls: Calls,
+    /// What makes the machines of a user, if there is one.
+    pub(crate) maker: Option<Maker>,
 }
 
 /// Counts of an application's events.
@@ -132,6 +137,10 @@ pub(crate) struct Group {
     pub(crate) delivered: u64,
     state: State,
     incoming: Option<Incoming>,
+    /// The user's machine, if there is one.
+    machine: Option<Held>,
+    /// Whether its state is complete, which is recorded with the first view.
+    is_whole: bool,
 }
 
 impl App {
@@ -164,6 +173,7 @@ impl App {
             counts: AppCounts::default(),
             point_to_point: BTreeMap::new(),
             calls: Calls::default(),
+            maker: None,
         }
     }
 
@@ -192,7 +202,7 @@ impl App {
     pub(crate) fn record_digests(&mut self) {
         let digests: Vec<(GroupId, trace::Event)> = self
             .groups
-            .iter()
+            .iter_mut()
             .filter(|(_, group)| group.view > ViewNumber::NONE)
             .map(|(id, group)| (*id, digest(*id, group)))
             .collect();
@@ -209,8 +219,11 @@ impl App {
         self.record(event);
     }
 
-    fn cell_view(&mut self, view: &CellView) {
+    fn cell_view(&mut self, view: &Arc<CellView>) {
         self.counts.cell_views += 1;
+        if let Some(maker) = &mut self.maker {
+            maker.cell = Some(Arc::clone(view));
+        }
         self.kept_out = false;
         self.generation = view.instance.generation();
         self.record(trace::Event::CellView {
@@ -234,8 +247,9 @@ impl App {
         self.groups.get(&group).and_then(|group| group.default)
     }
 
-    fn group_view(&mut self, view: &GroupView) {
+    fn group_view(&mut self, view: &Arc<GroupView>) {
         self.counts.group_views += 1;
+        self.machine_view(view);
         self.record(trace::Event::GroupView {
             group: view.group.0,
             name: view.name.to_string(),
@@ -269,7 +283,7 @@ impl App {
         self.void_grants(view);
     }
 
-    fn state_begin(&mut self, id: GroupId, bytes: u64) {
+    fn state_begin(&mut self, id: GroupId, name: &str, bytes: u64) {
         self.record(trace::Event::SnapshotIn { group: id.0, bytes });
         let group = self.groups.entry(id).or_default();
         if group.view > ViewNumber::NONE {
@@ -277,15 +291,25 @@ impl App {
             return;
         }
         group.state = State::default();
-        group.incoming = Some(Incoming::new(bytes));
+        let machine = group.machine.take().or_else(|| self.machine_of(id, name));
+        let own_bytes = machine.as_ref().map_or(bytes, |_| bytes.min(Frozen::bytes(self.state_bytes)));
+        let group = self.groups.entry(id).or_default();
+        group.incoming = Some(Incoming::new(own_bytes));
+        group.machine = machine;
+        if let Some(machine) = &mut group.machine {
+            machine.begin(bytes - own_bytes);
+        }
     }
 
     fn state_kept(&mut self, id: GroupId, was: Incarnation, view: ViewNumber) {
         self.counts.kept += 1;
-        let Some(kept) = self.kept.remove(&id) else {
+        let Some(mut kept) = self.kept.remove(&id) else {
             return self.faults.push(("X3", format!("group {} goes on with a state that is not kept", id.0)));
         };
-        let digest = kept.state.digest();
+        if let Some(machine) = &mut kept.machine {
+            machine.keep();
+        }
+        let digest = kept.digest();
         self.record(trace::Event::StateKept { group: id.0, was: was.0, view: view.0, digest });
         // Its first view in this incarnation is still to come.
         let members = Vec::new();
@@ -306,14 +330,27 @@ impl App {
     fn state_end(&mut self, id: GroupId) {
         self.counts.transfers += 1;
         self.take_state(id);
-        let digest = self.groups.get(&id).map_or(0, |group| group.state.digest());
+        let machine = self.groups.get_mut(&id).and_then(|group| group.machine.as_mut());
+        if let Some(Err(wrong)) = machine.map(Held::complete) {
+            self.faults.push(("restore", format!("the snapshot of another member makes no sense: {wrong}")));
+        }
+        match self.groups.get_mut(&id) {
+            // A machine compares after it learned of the view: views since the snapshot were not repeated for it.
+            Some(group) if group.machine.is_some() => group.is_whole = true,
+            _ => self.record_whole(id),
+        }
+    }
+
+    /// Records a complete state.
+    fn record_whole(&mut self, id: GroupId) {
+        let digest = self.groups.get_mut(&id).map_or(0, Group::digest);
         self.record(trace::Event::StateEnd { group: id.0, digest });
         self.record_balance(id);
     }
 }
 
-fn digest(id: GroupId, group: &Group) -> trace::Event {
-    trace::Event::Digest { group: id.0, view: group.view.0, delivered: group.delivered, digest: group.state.digest() }
+fn digest(id: GroupId, group: &mut Group) -> trace::Event {
+    trace::Event::Digest { group: id.0, view: group.view.0, delivered: group.delivered, digest: group.digest() }
 }
 
 impl Handler for App {
@@ -428,6 +465,9 @@ impl Handler for App {
         if let Some(group) = self.groups.get_mut(&delivery.group) {
             group.state.apply(delivery.order, delivery.sender.0, hash);
             let applied = group.state.objects.apply(delivery, self.generation);
+            if let Some(machine) = &mut group.machine {
+                machine.apply(delivery);
+            }
             if !delivery.replayed {
                 group.delivered += 1;
                 if let Some(chain) = delivery.payload.first() {
@@ -497,7 +537,7 @@ impl Handler for App {
                 self.record(trace::Event::Left);
                 self.calls.close();
             }
-            Event::StateBegin { group, bytes, .. } => self.state_begin(group, bytes),
+            Event::StateBegin { group, name, bytes } => self.state_begin(group, &name, bytes),
             Event::StateKept { group, was, view, .. } => self.state_kept(group, was, view),
             Event::GroupForgotten { group, view, kept, .. } => {
                 self.counts.forgotten += 1;
@@ -526,17 +566,29 @@ impl Handler for App {
     }
 
     fn snapshot(&mut self, id: GroupId) -> Option<Box<dyn Snapshot>> {
-        let group = self.groups.get(&id)?;
-        let (view, state) = (group.view, group.state);
-        self.record(trace::Event::SnapshotOut { group: id.0, view: view.0, digest: state.digest() });
-        Some(Box::new(Frozen::new(&state, self.state_bytes)))
+        let group = self.groups.get_mut(&id)?;
+        let (view, state, digest) = (group.view, group.state, group.digest());
+        let machine = group.machine.as_mut().map(Held::snapshot);
+        self.record(trace::Event::SnapshotOut { group: id.0, view: view.0, digest });
+        let own = Frozen::new(&state, self.state_bytes);
+        Some(match machine {
+            Some(machine) => Box::new(Both { own, machine }),
+            None => Box::new(own),
+        })
     }
 
     fn restore(&mut self, id: GroupId, chunk: &[u8]) {
         self.took(id);
-        match self.groups.get_mut(&id).and_then(|group| group.incoming.as_mut()) {
-            Some(incoming) => incoming.take(chunk),
-            None => self.faults.push(("X3", format!("a chunk of state came for group {} outside of a transfer", id.0))),
+        match self.groups.get_mut(&id) {
+            Some(Group { incoming: Some(incoming), machine, .. }) => {
+                let rest = incoming.take(chunk);
+                if let Some(machine) = machine {
+                    machine.restore(rest);
+                } else if !rest.is_empty() {
+                    self.faults.push(("X1", format!("{} bytes more than announced came", rest.len())));
+                }
+            }
+            _ => self.faults.push(("X3", format!("a chunk of state came for group {} outside of a transfer", id.0))),
         }
     }
 }
