@@ -27,8 +27,8 @@ const PLAIN: &str = "\
     pending picture place plot point poison pool progress protocol provoke query queue queued raw reach reader \
     reading reason receiving recorded recovered reduction refusal refused register remaining render replica reporter \
     requested require resolved resource restore restored result rng role room row rpc rule run runner said scale \
-    scene script search security select selection send sending sent serve server service serving settled setup shape \
-    shm shown shrunk signal silence sim sink size sorted span sparse spent spread stage starting stat status step \
+    scene script search security select selection send sender sending sent serve server service serving settled setup shape \
+    shm shown shrunk signal silence sim simulate simulation sink size sorted span sparse spent spread stage starting stat status step \
     stop style summary suspicion svg sweep switch sync table tally tap target task tcp test text thread tick \
     timeline timeout timer to tool torture total traced transmit trouble try typed udp unit unknown unread \
     unreadable unreliable unsent validate validation validator variant violation visit vote wait waiting watcher way \

@@ -17,7 +17,8 @@ const CRATES: [(&str, &[&str]); 10] = [
     ("phalanx-check", &["phalanx-trace"]),
     ("phalanx-driver", &["phalanx-core"]),
     ("phalanx-runtime", &["phalanx-core", "phalanx-driver", "phalanx-trace"]),
-    ("phalanx", &["phalanx-core", "phalanx-driver", "phalanx-runtime", "phalanx-trace"]),
+    // The simulator is behind a feature.
+    ("phalanx", &["phalanx-core", "phalanx-driver", "phalanx-runtime", "phalanx-sim", "phalanx-trace"]),
     ("phalanx-bench", &["phalanx", "phalanx-runtime"]),
     ("phalanx-sim", &["phalanx-core", "phalanx-driver", "phalanx-runtime", "phalanx-check", "phalanx-trace"]),
     ("phalanx-model", &["phalanx-core", "phalanx-runtime", "phalanx-check", "phalanx-sim", "phalanx-trace"]),

@@ -177,6 +177,8 @@ mod queue;
 mod readiness;
 mod replica;
 mod send;
+#[cfg(feature = "simulate")]
+pub mod simulate;
 mod snapshot;
 mod standing;
 mod sync;

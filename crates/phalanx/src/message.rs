@@ -1,6 +1,7 @@
 //! Messages as they are delivered.
 
 use bytes::Bytes;
+use phalanx_core::Delivery;
 use serde::de::DeserializeOwned;
 
 use crate::error::DecodeError;
@@ -31,6 +32,19 @@ pub struct Message {
 }
 
 impl Message {
+    pub(crate) fn of(delivery: &Delivery<'_>, payload: Bytes) -> Self {
+        Self {
+            view: delivery.view.0,
+            sender: MemberId::of(delivery.sender),
+            seq: delivery.seq.0,
+            order: Order::of(delivery.order),
+            uniform: delivery.uniformity.is_uniform(),
+            position: delivery.position,
+            replayed: delivery.replayed,
+            payload,
+        }
+    }
+
     /// The payload as a value; see [`Group::send_value`](crate::Group::send_value).
     ///
     /// # Errors

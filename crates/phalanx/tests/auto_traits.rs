@@ -55,6 +55,8 @@ table!(
         phalanx::View,
         phalanx::WaitError,
         phalanx::Reason,
+        phalanx::simulate::Failure,
+        phalanx::simulate::Report,
     ]
 );
 
@@ -79,6 +81,8 @@ table!(
         phalanx::Sent,
         phalanx::Server<u64, u64>,
         phalanx::ServerBuilder<u64, u64>,
+        phalanx::simulate::Sender<'static, Nothing>,
+        phalanx::simulate::Simulation<Nothing>,
     ]
 );
 

@@ -437,16 +437,7 @@ impl Handler for AppHandler {
     }
 
     fn deliver(&mut self, delivery: &Delivery<'_>) {
-        let message = Message {
-            view: delivery.view.0,
-            sender: MemberId::of(delivery.sender),
-            seq: delivery.seq.0,
-            order: crate::id::Order::of(delivery.order),
-            uniform: delivery.uniformity.is_uniform(),
-            position: delivery.position,
-            replayed: delivery.replayed,
-            payload: self.copier.copy(delivery.payload),
-        };
+        let message = Message::of(delivery, self.copier.copy(delivery.payload));
         let is_mine = delivery.sender == self.me;
         if let Some(entry) = self.numbered(delivery.group) {
             entry.deliver(message, is_mine);

@@ -1,0 +1,98 @@
+//! A state as the simulator runs it: through the replica that real processes have.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use phalanx_core::rng::Rng;
+use phalanx_core::{CellView, Delivery, GroupView, Incarnation, Snapshot};
+use phalanx_sim::{Machine, Machines, ToSend};
+
+use super::Sender;
+use crate::domains::Domains;
+use crate::message::Message;
+use crate::replica::{Replica, Replicating, State};
+use crate::view::View;
+
+/// The user's code.
+pub(super) struct Code<S> {
+    new: Arc<dyn Fn() -> S + Send + Sync>,
+    pub(super) invariant: Option<Invariant<S>>,
+}
+
+impl<S> Code<S> {
+    pub(super) fn new(new: impl Fn() -> S + Send + Sync + 'static) -> Self {
+        Self { new: Arc::new(new), invariant: None }
+    }
+}
+
+type Invariant<S> = Arc<dyn Fn(&S) + Send + Sync>;
+
+pub(super) type Work<S> = Arc<dyn Fn(&mut Sender<'_, S>) + Send + Sync>;
+
+pub(super) fn machines<S: State>(code: &Code<S>, work: Work<S>) -> Machines {
+    let (new, invariant) = (Arc::clone(&code.new), code.invariant.clone());
+    Machines::new(move |member| {
+        let replica = Replica::new(new());
+        let side = Box::new(Domains::new(vec![(String::new(), replica.for_group(None))]));
+        Box::new(Copied { replica, side, member, invariant: invariant.clone(), work: Arc::clone(&work) })
+    })
+}
+
+/// A member's copy of the state of one group.
+struct Copied<S> {
+    replica: Replica<S>,
+    /// The protocol thread's side of it.
+    side: Box<dyn Replicating>,
+    member: usize,
+    invariant: Option<Invariant<S>>,
+    work: Work<S>,
+}
+
+impl<S: State> Machine for Copied<S> {
+    fn apply(&mut self, delivery: &Delivery<'_>) {
+        self.side.apply(&[Message::of(delivery, Bytes::copy_from_slice(delivery.payload))]);
+    }
+
+    fn view(&mut self, view: &Arc<GroupView>, cell: Option<&Arc<CellView>>, me: Incarnation) {
+        self.side.view(&View::new(Arc::clone(view), cell.cloned(), me));
+        self.side.set_current(true);
+    }
+
+    fn snapshot(&mut self) -> Box<dyn Snapshot> {
+        self.side.snapshot(Box::new(|why| panic!("a snapshot cannot be sent: {why}")))
+    }
+
+    fn begin(&mut self, bytes: u64) {
+        self.side.begin(bytes);
+    }
+
+    fn restore(&mut self, chunk: &[u8]) {
+        self.side.restore(chunk);
+    }
+
+    fn complete(&mut self) -> Result<(), String> {
+        self.side.complete().map_err(|error| error.to_string())
+    }
+
+    fn keep(&mut self) {
+        self.side.keep();
+    }
+
+    fn digest(&mut self) -> u64 {
+        let bytes = self.replica.read().snapshot().into_bytes();
+        phalanx_trace::payload_hash(&bytes)
+    }
+
+    fn act(&mut self, rng: &mut Rng) -> Vec<ToSend> {
+        let state = self.replica.read();
+        let mut sender = Sender { state: &*state, member: self.member, rng, queued: Vec::new() };
+        (self.work)(&mut sender);
+        sender.queued
+    }
+
+    fn check(&mut self) {
+        if let Some(invariant) = &self.invariant {
+            invariant(&self.replica.read());
+        }
+    }
+}
