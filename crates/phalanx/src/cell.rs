@@ -77,7 +77,7 @@ impl Cell {
     }
 
     /// How to start a server of calls that others find by this member; see [`Server`](crate::Server). To be found by the
-    /// name of a group, use [`Group::server`](crate::Group::server).
+    /// name of a group as well, use [`Group::server`](crate::Group::server).
     pub fn server<Q: DeserializeOwned, A: Serialize>(&self) -> ServerBuilder<Q, A> {
         ServerBuilder::new(self.held.shared.config.clone(), Origin::Member(Arc::clone(&self.held), None))
     }
@@ -236,7 +236,8 @@ impl CellBuilder {
         self.set("control_port", port.to_string())
     }
 
-    /// The file with the cell key, the same on every host. Default, on a loopback address: a file of the user.
+    /// The file with the cell key, the same on every host. Default, on a loopback address: a file in the state directory,
+    /// made on first use.
     pub fn cell_key(self, path: impl AsRef<Path>) -> Self {
         self.set("cell_key", path.as_ref().display().to_string())
     }
@@ -260,7 +261,8 @@ impl CellBuilder {
         self
     }
 
-    /// Reads variables `PHALANX_*` of the environment, too (`docs/configuration.md` lists them). What is set here, the
+    /// Reads variables `PHALANX_*` of the environment, too (`docs/configuration.md` lists them): the key in capitals, with
+    /// `__` for a point, such as `PHALANX_TIMING__SUSPECT_AFTER`. What is set here, the
     /// cell's name included, replaces them, and they replace the file.
     pub fn environment(mut self) -> Self {
         self.environment = true;
@@ -298,8 +300,8 @@ impl CellBuilder {
         resolved.map(|found| (found.config, found.warnings)).map_err(|error| StartError::Setting(error.to_string()))
     }
 
-    /// Starts the process. Ready once its sockets are bound; it then looks for its cell. A group's join is ready with
-    /// the first view.
+    /// Starts the process. Ready once its sockets are bound; it then looks for its cell, and [`Cell::members`] is empty. A
+    /// group's join is ready with the first view. [`Cell::notices`] says what it waits for.
     ///
     /// Dropping the future stops the process.
     pub fn start(self) -> Starting {

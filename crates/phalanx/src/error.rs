@@ -132,7 +132,7 @@ pub enum LeaveError {
     Forked,
 }
 
-/// Why a call gave no answer.
+/// Why a call gave no answer. Its text says whether the handler ran.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
@@ -162,20 +162,23 @@ pub enum CallError {
 #[non_exhaustive]
 #[repr(u8)]
 pub enum Reason {
-    /// No server is there: the system says so of its address at once, or the directory has none of that member or group.
-    #[error("no such server is there")]
+    /// No server is there: the system says so of its address at once, or the directory has none of that member or group. If
+    /// the call waited for one, none came before its deadline.
+    #[error("no such server is there, and none came while the call waited")]
     Nobody = 1,
-    /// Nothing at the address answered before the deadline. Its host is down or cut off, or its process is stopped, or it
-    /// is of another cell or has another key: who cannot open a packet does not answer it.
-    #[error("nothing answered there: is its host up, and does it have this cell's name and key?")]
+    /// Nothing at the address answered before the deadline. Its process is stopped, or its host is down or cut off, or it
+    /// is of another cell or has another key: who cannot open a packet does not answer it. A call to a group is not passed
+    /// on to another server then, because its time is over.
+    #[error("no answer before the deadline: a stopped process, a host that is down, or another cell name or key")]
     Silent = 2,
     /// The deadline passed.
     #[error("the deadline has passed")]
     Deadline = 3,
-    /// The server has too much to do. Call again later.
+    /// The server has too much to do. Call again later. A call to a group is passed on to its next server first.
     #[error("the server is busy")]
     Busy = 4,
-    /// It serves no such requests, or stops.
+    /// It serves no such requests, or stops, or its handler refused ([`Request::refuse`](crate::Request::refuse)). A call to
+    /// a group is passed on to its next server first.
     #[error("the server refused it")]
     Refused = 5,
     /// The request is longer than the server takes: 64 MiB at most.

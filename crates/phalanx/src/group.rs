@@ -342,7 +342,8 @@ impl GroupBuilder {
     }
 
     /// Joins the group, which is founded if it does not exist. Ready with the first view, which is the last item before
-    /// then in the inbox.
+    /// then in the inbox. [`GroupBuilder::join_into`] shows the items before, such as [`Next::Waiting`](crate::Next::Waiting),
+    /// while it waits.
     ///
     /// Dropping the future takes the request back; a membership that came too late for that is ended.
     pub fn join(self) -> Joining {

@@ -27,7 +27,8 @@ pub enum Next {
     Message(Message),
     /// A view was installed. All members that install it delivered the same messages before it.
     View(View),
-    /// Enough members of the view have the group's state now, or too few; see [`View::is_adequate`].
+    /// Within the view, [`members_min`](crate::GroupBuilder::members_min) members have the group's state now (`true`), or fewer
+    /// do. The same as [`View::is_adequate`] of [`Group::view`](crate::Group::view), which changed with it.
     Adequate(bool),
     /// This process takes the group's state from another member: so many bytes, then the messages that belong to it.
     /// Readers of a [`Replica`](crate::Replica) see the old state until [`Next::Current`].
@@ -59,7 +60,11 @@ pub enum Next {
         /// The incarnation that is over.
         was: MemberId,
     },
-    /// What only this process had of the group's state is lost to the others: the group went on without it, or is over.
+    /// The group went on without this process, or is over: what only this process had of its state is lost to the others.
+    /// It comes after every ordinary exclusion, and is no alarm then: [`Next::Taking`] follows.
+    ///
+    /// If the group is over, because its last members died, it is founded again by those that ask for it. If this process does
+    /// so first, the group begins with the old state that its replica shows, and view numbers begin at 1.
     Forgotten,
     /// This process is no longer in the group. Nothing follows, unless the reason is [`LeaveReason::Anew`].
     Left(LeaveReason),

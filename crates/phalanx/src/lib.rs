@@ -117,6 +117,8 @@
 //! # }
 //! ```
 //!
+//! The book's chapter *A replicated service* (`docs/book/src/service.md`) joins group, state and calls in one program.
+//!
 //! **Failures.** A process that was cut off or stopped for too long is excluded by a decided view. It learns of that
 //! ([`Next::Excluded`]), comes back as a new incarnation with a new [`MemberId`], and takes the state of the others.
 //! [`Replica::is_current`] is false meanwhile. [`Cell::standing`] tells beside all inboxes whether the process believes to
@@ -152,8 +154,12 @@ mod book {
     struct Inline;
     #[doc = include_str!("../../../docs/book/src/state.md")]
     struct State;
+    #[doc = include_str!("../../../docs/book/src/failures.md")]
+    struct Failures;
     #[doc = include_str!("../../../docs/book/src/calls.md")]
     struct Calls;
+    #[doc = include_str!("../../../docs/book/src/service.md")]
+    struct Service;
     #[doc = include_str!("../../../docs/book/src/deployment.md")]
     struct Deployment;
     #[doc = include_str!("../../../docs/book/src/testing.md")]

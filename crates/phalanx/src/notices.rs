@@ -7,7 +7,7 @@ pub(crate) fn text(event: &Event) -> Option<String> {
     let text = match event {
         Event::NonPrimary { why, .. } => format!("not in the primary partition: {why}"),
         Event::Primary => "in the primary partition again".to_owned(),
-        Event::Excluded { view } => format!("excluded: view {view} does not hold this process"),
+        Event::Excluded { view } => format!("excluded: cell view {view} does not hold this process"),
         Event::Renounced { generation } => {
             format!("gave its cell instance up for one of generation {generation}")
         }

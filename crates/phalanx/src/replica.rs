@@ -109,7 +109,11 @@ pub struct Transfer {
 }
 
 impl<S: State> Replica<S> {
-    /// A copy that begins with `state`, if this process founds the group.
+    /// A copy that begins with `state`, if this process founds the group. Processes that ask for a new group at once found it
+    /// together, each with its own: let all begin with the same.
+    ///
+    /// A process that comes back after an exclusion may find that the group is over. If it founds the group again, that begins
+    /// with what this copy has by then, not with `state`. [`State::view`] can tell by the view's number, which is 1 then.
     #[must_use]
     pub fn new(state: S) -> Self {
         let (is_current, applied) = (AtomicBool::new(false), AtomicU64::new(0));

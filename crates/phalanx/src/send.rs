@@ -78,7 +78,8 @@ impl Multicast {
 
     /// In that view and in no other: [`SendError::OtherView`] if another one is in force when its turn comes. For what
     /// only makes sense among the members that the sender has seen, such as work shared out by rank. All of it is
-    /// delivered in that view, at the same place among the view's messages at all members.
+    /// delivered in that view, at the same place among the view's messages at all members. While the view is not adequate
+    /// ([`View::is_adequate`]) it waits, if it is uniform.
     ///
     /// Such a message is at most as long as fits into one packet, else it is refused ([`SendError::TooLong`]). In a batch, a
     /// refused message and all behind it are not sent; those before it are.

@@ -26,7 +26,8 @@ impl View {
         Self { view, ..self.clone() }
     }
 
-    /// Its number, from 1. It grows with each view of the group.
+    /// Its number, from 1. It grows with each view of the group. A group that was over and is founded again begins at 1
+    /// again, so it is no fencing token: [`Standing`](crate::Standing) has one. Views of the cell have numbers of their own.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.view.view.0
@@ -89,7 +90,13 @@ impl View {
         self.view.left.iter().map(|(who, why)| (MemberId::of(*who), LeaveReason::of(*why)))
     }
 
-    /// Whether enough members have the group's state, by its terms. While not, no uniform message is sent.
+    /// Whether at least [`members_min`](crate::GroupBuilder::members_min) members have the group's state, as far as is known
+    /// here. While not, uniform messages wait, and no outcome is reported.
+    ///
+    /// A view is a value, and this is as of when it was got: [`Next::Adequate`](crate::Next::Adequate) says when it changes
+    /// within the view, and [`Group::view`](crate::Group::view) then gives the new one. With a minimum of 2 or more the first
+    /// view of a joiner is not adequate: the others have not said yet that they have the state. The least members of the cell
+    /// (`limits.members_min`) do not count here.
     #[must_use]
     pub fn is_adequate(&self) -> bool {
         self.view.adequate

@@ -27,10 +27,10 @@ use crate::waiting::{Place, block};
 pub enum To {
     /// The server at this address.
     Address(SocketAddr),
-    /// A server of this member of the cell.
+    /// A server of this member of the cell, whatever group it serves.
     Member(MemberId),
-    /// A server of any member of this group: the next one in turn. One that certainly did not run the call, because it
-    /// is gone or busy, is passed over for another.
+    /// A server of any member of this group: the next one in turn. One that certainly did not run the call, because it is
+    /// gone or busy or refuses, is passed over for another. One that is silent is not, and costs the deadline.
     Group(String),
 }
 
@@ -67,6 +67,7 @@ impl From<String> for To {
 /// Makes calls. Cheap to clone; usable from any thread and task.
 ///
 /// [`Cell::client`](crate::Cell::client) makes one that finds servers by member and group, and keeps its process alive.
+/// That process is a member of the cell and counts in its quorum.
 /// [`CellBuilder::client`](crate::CellBuilder::client) makes one for a program that is no member of the cell, and calls
 /// addresses. A thread of its own sends the calls. When the last clone is dropped, calls under way fail. In a forked
 /// child it is dead.
@@ -136,7 +137,8 @@ impl<A: DeserializeOwned> Call<A> {
         Self { idempotent: true, ..self }
     }
 
-    /// If no server is there, waits for one until the deadline. By default the call fails at once.
+    /// If no server is there, waits for one until the deadline. By default the call fails at once. It does not wait for a
+    /// server that is busy or refuses.
     pub fn wait_for_server(self) -> Self {
         Self { waits_for_server: true, ..self }
     }

@@ -305,7 +305,8 @@ impl<Q, A> Request<Q, A> {
         }
     }
 
-    /// Refuses the call: the handler did nothing, and the caller is told that it did not run.
+    /// Refuses the call: the handler did nothing, and the caller is told that it did not run
+    /// ([`Reason::Refused`](crate::Reason::Refused)). A call to a group goes on to the next server of the group.
     pub fn refuse(mut self) {
         self.is_answered = true;
         self.shared.answer(self.call, None);
