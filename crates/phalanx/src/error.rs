@@ -9,7 +9,8 @@ pub enum StartError {
     /// A setting is unknown or has a bad value. The text names its origin and what would be right.
     #[error("{0}")]
     Setting(String),
-    /// A socket, directory or key cannot be used, or another process of this name lives. The text says what to do.
+    /// A socket, directory or key cannot be used. The text says what to do. A name that a living member has is no such
+    /// error: this process waits for that member's end, and a notice says so ([`Cell::notices`](crate::Cell::notices)).
     #[error("{0}")]
     Host(String),
     /// A thread could not be started.
