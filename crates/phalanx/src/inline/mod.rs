@@ -106,6 +106,10 @@ impl Inline {
     /// Handles what arrived and what is due, once: delivers, sends what was multicast since the last poll, checks timers.
     pub fn poll(&mut self, app: &mut impl App) -> Polled {
         let report = self.process.poll(&mut Adapter { table: &mut self.table, app });
+        if self.table.has_outcomes {
+            let process = self.process.node().process();
+            Adapter { table: &mut self.table, app }.tell_outcomes(|group| process.is_adequate(group));
+        }
         if self.table.is_untidy {
             self.tidy(app);
         }

@@ -28,6 +28,10 @@ pub(super) struct Table {
     notices: VecDeque<String>,
     /// Notices of snapshots that are on their way to others.
     of_snapshots: Arc<Mutex<Vec<String>>>,
+    /// The cell has as many members as agreed.
+    is_cell_adequate: bool,
+    /// Some group has multicasts that became stable, and the program was not told.
+    pub(super) has_outcomes: bool,
     /// Something is to be done after the poll.
     pub(super) is_untidy: bool,
     /// Names whose groups are over, for the process to forget.
@@ -58,6 +62,10 @@ struct Held {
     is_senseless: bool,
     leave: Leave,
     tally: Tally,
+    /// Enough members hold the group's state, by the latest view that the program was told of.
+    is_adequate: bool,
+    /// Multicasts that became stable since the program was told: views, and numbers in them.
+    reached: Vec<(u64, u64)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +120,8 @@ impl Table {
             latest: (GroupId(0), usize::MAX),
             notices: warnings.into(),
             of_snapshots: Arc::default(),
+            is_cell_adequate: true,
+            has_outcomes: false,
             is_untidy: false,
             forgotten: Vec::new(),
         }
@@ -141,6 +151,8 @@ impl Table {
             is_senseless: false,
             leave: Leave::No,
             tally: Tally::default(),
+            is_adequate: true,
+            reached: Vec::new(),
         });
         self.key(at)
     }
@@ -263,11 +275,41 @@ pub(super) struct Adapter<'a, A> {
 }
 
 impl<A: App> Adapter<'_, A> {
+    /// Tells the program which multicasts are stable, in groups whose state enough members hold. `is_adequate`: whether they
+    /// do, as far as the core knows.
+    pub(super) fn tell_outcomes(&mut self, is_adequate: impl Fn(GroupId) -> Option<bool>) {
+        self.table.has_outcomes = false;
+        for at in 0..self.table.slots.len() {
+            let Some(held) = &self.table.slots[at].group else { continue };
+            if held.reached.is_empty() {
+                continue;
+            }
+            if held.number.and_then(&is_adequate).unwrap_or(true) && held.is_adequate && self.table.is_cell_adequate {
+                self.tell_stable(at);
+            } else {
+                self.table.has_outcomes = true;
+            }
+        }
+    }
+
+    fn tell_stable(&mut self, at: usize) {
+        let key = self.table.key(at);
+        let Some(held) = self.table.slots[at].group.as_mut() else { return };
+        for (view, seq) in held.reached.drain(..) {
+            held.tally.stabilize(view, seq);
+            self.app.stable(key, view, seq);
+        }
+    }
+
     /// The group's multicasts of this incarnation have come to their end.
     fn end_life(&mut self, at: usize) {
+        if self.table.slots[at].group.as_ref().is_some_and(|held| held.is_adequate) && self.table.is_cell_adequate {
+            self.tell_stable(at);
+        }
         let Some(held) = self.table.slots[at].group.as_mut() else { return };
         let Tally { accepted, sent, stable, .. } = std::mem::take(&mut held.tally);
         held.in_view = false;
+        held.reached.clear();
         if accepted > stable {
             let key = self.table.key(at);
             self.app.lost(key, accepted - sent, sent - stable);
@@ -310,6 +352,7 @@ impl<A: App> Adapter<'_, A> {
         let key = self.table.key(at);
         if let Some(held) = &mut self.table.slots[at].group {
             (held.in_view, held.holds) = (true, Some(view.group));
+            held.is_adequate = view.adequate;
             // A leave that waited for a view, or that an earlier incarnation asked for.
             self.table.is_untidy |= held.leave == Leave::Wanted;
         }
@@ -394,8 +437,12 @@ impl<A: App> Handler for Adapter<'_, A> {
     fn stable(&mut self, group: GroupId, view: ViewNumber, seq: Sequence) {
         let Some(at) = self.table.numbered(group) else { return };
         if let Some(held) = &mut self.table.slots[at].group {
-            held.tally.stabilize(view.0, seq.0);
-            self.app.stable(self.table.key(at), view.0, seq.0);
+            // Told after the poll, when the core knows what follows the view.
+            match held.reached.last_mut() {
+                Some((last, up_to)) if *last == view.0 => *up_to = seq.0,
+                _ => held.reached.push((view.0, seq.0)),
+            }
+            self.table.has_outcomes = true;
         }
     }
 
@@ -423,10 +470,16 @@ impl<A: App> Handler for Adapter<'_, A> {
             self.table.notice(text);
         }
         match event {
-            Event::CellView(view) => self.table.cell_view = Some(view),
+            Event::CellView(view) => {
+                self.table.is_cell_adequate = view.is_adequate();
+                self.table.cell_view = Some(view);
+            }
             Event::GroupView(view) => self.view(&view),
             Event::GroupAdequacy { group, adequate, .. } => {
                 let at = self.table.numbered(group);
+                if let Some(held) = at.and_then(|at| self.table.slots[at].group.as_mut()) {
+                    held.is_adequate = adequate;
+                }
                 self.tell(at, |app, key| app.adequate(key, adequate));
             }
             Event::GroupLeft { group, why } => self.left(group, why),
