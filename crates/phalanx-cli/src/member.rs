@@ -207,7 +207,7 @@ impl Narrator {
             ),
             Event::Primary => ("in the primary partition again".to_owned(), json!({"event": "primary"})),
             Event::Excluded { view } => (
-                format!("excluded: view {view} does not hold this process; it comes back as a new incarnation"),
+                format!("excluded: cell view {view} does not hold this process; it comes back as a new incarnation"),
                 json!({"event": "excluded", "view": view}),
             ),
             Event::Renounced { generation } => (
