@@ -94,7 +94,18 @@ impl std::fmt::Debug for Command {
 #[derive(Debug)]
 pub(crate) enum Body {
     One(Bytes),
-    Batch { bytes: Bytes, ends: Vec<usize>, taken: usize },
+    /// Boxed, because commands are moved several times on their way, and most are single messages.
+    Batch(Box<Batch>),
+}
+
+/// Payloads one behind the other.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) bytes: Bytes,
+    /// Where each ends.
+    pub(crate) ends: Vec<usize>,
+    /// How many were taken.
+    pub(crate) taken: usize,
 }
 
 impl Body {
@@ -102,7 +113,8 @@ impl Body {
     pub(crate) fn front(&self) -> Option<Bytes> {
         match self {
             Self::One(payload) => Some(payload.clone()),
-            Self::Batch { bytes, ends, taken } => {
+            Self::Batch(batch) => {
+                let Batch { bytes, ends, taken } = &**batch;
                 let start = taken.checked_sub(1).map_or(0, |last| ends[last]);
                 ends.get(*taken).map(|end| bytes.slice(start..*end))
             }
@@ -113,9 +125,9 @@ impl Body {
     pub(crate) fn forget_front(&mut self) -> bool {
         match self {
             Self::One(_) => true,
-            Self::Batch { ends, taken, .. } => {
-                *taken += 1;
-                *taken >= ends.len()
+            Self::Batch(batch) => {
+                batch.taken += 1;
+                batch.taken >= batch.ends.len()
             }
         }
     }
@@ -124,7 +136,7 @@ impl Body {
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::One(_) => 1,
-            Self::Batch { ends, taken, .. } => (ends.len() - taken) as u64,
+            Self::Batch(batch) => (batch.ends.len() - batch.taken) as u64,
         }
     }
 
@@ -132,7 +144,7 @@ impl Body {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::One(payload) => payload.len() + COMMAND_BYTES,
-            Self::Batch { bytes, ends, .. } => bytes.len() + ends.len() * size_of::<usize>() + COMMAND_BYTES,
+            Self::Batch(batch) => batch.bytes.len() + batch.ends.len() * size_of::<usize>() + COMMAND_BYTES,
         }
     }
 }

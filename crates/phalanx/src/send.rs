@@ -11,7 +11,7 @@ use atomic_waker::AtomicWaker;
 use bytes::Bytes;
 use phalanx_driver::fork::Home;
 
-use crate::commands::{Body, Command};
+use crate::commands::{Batch, Body, Command};
 use crate::error::{InDoubt, SendError};
 use crate::group::GroupShared;
 use crate::id::{Guarantee, Order};
@@ -420,5 +420,5 @@ pub(crate) fn batch<P: AsRef<[u8]>>(payloads: impl IntoIterator<Item = P>) -> Re
             return Err(SendError::TooLong(bytes.len()));
         }
     }
-    Ok(Body::Batch { bytes: Bytes::from(bytes), ends, taken: 0 })
+    Ok(Body::Batch(Box::new(Batch { bytes: Bytes::from(bytes), ends, taken: 0 })))
 }
