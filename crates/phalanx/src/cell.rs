@@ -29,6 +29,7 @@ use crate::group::{GroupBuilder, GroupShared, INBOX_BYTES, INBOX_ITEMS, Taken};
 use crate::id::{Member, MemberId};
 use crate::inbox::Merged;
 use crate::inline::Inline;
+use crate::notices::Notices;
 use crate::queue::MergedQueue;
 use crate::standing::{Changed, Standing};
 use crate::thread;
@@ -122,7 +123,7 @@ impl Cell {
     #[must_use]
     pub fn notices(&self) -> Vec<String> {
         let shared = &self.held.shared;
-        if shared.home.is_here() { std::mem::take(&mut *shared.notices()).into() } else { Vec::new() }
+        if shared.home.is_here() { shared.notices().take() } else { Vec::new() }
     }
 
     /// Requests that a group stops waiting for members that are cut off. Their state is lost, and its name is free; see
@@ -413,7 +414,7 @@ pub(crate) struct CellShared {
     pub(crate) belief: Belief,
     groups: Mutex<BTreeMap<Arc<str>, Arc<GroupShared>>>,
     facts: Mutex<Facts>,
-    notices: Mutex<std::collections::VecDeque<String>>,
+    notices: Mutex<Notices>,
     pub(crate) is_dropped: AtomicBool,
     pub(crate) over: AtomicBool,
     pub(crate) panicked: AtomicBool,
@@ -473,16 +474,12 @@ impl CellShared {
         Member { id: MemberId::of(core::Incarnation::NONE), name: String::new(), address: ([0, 0, 0, 0], 0).into() }
     }
 
-    fn notices(&self) -> MutexGuard<'_, std::collections::VecDeque<String>> {
+    fn notices(&self) -> MutexGuard<'_, Notices> {
         self.notices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn notice(&self, text: String) {
-        let mut notices = self.notices();
-        if notices.len() == NOTICES_MAX {
-            notices.pop_front();
-        }
-        notices.push_back(text);
+        self.notices().push(text);
     }
 
     /// Ends an inbox when the process ends.
@@ -544,6 +541,3 @@ impl CellShared {
         self.commands.push(command).map_err(|(error, _)| error)
     }
 }
-
-/// The most notices kept for the application.
-pub(crate) const NOTICES_MAX: usize = 256;

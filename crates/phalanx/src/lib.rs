@@ -188,6 +188,7 @@ pub mod simulate;
 mod snapshot;
 mod standing;
 mod sync;
+mod tally;
 mod thread;
 mod view;
 mod waiting;

@@ -1,6 +1,35 @@
 //! Notices: what the core reports for an operator, as text.
 
+use std::collections::VecDeque;
+
 use phalanx_core::Event;
+
+/// Notices that the program has not taken, the latest of them.
+#[derive(Debug, Default)]
+pub(crate) struct Notices(VecDeque<String>);
+
+impl Notices {
+    pub(crate) fn push(&mut self, text: String) {
+        if self.0.len() == NOTICES_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back(text);
+    }
+
+    /// Takes all, oldest first.
+    pub(crate) fn take(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.0).into()
+    }
+}
+
+impl From<Vec<String>> for Notices {
+    fn from(texts: Vec<String>) -> Self {
+        Self(texts.into())
+    }
+}
+
+/// The most notices kept for the application.
+const NOTICES_MAX: usize = 256;
 
 /// The notice of an event, if it is one for an operator.
 pub(crate) fn text(event: &Event) -> Option<String> {

@@ -1,6 +1,6 @@
 //! The groups of an inline process, and the handler that passes on what the core reports.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use phalanx_core as core;
@@ -8,11 +8,11 @@ use phalanx_core::{Delivery, Event, GroupId, InboxId, MemberInfo, Sequence, Unif
 use phalanx_runtime::Handler;
 
 use super::app::{App, InlineGroup, MessageRef};
-use crate::cell::NOTICES_MAX;
 use crate::error::DecodeError;
 use crate::id::{LeaveReason, MemberId, Order};
 use crate::layout::{Flags, Incoming, Outgoing, Taker, shown};
-use crate::notices;
+use crate::notices::{self, Notices};
+use crate::tally::Tally;
 use crate::view::View;
 
 /// The groups, by slot. A slot is used again when its group is left.
@@ -25,7 +25,7 @@ pub(super) struct Table {
     numbers: BTreeMap<GroupId, usize>,
     /// The latest group: most messages have the same.
     latest: (GroupId, usize),
-    notices: VecDeque<String>,
+    notices: Notices,
     /// Notices of snapshots that are on their way to others.
     of_snapshots: Arc<Mutex<Vec<String>>>,
     /// The cell has as many members as agreed.
@@ -76,38 +76,6 @@ enum Leave {
     Asked,
 }
 
-/// Multicasts of one incarnation, over all views.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    accepted: u64,
-    sent: u64,
-    stable: u64,
-    /// The latest view, and how many were bound in earlier ones.
-    base: (u64, u64),
-    /// The same of the view before.
-    before: (u64, u64),
-}
-
-impl Tally {
-    fn bind(&mut self, view: u64, seq: u64) {
-        if self.base.0 != view {
-            self.before = self.base;
-            self.base = (view, self.sent);
-        }
-        self.sent += 1;
-        debug_assert_eq!(self.base.1 + seq, self.sent, "multicasts are bound in the order in which they were accepted");
-        debug_assert!(self.sent <= self.accepted, "a multicast was bound that nobody made");
-    }
-
-    fn stabilize(&mut self, view: u64, seq: u64) {
-        let known = [self.base, self.before].into_iter().find(|(known, _)| *known == view);
-        if let Some((_, earlier)) = known {
-            debug_assert!(earlier + seq <= self.sent, "stable before it was sent");
-            self.stable = self.stable.max(earlier + seq);
-        }
-    }
-}
-
 impl Table {
     pub(super) fn new(me: core::Incarnation, rejoin: bool, warnings: Vec<String>) -> Self {
         Self {
@@ -118,7 +86,7 @@ impl Table {
             names: BTreeMap::new(),
             numbers: BTreeMap::new(),
             latest: (GroupId(0), usize::MAX),
-            notices: warnings.into(),
+            notices: Notices::from(warnings),
             of_snapshots: Arc::default(),
             is_cell_adequate: true,
             has_outcomes: false,
@@ -228,14 +196,11 @@ impl Table {
     pub(super) fn take_notices(&mut self) -> Vec<String> {
         let late = std::mem::take(&mut *self.of_snapshots.lock().unwrap_or_else(PoisonError::into_inner));
         late.into_iter().for_each(|text| self.notice(text));
-        std::mem::take(&mut self.notices).into()
+        self.notices.take()
     }
 
     pub(super) fn notice(&mut self, text: String) {
-        if self.notices.len() == NOTICES_MAX {
-            self.notices.pop_front();
-        }
-        self.notices.push_back(text);
+        self.notices.push(text);
     }
 
     #[inline]

@@ -16,6 +16,7 @@ use crate::message::Message;
 use crate::queue::Outlet;
 use crate::replica::Replicating;
 use crate::send::{Life, Receipt, Sent};
+use crate::tally::Tally;
 use crate::view::View;
 
 /// The protocol thread's end of an inbox that groups share.
@@ -87,18 +88,12 @@ pub(super) struct Entry {
     queue: VecDeque<Command>,
     life: Arc<Life>,
     life_number: u64,
-    /// Messages of this life: accepted by the core, bound to a view, held by every member, delivered here.
-    accepted: u64,
-    sent: u64,
-    stable: u64,
+    tally: Tally,
+    /// Messages of this life that were delivered here.
     delivered: u64,
-    /// The view of the latest message bound to one, and how many were bound in earlier views.
-    base: (u64, u64),
-    /// The same of the view before: what ended with it may be reported when messages are bound to the next one already.
-    before: (u64, u64),
     /// Enough members hold the group's state, by the latest views that were handed over. While not, no outcome is
     /// published: a message may be held by this process alone, whose death would undo what somebody was told.
-    pub(super) is_adequate: bool,
+    is_adequate: bool,
     /// Receipts to be given when so many messages are bound.
     receipts: VecDeque<(u64, Arc<Receipt>)>,
     /// The standing to publish, if it changed.
@@ -133,12 +128,8 @@ impl Entry {
             queue: VecDeque::new(),
             life,
             life_number,
-            accepted: 0,
-            sent: 0,
-            stable: 0,
+            tally: Tally::default(),
             delivered: 0,
-            base: (0, 0),
-            before: (0, 0),
             is_adequate: true,
             receipts: VecDeque::new(),
             phase: None,
@@ -161,7 +152,7 @@ impl Entry {
     pub(super) fn deliver(&mut self, message: Message, is_mine: bool) {
         if is_mine && !message.replayed {
             self.delivered += 1;
-            debug_assert!(self.delivered <= self.sent, "a message of ours is delivered that was not sent");
+            debug_assert!(self.delivered <= self.tally.sent, "a message of ours is delivered that was not sent");
         }
         if self.replica.is_some() {
             self.to_apply.push(message.clone());
@@ -179,6 +170,11 @@ impl Entry {
         }
     }
 
+    /// Notes whether enough members hold the group's state, by the latest views that were handed over.
+    pub(super) fn note_adequacy(&mut self, is_cell_adequate: bool) {
+        self.is_adequate = is_cell_adequate && self.view.as_ref().is_none_or(View::is_adequate);
+    }
+
     pub(super) fn set_phase(&mut self, phase: Phase) {
         self.phase = Some(phase);
     }
@@ -192,7 +188,7 @@ impl Entry {
         let is_left = self.feed.publish();
         let withheld = !(is_adequate && self.is_adequate);
         if !withheld {
-            self.life.publish(self.stable, self.delivered);
+            self.life.publish(self.tally.stable, self.delivered);
         }
         if let Some(phase) = self.phase.take() {
             let view = self.view.clone();
@@ -201,7 +197,8 @@ impl Entry {
         if self.is_over && !is_left {
             self.feed.end();
         }
-        is_left || withheld && !self.is_over
+        let waits = self.tally.stable > self.life.stable() || self.delivered > self.life.delivered();
+        is_left || withheld && waits && !self.is_over
     }
 
     /// Queues a message or a flush.
@@ -228,10 +225,11 @@ impl Entry {
     fn answer(&mut self, receipt: Arc<Receipt>, life: u64) {
         if life != self.life_number {
             receipt.end(Err(SendError::NotSent));
-        } else if self.sent >= self.accepted {
-            receipt.end(Ok(Sent::new(self.base.0, self.sent - self.base.1, self.sent, Arc::clone(&self.life))));
+        } else if self.tally.sent >= self.tally.accepted {
+            let (view, seq) = self.tally.latest();
+            receipt.end(Ok(Sent::new(view, seq, self.tally.sent, Arc::clone(&self.life))));
         } else {
-            self.receipts.push_back((self.accepted, receipt));
+            self.receipts.push_back((self.tally.accepted, receipt));
         }
     }
 
@@ -242,24 +240,24 @@ impl Entry {
 
     /// The core accepts the message at the front: called before, because the core may bind it to a view at once.
     pub(super) fn accept(&mut self) {
-        self.accepted += 1;
+        self.tally.accepted += 1;
         if let Some(Command::Send { receipt, body, .. }) = self.queue.front_mut()
             && body.len() == 1
             && let Some(receipt) = receipt.take()
         {
-            self.receipts.push_back((self.accepted, receipt));
+            self.receipts.push_back((self.tally.accepted, receipt));
         }
     }
 
     /// The core did not accept it.
     pub(super) fn take_back(&mut self) {
-        if self.receipts.back().is_some_and(|(number, _)| *number == self.accepted)
+        if self.receipts.back().is_some_and(|(number, _)| *number == self.tally.accepted)
             && let Some(Command::Send { receipt: place, .. }) = self.queue.front_mut()
             && let Some((_, receipt)) = self.receipts.pop_back()
         {
             *place = Some(receipt);
         }
-        self.accepted -= 1;
+        self.tally.accepted -= 1;
     }
 
     /// Drops the message at the front, which was accepted.
@@ -288,14 +286,8 @@ impl Entry {
 
     /// A message was bound to a view.
     pub(super) fn bind(&mut self, view: u64, seq: u64) {
-        if self.base.0 != view {
-            self.before = self.base;
-            self.base = (view, self.sent);
-        }
-        self.sent += 1;
-        debug_assert_eq!(self.base.1 + seq, self.sent, "messages are bound in the order in which they were accepted");
-        debug_assert!(self.sent <= self.accepted, "a message was bound that nobody sent");
-        while self.receipts.front().is_some_and(|(number, _)| *number <= self.sent) {
+        self.tally.bind(view, seq);
+        while self.receipts.front().is_some_and(|(number, _)| *number <= self.tally.sent) {
             if let Some((number, receipt)) = self.receipts.pop_front() {
                 receipt.end(Ok(Sent::new(view, seq, number, Arc::clone(&self.life))));
             }
@@ -304,21 +296,16 @@ impl Entry {
 
     /// Every member has the messages of a view up to `seq`.
     pub(super) fn stabilize(&mut self, view: u64, seq: u64) {
-        let known = [self.base, self.before].into_iter().find(|(known, _)| *known == view);
-        if let Some((_, earlier)) = known {
-            let stable = earlier + seq;
-            debug_assert!(stable <= self.sent, "a receipt for a message that was not sent");
-            self.stable = self.stable.max(stable);
-        }
+        self.tally.stabilize(view, seq);
     }
 
     /// This incarnation, or this membership, is over: what was not sent will not be, and what is not stable is in doubt.
     pub(super) fn end_life(&mut self) {
         if self.is_adequate {
-            self.life.publish(self.stable, self.delivered);
+            self.life.publish(self.tally.stable, self.delivered);
         }
-        let mut not_sent = self.accepted - self.sent;
-        let in_doubt = self.sent - self.life.stable();
+        let mut not_sent = self.tally.accepted - self.tally.sent;
+        let in_doubt = self.tally.sent - self.life.stable();
         for (_, receipt) in self.receipts.drain(..) {
             receipt.end(Err(SendError::NotSent));
         }
@@ -330,8 +317,7 @@ impl Entry {
         self.life.end();
         self.life = Arc::new(Life::new(self.shared.home()));
         self.life_number = self.shared.next_life();
-        (self.accepted, self.sent, self.stable, self.delivered) = (0, 0, 0, 0);
-        (self.base, self.before) = ((0, 0), (0, 0));
+        (self.tally, self.delivered) = (Tally::default(), 0);
         self.shared.lost.add(not_sent, in_doubt);
         if not_sent + in_doubt > 0 {
             self.stage(Next::Lost { not_sent, in_doubt });
@@ -536,7 +522,7 @@ mod tests {
         });
         entry.accept();
         entry.take_back();
-        assert_eq!(entry.accepted, 0);
+        assert_eq!(entry.tally.accepted, 0);
         for seq in 1..=2 {
             entry.accept();
             assert!(outcome(&receipt).is_none());

@@ -360,8 +360,8 @@ impl AppHandler {
         }
         // A state that made no sense is none: the group is left.
         entry.holds = entry.replica.as_ref().is_none_or(|replica| replica.is_sound()).then_some(view.group);
-        entry.is_adequate = view.adequate && is_cell_adequate;
         entry.view = Some(seen.clone());
+        entry.note_adequacy(is_cell_adequate);
         entry.stage(Next::View(seen));
         entry.set_phase(Phase::Member);
     }
@@ -453,10 +453,8 @@ impl Handler for AppHandler {
                 self.cell_view = Some(Arc::clone(&view));
                 self.is_cell_adequate = view.is_adequate();
                 for slot in 0..self.entries.len() {
-                    let is_cell_adequate = self.is_cell_adequate;
                     if let Some(entry) = self.touch(slot) {
-                        let is_adequate = entry.view.as_ref().is_none_or(View::is_adequate);
-                        entry.is_adequate = is_adequate && is_cell_adequate;
+                        entry.note_adequacy(view.is_adequate());
                     }
                 }
                 self.shared.facts().view = Some(view);
@@ -465,8 +463,8 @@ impl Handler for AppHandler {
             Event::GroupAdequacy { group, adequate, .. } => {
                 let is_cell_adequate = self.is_cell_adequate;
                 if let Some(entry) = self.numbered(group) {
-                    entry.is_adequate = adequate && is_cell_adequate;
                     entry.view = entry.view.as_ref().map(|view| view.with_adequate(adequate));
+                    entry.note_adequacy(is_cell_adequate);
                     entry.stage(Next::Adequate(adequate));
                     entry.set_phase(Phase::Member);
                 }
