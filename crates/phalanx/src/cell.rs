@@ -63,7 +63,7 @@ impl Cell {
         self.merged_of(INBOX_ITEMS, INBOX_BYTES)
     }
 
-    /// Like [`Cell::merged`], for at most so many items and bytes. One message may exceed the bytes.
+    /// Like [`Cell::merged`], with bounds of `items` and `bytes`. A single message may exceed the bytes.
     #[must_use]
     pub fn merged_of(&self, items: usize, bytes: usize) -> Merged {
         Merged::new(Arc::clone(&self.held.shared), items, bytes)

@@ -315,8 +315,9 @@ impl GroupBuilder {
     }
 
     /// If this process founds the group: while fewer members have the group's state, no uniform message is sent, and no
-    /// message that was sent becomes stable or delivered to its sender ([`Sent`](crate::Sent)). So what a program was told is
-    /// held by so many members. Default 1: the end of a view may leave one member that has a message, which is told so.
+    /// message that was sent becomes stable or delivered to its sender ([`Sent`](crate::Sent)). So `members`
+    /// members hold whatever a program was told. Default 1: a message is stable also when the end of a view leaves it with
+    /// its sender alone.
     pub fn members_min(mut self, members: u16) -> Self {
         self.terms.members_min = members;
         self

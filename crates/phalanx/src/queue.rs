@@ -148,7 +148,7 @@ impl<T: Item> Queue<T> {
         }
     }
 
-    /// Takes so many bytes out of the account. Wakes the protocol thread if it waits for that.
+    /// Subtracts the cost of items that were taken. Wakes the protocol thread if it waits for room.
     fn took(&self, bytes: usize) {
         let left = self.bytes.fetch_sub(bytes, Ordering::AcqRel) - bytes;
         // Waking only at half full lets both sides work in longer runs.

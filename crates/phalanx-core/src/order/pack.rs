@@ -58,7 +58,7 @@ impl ViewStreams {
         false
     }
 
-    /// Whether a message of so many bytes fits into one packet of this view.
+    /// Whether a message of `len` bytes fits into one packet of this view.
     #[must_use]
     pub fn fits_packet(&self, len: usize) -> bool {
         self.header_bound() + len <= self.usable_room()

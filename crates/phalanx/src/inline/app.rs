@@ -126,7 +126,7 @@ pub trait App {
         None
     }
 
-    /// Another member's state begins. All of it takes so many bytes. What was kept of the group is replaced by it. Its
+    /// Another member's state of `_bytes` bytes begins. What was kept of the group is replaced by it. Its
     /// pieces follow, then [`App::message`] with the messages that belong to it, then [`App::current`].
     fn taking(&mut self, _group: InlineGroup, _bytes: u64) {}
 
