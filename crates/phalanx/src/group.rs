@@ -53,7 +53,8 @@ impl Group {
         &self.shared.name
     }
 
-    /// The view last installed here; `None` while this process is in none.
+    /// The view last installed here; `None` while this process is in none. Never older than the items of the inbox: who takes
+    /// a view finds it here, or a later one.
     #[must_use]
     pub fn view(&self) -> Option<View> {
         self.shared.home().is_here().then(|| self.shared.status().view.clone()).flatten()

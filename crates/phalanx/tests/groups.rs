@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
+use futures_core::Stream;
 use phalanx::{
     Cell, DecodeError, Group, Inbox, JoinError, LeaveReason, Message, Next, Order, Place, Replica, SendError, Snapshot,
     StartError, State, View,
@@ -45,6 +48,58 @@ fn await_message(inbox: &mut Inbox) -> Message {
 }
 
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Takes what is in an inbox at the moment at which it is told that something is, and looks at the group's view.
+struct AtOnce {
+    group: Group,
+    inbox: Mutex<Inbox>,
+    /// The members of each view that was taken, and of the group's view then.
+    seen: Mutex<Vec<(usize, usize)>>,
+}
+
+impl AtOnce {
+    fn take(self: &Arc<Self>) {
+        let waker = Waker::from(Arc::clone(self));
+        let mut inbox = self.inbox.lock().expect("no panic");
+        while let Poll::Ready(Some(next)) = Pin::new(&mut *inbox).poll_next(&mut Context::from_waker(&waker)) {
+            if let Next::View(view) = next {
+                let now = self.group.view().map_or(0, |view| view.len());
+                self.seen.lock().expect("no panic").push((view.len(), now));
+            }
+        }
+    }
+}
+
+impl Wake for AtOnce {
+    fn wake(self: Arc<Self>) {
+        self.take();
+    }
+}
+
+/// A program that takes a view may ask the group for its view next, however fast it is. One that found an older view there,
+/// and then waited for the next item, would never learn of the new one.
+#[test]
+fn the_view_of_a_group_is_never_older_than_its_inbox() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (ann, bob) = (start(directory.path(), "ann"), start(directory.path(), "bob"));
+    let (group, inbox) = join(&ann);
+    let at_once = Arc::new(AtOnce { group, inbox: Mutex::new(inbox), seen: Mutex::default() });
+    at_once.take();
+    let (of_bob, _inbox) = join(&bob);
+    let seen = |members| at_once.seen.lock().expect("no panic").iter().any(|(taken, _)| *taken == members);
+    while !seen(2) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    of_bob.blocking_leave().expect("leaves");
+    while at_once.seen.lock().expect("no panic").last().is_none_or(|(taken, _)| *taken != 1) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(*at_once.seen.lock().expect("no panic"), [(1, 1), (2, 2), (1, 1)]);
+    // The inbox holds the waker, which holds the inbox.
+    let _none = Pin::new(&mut *at_once.inbox.lock().expect("no panic"))
+        .poll_next(&mut Context::from_waker(Waker::noop()))
+        .is_ready();
+}
 
 #[test]
 fn all_members_see_one_order_and_senders_get_receipts() {

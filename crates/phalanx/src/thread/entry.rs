@@ -160,6 +160,20 @@ impl Entry {
         self.stage(Next::Message(message));
     }
 
+    /// Before any inbox is filled: applies what is staged, and publishes the view, so that who takes an item finds both at
+    /// least as new as the item. The end of a membership is published after its last items.
+    pub(super) fn prepare(&mut self) {
+        self.apply();
+        if let Some(phase) = self.phase.take_if(|phase| !matches!(phase, Phase::Left(_))) {
+            self.publish_phase(phase);
+        }
+    }
+
+    fn publish_phase(&self, phase: Phase) {
+        let view = self.view.clone();
+        self.shared.change(|status| (status.phase, status.view) = (phase, view));
+    }
+
     /// Applies the messages that wait for that.
     pub(super) fn apply(&mut self) {
         if let Some(replica) = &mut self.replica
@@ -179,8 +193,8 @@ impl Entry {
         self.phase = Some(phase);
     }
 
-    /// Fills the inbox as far as it has room, and publishes what became of messages and of the membership. What is staged
-    /// was applied before: who takes a message finds it in the state. True: something is left.
+    /// Fills the inbox as far as it has room, and publishes what became of messages and the end of the membership. Call
+    /// [`Self::prepare`] before. True: something is left.
     ///
     /// `is_adequate`: enough members hold the group's state, as far as the core knows.
     pub(super) fn publish(&mut self, is_adequate: bool) -> bool {
@@ -191,8 +205,7 @@ impl Entry {
             self.life.publish(self.tally.stable, self.delivered);
         }
         if let Some(phase) = self.phase.take() {
-            let view = self.view.clone();
-            self.shared.change(|status| (status.phase, status.view) = (phase, view));
+            self.publish_phase(phase);
         }
         if self.is_over && !is_left {
             self.feed.end();
@@ -344,7 +357,7 @@ impl Entry {
         if !self.is_over {
             self.end(None, Phase::Left(LeaveReason::Left));
         }
-        self.apply();
+        self.prepare();
         self.publish(true);
         self.feed.end();
     }

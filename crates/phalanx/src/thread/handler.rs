@@ -280,10 +280,10 @@ impl AppHandler {
     /// Publishes what changed. `is_adequate`: whether cell and group have as many members as agreed, as far as the core
     /// knows.
     pub(super) fn publish(&mut self, is_adequate: impl Fn(GroupId) -> Option<bool>) {
-        // All are applied before the first is published: groups may share an inbox.
+        // All are prepared before the first is published: groups may share an inbox.
         for at in 0..self.touched.len() {
             if let Some(entry) = self.entries[self.touched[at]].as_mut() {
-                entry.apply();
+                entry.prepare();
             }
         }
         let mut kept = 0;
