@@ -14,7 +14,7 @@ use crate::oracle::{fold, hash_bytes};
 pub(crate) struct State {
     /// Digest of the totally ordered messages, in their order.
     ordered: u64,
-    /// Sum over all messages, independent of their order.
+    /// Sum over all messages, independent of their order, and over what the founder brought.
     all: u64,
     /// Number of messages.
     count: u64,
@@ -23,6 +23,11 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// The state that an incarnation brings to a group that it founds. No other brings the same.
+    pub(crate) fn brought_by(me: u64) -> Self {
+        Self { all: fold(me), ..Self::default() }
+    }
+
     pub(crate) fn apply(&mut self, order: Order, sender: u64, payload_hash: u64) {
         let message = fold(sender ^ payload_hash.rotate_left(17));
         if order == Order::Total {

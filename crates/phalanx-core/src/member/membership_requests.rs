@@ -16,6 +16,8 @@ pub struct MembershipRequests {
     pub leavers: BTreeSet<Incarnation>,
     /// Members that request to join a group: (group name, member), in the order of the requests.
     pub group_joins: Vec<(String, Incarnation)>,
+    /// Those of them that bring a state of their own if they make the group. Only one of a group does.
+    pub founders: BTreeSet<(String, Incarnation)>,
     /// Members that request to leave a group.
     pub group_leaves: Vec<(String, Incarnation)>,
     /// The terms of a group, if this member makes it; by group name and member.

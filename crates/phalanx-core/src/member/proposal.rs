@@ -85,6 +85,12 @@ pub fn build_proposal(
         let (group, space) = (GroupId(next.group), next.space());
         next.group += 1;
         let name = name.to_owned();
+        // A state has one origin: the first that brings one. The others take it before they join.
+        let mut is_brought = false;
+        coming.retain(|who| {
+            let brings = requests.founders.contains(&(name.clone(), *who));
+            !brings || !std::mem::replace(&mut is_brought, true)
+        });
         // Rank 0 of its first view founds it, so its terms count.
         let terms = coming.first().and_then(|&who| requests.terms.get(&(name.clone(), who)));
         let (left, tail) = (Vec::new(), terms.map(|terms| terms.tags()).unwrap_or_default());

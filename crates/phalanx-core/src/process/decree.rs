@@ -152,6 +152,9 @@ impl Process {
                 match (wish.join, is_member) {
                     (true, false) => {
                         requests.group_joins.push((wish.name.clone(), who));
+                        if wish.only_new {
+                            requests.founders.insert((wish.name.clone(), who));
+                        }
                         requests.terms.extend(wish.terms.map(|terms| ((wish.name.clone(), who), terms)));
                     }
                     (false, true) if !held.contains_key(&who) => requests.group_leaves.push((wish.name.clone(), who)),

@@ -33,8 +33,9 @@ impl Process {
     /// with its name carries the [`GroupId`].
     ///
     /// `with_state`: a member's state is transferred first, through [`crate::Effects::snapshot`] there and
-    /// [`crate::Effects::restore`] here. `terms` are agreed for the group if it is founded with this process as rank 0.
-    /// [`Event::GroupRefused`] reports that it does not exist and cannot be founded.
+    /// [`crate::Effects::restore`] here. If no such group exists, one of the processes that ask for it founds it with
+    /// the state that it has, and the others take that. `terms` are agreed for the group if it is founded with this
+    /// process as rank 0. [`Event::GroupRefused`] reports that it does not exist and cannot be founded.
     ///
     /// # Errors
     /// [`CommandError::BadName`], [`CommandError::AlreadyMember`], [`CommandError::Over`]; nothing was asked.
@@ -154,7 +155,8 @@ impl Process {
                     requests.push(wish(false, false));
                 }
                 None if !is_member && want.ready != Ready::No => {
-                    let only_new = want.ready == Ready::IfNew;
+                    // What it took may be of a group of that name that is over.
+                    let only_new = want.ready == Ready::IfNew || want.with_state && entry.is_none();
                     requests.push(wish(true, only_new));
                 }
                 _ => {}

@@ -268,7 +268,9 @@ impl App {
         if let Some(record) = traced::group_incomplete(view) {
             self.record(record);
         }
-        let group = self.groups.entry(view.group).or_default();
+        let brings_state = view.members == view.joined && self.wanted.get(&*view.name) == Some(&true);
+        let state = if brings_state { State::brought_by(self.calls.me) } else { State::default() };
+        let group = self.groups.entry(view.group).or_insert_with(|| Group { state, ..Group::default() });
         if group.name.is_empty() {
             group.name = view.name.to_string();
         }

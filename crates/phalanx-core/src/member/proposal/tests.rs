@@ -270,6 +270,24 @@ fn no_group_is_made_once_the_numbers_are_used_up() {
     assert!(last(Space(u32::MAX - 1)) && !last(Space(u32::MAX)), "no ballot begins without a number");
 }
 
+/// Members 1 and 3 bring a state of their own, member 2 has none. Without member 1, member 3 founds the group.
+#[test]
+fn one_of_those_that_bring_a_state_founds_a_group() {
+    let before = directory(4, 1);
+    let asks = |who| ("new".to_owned(), Incarnation(who));
+    let requests = MembershipRequests {
+        group_joins: [1, 2, 3].map(asks).into(),
+        founders: [1, 3].map(asks).into(),
+        ..MembershipRequests::default()
+    };
+    let made = |ranks: &[usize]| {
+        let draft = draft(&before, &reports(&before, ranks, &[]), &requests, LeaveReason::Died);
+        draft.groups.into_iter().find(|change| change.name == "new").map(|change| change.joined)
+    };
+    assert_eq!(made(&[0, 1, 2, 3]), Some(vec![Incarnation(1), Incarnation(2)]));
+    assert_eq!(made(&[1, 2, 3]), Some(vec![Incarnation(2), Incarnation(3)]));
+}
+
 #[test]
 fn in_a_large_group_nobody_is_named() {
     for (n, named) in [(NAMED_MAX as u64, true), (NAMED_MAX as u64 + 1, false)] {
