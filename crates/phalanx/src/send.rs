@@ -101,7 +101,10 @@ impl Multicast {
     /// # Errors
     /// See [`SendError`]; nothing was queued.
     pub async fn post(self) -> Result<(), SendError> {
-        Queueing { group: self.group.clone(), command: Some(self.command(None)?), place: Place::default() }.await
+        match self.queue()? {
+            None => Ok(()),
+            Some(waits) => waits.await,
+        }
     }
 
     /// Like [`Multicast::post`], in a thread.
@@ -109,14 +112,7 @@ impl Multicast {
     /// # Errors
     /// See [`SendError`]; nothing was queued.
     pub fn blocking_post(self) -> Result<(), SendError> {
-        let group = self.group.clone();
-        match group.push(self.command(None)?) {
-            Ok(()) => Ok(()),
-            Err((SendError::Full, command)) => {
-                block(Queueing { group, command: Some(command), place: Place::default() })
-            }
-            Err((error, _)) => Err(error),
-        }
+        self.queue()?.map_or(Ok(()), block)
     }
 
     /// Like [`Multicast::post`], without waiting.
@@ -126,6 +122,18 @@ impl Multicast {
     pub fn try_post(self) -> Result<(), SendError> {
         let group = self.group.clone();
         group.push(self.command(None)?).map_err(|(error, _)| error)
+    }
+
+    /// Queues it. If there is no room now, returns what waits for some: most messages need no such future.
+    fn queue(self) -> Result<Option<Queueing>, SendError> {
+        let group = self.group.clone();
+        match group.push(self.command(None)?) {
+            Ok(()) => Ok(None),
+            Err((SendError::Full, command)) => {
+                Ok(Some(Queueing { group, command: Some(command), place: Place::default() }))
+            }
+            Err((error, _)) => Err(error),
+        }
     }
 
     fn command(self, receipt: Option<Arc<Receipt>>) -> Result<Command, SendError> {
