@@ -9,6 +9,12 @@ pub(crate) struct SortedMap<K, V> {
     entries: Vec<(K, Box<V>)>,
 }
 
+impl<K: Ord + Copy, V> Default for SortedMap<K, V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<K: Ord + Copy, V> SortedMap<K, V> {
     pub(crate) fn new() -> Self {
         Self { entries: Vec::new() }
@@ -86,6 +92,12 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
         self.entries.iter().map(|(key, value)| (key, &**value))
     }
 
+    /// The entries behind a key, which need not be there.
+    pub(crate) fn after(&self, key: K) -> impl Iterator<Item = (&K, &V)> {
+        let index = self.find(&key).map_or_else(|index| index, |index| index + 1);
+        self.entries[index..].iter().map(|(key, value)| (key, &**value))
+    }
+
     pub(crate) fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (&K, &mut V)> {
         self.entries.iter_mut().map(|(key, value)| (&*key, &mut **value))
     }
@@ -124,6 +136,7 @@ mod tests {
                 prop_assert_eq!((map.len(), map.get(&key), map.contains_key(&key)), (tree.len(), tree.get(&key), tree.contains_key(&key)));
             }
             prop_assert!(map.iter().eq(&tree));
+            prop_assert!((0..41).all(|key| map.after(key).eq(tree.range(key + 1..))));
             prop_assert!(map.values().eq(tree.values()));
             prop_assert!(map.values_mut().map(|v| *v).eq(tree.values().copied()));
             map.clear();

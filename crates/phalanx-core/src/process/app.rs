@@ -1,12 +1,12 @@
 //! The delivery queues: deliveries and events that the application has not taken yet, in one sequence for each inbox.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Bound;
 
 use bytes::Bytes;
 
 use crate::api::{Delivery, Effects, Event, LeaveReason, Order, Uniformity};
 use crate::id::{GroupId, InboxId, Incarnation, Rank, Sequence, ViewNumber};
+use crate::sorted::SortedMap;
 use crate::wire::Space;
 
 /// A delivery that owns its bytes.
@@ -118,12 +118,12 @@ pub(super) struct AppQueue {
     /// The queue of [`InboxId::MAIN`].
     main: VecDeque<Item>,
     /// The other queues. One that is empty may be absent.
-    others: BTreeMap<InboxId, VecDeque<Item>>,
+    others: SortedMap<InboxId, VecDeque<Item>>,
     /// Items in all queues.
     len: usize,
     /// Groups with an inbox of their own, by name and, once an item said it, by number.
     names: BTreeMap<String, InboxId>,
-    numbers: BTreeMap<GroupId, InboxId>,
+    numbers: SortedMap<GroupId, InboxId>,
     owed: UntakenBytes,
     /// The application was last told that no quorum is heard.
     outside: bool,
@@ -155,7 +155,7 @@ impl AppQueue {
     /// The inbox of a group.
     #[inline]
     pub(super) fn inbox_of(&self, group: GroupId) -> InboxId {
-        if self.numbers.is_empty() { InboxId::MAIN } else { self.numbers.get(&group).copied().unwrap_or_default() }
+        self.numbers.get(&group).copied().unwrap_or_default()
     }
 
     /// Whether the next item of a group can go straight to the application.
@@ -201,7 +201,7 @@ impl AppQueue {
         if inbox == InboxId::MAIN {
             self.main.push_back(item);
         } else {
-            self.others.entry(inbox).or_default().push_back(item);
+            self.others.get_or_insert_with(inbox, VecDeque::new).push_back(item);
         }
     }
 
@@ -233,8 +233,8 @@ impl AppQueue {
         if at.is_none() && !self.main.is_empty() {
             return Some(InboxId::MAIN);
         }
-        let behind = self.others.range((Bound::Excluded(at.unwrap_or_default()), Bound::Unbounded));
-        behind.filter(|(_, items)| !items.is_empty()).map(|(inbox, _)| *inbox).next()
+        let mut behind = self.others.after(at.unwrap_or_default());
+        behind.find(|(_, items)| !items.is_empty()).map(|(inbox, _)| *inbox)
     }
 
     /// The next item for an inbox.
