@@ -316,7 +316,7 @@ fn a_group_that_nobody_waits_for_is_left_again() {
     let cell = start(directory.path(), "ann");
     {
         let mut joining = std::pin::pin!(cell.group("g").join());
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        let mut context = Context::from_waker(Waker::noop());
         if let Poll::Ready(joined) = joining.as_mut().poll(&mut context) {
             // The protocol thread was faster.
             joined.expect("joins").0.blocking_leave().expect("leaves");

@@ -235,3 +235,49 @@ fn domains_move_together_and_a_joiner_without_one_leaves_again() {
         cell.blocking_leave(PATIENCE).expect("leaves");
     }
 }
+
+/// A state of which each process brings its own.
+struct Brought(String);
+
+impl State for Brought {
+    fn apply(&mut self, _message: &Message) {}
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::encode(&self.0)
+    }
+
+    fn restore(snapshot: Snapshot) -> Result<Self, DecodeError> {
+        snapshot.decode().map(Self)
+    }
+}
+
+#[test]
+fn processes_that_ask_for_a_group_at_once_have_the_state_of_one_of_them() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let cells = ["ann", "bob", "cid"].map(|name| start(directory.path(), name));
+    // All are in the cell first, so that one decree finds several requests.
+    while cells.iter().any(|cell| cell.members().len() < cells.len()) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    for round in 0..10 {
+        let replicas = ["ann", "bob", "cid"].map(|name| Replica::new(Brought(name.to_owned())));
+        let joined: Vec<_> = thread::scope(|scope| {
+            let join = |(cell, replica): (&Cell, _)| {
+                let group = cell.group(format!("g{round}"));
+                let (group, mut inbox) = group.state(replica).blocking_join().expect("joins");
+                assert!(inbox.try_next().is_some(), "who has joined finds the first items");
+                (group, inbox)
+            };
+            let threads: Vec<_> = cells.iter().zip(&replicas).map(|each| scope.spawn(move || join(each))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
+        while joined.iter().any(|(group, _)| group.view().is_none_or(|view| view.len() < cells.len())) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let brought = replicas.each_ref().map(|replica| replica.read().0.clone());
+        assert!(brought.iter().all(|name| *name == brought[0]), "{brought:?}");
+    }
+    for cell in cells {
+        cell.blocking_leave(PATIENCE).expect("leaves");
+    }
+}

@@ -161,17 +161,14 @@ impl Entry {
     }
 
     /// Before any inbox is filled: applies what is staged, and publishes the view, so that who takes an item finds both at
-    /// least as new as the item. The end of a membership is published after its last items.
+    /// least as new as the item. The rest of the standing follows the items: who learns that it is a member, or is none
+    /// any more, finds them.
     pub(super) fn prepare(&mut self) {
         self.apply();
-        if let Some(phase) = self.phase.take_if(|phase| !matches!(phase, Phase::Left(_))) {
-            self.publish_phase(phase);
+        if matches!(self.phase, Some(Phase::Member)) {
+            let view = self.view.clone();
+            self.shared.change(|status| status.view = view);
         }
-    }
-
-    fn publish_phase(&self, phase: Phase) {
-        let view = self.view.clone();
-        self.shared.change(|status| (status.phase, status.view) = (phase, view));
     }
 
     /// Applies the messages that wait for that.
@@ -193,7 +190,7 @@ impl Entry {
         self.phase = Some(phase);
     }
 
-    /// Fills the inbox as far as it has room, and publishes what became of messages and the end of the membership. Call
+    /// Fills the inbox as far as it has room, and publishes what became of messages and of the membership. Call
     /// [`Self::prepare`] before. True: something is left.
     ///
     /// `is_adequate`: enough members hold the group's state, as far as the core knows.
@@ -205,7 +202,8 @@ impl Entry {
             self.life.publish(self.tally.stable, self.delivered);
         }
         if let Some(phase) = self.phase.take() {
-            self.publish_phase(phase);
+            let view = self.view.clone();
+            self.shared.change(|status| (status.phase, status.view) = (phase, view));
         }
         if self.is_over && !is_left {
             self.feed.end();
