@@ -43,7 +43,7 @@ const MOMENTS: &[Moment] = &[
     ("wedges that met the last sender falling idle", |c| core(c, "wedged_idle"), 19_000),
     ("cuts that a member had to fill", |c| core(c, "cut_recoveries"), 15_000),
     ("packets fetched for a cut", |c| core(c, "fetched"), 14_000),
-    ("messages discarded at the end of a view", |c| core(c, "discarded"), 14_000),
+    ("messages discarded at the end of a view", |c| core(c, "discarded"), 6_000),
     ("ballots", |c| core(c, "ballots"), 120_000),
     ("ballots given up for a later one", |c| core(c, "superseded"), 3_900),
     ("proposals adopted from an earlier ballot", |c| core(c, "adopted"), 1_000),
