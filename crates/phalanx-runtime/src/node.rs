@@ -468,7 +468,10 @@ impl<D: Driver> Node<D> {
         if self.begin(now, handler).is_ok() && !self.leaving {
             self.leaving = true;
             self.process.leave(now);
-            handler.command(&Command::Leave);
+            // Between two incarnations there is nothing to leave: the trace of the one before has ended.
+            if !self.watch.excluded {
+                handler.command(&Command::Leave);
+            }
         }
     }
 
