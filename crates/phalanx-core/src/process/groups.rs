@@ -155,8 +155,8 @@ impl Process {
                     requests.push(wish(false, false));
                 }
                 None if !is_member && want.ready != Ready::No => {
-                    // What it took may be of a group of that name that is over.
-                    let only_new = want.ready == Ready::IfNew || want.with_state && entry.is_none();
+                    // It has a state of its own, or took one of a group of that name that is over.
+                    let only_new = want.with_state && entry.is_none();
                     requests.push(wish(true, only_new));
                 }
                 _ => {}

@@ -161,11 +161,11 @@ impl Entry {
     }
 
     /// Before any inbox is filled: applies what is staged, and publishes the view, so that who takes an item finds both at
-    /// least as new as the item. The rest of the standing follows the items: who learns that it is a member, or is none
-    /// any more, finds them.
+    /// least as new as the item. The phase follows the items: who learns that it is a member, or is none any more, finds
+    /// them.
     pub(super) fn prepare(&mut self) {
         self.apply();
-        if matches!(self.phase, Some(Phase::Member)) {
+        if self.phase.is_some() {
             let view = self.view.clone();
             self.shared.change(|status| status.view = view);
         }
@@ -202,8 +202,7 @@ impl Entry {
             self.life.publish(self.tally.stable, self.delivered);
         }
         if let Some(phase) = self.phase.take() {
-            let view = self.view.clone();
-            self.shared.change(|status| (status.phase, status.view) = (phase, view));
+            self.shared.change(|status| status.phase = phase);
         }
         if self.is_over && !is_left {
             self.feed.end();
