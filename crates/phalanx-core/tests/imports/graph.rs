@@ -1,12 +1,10 @@
-//! The imports between the files of a crate. Reads the sources as text: every `use`, and every path in the code that
-//! begins with `crate`, `self`, `super` or the name of a child module. Tests are left out.
+//! The imports between the files of a crate: every `use`, and every path in the code that begins with `crate`, `self`,
+//! `super` or the name of a child module.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
 
-/// A module's path below the crate: empty for the root.
-pub(crate) type Module = Vec<String>;
+use super::source::{Module, tokens};
+use super::types::Declared;
 
 /// The contents of one file.
 #[derive(Default)]
@@ -19,24 +17,21 @@ struct Source {
     items: BTreeSet<String>,
     /// Absolute paths that the code names.
     named: Vec<Module>,
+    declared: Declared,
 }
 
 /// The files of a crate with their imports, by module.
 pub(crate) struct Graph {
+    modules: BTreeSet<Module>,
     sources: BTreeMap<Module, Source>,
 }
 
 impl Graph {
-    /// Reads the sources below `src`.
-    pub(crate) fn read(src: &Path) -> Self {
-        let mut files = BTreeMap::new();
-        find(src, &mut Vec::new(), &mut files);
+    /// Reads the text of each file.
+    pub(crate) fn of(files: &BTreeMap<Module, String>) -> Self {
         let modules: BTreeSet<Module> = files.keys().cloned().collect();
-        let sources = files
-            .iter()
-            .map(|(module, text)| (module.clone(), parse(module, &modules, &tokens(&without_comments(text)))))
-            .collect();
-        Self { sources }
+        let sources = files.iter().map(|(module, text)| (module.clone(), parse(module, &modules, &tokens(text))));
+        Self { sources: sources.collect(), modules }
     }
 
     /// Number of files.
@@ -79,6 +74,23 @@ impl Graph {
         module
     }
 
+    /// What each file says of types.
+    pub(crate) fn declared(&self) -> impl Iterator<Item = (&Module, &Declared)> {
+        self.sources.iter().map(|(module, source)| (module, &source.declared))
+    }
+
+    /// The file that declares the type that `module` calls `path`, and the type's name there.
+    pub(crate) fn declares(&self, module: &Module, path: &[String]) -> (Module, String) {
+        let source = &self.sources[module];
+        let (first, rest) = path.split_first().expect("a type has a name");
+        let full = match source.imports.get(first) {
+            Some(import) => [import, rest].concat(),
+            None => absolute(module, &self.modules, path).unwrap_or_else(|| [module, path].concat()),
+        };
+        let name = full.last().expect("a type has a name").clone();
+        (self.home(&full, 0), name)
+    }
+
     /// Groups of files that import each other in a circle, each group in order.
     pub(crate) fn circles(&self) -> Vec<Vec<Module>> {
         let edges = self.edges();
@@ -104,89 +116,10 @@ fn reach<'a>(edges: &'a BTreeMap<Module, BTreeSet<Module>>, from: &'a Module) ->
     found
 }
 
-/// Files by module, except those in `tests`.
-fn find(dir: &Path, module: &mut Module, files: &mut BTreeMap<Module, String>) {
-    for entry in fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("readable").path()) {
-        let stem = entry.file_stem().and_then(|stem| stem.to_str()).expect("UTF-8").to_owned();
-        if stem == "tests" {
-            continue;
-        }
-        if entry.is_dir() {
-            module.push(stem);
-            find(&entry, module, files);
-            module.pop();
-        } else if entry.extension().is_some_and(|extension| extension == "rs") {
-            let mut name = module.clone();
-            if !matches!(stem.as_str(), "mod" | "lib" | "main") {
-                name.push(stem);
-            }
-            *files.entry(name).or_default() += &fs::read_to_string(&entry).expect("readable");
-        }
-    }
-}
-
-/// The code without comments and without string contents.
-fn without_comments(text: &str) -> String {
-    let mut code = String::new();
-    for line in text.lines() {
-        let (mut quoted, mut before) = (false, ' ');
-        for (at, c) in line.char_indices() {
-            match c {
-                '"' if before != '\\' && before != '\'' => quoted = !quoted,
-                '/' if !quoted && line[at..].starts_with("//") => break,
-                _ if !quoted => code.push(c),
-                _ => {}
-            }
-            before = c;
-        }
-        code.push('\n');
-    }
-    code
-}
-
-/// Words and signs; a path separator is one sign. Items behind `#[cfg(test)]` are left out.
-fn tokens(code: &str) -> Vec<&str> {
-    let mut found = Vec::new();
-    let mut rest = code;
-    while let Some(first) = rest.chars().next() {
-        let length = match first {
-            _ if rest.starts_with("#[cfg(test)]") => {
-                rest = after_item(&rest["#[cfg(test)]".len()..]);
-                continue;
-            }
-            c if c.is_alphanumeric() || c == '_' => {
-                rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len())
-            }
-            ':' if rest.starts_with("::") => 2,
-            c => c.len_utf8(),
-        };
-        let (token, after) = rest.split_at(length);
-        if !token.trim().is_empty() {
-            found.push(token);
-        }
-        rest = after;
-    }
-    found
-}
-
-/// The code after the item that `code` begins with.
-fn after_item(code: &str) -> &str {
-    let mut depth = 0_usize;
-    for (at, c) in code.char_indices() {
-        match c {
-            '{' => depth += 1,
-            '}' if depth <= 1 => return &code[at + 1..],
-            '}' => depth -= 1,
-            ';' if depth == 0 => return &code[at + 1..],
-            _ => {}
-        }
-    }
-    ""
-}
-
-fn parse(module: &Module, modules: &BTreeSet<Module>, tokens: &[&str]) -> Source {
+fn parse(module: &Module, modules: &BTreeSet<Module>, words: &[String]) -> Source {
     const ITEMS: [&str; 9] = ["struct", "enum", "trait", "fn", "const", "static", "type", "macro_rules", "union"];
-    let mut source = Source::default();
+    let tokens: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut source = Source { declared: Declared::read(words), ..Source::default() };
     let mut at = 0;
     while let Some(&token) = tokens.get(at) {
         let before = at.checked_sub(1).and_then(|before| tokens.get(before)).copied().unwrap_or_default();
@@ -195,7 +128,7 @@ fn parse(module: &Module, modules: &BTreeSet<Module>, tokens: &[&str]) -> Source
             let exported = before == "pub" || before == ")";
             let end = tokens[at..].iter().position(|token| *token == ";").map_or(tokens.len(), |length| at + length);
             let mut place = at + 1;
-            for (path, name) in tree(tokens, &mut place, end) {
+            for (path, name) in tree(&tokens, &mut place, end) {
                 let Some(path) = absolute(module, modules, &path) else { continue };
                 if !(exported && path.starts_with(module)) {
                     source.named.push(path.clone());
