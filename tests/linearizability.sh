@@ -4,7 +4,7 @@
 #   tests/linearizability.sh PROGRAM [SEEDS]        PROGRAM is the command phalanx; SEEDS is 0..300 if not given
 #
 # First it shows that the checker can refuse: it must refuse histories made by hand, and one recorded from a simulated
-# cell with the bug of mutants/read_from_the_own_copy.patch. Then it records new histories, of which none may be
+# cell with the bug of mutants/read_from_the_own_copy.mutant. Then it records new histories, of which none may be
 # refused. Exit code 0: all good. 1: not. 2: wrong usage. 77: there is no Go here, and nothing was tested.
 set -euo pipefail
 [ $# -ge 1 ] || { sed -n '4s/^# *//p' "$0" >&2; exit 2; }

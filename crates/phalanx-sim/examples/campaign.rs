@@ -1,4 +1,5 @@
-//! Runs simulated cells: `cargo run -p phalanx-sim --release --example campaign -- A..B [MEMBERS]`.
+//! Runs simulated cells: `cargo run -p phalanx-sim --release --example campaign -- A..B [MEMBERS [PLANS]]`. PLANS is the
+//! name of a kind of plan: swarm, partial, frontier, mild=SECONDS.
 //!
 //! With `HASHES=` in the environment it prints the trace hash of each seed, by which two builds can be compared. With
 //! `STOP_AT=` in the environment it stops at the first failed seed, with `STOP_AT="S3 U1"` at one of these codes. Exit
@@ -8,7 +9,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use phalanx_sim::{Options, Stop, campaign};
+use phalanx_sim::{Draw, Options, Stop, campaign};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -17,12 +18,14 @@ fn main() -> ExitCode {
         Some(start.parse().ok()?..end.parse().ok()?)
     });
     let members = args.get(1).map_or(Ok(5), |text| text.parse());
-    let (Some(seeds), Ok(members)) = (seeds, members) else {
-        eprintln!("usage: campaign A..B [MEMBERS]   (MEMBERS 0: three to sixteen, as the seed says)");
+    let draw = args.get(2).map_or(Ok(Draw::default()), |text| text.parse());
+    let (Some(seeds), Ok(members), Ok(draw)) = (seeds, members, draw) else {
+        eprintln!("usage: campaign A..B [MEMBERS [PLANS]]   (MEMBERS 0: three to sixteen, as the seed says)");
         return ExitCode::from(2);
     };
     let options = Options {
         members,
+        draw,
         stop: match std::env::var("STOP_AT").ok().as_deref() {
             None => Stop::AtTheEnd,
             Some("") => Stop::AtFailure,

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use phalanx_sim::calls::{CallsStats, run_calls};
 
-/// Runs seeds; panics with the violations, in lines that `mutants/run.sh` reads.
+/// Runs seeds; panics with the violations, in lines that `./x mutants` reads.
 fn all_hold(seeds: std::ops::Range<u64>) -> CallsStats {
     let mut totals = CallsStats::default();
     let mut broken = String::new();
