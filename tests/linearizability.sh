@@ -18,6 +18,11 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$(dirname "$0")/linearizability"
 timeout 300 go vet ./...
+# The files that Go compiles, and tests, for the list of what ./x test ran.
+if [ -n "${PHALANX_RAN:-}" ]; then
+  { echo go.mod; go list -f '{{join .GoFiles "\n"}}{{"\n"}}{{join .TestGoFiles "\n"}}'; } |
+    sed 's|^|tests/linearizability/|' >>"$PHALANX_RAN"
+fi
 timeout 300 go test ./...
 timeout 300 go build -o "$work/judge" .
 

@@ -60,6 +60,49 @@ expect 1 'not named' 'a() { fetch Go false || true; bash -c "exit 77"; }; step a
 expect 1 'not named' 'a() { fetch Go false || true; echo "a test: no net" >>"$PHALANX_SKIPS"; }; step a a'
 unset PHALANX_CI
 
+# What each step ran of the files under tests/.
+expect 0 '1 run' 'one() { ran tests/a; not_run tests/b; }; step one one; diff "$logs/one.ran" <(printf "tests/a\nnot run: tests/b\n")'
+expect 0 '1 run' 'no() { fetch Go false || skip_step Go no tests/b; }; step two true; step go no; grep -qx "not run: tests/b" "$logs/go.ran"'
+expect 0 '1 run' 'part() { leave_out go Go no tests/b; }; beside part part; join; grep -qx "not run: tests/b" "$logs/part.ran"'
+expect 0 '1 run' ': >"$logs/old.ran"; begin_steps; test ! -e "$logs/old.ran"; step one true'
+
+# A tree with a test of each kind, of which reached.sh accepts all. plant FILE TEXT PATTERN: one more file that nothing
+# runs makes it fail, and it says so.
+tree=$work/tree
+mkdir -p "$tree"/tests/{lib,data,loom/src} "$tree"/crates/a/{src,tests/all} "$tree"/target/{deps,loom} "$tree/logs"
+cp tests/reached.sh "$tree/tests"
+git -C "$tree" init -q
+for file in crates/a/src/lib.rs crates/a/tests/all/main.rs tests/loom/src/lib.rs; do : >"$tree/$file"; done
+printf '%s\n' 'run_file tests/one.sh' '# tests/lib/rogue.sh, tests/rogue.txt' >"$tree/x"
+printf '%s\n' '#!/bin/sh' '. lib/used.sh' >"$tree/tests/one.sh"
+printf '%s\n' '# used' 'cat data/list.txt' >"$tree/tests/lib/used.sh"
+: >"$tree/tests/data/list.txt"
+printf '%s\n' 'a.rmeta: crates/a/src/lib.rs' '' 'crates/a/src/lib.rs:' 'crates/a/tests/all/main.rs:' >"$tree/target/deps/a.d"
+printf '%s\n' 'src/lib.rs:' 'src/../../../crates/a/src/lib.rs:' >"$tree/target/loom/loom.d"
+printf '%s\n' tests/one.sh tests/reached.sh >"$tree/logs/one.ran"
+# The list of tools for people names a file of the real tree.
+reached='reached() { cd "$logs/tree"; tests/reached.sh logs .=target/deps tests/loom=target/loom; }; step reached reached'
+plant() {
+  printf '%s\n' "$2" >"$tree/$1"
+  expect 1 "$1: $3" "$reached"
+  printf 'not run: %s\n' "$(dirname "$1")" >"$tree/logs/two.ran"
+  expect 0 '1 run' "$reached"
+  rm "$tree/$1" "$tree/logs/two.ran"
+}
+expect 0 '1 run' "$reached"
+plant tests/rogue.sh '#!/bin/sh' 'it is a test, and did not run'
+plant tests/lib/rogue.sh 'true' 'nothing that ran names it'
+plant tests/data/rogue.txt 'data' 'nothing that ran names it'
+plant crates/a/tests/all/rogue.rs '#[test] fn lost() {}' 'nothing compiled it'
+plant tests/loom/src/rogue.rs '#[test] fn lost() {}' 'nothing compiled it'
+# What an unreached test names is unreached, too.
+printf '#!/bin/sh\n. data/rogue.txt\n' >"$tree/tests/rogue.sh"
+: >"$tree/tests/data/rogue.txt"
+expect 1 'tests/data/rogue.txt: nothing that ran names it' "$reached"
+rm "$tree/tests/rogue.sh" "$tree/tests/data/rogue.txt"
+rm "$tree/logs/one.ran"
+expect 1 'tests/one.sh: it is a test, and did not run' "$reached"
+
 # Subjects of commits, in characters.
 subjects='subjects() { printf "%s\\n" "a1 $1" | tests/lib/subjects.sh; }; step subjects subjects'
 long=$(printf 'link: %066d' 0)

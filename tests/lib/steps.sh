@@ -3,7 +3,7 @@
 #
 # Input: logs (a directory). Files written there: NAME.log for each step; "skips", a line for each thing that was
 # skipped; and for the current step "fetches", the things that could not be fetched, and "lacks", the things whose
-# absence made it leave something out.
+# absence made it leave something out. What the steps run of the tests' files is in NAME.ran (tests/reached.sh).
 #
 # A step ends with exit code 77 when it cannot run here. With PHALANX_CI=1 that is a failure, unless the step names the
 # thing it lacks, and `fetch` tried in the same step to get that very thing, and failed. A CI machine must run
@@ -21,8 +21,10 @@ begin_steps() {
   only=("$@")
   unknown=" $* "
   began_steps=$SECONDS
-  export PHALANX_SKIPS=$logs/skips PHALANX_FETCHES=$logs/fetches PHALANX_LACKS=$logs/lacks
+  export PHALANX_SKIPS=$logs/skips PHALANX_FETCHES=$logs/fetches PHALANX_LACKS=$logs/lacks PHALANX_RAN=
   : >"$PHALANX_SKIPS"
+  # Without names everything runs anew.
+  [ $# -gt 0 ] || rm -f "$logs"/*.ran
 }
 
 # Whether a step is selected.
@@ -41,6 +43,8 @@ step() {
   unknown=${unknown/ $name / }
   : >"$PHALANX_FETCHES"
   : >"$PHALANX_LACKS"
+  PHALANX_RAN=$logs/$name.ran
+  : >"$PHALANX_RAN"
   before=$(wc -l <"$PHALANX_SKIPS")
   set +e
   (set -euo pipefail; "$@") </dev/null >"$logs/$name.log" 2>&1
@@ -100,7 +104,8 @@ beside() {
     set +m -euo pipefail
     renice -n 19 -p "$BASHPID" >/dev/null
     PHALANX_SKIPS=$logs/$name.skips PHALANX_FETCHES=$logs/$name.fetches PHALANX_LACKS=$logs/$name.lacks
-    : >"$PHALANX_SKIPS" >"$PHALANX_FETCHES" >"$PHALANX_LACKS"
+    PHALANX_RAN=$logs/$name.ran
+    : >"$PHALANX_SKIPS" >"$PHALANX_FETCHES" >"$PHALANX_LACKS" >"$PHALANX_RAN"
     "$@"
   ) </dev/null >"$logs/$name.log" 2>&1 &
   set +m
@@ -142,15 +147,33 @@ fetch() {
   return 1
 }
 
-# leave_out WHAT THING WHY: records that a part of a step does not run here because a thing is missing.
+# ran FILE...: records that this step runs these files of the tests.
+ran() { [ $# -eq 0 ] || [ -z "$PHALANX_RAN" ] || printf '%s\n' "$@" >>"$PHALANX_RAN"; }
+
+# not_run PATH...: records files, or directories of them, that this step has to leave out.
+not_run() { ran "${@/#/not run: }"; }
+
+# run_file FILE ARGUMENT...: runs a script of the tests.
+run_file() {
+  local with=bash
+  case $1 in *.py) with=python3 ;; esac
+  ran "$1"
+  "$with" "$@"
+}
+
+# leave_out WHAT THING WHY [PATH...]: records that a part of a step does not run here because a thing is missing. These
+# files of the tests are not run then.
 leave_out() {
+  not_run "${@:4}"
   echo "left out: $1: $3"
   printf '%s: %s\n' "$1" "$3" >>"$PHALANX_SKIPS"
   echo "$2" >>"$PHALANX_LACKS"
 }
 
-# skip_step THING WHY: ends a step that cannot run here because a thing is missing.
+# skip_step THING WHY [PATH...]: ends a step that cannot run here because a thing is missing. These files of the tests,
+# or directories, are not run then.
 skip_step() {
+  not_run "${@:3}"
   echo "$1" >>"$PHALANX_LACKS"
   echo "$2"
   exit "$SKIPPED"

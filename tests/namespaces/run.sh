@@ -55,6 +55,8 @@ PHALANX=${PHALANX:-$here/../../target/release/phalanx}
 [ -x "$PHALANX" ] || { echo "run.sh: $PHALANX is not there: build it, or name the program in PHALANX" >&2; exit 2; }
 PHALANX=$(realpath "$PHALANX")
 export PHALANX QUICK PATH
+# Where ./x test wants to know which cases ran.
+ran=${PHALANX_RAN:-/dev/null}
 # Settings in the environment must not affect members.
 unset "${!PHALANX_@}"
 
@@ -88,6 +90,7 @@ ip netns delete "$name"
 failures=0
 for case in "${cases[@]}"; do
   mkdir "$work/$case"
+  echo "tests/namespaces/cases/$case.bash" >>"$ran"
   began=$SECONDS
   CASE=$case WORK=$work/$case timeout --kill-after=20 "$CASE_SECONDS" bash "$here/lib.bash" "$here/cases/$case.bash" \
     </dev/null >"$work/$case/log" 2>&1
