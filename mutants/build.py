@@ -40,10 +40,14 @@ class Workshop:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
+            self._lock.close()
             raise Refused(f"process {self.holder(folder)} uses {folder}: ./x mutants --status") from None
         self._lock.truncate(0)
         self._lock.write(str(os.getpid()))
         self._lock.flush()
+
+    def close(self):
+        self._lock.close()
 
     @staticmethod
     def holder(folder):

@@ -99,6 +99,7 @@ class Judge:
             found.update(pattern.findall(output))
         first = FIRST_SEED.search(output)
         note = f"ended after {self.asked.seconds} s" if code is None else ""
+        note = f"the program died of signal {-code}" if code is not None and code < 0 else note
         return sorted(found), int(first.group(1)) if first else None, note
 
     def _failed(self, mutant, programs, copy, name):

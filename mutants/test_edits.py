@@ -1,4 +1,4 @@
-"""Tests of the runner: `python3 -m unittest discover -s mutants`, part of the step `mutants` of `./x test`."""
+"""Tests of edits, switch and shares: `python3 -m unittest discover -s mutants`, part of the step `mutants` of `./x test`."""
 
 import os
 import subprocess
