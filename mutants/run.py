@@ -12,7 +12,8 @@ A mutant is a file `mutants/NAME.mutant`; docs/simulator.md ("Checking the check
 generated copy of the tree, which is built once for the seeds, once for the stories and once for the core's unit tests, in
 target/mutants. Those that cannot be a branch are built one by one.
 Verdicts: recognised; SURVIVED (nothing was reported), MISTAKEN (other codes were), UNTOLD (a story passes on it), BROKEN (it
-does not compile). Exit code: the number of mutants that were not recognised, at most 100. 2: wrong usage."""
+does not compile). Exit code: the number of mutants that were not recognised, at most 100. 2: wrong usage, or a mutant that
+cannot be applied. PHALANX_MUTANT_SECONDS ends a run [1800], PHALANX_MUTANTS_DIR is another directory to build in."""
 
 import argparse
 import json
@@ -44,7 +45,7 @@ def arguments():
     kinds.add_argument("--check", action="store_true", help="whether each mutant can be applied")
     kinds.add_argument("--list", action="store_true", help="what finds each, and how it is built")
     kinds.add_argument("--status", action="store_true", help="how far the last drawn share is")
-    kinds.add_argument("--shares", type=int, nargs="?", const=0, choices=range(shares.SHARES + 1), metavar=f"1..{shares.SHARES}",
+    kinds.add_argument("--shares", type=int, nargs="?", const=0, choices=range(1, shares.SHARES + 1), metavar=f"1..{shares.SHARES}",
                        help=f"so many of forty shares [{shares.DEFAULT}]")
     parser.add_argument("--seed", type=int, help="what draws the shares [random; the last one while something waits]")
     parser.add_argument("--foreground", action="store_true", help="do not leave the shares to the background")
@@ -118,17 +119,26 @@ def attempt_all(judge, mutants, asked, share):
     return missed
 
 
+def show_status(work, names):
+    share, holder = shares.Share.last(work), Workshop.holder(work)
+    if share is None:
+        print("no share was drawn yet: ./x mutants --shares")
+        return
+    print("\n".join(share.describe(names)))
+    if holder:
+        print(f"process {holder} is at work")
+    elif share.waiting(names):
+        print("nothing is at work: ./x mutants --shares goes on")
+
+
 def run(asked):
-    work = os.environ.get("PHALANX_MUTANTS_DIR") or os.path.join(
-        os.environ.get("CARGO_TARGET_DIR", os.path.join(root, "target")), "mutants")
+    target = os.environ.get("CARGO_TARGET_DIR", os.path.join(root, "target"))
+    work = os.path.abspath(os.environ.get("PHALANX_MUTANTS_DIR", os.path.join(target, "mutants")))
     os.makedirs(work, exist_ok=True)
     mutants = read(folder)
     names = [mutant.name for mutant in mutants]
     if asked.status:
-        share = shares.Share.last(work)
-        print("\n".join(share.describe(names)) if share else "no share was drawn yet: ./x mutants --shares")
-        holder = Workshop.holder(work)
-        print(f"it runs as process {holder}" if holder else "nothing runs: `./x mutants --shares` goes on")
+        show_status(work, names)
         return 0
     tree = Tree(root)
     good, wrong = checked(tree, mutants)
@@ -155,7 +165,8 @@ def run(asked):
         if Workshop.holder(work):
             raise Refused(f"process {Workshop.holder(work)} is at work: ./x mutants --status")
         print("\n".join(share.describe(names)))
-        pid, log = share.start(["--seeds", asked.seeds, "--members", str(asked.members)])
+        same = ["--seeds", asked.seeds, "--members", str(asked.members), *(["--out", asked.out] if asked.out else [])]
+        pid, log = share.start(same + ["--json"] * asked.json)
         print(f"it runs as process {pid}, its log is {log}; ./x mutants --status tells how far it is, `kill {pid}` ends it")
         return 0
     judge = Judge(Workshop(root, work, tell), tree, good, asked)
