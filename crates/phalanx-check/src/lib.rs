@@ -30,6 +30,7 @@ mod options;
 mod property;
 mod render;
 mod report;
+pub mod svg;
 
 use std::path::{Path, PathBuf};
 
@@ -53,16 +54,21 @@ pub enum CheckError {
     NoFiles,
 }
 
+/// The checker's name for a trace in memory.
+#[must_use]
+pub fn memory_label(trace: &Trace) -> String {
+    match trace.header.incarnation {
+        0 => trace.header.node.clone(),
+        incarnation => format!("{}-{incarnation:016x}", trace.header.node),
+    }
+}
+
 /// Evaluates traces in memory.
 #[must_use]
 pub fn check(traces: &[Trace], options: &Options) -> Report {
     let mut builder = Builder::new();
     for trace in traces {
-        let label = match trace.header.incarnation {
-            0 => trace.header.node.clone(),
-            incarnation => format!("{}-{incarnation:016x}", trace.header.node),
-        };
-        builder.begin(label, &trace.header);
+        builder.begin(memory_label(trace), &trace.header);
         for record in &trace.records {
             builder.record(record);
         }

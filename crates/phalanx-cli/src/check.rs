@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use phalanx_check::svg::Diagram;
 use phalanx_check::{CheckError, Options, Property, Report, Require, check_files};
 use phalanx_runtime::config::parse_duration;
-use phalanx_sim::svg::Diagram;
 use phalanx_trace::{Trace, TraceError};
 
 use crate::exit::{Exit, Failure, While};
 use crate::notice::{data, say};
-use crate::sim::parse_window;
 
 /// Evaluates traces: which guarantees held, were put to the test, or were broken, with the records that prove it
 ///
@@ -124,6 +123,18 @@ fn draw(
     std::fs::write(picture, diagram.to_svg()).when(format_args!("cannot write {}", picture.display()))?;
     say(format_args!("the run is drawn in {}", picture.display()));
     Ok(())
+}
+
+/// Reads a window of time, given in seconds. Returns it in nanoseconds.
+pub(crate) fn parse_window(text: &str) -> Result<RangeInclusive<u64>, String> {
+    let read = |part: &str| match part.trim().parse::<f64>() {
+        Ok(seconds) if seconds.is_finite() && (0.0..1e9).contains(&seconds) => Ok((seconds * 1e9) as u64),
+        Ok(_) => Err(format!("'{part}' is no time in seconds")),
+        Err(error) => Err(format!("'{part}': {error}")),
+    };
+    let (from, to) = text.split_once("..").ok_or("write the window in seconds as FROM..TO, like 3.2..4")?;
+    let window = read(from)?..=read(to)?;
+    if window.is_empty() { Err("the window ends before it begins".to_owned()) } else { Ok(window) }
 }
 
 fn nanos(duration: Duration) -> u64 {

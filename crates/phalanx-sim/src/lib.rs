@@ -62,7 +62,6 @@ mod slot;
 mod state;
 mod stranded;
 mod strays;
-pub mod svg;
 mod swarm;
 mod timeline;
 mod timer;

@@ -2,11 +2,12 @@
 
 use std::ops::RangeInclusive;
 
+use phalanx_check::memory_label;
+use phalanx_check::svg::{Diagram, Finding, Mark};
 use phalanx_trace::{Header, Trace};
 
 use crate::options::Options;
 use crate::run::{check_options, run_world};
-use crate::svg::{Diagram, Finding, Mark, memory_label};
 use crate::world::World;
 
 /// Runs a seed and draws `window` (nanoseconds from the start) or, without one, the surroundings of the first

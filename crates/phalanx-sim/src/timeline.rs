@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+use phalanx_check::memory_label;
 use phalanx_trace::{Event, Order, Trace};
 
-use crate::svg::memory_label;
 use crate::world::World;
 
 /// The width of a process's column.

@@ -1,7 +1,7 @@
 //! Space-time diagrams: well-formed, with the proofs of a violation in them, and the same each time.
 
-use phalanx_check::{Options, check};
-use phalanx_sim::svg::{Diagram, Mark, memory_label};
+use phalanx_check::svg::{Diagram, Mark};
+use phalanx_check::{Options, check, memory_label};
 use phalanx_sim::{Reduction, draw_seed};
 use phalanx_trace::{Event, Header, Order, Trace};
 use roxmltree::Document;

@@ -28,6 +28,7 @@ use self::journal::Journal;
 use self::known::{Known, Listed, Standing};
 use self::spent::Watch;
 
+use crate::check::parse_window;
 use crate::exit::{Exit, Failure, While};
 use crate::notice::{data, say};
 use crate::table::Table;
@@ -458,17 +459,6 @@ fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
     let (first, last) = text.split_once("..").ok_or("write the seeds as A..B, like 0..100")?;
     let range = read(first)?..read(last)?;
     if range.is_empty() { Err("no seed lies in that range".to_owned()) } else { Ok(range) }
-}
-
-pub(crate) fn parse_window(text: &str) -> Result<RangeInclusive<u64>, String> {
-    let read = |part: &str| match part.trim().parse::<f64>() {
-        Ok(seconds) if seconds.is_finite() && (0.0..1e9).contains(&seconds) => Ok((seconds * 1e9) as u64),
-        Ok(_) => Err(format!("'{part}' is no time in seconds")),
-        Err(error) => Err(format!("'{part}': {error}")),
-    };
-    let (from, to) = text.split_once("..").ok_or("write the window in seconds as FROM..TO, like 3.2..4")?;
-    let window = read(from)?..=read(to)?;
-    if window.is_empty() { Err("the window ends before it begins".to_owned()) } else { Ok(window) }
 }
 
 fn parse_members(text: &str) -> Result<usize, String> {

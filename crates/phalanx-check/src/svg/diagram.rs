@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use phalanx_check::Report;
+use crate::report::Report;
 use phalanx_trace::Trace;
 
 /// A violation and its place.

@@ -14,8 +14,6 @@ mod select;
 mod style;
 mod text;
 
-use phalanx_trace::Trace;
-
 pub use diagram::{Diagram, Finding, Mark};
 
 impl Diagram<'_> {
@@ -23,14 +21,5 @@ impl Diagram<'_> {
     #[must_use]
     pub fn to_svg(&self) -> String {
         draw::draw(&scene::Scene::collect(self))
-    }
-}
-
-/// The checker's name for a trace in memory.
-#[must_use]
-pub fn memory_label(trace: &Trace) -> String {
-    match trace.header.incarnation {
-        0 => trace.header.node.clone(),
-        incarnation => format!("{}-{incarnation:016x}", trace.header.node),
     }
 }

@@ -319,6 +319,7 @@ fn moments(scene: &Scene) -> Vec<(u64, Option<usize>)> {
     all
 }
 
+#[allow(clippy::cast_possible_truncation, reason = "a page is a few thousand units wide")]
 pub(super) fn letters(width: f64) -> usize {
     ((width - 40.0) * LETTERS_PER_UNIT) as usize
 }
