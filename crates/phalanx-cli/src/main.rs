@@ -1,6 +1,7 @@
 //! `phalanx`: the command line.
 
 mod about;
+#[cfg(feature = "lab")]
 mod bench;
 mod call;
 mod cat;
@@ -12,15 +13,19 @@ mod exit;
 mod flags;
 mod give_up;
 mod here;
+#[cfg_attr(not(feature = "lab"), path = "absent.rs")]
+mod lab;
 mod level;
 mod member;
 mod node;
 mod notice;
 mod reform;
 mod serve;
+#[cfg(feature = "lab")]
 mod sim;
 mod stat;
 mod table;
+#[cfg(feature = "lab")]
 mod torture;
 mod visit;
 
@@ -32,17 +37,18 @@ use clap::{Parser, Subcommand};
 use exit::{Exit, Failure};
 use notice::say;
 
-/// Release, commit, and the protocol versions of this build; see docs/semver.md.
+/// Release, commit, contents, and the protocol versions of this build; see docs/semver.md.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let (release, build) = (env!("CARGO_PKG_VERSION"), env!("PHALANX_BUILD_COMMIT"));
+    let laboratory = if cfg!(feature = "lab") { "with" } else { "without" };
     format!(
-        "{release} (build {build}, wire version {}, level {})",
+        "{release} (build {build} {laboratory} the laboratory, wire version {}, level {})",
         phalanx_runtime::core::wire::Header::VERSION,
         phalanx_runtime::core::LEVEL
     )
 });
 
-/// Process groups from the shell: a fault-tolerant pipe, a demonstration, a simulator, a checker, a doctor
+/// Process groups from the shell: a fault-tolerant pipe, calls, a demonstration, a checker, a doctor
 #[derive(Parser, Debug)]
 #[command(name = "phalanx", version = VERSION.as_str(), after_long_help = exit::HELP)]
 #[command(arg_required_else_help = true, disable_help_subcommand = false)]
@@ -60,21 +66,14 @@ enum Command {
     Node(node::Node),
     #[command(hide = true)]
     DemoMember(demo::Member),
-    Sim(sim::Sim),
     Check(check::Check),
     Stat(stat::Stat),
-    Torture(torture::Torture),
-    #[command(hide = true)]
-    TortureMember(torture::Member),
-    #[command(hide = true)]
-    TortureBusy(torture::Busy),
-    Bench(bench::Bench),
-    #[command(hide = true)]
-    BenchChild(bench::Child),
     Doctor(doctor::Doctor),
     Level(level::Level),
     GiveUp(give_up::GiveUp),
     Reform(reform::Reform),
+    #[command(flatten)]
+    Lab(lab::Command),
 }
 
 fn main() -> ExitCode {
@@ -96,18 +95,13 @@ fn run(command: &Command) -> Result<Exit, Failure> {
         Command::Node(node) => node::run(node),
         Command::Demo(demo) => demo::run(demo),
         Command::DemoMember(member) => demo::run_member(member),
-        Command::Sim(sim) => sim::run(sim),
         Command::Check(check) => check::run(check),
         Command::Stat(stat) => stat::run(stat),
         Command::Level(level) => level::run(level),
         Command::GiveUp(give_up) => give_up::run(give_up),
         Command::Reform(reform) => reform::run(reform),
-        Command::Torture(torture) => torture::run(torture),
-        Command::TortureMember(member) => torture::run_member(member),
-        Command::TortureBusy(busy) => torture::run_busy(busy),
-        Command::Bench(bench) => bench::run(bench),
-        Command::BenchChild(child) => bench::run_child(child),
         Command::Doctor(doctor) => doctor::run(doctor),
+        Command::Lab(command) => lab::run(command),
     }
 }
 

@@ -84,6 +84,26 @@ fn the_version_tells_build_and_wire_level() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let speaks = format!("wire version 3, level {}", phalanx_runtime::core::LEVEL);
     assert!(text.starts_with("phalanx ") && text.contains("build ") && text.contains(&speaks), "{text}");
+    let laboratory = if cfg!(feature = "lab") { " with the laboratory" } else { " without the laboratory" };
+    assert!(text.contains(laboratory), "{text}");
+}
+
+#[cfg(not(feature = "lab"))]
+#[test]
+fn a_command_of_the_laboratory_names_its_remedy() {
+    let dir = directory();
+    for name in ["sim", "torture", "bench"] {
+        for more in [&[][..], &["--help"], &["-h"], &["--seeds", "0..3"], &["stream", "--json", "-"], &["--", "x"]] {
+            let output = run(dir.path(), &[&[name], more].concat());
+            let remedy = "cargo build --profile quick -p phalanx-cli";
+            assert_eq!(code(&output), 2, "{name} {more:?}: {}", said(&output));
+            assert!(said(&output).contains(&format!("'phalanx {name}' ")), "{}", said(&output));
+            assert!(said(&output).contains(remedy) && output.stdout.is_empty(), "{}", said(&output));
+        }
+        let help = run(dir.path(), &["help", name]);
+        assert_eq!(code(&help), 0);
+        assert!(String::from_utf8_lossy(&help.stdout).contains("not in this build"), "{help:?}");
+    }
 }
 
 /// A node whose views go to standard output.
@@ -247,6 +267,7 @@ fn a_lost_quorum_is_told_and_only_an_operator_reforms() {
     assert_eq!(other.end().0, Some(0));
 }
 
+#[cfg(feature = "lab")]
 #[test]
 fn the_simulator_writes_histories_for_other_checkers() {
     let dir = directory();
@@ -271,6 +292,7 @@ fn the_simulator_writes_histories_for_other_checkers() {
     assert!(said(&output).contains("--histories"), "{}", said(&output));
 }
 
+#[cfg(feature = "lab")]
 #[test]
 fn a_list_of_known_violations_must_say_what_is_broken_and_no_more() {
     let dir = directory();

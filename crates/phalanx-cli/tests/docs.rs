@@ -20,6 +20,21 @@ fn printed(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
+/// The commands of the laboratory. A build without it lists none of them, and the pages name them all the same.
+const LABORATORY: [&str; 3] = ["bench", "sim", "torture"];
+
+/// The commands of a build with the laboratory.
+fn all_commands() -> BTreeSet<String> {
+    let (mut all, laboratory) = (commands(), BTreeSet::from(LABORATORY.map(str::to_owned)));
+    if cfg!(feature = "lab") {
+        assert!(all.is_superset(&laboratory), "the laboratory is in this build: {all:?}");
+    } else {
+        assert!(all.is_disjoint(&laboratory), "the laboratory is not in this build: {all:?}");
+        all.extend(laboratory);
+    }
+    all
+}
+
 /// The commands in the list of `phalanx --help`.
 fn commands() -> BTreeSet<String> {
     let help = printed(&["--help"]);
@@ -36,12 +51,12 @@ fn the_readme_lists_the_commands_that_the_help_lists() {
     let page = read("README.md");
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `phalanx "));
     let names = rows.filter_map(|row| row.split([' ', '`']).next()).map(str::to_owned);
-    assert_eq!(names.collect::<BTreeSet<_>>(), commands(), "rows of README.md, and commands of phalanx --help");
+    assert_eq!(names.collect::<BTreeSet<_>>(), all_commands(), "rows of README.md, and commands of phalanx --help");
 }
 
 #[test]
 fn the_pages_name_no_command_that_is_not_there() {
-    let commands = commands();
+    let commands = all_commands();
     assert!(commands.len() > 10, "the list was read: {commands:?}");
     let pages = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")).expect("docs/");
     let pages = pages.map(|entry| entry.expect("readable").file_name().into_string().expect("UTF-8"));
