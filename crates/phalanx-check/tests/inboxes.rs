@@ -126,6 +126,86 @@ fn enough_members_at_that_moment_may_be_told_after() {
     enough_at_that_moment(0, 0).breaks(Property::U7);
 }
 
+/// 1 hears no quorum when it is notified that its message is stable. The next group view waits in an inbox that is not
+/// read, and no cell view shows it. `then` is what follows the notice.
+fn end_of_a_view_without_a_cell_view(inbox: u32, not_read: u32, then: impl FnOnce(&mut World)) -> World {
+    let mut w = group(2, inbox);
+    let m = fifo(1, 1, 1);
+    w.multicast(m, &[0, 1]);
+    unread(&mut w, 1, not_read, true);
+    w.wait(SECOND);
+    w.push(1, Event::NonPrimary);
+    w.wait(SECOND);
+    w.push(1, Event::Stable { group: GROUP, view: 1, seq: 1 });
+    then(&mut w);
+    w.wait(SECOND);
+    unread(&mut w, 1, not_read, false);
+    w.push(0, Event::GroupLeaveAsked { group: GROUP });
+    w.push(0, Event::GroupLeft { group: GROUP });
+    w.group_view(1, 2, Some(1), &[1], &[], &[(0, LeaveReason::Left)]);
+    w
+}
+
+#[test]
+fn the_last_receipt_of_a_view_may_come_while_the_next_view_waits_in_an_inbox() {
+    let ends = |inbox, not_read| end_of_a_view_without_a_cell_view(inbox, not_read, |_| ());
+    ends(OWN, OWN).holds(&[Property::S10]);
+    ends(OWN, OTHER).breaks(Property::S10);
+    ends(0, 0).breaks(Property::S10);
+}
+
+#[test]
+fn a_receipt_after_which_the_view_goes_on_is_not_that_of_its_end() {
+    let sends_again = end_of_a_view_without_a_cell_view(OWN, OWN, |w| {
+        w.wait(SECOND);
+        w.multicast(fifo(1, 1, 2), &[0, 1]);
+        w.push(1, Event::Primary);
+        w.push(1, Event::Stable { group: GROUP, view: 1, seq: 2 });
+    });
+    sends_again.breaks(Property::S10);
+    let told_again = end_of_a_view_without_a_cell_view(OWN, OWN, |w| {
+        w.send(fifo(1, 1, 2));
+        w.deliver(0, fifo(1, 1, 2));
+        w.deliver(1, fifo(1, 1, 2));
+        w.wait(SECOND);
+        w.push(1, Event::Stable { group: GROUP, view: 1, seq: 2 });
+    });
+    let report = told_again.breaks(Property::S10);
+    let s10 = report.properties.iter().find(|p| p.property == Property::S10).expect("in every report");
+    assert_eq!(s10.violations, 1, "the second is the last");
+}
+
+/// A member of the group that takes it from an inbox of its own, or not, and never recorded a view of it, is cut off;
+/// another one's message is stable when the cell has gone on without it.
+fn stable_without_one_that_never_read(inbox: u32) -> World {
+    let mut w = World::cell(3);
+    w.push(2, Event::Inbox { name: "ledger".into(), inbox });
+    for p in 0..3 {
+        w.ask_group(p, false);
+        if p < 2 {
+            w.group_view(p, 1, None, &[0, 1, 2], &[0, 1, 2], &[]);
+        }
+    }
+    w.cut(&[0, 1], 2);
+    w.wait(SECOND);
+    w.multicast(fifo(0, 1, 1), &[0, 1]);
+    let without = [(2, LeaveReason::Unreachable)];
+    w.cell_view(1, 2, &[0, 1], &without);
+    w.push(0, Event::Stable { group: GROUP, view: 1, seq: 1 });
+    w.cell_view(0, 2, &[0, 1], &without);
+    w.group_view(0, 2, Some(1), &[0, 1], &[], &without);
+    w.group_view(1, 2, Some(1), &[0, 1], &[], &without);
+    w.push(2, Event::Excluded { view: 2 });
+    w
+}
+
+#[test]
+fn a_member_that_never_read_its_group_may_have_left_it_with_a_cell_view() {
+    let breaks = |inbox| stable_without_one_that_never_read(inbox).report().violated().contains(&Property::S10);
+    assert!(!breaks(OWN));
+    assert!(breaks(0));
+}
+
 #[test]
 fn a_receipt_at_the_end_of_a_view_may_come_long_before_the_next_group_view() {
     for (inbox, holds) in [(OWN, true), (0, false)] {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use phalanx_core::wire::Kind;
 use phalanx_core::{CommandError, Order, Uniformity};
-use phalanx_sim::{Cell, Packet, WorldSettings};
+use phalanx_sim::{Cell, Options, Packet, WorldSettings, run_seed};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
@@ -475,4 +475,28 @@ fn a_receiver_that_hears_no_marks_by_themselves_keeps_no_more_than_its_bound() {
         }
         cell.finish_clean();
     }
+}
+
+/// Runs a seed as the campaign that found it does, with so many members; 0: as the seed says.
+fn holds(seed: u64, members: usize) {
+    let result = run_seed(seed, &Options { members, ..Options::default() });
+    assert!(result.violations.is_empty(), "{}", result.story.unwrap_or_default());
+}
+
+/// V8: probes fill a slow interface while uniform messages wait, lawfully, for more members.
+#[test]
+fn messages_wait_for_members_behind_a_full_interface() {
+    holds(23624, 5);
+}
+
+/// S10: the judge counted the time in a view of a member that had it in an inbox, unread to its end.
+#[test]
+fn a_member_that_never_read_its_group_is_left_out() {
+    holds(910_307_050, 0);
+}
+
+/// S10: the receipts of a view's end come with a decree that changes no cell view, before *primary again*.
+#[test]
+fn a_decree_ends_a_group_view_at_a_process_that_hears_no_quorum() {
+    holds(920_500_007, 5);
 }

@@ -7,6 +7,8 @@ mod harness;
 mod object;
 mod stream;
 
+use std::collections::BTreeSet;
+
 use phalanx_trace::{Event, Header, Record};
 
 use crate::findings::Place;
@@ -212,6 +214,9 @@ impl Builder {
                 self.now.asked.push((name.clone(), *with_state));
             }
             Event::Inbox { name, inbox } => {
+                if *inbox != 0 {
+                    proc.own_inboxes.insert(name.clone());
+                }
                 self.now.inboxes.insert(name.clone(), *inbox);
             }
             Event::GroupLeaveAsked { group } => proc.group_leaves.push((*group, moment)),
@@ -414,6 +419,7 @@ impl Proc {
             killed_after: false,
             installs: Vec::new(),
             epochs: Vec::new(),
+            own_inboxes: BTreeSet::new(),
             group_joins: Vec::new(),
             group_leaves: Vec::new(),
             begun: Vec::new(),

@@ -10,7 +10,7 @@ mod query;
 pub(crate) mod quiet;
 pub(crate) mod span;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use phalanx_trace::{LeaveReason, Order, Phase, Trouble};
 
@@ -121,6 +121,8 @@ pub(crate) struct Proc {
     pub(crate) killed_after: bool,
     pub(crate) installs: Vec<InstallIx>,
     pub(crate) epochs: Vec<EpochIx>,
+    /// Names of groups for which it named an inbox of their own, at some time.
+    pub(crate) own_inboxes: BTreeSet<String>,
     pub(crate) group_joins: Vec<GroupJoin>,
     pub(crate) group_leaves: Vec<(u32, Moment)>,
     /// Groups whose state it began to take, and when.

@@ -2,7 +2,7 @@
 
 use phalanx_trace::Trouble;
 
-use super::{EpochIx, FaultKind, Model, Moment, ProcIx, Span};
+use super::{EpochIx, FaultKind, Model, Moment, ProcIx, Span, ViewIx};
 use crate::findings::Place;
 
 impl Span {
@@ -61,6 +61,16 @@ impl Model {
     /// process are in no order.
     pub(crate) fn is_apart(&self, stay: EpochIx) -> bool {
         self.epochs[stay].inbox != 0
+    }
+
+    /// Whether a member of a group view took the group from another inbox than its own, or may have. A member that never
+    /// recorded the view may have had it in an inbox that it did not read.
+    pub(crate) fn may_be_apart(&self, view: ViewIx, member: ProcIx) -> bool {
+        let view = &self.views[view];
+        match view.epochs.iter().find(|&&e| self.epochs[e].proc == member) {
+            Some(&stay) => self.is_apart(stay),
+            None => self.procs[member].own_inboxes.contains(&self.groups[view.group].name),
+        }
     }
 
     /// Times in which each process did not run: stopped or, to the end, dead.

@@ -9,6 +9,8 @@
 //! - A process that was notified that it hears no quorum gets no such notice until it is notified that it does again,
 //!   or of a view. Notices right before the next view are exempt: they belong to the cut that ends the view, and the
 //!   cut is decided. For a group with an inbox of its own a cell view may stand for the next view, which may wait there.
+//!   While that inbox is not read, the last notice of a view may be that of its cut: a decree that changes no cell view
+//!   shows nowhere else, and its process need not hear a quorum to learn of it.
 //!
 //! A notice after the incarnation's end is M8. What is sent and never reported as stable when the incarnation ends is
 //! in doubt, and nothing is asked of it here.
@@ -23,7 +25,7 @@ use super::u3::{first_left, out_of_reach};
 use super::{Run, carried, s3, u5};
 use crate::findings::{Findings, Place};
 use crate::model::intern::{FastMap, FastSet};
-use crate::model::{EpochEnd, MessageIx, Model, Moment, ProcIx, Receipt, ViewIx};
+use crate::model::{EpochEnd, EpochIx, MessageIx, Model, Moment, ProcIx, Receipt, ViewIx};
 
 /// What one process was notified of in one view.
 struct Stream {
@@ -112,11 +114,22 @@ fn notice(run: &Run<'_>, p: ProcIx, receipt: &Receipt, stream: &mut Stream, out:
     }
     out.instances += (count - stream.stable()) as u64;
     stream.receipts.push((count, moment));
-    if outside && !receipt.stay.is_some_and(|stay| u5::is_at_end(model, stay, moment.at_ns)) {
+    let at_end = |stay| u5::is_at_end(model, stay, moment.at_ns) || next_may_wait(model, p, receipt, stay, stream);
+    if outside && !receipt.stay.is_some_and(at_end) {
         let told = model.procs[p].primacy.iter().rfind(|(_, told)| told.place.index < moment.place.index);
         let evidence: Vec<Place> = told.map(|(_, told)| told.place).into_iter().chain([moment.place]).collect();
         out.violation(&evidence, || format!("{} while it heard no quorum", who()));
     }
+}
+
+/// Whether the next view may have followed at once and waited in an inbox of the group's own: that was not read at the
+/// time, and nothing of the process belongs to the view any more, neither a later notice nor a later send.
+fn next_may_wait(model: &Model, p: ProcIx, receipt: &Receipt, stay: EpochIx, stream: &Stream) -> bool {
+    let at_ns = receipt.moment.at_ns;
+    let is_unread = || model.unread(stay).iter().any(|span| span.covers(at_ns, at_ns));
+    let of_the_view = model.procs[p].receipts.iter().filter(|other| other.view == receipt.view);
+    let is_last = of_the_view.map(|other| other.moment.at_ns).chain(stream.sends.iter().map(|(_, sent)| sent.at_ns));
+    model.is_apart(stay) && is_unread() && is_last.fold(0, u64::max) <= at_ns.saturating_add(u5::AT_ONCE_NS)
 }
 
 /// Who went on from the view has delivered what was reported as stable.

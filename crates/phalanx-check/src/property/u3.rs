@@ -87,9 +87,9 @@ pub(super) fn first_left(run: &Run<'_>, view: ViewIx) -> u64 {
             EpochEnd::Next(_) | EpochEnd::Open => None,
         }
     });
-    let is_apart = model.views[view].epochs.iter().any(|&e| model.is_apart(e));
-    let members = model.views[view].members.iter().filter(|_| is_apart);
-    let dropped = members.filter_map(|&q| run.dropped.first_ns(q));
+    let members = &model.views[view].members;
+    let is_apart = members.iter().any(|&q| model.may_be_apart(view, q));
+    let dropped = members.iter().filter(|_| is_apart).filter_map(|&q| run.dropped.first_ns(q));
     installed.chain(ended).chain(dropped).min().unwrap_or(u64::MAX)
 }
 

@@ -85,4 +85,4 @@ pub(super) fn is_at_end(model: &Model, stay_ix: EpochIx, at_ns: u64) -> bool {
 }
 
 /// Bound on the time between two events that waited for the application together.
-const AT_ONCE_NS: u64 = 1_000_000;
+pub(super) const AT_ONCE_NS: u64 = 1_000_000;

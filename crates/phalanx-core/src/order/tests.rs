@@ -524,6 +524,21 @@ fn while_the_system_takes_nothing_messages_wait_and_orders_go_out() {
 }
 
 #[test]
+fn what_waits_for_members_or_a_quorum_does_not_wait_for_the_system() {
+    let mut t = Three::new();
+    let (view_streams, port) = &mut t.group_streams[A.index()];
+    view_streams.set_adequate(false);
+    assert!(view_streams.multicast(t.now, Order::Fifo, Uniformity::Uniform, &[b"m"], port), "accepted");
+    view_streams.set_congested(true);
+    assert_eq!(view_streams.hold(), Some(Hold::Inadequate));
+    view_streams.set_primary(false);
+    assert_eq!(view_streams.hold(), Some(Hold::Outside));
+    view_streams.set_primary(true);
+    view_streams.set_adequate(true);
+    assert_eq!(view_streams.hold(), Some(Hold::System), "nothing but the full socket is left");
+}
+
+#[test]
 fn in_an_inadequate_view_uniform_messages_wait_and_what_is_behind_them() {
     let mut t = Three::new();
     let (view_streams, port) = &mut t.group_streams[A.index()];

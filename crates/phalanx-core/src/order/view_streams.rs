@@ -637,11 +637,12 @@ impl ViewStreams {
         if self.wedged {
             return Some(Hold::Change);
         }
-        if self.congested {
-            return Some(Hold::System);
-        }
+        // Before the socket, which is full for moments: a message that waits for members waits however empty it is.
         if self.front_is_withheld() {
             return Some(if self.outside { Hold::Outside } else { Hold::Inadequate });
+        }
+        if self.congested {
+            return Some(Hold::System);
         }
         let slowest = self.tx.slowest().filter(|_| !self.tx.may_send())?;
         Some(if self.tx.has_all(slowest) { Hold::Credit } else { Hold::Ack })
