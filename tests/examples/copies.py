@@ -75,7 +75,9 @@ class Copies:
 
 
 def stop(copy):
+    """Stops a copy, and returns when all its threads are stopped."""
     copy.signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, copy.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
 
 def resume(copy):

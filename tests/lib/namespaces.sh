@@ -78,15 +78,24 @@ say() { printf '%s\n' "$2" >&"${fd_of[$1]}"; }
 
 # The process id is the program's own: `ip netns exec` and the shell exec it.
 signal() {
+  # The trace must be true at any time: a stop is recorded after it happened, and its end before.
+  [ "$2" != CONT ] || lives "$1" cont
   kill -"$2" "${pid_of[$1]}"
   case $2 in
     KILL)
       wait "${pid_of[$1]}" 2>/dev/null || true
       lives "$1" crash
       ;;
-    STOP) lives "$1" stop ;;
-    CONT) lives "$1" cont ;;
+    STOP)
+      until_stopped "${pid_of[$1]}"
+      lives "$1" stop
+      ;;
   esac
+}
+
+# until_stopped PID: waits until all threads of a process are stopped. The signal alone does not say so.
+until_stopped() {
+  while grep -hvq '^[0-9]* (.*) T ' "/proc/$1/task"/*/stat; do sleep 0.01; done
 }
 
 # lives NAME WHAT: records the incarnations on a host whose deaths are not recorded yet.

@@ -179,6 +179,9 @@ kill9() {
   for i in "${ids[@]}"; do harness crash "$i"; done
 }
 
+# all_stopped I: whether all threads of member I are stopped. The signal alone does not say so.
+all_stopped() { ! grep -hvq '^[0-9]* (.*) T ' "/proc/${PID[$1]}/task"/*/stat; }
+
 # helper COMMAND..: runs a command in the background; it is killed with the case.
 helper() { "$@" & HELPERS+=($!); }
 

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::error::{BenchError, While};
 use crate::protocol::{Command, Mark, Report, Role};
@@ -177,9 +177,16 @@ impl Child {
         pid.expect("a process id is above zero")
     }
 
-    /// Sends it a signal.
+    /// Sends it a signal. If that stops it, returns when all its threads are stopped: they run on for some time.
     pub(crate) fn signal(&self, signal: Signal) -> Result<(), BenchError> {
-        kill_process(self.pid(), signal).when(format_args!("cannot send a signal to {}", self.name))
+        let doing = format_args!("cannot send a signal to {}", self.name);
+        kill_process(self.pid(), signal).when(doing)?;
+        if signal == Signal::STOP {
+            // One that died instead stays to be waited for.
+            let seen = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            waitid(WaitId::Pid(self.pid()), seen).when(doing)?;
+        }
+        Ok(())
     }
 }
 

@@ -3,7 +3,9 @@
 use std::io::{BufRead as _, Write as _};
 use std::sync::mpsc::{Receiver, channel};
 
-use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process, set_parent_process_death_signal, waitid,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -19,6 +21,15 @@ pub(crate) fn end_with_parent(parent: u32, owner: &str) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::new(Exit::Usage, format!("this command is started by `phalanx {owner}` only")))
+}
+
+/// Stops a child (SIGSTOP), and returns when all its threads are stopped, or it is dead. The signal alone does not say so:
+/// the thread that takes it stops the others, and on a busy machine they run on until then.
+pub(crate) fn stop(child: Pid) -> rustix::io::Result<()> {
+    kill_process(child, Signal::STOP)?;
+    // It stays to be waited for.
+    waitid(WaitId::Pid(child), WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
+    Ok(())
 }
 
 /// Writes reports as lines of JSON to standard output, and clears them.

@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use phalanx::{Cell, DecodeError, Group, Inbox, Message, Next, Replica, Snapshot, State, wait_for};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -55,6 +56,16 @@ fn await_adequate(group: &Group) {
 
 struct Bob(Child);
 
+impl Bob {
+    /// Stops it, and waits until all its threads are stopped: one of them takes the signal, and the others run on for
+    /// some time. They could acknowledge what is sent next.
+    fn stop(&self) {
+        let pid = Pid::from_child(&self.0);
+        kill_process(pid, Signal::STOP).expect("it lives");
+        waitpid(Some(pid), WaitOptions::UNTRACED).expect("it stops");
+    }
+}
+
 impl Drop for Bob {
     fn drop(&mut self) {
         let _ = self.0.kill();
@@ -89,8 +100,7 @@ fn outcomes_wait_until_enough_members_hold_the_state() {
     let before = group.send("before").blocking().expect("it is sent");
     before.blocking_stable().expect("both have it");
 
-    let stopped = Command::new("kill").args(["-STOP", &bob.0.id().to_string()]).status();
-    assert!(stopped.expect("there is kill").success());
+    bob.stop();
     let sent = group.send("after").blocking().expect("it is sent in the view of two");
     await_members(&mut inbox, 1);
     let mut shown = 0;

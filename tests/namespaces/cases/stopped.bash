@@ -7,16 +7,17 @@ rest=$(without 3)
 seconds=30
 [ "$QUICK" = 0 ] || seconds=5
 id=$(incarnation 3)
-harness stop "$id"
 kill -STOP "${PID[3]}"
+await "all threads of member 3 are stopped" all_stopped 3
+harness stop "$id"
 note "stopped 3"
 sleep $seconds
 # shellcheck disable=SC2086
 await "the others go on as four" in_view "$rest" $rest
 # shellcheck disable=SC2086
 flows "1 2" $rest
-kill -CONT "${PID[3]}"
 harness cont "$id"
+kill -CONT "${PID[3]}"
 note "continued 3"
 back 3
 # shellcheck disable=SC2086

@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::histogram::Histogram;
 use super::report::{Order, Report, now_ns};
+use crate::child::stop as stop_child;
 use crate::exit::{Exit, Failure, While};
 
 /// The process that currently has a member's name, and its last reports.
@@ -197,17 +198,12 @@ impl Stage {
         let pid = pid.expect("a child that was not waited for has a process id");
         member.stopped = stop;
         let at_ns = now_ns();
-        let (event, signal) = if stop {
-            (Event::Stop { incarnation }, Signal::STOP)
-        } else {
-            (Event::Cont { incarnation }, Signal::CONT)
-        };
         if stop {
-            kill_process(pid, signal).when(format_args!("cannot stop {name}"))?;
-            self.write(&event)?;
+            stop_child(pid).when(format_args!("cannot stop {name}"))?;
+            self.write(&Event::Stop { incarnation })?;
         } else {
-            self.write(&event)?;
-            kill_process(pid, signal).when(format_args!("cannot continue {name}"))?;
+            self.write(&Event::Cont { incarnation })?;
+            kill_process(pid, Signal::CONT).when(format_args!("cannot continue {name}"))?;
         }
         Ok(at_ns)
     }

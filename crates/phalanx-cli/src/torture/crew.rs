@@ -21,6 +21,7 @@ use super::recovery::Seen;
 use super::report::{Order, Pulse, Report};
 use super::tools::command;
 use crate::about;
+use crate::child::stop as stop_child;
 use crate::exit::{Exit, Failure, While};
 
 /// The cell of the torture.
@@ -320,7 +321,7 @@ impl Crew {
         let lives = [member.incarnation, member.endpoint];
         // The trace must be true at any time: a stop is recorded after it happened, a continuation before.
         if stop {
-            kill_process(pid, Signal::STOP).when(format_args!("cannot stop {who}"))?;
+            stop_child(pid).when(format_args!("cannot stop {who}"))?;
             self.write_stop(host)
         } else {
             lives.into_iter().try_for_each(|incarnation| self.write(&Event::Cont { incarnation }))?;

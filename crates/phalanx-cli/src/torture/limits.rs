@@ -142,11 +142,14 @@ pub(super) fn empty(place: &Path) -> Result<(), Failure> {
     fs::remove_file(&path).when(format_args!("cannot remove {}", path.display()))
 }
 
-/// Whether a process is stopped, as by SIGSTOP.
+/// Whether a process is stopped, as by SIGSTOP: all its threads are. One of them takes the signal and stops the others.
 pub(super) fn is_stopped(pid: Pid) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
-    // The process name before it, in brackets, may contain anything, brackets too.
-    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
+    let Ok(threads) = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())) else { return false };
+    let mut states = threads.map(|thread| fs::read_to_string(thread?.path().join("stat")));
+    states.all(|stat| {
+        // The process name before it, in brackets, may contain anything, brackets too.
+        stat.is_ok_and(|stat| stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T')))
+    })
 }
 
 /// A process that shares a small part of a processor with a busy one. Undone on drop.
