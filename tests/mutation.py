@@ -42,7 +42,7 @@ def targets(tests):
 STAGES = [
     ("unit tests", "phalanx-core", ["--lib"], 20, None),
     ("stories", "phalanx-sim", targets(STORIES), 120, False),
-    ("cells", "phalanx-core", targets(["cell", "hostile"]), 240, False),
+    ("cells", "phalanx-core", targets(["all"]), 240, False),
     ("calls", "phalanx-sim", targets(["calls"]), 120, True),
 ]
 OUTCOMES = ["caught", "timeout", "missed", "unviable"]

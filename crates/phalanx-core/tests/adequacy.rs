@@ -1,10 +1,8 @@
 //! Views with fewer members than were agreed on: uniform messages wait, whatever else goes on.
 
-mod net;
-
 use std::time::Duration;
 
-use net::Net;
+use crate::net::Net;
 use phalanx_core::order::Hold;
 use phalanx_core::{Founding, GroupTerms, LEVEL, Limits, Order, Timing, Uniformity, ViewNumber};
 

@@ -1,11 +1,9 @@
 //! Every bound of the core stands in `docs/bounds.md`, with a test that meets it.
 
-mod sources;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use sources::{below, root};
+use crate::sources::{below, root};
 
 /// The constants that are bounds, each with its file relative to the sources of the core.
 fn constants() -> BTreeSet<(String, String)> {

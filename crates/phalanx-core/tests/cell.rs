@@ -1,13 +1,11 @@
 //! Whole cells over a small network with seeded delay and loss: the first smoke test of everything at once.
 //! The simulator (crate `phalanx-sim`) does this in earnest.
 
-mod net;
-
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use net::{Line, Net};
+use crate::net::{Line, Net};
 use phalanx_core::{Founding, GroupTerms, Order, Process, SEEDS_MAX, Uniformity, ViewNumber};
 
 #[test]

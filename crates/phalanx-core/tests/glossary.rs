@@ -3,12 +3,10 @@
 //! A word is covered if the first or the third column has it, or if [`PLAIN`] lists it because it means what it means
 //! everywhere. The third column names what is in the code.
 
-mod sources;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use sources::{of_crates, root};
+use crate::sources::{of_crates, root};
 
 /// Words that a systems engineer needs no page for, in order.
 const PLAIN: &str = "\

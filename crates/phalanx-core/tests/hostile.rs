@@ -8,6 +8,7 @@ use live::{Account, Edit, LiveCell, Step};
 use phalanx_core::rng::Rng;
 use speech::Speech;
 
+#[path = "live/mod.rs"]
 mod live;
 #[path = "live/speech.rs"]
 mod speech;

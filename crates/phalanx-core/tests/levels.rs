@@ -1,10 +1,8 @@
 //! Levels and agreed settings in whole cells (`docs/levels.md`).
 
-mod net;
-
 use std::time::Duration;
 
-use net::Net;
+use crate::net::Net;
 use phalanx_core::{
     CommandError, Event, Founding, GroupTerms, LEVEL, Limits, Order, SlowMembers, Stability, Timing, Uniformity,
 };

@@ -1,10 +1,8 @@
 //! The questions of a newcomer in `docs/ARCHITECTURE.md`: the search that the page names finds the file that it names.
 
-mod sources;
-
 use std::fs;
 
-use sources::{of_crates, root};
+use crate::sources::{of_crates, root};
 
 /// More results than this are no answer.
 const RESULTS_MAX: usize = 12;

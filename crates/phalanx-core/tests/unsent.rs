@@ -1,10 +1,8 @@
 //! Accepted messages that are not sent are reported before the event that ends their sender's stay.
 
-mod net;
-
 use std::time::Duration;
 
-use net::Net;
+use crate::net::Net;
 use phalanx_core::{Order, Uniformity};
 
 /// A cell of three whose last member is cut off, and accepts multicasts until no more fit. Returns the number accepted.

@@ -2,6 +2,8 @@
 
 #[path = "../../phalanx-core/tests/auto_traits/probe.rs"]
 mod probe;
+#[path = "../../phalanx-core/tests/sources/mod.rs"]
+mod sources;
 
 use phalanx_driver::udp::UdpOutbox;
 use phalanx_driver::{Shm, Udp};

@@ -1,13 +1,11 @@
 //! Several members in one process over real sockets.
 
-mod common;
-
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, await_event, await_members, directory, member, messages, next, options, payloads};
+use crate::common::{PATIENCE, await_event, await_members, directory, member, messages, next, options, payloads};
 use phalanx_runtime::config::SecurityMode;
 use phalanx_runtime::core::{
     CommandError, Delivery, Event, GroupId, GroupTerms, GroupView, Incarnation, LeaveReason, MemberInfo, Membership,
@@ -631,7 +629,7 @@ fn how_a_process_stands_can_be_read_from_its_counters() {
         group.cast(Order::Total, Stability::Uniform, b"x").expect("accepted");
     }
     messages(&cell, 10);
-    let local = common::local(dir.path());
+    let local = crate::common::local(dir.path());
     let living = local.living().expect("readable");
     assert_eq!(living.len(), 1);
     assert_eq!(living[0].advert.as_ref().expect("ours").name, "a");
@@ -730,7 +728,7 @@ fn a_failed_start_says_what_to_do() {
     let mut traced = options(dir.path(), "a");
     traced.config.trace = Some("/proc/nowhere".into());
     assert!(matches!(Cell::start(traced).map(drop), Err(StartError::Trace { .. })));
-    let local = common::local(dir.path());
+    let local = crate::common::local(dir.path());
     assert_eq!(local.living().expect("readable"), [], "a failed start leaves nothing behind");
 }
 

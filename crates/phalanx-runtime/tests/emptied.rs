@@ -1,12 +1,10 @@
 //! Directories that are emptied under living members, as clean-up programs do.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, await_event, await_members, directory, local, member, next, options, run, state};
+use crate::common::{PATIENCE, await_event, await_members, directory, local, member, next, options, run, state};
 use phalanx_runtime::config::{Config, DriverMode};
 use phalanx_runtime::core::{CellInstance, Event};
 use phalanx_runtime::local::LocalError;

@@ -1,8 +1,6 @@
 //! In a forked child every inherited handle is dead: nothing is sent, nothing of the parent's changes, and each call
 //! says so.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::SocketAddr;
@@ -12,9 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use common::fork::{alone, end, in_child, split};
-use common::listening::{Heard, Listening, MARK};
-use common::{PATIENCE, await_members, directory, member, options, run};
+use crate::common::fork::{alone, end, in_child, split};
+use crate::common::listening::{Heard, Listening, MARK};
+use crate::common::{PATIENCE, await_members, directory, member, options, run};
 use futures_core::Stream;
 use phalanx_runtime::config::DriverMode;
 use phalanx_runtime::core::wire::DropReason;
@@ -182,7 +180,9 @@ fn long() -> Vec<u8> {
 
 #[test]
 fn an_inherited_process_is_dead_in_a_forked_child() {
-    let _alone = alone();
+    if !alone(an_inherited_process_is_dead_in_a_forked_child) {
+        return;
+    }
     for driver in [DriverMode::Udp, DriverMode::Auto] {
         let dir = directory();
         let (run, traces) = (run(dir.path()), dir.path().join("traces"));
@@ -201,7 +201,7 @@ fn an_inherited_process_is_dead_in_a_forked_child() {
         poll_for(parent, shared, Duration::from_millis(300));
         // Accepted and not yet sent: it is sent exactly once.
         parent.multicast(group, Order::Total, Stability::Plain, b"queued", shared).expect("accepted");
-        let local = common::local(dir.path());
+        let local = crate::common::local(dir.path());
         let me = parent.node().incarnation();
         let own = local.living().expect("readable").into_iter().find(|live| live.incarnation == me).expect("lives");
         let before = files(&[&run, &traces], &own.counters);
@@ -292,9 +292,11 @@ impl Effects for Gather {
 
 #[test]
 fn an_inherited_node_is_dead_in_a_forked_child() {
-    let _alone = alone();
+    if !alone(an_inherited_node_is_dead_in_a_forked_child) {
+        return;
+    }
     let dir = directory();
-    let key = common::local(dir.path()).key().expect("a key");
+    let key = crate::common::local(dir.path()).key().expect("a key");
     let driver = Udp::bind(&UdpOptions::default()).expect("loopback has free ports");
     let control = driver.local_address(TrafficClass::Control);
     let me = MemberInfo {
@@ -440,7 +442,9 @@ impl Service for Forks {
 
 #[test]
 fn a_poll_ends_in_a_child_that_a_handler_forked() {
-    let _alone = alone();
+    if !alone(a_poll_ends_in_a_child_that_a_handler_forked) {
+        return;
+    }
     for driver in [DriverMode::Udp, DriverMode::Auto] {
         let dir = directory();
         let mut process = Inline::start(&with_driver(dir.path(), "a", driver)).expect("starts");
@@ -477,7 +481,9 @@ fn a_poll_ends_in_a_child_that_a_handler_forked() {
 
 #[test]
 fn a_poll_of_calls_ends_in_a_child_that_a_handler_forked() {
-    let _alone = alone();
+    if !alone(a_poll_of_calls_ends_in_a_child_that_a_handler_forked) {
+        return;
+    }
     for driver in [DriverMode::Udp, DriverMode::Auto] {
         let dir = directory();
         let traces = dir.path().join("traces");
@@ -615,7 +621,9 @@ fn port_options(dir: &Path, driver: DriverMode) -> PortOptions {
 
 #[test]
 fn an_inherited_port_is_dead_in_a_forked_child() {
-    let _alone = alone();
+    if !alone(an_inherited_port_is_dead_in_a_forked_child) {
+        return;
+    }
     for driver in [DriverMode::Udp, DriverMode::Auto] {
         let dir = directory();
         let (run, traces) = (run(dir.path()), dir.path().join("traces"));
@@ -706,7 +714,9 @@ fn an_inherited_port_is_dead_in_a_forked_child() {
 
 #[test]
 fn an_inherited_client_is_dead_in_a_forked_child() {
-    let _alone = alone();
+    if !alone(an_inherited_client_is_dead_in_a_forked_child) {
+        return;
+    }
     for driver in [DriverMode::Udp, DriverMode::Auto] {
         let dir = directory();
         let options = port_options(dir.path(), driver);
@@ -743,7 +753,9 @@ fn an_inherited_client_is_dead_in_a_forked_child() {
 
 #[test]
 fn an_inherited_caller_is_dead_in_a_forked_child() {
-    let _alone = alone();
+    if !alone(an_inherited_caller_is_dead_in_a_forked_child) {
+        return;
+    }
     for driver in [DriverMode::Udp, DriverMode::Auto] {
         let dir = directory();
         let options = port_options(dir.path(), driver);
@@ -798,7 +810,9 @@ fn an_inherited_caller_is_dead_in_a_forked_child() {
 
 #[test]
 fn inherited_handles_of_a_cell_are_dead_in_a_forked_child() {
-    let _alone = alone();
+    if !alone(inherited_handles_of_a_cell_are_dead_in_a_forked_child) {
+        return;
+    }
     let dir = directory();
     let (cell, group) = member(options(dir.path(), "a"));
     let (mut cell, mut stream) = (Some(cell), None);
@@ -850,16 +864,18 @@ fn inherited_handles_of_a_cell_are_dead_in_a_forked_child() {
     // The parent's is as alive as before.
     group.cast(Order::Fifo, Stability::Plain, b"from the parent").expect("accepted");
     let cell = cell.expect("there");
-    assert_eq!(common::messages(&cell, 1)[0].payload[..], b"from the parent"[..]);
+    assert_eq!(crate::common::messages(&cell, 1)[0].payload[..], b"from the parent"[..]);
     assert!(matches!(cell.try_recv(), Ok(_) | Err(CallError::Over)));
 }
 
 #[test]
 fn an_inherited_process_that_is_dropped_in_a_forked_child_takes_nothing_from_its_parent() {
-    let _alone = alone();
+    if !alone(an_inherited_process_that_is_dropped_in_a_forked_child_takes_nothing_from_its_parent) {
+        return;
+    }
     let dir = directory();
     let mut process = Some(Inline::start(&options(dir.path(), "a")).expect("starts"));
-    let local = common::local(dir.path());
+    let local = crate::common::local(dir.path());
     let before = local.living().expect("readable");
     assert_eq!(before.len(), 1);
     let wrong = in_child(|child| {

@@ -1,14 +1,12 @@
 //! Real processes that are killed and stopped. `forks.rs` covers forked ones.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{PATIENCE, await_event, await_members, directory, member, options};
+use crate::common::{PATIENCE, await_event, await_members, directory, member, options};
 use phalanx_runtime::config::DriverMode;
 use phalanx_runtime::core::{
     Delivery, Event, Incarnation, LeaveReason, Order, Snapshot, Stability, Timing, Uniformity, ViewNumber,
@@ -41,7 +39,7 @@ impl Child {
     fn spawn(dir: &Path, name: &str, states: &str, driver: DriverMode) -> Self {
         let this = std::env::current_exe().expect("a test program has a path");
         let mut process = Command::new(this)
-            .args(["--exact", "a_member_of_its_own", "--nocapture", "--test-threads=1"])
+            .args(["--exact", "processes::a_member_of_its_own", "--nocapture", "--test-threads=1"])
             .env("PHALANX_TEST_DIR", dir)
             .env("PHALANX_TEST_NAME", name)
             .env("PHALANX_TEST_STATES", states)
@@ -208,7 +206,7 @@ fn a_founder_killed_before_any_process_joined_blocks_none() {
     founder.kill();
     await_members(&waits, 2);
     later.await_line("group ");
-    let living = common::local(dir.path()).living().expect("readable");
+    let living = crate::common::local(dir.path()).living().expect("readable");
     assert!(living.len() == 2 && living.iter().all(|live| live.settled), "{living:?}");
 }
 
@@ -218,10 +216,10 @@ fn a_stopped_member_whose_files_are_gone_keeps_others_from_founding_until_it_end
     let mut founder = Child::start(dir.path(), "founder");
     let first = founder.await_line("cell ");
     founder.stop();
-    std::fs::remove_dir_all(common::run(dir.path())).expect("there");
+    std::fs::remove_dir_all(crate::common::run(dir.path())).expect("there");
     let (waits, _group) = member(options(dir.path(), "waits"));
     let told = loop {
-        match common::next(&waits) {
+        match crate::common::next(&waits) {
             Item::Notice(notice) if notice.contains("waits until") => break notice,
             Item::Event(Event::CellView(view)) => panic!("founded {view:?}"),
             _ => {}
@@ -303,7 +301,7 @@ fn after_an_exclusion_each_group_gets_its_own_state_again() {
         blue.cast(Order::Total, Stability::Plain, b"b").expect("accepted");
     }
     blue.cast(Order::Total, Stability::Plain, b"lue").expect("accepted");
-    common::messages(&a, 7);
+    crate::common::messages(&a, 7);
     assert_eq!((red_text.get(), blue_text.get()), ("rrr".to_owned(), "bbblue".to_owned()));
     child.signal(rustix::process::Signal::CONT);
     child.await_line("excluded");
@@ -337,7 +335,7 @@ fn a_group_whose_members_are_all_stopped_waits_for_them_and_goes_on_with_its_sta
     let mut holders = ["x", "y"].map(|name| Child::start_with_states(dir.path(), name));
     await_red(&a, 3);
     red.cast(Order::Total, Stability::Uniform, b"kept").expect("accepted");
-    common::messages(&a, 1);
+    crate::common::messages(&a, 1);
     red.leave().expect("a member");
     await_event(&a, |event| matches!(event, Event::GroupLeft { .. }).then_some(()));
     holders.iter().for_each(Child::stop);
@@ -402,7 +400,7 @@ fn a_child_that_is_killed_while_it_sends_harms_no_other() {
         let mut expected = 0;
         let mut alone = false;
         while expected < 200 || !alone {
-            match common::next(&a) {
+            match crate::common::next(&a) {
                 Item::Message(message) => {
                     assert_eq!(message.payload, format!("{round}.{expected}").as_bytes());
                     expected += 1;
@@ -416,7 +414,7 @@ fn a_child_that_is_killed_while_it_sends_harms_no_other() {
 
 /// The status in the counters file of the process of that name.
 fn reading(dir: &Path, name: &str) -> Reading {
-    let living = common::local(dir).living().expect("readable");
+    let living = crate::common::local(dir).living().expect("readable");
     let named = living.iter().find(|live| live.advert.as_ref().is_some_and(|advert| advert.name == name));
     let file = CountersFile::open(&named.expect("it lives").counters).expect("it is there");
     file.read().expect("whole")
@@ -460,13 +458,13 @@ fn cast_and_await(cell: &Cell, group: &Group, children: &mut [&mut Child], what:
     for child in children {
         (0..count).for_each(|i| assert_eq!(child.await_line("message "), format!("{what}.{i}")));
     }
-    let own = common::messages(cell, count);
+    let own = crate::common::messages(cell, count);
     assert!(own.iter().enumerate().all(|(i, m)| m.payload == format!("{what}.{i}").as_bytes()));
 }
 
 #[test]
 fn members_of_one_host_reach_each_other_through_memory() {
-    if common::over_udp() {
+    if crate::common::over_udp() {
         return;
     }
     let dir = directory();
@@ -486,7 +484,7 @@ fn members_of_one_host_reach_each_other_through_memory() {
 
 #[test]
 fn memory_outlives_members_that_are_killed_stopped_or_without_it() {
-    if common::over_udp() {
+    if crate::common::over_udp() {
         return;
     }
     let dir = directory();

@@ -10,7 +10,9 @@ use phalanx::{App, Cell, Guarantee, MessageRef, Order, Place, Polled};
 
 #[test]
 fn handles_are_dead_in_a_forked_child_and_alive_in_its_parent() {
-    let _alone = fork::alone();
+    if !fork::alone(handles_are_dead_in_a_forked_child_and_alive_in_its_parent) {
+        return;
+    }
     let directory = tempfile::tempdir().expect("a directory");
     let cell = Cell::builder("default")
         .directories(directory.path().join("run"), directory.path().join("state"))
@@ -60,7 +62,9 @@ fn an_inline_process_is_dead_in_a_forked_child() {
     impl App for Nothing {
         fn message(&mut self, _message: &MessageRef<'_>) {}
     }
-    let _alone = fork::alone();
+    if !fork::alone(an_inline_process_is_dead_in_a_forked_child) {
+        return;
+    }
     let directory = tempfile::tempdir().expect("a directory");
     let mut member = Cell::builder("default")
         .directories(directory.path().join("run"), directory.path().join("state"))

@@ -1,10 +1,9 @@
 //! Nothing of the crates below is in a public signature: they promise nothing, and this crate does.
 
-#[path = "../../phalanx-core/tests/sources/mod.rs"]
-mod sources;
-
 use std::fs;
 use std::path::Path;
+
+use crate::sources;
 
 /// Words that a file imports from the crates below.
 fn imported(source: &str) -> Vec<String> {

@@ -90,7 +90,7 @@ fn outcomes_wait_until_enough_members_hold_the_state() {
     let (group, mut inbox, replica) = join(&ann);
     let myself = std::env::current_exe().expect("this program");
     let bob = Command::new(myself)
-        .args(["--exact", "outcomes_wait_until_enough_members_hold_the_state"])
+        .args(["--exact", "too_few::outcomes_wait_until_enough_members_hold_the_state"])
         .env(DIRECTORY, directory.path())
         .stdout(Stdio::null())
         .spawn();

@@ -1,12 +1,11 @@
 //! Checks which auto traits a type has, and whether a table names every public type of a crate. Shared by the tests
 //! `auto_traits.rs` of the crates that users import.
 
-#[path = "../sources/mod.rs"]
-mod sources;
-
 use std::fs;
 use std::marker::PhantomData;
 use std::path::Path;
+
+use crate::sources;
 
 /// The type that is examined. Its inherent constants hide those of [`Lacks`] where the bound holds.
 pub(crate) struct Asked<T: ?Sized>(PhantomData<T>);

@@ -1,5 +1,4 @@
 //! Processes over a small network with seeded delay and loss.
-#![allow(dead_code, reason = "each of the tests that share it uses a part")]
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::process::Command;
 
 /// The child's side.
 pub(crate) struct Child {
@@ -98,11 +98,30 @@ fn wait_for(child: i32) -> i32 {
     status
 }
 
-/// One fork at a time, because a child holds the descriptors of all tests that run.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+/// Whether this process runs only that test, and may fork. Otherwise runs it in such a process; the caller is done then.
+/// A child holds the descriptors of all tests that run, and their locks with them: a process of another test would find
+/// a file locked that it had let go.
+pub(crate) fn alone<Test: Fn()>(_: Test) -> bool {
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    // The function's type has its path, which begins with the name of the test program.
+    let path = std::any::type_name::<Test>();
+    let (_, test) = path.split_once("::").expect("a path");
+    let itself = std::env::current_exe().expect("a test program has a path");
+    let run = Command::new(itself)
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(ALONE, "yes")
+        .output()
+        .expect("a test program starts");
+    let told = String::from_utf8_lossy(&run.stdout);
+    let holds = run.status.success() && told.contains("test result: ok. 1 passed");
+    assert!(holds, "{}: {told}{}", run.status, String::from_utf8_lossy(&run.stderr));
+    false
 }
+
+/// Set in a process of one test.
+const ALONE: &str = "PHALANX_TEST_ALONE";
 
 /// Seconds after which a child counts as blocked.
 const PATIENCE_S: u32 = 20;

@@ -1,5 +1,4 @@
 //! Helpers of the tests over real sockets.
-#![allow(dead_code, reason = "each test program uses a part of it")]
 
 #[allow(unsafe_code)]
 pub(crate) mod fork;

@@ -1,0 +1,17 @@
+//! All tests of the crate beside its unit tests, as one program: what they share, the core above all, is compiled once.
+//! Each subject is a file: `cargo test -p phalanx --test all groups::`.
+
+#[path = "../../phalanx-core/tests/sources/mod.rs"]
+mod sources;
+
+mod auto_traits;
+mod calls;
+mod descriptors;
+mod forks;
+mod groups;
+mod inlines;
+mod merged;
+mod signatures;
+mod simulate;
+mod states;
+mod too_few;
