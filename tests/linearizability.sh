@@ -39,10 +39,10 @@ refuse() { # FILE
 "$work/judge" testdata/legal.jsonl >/dev/null
 for file in stale-read lost-write two-holders token-backward mutant-stale-read; do refuse "testdata/$file.jsonl"; done
 
-timeout 120 "$program" sim --known ../known-violations.tsv --seeds "$seeds" --histories "$work/histories" >"$work/simulated" || {
+timeout 600 "$program" sim --known ../known-violations.tsv --seeds "$seeds" --histories "$work/histories" >"$work/simulated" || {
   tail -n 5 "$work/simulated"
   echo "FAILED: the simulation of seeds $seeds"
   exit 1
 }
-timeout 120 "$work/judge" -timeout 10s "$work/histories"
+timeout 600 "$work/judge" -timeout 10s "$work/histories"
 echo "seeds $seeds: registers and locks are linearizable"

@@ -23,11 +23,8 @@ export MIRIFLAGS="-Zmiri-disable-isolation ${MIRIFLAGS:-}"
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}/miri
 
 # The C library for encryption is not built. Miri cannot run it, and its build takes longer than all tests together.
-host=$(rustc +nightly -vV | sed -n 's/^host: //p')
-links=$(cargo +nightly metadata --format-version 1 --locked | grep -o '"links":"aws_lc_[0-9_]*"' | head -n 1 | cut -d'"' -f4)
-[ -n "$links" ] || { echo "the cryptography library has another name now: mend $0" >&2; exit 1; }
-without_c=(--config "target.$host.$links.rustc-cfg=[\"universal\"]"
-  --config "target.$host.$links.include=\"/nonexistent\"" --config "target.$host.$links.libcrypto=\"${links}_crypto\"")
+mapfile -t without_c < <(tests/lib/without_c.sh nightly)
+[ ${#without_c[@]} -gt 0 ] || exit 1
 
 echo "== building"
 cargo +nightly miri test --locked "${without_c[@]}" -p phalanx-driver -p phalanx-core --lib --no-run

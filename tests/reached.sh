@@ -29,7 +29,7 @@ git ls-files --cached --others --exclude-standard -- tests 'crates/*.rs' 'exampl
 
 # What was compiled. Paths to files of other packages contain "..".
 for pair in "$@"; do
-  find "${pair#*=}" -maxdepth 1 -name '*.d' -exec cat {} + | sed -n 's/^\([^ ].*\.rs\):$/\1/p' | sort -u |
+  find "${pair#*=}" -maxdepth 2 -name '*.d' -exec cat {} + | sed -n 's/^\([^ ].*\.rs\):$/\1/p' | sort -u |
     (cd "${pair%%=*}" && xargs -r realpath -q -s --relative-to="$OLDPWD") || true
 done | sort -u >"$work/compiled"
 

@@ -38,6 +38,12 @@ expect 1 'FAIL  slow' 'beside slow false; step good true'
 expect 0 'skipped: slow: no Go$' 'beside slow skip_step Go "no Go"; step good true'
 expect 0 '2 run, 2 skipped' 'no() { skip_step Go "no Go"; }; beside a no; step b true; step c no; beside d true'
 expect 1 'no step called three$' 'begin_steps one three; beside one true; step two false'
+# Two at a time, in their order: the third begins when one of the others has ended.
+expect 0 '3 run' 'beside a sleep 1; beside b sleep 1; beside c test -e "$logs/a.span" -o -e "$logs/b.span"'
+# A failure is told when the next step begins, not at the end.
+expect 1 'FAIL  bad' 'beside bad false; sleep 1; step late sleep 60'
+# Processor time is counted, however little of it there is in a second.
+expect 0 '^ok    busy .* [1-9] s of processor$' 'busy() { (ulimit -t 1; while :; do :; done) || true; }; step busy busy'
 # A step that fails kills the steps beside it, with all processes that they started.
 expect 1 'FAIL  bad' 'long() { sleep 86399 & wait; }; beside long long; sleep 1; step bad false'
 for _ in 1 2 3 4 5; do pgrep -f '^sleep 86399$' >/dev/null || break; sleep 1; done
@@ -119,7 +125,7 @@ fuzz() { # LIST CODE: what `cargo fuzz list` prints and ends with
   chmod +x "$work/bin/cargo"
 }
 # Only the function of ./x, in a directory where it may create folders.
-sed -n '/^run_fuzz()/,/^}/p' x >"$work/fuzz.sh"
+sed -n '/^run_fuzz()/,/^}/p; /^fuzz_target()/,/^}/p' x >"$work/fuzz.sh"
 grep -q 'cargo +nightly fuzz list' "$work/fuzz.sh" || { echo "FAILED: ./x has no run_fuzz"; exit 1; }
 run_fuzz='run() { cd "$logs"; . "$logs/fuzz.sh"; run_fuzz 1; }; step fuzz run; cat "$logs/fuzz.log"'
 fuzz 'one\ntwo\n' 0
@@ -128,6 +134,15 @@ fuzz 'one\n' 1
 expect 1 'FAIL  fuzz' "$run_fuzz"
 fuzz '' 0
 expect 1 'FAIL  fuzz' "$run_fuzz"
+# A crash, in the first and in the last target, and a build that fails.
+crash() { # WHAT: the part of cargo's arguments for which it fails
+  fuzz 'one\ntwo\nthree\n' 0
+  sed -i "s/^case.*/&\\n*'$1'*) echo crashed; exit 77 ;;/" "$work/bin/cargo"
+}
+for where in 'run one' 'run two' 'run three' 'fuzz build'; do
+  crash "$where"
+  expect 1 'FAIL  fuzz' "$run_fuzz"
+done
 
 # Miri on tests of which none, or some, have the name, with a fake cargo that runs nothing. miri EXECUTED: the output of
 # the test programs.

@@ -11,7 +11,10 @@
 
 steps=0
 besides=()
+processor=0
 readonly SKIPPED=77
+# So many of the steps that `beside` started run at a time.
+readonly BESIDE_AT_ONCE=2
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "x: $*"; exit 1; }
@@ -21,8 +24,14 @@ begin_steps() {
   only=("$@")
   unknown=" $* "
   began_steps=$SECONDS
+  # A byte in this pipe is leave to run beside; a step takes one, and puts it back.
+  rm -f "$logs/places"
+  mkfifo "$logs/places"
+  exec {places}<>"$logs/places"
+  rm -f "$logs/places"
+  printf "%${BESIDE_AT_ONCE}s" '' >&"$places"
   export PHALANX_SKIPS=$logs/skips PHALANX_FETCHES=$logs/fetches PHALANX_LACKS=$logs/lacks PHALANX_RAN=
-  : >"$PHALANX_SKIPS"
+  : >"$PHALANX_SKIPS" >"$logs/commits"
   # Without names everything runs anew.
   [ $# -gt 0 ] || rm -f "$logs"/*.ran
 }
@@ -41,19 +50,21 @@ step() {
   shift
   is_wanted "$name" || return 0
   unknown=${unknown/ $name / }
+  collect
+  rm -f "$logs/$name.times"
   : >"$PHALANX_FETCHES"
   : >"$PHALANX_LACKS"
   PHALANX_RAN=$logs/$name.ran
   : >"$PHALANX_RAN"
   before=$(wc -l <"$PHALANX_SKIPS")
   set +e
-  (set -euo pipefail; "$@") </dev/null >"$logs/$name.log" 2>&1
+  (set -euo pipefail; trap 'times >"$logs/$name.times"' EXIT; "$@") </dev/null >"$logs/$name.log" 2>&1
   code=$?
   set -e
-  settle "$name" "$code" "$began" "$before" "$*"
+  settle "$name" "$code" "$((SECONDS - began))" "$before" "$*"
 }
 
-# settle NAME CODE BEGAN BEFORE COMMAND: prints the result of a step, and fails if it left out anything that it may not.
+# settle NAME CODE TOOK BEFORE COMMAND: prints the result of a step, and fails if it left out anything that it may not.
 # BEFORE: the length of the list of skips before the step.
 settle() {
   local name=$1 unexcused
@@ -69,20 +80,24 @@ settle() {
   fi
 }
 
-# report NAME CODE BEGAN COMMAND: prints the result of a step.
+# The processor seconds that a step took, as its shell wrote them down (`times`). A killed step wrote nothing.
+processor_of() {
+  [ -s "$logs/$1.times" ] || { echo 0; return; }
+  tr ' ' '\n' <"$logs/$1.times" | awk -F'[ms]' '{ sum += $1 * 60 + $2 } END { printf "%d\n", sum + 0.5 }'
+}
+
+# report NAME CODE TOOK COMMAND: prints the result of a step: seconds, and processor seconds, which do not depend on what
+# runs beside it.
 report() {
-  local name=$1 code=$2 took=$((SECONDS - $3))
+  local name=$1 code=$2 result=FAIL used
+  used=$(processor_of "$name")
+  processor=$((processor + used))
+  case $code in 0) result=ok ;; "$SKIPPED") result=skip ;; esac
+  printf '%-5s %-12s %5d s  %5d s of processor\n' "$result" "$name" "$3" "$used"
   case $code in
-    0)
-      steps=$((steps + 1))
-      printf 'ok    %-11s %4d s\n' "$name" "$took"
-      ;;
-    "$SKIPPED")
-      printf '%s: %s\n' "$name" "$(tail -n 1 "$logs/$name.log")" >>"$PHALANX_SKIPS"
-      printf 'skip  %-11s %4d s\n' "$name" "$took"
-      ;;
+    0) steps=$((steps + 1)) ;;
+    "$SKIPPED") printf '%s: %s\n' "$name" "$(tail -n 1 "$logs/$name.log")" >>"$PHALANX_SKIPS" ;;
     *)
-      printf 'FAIL  %-11s %4d s\n' "$name" "$took"
       say "--- the end of $logs/$name.log ---"
       tail -n 60 "$logs/$name.log" >&2
       say "--- failed with exit code $code: $4 ---"
@@ -92,16 +107,20 @@ report() {
 }
 
 # beside NAME COMMAND...: starts a step at the lowest priority beside the following ones, until `join`. The step should
-# need only the processor. It has its own lists of what it skips, fetched and lacks.
+# need only the processor, of which it gets what they leave. It has its own lists of what it skips, fetched and lacks.
 beside() {
   local name=$1
   shift
   is_wanted "$name" || return 0
   unknown=${unknown/ $name / }
+  rm -f "$logs/$name.span" "$logs/$name.times"
   # A process group of its own, so that the failure of another step can kill all of it.
   set -m
   (
     set +m -euo pipefail
+    read -r -N 1 -u "$places" _
+    began=$SECONDS
+    trap 'times >"$logs/$name.times"; echo $((SECONDS - began)) >"$logs/$name.span"; printf " " >&"$places"' EXIT
     renice -n 19 -p "$BASHPID" >/dev/null
     PHALANX_SKIPS=$logs/$name.skips PHALANX_FETCHES=$logs/$name.fetches PHALANX_LACKS=$logs/$name.lacks
     PHALANX_RAN=$logs/$name.ran
@@ -109,22 +128,35 @@ beside() {
     "$@"
   ) </dev/null >"$logs/$name.log" 2>&1 &
   set +m
-  besides+=("$name $! $SECONDS $*")
+  besides+=("$name $! $*")
   trap end_besides EXIT
 }
 
-# Waits for the steps that `beside` started, and fails if one of them did.
-join() {
-  local name job began command code all_skips=$PHALANX_SKIPS
+# Prints the results of the steps beside that have ended, and fails if one of them failed.
+collect() {
+  local line name job command code left=() all_skips=$PHALANX_SKIPS
   local PHALANX_SKIPS PHALANX_FETCHES PHALANX_LACKS
-  while [ ${#besides[@]} -gt 0 ]; do
-    read -r name job began command <<<"${besides[0]}"
+  for line in "${besides[@]}"; do
+    read -r name job command <<<"$line"
+    if kill -0 "$job" 2>/dev/null; then
+      left+=("$line")
+      continue
+    fi
     code=0
     wait "$job" || code=$?
-    besides=("${besides[@]:1}")
     PHALANX_SKIPS=$logs/$name.skips PHALANX_FETCHES=$logs/$name.fetches PHALANX_LACKS=$logs/$name.lacks
-    settle "$name" "$code" "$began" 0 "$command"
+    settle "$name" "$code" "$(cat "$logs/$name.span" 2>/dev/null || echo 0)" 0 "$command"
     cat "$PHALANX_SKIPS" >>"$all_skips"
+  done
+  besides=("${left[@]}")
+}
+
+# Waits for the steps that `beside` started.
+join() {
+  collect
+  while [ ${#besides[@]} -gt 0 ]; do
+    sleep 0.2
+    collect
   done
 }
 
@@ -161,6 +193,16 @@ run_file() {
   "$with" "$@"
 }
 
+# known_good FILE SUM: whether the file says that what has this checksum was found good. A line that begins with # is a
+# comment.
+known_good() { grep -v '^#' "$1" | grep -q "^$2\b"; }
+
+# to_commit FILE LINE: says in the closing lines that the line belongs into the file, in place of the one there.
+to_commit() {
+  echo "the line for $1 is now: $2"
+  echo "$1: $2" >>"$logs/commits"
+}
+
 # leave_out WHAT THING WHY [PATH...]: records that a part of a step does not run here because a thing is missing. These
 # files of the tests are not run then.
 leave_out() {
@@ -186,5 +228,6 @@ end_steps() {
   [ -z "${unknown// /}" ] || die "there is no step called${unknown% }"
   skipped=$(wc -l <"$PHALANX_SKIPS")
   sed 's/^/skipped: /' "$PHALANX_SKIPS"
-  echo "all steps passed in $((SECONDS - began_steps)) s ($steps run, $skipped skipped)"
+  sed 's/^/to commit: /' "$logs/commits"
+  echo "all steps passed in $((SECONDS - began_steps)) s ($steps run, $skipped skipped), $processor s of processor"
 }
