@@ -3,6 +3,7 @@
 use phalanx_core::InboxId;
 use phalanx_core::rng::Rng;
 
+use crate::clock::MS;
 use crate::fault::{Aim, Busy, Fault, Kind, Role, Shape};
 use crate::holders::Holders;
 use crate::links::{all_links, describe};
@@ -13,6 +14,7 @@ use crate::result::add_to;
 use crate::ruin::Ruins;
 use crate::slot::Doom;
 use crate::timer::{FLAP, RUIN, STRIKE, UNDO, timer};
+use crate::unequal::Builds;
 use crate::weather::Weather;
 use crate::world::World;
 
@@ -77,6 +79,8 @@ enum Undo {
     LostView {
         back_ns: Option<u64>,
     },
+    Disk(usize),
+    Estranged,
     Attack,
 }
 
@@ -198,7 +202,7 @@ impl Chaos {
             if let Undo::Flap { period_ns, .. } = &undo {
                 world.queue.push(world.now_ns + period_ns, timer(index, FLAP));
             }
-            if let Undo::Holders { .. } = &undo {
+            if let Undo::Holders { .. } | Undo::Estranged = &undo {
                 world.queue.push(world.now_ns, timer(index, FLAP));
             }
             self.active.push(Active { fault: index, undo });
@@ -391,6 +395,30 @@ impl Chaos {
                 world.disband().then_some(())?;
                 None
             }
+            Kind::LeaveTogether { last } => {
+                world.leave_together(last).then_some(())?;
+                None
+            }
+            Kind::FullDisk(role) => {
+                let slot = world.resolve(role)?;
+                world.fill_disk(slot, true);
+                Some(Undo::Disk(slot))
+            }
+            Kind::Raise => {
+                for slot in 0..world.slots.len() {
+                    // Refused by a member whose build does not know the level, or that knows such a member.
+                    let _ = world.raise_level(slot, Builds::LATER);
+                }
+                None
+            }
+            Kind::UnreadPeer { of, by } => {
+                let (of, by) = (running(of, world)?, running(by, world)?);
+                Some(Undo::Nonsense(world.blind_channel(of, by)?))
+            }
+            Kind::Estrange => {
+                world.begin_estranged()?;
+                Some(Undo::Estranged)
+            }
             Kind::Replay(rate) => {
                 world.note(None, format!("an attacker replays {rate} packets a second"));
                 world.set_attack(rate, 0, 0);
@@ -460,6 +488,8 @@ impl Chaos {
             Undo::LostView { .. } => world.forget_lost_view(),
             Undo::Nonsense(blind) => world.end_nonsense(&blind),
             Undo::Toll => world.net.end_toll(fault),
+            Undo::Disk(slot) => world.fill_disk(slot, false),
+            Undo::Estranged => world.end_estranged(),
             Undo::Attack => world.set_attack(0, 0, 0),
         }
     }
@@ -472,6 +502,10 @@ impl Chaos {
             world.tick_holders(index, holders);
             let gap_ns = holders.gap_ns(self.faults[index].lasts_ns);
             world.queue.push(world.now_ns + gap_ns, timer(index, FLAP));
+        }
+        if let Undo::Estranged = &active.undo {
+            world.tick_estranged();
+            world.queue.push(world.now_ns + ESTRANGED_NS, timer(index, FLAP));
         }
         if let Undo::Flap { links, period_ns, cut: is_cut } = &mut active.undo {
             if *is_cut {
@@ -531,6 +565,9 @@ impl Chaos {
         }
     }
 }
+
+/// Interval between two looks at the members of two instances.
+const ESTRANGED_NS: u64 = 50 * MS;
 
 fn running(role: Role, world: &mut World) -> Option<usize> {
     let slot = world.resolve(role)?;

@@ -6,8 +6,8 @@ use phalanx_core::process::Activity;
 use phalanx_core::rng::Rng;
 use phalanx_core::seal::CellKey;
 use phalanx_core::{
-    CommandError, Founding, GroupId, Incarnation, LEVEL, Limits, MemberInfo, Order, Security, Settings, SlowMembers,
-    Stability, Timing, TrafficClass, Uniformity,
+    CommandError, Founding, GroupId, GroupTerms, Incarnation, LEVEL, Limits, MemberInfo, Order, Security, Settings,
+    SlowMembers, Stability, Timing, TrafficClass, Uniformity,
 };
 use phalanx_runtime::{Node, NodeOptions};
 use phalanx_trace as trace;
@@ -105,10 +105,9 @@ impl World {
         if let Some((_, gap)) = self.settings.turn_gaps.iter().find(|(slot, _)| *slot == index) {
             timing.turn_gap_max = *gap;
         }
-        let level = self
-            .settings
-            .builds
-            .map_or(LEVEL, |builds| builds.draw(&mut slot.rng.fork(&format!("build {}", slot.life)), slot.life == 0));
+        let level = self.settings.builds.map_or(LEVEL, |builds| {
+            builds.draw(&mut slot.rng.fork(&format!("build {}", slot.life)), index, slot.life == 0)
+        });
         let mut me = MemberInfo {
             host: slot.host,
             packet_bytes_max: packet_bytes,
@@ -273,6 +272,17 @@ impl World {
     /// Asks for membership of a group.
     pub(crate) fn join_group(&mut self, index: usize, name: &str, with_state: bool) -> Result<(), CommandError> {
         let terms = self.settings.minima.map(Minima::terms).unwrap_or_default();
+        self.join_group_on(index, name, with_state, terms)
+    }
+
+    /// The same, with the terms of the group if this process founds it.
+    pub(crate) fn join_group_on(
+        &mut self,
+        index: usize,
+        name: &str,
+        with_state: bool,
+        terms: GroupTerms,
+    ) -> Result<(), CommandError> {
         self.move_inbox(index, name);
         let slot = &mut self.slots[index];
         let now = slot.local(self.now_ns);

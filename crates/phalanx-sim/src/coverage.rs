@@ -187,6 +187,29 @@ const FRONTIER: &[Moment] = &[
     ("cells late as a whole", |c| moment(c, "cells late as a whole"), 350),
 ];
 
+/// The same for the plans of rare conditions.
+const RARE: &[Moment] = &[
+    ("decisions of founders after a later promise", |c| core(c, "founding_decisions_late"), 350),
+    ("acceptances of founders whose ballot was given up", |c| core(c, "founding_acceptances_late"), 77),
+    ("records that could not be written", |c| core(c, "records_refused"), 81_000),
+    ("minorities that meet an earlier instance", |c| moment(c, "minorities that meet an earlier instance"), 440),
+    ("the same, with an answer to a challenge", |c| core(c, "instances_not_yielded_to"), 370),
+    ("joiners that are unfit while a level rises", |c| core(c, "joiners_unfit"), 200),
+    ("verdicts on nonsense beside a member without the state", |c| core(c, "nonsense_beside_incomplete"), 170),
+    ("messages to one process that make no sense there", |c| core(c, "nonsense_channels"), 270),
+    ("members that cannot be read over a view", |c| core(c, "nonsense_channels_kept"), 120),
+    ("instances that end with several members", |c| core(c, "instances_ended_together"), 130),
+    ("members removed again", |c| core(c, "removed_again"), 1_300),
+    ("the same, that count for an earlier removal alone", |c| core(c, "removed_again_unheard"), 310),
+    ("groups asked for as new and founded by others", |c| core(c, "founded_by_others"), 8_400),
+    (
+        "uniform abcasts whose order died with its holders",
+        |c| holders(c, "orders") + holders(c, "earlier orders"),
+        6_700,
+    ),
+    ("token passes known only to holders that died", |c| holders(c, "pass"), 200),
+];
+
 /// Percentage of all faults that must strike inside a flush, a join or a transfer.
 const INSIDE_PERCENT: u64 = 25;
 
@@ -200,19 +223,25 @@ pub fn floors() -> impl Iterator<Item = (&'static str, u64)> {
 #[must_use]
 pub fn coverage(summary: &Summary, members: usize, draw: Draw) -> Vec<Coverage> {
     let totals = &summary.totals;
-    let has_floors = matches!(draw, Draw::Swarm | Draw::Frontier);
+    let has_floors = matches!(draw, Draw::Swarm | Draw::Frontier | Draw::Rare);
     let asked = has_floors && summary.seeds >= SEEDS_MIN && (members == 0 || members >= 5);
     let floor = |least: u64| {
         let scaled = least * summary.seeds / FLOOR_SEEDS;
         if asked && scaled >= FLOOR_MIN { scaled } else { 0 }
     };
-    let moments = if draw == Draw::Frontier { FRONTIER } else { MOMENTS }.iter();
+    let moments = match draw {
+        Draw::Frontier => FRONTIER,
+        Draw::Rare => RARE,
+        _ => MOMENTS,
+    }
+    .iter();
     let mut lines: Vec<Coverage> =
         moments.map(|(name, count, least)| Coverage { name, count: count(totals), floor: floor(*least) }).collect();
     lines.push(Coverage {
         name: "faults inside a flush, a join or a transfer",
         count: totals.faults_inside,
-        floor: if asked { totals.faults_total() * INSIDE_PERCENT / 100 } else { 0 },
+        // Plans of rare conditions are aimed at those.
+        floor: if asked && draw != Draw::Rare { totals.faults_total() * INSIDE_PERCENT / 100 } else { 0 },
     });
     lines
 }
@@ -301,6 +330,16 @@ mod tests {
         assert!(floors().all(|(_, floor)| floor >= 30));
     }
 
+    /// The first line of the table of rare conditions.
+    const RARE_HEAD: &str = "| rare condition | times met in 10,000 seeds | floor |";
+
+    #[test]
+    fn a_campaign_of_rare_conditions_has_floors_of_its_own() {
+        let summary = Summary { seeds: FLOOR_SEEDS, ..Summary::default() };
+        let missed = coverage(&summary, 5, Draw::Rare).iter().filter(|line| !line.is_reached()).count();
+        assert_eq!(missed, RARE.len());
+    }
+
     #[test]
     fn numbers_are_grouped() {
         assert_eq!(
@@ -309,27 +348,29 @@ mod tests {
         );
     }
 
-    /// The table in the documents was printed by `phalanx sim --coverage`. Its floors equal those in the code, and a
-    /// third of its usual counts, or 30.
+    /// The first table in the documents was printed by `phalanx sim --coverage`. The floors in both equal those in the
+    /// code, and a third of their usual counts, or 30.
     #[test]
     fn the_documents_tell_the_floors() {
         let docs = include_str!("../../../docs/simulator.md");
-        let rows = docs.lines().skip_while(|line| *line != TABLE_HEAD).skip(2).take_while(|line| line.starts_with('|'));
-        let number = |cell: &str| cell.replace(',', "").parse::<u64>().expect("a number");
-        let told: Vec<(&str, u64, u64)> = rows
-            .map(|row| {
-                let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
-                let [name, met, floor] = cells[..] else { panic!("three cells: {row}") };
-                (name, number(met), number(floor))
-            })
-            .collect();
-        assert_eq!(
-            told.iter().map(|&(name, _, floor)| (name, floor)).collect::<Vec<_>>(),
-            floors().collect::<Vec<_>>()
-        );
-        for (name, met, floor) in told {
-            assert!(met >= floor && floor <= (met / 3).max(30), "{name}: {floor} of {met}");
-            assert!(floor >= met / 12, "{name}: {floor} is far less than a third of {met}");
+        for (head, moments) in [(TABLE_HEAD, MOMENTS), (RARE_HEAD, RARE)] {
+            let rows = docs.lines().skip_while(|line| *line != head).skip(2).take_while(|line| line.starts_with('|'));
+            let number = |cell: &str| cell.replace(',', "").parse::<u64>().expect("a number");
+            let told: Vec<(&str, u64, u64)> = rows
+                .map(|row| {
+                    let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+                    let [name, met, floor] = cells[..] else { panic!("three cells: {row}") };
+                    (name, number(met), number(floor))
+                })
+                .collect();
+            assert_eq!(
+                told.iter().map(|&(name, _, floor)| (name, floor)).collect::<Vec<_>>(),
+                moments.iter().map(|&(name, _, floor)| (name, floor)).collect::<Vec<_>>()
+            );
+            for (name, met, floor) in told {
+                assert!(met >= floor && floor <= (met / 3).max(30), "{name}: {floor} of {met}");
+                assert!(floor >= met / 12, "{name}: {floor} is far less than a third of {met}");
+            }
         }
     }
 }

@@ -17,6 +17,12 @@ pub enum Busy {
     Join,
     /// A process takes or gives a group's state.
     Transfer,
+    /// A founder has proposed a list.
+    Founding,
+    /// A member keeps joiners waiting.
+    Welcome,
+    /// A process is in a view of a group whose state it is still taking.
+    Incomplete,
 }
 
 /// The target of a fault. Roles are resolved at the moment the fault strikes.
@@ -30,6 +36,8 @@ pub enum Role {
     Bystander,
     /// A process that gives a state; otherwise none.
     Donor,
+    /// The founder that has proposed a list; otherwise none.
+    Leader,
     /// The process of this slot.
     Slot(usize),
 }
@@ -80,6 +88,8 @@ pub enum Reach {
     Around(Role),
     /// All links to one process.
     Towards(Role),
+    /// All links from one process.
+    From(Role),
 }
 
 /// The messages that only a few processes hold which then crash.
@@ -289,6 +299,24 @@ pub enum Kind {
     Behead,
     /// All processes leave, one after the other or at once. They are restarted when all are gone.
     Disband,
+    /// All processes leave in the same instant: at once, or the last few when the others are gone.
+    LeaveTogether {
+        /// Number of processes that leave last.
+        last: usize,
+    },
+    /// The state directory of a process takes nothing.
+    FullDisk(Role),
+    /// All members ask for the later build's level.
+    Raise,
+    /// The next message that one process sends to another alone makes no sense there.
+    UnreadPeer {
+        /// The sender.
+        of: Role,
+        /// The reader.
+        by: Role,
+    },
+    /// The quorum dies while two members are apart, and one of them founds the next instance (`estranged.rs`).
+    Estrange,
     /// An attacker replays this many old sealed packets per second.
     Replay(u64),
     /// An attacker sends this many noise packets per second to the sockets.
@@ -342,6 +370,11 @@ impl Kind {
             Self::Perish { .. } => "perish",
             Self::Behead => "behead",
             Self::Disband => "disband",
+            Self::LeaveTogether { .. } => "leave_together",
+            Self::FullDisk(_) => "full_disk",
+            Self::Raise => "raise",
+            Self::UnreadPeer { .. } => "unread_peer",
+            Self::Estrange => "estrange",
             Self::Replay(_) => "replay",
             Self::Noise(_) => "noise",
             Self::Forge(_) => "forge",

@@ -183,9 +183,28 @@ impl World {
         true
     }
 
+    /// Orders all to leave: the last few in the same instant, when all others are gone.
+    pub(crate) fn leave_together(&mut self, last: usize) -> bool {
+        if self.chain.is_empty() || self.settings.founders == 0 || self.doomed != Doomed::No {
+            return false;
+        }
+        self.note(None, "all are told to leave, and the last ones in the same instant");
+        for slot in 0..self.slots.len() {
+            self.slots[slot].buried = true;
+        }
+        self.leave_last = last.min(self.running());
+        let at_ns = self.now_ns;
+        self.doom(Doomed::Left { at_ns, gone: false });
+        self.send_away(at_ns);
+        true
+    }
+
     /// Makes some leave now, the others at the next check. A process that does not get out in time is killed.
     fn send_away(&mut self, since_ns: u64) {
         let is_late = self.now_ns > since_ns + LEAVE_NS;
+        if self.leave_last > 0 && !is_late {
+            return self.send_away_in_step();
+        }
         for slot in 0..self.slots.len() {
             let place = &self.slots[slot];
             if place.runs() && is_late {
@@ -195,6 +214,19 @@ impl World {
             }
         }
         if !self.slots.iter().any(Slot::runs) {
+            self.doomed = Doomed::Left { at_ns: self.now_ns, gone: true };
+            self.start_all_again(100 * MS);
+        }
+    }
+
+    /// Makes all leave that do not stay to the last, or else those that do.
+    fn send_away_in_step(&mut self) {
+        let running: Vec<usize> = (0..self.slots.len()).filter(|slot| self.slots[*slot].runs()).collect();
+        let go_first = running.len().saturating_sub(self.leave_last);
+        let go: Vec<usize> = if go_first > 0 { running[..go_first].to_vec() } else { running.clone() };
+        go.into_iter().for_each(|slot| self.leave(slot));
+        if running.is_empty() {
+            self.leave_last = 0;
             self.doomed = Doomed::Left { at_ns: self.now_ns, gone: true };
             self.start_all_again(100 * MS);
         }
@@ -224,8 +256,10 @@ impl World {
         if self.commanded_ns.is_some_and(|at_ns| self.now_ns < at_ns + COMMAND_NS) {
             return;
         }
+        let stays = self.estranged.as_ref().map(|estranged| estranged.stays);
         let is_in = |slot: &Slot| slot.node.as_ref().is_some_and(|node| node.process().cell_view().is_some());
-        if self.doomed == Doomed::Quorum && !self.slots.iter().any(|slot| is_in(slot) && !slot.leaving) {
+        let mut others = self.slots.iter().enumerate().filter(|(index, _)| Some(*index) != stays);
+        if self.doomed == Doomed::Quorum && stays.is_none() && !others.any(|(_, slot)| is_in(slot) && !slot.leaving) {
             // The survivors have left, wait for a quorum that lets them go, do not know the view they are in, or
             // stopped while they reformed the cell. They would continue with that beside the cell that is founded
             // again.
@@ -262,7 +296,8 @@ impl World {
     /// Gives the command once a survivor hears no quorum. Of several it chooses the one with the latest view, provided
     /// that this was the last that counts.
     fn have_it_reformed(&mut self) {
-        let survivors = self.with_membership(Membership::NonPrimary);
+        let mut survivors = self.with_membership(Membership::NonPrimary);
+        survivors.retain(|slot| self.estranged.as_ref().is_none_or(|estranged| estranged.stays != *slot));
         let view = |slot: usize| self.slots[slot].node.as_ref().and_then(|node| Some(node.process().cell_view()?.view));
         let Some(slot) = survivors.into_iter().max_by_key(|slot| view(*slot)) else { return };
         if self.order(slot, Order::Reform).is_ok() {

@@ -66,7 +66,7 @@ pub(crate) fn never_checked(totals: &Counters, draw: Draw) -> Vec<String> {
         Draw::Partial => &[Property::V1, Property::V2, Property::V5, Property::V10, Property::V13, Property::V16],
         Draw::Swarm => &[Property::V14],
         // These have no inboxes of groups.
-        Draw::Mild(_) | Draw::Frontier => &[Property::V14, Property::V16],
+        Draw::Mild(_) | Draw::Frontier | Draw::Rare => &[Property::V14, Property::V16],
     };
     // Members of simulated cells make no calls; those have a simulation of their own.
     let is_of_calls = |property: &&Property| Property::OF_CALLS.contains(property);

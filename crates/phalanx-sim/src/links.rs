@@ -18,6 +18,10 @@ impl World {
                 let slot = self.resolve(role)?;
                 all_links(n).into_iter().filter(|(_, to)| *to == slot).collect()
             }
+            Reach::From(role) => {
+                let slot = self.resolve(role)?;
+                all_links(n).into_iter().filter(|(from, _)| *from == slot).collect()
+            }
         })
     }
 

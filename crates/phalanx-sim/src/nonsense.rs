@@ -80,6 +80,21 @@ impl World {
         Some(readers.iter().map(|&reader| (reader, packet)).collect())
     }
 
+    /// Makes the next message that `of` sends to `by` alone unreadable there.
+    pub(crate) fn blind_channel(&mut self, of: usize, by: usize) -> Option<Blind> {
+        let (sender, reader) = (self.slots[of].incarnation()?, self.slots[by].incarnation()?);
+        let (space, next) = self.slots[of].node.as_ref()?.process().next_data_packet(reader)?;
+        let packet = (sender, space, next);
+        self.unreadable(by, |packets| packets.push(packet));
+        self.unread_channels = true;
+        // At once, so that it is found while all else is as it was.
+        let _ = self.send_to(of, reader, &[0; 40]);
+        self.trouble(Trouble::Nonsense, sender, true);
+        self.trouble(Trouble::Nonsense, sender, false);
+        self.note(Some(of), format!("its next message to p{by} alone makes no sense there"));
+        Some(vec![(by, packet)])
+    }
+
     /// Ends the fault: a reader that has not met such a packet by now can read it.
     pub(crate) fn end_nonsense(&mut self, blind: &Blind) {
         for (reader, packet) in blind {

@@ -25,6 +25,9 @@ impl World {
             Busy::Proposal => activity.proposing,
             Busy::Join => activity.joining,
             Busy::Transfer => activity.transferring,
+            Busy::Founding => activity.founding,
+            Busy::Welcome => activity.welcoming,
+            Busy::Incomplete => activity.incomplete,
         }
     }
 
@@ -40,6 +43,7 @@ impl World {
             Role::Coordinator => self.coordinating().or_else(|| self.rank_zero()),
             Role::Joiner => self.joining().or_else(|| self.youngest()),
             Role::Bystander => self.bystander(),
+            Role::Leader => (0..self.slots.len()).find(|index| self.activity(*index).founding),
             Role::Donor => (0..self.slots.len()).find(|index| self.activity(*index).giving),
         }
     }

@@ -57,9 +57,11 @@ pub enum Draw {
     Partial,
     /// Like the swarm, with one class of faults that today's core does not survive: [`Plan::draw_frontier`].
     Frontier,
+    /// A few faults of the swarm, and the circumstances of one rare condition: [`Plan::draw_rare`].
+    Rare,
 }
 
-/// Its name in lists: "swarm", "mild=30", "partial", "frontier".
+/// Its name in lists: "swarm", "mild=30", "partial", "frontier", "rare".
 impl fmt::Display for Draw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -67,6 +69,7 @@ impl fmt::Display for Draw {
             Self::Mild(seconds) => write!(f, "mild={seconds}"),
             Self::Partial => f.write_str("partial"),
             Self::Frontier => f.write_str("frontier"),
+            Self::Rare => f.write_str("rare"),
         }
     }
 }
@@ -80,6 +83,7 @@ impl FromStr for Draw {
             None if text == "swarm" => Ok(Self::Swarm),
             None if text == "partial" => Ok(Self::Partial),
             None if text == "frontier" => Ok(Self::Frontier),
+            None if text == "rare" => Ok(Self::Rare),
             Some(("mild", seconds)) => seconds.parse().map(Self::Mild).map_err(|_no_seconds| unknown()),
             _ => Err(unknown()),
         }
@@ -99,6 +103,7 @@ impl Draw {
             Self::Mild(seconds) => format!(" --mild {seconds}"),
             Self::Partial => " --partial".to_owned(),
             Self::Frontier => " --frontier".to_owned(),
+            Self::Rare => " --rare".to_owned(),
         }
     }
 }
@@ -171,6 +176,7 @@ impl Options {
             Draw::Mild(seconds) => Plan::draw_mild(seed, self.members, seconds),
             Draw::Partial => Plan::draw_partial(seed, self.members),
             Draw::Frontier => Plan::draw_frontier(seed, self.members),
+            Draw::Rare => Plan::draw_rare(seed, self.members),
         };
         self.reduced.apply(&mut plan);
         if let Some(kept) = &self.faults {

@@ -10,6 +10,7 @@ use crate::fault::Fault;
 use crate::memory::MemorySettings;
 use crate::minima::Minima;
 use crate::partial::Partial;
+use crate::rare::Rare;
 use crate::unequal::{Builds, Own};
 use crate::weather::Weather;
 
@@ -75,6 +76,8 @@ pub struct Plan {
     pub twin: Option<(usize, usize)>,
     /// A class of faults that today's core does not survive.
     pub class: Option<Class>,
+    /// A condition that ordinary plans hardly ever meet.
+    pub rare: Option<Rare>,
     /// Abcasts after which a group's token may pass.
     pub token_tally: u64,
     /// Abcasts in bursts, beside the workload.

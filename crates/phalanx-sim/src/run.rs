@@ -267,6 +267,9 @@ fn count_shape(world: &mut World, plan: &Plan) {
     if let Some(class) = plan.class {
         add_to(&mut world.counters.moments, class.name(), 1);
     }
+    if let Some(rare) = plan.rare {
+        add_to(&mut world.counters.moments, rare.name(), 1);
+    }
     let mut count = |name: &str, count: usize| {
         if count > 0 {
             add_to(&mut world.counters.moments, name, count as u64);
@@ -325,7 +328,9 @@ impl World {
         if !self.settings.sealed {
             return;
         }
-        for name in [DropReason::Malformed.name(), "control_refused"] {
+        // A message that was made unreadable counts as malformed, and so does all that follows it.
+        let malformed = (!self.unread_channels).then_some(DropReason::Malformed.name());
+        for name in malformed.into_iter().chain(["control_refused"]) {
             let count = counters.core.get(name).copied().unwrap_or(0);
             if count > 0 {
                 self.violation("W1", format!("{count} times {name}, in a sealed cell"));
@@ -446,6 +451,9 @@ fn describe(plan: &Plan, options: &Options) -> String {
     }
     if let Some(class) = plan.class {
         let _ = writeln!(text, "class {class:?}");
+    }
+    if let Some(rare) = plan.rare {
+        let _ = writeln!(text, "condition {rare:?}");
     }
     if let Some(minima) = plan.minima {
         let _ = writeln!(text, "{minima:?}");

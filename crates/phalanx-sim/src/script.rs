@@ -7,7 +7,7 @@ use std::time::Duration;
 
 pub use look::KeptPackets;
 use phalanx_core::process::Activity;
-use phalanx_core::{CommandError, Order, TrafficClass, Uniformity, ViewNumber};
+use phalanx_core::{CommandError, GroupTerms, Order, TrafficClass, Uniformity, ViewNumber};
 use phalanx_trace::Phase;
 
 use crate::network::Packet;
@@ -268,6 +268,28 @@ impl Cell {
     /// When the node refuses.
     pub fn join_without_state(&mut self, slot: usize, group: &str) {
         self.world.join_group(slot, group, false).expect("a running process may ask for a group");
+    }
+
+    /// Joins a group, with its state. If the process founds it, these are its terms.
+    ///
+    /// # Panics
+    /// When the node refuses.
+    pub fn join_on_terms(&mut self, slot: usize, group: &str, terms: GroupTerms) {
+        self.world.join_group_on(slot, group, true, terms).expect("a running process may ask for a group");
+    }
+
+    /// Asks the cell to rise to a level.
+    ///
+    /// # Errors
+    /// Those of the node; nothing was asked.
+    pub fn raise_level(&mut self, slot: usize, level: u16) -> Result<(), CommandError> {
+        self.world.raise_level(slot, level)
+    }
+
+    /// The level in force at a process.
+    #[must_use]
+    pub fn level(&self, slot: usize) -> Option<u16> {
+        Some(self.world.slots[slot].node.as_ref()?.process().cell_view()?.level)
     }
 
     /// Leaves a group.

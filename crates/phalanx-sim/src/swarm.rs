@@ -80,8 +80,8 @@ fn provoke(rng: &mut Rng, busy: Busy) -> Kind {
             1 => Kind::Leave { role: Role::Bystander, back_ns: soon },
             _ => Kind::Pause(Role::Bystander),
         },
-        Busy::Join => Kind::Leave { role: Role::Bystander, back_ns: soon },
-        Busy::Transfer => Kind::Regroup(Role::Bystander),
+        Busy::Join | Busy::Welcome | Busy::Founding => Kind::Leave { role: Role::Bystander, back_ns: soon },
+        Busy::Transfer | Busy::Incomplete => Kind::Regroup(Role::Bystander),
     }
 }
 

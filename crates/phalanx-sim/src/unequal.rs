@@ -46,6 +46,9 @@ pub struct Builds {
     pub later_ppm: u32,
     /// Application steps in a million that request the later build's level.
     pub raise_ppm: u32,
+    /// The only process whose later incarnations run the earlier build; the rates then mean nothing, and the first
+    /// process begins with the earlier build.
+    pub returns: Option<usize>,
 }
 
 impl Builds {
@@ -54,8 +57,15 @@ impl Builds {
     /// The level of a later one.
     pub const LATER: u16 = 2;
 
-    /// Draws the level known to the build of a new incarnation.
-    pub(crate) fn draw(self, rng: &mut Rng, first: bool) -> u16 {
+    /// All incarnations run the later build.
+    pub const LATE: Self = Self { first_ppm: 1_000_000, later_ppm: 1_000_000, raise_ppm: 0, returns: None };
+
+    /// Draws the level known to the build of a new incarnation of a process.
+    pub(crate) fn draw(self, rng: &mut Rng, index: usize, first: bool) -> u16 {
+        if let Some(returns) = self.returns {
+            let is_earlier = index == if first { 0 } else { returns };
+            return if is_earlier { Self::EARLIER } else { Self::LATER };
+        }
         let later = rng.chance_ppm(if first { self.first_ppm } else { self.later_ppm });
         if later { Self::LATER } else { Self::EARLIER }
     }
@@ -67,6 +77,7 @@ pub(crate) fn draw_builds(rng: &mut Rng) -> Option<Builds> {
         first_ppm: [0, 300_000, 800_000, 1_000_000][index(rng, 4)],
         later_ppm: [300_000, 900_000, 1_000_000][index(rng, 3)],
         raise_ppm: [2_000, 20_000, 100_000][index(rng, 3)],
+        returns: None,
     })
 }
 

@@ -19,6 +19,7 @@ use crate::app::{App, CELL, CLOCK};
 use crate::attacker::Attacker;
 use crate::chain::Chain;
 use crate::clock::Clock;
+use crate::estranged::Estranged;
 use crate::network::Filter;
 
 use crate::clock::MS;
@@ -114,6 +115,12 @@ pub(crate) struct World {
     pub(crate) doomed: Doomed,
     /// Time of the last command to found it again.
     pub(crate) commanded_ns: Option<u64>,
+    /// Members of two instances that are apart.
+    pub(crate) estranged: Option<Estranged>,
+    /// Number of processes that are to leave last, in the same instant.
+    pub(crate) leave_last: usize,
+    /// Whether a message to one process alone was made unreadable there.
+    pub(crate) unread_channels: bool,
     /// Time at which a group was last given up.
     pub(crate) tended_ns: Option<u64>,
     /// Whether the applications multicast.
@@ -205,6 +212,9 @@ impl World {
             impaired: Vec::new(),
             doomed: Doomed::No,
             commanded_ns: None,
+            estranged: None,
+            leave_last: 0,
+            unread_channels: false,
             tended_ns: None,
             sending: true,
             regrouping: true,
@@ -285,12 +295,16 @@ impl World {
         let now = slot.local(now_ns);
         slot.app.now_ns = now_ns;
         let was_outside = slot.begin_watch();
+        let before = slot.before_turn();
         let Some(node) = slot.node.as_mut() else { return };
         node.driver_mut().at(now_ns);
         let report = node.poll(now, &mut slot.app);
         let waiting = node.process().undelivered();
         slot.app.end_turn(waiting);
         slot.end_watch(was_outside);
+        if let Some(before) = before {
+            slot.check_promise(&before);
+        }
         let Some(node) = slot.node.as_mut() else { return };
         slot.busy_until_ns = now_ns + slot.turn_ns + report.received as u64 * slot.packet_ns;
         let seen =
@@ -299,6 +313,7 @@ impl World {
             let who = node.incarnation();
             slot.noted_view = (who, view.view);
             slot.app.record.last.clone_from(&node.process().record().last);
+            self.check_marked(index, view.instance);
             self.note_founding(index, view.instance);
             self.chain.note(who, view);
         }

@@ -68,6 +68,9 @@ pub(crate) struct Sim {
     /// Besides the faults of each seed, add one class of faults that is known to break a promise today
     #[arg(long, conflicts_with_all = ["mild", "partial"])]
     frontier: bool,
+    /// Few of the faults of each seed, and the circumstances of one condition that the others hardly ever meet
+    #[arg(long, conflicts_with_all = ["mild", "partial", "frontier"])]
+    rare: bool,
     /// Only these of the faults that the one seed draws, by their numbers in the story of a failed seed
     #[arg(long, value_name = "N,..", value_delimiter = ',', conflicts_with = "mild")]
     faults: Option<Vec<usize>>,
@@ -277,6 +280,7 @@ fn drawn(sim: &Sim) -> Draw {
         Some(seconds) => Draw::Mild(seconds),
         None if sim.partial => Draw::Partial,
         None if sim.frontier => Draw::Frontier,
+        None if sim.rare => Draw::Rare,
         None => Draw::Swarm,
     }
 }

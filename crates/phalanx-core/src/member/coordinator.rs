@@ -261,6 +261,13 @@ impl Coordinator {
         self.unreadable_groups().into_iter().map(of_group).collect()
     }
 
+    /// Number of groups with nonsense in which a member that reported lacks the state.
+    #[must_use]
+    pub fn incomplete_in_verdicts(&self) -> u64 {
+        let lacks = |group: &GroupId| self.reports.values().any(|report| report.incomplete.contains(group));
+        self.unreadable_groups().into_iter().filter(lacks).count() as u64
+    }
+
     /// `proposal` with the verdicts on groups with nonsense. Called when all members have recovered their cuts.
     #[must_use]
     pub fn evaluated(&self, directory: &Directory, proposal: Arc<Proposal>) -> Arc<Proposal> {

@@ -80,14 +80,24 @@ counters! {
     /// Founding ballots among `founding_ballots` that could found nothing: the whole cell died, or its members cannot
     /// be reached.
     foundings_dead,
+    /// Acceptances of founders that arrived after their ballot was given up here.
+    founding_acceptances_late,
+    /// Decisions of founders refused here, because a later ballot was promised.
+    founding_decisions_late,
+    /// Times what this process must not forget could not be written to its state directory.
+    records_refused,
     /// Times a founder without a bootstrap marker heard a member of its cell and recorded that.
     founders_heard,
     /// Times this process recorded that its instance ended with it.
     instances_ended,
+    /// Times among `instances_ended` in which others left with it.
+    instances_ended_together,
     /// Former members of an ended instance that this process heard outside of it.
     ends_excused,
     /// Other instances of the cell that this process met.
     instances_met,
+    /// Times a process that heard no quorum was answered by a member of an instance that is not later, and stayed.
+    instances_not_yielded_to,
     /// Times a process that heard no quorum renounced its instance for a later one.
     instances_renounced,
     /// Wedges with unstable packets outstanding.
@@ -147,6 +157,10 @@ counters! {
     suspicions_unsettled,
     /// Links between two members that others heard and that were found silent: views without one of their ends.
     removed_behind_a_link,
+    /// Members in proposals of this process as coordinator that are removed again within the window of the budget.
+    removed_again,
+    /// Members among `removed_again` that nobody hears, and that count because a removal before counted.
+    removed_again_unheard,
     /// Join requests answered with the notice that the process was left out recently and has to wait.
     joins_held_back,
     /// Times this process suspected a member of being too slow. The suspicion may lapse.
@@ -163,6 +177,8 @@ counters! {
     joins_taken,
     /// Join requests refused because a setting differs or the joiner does not know the level in force.
     joins_differing,
+    /// Joiners left out of a proposal of this process as coordinator, because its level rises beyond theirs.
+    joiners_unfit,
     /// Views with a higher level than the one before.
     levels_risen,
     /// Times agreed settings replaced other ones here.
@@ -172,6 +188,8 @@ counters! {
     /// Parts of welcomes that this process did not take: of an earlier decree, or another member sends it the welcome
     /// already.
     welcome_parts_dropped,
+    /// Times a group that this process asked for as a new one was founded with others.
+    founded_by_others,
     /// State transfers given.
     transfers_given,
     /// State transfers taken.
@@ -186,6 +204,10 @@ counters! {
     nonsense_streams,
     /// Times a message on a channel made no sense here. Nothing more is read from that process.
     nonsense_channels,
+    /// Members that could not be read on a channel and were members of the next view as well.
+    nonsense_channels_kept,
+    /// Verdicts of this process as coordinator on a group with a member that lacked its state.
+    nonsense_beside_incomplete,
     /// Verdicts of this process as coordinator on a group in which a packet made no sense to one member.
     nonsense_to_one,
     /// Verdicts where it made no sense to more than one, and to fewer than half of those that took part.

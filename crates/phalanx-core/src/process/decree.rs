@@ -9,7 +9,7 @@ use super::path_probes::SILENCE_LEVEL;
 use super::unreadable::{NONSENSE_VERDICT_LEVEL, unread_of};
 use super::{Process, Stage};
 use crate::api::{Effects, LeaveReason};
-use crate::id::{DecreeNumber, GroupId, Incarnation, Rank, check_name};
+use crate::id::{DecreeNumber, GroupId, Incarnation, MemberInfo, Rank, check_name};
 use crate::member::{
     Ballot, BallotEvent, Control, Coordinator, GroupEntry, MembershipRequests, Phase, Promise, Proposal, Report,
     Returns, Unreadable, Wedge,
@@ -440,6 +440,19 @@ impl Process {
                 let failure_detector = &self.failure_detector;
                 let reason = |r: Rank| if failure_detector.is_dead(r) { LeaveReason::Died } else { c.reason(r) };
                 let proposal = c.proposal(&self.directory, reason);
+                if proposal.level > self.directory.level {
+                    let is_in = |who: Incarnation| proposal.joined.iter().any(|joined| joined.incarnation == who);
+                    let unfit =
+                        c.requests.joiners.iter().filter(|(j, _)| j.level < proposal.level && !is_in(j.incarnation));
+                    self.counters.joiners_unfit += unfit.count() as u64;
+                }
+                for rank in &c.candidates {
+                    let MemberInfo { incarnation, name, .. } = &self.directory.members[rank.index()];
+                    let Some(before) = self.removals.of(name) else { continue };
+                    let is_heard = c.requests.removal_evidence.get(incarnation).is_some_and(|now| now.counts);
+                    self.counters.removed_again += 1;
+                    self.counters.removed_again_unheard += u64::from(before.counts && !is_heard);
+                }
                 let goes = |who: &Incarnation| {
                     proposal
                         .left
@@ -472,6 +485,7 @@ impl Process {
                     return self.start_cut_recovery(now, lacking, fx);
                 }
                 let votes = c.votes();
+                self.counters.nonsense_beside_incomplete += c.incomplete_in_verdicts();
                 // All that were asked have read what they fetched. So the votes on packets that somebody cannot read
                 // are complete.
                 let proposal = c.evaluated(&self.directory, proposal.clone());

@@ -77,6 +77,8 @@ impl Process {
         let view = if self.directory.members.is_empty() { last } else { last.next() };
         let ended = Ended { instance: self.instance, view, but_for };
         self.counters.instances_ended += 1;
+        let together = self.directory.members.is_empty() && self.going().nth(1).is_some();
+        self.counters.instances_ended_together += u64::from(together);
         self.keep_end(End::Ended(ended), fx);
     }
 

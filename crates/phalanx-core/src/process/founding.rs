@@ -413,7 +413,10 @@ impl Process {
     }
 
     fn take_acceptance(&mut self, now: Instant, from: Incarnation, ballot: FoundingBallot, fx: &mut impl Effects) {
-        let Some(led) = self.led(ballot) else { return };
+        let Some(led) = self.led(ballot) else {
+            self.counters.founding_acceptances_late += 1;
+            return;
+        };
         if led.asked_name(from).is_none() || led.decided || led.proposed.is_none() {
             return;
         }
@@ -435,6 +438,7 @@ impl Process {
     fn confirm(&mut self, from: Incarnation, ballot: FoundingBallot, fx: &mut impl Effects) -> bool {
         let Stage::Searching(search) = &self.stage else { return false };
         let founding = &search.founding;
+        self.counters.founding_decisions_late += u64::from(founding.promised.is_some_and(|later| later > ballot));
         let stands = founding.promised == Some(ballot) && ballot.leader == from;
         let Some(accepted) = founding.accepted.as_ref().filter(|accepted| stands && accepted.ballot == ballot) else {
             return false;
@@ -507,6 +511,7 @@ impl Process {
 
     pub(super) fn keep_record(&mut self, record: FounderRecord, fx: &mut impl Effects) -> bool {
         let kept = fx.keep_record(&record);
+        self.counters.records_refused += u64::from(!kept);
         if kept {
             self.set.record = record;
         } else if let Stage::Searching(search) = &mut self.stage {

@@ -168,6 +168,8 @@ impl Process {
             self.removals.adopt(now, self.directory.removals());
         }
         self.removals.install(now, self.directory.members.len());
+        let unreadable = self.peers.values().filter(|peer| peer.is_unreadable && peer.rank.is_some()).count();
+        self.counters.nonsense_channels_kept += u64::from(view_changed) * unreadable as u64;
         self.distrust();
         self.next_heartbeat = now; // announces at once that the decree is installed
         // One member welcomes the joiners. If it dies before, they ask again, and any member sends them the decision.

@@ -245,6 +245,10 @@ impl Process {
         if peer.is_unreadable {
             return Err(DropReason::Malformed); // neither read nor acknowledged, whatever it is
         }
+        if !fx.can_read(header.sender, header.space, header.number) {
+            self.stop_reading(header.sender);
+            return Err(DropReason::Malformed);
+        }
         let mut messages: Vec<Bytes> = Vec::new();
         let channel = if control { &mut peer.control_channel } else { &mut peer.data_channel };
         let arrival = channel.handle_packet(now, header.number, frames, delay, &mut |m| messages.push(m));

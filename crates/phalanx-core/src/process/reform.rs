@@ -131,6 +131,7 @@ impl Process {
             return;
         }
         let is_later = instance.generation() > self.instance.generation();
+        self.counters.instances_not_yielded_to += u64::from(!is_later && by_challenge && !self.primary);
         // A member of a primary never yields. Of two primaries one is wrong, and only an operator can know which.
         if is_later && by_challenge && !self.primary {
             self.counters.instances_renounced += 1;

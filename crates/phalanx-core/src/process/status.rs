@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{EARLY_BYTES, EARLY_PACKETS, EXCLUDED_MAX, Process, Stage};
-use crate::id::{CellInstance, GroupId, Rank, ViewNumber};
-use crate::member::{Acceptor, Coordinator, Directory, Phase, Proposal};
+use crate::id::{CellInstance, GroupId, Incarnation, Rank, ViewNumber};
+use crate::member::{Acceptor, Coordinator, Directory, FoundingBallot, Phase, Proposal};
 use crate::order::{Backlog, Hold, MessageCounts};
 use crate::wire::{PacketNumber, Space};
 
@@ -68,6 +68,12 @@ pub struct Activity {
     pub recovering: bool,
     /// Proposing as coordinator.
     pub proposing: bool,
+    /// Leading a ballot of founders, with its list proposed.
+    pub founding: bool,
+    /// Keeping joiners waiting that ask for membership.
+    pub welcoming: bool,
+    /// In a view of a group whose state it is still taking.
+    pub incomplete: bool,
 }
 
 /// State of a process in the decree under way, for checks from outside.
@@ -233,7 +239,23 @@ impl Process {
             gathering: matches!(phase, Some(Phase::Gathering)),
             recovering: matches!(phase, Some(Phase::Recovering { .. })),
             proposing: matches!(phase, Some(Phase::Proposing { .. })),
+            founding: matches!(&self.stage, Stage::Searching(search) if search.founding.has_proposed()),
+            welcoming: self.joiners_wait(),
+            incomplete: self.transfers.is_in_without_state(),
         }
+    }
+
+    /// The latest ballot of founders that this process promised to.
+    #[must_use]
+    pub fn founding_promise(&self) -> Option<FoundingBallot> {
+        let Stage::Searching(search) = &self.stage else { return None };
+        search.founding.promised()
+    }
+
+    /// The packet space of this process's data channel to a member, and the number of its next packet there.
+    #[must_use]
+    pub fn next_data_packet(&self, to: Incarnation) -> Option<(Space, PacketNumber)> {
+        self.peers.get(to).map(|peer| (peer.data_channel.space, peer.data_channel.next_number()))
     }
 
     /// Number of items for the application that were not taken.

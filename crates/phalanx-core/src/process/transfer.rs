@@ -60,6 +60,8 @@ impl Process {
         if donors.contains(&me) {
             return; // it is left again first
         }
+        let asked_as_new = self.wants.get(name).is_some_and(|want| want.ready == Ready::IfNew);
+        self.counters.founded_by_others += u64::from(asked_as_new);
         self.state_ready(name, Ready::No);
         if self.transfers.waits_to_try(now, name) {
             return;

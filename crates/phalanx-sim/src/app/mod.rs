@@ -63,6 +63,8 @@ pub(crate) struct App {
     pub(crate) answerable: Vec<(GroupId, u8)>,
     /// Content of its state directory. It survives a crash.
     pub(crate) record: FounderRecord,
+    /// Whether its state directory takes nothing.
+    pub(crate) disk_full: bool,
     /// Why it is in no cell, according to the last event of this incarnation.
     pub(crate) searching: Option<String>,
     /// Other instances of its cell of which it was notified.
@@ -159,6 +161,7 @@ impl App {
             wanted: BTreeMap::new(),
             answerable: Vec::new(),
             record: FounderRecord::default(),
+            disk_full: false,
             searching: None,
             instances_met: Vec::new(),
             generation: 0,
@@ -403,8 +406,10 @@ impl Handler for App {
     }
 
     fn keep_record(&mut self, record: &FounderRecord) -> bool {
-        self.record = record.clone();
-        true
+        if !self.disk_full {
+            self.record = record.clone();
+        }
+        !self.disk_full
     }
 
     fn silent(&mut self, silent: bool) {
@@ -529,6 +534,11 @@ impl Handler for App {
                 self.calls.close();
             }
             Event::Renounced { generation } => {
+                if generation <= self.generation {
+                    let text =
+                        format!("gave up generation {} of its cell for generation {generation}", self.generation);
+                    self.faults.push(("yield", text));
+                }
                 (self.over, self.was_excluded) = (true, true);
                 self.excluded.extend(self.traces.last().map(|trace| Incarnation(trace.header.incarnation)));
                 self.record(trace::Event::Renounced { generation });

@@ -71,6 +71,7 @@ impl Plan {
             minority: Vec::new(),
             twin: None,
             class: None,
+            rare: None,
             token_tally: draw_tally(&mut root.fork("tally")),
             bursts: None,
             heal_ns,

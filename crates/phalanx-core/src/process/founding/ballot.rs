@@ -54,6 +54,15 @@ impl Led {
 }
 
 impl Foundation {
+    /// Whether a ballot that this process leads has a list proposed, and is not decided.
+    pub(in crate::process) fn has_proposed(&self) -> bool {
+        self.led.as_ref().is_some_and(|led| led.proposed.is_some() && !led.decided)
+    }
+
+    pub(in crate::process) fn promised(&self) -> Option<FoundingBallot> {
+        self.promised
+    }
+
     pub(super) fn forget_silent(&mut self, now: Instant) {
         self.contacts.retain(|_, (_, at)| now.since(*at) < JOINER_TTL);
     }

@@ -198,6 +198,11 @@ impl Transfers {
         self.retreats.contains(&group) || self.taking.values().any(|t| t.group == group && t.first_view.is_some())
     }
 
+    /// Whether this process is in a view of a group whose state it is still taking.
+    pub(in crate::process) fn is_in_without_state(&self) -> bool {
+        self.taking.values().any(|taking| taking.first_view.is_some())
+    }
+
     /// Whether the state of the named group is being taken.
     pub(in crate::process) fn is_taking(&self, name: &str) -> bool {
         self.taking.contains_key(name)
