@@ -131,6 +131,13 @@ def show_status(work, names):
         print("nothing is at work: ./x mutants --shares goes on")
 
 
+def leave_to_the_background(asked, work, share, names):
+    print("\n".join(share.describe(names)))
+    same = ["--seeds", asked.seeds, "--members", str(asked.members), *(["--out", asked.out] if asked.out else [])]
+    pid, log = share.start(same + ["--json"] * asked.json)
+    print(f"it runs as process {pid}, its log is {log}; ./x mutants --status tells how far it is, `kill {pid}` ends it")
+
+
 def run(asked):
     target = os.environ.get("CARGO_TARGET_DIR", os.path.join(root, "target"))
     work = os.path.abspath(os.environ.get("PHALANX_MUTANTS_DIR", os.path.join(target, "mutants")))
@@ -140,36 +147,33 @@ def run(asked):
     if asked.status:
         show_status(work, names)
         return 0
+    in_background = asked.shares is not None and not asked.foreground
+    tries = not (asked.check or asked.list or in_background)
+    # Taken first, so that a second run and `--status` see the first one at once.
+    workshop = Workshop(root, work, tell) if tries else None
+    if in_background and Workshop.holder(work):
+        raise Refused(f"process {Workshop.holder(work)} is at work: ./x mutants --status")
+    share = shares.chosen(work, names, asked.seed, asked.shares) if asked.shares is not None else None
+    wanted = shares.drawn(names, share.seed, share.shares) if share else [m.name for m in read(folder, asked.names)]
     tree = Tree(root)
     good, wrong = checked(tree, mutants)
-    share = None
-    if asked.shares is not None:
-        share = shares.chosen(work, names, asked.seed, asked.shares)
-        wanted = shares.drawn(names, share.seed, share.shares)
-    else:
-        wanted = [mutant.name for mutant in read(folder, asked.names)]
     refused = [wrong[name] for name in wanted if name in wrong]
     for text in refused:
         tell(text)
+    chosen = [(mutant, places) for mutant, places in good if mutant.name in wanted]
     if asked.check:
         own = sum(bool(why_own(mutant, places)) for mutant, places in good)
-        print(f"{len(wanted) - len(refused)} of {len(wanted)} mutants apply; of all, {own} need a build of their own")
+        print(f"{len(chosen)} of {len(wanted)} mutants apply; of all, {own} need a build of their own")
         return 1 if refused else 0
     if refused:
         return 2
-    chosen = [(mutant, places) for mutant, places in good if mutant.name in wanted]
     if asked.list:
         show_list(chosen, asked.json)
         return 0
-    if share and not asked.foreground:
-        if Workshop.holder(work):
-            raise Refused(f"process {Workshop.holder(work)} is at work: ./x mutants --status")
-        print("\n".join(share.describe(names)))
-        same = ["--seeds", asked.seeds, "--members", str(asked.members), *(["--out", asked.out] if asked.out else [])]
-        pid, log = share.start(same + ["--json"] * asked.json)
-        print(f"it runs as process {pid}, its log is {log}; ./x mutants --status tells how far it is, `kill {pid}` ends it")
+    if in_background:
+        leave_to_the_background(asked, work, share, names)
         return 0
-    judge = Judge(Workshop(root, work, tell), tree, good, asked)
+    judge = Judge(workshop, tree, good, asked)
     waiting = set(share.waiting(names)) if share else set(wanted)
     missed = attempt_all(judge, [mutant for mutant, _ in chosen if mutant.name in waiting], asked, share)
     if share:
