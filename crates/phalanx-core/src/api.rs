@@ -222,8 +222,10 @@ pub enum Event {
     },
 }
 
-/// Sink of the core's effects. It is bound at compile time, so that the packet path makes no dynamic call, and cannot
-/// re-enter the core.
+/// Sink of the core's effects. It cannot re-enter the core.
+///
+/// Packets, order and delivery bind it at compile time, so that the packet path makes no dynamic call. Membership calls
+/// it through `dyn Effects`, so that it is compiled once and not for each sink.
 pub trait Effects {
     /// Writes a packet in clear, `head` followed by `frames`, to shared memory for those of `to` that read it, and
     /// returns their number. The sealed packet that is passed to [`Self::transmit`] with the same `to` goes only to the

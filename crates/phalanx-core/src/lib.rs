@@ -1,5 +1,5 @@
 //! The protocol core of Phalanx: deterministic state machines. Inputs are time, random numbers and packets; effects go
-//! to a statically bound sink. The core opens no socket, reads no clock and starts no thread.
+//! to a sink that the packet path binds statically. The core opens no socket, reads no clock and starts no thread.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation))]
 #![deny(missing_docs)]

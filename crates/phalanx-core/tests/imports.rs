@@ -18,7 +18,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use graph::Graph;
-use known::{DATA_METHODS, FIELDS_MAX, FILES_MAX, KNOWN_CIRCLES, LARGE_TYPES, METHODS_MAX};
+use known::{DATA_METHODS, FIELDS_MAX, FILES_MAX, GENERIC_OVER_THE_SINK, KNOWN_CIRCLES, LARGE_TYPES, METHODS_MAX};
 use types::sizes;
 
 /// The crates of the workspace that each crate may use.
@@ -175,4 +175,24 @@ fn no_large_type_grows() {
         }
     }
     assert_eq!(listed, LARGE_TYPES.len(), "LARGE_TYPES names a type that is gone: drop its row");
+}
+
+#[test]
+fn only_the_packet_path_is_generic_over_the_sink() {
+    let mut listed = 0;
+    for (module, text) in source::files(&crates().join("phalanx-core/src/process")) {
+        let file = [vec!["process".to_owned()], module].concat().join("/");
+        let tokens = source::tokens(&text);
+        let generic =
+            tokens.windows(2).filter(|two| two[1] == "Effects" && (two[0] == "impl" || two[0] == ":")).count();
+        let row = GENERIC_OVER_THE_SINK.iter().find(|(row, _)| *row == file);
+        let known = row.map_or(0, |(_, count)| *count);
+        assert!(
+            generic <= known,
+            "{file} has {generic} places generic over the sink, not {known}: take a `dyn Effects`"
+        );
+        assert_eq!(generic, known, "{file} has fewer places generic over the sink: shorten GENERIC_OVER_THE_SINK");
+        listed += usize::from(row.is_some());
+    }
+    assert_eq!(listed, GENERIC_OVER_THE_SINK.len(), "GENERIC_OVER_THE_SINK names a file that is gone");
 }

@@ -160,7 +160,7 @@ impl AppQueue {
 
     /// Whether the next item of a group can go straight to the application.
     #[inline]
-    pub(super) fn is_open(&self, group: GroupId, fx: &mut impl Effects) -> bool {
+    pub(super) fn is_open(&self, group: GroupId, fx: &mut (impl Effects + ?Sized)) -> bool {
         let inbox = self.inbox_of(group);
         self.is_empty_at(inbox) && fx.ready(inbox)
     }

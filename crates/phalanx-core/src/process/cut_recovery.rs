@@ -94,7 +94,7 @@ impl Process {
         }
     }
 
-    pub(super) fn handle_recovered(&mut self, now: Instant, packet: RecoveredPacket, fx: &mut impl Effects) {
+    pub(super) fn handle_recovered(&mut self, now: Instant, packet: RecoveredPacket, fx: &mut dyn Effects) {
         // Only packets within an awaited cut are taken. Others would be delivered here and nowhere else.
         let cuts = self.awaited_cuts();
         debug_assert!(cuts.iter().all(|(_, cut)| cut.prefixes.len() == cut.holders.len()), "each prefix has a holder");

@@ -23,7 +23,7 @@ const MUTE_PATIENCE: u32 = 5;
 const HELD_FOR: Duration = Duration::from_millis(200);
 
 impl Process {
-    pub(super) fn handle_control(&mut self, now: Instant, from: Incarnation, message: Control, fx: &mut impl Effects) {
+    pub(super) fn handle_control(&mut self, now: Instant, from: Incarnation, message: Control, fx: &mut dyn Effects) {
         if matches!(self.stage, Stage::Over) {
             return; // an earlier message of the same packet ended this incarnation
         }
@@ -88,7 +88,7 @@ impl Process {
     }
 
     /// Starts or drives a ballot, if one is needed and it is this process's turn.
-    pub(super) fn coordinate(&mut self, now: Instant, fx: &mut impl Effects) {
+    pub(super) fn coordinate(&mut self, now: Instant, fx: &mut dyn Effects) {
         // Only a member coordinates. The last member of a cell once ended in the middle of an iteration, and took a
         // joiner in during the rest of it.
         if !matches!(self.stage, Stage::Member) || self.decided.is_some() {
@@ -174,7 +174,7 @@ impl Process {
         now: Instant,
         mut candidates: BTreeSet<Rank>,
         mut requests: MembershipRequests,
-        fx: &mut impl Effects,
+        fx: &mut dyn Effects,
     ) {
         let n = self.directory.members.len();
         let me = self.my_rank();
@@ -254,7 +254,7 @@ impl Process {
     }
 
     /// Evaluates the ballot under way. If members fell silent, a new ballot begins with them as candidates.
-    fn drive_ballot(&mut self, now: Instant, fx: &mut impl Effects) {
+    fn drive_ballot(&mut self, now: Instant, fx: &mut dyn Effects) {
         let Some(c) = &self.coordinator else { return };
         let unanswered: BTreeSet<Rank> = match &c.phase {
             Phase::Gathering => c.asked.iter().filter(|r| !c.reports.contains_key(r)).copied().collect(),
@@ -321,7 +321,7 @@ impl Process {
         step / 4 + (step / 2).saturating_mul(rank) + Duration::from_nanos(jitter / 2)
     }
 
-    pub(super) fn handle_wedge(&mut self, now: Instant, from: Incarnation, wedge: &Wedge, fx: &mut impl Effects) {
+    pub(super) fn handle_wedge(&mut self, now: Instant, from: Incarnation, wedge: &Wedge, fx: &mut dyn Effects) {
         if matches!(self.stage, Stage::Searching(_)) || wedge.decree > self.directory.decree.next() {
             // A wedge for a later decree overtook the decision that it builds on:
             //
@@ -421,7 +421,7 @@ impl Process {
         self.need_since = Some(self.last_poll);
     }
 
-    fn handle_report(&mut self, now: Instant, from: Incarnation, report: Report, fx: &mut impl Effects) {
+    fn handle_report(&mut self, now: Instant, from: Incarnation, report: Report, fx: &mut dyn Effects) {
         let Some(rank) = self.directory.rank(from) else { return };
         let Some(c) = &mut self.coordinator else { return };
         if report.decree != c.decree || report.ballot != c.ballot || !c.asked.contains(&rank) {
@@ -497,7 +497,7 @@ impl Process {
     }
 
     /// Asks members of `lacking` to complete the proposal's cuts, except those asked already.
-    fn start_cut_recovery(&mut self, now: Instant, mut lacking: BTreeSet<Rank>, fx: &mut impl Effects) {
+    fn start_cut_recovery(&mut self, now: Instant, mut lacking: BTreeSet<Rank>, fx: &mut dyn Effects) {
         let Some(c) = &mut self.coordinator else { return };
         let Phase::Recovering { proposal } = &c.phase else { return };
         lacking.retain(|rank| c.recovering.insert(*rank));
@@ -514,7 +514,7 @@ impl Process {
     }
 
     /// Asks the acceptors: every member of a changed group holds its cut.
-    fn propose(&mut self, now: Instant, proposal: Arc<Proposal>, fx: &mut impl Effects) {
+    fn propose(&mut self, now: Instant, proposal: Arc<Proposal>, fx: &mut dyn Effects) {
         let Some(c) = &self.coordinator else { return };
         // Paxos picks among what a quorum reported. A later report could hold a proposal accepted in an earlier ballot,
         // which may be decided.
@@ -549,7 +549,7 @@ impl Process {
         from: Incarnation,
         ballot: Ballot,
         proposal: Arc<Proposal>,
-        fx: &mut impl Effects,
+        fx: &mut dyn Effects,
     ) {
         if proposal.decree != self.directory.decree.next()
             || self.decided.is_some()
@@ -585,7 +585,7 @@ impl Process {
         from: Incarnation,
         decree: DecreeNumber,
         ballot: Ballot,
-        fx: &mut impl Effects,
+        fx: &mut dyn Effects,
     ) {
         let Some(rank) = self.directory.rank(from) else { return };
         let undecided = decree == self.directory.decree.next() && self.decided.is_none();
@@ -619,7 +619,7 @@ impl Process {
         }
     }
 
-    pub(super) fn handle_decide(&mut self, now: Instant, proposal: Arc<Proposal>, fx: &mut impl Effects) {
+    pub(super) fn handle_decide(&mut self, now: Instant, proposal: Arc<Proposal>, fx: &mut dyn Effects) {
         let me = self.me();
         // Survivors of a decree reported in its ballot, so they had installed the one before. A process that receives a
         // decree later than the next one was left out, by it or by one before it.

@@ -60,13 +60,13 @@ impl Process {
     }
 
     /// Records that this process left while others stayed.
-    pub(super) fn keep_left(&mut self, fx: &mut impl Effects) {
+    pub(super) fn keep_left(&mut self, fx: &mut dyn Effects) {
         let end = End::Left { instance: self.instance };
         self.keep_end(end, fx);
     }
 
     /// Records that this process leaves as the last one, or with the last ones: nobody can join the instance any more.
-    pub(super) fn keep_ended(&mut self, fx: &mut impl Effects) {
+    pub(super) fn keep_ended(&mut self, fx: &mut dyn Effects) {
         let Some(lost) = self.directory.lost() else { return self.keep_left(fx) };
         let me = self.me();
         debug_assert!(self.instance != CellInstance::NONE, "an instance ends that this process was in");
@@ -82,7 +82,7 @@ impl Process {
         self.keep_end(End::Ended(ended), fx);
     }
 
-    fn keep_end(&mut self, end: End, fx: &mut impl Effects) {
+    fn keep_end(&mut self, end: End, fx: &mut dyn Effects) {
         if self.records_ends() && self.directory.level >= ORPHANS_LEVEL {
             let record = FounderRecord { end: Some(end), ..self.set.record.clone() };
             self.keep_record(record, fx);
@@ -107,7 +107,7 @@ impl Process {
 
     /// Handles the news that an instance ended, from a process that looks for its cell. A founder that was in it
     /// records that, and passes it on.
-    pub(super) fn hear_end(&mut self, tail: &Tags, fx: &mut impl Effects) {
+    pub(super) fn hear_end(&mut self, tail: &Tags, fx: &mut dyn Effects) {
         let told: Option<Ended> = tail.value(ENDED).ok().flatten();
         let Some(mut told) = told.filter(Ended::is_sound) else { return };
         let record = &self.set.record;
@@ -134,7 +134,7 @@ impl Process {
 
     /// Excuses a missing member: a process in its place answered a fresh challenge and is in no view, so the
     /// incarnation before it has ended.
-    pub(super) fn excuse(&mut self, info: &MemberInfo, fx: &mut impl Effects) {
+    pub(super) fn excuse(&mut self, info: &MemberInfo, fx: &mut dyn Effects) {
         if !self.is_missed(info) {
             return;
         }

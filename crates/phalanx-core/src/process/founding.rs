@@ -95,7 +95,7 @@ impl Process {
     }
 
     /// Leads a ballot, if it is this founder's turn.
-    pub(super) fn lead_founding(&mut self, now: Instant, fx: &mut impl Effects) {
+    pub(super) fn lead_founding(&mut self, now: Instant, fx: &mut dyn Effects) {
         let Some(names) = self.founders().map(<[String]>::to_vec) else { return };
         let me = self.set.me.clone();
         let rank = names.iter().position(|name| *name == me.name).unwrap_or(0);
@@ -158,7 +158,7 @@ impl Process {
     }
 
     /// Sends a message to each of `to`, including this process.
-    fn send_to_founders(&mut self, now: Instant, to: &[MemberInfo], message: &FoundingMessage, fx: &mut impl Effects) {
+    fn send_to_founders(&mut self, now: Instant, to: &[MemberInfo], message: &FoundingMessage, fx: &mut dyn Effects) {
         self.send_to_other_founders(now, to, message);
         let me = self.me();
         if to.iter().any(|member| member.incarnation == me) {
@@ -166,7 +166,7 @@ impl Process {
         }
     }
 
-    fn answer_founder(&mut self, now: Instant, to: Incarnation, message: FoundingMessage, fx: &mut impl Effects) {
+    fn answer_founder(&mut self, now: Instant, to: Incarnation, message: FoundingMessage, fx: &mut dyn Effects) {
         if to == self.me() {
             self.handle_founding(now, to, message, fx);
         } else {
@@ -179,7 +179,7 @@ impl Process {
         now: Instant,
         from: Incarnation,
         message: FoundingMessage,
-        fx: &mut impl Effects,
+        fx: &mut dyn Effects,
     ) {
         if !message.is_sound() {
             return self.counters.drop(DropReason::Malformed);
@@ -235,7 +235,7 @@ impl Process {
         from: Incarnation,
         ballot: FoundingBallot,
         (names, asked): (&[String], &[MemberInfo]),
-        fx: &mut impl Effects,
+        fx: &mut dyn Effects,
     ) {
         let me = self.me();
         let is_asked = |who: Incarnation| asked.iter().any(|member| member.incarnation == who);
@@ -285,7 +285,7 @@ impl Process {
         from: Incarnation,
         ballot: FoundingBallot,
         record: FounderRecord,
-        fx: &mut impl Effects,
+        fx: &mut dyn Effects,
     ) {
         let Some(led) = self.led(ballot) else { return };
         let Some(name) = led.asked_name(from).map(str::to_owned) else { return };
@@ -338,7 +338,7 @@ impl Process {
         now: Instant,
         ballot: FoundingBallot,
         but_for: Option<Vec<String>>,
-        fx: &mut impl Effects,
+        fx: &mut dyn Effects,
     ) {
         let Some(led) = self.led(ballot) else { return };
         let last = led.reports.iter().map(|(name, record)| (name.clone(), record.last.clone())).collect();
@@ -396,7 +396,7 @@ impl Process {
         from: Incarnation,
         ballot: FoundingBallot,
         first: FirstView,
-        fx: &mut impl Effects,
+        fx: &mut dyn Effects,
     ) {
         let differs = mismatch(first.level, &first.settings, &self.set.me).is_some();
         let Stage::Searching(search) = &mut self.stage else { return };
@@ -412,7 +412,7 @@ impl Process {
         self.answer_founder(now, from, FoundingMessage::Accept { ballot }, fx);
     }
 
-    fn take_acceptance(&mut self, now: Instant, from: Incarnation, ballot: FoundingBallot, fx: &mut impl Effects) {
+    fn take_acceptance(&mut self, now: Instant, from: Incarnation, ballot: FoundingBallot, fx: &mut dyn Effects) {
         let Some(led) = self.led(ballot) else {
             self.counters.founding_acceptances_late += 1;
             return;
@@ -435,7 +435,7 @@ impl Process {
 
     /// Sets this process's marker because all accepted its accepted list, unless it has promised a later ballot since.
     /// Returns whether the marker is set.
-    fn confirm(&mut self, from: Incarnation, ballot: FoundingBallot, fx: &mut impl Effects) -> bool {
+    fn confirm(&mut self, from: Incarnation, ballot: FoundingBallot, fx: &mut dyn Effects) -> bool {
         let Stage::Searching(search) = &self.stage else { return false };
         let founding = &search.founding;
         self.counters.founding_decisions_late += u64::from(founding.promised.is_some_and(|later| later > ballot));
@@ -448,7 +448,7 @@ impl Process {
     }
 
     /// Announces to all that were asked or are listed that this process's marker is on disk.
-    fn announce_marked(&mut self, now: Instant, fx: &mut impl Effects) {
+    fn announce_marked(&mut self, now: Instant, fx: &mut dyn Effects) {
         let Stage::Searching(search) = &self.stage else { return };
         let Some(Accepted { first, .. }) = &search.founding.accepted else { return };
         let instance = first.instance;
@@ -460,7 +460,7 @@ impl Process {
         self.send_to_founders(now, &to, &FoundingMessage::Marked { instance }, fx);
     }
 
-    fn handle_marked(&mut self, now: Instant, from: Incarnation, instance: CellInstance, fx: &mut impl Effects) {
+    fn handle_marked(&mut self, now: Instant, from: Incarnation, instance: CellInstance, fx: &mut dyn Effects) {
         let names = self.founders().map_or(0, <[String]>::len);
         let me = self.set.me.clone();
         let Stage::Searching(search) = &mut self.stage else { return };
@@ -484,7 +484,7 @@ impl Process {
     }
 
     /// Installs a list that more than half of the names have a marker of.
-    fn install_confirmed(&mut self, now: Instant, first: FirstView, fx: &mut impl Effects) {
+    fn install_confirmed(&mut self, now: Instant, first: FirstView, fx: &mut dyn Effects) {
         if !first.lists(self.me()) {
             return;
         }
@@ -502,14 +502,14 @@ impl Process {
     }
 
     /// Sets this process's bootstrap marker. Returns false if it is not on disk: then nothing may rely on it.
-    pub(super) fn set_bootstrap_marker(&mut self, mark: BootstrapMarker, fx: &mut impl Effects) -> bool {
+    pub(super) fn set_bootstrap_marker(&mut self, mark: BootstrapMarker, fx: &mut dyn Effects) -> bool {
         let FounderRecord { last, end, .. } = self.set.record.clone();
         // A process that is in an instance again did not leave it, so the old record of its end is dropped.
         let end = end.filter(|end| end.instance() != mark.instance);
         self.keep_record(FounderRecord { mark: Some(mark), heard: None, last, end }, fx)
     }
 
-    pub(super) fn keep_record(&mut self, record: FounderRecord, fx: &mut impl Effects) -> bool {
+    pub(super) fn keep_record(&mut self, record: FounderRecord, fx: &mut dyn Effects) -> bool {
         let kept = fx.keep_record(&record);
         self.counters.records_refused += u64::from(!kept);
         if kept {
@@ -523,7 +523,7 @@ impl Process {
 
     /// Sets the marker of a founder that a cell takes in, before it enters. Returns false if the marker cannot be
     /// written.
-    pub(super) fn mark_joined(&mut self, instance: CellInstance, fx: &mut impl Effects) -> bool {
+    pub(super) fn mark_joined(&mut self, instance: CellInstance, fx: &mut dyn Effects) -> bool {
         let record = &self.set.record;
         let has_left = record.end.as_ref().is_some_and(|end| end.instance() == instance);
         self.founders().is_none()
@@ -533,7 +533,7 @@ impl Process {
 
     /// Handles a cell member that answered a fresh challenge. A founder without a marker records that, and founds no
     /// cell from then on.
-    pub(super) fn hear_member(&mut self, instance: CellInstance, at: SocketAddr, fx: &mut impl Effects) {
+    pub(super) fn hear_member(&mut self, instance: CellInstance, at: SocketAddr, fx: &mut dyn Effects) {
         let record = &self.set.record;
         if self.founders().is_none() || record.mark.is_some() || record.heard.is_some() {
             return;
@@ -571,7 +571,7 @@ impl Process {
     }
 
     /// Founds a cell with this process as its only member.
-    pub(super) fn found_alone(&mut self, now: Instant, fx: &mut impl Effects) {
+    pub(super) fn found_alone(&mut self, now: Instant, fx: &mut dyn Effects) {
         let next = self.set.record.instance().next_generation();
         let instance = CellInstance::fresh(next, self.rng.next_u64());
         if self.set_bootstrap_marker(BootstrapMarker { instance, list: None }, fx) {
@@ -581,7 +581,7 @@ impl Process {
     }
 
     /// Installs view 1.
-    pub(super) fn install_first(&mut self, now: Instant, first: FirstView, fx: &mut impl Effects) {
+    pub(super) fn install_first(&mut self, now: Instant, first: FirstView, fx: &mut dyn Effects) {
         let directory = first.directory();
         self.enter_first(now, first.instance, directory, fx);
     }
@@ -592,7 +592,7 @@ impl Process {
         now: Instant,
         instance: CellInstance,
         directory: Directory,
-        fx: &mut impl Effects,
+        fx: &mut dyn Effects,
     ) {
         self.instance = instance;
         let proposal = Proposal {

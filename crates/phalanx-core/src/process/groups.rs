@@ -241,7 +241,7 @@ impl Process {
     }
 
     /// Advances the leave under way. A process that is alone, or outside the primary, just ends.
-    pub(super) fn leave_step(&mut self, now: Instant, fx: &mut impl Effects) {
+    pub(super) fn leave_step(&mut self, now: Instant, fx: &mut dyn Effects) {
         if let Stage::Leaving { since } = self.stage {
             let waited = now.since(since);
             if self.directory.members.is_empty() {

@@ -40,8 +40,9 @@ impl Process {
         [Some(self.next_heartbeat), self.fetch_at, soon].into_iter().flatten().min()
     }
 
-    /// Does all membership work of one poll.
-    pub(super) fn poll_membership(&mut self, now: Instant, fx: &mut impl Effects) {
+    /// Does all membership work of one poll. Inlined, because most polls find nothing due.
+    #[inline]
+    pub(super) fn poll_membership(&mut self, now: Instant, fx: &mut dyn Effects) {
         if let Some(at) = self.fetch_at
             && now >= at
         {
@@ -95,7 +96,7 @@ impl Process {
         }
     }
 
-    fn beat(&mut self, now: Instant, fx: &mut impl Effects) {
+    fn beat(&mut self, now: Instant, fx: &mut dyn Effects) {
         if self.failure_detector.watch().is_some() {
             self.probe_paths(now, fx);
             self.watch_heartbeat(now, fx);
@@ -114,7 +115,7 @@ impl Process {
 
     /// Sends heartbeats to the members that left with the decree in force. They go when a quorum has installed it,
     /// which they learn from these.
-    fn notify_leavers(&mut self, now: Instant, fx: &mut impl Effects) {
+    fn notify_leavers(&mut self, now: Instant, fx: &mut dyn Effects) {
         let Some(decision) = &self.last_decision else { return };
         let goes = |who: &Incarnation| decision.left.contains(&(*who, LeaveReason::Left));
         let leavers = self.departed.iter().map(|(who, _)| *who).filter(goes);
@@ -128,7 +129,7 @@ impl Process {
     }
 
     /// Sends a heartbeat to everybody, in a cell in which everybody watches everybody.
-    fn heartbeat_all(&mut self, now: Instant, fx: &mut impl Effects) {
+    fn heartbeat_all(&mut self, now: Instant, fx: &mut dyn Effects) {
         let others: Vec<_> =
             self.directory.members.iter().filter(|m| m.incarnation != self.me()).map(|m| m.control).collect();
         if !others.is_empty() {
@@ -252,7 +253,7 @@ impl Process {
     }
 
     /// Notifies an incarnation that a decided view left it out.
-    pub(super) fn notify_excluded(&mut self, now: Instant, who: Incarnation, fx: &mut impl Effects) {
+    pub(super) fn notify_excluded(&mut self, now: Instant, who: Incarnation, fx: &mut dyn Effects) {
         let Some(place) = self.excluded.iter().position(|(w, _, _)| *w == who) else { return };
         if now.since(self.excluded[place].2) < NOTICE_EVERY || !self.will_survive() {
             return;

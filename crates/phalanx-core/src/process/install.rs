@@ -58,7 +58,7 @@ fn received_window(members: &[&&MemberInfo]) -> u64 {
 
 impl Process {
     /// Installs the decided proposal, once its cut is held.
-    pub(super) fn try_install(&mut self, now: Instant, fx: &mut impl Effects) {
+    pub(super) fn try_install(&mut self, now: Instant, fx: &mut dyn Effects) {
         let Some(proposal) = self.decided.clone() else { return };
         assert_eq!(proposal.decree, self.directory.decree.next(), "a decided proposal is the next decree");
         // A process that loses a group's state does not deliver up to its cut.
@@ -79,7 +79,7 @@ impl Process {
     }
 
     /// Enters the view that `proposal` decided. `next` is the directory after it.
-    pub(super) fn enter(&mut self, now: Instant, next: Directory, proposal: Arc<Proposal>, fx: &mut impl Effects) {
+    pub(super) fn enter(&mut self, now: Instant, next: Directory, proposal: Arc<Proposal>, fx: &mut dyn Effects) {
         let me = self.me();
         let first = matches!(self.stage, Stage::Searching(_));
         assert_eq!(next.decree, proposal.decree, "a directory has the number of its decree");
@@ -249,7 +249,7 @@ impl Process {
     }
 
     /// Ends a group's view, if this process was in it. Returns what is carried into the next one.
-    fn end_group(&mut self, change: &GroupChange, fx: &mut impl Effects) -> Option<EndedView> {
+    fn end_group(&mut self, change: &GroupChange, fx: &mut dyn Effects) -> Option<EndedView> {
         let space = self.space_of(change.group)?;
         let mut old = self.group_streams.remove(&space)?;
         debug_assert!(change.cut.is_some(), "a view with streams here ends at a cut");
@@ -396,7 +396,7 @@ impl Process {
     }
 
     /// Lets groups go on in their view that were wedged and do not change.
-    fn go_on(&mut self, now: Instant, fx: &mut impl Effects) {
+    fn go_on(&mut self, now: Instant, fx: &mut dyn Effects) {
         for view_streams in self.group_streams.values_mut() {
             let mut port = streams_port!(self, &mut *fx, &view_streams.meta);
             view_streams.view_streams.unwedge(now, &mut port);

@@ -44,7 +44,7 @@ struct Answerer {
 }
 
 impl Process {
-    fn send_handshake(&mut self, to: &[SocketAddr], handshake: &JoinHandshake, fx: &mut impl Effects) {
+    fn send_handshake(&mut self, to: &[SocketAddr], handshake: &JoinHandshake, fx: &mut dyn Effects) {
         self.send_handshake_with(to, handshake, &Tags::default(), fx);
     }
 
@@ -53,7 +53,7 @@ impl Process {
         to: &[SocketAddr],
         handshake: &JoinHandshake,
         tail: &Tags,
-        fx: &mut impl Effects,
+        fx: &mut dyn Effects,
     ) {
         let Ok(frames) = put_with_tail(handshake, tail, Vec::new()) else { return };
         if !to.is_empty() {
@@ -68,7 +68,7 @@ impl Process {
         from: SocketAddr,
         sender: Incarnation,
         frames: &[u8],
-        fx: &mut impl Effects,
+        fx: &mut dyn Effects,
     ) {
         let Ok((handshake, tail)) = read_with_tail::<JoinHandshake>(frames) else {
             return self.counters.drop(DropReason::Malformed);
@@ -179,7 +179,7 @@ impl Process {
         from: SocketAddr,
         (instance, view): (CellInstance, ViewNumber),
         nonce: u64,
-        fx: &mut impl Effects,
+        fx: &mut dyn Effects,
     ) {
         let (who, control) = (info.incarnation, info.control);
         if let Some(view) = self.view_of_nobody(instance).filter(|_| matches!(self.stage, Stage::Searching(_))) {
@@ -220,7 +220,7 @@ impl Process {
     ///
     /// A process that asks and is in the view already missed its welcome. Any member may send it: the one that was to
     /// welcome it may be dead, and the coordinator may be deaf and not know the view.
-    fn answer_probe(&mut self, now: Instant, from: SocketAddr, info: &MemberInfo, nonce: u64, fx: &mut impl Effects) {
+    fn answer_probe(&mut self, now: Instant, from: SocketAddr, info: &MemberInfo, nonce: u64, fx: &mut dyn Effects) {
         let missed = self.directory.rank(info.incarnation).is_some()
             && now.since(self.installed_at) >= self.set.timing.heartbeat;
         let (view, coordinator, is_coordinator) = match &self.stage {
@@ -268,7 +268,7 @@ impl Process {
         view: ViewNumber,
         coordinator: SocketAddr,
         Answerer { is_coordinator, is_held }: Answerer,
-        fx: &mut impl Effects,
+        fx: &mut dyn Effects,
     ) {
         let is_told = self.welcomes.is_coming(self.last_poll, self.suspect_after());
         let Stage::Searching(search) = &mut self.stage else { return };
@@ -310,7 +310,7 @@ impl Process {
         stamp: u64,
         cookie: [u8; 16],
         (groups, terms): (Vec<String>, Vec<Option<GroupTerms>>),
-        fx: &mut impl Effects,
+        fx: &mut dyn Effects,
     ) {
         let life = COOKIE_TTL + info.turn_gap();
         let fresh = stamp <= now.nanos() && now.since(Instant(stamp)) < life;

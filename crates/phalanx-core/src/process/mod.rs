@@ -7,6 +7,9 @@
 //! settings), `adequacy` (views of too few members), `welcome` (telling joiners), `cut_recovery` (the packets that a
 //! cut lacks), `orphans` (groups that wait for members that were cut off), `groups` (requests and commands about
 //! groups), `transfer` (state). Data flows one way: packets come in, parts change, effects go out through [`Effects`].
+//!
+//! What runs for each packet or message is generic over the sink: this file, `packets`, `packet_builder`, `port` and
+//! `app`. All else takes `&mut dyn Effects`, so that programs with sinks of their own do not compile it again.
 
 mod adequacy;
 mod app;
@@ -503,7 +506,7 @@ impl Process {
     }
 
     /// Calls `f` with the view streams in `space` and the port its output goes to.
-    fn with_view_streams<R, F: Effects>(
+    fn with_view_streams<R, F: Effects + ?Sized>(
         &mut self,
         space: Space,
         fx: &mut F,

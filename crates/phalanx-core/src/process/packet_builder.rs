@@ -79,7 +79,7 @@ impl PacketBuilder {
         to: &[SocketAddr],
         frames: &[u8],
         counters: &mut ProcessCounters,
-        fx: &mut impl Effects,
+        fx: &mut (impl Effects + ?Sized),
     ) {
         if to.is_empty() {
             return;

@@ -229,7 +229,7 @@ impl Process {
         now: Instant,
         header: &Header,
         frames: &[u8],
-        fx: &mut impl Effects,
+        fx: &mut dyn Effects,
     ) -> Result<(), DropReason> {
         let delay = self.set.timing.ack_delay;
         let control = header.kind == Kind::Control;
@@ -280,7 +280,7 @@ impl Process {
         now: Instant,
         from: Incarnation,
         message: &Bytes,
-        fx: &mut impl Effects,
+        fx: &mut dyn Effects,
     ) -> Result<(), DropReason> {
         match message.first() {
             Some(&DATA_MESSAGE) => {
@@ -333,7 +333,7 @@ impl Process {
     }
 
     /// Processes the packets that arrived before their view was installed.
-    pub(super) fn replay_early(&mut self, now: Instant, fx: &mut impl Effects) {
+    pub(super) fn replay_early(&mut self, now: Instant, fx: &mut dyn Effects) {
         self.early_bytes = 0;
         for early in std::mem::take(&mut self.early) {
             let Some(view_streams) = self.group_streams.get(&early.space) else {

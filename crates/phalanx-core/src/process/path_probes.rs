@@ -52,7 +52,7 @@ impl Process {
     }
 
     /// Suspects members that left probes unanswered, and probes again. Called with each heartbeat.
-    pub(super) fn probe_paths(&mut self, now: Instant, fx: &mut impl Effects) {
+    pub(super) fn probe_paths(&mut self, now: Instant, fx: &mut dyn Effects) {
         if !self.watches_progress() {
             return;
         }
@@ -87,7 +87,7 @@ impl Process {
         }
     }
 
-    fn send_probe(&mut self, to: Incarnation, probe: Probe, fx: &mut impl Effects) {
+    fn send_probe(&mut self, to: Incarnation, probe: Probe, fx: &mut dyn Effects) {
         let Some(peer) = self.peers.get(to) else { return };
         let (class, address) = match probe.kind {
             PathKind::Data | PathKind::LongData => (TrafficClass::Data, peer.data),
@@ -118,7 +118,7 @@ impl Process {
         }
     }
 
-    pub(super) fn handle_probe(&mut self, now: Instant, from: Incarnation, probe: Probe, fx: &mut impl Effects) {
+    pub(super) fn handle_probe(&mut self, now: Instant, from: Incarnation, probe: Probe, fx: &mut dyn Effects) {
         let Some(rank) = self.peers.get(from).and_then(|peer| peer.rank) else { return };
         if probe.answers {
             self.progress.answer(now, rank, probe.kind, Instant(probe.sent));

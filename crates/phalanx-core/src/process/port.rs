@@ -36,7 +36,7 @@ macro_rules! streams_port {
 pub(super) use streams_port;
 
 /// Where the output of a view's streams goes.
-pub(super) struct StreamsPort<'a, F> {
+pub(super) struct StreamsPort<'a, F: ?Sized> {
     pub(super) fx: &'a mut F,
     pub(super) net: &'a mut PacketBuilder,
     pub(super) app: &'a mut AppQueue,
@@ -47,7 +47,7 @@ pub(super) struct StreamsPort<'a, F> {
     pub(super) meta: &'a ViewMeta,
 }
 
-impl<F: Effects> StreamOutput for StreamsPort<'_, F> {
+impl<F: Effects + ?Sized> StreamOutput for StreamsPort<'_, F> {
     fn multicast(&mut self, space: Space, number: PacketNumber, frames: &[u8]) {
         self.counters.multicast_packets += 1;
         let label = Label::for_all(Kind::Multicast, space, number);

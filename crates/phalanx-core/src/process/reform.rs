@@ -52,7 +52,7 @@ impl Process {
     }
 
     /// Advances a reform. Called with each heartbeat.
-    pub(super) fn go_on_reforming(&mut self, now: Instant, fx: &mut impl Effects) {
+    pub(super) fn go_on_reforming(&mut self, now: Instant, fx: &mut dyn Effects) {
         let length = self.reform_wait();
         let Some(look) = self.reforming.as_mut().filter(|_| self.leaving.is_none()) else { return };
         let has_looked = look.is_over(now, length);
@@ -150,7 +150,7 @@ impl Process {
     /// Founds the instance after the one that an earlier incarnation renounced.
     ///
     /// If that was a while ago it first looks for others again, and returns the addresses of its former members to ask.
-    pub(super) fn found_next(&mut self, now: Instant, fx: &mut impl Effects) -> Vec<SocketAddr> {
+    pub(super) fn found_next(&mut self, now: Instant, fx: &mut dyn Effects) -> Vec<SocketAddr> {
         let length = self.reform_wait();
         let (Founding::Reform(inheritance), own) = (&self.set.founding, self.set.me.control) else { return Vec::new() };
         let look = self.reforming.get_or_insert(ReformWait { until: inheritance.at, last: inheritance.at });

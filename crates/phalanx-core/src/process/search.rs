@@ -47,7 +47,7 @@ fn keep_some(targets: &mut Vec<SocketAddr>, rng: &mut Rng) {
 
 impl Process {
     /// Takes one step of the search.
-    pub(super) fn search(&mut self, now: Instant, fx: &mut impl Effects) {
+    pub(super) fn search(&mut self, now: Instant, fx: &mut dyn Effects) {
         if let Some(since) = self.leaving
             && now.since(since) > Duration::ZERO
         {
@@ -82,7 +82,7 @@ impl Process {
         &mut self,
         mut targets: Vec<SocketAddr>,
         member_of: Option<(CellInstance, ViewNumber)>,
-        fx: &mut impl Effects,
+        fx: &mut dyn Effects,
     ) -> u64 {
         for _ in 0..self.set.seeds.len().min(SEEDS_AT_ONCE) {
             let seed = self.set.seeds[self.probing.seed_turn % self.set.seeds.len()];
@@ -117,7 +117,7 @@ impl Process {
     /// A member that hears no quorum asks whether the cell went on without it. The members that left it out, and would
     /// have notified it, may be gone. A coordinator asks at seeds where no member is: a process that lost sight of the
     /// cell may be there, and may look for it at addresses where nobody is any more.
-    pub(super) fn ask_around(&mut self, now: Instant, fx: &mut impl Effects) {
+    pub(super) fn ask_around(&mut self, now: Instant, fx: &mut dyn Effects) {
         let every = if self.primary { STRANGER_PROBE_EVERY } else { LONE_PROBE_EVERY };
         if now.since(self.probing.asked_at) < self.set.timing.probe * every {
             return;

@@ -63,7 +63,7 @@ impl Process {
     }
 
     /// Sends the report to the coordinator. In a large cell, heartbeats do not reach every member.
-    pub(super) fn send_slow_report(&mut self, now: Instant, fx: &mut impl Effects) {
+    pub(super) fn send_slow_report(&mut self, now: Instant, fx: &mut dyn Effects) {
         let Some(to) = self.lowest_eligible(now).map(|rank| &self.directory.members[rank.index()]) else { return };
         let (who, control) = (to.incarnation, to.control);
         let mut frames = Vec::new();

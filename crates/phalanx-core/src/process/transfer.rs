@@ -109,7 +109,7 @@ impl Process {
         now: Instant,
         from: Incarnation,
         message: StateMessage,
-        fx: &mut impl Effects,
+        fx: &mut dyn Effects,
     ) {
         match message {
             StateMessage::Ask { group, view, transfer } => self.give_state(now, from, group, view, transfer, fx),
@@ -131,7 +131,7 @@ impl Process {
         group: GroupId,
         view: ViewNumber,
         transfer: u64,
-        fx: &mut impl Effects,
+        fx: &mut dyn Effects,
     ) {
         // A new request replaces the one before, whatever the answer to it is.
         self.transfers.stop_giving(|g| g.group == group && g.to == to);

@@ -15,7 +15,7 @@ const LINK_REPORTS_ROOM: usize = 1000;
 
 impl Process {
     /// Sends the heartbeat of this iteration in a cell with a watch graph.
-    pub(super) fn watch_heartbeat(&mut self, now: Instant, fx: &mut impl Effects) {
+    pub(super) fn watch_heartbeat(&mut self, now: Instant, fx: &mut dyn Effects) {
         let waited_for = self.waited_for();
         self.evaluate_links(now, fx);
         let targets = self.failure_detector.targets(now, waited_for);
@@ -35,7 +35,7 @@ impl Process {
     }
 
     /// Sends findings to all members of a cell with a watch graph, while there are any.
-    pub(super) fn send_findings(&mut self, now: Instant, fx: &mut impl Effects) {
+    pub(super) fn send_findings(&mut self, now: Instant, fx: &mut dyn Effects) {
         let mut frames = Vec::new();
         self.put_own_findings(now, &mut frames);
         if !frames.is_empty() {
@@ -46,7 +46,7 @@ impl Process {
     }
 
     /// Sends one best-effort packet to the control sockets of all these members.
-    fn send_best_effort(&mut self, ranks: &BTreeSet<Rank>, frames: &[u8], fx: &mut impl Effects) {
+    fn send_best_effort(&mut self, ranks: &BTreeSet<Rank>, frames: &[u8], fx: &mut dyn Effects) {
         let to: Vec<_> =
             ranks.iter().filter_map(|r| self.directory.members.get(r.index())).map(|m| m.control).collect();
         if !to.is_empty() {
@@ -77,7 +77,7 @@ impl Process {
         now: Instant,
         sender: Incarnation,
         beat: &WatchHeartbeat,
-        fx: &mut impl Effects,
+        fx: &mut dyn Effects,
     ) {
         let Some(rank) = self.note_decree(now, sender, beat.decree) else {
             if beat.decree < self.directory.decree
@@ -96,7 +96,7 @@ impl Process {
 
     /// Sends all link-state reports known here, because the digests differ. The other side does the same, since either
     /// may lack some.
-    fn send_link_reports(&mut self, to: Incarnation, fx: &mut impl Effects) {
+    fn send_link_reports(&mut self, to: Incarnation, fx: &mut dyn Effects) {
         let Some(address) = self.peers.get(to).map(|peer| peer.control) else { return };
         let Some(watch) = self.failure_detector.watch() else { return };
         let link_reports = watch.link_reports().map(|(rank, link_report)| (rank, link_report.clone())).collect();
@@ -113,7 +113,7 @@ impl Process {
     }
 
     /// Evaluates the links watched here, and passes new link-state reports on at once, own and others'.
-    pub(super) fn evaluate_links(&mut self, now: Instant, fx: &mut impl Effects) {
+    pub(super) fn evaluate_links(&mut self, now: Instant, fx: &mut dyn Effects) {
         self.failure_detector.evaluate(now);
         let Some(watch) = self.failure_detector.watch_mut() else { return };
         let news = watch.take_news();

@@ -107,7 +107,7 @@ impl Process {
         now: Instant,
         from: Incarnation,
         part: WelcomePart,
-        fx: &mut impl Effects,
+        fx: &mut dyn Effects,
     ) {
         if !matches!(self.stage, Stage::Searching(_)) {
             return;
@@ -125,7 +125,7 @@ impl Process {
     }
 
     /// Handles the notice of a member that this process was taken in.
-    pub(super) fn handle_welcome(&mut self, now: Instant, welcome: Welcome, fx: &mut impl Effects) {
+    pub(super) fn handle_welcome(&mut self, now: Instant, welcome: Welcome, fx: &mut dyn Effects) {
         if !matches!(self.stage, Stage::Searching(_)) || welcome.directory.rank(self.me()).is_none() {
             return;
         }
