@@ -2,23 +2,15 @@
 //! instance, and the other stays in the earlier one. Then a member of the next instance hears no quorum any more, and
 //! meets the one that stayed.
 
-use phalanx_core::{CellInstance, Membership};
+mod fault;
+
+use phalanx_core::Membership;
 
 use crate::links::all_links;
 use crate::result::add_to;
 use crate::world::{Doomed, Event, World};
 
-/// The members in this fault, and how far it has come.
-#[derive(Clone, Debug)]
-pub(crate) struct Estranged {
-    /// The one that stays in the earlier instance.
-    pub(crate) stays: usize,
-    before: CellInstance,
-    /// The one of the next instance that hears no quorum.
-    lone: Option<usize>,
-    met: bool,
-    cut: Vec<(usize, usize)>,
-}
+pub(crate) use fault::Estranged;
 
 fn around(slots: usize, slot: usize) -> Vec<(usize, usize)> {
     all_links(slots).into_iter().filter(|(from, to)| *from == slot || *to == slot).collect()

@@ -761,11 +761,6 @@ impl Process {
         self.group_streams.iter().find(|(_, f)| f.meta.group == group).map(|(&space, _)| space)
     }
 
-    /// The latest view of this group that the application was notified of.
-    fn application_view(&self, group: GroupId) -> Option<ViewNumber> {
-        self.group_streams.values().find(|f| f.meta.group == group)?.meta.told
-    }
-
     /// Starts a graceful leave: what was sent becomes stable or acknowledged first, then a view without this process is
     /// decided.
     ///

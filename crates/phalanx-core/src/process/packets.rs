@@ -27,6 +27,8 @@ const CONTROL_OUTBOX_BYTES: usize = 32 << 20;
 pub(super) const BULK_BYTES: usize = 64 * 1024;
 /// Bytes that may wait on a data channel before control messages of a transfer are refused.
 const STATE_OUTBOX_BYTES: usize = 4 << 20;
+/// Bytes of a packet that every process takes.
+const PACKET_BYTES_MIN: u32 = 1200;
 /// Lower bound on a channel's window, in packets.
 pub(super) const CHANNEL_WINDOW_MIN: u64 = 16;
 /// Messages of other processes that may wait for the application, in windows of a channel. One more message may be on
@@ -127,7 +129,7 @@ impl Process {
         if self.peers.values().filter(|peer| peer.rank.is_none()).count() >= STRANGERS_MAX {
             return false;
         }
-        let room = self.smallest_room();
+        let room = self.room(PACKET_BYTES_MIN);
         // Its packets may be as long as this process accepts, so the window is computed for those.
         let window = self.channel_window(self.room(u32::MAX));
         let net = &mut self.net;
@@ -140,14 +142,9 @@ impl Process {
         ((self.set.limits.channel_window_bytes / room) as u64).clamp(CHANNEL_WINDOW_MIN, 4096)
     }
 
-    /// Bytes of frames that fit in any packet.
-    pub(super) fn smallest_room(&self) -> usize {
-        self.room(1200)
-    }
-
     /// Bytes of frames that fit in a packet of `packet_bytes`.
     pub(super) fn room(&self, packet_bytes: u32) -> usize {
-        let packet = packet_bytes.min(self.set.me.packet_bytes_max).clamp(1200, 65_000) as usize;
+        let packet = packet_bytes.min(self.set.me.packet_bytes_max).clamp(PACKET_BYTES_MIN, 65_000) as usize;
         packet - Header::LEN - self.tag_len
     }
 

@@ -137,7 +137,8 @@ impl Process {
         self.transfers.stop_giving(|g| g.group == group && g.to == to);
         // The application here must have reached the view that the joiner knows. A process that comes again must not be
         // given what it delivered before it left.
-        let is_member = self.application_view(group).is_some_and(|told| told >= view);
+        let told = self.group_streams.values().find(|f| f.meta.group == group).and_then(|f| f.meta.told);
+        let is_member = told.is_some_and(|told| told >= view);
         // The joiner may be in already, without its state:
         //
         // 1. It requested membership during a transfer that then failed.

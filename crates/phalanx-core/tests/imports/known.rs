@@ -111,12 +111,12 @@ pub(crate) const LARGE_TYPES: [(&str, &str, Size); 10] = [
     ("phalanx-core", "order/view_streams::ViewStreams", size(28, 95, 6)),
     ("phalanx-core", "process::Process", size(72, 318, 22)),
     ("phalanx-core", "rpc/client::ClientSession", size(17, 58, 4)),
-    ("phalanx-sim", "app::App", size(28, 40, 5)),
+    ("phalanx-sim", "app::App", size(29, 40, 5)),
     ("phalanx-sim", "calls/world::World", size(13, 35, 4)),
-    ("phalanx-sim", "script::Cell", size(3, 71, 3)),
-    ("phalanx-sim", "world::World", size(36, 153, 19)),
+    ("phalanx-sim", "script::Cell", size(3, 74, 3)),
+    ("phalanx-sim", "world::World", size(39, 163, 21)),
     ("phalanx-check", "ingest::Builder", size(5, 42, 6)),
-    ("phalanx-check", "model::Model", size(22, 52, 7)),
+    ("phalanx-check", "model::Model", size(22, 53, 7)),
 ];
 
 /// The functions and `impl` blocks of `process` that are generic over the sink, by file: what runs for each packet or
