@@ -10,7 +10,7 @@ set -uo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # Time limit of one case in seconds, after which it is killed and counted as failed. No case needs nearly as long.
-readonly CASE_SECONDS=240
+readonly CASE_SECONDS=480
 
 QUICK=0
 keep=0
