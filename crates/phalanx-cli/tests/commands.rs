@@ -20,6 +20,8 @@ fn wrong_usage_is_2_and_wrong_configuration_is_7() {
     let dir = directory();
     assert_eq!(code(&run(dir.path(), &["no-such-command"])), 2);
     assert_eq!(code(&run(dir.path(), &["cat"])), 2);
+    let output = run(dir.path(), &["demo", "--keep", &dir.path().to_string_lossy()]);
+    assert!(code(&output) == 2 && said(&output).contains("exists already"), "{}", said(&output));
     let output = run(dir.path(), &["node", "--set", "timing.heartbeat=50"]);
     assert_eq!(code(&output), 7, "{}", said(&output));
     assert!(said(&output).contains("no unit"), "{}", said(&output));

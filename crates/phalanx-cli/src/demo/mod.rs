@@ -13,6 +13,7 @@ mod script;
 mod stage;
 mod verdict;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -131,7 +132,12 @@ impl Directory {
         let own = || std::env::temp_dir().join(format!("phalanx-demo-{}", std::process::id()));
         let path = asked.unwrap_or_else(own);
         // Creation fails if the directory exists, so no other program's directory is ever used or emptied.
-        std::fs::DirBuilder::new().mode(0o700).create(&path).when(format_args!("cannot make {}", path.display()))?;
+        std::fs::DirBuilder::new().mode(0o700).create(&path).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => {
+                Failure::new(Exit::Usage, format!("{} exists already: name a new directory", path.display()))
+            }
+            _ => Failure::new(Exit::Failure, format!("cannot make {}: {error}", path.display())),
+        })?;
         let path = path.canonicalize().when(format_args!("cannot find {}", path.display()))?;
         Ok(Self { path, temporary })
     }
