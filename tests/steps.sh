@@ -66,6 +66,32 @@ expect 1 'not named' 'a() { fetch Go false || true; bash -c "exit 77"; }; step a
 expect 1 'not named' 'a() { fetch Go false || true; echo "a test: no net" >>"$PHALANX_SKIPS"; }; step a a'
 unset PHALANX_CI
 
+# What was found good before is not looked at again, and what is new is told at the end.
+look='look() { known_good "$logs/known" 5a || { echo looked; to_commit tests/known "5a 7"; }; }; step look look; cat "$logs/look.log"'
+printf '# 5a\n5ab 7\n' >"$work/known"
+expect 0 '^to commit: tests/known: 5a 7$' "$look"
+printf '# a comment\n5a 7\n' >"$work/known"
+expect 0 '1 run' "$look; ! grep -q looked \"\$logs/look.log\"; ! grep -q . \"\$logs/commits\""
+rm "$work/known"
+expect 0 '^to commit: tests/known: 5a 7$' "$look"
+
+# The checksum of the explored rules follows the rules and the explorer, and not the validator.
+sed -n '/^model_sum()/,/^}/p' x >"$work/model.sh"
+rules=$work/rules/crates/phalanx-model/src
+mkdir -p "$rules/validate"
+git -C "$work/rules" init -q
+touch "$rules/lib.rs" "$rules/validate/mod.rs"
+printf 'name = "stateright"\nversion = "1"\n' >"$work/rules/Cargo.lock"
+sum() { (cd "$work/rules" && . "$work/model.sh" && model_sum); }
+first=$(sum)
+echo '// the validator' >"$rules/validate/mod.rs"
+[ "$(sum)" = "$first" ] || { echo "FAILED: the validator is no rule"; exit 1; }
+for change in 'echo "// a rule" >>"$rules/lib.rs"' 'touch "$rules/new.rs"' 'sed -i s/1/2/ "$work/rules/Cargo.lock"'; do
+  last=$(sum)
+  eval "$change"
+  [ "$(sum)" != "$last" ] || { echo "FAILED: no exploration after $change"; exit 1; }
+done
+
 # What each step ran of the files under tests/.
 expect 0 '1 run' 'one() { ran tests/a; not_run tests/b; }; step one one; diff "$logs/one.ran" <(printf "tests/a\nnot run: tests/b\n")'
 expect 0 '1 run' 'no() { fetch Go false || skip_step Go no tests/b; }; step two true; step go no; grep -qx "not run: tests/b" "$logs/go.ran"'
