@@ -33,7 +33,7 @@ const CRATES: [(&str, &[&str]); 10] = [
     ("phalanx-bench", &["phalanx", "phalanx-runtime"]),
     ("phalanx-sim", &["phalanx-core", "phalanx-driver", "phalanx-runtime", "phalanx-check", "phalanx-trace"]),
     ("phalanx-model", &["phalanx-core", "phalanx-runtime", "phalanx-check", "phalanx-sim", "phalanx-trace"]),
-    ("phalanx-cli", &["phalanx-runtime", "phalanx-bench", "phalanx-check", "phalanx-sim", "phalanx-trace"]),
+    ("phalanx-cli", &["phalanx", "phalanx-runtime", "phalanx-bench", "phalanx-check", "phalanx-sim", "phalanx-trace"]),
 ];
 
 /// Modules of the core that all others may import, and that may import each other.

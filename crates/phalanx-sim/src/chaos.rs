@@ -3,6 +3,8 @@
 use phalanx_core::InboxId;
 use phalanx_core::rng::Rng;
 
+use crate::beyond::churn::Churning;
+use crate::beyond::{crowded, late_death, stop};
 use crate::clock::MS;
 use crate::fault::{Aim, Busy, Fault, Kind, Role, Shape};
 use crate::holders::Holders;
@@ -13,7 +15,7 @@ use crate::plan::Plan;
 use crate::result::add_to;
 use crate::ruin::Ruins;
 use crate::slot::Doom;
-use crate::timer::{FLAP, RUIN, STRIKE, UNDO, timer};
+use crate::timer::{CHURN, FLAP, RUIN, STRIKE, UNDO, timer};
 use crate::unequal::Builds;
 use crate::weather::Weather;
 use crate::world::World;
@@ -30,6 +32,8 @@ pub(crate) struct Chaos {
     active: Vec<Active>,
     /// Set when healing begins: no fault strikes any more.
     over: bool,
+    /// A group that changes all the time.
+    pub(crate) churning: Churning,
     /// Processes that stay broken after the heal.
     pub(crate) ruins: Ruins,
     rng: Rng,
@@ -94,6 +98,7 @@ impl Chaos {
             armed: Vec::new(),
             active: Vec::new(),
             over: false,
+            churning: Churning::begin(world),
             ruins: Ruins::new(plan.ruin),
             rng,
         };
@@ -110,6 +115,9 @@ impl Chaos {
 
     /// Handles a timer of this plan.
     pub(crate) fn on_timer(&mut self, id: u32, world: &mut World) {
+        if id == CHURN {
+            return self.churning.change(world);
+        }
         let index = (id / 4) as usize;
         match id % 4 {
             UNDO => self.undo_fault(index, world),
@@ -392,7 +400,21 @@ impl Chaos {
                 None
             }
             Kind::Disband => {
-                world.disband().then_some(())?;
+                world.disband(Vec::new()).then_some(())?;
+                None
+            }
+            Kind::AskNew(role) => {
+                let slot = running(role, world)?;
+                crowded::ask_new(world, slot);
+                None
+            }
+            Kind::Kill(role) => {
+                let slot = world.resolve(role)?;
+                late_death::kill_for_good(world, slot).then_some(())?;
+                None
+            }
+            Kind::StopMajority => {
+                stop::stop_majority(world).then_some(())?;
                 None
             }
             Kind::LeaveTogether { last } => {

@@ -14,6 +14,7 @@ use phalanx_trace as trace;
 
 use crate::address::Endpoint;
 use crate::app::CELL;
+use crate::beyond::late_death;
 use crate::driver::{PACKET_OVERHEAD_BYTES, SimDriver};
 use crate::memory::Memory;
 use crate::minima::Minima;
@@ -180,7 +181,8 @@ impl World {
             for told in 0..self.slots.len() {
                 if told != index && self.slots[told].host == host && self.slots[told].runs() {
                     // Each survivor is notified at a time of its own.
-                    let after_ns = 50_000 + self.rng.below(3_000_000);
+                    let late_ns = self.settings.death_delay_ns.map_or(0, |most_ns| self.rng.below(most_ns));
+                    let after_ns = 50_000 + self.rng.below(3_000_000) + late_ns;
                     self.queue.push(self.now_ns + after_ns, Event::Death { told, dead });
                 }
             }
@@ -195,7 +197,8 @@ impl World {
             return;
         }
         let now = slot.local(self.now_ns);
-        if let Some(node) = slot.node.as_mut() {
+        late_death::count_death(self, index, dead);
+        if let Some(node) = self.slots[index].node.as_mut() {
             node.handle_death(now, dead);
             self.forget_neighbour(index, dead);
             self.wake(index, self.now_ns);

@@ -25,7 +25,8 @@ impl Coverage {
     }
 }
 
-/// Number of seeds below which no floor applies, because chance alone would decide.
+/// Number of seeds below which no floor applies, because chance alone would decide. Beyond ordinary plans it is half of
+/// that: what a class is about comes in most of its seeds.
 const SEEDS_MIN: u64 = 200;
 /// Floors below this do not apply either, because chance would decide.
 const FLOOR_MIN: u64 = 5;
@@ -223,12 +224,18 @@ pub fn floors() -> impl Iterator<Item = (&'static str, u64)> {
 #[must_use]
 pub fn coverage(summary: &Summary, members: usize, draw: Draw) -> Vec<Coverage> {
     let totals = &summary.totals;
-    let has_floors = matches!(draw, Draw::Swarm | Draw::Frontier | Draw::Rare);
-    let asked = has_floors && summary.seeds >= SEEDS_MIN && (members == 0 || members >= 5);
+    let has_floors = matches!(draw, Draw::Swarm | Draw::Frontier | Draw::Rare | Draw::Beyond(_));
+    let seeds_min = if matches!(draw, Draw::Beyond(_)) { SEEDS_MIN / 2 } else { SEEDS_MIN };
+    let asked = has_floors && summary.seeds >= seeds_min && (members == 0 || members >= 5);
     let floor = |least: u64| {
         let scaled = least * summary.seeds / FLOOR_SEEDS;
         if asked && scaled >= FLOOR_MIN { scaled } else { 0 }
     };
+    if let Draw::Beyond(class) = draw {
+        let line =
+            |(name, least): &(&'static str, u64)| Coverage { name, count: moment(totals, name), floor: floor(*least) };
+        return class.floors().iter().map(line).collect();
+    }
     let moments = match draw {
         Draw::Frontier => FRONTIER,
         Draw::Rare => RARE,

@@ -19,7 +19,7 @@ fn around(slots: usize, slot: usize) -> Vec<(usize, usize)> {
 impl World {
     /// Crashes all members but two, and cuts one of these off. `None`: there are too few, or it would be no quorum.
     pub(crate) fn begin_estranged(&mut self) -> Option<()> {
-        let view = self.last_view().filter(|_| self.doomed == Doomed::No && self.settings.founders > 0)?;
+        let view = self.last_view().filter(|_| self.operator.doomed == Doomed::No && self.settings.founders > 0)?;
         let before = view.instance;
         let members: Vec<usize> = view.members.iter().filter_map(|member| self.slot_of(member.incarnation)).collect();
         let fit = |slot: &&usize| !self.slots[**slot].paused && !self.slots[**slot].leaving;
@@ -43,7 +43,7 @@ impl World {
     pub(crate) fn tick_estranged(&mut self) {
         let Some(mut estranged) = self.estranged.take() else { return };
         let stays = estranged.stays;
-        if estranged.lone.is_none() && self.doomed == Doomed::No {
+        if estranged.lone.is_none() && self.operator.doomed == Doomed::No {
             let view = self.last_view().filter(|view| view.instance != estranged.before);
             let members: Vec<usize> = view.map_or(Vec::new(), |view| {
                 view.members.iter().filter_map(|member| self.slot_of(member.incarnation)).collect()
@@ -82,8 +82,8 @@ impl World {
     }
 
     fn doom_quorum(&mut self) {
-        self.doomed = Doomed::Quorum;
-        self.commanded_ns = None;
+        self.operator.doomed = Doomed::Quorum;
+        self.operator.commanded_ns = None;
         self.queue.push(self.now_ns, Event::Operate);
     }
 }

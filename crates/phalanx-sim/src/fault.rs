@@ -317,6 +317,13 @@ pub enum Kind {
     },
     /// The quorum dies while two members are apart, and one of them founds the next instance (`estranged.rs`).
     Estrange,
+    /// A process asks for a group that does not exist.
+    AskNew(Role),
+    /// A process dies and is never started again. The operating system reports it where the plan says so.
+    Kill(Role),
+    /// All processes outside of the minority group leave, one after the other or at once. They are restarted when all
+    /// of them are gone.
+    StopMajority,
     /// An attacker replays this many old sealed packets per second.
     Replay(u64),
     /// An attacker sends this many noise packets per second to the sockets.
@@ -375,6 +382,9 @@ impl Kind {
             Self::Raise => "raise",
             Self::UnreadPeer { .. } => "unread_peer",
             Self::Estrange => "estrange",
+            Self::AskNew(_) => "ask_new",
+            Self::Kill(_) => "kill",
+            Self::StopMajority => "stop_majority",
             Self::Replay(_) => "replay",
             Self::Noise(_) => "noise",
             Self::Forge(_) => "forge",

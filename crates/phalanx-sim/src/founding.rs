@@ -128,7 +128,7 @@ impl World {
 
     /// Crashes all processes at once, and restarts them.
     pub(crate) fn perish(&mut self, back_ns: u64) -> bool {
-        if self.chain.is_empty() || self.settings.founders == 0 || self.doomed != Doomed::No {
+        if self.chain.is_empty() || self.settings.founders == 0 || self.operator.doomed != Doomed::No {
             return false;
         }
         self.note(None, "the whole cell dies");
@@ -143,7 +143,8 @@ impl World {
 
     /// Crashes a quorum of the last view's members at once.
     pub(crate) fn behead(&mut self) -> bool {
-        let Some(view) = self.last_view().filter(|_| self.doomed == Doomed::No && self.settings.founders > 0) else {
+        let Some(view) = self.last_view().filter(|_| self.operator.doomed == Doomed::No && self.settings.founders > 0)
+        else {
             return false;
         };
         let members: Vec<Option<usize>> = view.members.iter().map(|member| self.slot_of(member.incarnation)).collect();
@@ -167,16 +168,21 @@ impl World {
         true
     }
 
-    /// Orders all processes to leave. None is started before all are gone.
-    pub(crate) fn disband(&mut self) -> bool {
-        if self.chain.is_empty() || self.settings.founders == 0 || self.doomed != Doomed::No {
+    /// Orders all processes to leave but the spared ones, which take no notice. None is started before all are gone.
+    pub(crate) fn disband(&mut self, spared: Vec<usize>) -> bool {
+        if self.chain.is_empty() || self.settings.founders == 0 || self.operator.doomed != Doomed::No {
             return false;
         }
-        self.note(None, "all are told to leave");
-        add_to(&mut self.counters.moments, "cells that all were told to leave", 1);
-        for slot in 0..self.slots.len() {
+        if spared.is_empty() {
+            self.note(None, "all are told to leave");
+            add_to(&mut self.counters.moments, "cells that all were told to leave", 1);
+        } else {
+            self.note(None, "all but the members of group \"m\" are told to leave");
+        }
+        for slot in (0..self.slots.len()).filter(|slot| !spared.contains(slot)) {
             self.slots[slot].buried = true;
         }
+        self.operator.spared = spared;
         let at_ns = self.now_ns;
         self.doom(Doomed::Left { at_ns, gone: false });
         self.send_away(at_ns);
@@ -185,7 +191,7 @@ impl World {
 
     /// Orders all to leave: the last few in the same instant, when all others are gone.
     pub(crate) fn leave_together(&mut self, last: usize) -> bool {
-        if self.chain.is_empty() || self.settings.founders == 0 || self.doomed != Doomed::No {
+        if self.chain.is_empty() || self.settings.founders == 0 || self.operator.doomed != Doomed::No {
             return false;
         }
         self.note(None, "all are told to leave, and the last ones in the same instant");
@@ -205,7 +211,8 @@ impl World {
         if self.leave_last > 0 && !is_late {
             return self.send_away_in_step();
         }
-        for slot in 0..self.slots.len() {
+        let told: Vec<usize> = (0..self.slots.len()).filter(|slot| !self.operator.spared.contains(slot)).collect();
+        for &slot in &told {
             let place = &self.slots[slot];
             if place.runs() && is_late {
                 self.crash(slot);
@@ -213,8 +220,8 @@ impl World {
                 self.leave(slot);
             }
         }
-        if !self.slots.iter().any(Slot::runs) {
-            self.doomed = Doomed::Left { at_ns: self.now_ns, gone: true };
+        if !told.iter().any(|slot| self.slots[*slot].runs()) {
+            self.operator.doomed = Doomed::Left { at_ns: self.now_ns, gone: true };
             self.start_all_again(100 * MS);
         }
     }
@@ -227,14 +234,14 @@ impl World {
         go.into_iter().for_each(|slot| self.leave(slot));
         if running.is_empty() {
             self.leave_last = 0;
-            self.doomed = Doomed::Left { at_ns: self.now_ns, gone: true };
+            self.operator.doomed = Doomed::Left { at_ns: self.now_ns, gone: true };
             self.start_all_again(100 * MS);
         }
     }
 
     fn doom(&mut self, doomed: Doomed) {
-        self.doomed = doomed;
-        self.commanded_ns = None;
+        self.operator.doomed = doomed;
+        self.operator.commanded_ns = None;
         self.queue.push(self.now_ns + OPERATE_NS, Event::Operate);
     }
 
@@ -249,27 +256,28 @@ impl World {
 
     /// Acts as an operator that knows the state of the cell and has it founded again.
     pub(crate) fn look_for_cell(&mut self) {
-        if self.doomed == Doomed::No {
+        if self.operator.doomed == Doomed::No {
             return;
         }
         self.queue.push(self.now_ns + OPERATE_NS, Event::Operate);
-        if self.commanded_ns.is_some_and(|at_ns| self.now_ns < at_ns + COMMAND_NS) {
+        if self.operator.commanded_ns.is_some_and(|at_ns| self.now_ns < at_ns + COMMAND_NS) {
             return;
         }
         let stays = self.estranged.as_ref().map(|estranged| estranged.stays);
         let is_in = |slot: &Slot| slot.node.as_ref().is_some_and(|node| node.process().cell_view().is_some());
         let mut others = self.slots.iter().enumerate().filter(|(index, _)| Some(*index) != stays);
-        if self.doomed == Doomed::Quorum && stays.is_none() && !others.any(|(_, slot)| is_in(slot) && !slot.leaving) {
+        let any_in = others.any(|(_, slot)| is_in(slot) && !slot.leaving);
+        if self.operator.doomed == Doomed::Quorum && stays.is_none() && !any_in {
             // The survivors have left, wait for a quorum that lets them go, do not know the view they are in, or
             // stopped while they reformed the cell. They would continue with that beside the cell that is founded
             // again.
             for slot in (0..self.slots.len()).filter(|slot| self.slots[*slot].node.is_some()).collect::<Vec<_>>() {
                 self.crash(slot);
             }
-            self.doomed = Doomed::Whole;
+            self.operator.doomed = Doomed::Whole;
             self.start_all_again(100 * MS);
         }
-        match self.doomed {
+        match self.operator.doomed {
             Doomed::Whole => self.have_it_founded(),
             Doomed::Quorum => self.have_it_reformed(),
             Doomed::Left { at_ns, gone: false } => self.send_away(at_ns),
@@ -321,7 +329,7 @@ impl World {
                 "is told to reform the cell"
             }
         };
-        self.commanded_ns = Some(self.now_ns);
+        self.operator.commanded_ns = Some(self.now_ns);
         self.note(Some(slot), what);
         self.wake(slot, self.now_ns);
         Ok(())
@@ -340,11 +348,11 @@ impl World {
         if twin_of.is_none() && is_written {
             self.slots[slot].damaged = false;
         }
-        if self.doomed == Doomed::No || instance == self.chain.instance() {
+        if self.operator.doomed == Doomed::No || instance == self.chain.instance() {
             return;
         }
-        let was = std::mem::take(&mut self.doomed);
-        let by_itself = matches!(was, Doomed::Left { .. }) && self.commanded_ns.is_none();
+        let was = std::mem::take(&mut self.operator.doomed);
+        let by_itself = matches!(was, Doomed::Left { .. }) && self.operator.commanded_ns.is_none();
         let what = if by_itself { "cells that all left and that were founded again" } else { "cells founded again" };
         add_to(&mut self.counters.moments, what, 1);
         if was == Doomed::Quorum {

@@ -9,6 +9,8 @@
 mod address;
 mod app;
 mod attacker;
+mod beyond;
+mod bounds;
 mod bursts;
 pub mod calls;
 mod campaign;
@@ -63,6 +65,7 @@ mod script;
 mod shrink;
 mod slot;
 mod state;
+mod storm;
 mod stranded;
 mod strays;
 mod swarm;
@@ -74,6 +77,7 @@ mod weather;
 mod workload;
 mod world;
 
+pub use beyond::{Beyond, Churn, Crowd, Far, Where};
 pub use campaign::{campaign, resume};
 pub use coverage::{Coverage, FLOOR_SEEDS, coverage, coverage_table, floors};
 pub use history::Operation;

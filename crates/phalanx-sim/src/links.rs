@@ -79,6 +79,8 @@ impl World {
     pub(crate) fn set_weather(&mut self, links: &[(usize, usize)], weather: Weather) {
         for (from, to) in links {
             let local = self.slots[*from].host == self.slots[*to].host;
+            let far_ns = self.settings.far.as_ref().map_or(0, |far| far.delay_ns(*from, *to));
+            let weather = Weather { base_ns: weather.base_ns.max(far_ns), ..weather };
             *self.net.weather_mut(*from, *to) = if local { Weather::LOCAL } else { weather };
         }
     }

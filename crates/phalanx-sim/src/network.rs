@@ -317,7 +317,9 @@ impl Network {
         // A duplicate has a delay of its own, so it may arrive first.
         let second = rng.chance_ppm(weather.duplicate_ppm).then(|| arrival(&weather, leaves_ns, rng));
         // A later cut does not stop a packet under way. The checker has to know until when such packets arrive.
-        for arrival in [Some(first), second].into_iter().flatten().filter(|a| a.at_ns > now_ns + LATE_NS) {
+        // Far members are no further apart than they always are.
+        let late_ns = LATE_NS.max(2 * weather.base_ns);
+        for arrival in [Some(first), second].into_iter().flatten().filter(|a| a.at_ns > now_ns + late_ns) {
             self.late_until_ns = self.late_until_ns.max(arrival.at_ns);
         }
         Ok((first, second))

@@ -101,7 +101,7 @@ impl World {
             return can_found && (self.settings.founders > 0 || without != Some(0));
         }
         let counts = |slot: &usize| Some(*slot) != without && !self.ruined.contains(slot);
-        match self.doomed {
+        match self.operator.doomed {
             Doomed::No => {}
             // More than half of the founders can found it again, or a survivor can.
             Doomed::Whole | Doomed::Left { .. } => {

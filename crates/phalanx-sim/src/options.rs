@@ -6,6 +6,7 @@ use std::thread;
 
 use serde::{Deserialize, Serialize};
 
+use crate::beyond::{self, Beyond};
 use crate::machine::Machines;
 use crate::plan::Plan;
 use crate::reduce::Reduction;
@@ -59,9 +60,11 @@ pub enum Draw {
     Frontier,
     /// A few faults of the swarm, and the circumstances of one rare condition: [`Plan::draw_rare`].
     Rare,
+    /// Like the swarm, with something that ordinary plans do not draw yet: `beyond`.
+    Beyond(Beyond),
 }
 
-/// Its name in lists: "swarm", "mild=30", "partial", "frontier", "rare".
+/// Its name in lists: "swarm", "mild=30", "partial", "frontier", "rare", "far" and the other classes.
 impl fmt::Display for Draw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -70,6 +73,7 @@ impl fmt::Display for Draw {
             Self::Partial => f.write_str("partial"),
             Self::Frontier => f.write_str("frontier"),
             Self::Rare => f.write_str("rare"),
+            Self::Beyond(class) => write!(f, "{class}"),
         }
     }
 }
@@ -84,6 +88,7 @@ impl FromStr for Draw {
             None if text == "partial" => Ok(Self::Partial),
             None if text == "frontier" => Ok(Self::Frontier),
             None if text == "rare" => Ok(Self::Rare),
+            None => text.parse().map(Self::Beyond).map_err(|_no_class: String| unknown()),
             Some(("mild", seconds)) => seconds.parse().map(Self::Mild).map_err(|_no_seconds| unknown()),
             _ => Err(unknown()),
         }
@@ -104,6 +109,7 @@ impl Draw {
             Self::Partial => " --partial".to_owned(),
             Self::Frontier => " --frontier".to_owned(),
             Self::Rare => " --rare".to_owned(),
+            Self::Beyond(class) => format!(" --beyond {class}"),
         }
     }
 }
@@ -177,6 +183,7 @@ impl Options {
             Draw::Partial => Plan::draw_partial(seed, self.members),
             Draw::Frontier => Plan::draw_frontier(seed, self.members),
             Draw::Rare => Plan::draw_rare(seed, self.members),
+            Draw::Beyond(class) => beyond::draw_beyond(seed, self.members, class),
         };
         self.reduced.apply(&mut plan);
         if let Some(kept) = &self.faults {

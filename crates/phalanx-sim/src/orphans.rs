@@ -15,7 +15,7 @@ const AGAIN_NS: u64 = 2 * SECOND;
 impl World {
     /// Gives up the groups all of whose holders are gone for good: dead and not restarted, or broken.
     pub(crate) fn tend_orphans(&mut self) {
-        if self.tended_ns.is_some_and(|at_ns| self.now_ns < at_ns + AGAIN_NS) {
+        if self.operator.tended_ns.is_some_and(|at_ns| self.now_ns < at_ns + AGAIN_NS) {
             return;
         }
         let mut asked = BTreeSet::new();
@@ -32,7 +32,9 @@ impl World {
                 .map(|(name, holders)| (name.to_owned(), holders.into_iter().map(|(who, _)| who).collect()))
                 .collect();
             for (name, holders) in orphans {
-                if !asked.contains(&name) && holders.iter().all(|who| self.is_gone_for_good(*who)) {
+                // What the cell was told it need not be told again.
+                let known = holders.iter().all(|who| self.operator.proved.contains(who));
+                if !asked.contains(&name) && !known && holders.iter().all(|who| self.is_gone_for_good(*who)) {
                     self.give_up(index, &name);
                     asked.insert(name);
                 }
@@ -46,7 +48,7 @@ impl World {
         slot.app.now_ns = self.now_ns;
         let Some(node) = slot.node.as_mut() else { return };
         if node.give_up_group(now, name, &mut slot.app).is_ok() {
-            self.tended_ns = Some(self.now_ns);
+            self.operator.tended_ns = Some(self.now_ns);
             add_to(&mut self.counters.moments, "groups given up", 1);
             self.note(Some(index), format!("gives up group {name:?}"));
             self.wake(index, self.now_ns);

@@ -5,6 +5,7 @@ mod draw;
 
 use std::time::Duration;
 
+use crate::beyond::{Beyond, Churn, Crowd, Far};
 use crate::clock::{MS, SECOND};
 use crate::fault::Fault;
 use crate::memory::MemorySettings;
@@ -70,6 +71,10 @@ pub struct Plan {
     pub inboxes: Option<Inboxes>,
     /// Processes that are always late, and the duration of their iterations in nanoseconds.
     pub late: Vec<(usize, u64)>,
+    /// Processes that declare the longest time between two iterations.
+    pub turn_gaps: Vec<(usize, Duration)>,
+    /// Members that are far from each other, if some are.
+    pub far: Option<Far>,
     /// Members of the minority group.
     pub minority: Vec<usize>,
     /// A process that has a founder's name by mistake: the process, and the founder.
@@ -78,6 +83,17 @@ pub struct Plan {
     pub class: Option<Class>,
     /// A condition that ordinary plans hardly ever meet.
     pub rare: Option<Rare>,
+    /// Processes that join a group without its state: the process, and the group's number among "a", "b" and "m".
+    pub stateless: Vec<(usize, usize)>,
+    /// Hundreds of groups, if there are.
+    pub crowd: Option<Crowd>,
+    /// A group that changes all the time, if one does.
+    pub churn: Option<Churn>,
+    /// The most by which the notice of a death is late, in nanoseconds, where the cell has to manage with it: then no
+    /// operator gives up the groups of the dead.
+    pub death_delay_ns: Option<u64>,
+    /// What it has beyond ordinary plans.
+    pub beyond: Option<Beyond>,
     /// Abcasts after which a group's token may pass.
     pub token_tally: u64,
     /// Abcasts in bursts, beside the workload.

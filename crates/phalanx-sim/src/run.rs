@@ -1,5 +1,6 @@
 //! Runs one seed, from the founding to the verdict.
 
+use std::cell::Cell;
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -11,6 +12,9 @@ use phalanx_core::wire::DropReason;
 use phalanx_core::{Limits, Timing};
 use phalanx_trace::{Event as TraceEvent, Phase, Trace};
 
+use crate::beyond;
+use crate::beyond::churn::waits_for_calm;
+use crate::bounds::Bounds;
 use crate::bursts::BURSTS_FROM_NS;
 use crate::chaos::Chaos;
 use crate::clock::{MS, SECOND};
@@ -24,6 +28,7 @@ use crate::partial::{self, PARTIAL_NS, Partial};
 use crate::plan::{Plan, SETTLE_NS, Workload};
 use crate::result::{Counters, SeedResult, Violation, add_to};
 use crate::slot::Slot;
+use crate::storm::{STORM, Storm};
 use crate::timeline;
 use crate::world::SUSPECT_AFTER;
 use crate::world::{Step, Watcher, World, WorldSettings};
@@ -35,8 +40,6 @@ const RESTARTS_NS: u64 = 600 * MS;
 pub(crate) const HELD_BACK_NS: u64 = 75 * SECOND;
 /// Time from a send in the quiet phase to its deliveries.
 pub(crate) const DELIVER_NS: u64 = 4 * SECOND;
-/// Time after the last multicast until only heartbeats are left.
-const CALM_NS: u64 = 2 * SECOND;
 /// Bound on the tables in one story.
 const TABLES_MAX: usize = 4;
 /// Time for which the packets of the calm are counted.
@@ -58,6 +61,7 @@ fn run(seed: u64, options: &Options, watcher: Option<Watcher>) -> SeedResult {
     let (world, plan) = run_world(seed, options, watcher);
     let header = format!("{}\n\n{}", options.replay_command(seed), describe(&plan, options));
     let mut result = conclude(world, seed, &header, options);
+    beyond::count(&plan, &mut result.counters);
     if !result.violations.is_empty() {
         result.counters.partial_failed = result.counters.partial.clone();
     }
@@ -99,7 +103,14 @@ fn world_settings(plan: &Plan, options: &Options) -> WorldSettings {
         minima: plan.minima,
         inboxes: plan.inboxes.clone(),
         late: plan.late.clone(),
-        turn_gaps: Vec::new(),
+        turn_gaps: plan.turn_gaps.clone(),
+        far: plan.far.clone(),
+        exchange_ns: beyond::exchange_ns(plan),
+        stateless: plan.stateless.clone(),
+        crowd: plan.crowd.clone(),
+        churn: plan.churn.clone(),
+        askers: Vec::new(),
+        death_delay_ns: plan.death_delay_ns,
         patience: None,
         minority: plan.minority.clone(),
         founders: plan.founders,
@@ -122,13 +133,15 @@ fn world_settings(plan: &Plan, options: &Options) -> WorldSettings {
         watchers: options.watchers.unwrap_or(plan.watchers),
         expel_after: plan.expel_after,
         suspect_after: SUSPECT_AFTER,
-        check_every: options.check_every,
+        // A check looks at every group.
+        check_every: options.check_every * if plan.crowd.is_some() { 50 } else { 1 },
     }
 }
 
 /// Runs the faulty phase, the heal and the quiet phase.
 fn live(world: &mut World, plan: &Plan, seed: u64) {
     let mut rng = Rng::new(seed).fork("run");
+    let Bounds { settle_ns, deliver_ns, calm_ns, .. } = Bounds::of(beyond::exchange_ns(plan));
     count_shape(world, plan);
     for slot in 0..plan.members {
         let event = crate::world::Event::Start { slot, moved: false };
@@ -141,8 +154,16 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
     world.queue.push(BURSTS_FROM_NS, crate::world::Event::Burst { epoch: 0 });
     world.enter(Phase::Faulty, Vec::new());
     let mut chaos = Chaos::begin(plan, rng.fork("chaos"), world);
+    // Where there are many groups, nothing but their own members' faults strikes.
+    let storm = Cell::new(Storm::new(plan.crowd.is_some()));
     let go = |world: &mut World, chaos: &mut Chaos, until_ns: u64| {
         loop {
+            let mut seen = storm.get();
+            seen.look(world);
+            storm.set(seen);
+            if seen.rages {
+                return;
+            }
             match world.step(until_ns) {
                 Step::Done => return,
                 Step::Turned(slot) => {
@@ -163,11 +184,15 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
     world.regrouping = false;
     chaos.heal(world);
     go(world, &mut chaos, world.now_ns + RESTARTS_NS);
+    storm.set(storm.get().calmed());
     let whole = chaos.ruins.whole(world);
     let healed_ns = world.now_ns;
+    if world.settings.churn.is_some() {
+        await_calm(world, &mut chaos, settle_ns, go);
+    }
     let mut quiet_ns = world.now_ns;
     // Before paths break in part, the cell settles in one view; only then is it left alone.
-    let deliver_ns = if plan.partial.is_some() { 0 } else { DELIVER_NS };
+    let deliver_ns = if plan.partial.is_some() { 0 } else { deliver_ns };
     let begin_quiet = |world: &mut World| {
         if plan.partial.is_none() {
             world.enter(Phase::Quiet, whole.clone());
@@ -175,13 +200,17 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
     };
     begin_quiet(world);
     let (mut settled_ns, mut is_waiting) = (None, false);
-    while world.now_ns < quiet_ns + SETTLE_NS + deliver_ns {
+    while world.now_ns < quiet_ns + settle_ns + deliver_ns {
         // In small steps: the operator acts between them, and the time of the common view is measured.
         let next_ns = world.now_ns + 50 * MS;
         go(world, &mut chaos, next_ns);
+        if storm.get().rages {
+            return finish(world);
+        }
         world.tend_orphans();
-        let may_go = settled_ns.is_none() || world.now_ns < quiet_ns + SETTLE_NS;
-        if may_go && world.somebody_is_told_to_wait() && world.now_ns < healed_ns + HELD_BACK_NS {
+        let may_go = settled_ns.is_none() || world.now_ns < quiet_ns + settle_ns;
+        if may_go && world.somebody_is_told_to_wait() && world.now_ns < healed_ns + HELD_BACK_NS + settle_ns - SETTLE_NS
+        {
             // A process that was excluded again and again is held back. The bounds of the quiet phase apply to
             // processes that may join. A member may also go after all were in one view, because packets that it sent
             // before the heal are up to 3 s late.
@@ -195,7 +224,7 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
         if settled_ns.is_none() && world.unsettled().is_none() {
             settled_ns = Some(world.now_ns);
         }
-        if settled_ns.is_none() && world.now_ns >= quiet_ns + SETTLE_NS
+        if settled_ns.is_none() && world.now_ns >= quiet_ns + settle_ns
             || settled_ns.is_some() && plan.partial.is_some()
         {
             break;
@@ -213,7 +242,7 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
             world.leave_inboxes_unread(&mut rng.fork("inboxes"), |world, until_ns| go(world, &mut chaos, until_ns));
             // V5 and V8 need a calm in which nothing is left to be sent.
             world.sending = false;
-            go(world, &mut chaos, world.now_ns + CALM_NS);
+            go(world, &mut chaos, world.now_ns + calm_ns);
             count_calm(world, &mut chaos, go);
         }
         // The faults may have taken the last quorum for good; nothing is due then.
@@ -221,10 +250,30 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
         None => {
             let why = world.unsettled().unwrap_or_default();
             world.note_states();
-            world.violation("liveness", format!("{} s after the heal: {why}", SETTLE_NS / SECOND));
+            world.violation("liveness", format!("{} s after the heal: {why}", settle_ns / SECOND));
         }
     }
     finish(world);
+}
+
+/// Lets a group go on changing until what waits is back, for as long as that may take.
+fn await_calm(world: &mut World, chaos: &mut Chaos, settle_ns: u64, go: impl Fn(&mut World, &mut Chaos, u64)) {
+    let healed_ns = world.now_ns;
+    while let Some(why) = waits_for_calm(world) {
+        if world.now_ns >= chaos.churning.waits_until(settle_ns).max(healed_ns + settle_ns) {
+            let seconds = (world.now_ns - healed_ns) / SECOND;
+            world.violation("liveness", format!("{seconds} s after the heal, while a group changes: {why}"));
+            break;
+        }
+        let next_ns = world.now_ns + 50 * MS;
+        go(world, chaos, next_ns);
+        // In a storm no time passes any more; the caller ends the run.
+        if world.now_ns < next_ns {
+            return;
+        }
+        world.tend_orphans();
+    }
+    world.settings.churn = None;
 }
 
 /// Ends the experiment: records the last digests, and the ends of all traces.
@@ -367,22 +416,26 @@ pub(crate) fn conclude(mut world: World, seed: u64, header: &str, options: &Opti
 }
 
 pub(crate) fn check_options(world: &World) -> phalanx_check::Options {
+    let bounds = Bounds::of(world.settings.exchange_ns);
     phalanx_check::Options {
         // A single seed need not exercise every property. The campaign checks coverage over all its seeds.
         require: phalanx_check::Require::Nothing,
         one_instance: true,
         complete: true,
         // Processes that the world knows to be gone need not come to a view.
-        hopeless: world.counters.without_quorum > 0,
+        hopeless: world.counters.without_quorum > 0 || world.violations.iter().any(|violation| violation.code == STORM),
         // All traces share the virtual clock.
         clock_slack_ns: 0,
-        membership_bound_ns: SETTLE_NS,
-        delivery_bound_ns: DELIVER_NS,
-        hostage_bound_ns: hostage_bound_ns(world.settings.suspect_after),
+        membership_bound_ns: bounds.settle_ns,
+        delivery_bound_ns: bounds.deliver_ns,
+        flush_bound_ns: bounds.flush_ns,
+        cut_off_bound_ns: bounds.cut_off_ns,
+        calm_bound_ns: bounds.calm_ns,
+        hostage_bound_ns: hostage_bound_ns(world.settings.suspect_after) + bounds.hostage_more_ns,
         // A cell that does not settle is detected before the checker's own bound. Churn allows, besides the views that
         // settle the cell, for a leave and a return that were under way at the heal.
         churn_max: 5,
-        join_bound_ns: SETTLE_NS / 2,
+        join_bound_ns: bounds.join_ns,
         ..phalanx_check::Options::default()
     }
 }
@@ -455,6 +508,21 @@ fn describe(plan: &Plan, options: &Options) -> String {
     if let Some(rare) = plan.rare {
         let _ = writeln!(text, "condition {rare:?}");
     }
+    if let Some(class) = plan.beyond {
+        let _ = writeln!(text, "beyond ordinary plans: {class}");
+    }
+    if let Some(far) = &plan.far {
+        let _ = writeln!(text, "{far:?}");
+    }
+    if !plan.stateless.is_empty() {
+        let _ = writeln!(text, "without the state, by process and group: {:?}", plan.stateless);
+    }
+    if let Some(crowd) = &plan.crowd {
+        let _ = writeln!(text, "{crowd:?}");
+    }
+    if let Some(churn) = &plan.churn {
+        let _ = writeln!(text, "{churn:?}");
+    }
     if let Some(minima) = plan.minima {
         let _ = writeln!(text, "{minima:?}");
     }
@@ -465,7 +533,8 @@ fn describe(plan: &Plan, options: &Options) -> String {
         let _ = writeln!(text, "p{slot}: {own:?}");
     }
     for (slot, turn_ns) in &plan.late {
-        let _ = writeln!(text, "p{slot} is always late: a turn takes {} ms", turn_ns / MS);
+        let gap = plan.turn_gaps.iter().find(|(who, _)| who == slot).map(|(_, gap)| gap);
+        let _ = writeln!(text, "p{slot} is always late: a turn takes {} ms, declared {gap:?}", turn_ns / MS);
     }
     if let Some((who, whose)) = plan.twin {
         let _ = writeln!(text, "p{who} is started under the name of p{whose}");

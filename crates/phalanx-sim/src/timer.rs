@@ -11,6 +11,13 @@ pub(crate) const FLAP: u32 = 2;
 
 pub(crate) const RUIN: u32 = 3;
 
+/// The timer of a group that changes all the time. No fault has this number.
+pub(crate) const CHURN: u32 = u32::MAX;
+
+pub(crate) fn churn_timer() -> Event {
+    Event::Timer(CHURN)
+}
+
 /// The timer with which links of the ruins change again.
 pub(crate) fn ruin_timer() -> Event {
     timer(0, RUIN)

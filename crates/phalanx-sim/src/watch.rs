@@ -79,7 +79,7 @@ impl World {
         let now = Troubles {
             whose: Some(whose),
             not_reading: !reads,
-            slow: slot.turn_ns > self.settings.turn_ns || slot.clock.drifts(),
+            slow: slot.turn_ns > self.settings.turn_ns.max(self.settings.declared_ns(index)) || slot.clock.drifts(),
             unread: slot.app.unread(),
             narrow: slot.node.as_ref().is_some_and(|node| node.driver().buffer_bytes() < self.settings.buffer_bytes),
         };

@@ -14,6 +14,9 @@ pub(crate) const GROUPS: [&str; 2] = ["a", "b"];
 /// The group of a few, in the plans that have one.
 pub(crate) const MINORITY: &str = "m";
 
+/// A group that one process asks for, in the plans that have many.
+pub(crate) const NEW: &str = "new";
+
 /// Bound on the length of a chain of answers.
 const CHAIN_MAX: u8 = 6;
 
@@ -58,11 +61,17 @@ impl World {
         let home = hash_bytes(slot.name.as_bytes()) % 1_000_000 < u64::from(workload.second_group_ppm);
         // One in four of those in "b" is in "b" only.
         let only_second = home && index % 4 == 3;
-        let due = [!only_second, home, self.settings.minority.contains(&index)];
-        for (name, due) in GROUPS.into_iter().chain([MINORITY]).zip(due) {
+        let due = [!only_second, home, self.settings.minority.contains(&index), self.settings.askers.contains(&index)];
+        for (number, (name, due)) in GROUPS.into_iter().chain([MINORITY, NEW]).zip(due).enumerate() {
             if due && !self.slots[index].app.wanted.contains_key(name) {
                 // Refused while it is still leaving; requested again in the next step.
-                let _ = self.join_group(index, name, true);
+                let _ = self.join_group(index, name, !self.settings.stateless.contains(&(index, number)));
+            }
+        }
+        let crowd = self.settings.crowd.as_ref().map_or_else(Vec::new, |crowd| crowd.of(index).collect());
+        for name in crowd {
+            if !self.slots[index].app.wanted.contains_key(&name) {
+                let _ = self.join_group(index, &name, true);
             }
         }
     }

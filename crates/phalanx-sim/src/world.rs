@@ -34,7 +34,7 @@ use crate::slot::Neighbours;
 use crate::slot::{Slot, Traffic};
 
 pub use settings::{SUSPECT_AFTER, WorldSettings};
-pub(crate) use state::{Bursting, Doomed, LostView, Troubles, Watch};
+pub(crate) use state::{Bursting, Doomed, LostView, Operator, Troubles, Watch};
 
 /// A scheduled event.
 #[derive(Debug)]
@@ -111,18 +111,13 @@ pub(crate) struct World {
     pub(crate) ruined: Vec<usize>,
     /// Slots at the ends of paths that are partly broken for good.
     pub(crate) impaired: Vec<usize>,
-    /// State of a cell that cannot continue by itself.
-    pub(crate) doomed: Doomed,
-    /// Time of the last command to found it again.
-    pub(crate) commanded_ns: Option<u64>,
+    pub(crate) operator: Operator,
     /// Members of two instances that are apart.
     pub(crate) estranged: Option<Estranged>,
     /// Number of processes that are to leave last, in the same instant.
     pub(crate) leave_last: usize,
     /// Whether a message to one process alone was made unreadable there.
     pub(crate) unread_channels: bool,
-    /// Time at which a group was last given up.
-    pub(crate) tended_ns: Option<u64>,
     /// Whether the applications multicast.
     pub(crate) sending: bool,
     /// Whether they leave groups and come back.
@@ -210,12 +205,10 @@ impl World {
             lost_view: None,
             ruined: Vec::new(),
             impaired: Vec::new(),
-            doomed: Doomed::No,
-            commanded_ns: None,
+            operator: Operator::default(),
             estranged: None,
             leave_last: 0,
             unread_channels: false,
-            tended_ns: None,
             sending: true,
             regrouping: true,
             guarded: Guarded::default(),

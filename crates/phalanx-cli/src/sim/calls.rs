@@ -7,25 +7,32 @@ use std::time::Instant;
 use phalanx_sim::calls::{CallsResult, CallsStats, run_calls, tell_calls};
 
 use super::each::each;
+use super::known::{Listed, codes_of_calls};
 use crate::exit::Exit;
 use crate::notice::{data, say};
 
-/// Runs these seeds and prints the story of the first one that failed.
-pub(super) fn run(seeds: &Range<u64>, threads: usize, json: bool) -> Exit {
+/// Runs these seeds and prints the story of the first one that failed and is not listed as known.
+pub(super) fn run(seeds: &Range<u64>, listed: &mut Listed, threads: usize, json: bool) -> Exit {
     let (began, shown) = (Instant::now(), std::io::stderr().is_terminal());
     let total = seeds.end - seeds.start;
-    let (mut totals, mut done, mut failed, mut first) = (CallsStats::default(), 0_u64, 0_u64, None::<u64>);
+    let (mut totals, mut done, mut failed, mut unexpected) = (CallsStats::default(), 0_u64, 0_u64, Vec::new());
     each(seeds.clone(), threads, run_calls, |result| {
         done += 1;
+        let codes = codes_of_calls(&result);
+        let standing = listed.standing(result.seed, &codes);
+        listed.count(result.seed, &codes);
         totals.add(&result.stats);
         if json {
             data(as_json(&result));
         }
-        if !result.violations.is_empty() {
-            failed += 1;
-            first = Some(first.map_or(result.seed, |first| first.min(result.seed)));
+        failed += u64::from(!codes.is_empty());
+        if !standing.is_expected() {
+            unexpected.push(result.seed);
             for violation in &result.violations {
                 say(format_args!("seed {}: {violation}", result.seed));
+            }
+            if !listed.is_empty() {
+                say(format_args!("seed {}: {}", result.seed, standing.explain(&codes)));
             }
         }
         if shown && done.is_multiple_of(SHOWN_EVERY) {
@@ -38,9 +45,9 @@ pub(super) fn run(seeds: &Range<u64>, threads: usize, json: bool) -> Exit {
     }
     let mut text = String::new();
     totals.each(|name, count| text.push_str(&format!("{name:>20} {count}\n")));
-    if let Some(seed) = first {
+    if let Some(seed) = unexpected.iter().min() {
         text.push_str(&format!("\nwhat happened in seed {seed}:\n"));
-        for line in tell_calls(seed).1 {
+        for line in tell_calls(*seed).1 {
             text.push_str(&line);
             text.push('\n');
         }
@@ -60,7 +67,12 @@ pub(super) fn run(seeds: &Range<u64>, threads: usize, json: bool) -> Exit {
     } else {
         data(text);
     }
-    if failed == 0 && missing.is_empty() { Exit::Good } else { Exit::Failure }
+    let mut as_known = true;
+    for (text, held) in listed.kinds_met() {
+        say(text);
+        as_known &= held;
+    }
+    if unexpected.is_empty() && missing.is_empty() && as_known { Exit::Good } else { Exit::Failure }
 }
 
 /// A seed's result as JSON. The hash is text, because JSON's numbers do not hold 64 bits.

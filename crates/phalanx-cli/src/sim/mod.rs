@@ -8,24 +8,26 @@ mod journal;
 mod known;
 mod scale;
 mod spent;
+mod states;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::ops::{ControlFlow, Range, RangeInclusive};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use clap::Args;
 use phalanx_sim::{
-    Coverage, Draw, Options, Reduction, SeedResult, Shrunk, Stop, Summary, coverage, coverage_table, draw_seed, resume,
-    shrink,
+    Beyond, Coverage, Draw, Options, Reduction, SeedResult, Shrunk, Stop, Summary, coverage, coverage_table, draw_seed,
+    resume, shrink,
 };
 
 use self::journal::Journal;
-use self::known::{Known, Listed, Standing};
+use self::known::{Known, Listed, Standing, codes};
 use self::spent::Watch;
 
 use crate::check::parse_window;
@@ -43,7 +45,8 @@ pub(crate) struct Sim {
     seeds: Range<u64>,
     /// Instead of cells: calls between clients and servers under faults, for these seeds, the last one excluded
     #[arg(long, value_name = "A..B", value_parser = parse_seeds, conflicts_with_all = [
-        "seeds", "known", "only_known", "partial", "mild", "faults", "reduced", "svg", "journal", "all_tested", "histories",
+        "seeds", "only_known", "partial", "frontier", "beyond", "mild", "faults", "reduced", "svg", "journal", "all_tested",
+        "histories",
     ])]
     calls: Option<Range<u64>>,
     /// Runs that this file lists must fail with exactly the codes it gives, all others must hold: for violations that
@@ -71,6 +74,12 @@ pub(crate) struct Sim {
     /// Few of the faults of each seed, and the circumstances of one condition that the others hardly ever meet
     #[arg(long, conflicts_with_all = ["mild", "partial", "frontier"])]
     rare: bool,
+    /// Add one thing that ordinary seeds do not draw yet: far (round trips of up to a second), declared (members that are
+    /// late and declared it), mixed (members with and without a group's state), crowded (300 and 1,100 groups), churn (a
+    /// group that changes while another waits), late-death (deaths after the exclusion), stop (a majority leaves while a
+    /// group waits), states (a user's state, through the crate phalanx)
+    #[arg(long, value_name = "CLASS", conflicts_with_all = ["mild", "partial", "frontier"])]
+    beyond: Option<Class>,
     /// Only these of the faults that the one seed draws, by their numbers in the story of a failed seed
     #[arg(long, value_name = "N,..", value_delimiter = ',', conflicts_with = "mild")]
     faults: Option<Vec<usize>>,
@@ -126,19 +135,22 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     if sim.scale.is_asked() {
         return scale::run(&sim.scale, sim.svg.as_deref(), sim.watchers.map(usize::from), sim.json);
     }
+    let known = sim.known.as_deref().map(Known::read).transpose()?.unwrap_or_default();
     if let Some(seeds) = &sim.calls {
-        return Ok(calls::run(seeds, sim.threads, sim.json));
+        return Ok(calls::run(seeds, &mut known.of_calls(), sim.threads, sim.json));
     }
     if sim.costs.is_asked() {
         let members = sim.members.unwrap_or(0);
         return Ok(costs::run(&sim.costs, &sim.seeds, sim.step, members, sim.threads, sim.json));
     }
     let members = sim.members.unwrap_or(MEMBERS);
+    if sim.beyond == Some(Class::States) && !sim.only_known {
+        return Ok(states::run(&sim.seeds, members, &mut known.of_states(members), sim.all_tested, sim.threads));
+    }
     let stop = if sim.stop { Stop::AtFailure } else { Stop::AtTheEnd };
     let mut options =
         Options { members, draw: drawn(sim), threads: sim.threads, step: sim.step, stop, ..Options::default() };
     options.watchers = sim.watchers.map(usize::from);
-    let known = sim.known.as_deref().map(Known::read).transpose()?.unwrap_or_default();
     if sim.only_known {
         return Ok(run_known(&known, &options, sim.json));
     }
@@ -206,7 +218,7 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
         spent = journal.keep(&summary)?;
     }
     let listed = &progress.listed;
-    let unexpected = |result: &&SeedResult| !listed.standing(result).is_expected();
+    let unexpected = |result: &&SeedResult| !listed.standing(result.seed, &codes(result)).is_expected();
     let small = summary.failed.iter().find(unexpected).map(|failed| shrink(failed, &options));
     let story = small.as_ref().map(small_story);
     let covered = coverage(&summary, members, options.draw);
@@ -239,13 +251,13 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
 /// Runs the listed runs, and prints for each whether it fails as listed.
 fn run_known(known: &Known, options: &Options, json: bool) -> Exit {
     let mut unexpected = 0;
-    known.run_all(options, |result, options, standing| {
-        if json {
-            data(as_json(result));
+    known.run_all(options, |ran| {
+        if let Some(result) = ran.result.filter(|_| json) {
+            data(as_json(&result));
         }
-        if !standing.is_expected() {
+        if !ran.standing.is_expected() {
             unexpected += 1;
-            say(format_args!("{}: {}", options.replay_command(result.seed), explain(result, standing)));
+            say(format_args!("{}: {}", ran.command, ran.standing.explain(&ran.codes)));
         }
     });
     let text = format!("{} known violations: {unexpected} of them not as listed", known.len());
@@ -257,20 +269,27 @@ fn run_known(known: &Known, options: &Options, json: bool) -> Exit {
     if unexpected == 0 { Exit::Good } else { Exit::Failure }
 }
 
-/// Explains how a run that is not as listed differs from its entry.
-fn explain(result: &SeedResult, standing: &Standing) -> String {
-    let found = known::codes(result);
-    let found = if found.is_empty() { "holds".to_owned() } else { format!("broke {}", known::words(&found)) };
-    match standing {
-        Standing::Holds | Standing::AsListed | Standing::OfKind => found,
-        Standing::Unlisted => format!("{found}, and is not listed as known"),
-        Standing::NotAsListed(listed) => {
-            format!(
-                "{found}; it is listed with {listed}: correct the list if that was mended or seeds mean something else now"
-            )
+/// What a campaign has beyond ordinary seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Cells(Beyond),
+    /// A user's state in ordinary seeds.
+    States,
+}
+
+impl FromStr for Class {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == STATES {
+            return Ok(Self::States);
         }
+        text.parse().map(Self::Cells).map_err(|wrong: String| format!("{wrong}, {STATES}"))
     }
 }
+
+/// The name of [`Class::States`].
+const STATES: &str = "states";
 
 /// Default number of processes of a cell.
 const MEMBERS: usize = 5;
@@ -281,7 +300,10 @@ fn drawn(sim: &Sim) -> Draw {
         None if sim.partial => Draw::Partial,
         None if sim.frontier => Draw::Frontier,
         None if sim.rare => Draw::Rare,
-        None => Draw::Swarm,
+        None => match sim.beyond {
+            Some(Class::Cells(class)) => Draw::Beyond(class),
+            Some(Class::States) | None => Draw::Swarm,
+        },
     }
 }
 
@@ -366,8 +388,9 @@ impl Progress {
     fn note(&mut self, result: &SeedResult) {
         self.done += 1;
         self.failed += u64::from(!result.violations.is_empty());
-        let standing = self.listed.standing(result);
-        self.listed.count(result);
+        let codes = codes(result);
+        let standing = self.listed.standing(result.seed, &codes);
+        self.listed.count(result.seed, &codes);
         if !standing.is_expected() {
             self.unexpected.push(result.seed);
             self.clear();
@@ -375,7 +398,7 @@ impl Progress {
                 Some(first) if standing == Standing::Unlisted => {
                     say(format_args!("seed {} failed: {} {}", result.seed, first.code, first.text));
                 }
-                _ => say(format_args!("seed {}: {}", result.seed, explain(result, &standing))),
+                _ => say(format_args!("seed {}: {}", result.seed, standing.explain(&codes))),
             }
         }
         if self.shown {

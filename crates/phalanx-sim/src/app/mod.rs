@@ -577,7 +577,15 @@ impl Handler for App {
         self.record(event);
     }
 
+    /// A member that did not ask for the state has none.
+    fn keeps_state(&mut self, id: GroupId) -> bool {
+        self.groups.get(&id).is_none_or(|group| self.wanted.get(&group.name) != Some(&false))
+    }
+
     fn snapshot(&mut self, id: GroupId) -> Option<Box<dyn Snapshot>> {
+        if !self.keeps_state(id) {
+            return None;
+        }
         let group = self.groups.get_mut(&id)?;
         let (view, state, digest) = (group.view, group.state, group.digest());
         let machine = group.machine.as_mut().map(Held::snapshot);

@@ -15,7 +15,8 @@ impl App {
     /// The group whose objects this process may use now.
     pub(crate) fn objects_group(&self) -> Option<GroupId> {
         let (id, _) = self.member_of(OBJECTS_GROUP)?;
-        let ready = self.calls.open && self.calls.waiting.len() < WAITING_MAX;
+        let has_state = self.wanted.get(OBJECTS_GROUP) != Some(&false);
+        let ready = has_state && self.calls.open && self.calls.waiting.len() < WAITING_MAX;
         ready.then_some(id)
     }
 

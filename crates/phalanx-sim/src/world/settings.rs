@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use phalanx_core::Limits;
 
+use crate::beyond::{Churn, Crowd, Far};
 use crate::memory::MemorySettings;
 use crate::minima::Minima;
 use crate::plan::{Bursts, Inboxes, Workload};
@@ -36,6 +37,21 @@ pub struct WorldSettings {
     pub late: Vec<(usize, u64)>,
     /// Processes that declare the longest time between two iterations.
     pub turn_gaps: Vec<(usize, Duration)>,
+    /// Members that are far from each other.
+    pub far: Option<Far>,
+    /// The longest exchange between two members, in nanoseconds, for the bounds of the run; 0: all are near and on
+    /// time.
+    pub exchange_ns: u64,
+    /// Processes that join a group without its state: the process, and the group's number among "a", "b" and "m".
+    pub stateless: Vec<(usize, usize)>,
+    /// Hundreds of groups, if there are.
+    pub crowd: Option<Crowd>,
+    /// A group that changes all the time, if one does.
+    pub churn: Option<Churn>,
+    /// Processes that want the group "new", which nobody else has.
+    pub askers: Vec<usize>,
+    /// The most by which the notice of a death is late, where no operator gives up the groups of the dead.
+    pub death_delay_ns: Option<u64>,
     /// Heartbeat interval, and silence after which a member is suspected; `None`: as in campaigns.
     pub patience: Option<(Duration, Duration)>,
     /// Members of the minority group, "m".
@@ -78,6 +94,12 @@ pub struct WorldSettings {
 }
 
 impl WorldSettings {
+    /// Duration of an iteration that a process declares, in nanoseconds; 0: it declares nothing.
+    pub(crate) fn declared_ns(&self, index: usize) -> u64 {
+        let gap = self.turn_gaps.iter().find(|(slot, _)| *slot == index);
+        gap.map_or(0, |(_, gap)| u64::try_from(gap.as_nanos()).unwrap_or(u64::MAX))
+    }
+
     /// `members` processes on a machine each, with an idle application.
     #[must_use]
     pub fn quiet(members: usize) -> Self {
@@ -91,6 +113,13 @@ impl WorldSettings {
             inboxes: None,
             late: Vec::new(),
             turn_gaps: Vec::new(),
+            far: None,
+            stateless: Vec::new(),
+            crowd: None,
+            churn: None,
+            askers: Vec::new(),
+            death_delay_ns: None,
+            exchange_ns: 0,
             patience: None,
             minority: Vec::new(),
             founders: 0,

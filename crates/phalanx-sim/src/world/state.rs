@@ -1,5 +1,7 @@
 //! What a world remembers beside processes and network: of the faults in force, of bursts, and of what was recorded.
 
+use std::collections::BTreeSet;
+
 use phalanx_core::Incarnation;
 use phalanx_core::rng::Rng;
 
@@ -20,6 +22,21 @@ pub(crate) enum Doomed {
         /// Whether all are gone.
         gone: bool,
     },
+}
+
+/// What the operator of the cell knows and did.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Operator {
+    /// State of a cell that cannot continue by itself.
+    pub(crate) doomed: Doomed,
+    /// Time of the last command to found it again.
+    pub(crate) commanded_ns: Option<u64>,
+    /// Time at which a group was last given up.
+    pub(crate) tended_ns: Option<u64>,
+    /// Slots that were not told to leave when all others were.
+    pub(crate) spared: Vec<usize>,
+    /// The dead of whose death a member was notified, where that has to suffice.
+    pub(crate) proved: BTreeSet<Incarnation>,
 }
 
 /// A fault of this kind in force.

@@ -1,0 +1,54 @@
+//! What the classes beyond ordinary plans do to a plan in common.
+
+use crate::bounds::Bounds;
+use crate::clock::SECOND;
+use crate::fault::{Aim, Kind};
+use crate::plan::Plan;
+
+/// Puts off all faults and the heal, because founding takes longer in a cell of far or late members.
+pub(super) fn put_off(plan: &mut Plan) {
+    let more_ns = Bounds::founding_more_ns(exchange_ns(plan));
+    plan.heal_ns += more_ns;
+    for fault in &mut plan.faults {
+        let (Aim::At(at_ns) | Aim::Inside { from_ns: at_ns, .. }) = &mut fault.aim;
+        *at_ns += more_ns;
+    }
+}
+
+/// Leaves of the drawn plan a good network, a quiet workload, and `faults` of its faults, so that the class's own
+/// events are the run's.
+pub(super) fn calm(plan: &mut Plan, faults: usize) {
+    (plan.mild, plan.lethal, plan.ruin, plan.sealed) = (false, false, false, true);
+    (plan.memory, plan.twin, plan.bursts, plan.minima, plan.egress) = (None, None, None, None, None);
+    (plan.hosts, plan.founders) = ((1..=plan.members as u64).collect(), 0);
+    plan.unequal.clear();
+    plan.minority.clear();
+    plan.workload.regroup_ns = 0;
+    plan.workload.state_bytes = plan.workload.state_bytes.min(2_000);
+    plan.heal_ns = plan.heal_ns.min(14 * SECOND);
+    let heal_ns = plan.heal_ns;
+    plan.faults.retain(|fault| {
+        let (Aim::At(at_ns) | Aim::Inside { from_ns: at_ns, .. }) = fault.aim;
+        let of_a_class = matches!(
+            fault.kind,
+            Kind::Perish { .. }
+                | Kind::Behead
+                | Kind::Disband
+                | Kind::Empty(_)
+                | Kind::Strand { .. }
+                | Kind::FoundAgain
+                | Kind::Holders { .. }
+                | Kind::LostView { .. }
+        );
+        !of_a_class && at_ns < heal_ns
+    });
+    plan.faults.truncate(faults);
+}
+
+/// The longest exchange between two members, in nanoseconds: the round trip to the farthest, and a declared gap at
+/// each end. 0: all are near and on time.
+pub(crate) fn exchange_ns(plan: &Plan) -> u64 {
+    let round_trip_ns = plan.far.as_ref().map_or(0, |far| 2 * (far.base_ns + plan.weather.jitter_ns));
+    let gap_ns = plan.turn_gaps.iter().map(|(_, gap)| u64::try_from(gap.as_nanos()).unwrap_or(u64::MAX)).max();
+    round_trip_ns + 2 * gap_ns.unwrap_or(0)
+}
