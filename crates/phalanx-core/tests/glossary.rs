@@ -15,14 +15,14 @@ const PLAIN: &str = "\
     busy by call caller calling carried carry cat chain change changed check checksum child choice client clock \
     closed codec command commanding config conformance context control core count counter counting coverage death \
     decode deliver deliverable delivery demand demo dep destination diagram disk doctor draw drop each effect \
-    emptied ending entropy entry erosion error escape evaluation executor exit explore extreme failed file finding \
+    emptied ending entropy entry erosion error escape estranged evaluation executor exit explore extreme failed file finding \
     first flag flow forked found founding fragmentation frame frozen hand handler happened hash header heard here \
     histogram hold holding hook hostile id ideal identity info ingest input install instant interface \
     interrupt item join joined joining journal judge judged kernel known lag last late latency layout leave leaving \
     legend lib limit linear list live load long loss lossy machine main malformed map mapping mark measure measured \
     merge merged message mismatch missing mixed mod mode model monitor name named namespace nearby network next node note \
     notice observe older one open operation option origin outcome output own pack pair panic parked part past payload \
-    pending picture place plot point poison pool progress protocol provoke query queue queued raw reach reader \
+    pending picture place plot point poison pool progress protocol provoke query queue queued rare raw reach reader \
     reading reason receiving recorded recovered reduction refusal refused register remaining render replica reporter \
     requested require resolved resource restore restored result rng role room row rpc rule run runner said scale \
     scene script search security select selection send sender sending sent serve server service serving settled setup shape \

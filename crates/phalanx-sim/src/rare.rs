@@ -1,7 +1,7 @@
 //! Rare conditions: ordinary plans with few of their faults, and in each plan the circumstances of one condition that
 //! ordinary seeds do not meet, or hardly ever. Most faults here are aimed.
 
-mod condition;
+mod kind;
 
 use phalanx_core::rng::Rng;
 use phalanx_core::wire;
@@ -13,7 +13,7 @@ use crate::plan::Plan;
 use crate::unequal::Builds;
 use crate::weather::Toll;
 
-pub(crate) use condition::Rare;
+pub(crate) use kind::Rare;
 
 impl Plan {
     /// The plan of `seed`, with the circumstances of one rare condition and some of its own faults.
