@@ -12,17 +12,17 @@ use crate::sources::{of_crates, root};
 const PLAIN: &str = "\
     about absent accepted action activity address aim alloc anew answer api app application arrival arriving \
     attacker axis bad bank batch believed bench bind blob bottleneck bound breach break buffer build builder burst \
-    busy by call caller calling carried carry cat chain change changed check checksum child choice client clock \
-    closed codec command commanding config conformance context control core count counter counting coverage death \
-    decode deliver deliverable delivery demand demo dep destination diagram disk doctor draw drop each effect \
-    emptied ending entropy entry erosion error escape estranged evaluation executor exit explore extreme failed file finding \
-    first flag flow forked found founding fragmentation frame frozen hand handler happened hash header heard here \
+    busy by call caller calling carried carry cat chain change changed check checksum child choice churn client clock \
+    closed codec command commanding config conformance context control core count counter counting coverage crowd crowded death \
+    declared decode deliver deliverable delivery demand demo dep destination diagram disk doctor draw drop each effect \
+    emptied ending entropy entry erosion error escape estranged evaluation executor exit explore extreme failed far file finding \
+    first flag floor flow forked found founding fragmentation frame frozen hand handler happened hash header heard here \
     histogram hold holding hook hostile id ideal identity info ingest input install instant interface \
     interrupt item join joined joining journal judge judged kernel known lag last late latency layout leave leaving \
-    legend lib limit linear list live load long loss lossy machine main malformed map mapping mark measure measured \
+    legend lib limit linear list listed live load long loss lossy machine main malformed map mapping mark measure measured \
     merge merged message mismatch missing mixed mod mode model monitor name named namespace nearby network next node note \
     notice observe older one open operation option origin outcome output own pack pair panic parked part past payload \
-    pending picture place plot point poison pool progress protocol provoke query queue queued rare raw reach reader \
+    pending picture place plot point poison pool progress protocol provoke query queue queued rare raw reach read reader \
     reading reason receiving recorded recovered reduction refusal refused register remaining render replica reporter \
     requested require resolved resource restore restored result rng role room row rpc rule run runner said scale \
     scene script search security select selection send sender sending sent serve server service serving settled setup shape \
