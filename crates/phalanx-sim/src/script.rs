@@ -270,6 +270,11 @@ impl Cell {
         self.world.join_group(slot, group, false).expect("a running process may ask for a group");
     }
 
+    /// Makes a process's state directory take nothing, or take records again.
+    pub fn fill_disk(&mut self, slot: usize, is_full: bool) {
+        self.world.fill_disk(slot, is_full);
+    }
+
     /// Joins a group, with its state. If the process founds it, these are its terms.
     ///
     /// # Panics

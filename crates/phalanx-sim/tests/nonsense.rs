@@ -110,6 +110,8 @@ fn half_against_half_stops_the_group_and_the_cell_goes_on() {
 fn half_against_half_without_the_sender_goes_on() {
     let mut cell = Cell::settled(5, 53);
     cell.cannot_read(&[1, 2], 0, "a");
+    // It does not learn of that, and so decides nothing itself.
+    [1, 2].into_iter().for_each(|slot| cell.cut(slot, 0));
     cell.multicast(0, "a", Order::Fifo, Uniformity::Plain, 40).expect("in the group");
     cell.run_for(MS);
     cell.crash(0);

@@ -1,0 +1,322 @@
+//! Stories each of which is about one rule (`docs/rules.md`): groups that wait and for whom, removals and their budget,
+//! and the rise of a level.
+
+use std::time::Duration;
+
+use phalanx_core::wire::Kind;
+use phalanx_core::{GroupTerms, Order, TrafficClass, Uniformity, ViewNumber};
+use phalanx_sim::{Builds, Cell, SUSPECT_AFTER, WorldSettings};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The first view of a group with one member.
+const FOUNDED_ALONE: Option<(ViewNumber, usize)> = Some((ViewNumber(1), 1));
+
+/// Five members, of which the last two are the group "two".
+fn of_two(seed: u64, terms: GroupTerms) -> Cell {
+    let mut cell = Cell::settled(5, seed);
+    for slot in [3, 4] {
+        cell.join_on_terms(slot, "two", terms);
+    }
+    cell.settle();
+    cell
+}
+
+/// The same, cut off from the others, which wait for both.
+fn waiting(seed: u64) -> Cell {
+    let mut cell = of_two(seed, GroupTerms::default());
+    cell.cut_off(&[3, 4]);
+    assert!(cell.run_until(5 * SECOND, |cell| waits_for(cell, 0).len() == 2));
+    cell
+}
+
+fn waits_for(cell: &Cell, slot: usize) -> Vec<String> {
+    cell.orphans(slot).into_iter().find(|(name, _)| name == "two").map(|(_, who)| who).unwrap_or_default()
+}
+
+/// Whether the group is over: a process that asks for its name founds another.
+fn is_founded_anew(cell: &mut Cell) -> bool {
+    cell.join(0, "two");
+    cell.run_until(5 * SECOND, |cell| cell.group_view(0, "two") == FOUNDED_ALONE)
+}
+
+#[test]
+fn a_group_ends_with_members_that_are_proved_dead() {
+    let mut cell = of_two(60, GroupTerms::default());
+    for dead in [3, 4] {
+        cell.crash(dead);
+        (0..3).for_each(|told| cell.tell_death(told, dead));
+    }
+    assert!(is_founded_anew(&mut cell), "it waits for {:?}", waits_for(&cell, 0));
+    cell.finish_clean();
+}
+
+#[test]
+fn a_group_ends_with_members_that_leave() {
+    let mut cell = of_two(61, GroupTerms::default());
+    [3, 4].into_iter().for_each(|slot| cell.leave(slot));
+    assert!(cell.run_until(5 * SECOND, |cell| !cell.runs(3) && !cell.runs(4)));
+    assert!(is_founded_anew(&mut cell), "it waits for {:?}", waits_for(&cell, 0));
+    cell.finish_clean();
+}
+
+/// Both holders are back, and their applications do not want the group any more.
+#[test]
+fn a_holder_that_declines_is_waited_for_no_more() {
+    let mut cell = waiting(62);
+    [3, 4].into_iter().for_each(|slot| cell.leave_group(slot, "two").expect("it is in the group"));
+    cell.heal();
+    assert!(is_founded_anew(&mut cell), "it waits for {:?}", waits_for(&cell, 0));
+    cell.finish_clean();
+}
+
+/// Both holders die while they are out, and the system says so to a member.
+#[test]
+fn a_holder_whose_death_is_told_is_waited_for_no_more() {
+    let mut cell = waiting(63);
+    [3, 4].into_iter().for_each(|slot| cell.crash(slot));
+    cell.run_for(SECOND);
+    assert_eq!(waits_for(&cell, 0).len(), 2, "silence strikes nobody off");
+    cell.tell_death(1, 3);
+    assert!(cell.run_until(2 * SECOND, |cell| waits_for(cell, 0) == ["p4"]));
+    cell.tell_death(1, 4);
+    assert!(is_founded_anew(&mut cell), "it waits for {:?}", waits_for(&cell, 0));
+    cell.finish_clean();
+}
+
+#[test]
+fn a_group_that_is_to_end_at_once_waits_for_nobody() {
+    let mut cell = of_two(64, GroupTerms { ends_alone: true, ..GroupTerms::default() });
+    cell.cut_off(&[3, 4]);
+    assert!(is_founded_anew(&mut cell), "it waits for {:?}", waits_for(&cell, 0));
+}
+
+/// Everybody multicasts until the condition holds, for as long as a half-broken member may cost.
+fn send_until(cell: &mut Cell, condition: impl Fn(&Cell) -> bool) -> bool {
+    let until = cell.now() + SUSPECT_AFTER * 12;
+    while cell.now() < until {
+        for slot in 0..5 {
+            let _ = cell.multicast(slot, "a", Order::Fifo, Uniformity::Plain, 20);
+        }
+        if cell.run_until(Duration::from_millis(100), &condition) {
+            return true;
+        }
+    }
+    false
+}
+
+/// The data sockets of these processes do not work from now on.
+fn lose_data_of(cell: &mut Cell, slots: &'static [usize]) {
+    cell.lose_if(move |packet| {
+        packet.class == TrafficClass::Data && (slots.contains(&packet.from) || slots.contains(&packet.to))
+    });
+}
+
+/// The data sockets of the last two of five work no more, one after the other; both go. Then both are back, and that of
+/// a third one fails: it stays, because two names went within ten minutes.
+#[test]
+fn no_more_than_a_minority_of_names_goes() {
+    let mut cell = Cell::settled(5, 65);
+    lose_data_of(&mut cell, &[4]);
+    assert!(send_until(&mut cell, |cell| cell.are_alone(&[0, 1, 2, 3])));
+    lose_data_of(&mut cell, &[3, 4]);
+    assert!(send_until(&mut cell, |cell| cell.are_alone(&[0, 1, 2])));
+    cell.lose_if(|_| false);
+    cell.settle();
+    assert_eq!(cell.cell_view(0).map(|(_, members)| members.len()), Some(5));
+    lose_data_of(&mut cell, &[2]);
+    assert!(!send_until(&mut cell, |cell| cell.are_alone(&[0, 1, 3, 4])), "a third name went");
+}
+
+/// The same, and the one that fails again is one of those that went.
+#[test]
+fn a_name_that_goes_again_counts_once() {
+    let mut cell = Cell::settled(5, 66);
+    lose_data_of(&mut cell, &[4]);
+    assert!(send_until(&mut cell, |cell| cell.are_alone(&[0, 1, 2, 3])));
+    lose_data_of(&mut cell, &[3, 4]);
+    assert!(send_until(&mut cell, |cell| cell.are_alone(&[0, 1, 2])));
+    cell.lose_if(|_| false);
+    cell.settle();
+    lose_data_of(&mut cell, &[4]);
+    assert!(send_until(&mut cell, |cell| cell.are_alone(&[0, 1, 2, 3])), "it counted twice");
+}
+
+/// A cell of earlier level whose members all know the later one.
+fn between_builds(members: usize, seed: u64) -> Cell {
+    let builds = Builds { returns: Some(members), ..Builds::LATE };
+    let mut cell = Cell::new(WorldSettings { builds: Some(builds), ..WorldSettings::quiet(members) }, seed);
+    for slot in 0..members {
+        cell.start(slot);
+        cell.join(slot, "a");
+    }
+    cell.settle();
+    cell.leave(0);
+    assert!(cell.run_until(5 * SECOND, |cell| !cell.runs(0)));
+    cell.start(0);
+    cell.join(0, "a");
+    cell.settle();
+    assert_eq!(cell.level(1), Some(Builds::EARLIER));
+    cell
+}
+
+/// A process asks for a level while a decree is under way that knows nothing of it.
+#[test]
+fn a_rise_that_a_decree_overtook_comes_with_the_next() {
+    let mut overtaken = 0;
+    for seed in 70..75 {
+        let mut cell = between_builds(4, seed);
+        let (_, ranks) = cell.cell_view(1).expect("in a view");
+        let (first, last) = (ranks[0], ranks[3]);
+        cell.leave_group(ranks[2], "a").expect("in the group");
+        assert!(cell.run_until(SECOND, |cell| cell.activity(first).proposing));
+        assert_eq!(cell.raise_level(last, Builds::LATER), Ok(()));
+        overtaken += usize::from(cell.level(first) == Some(Builds::EARLIER));
+        assert!(cell.run_until(5 * SECOND, |cell| cell.level(first) == Some(Builds::LATER)), "it is asked for once");
+        cell.settle();
+        cell.finish_clean();
+    }
+    assert_eq!(overtaken, 5);
+}
+
+/// One of two holders is back, and dies before the group goes on; the system says so.
+#[test]
+fn a_holder_that_goes_again_is_waited_for_no_more() {
+    let mut cell = of_two(67, GroupTerms::default());
+    cell.cut_off(&[3]);
+    cell.cut_off(&[4]);
+    assert!(cell.run_until(5 * SECOND, |cell| waits_for(cell, 0).len() == 2));
+    for other in 0..3 {
+        cell.mend(other, 3);
+        cell.mend(3, other);
+    }
+    let is_in = |cell: &Cell| cell.cell_view(0).is_some_and(|(_, members)| members.contains(&3));
+    assert!(cell.run_until(5 * SECOND, is_in));
+    cell.crash(3);
+    (0..3).for_each(|told| cell.tell_death(told, 3));
+    assert!(cell.run_until(SECOND, |cell| waits_for(cell, 0) == ["p4"]), "{:?}", waits_for(&cell, 0));
+    cell.heal();
+    cell.settle();
+    cell.finish_clean();
+}
+
+/// As many groups wait as may.
+#[test]
+fn beside_as_many_groups_as_may_wait_none_is_made() {
+    let mut cell = Cell::settled(3, 68);
+    for number in 0..256 {
+        cell.join(2, &format!("g{number}"));
+    }
+    let in_all = |cell: &Cell| (0..256).all(|number| cell.group_view(2, &format!("g{number}")).is_some());
+    assert!(cell.run_until(10 * SECOND, in_all));
+    cell.cut_off(&[2]);
+    assert!(cell.run_until(5 * SECOND, |cell| cell.orphans(0).len() == 256));
+    cell.join(0, "new");
+    cell.run_for(Duration::from_millis(30));
+    assert_eq!(cell.group_view(0, "new"), None);
+}
+
+/// A cell of these founders, none of which runs.
+fn founders(count: usize, seed: u64) -> Cell {
+    Cell::new(WorldSettings { founders: count, ..WorldSettings::quiet(count) }, seed)
+}
+
+/// Both founders die, and the directory of one is emptied. What the other has a marker of may have been confirmed by
+/// the marker that is lost.
+#[test]
+fn a_founder_with_an_empty_directory_passes_over_no_list() {
+    let mut cell = founders(2, 69);
+    [0, 1].into_iter().for_each(|slot| cell.start(slot));
+    cell.settle();
+    [0, 1].into_iter().for_each(|slot| cell.crash(slot));
+    cell.empty_directory(0);
+    [0, 1].into_iter().for_each(|slot| cell.start(slot));
+    cell.run_for(8 * SECOND);
+    assert!([0, 1].into_iter().all(|slot| cell.cell_view(slot).is_none()), "the cell was founded twice");
+}
+
+/// One of three founders hears of no proposal. The other two are most of them, and set no marker.
+#[test]
+fn a_founder_that_did_not_accept_keeps_the_others_from_founding() {
+    let mut cell = founders(3, 70);
+    (0..3).for_each(|slot| cell.start(slot));
+    assert!(cell.run_until(5 * SECOND, |cell| (0..3).any(|slot| cell.activity(slot).founding)));
+    cell.lose_if(|packet| packet.kind == Kind::Control && packet.from == 2);
+    cell.run_for(5 * SECOND);
+    assert!((0..2).all(|slot| !cell.has_founded(slot)), "two of three decided");
+    cell.lose_if(|_| false);
+    cell.settle();
+    cell.finish_clean();
+}
+
+/// Two of three leave while the third is silent for a moment. None of them is in a group whose state would keep them.
+#[test]
+fn leavers_in_no_group_do_not_decide_for_the_silent() {
+    let mut cell = Cell::new(WorldSettings::quiet(3), 77);
+    (0..3).for_each(|slot| cell.start(slot));
+    cell.settle();
+    cell.cut_off(&[2]);
+    cell.leave(0);
+    cell.leave(1);
+    let of_two = |cell: &Cell| cell.cell_view(0).is_some_and(|(_, members)| members == [0, 1]);
+    assert!(cell.run_until(5 * SECOND, of_two), "the silent one is out by a decree of its own first");
+}
+
+/// One of the founders was taken into an instance after which the next one was founded by command. That one ended when
+/// all left, so that nobody lives in the earlier one either.
+#[test]
+fn an_instance_that_ended_excuses_the_one_before_it() {
+    let mut cell = founders(3, 78);
+    (0..3).for_each(|slot| cell.start(slot));
+    cell.settle();
+    cell.empty_directory(2);
+    cell.crash(2);
+    cell.start(2);
+    cell.settle();
+    (0..3).for_each(|slot| cell.crash(slot));
+    (0..2).for_each(|slot| cell.start(slot));
+    cell.run_for(2 * SECOND);
+    cell.found_anew(0).expect("two of three look for the cell");
+    cell.settle();
+    (0..2).for_each(|slot| cell.leave(slot));
+    assert!(cell.run_until(5 * SECOND, |cell| (0..2).all(|slot| !cell.runs(slot))));
+    (0..3).for_each(|slot| cell.start(slot));
+    cell.settle();
+    cell.finish_clean();
+}
+
+/// A survivor reforms its cell, and cannot write down that it does. It founds nothing until it can.
+#[test]
+fn a_survivor_that_cannot_write_founds_nothing() {
+    let mut cell = Cell::settled(3, 79);
+    [0, 1].into_iter().for_each(|slot| cell.crash(slot));
+    assert!(cell.run_until(10 * SECOND, |cell| !cell.is_primary(2)));
+    cell.fill_disk(2, true);
+    cell.reform(2).expect("it hears no quorum");
+    cell.run_for(12 * SECOND);
+    assert!(!cell.is_primary(2), "it founded without a marker");
+    cell.fill_disk(2, false);
+    assert!(cell.run_until(10 * SECOND, |cell| cell.is_primary(2)));
+}
+
+/// A group that needs two members with its state has one, and another that is in the view and still takes it. The first
+/// sends nothing uniform until the other has all of it.
+#[test]
+fn who_still_takes_the_state_does_not_count() {
+    let mut cell = Cell::settled(3, 80);
+    let terms = GroupTerms { members_min: 2, ..GroupTerms::default() };
+    cell.join_on_terms(0, "two", terms);
+    cell.settle();
+    cell.join_on_terms(1, "two", terms);
+    assert!(cell.run_until(5 * SECOND, |cell| (0..3).any(|slot| cell.activity(slot).proposing)));
+    cell.lose_if(|packet| packet.kind == Kind::Data && packet.to == 1);
+    assert!(cell.run_until(SECOND, |cell| cell.activity(1).incomplete));
+    let before = cell.delivered(0);
+    cell.multicast(0, "two", Order::Fifo, Uniformity::Uniform, 40).expect("it is accepted");
+    cell.run_for(Duration::from_millis(300));
+    assert_eq!(cell.delivered(0), before, "the joiner counts");
+    cell.lose_if(|_| false);
+    assert!(cell.run_until(5 * SECOND, |cell| cell.delivered(0) > before));
+    cell.settle();
+    cell.finish_clean();
+}
