@@ -30,7 +30,7 @@ const PLAIN: &str = "\
     stop style summary suspicion svg sweep switch sync table tally tap target task tcp test text thread tick \
     timeline timeout timer to tool torture total traced transmit trouble try typed udp unit unknown unread \
     unreadable unreliable unsent validate validation validator variant violation visit vote wait waiting watcher way \
-    what wire wish woken word work workload world writer";
+    what where wire wish woken word work workload world writer";
 
 /// The words of a name: `CamelCase`, `snake_case` and `kebab-case` are split, numbers are left out.
 fn words(name: &str) -> Vec<String> {
