@@ -320,3 +320,18 @@ fn an_endpoint_at_all_addresses_is_called_at_each() {
         assert_eq!(report.violated(), broken, "{report}");
     }
 }
+
+#[test]
+fn v15_a_call_without_a_deadline_ends_before_its_caller() {
+    let mut calls = Calls::new();
+    calls.make(CLIENT, 1, 10);
+    calls.end(CLIENT, 1, UNKNOWN);
+    calls.holds(&[Property::V15]);
+    let mut calls = Calls::new();
+    calls.make(CLIENT, 1, 10);
+    calls.breaks(Property::V15);
+    let mut calls = Calls::new();
+    calls.make(CLIENT, 1, 10);
+    calls.world.crash(CLIENT);
+    calls.holds(&[]);
+}

@@ -337,11 +337,13 @@ impl World {
         let stability =
             if slot.app.default_of(group) == Some(uniformity) { Stability::GroupDefault } else { uniformity.into() };
         let was_outside = slot.begin_watch();
+        let own = self.settings.unequal.iter().map(|own| own.packet_bytes);
+        let packet_max = own.fold(self.settings.packet_bytes, u32::max) as usize;
         let node = slot.node.as_mut().ok_or(CommandError::Over)?;
         let outcome = match slot.app.names_view(group, payload) {
             Some(view) => {
                 let outcome = node.multicast_in_view(now, group, view, order, stability, &[payload], &mut slot.app);
-                slot.app.note_named(group, view, &outcome);
+                slot.app.note_named((group, view), payload.len(), packet_max, &outcome);
                 match outcome {
                     // It goes out anyway, as an application may decide that has no reason to insist on the view.
                     Err(CommandError::OtherView | CommandError::NoCredit | CommandError::TooLong(_)) => {

@@ -120,6 +120,11 @@ const MOMENTS: &[Moment] = &[
         |c| moment(c, "multicasts that named a view and could not be sent then"),
         320_000,
     ),
+    (
+        "multicasts that named a view and that no packet holds",
+        |c| moment(c, "multicasts that named a view and that no packet holds"),
+        1_800,
+    ),
     ("groups joined again with another inbox", |c| moment(c, "groups joined again with another inbox"), 1_500),
     ("inboxes left unread in the quiet phase", |c| moment(c, "inboxes left unread in the quiet phase"), 600),
     ("uniform messages held in an inadequate view", |c| core(c, "held_for_members"), 5_500),

@@ -419,7 +419,8 @@ pub(crate) fn check_options(world: &World) -> phalanx_check::Options {
     let bounds = Bounds::of(world.settings.exchange_ns);
     phalanx_check::Options {
         // A single seed need not exercise every property. The campaign checks coverage over all its seeds.
-        require: phalanx_check::Require::Nothing,
+        // All simulated applications record what they are told is stable, so that none must be told of nothing.
+        require: phalanx_check::Require::These(vec![phalanx_check::Property::V17]),
         one_instance: true,
         complete: true,
         // Processes that the world knows to be gone need not come to a view.

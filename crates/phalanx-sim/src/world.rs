@@ -471,6 +471,7 @@ impl World {
                 ("multicasts that named a view and were sent in it", counts.named_sent),
                 ("multicasts that named a view that was over or ending", counts.named_refused),
                 ("multicasts that named a view and could not be sent then", counts.named_later),
+                ("multicasts that named a view and that no packet holds", counts.named_too_long),
             ];
             for (name, count) in moments.into_iter().filter(|(_, count)| *count > 0) {
                 add_to(&mut counters.moments, name, count);

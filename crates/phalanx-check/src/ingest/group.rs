@@ -61,6 +61,7 @@ impl Builder {
             digests: Vec::new(),
             transfer: self.now.transfers.remove(id),
             asked_state,
+            wants_state: asked_state || prev_epoch.is_some_and(|prev| self.model.epochs[prev].wants_state),
             end: EpochEnd::Open,
             left_at: None,
             lost: None,

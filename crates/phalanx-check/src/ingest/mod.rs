@@ -271,7 +271,9 @@ impl Builder {
             Event::Left => self.incarnation_over(me, Over::Left, moment),
             Event::P2pSend { to, hash, .. } => {
                 let to = self.proc(*to);
-                self.model.procs[me].p2p.sent.entry(to).or_default().push((*hash, moment.place));
+                let p2p = &mut self.model.procs[me].p2p;
+                p2p.sent.entry(to).or_default().push((*hash, moment.place));
+                p2p.sent_ns.entry(to).or_default().push(moment.at_ns);
             }
             Event::P2pDeliver { from, hash, .. } => {
                 let from = self.proc(*from);

@@ -184,6 +184,8 @@ pub(crate) struct GroupJoin {
 pub(crate) struct P2p {
     /// Sent, by receiver, in order.
     pub(crate) sent: BTreeMap<ProcIx, Vec<(u64, Place)>>,
+    /// The times of these.
+    pub(crate) sent_ns: BTreeMap<ProcIx, Vec<u64>>,
     /// Delivered, by sender, in order.
     pub(crate) delivered: BTreeMap<ProcIx, Vec<(u64, Place)>>,
     /// By receiver, how many of the last messages it sent are in doubt since its end.
@@ -282,6 +284,8 @@ pub(crate) struct Epoch {
     pub(crate) digests: Vec<Digest>,
     pub(crate) transfer: Option<Transfer>,
     pub(crate) asked_state: bool,
+    /// Whether the process asked for the state when it came into the group.
+    pub(crate) wants_state: bool,
     pub(crate) end: EpochEnd,
     /// For [`EpochEnd::GroupLeft`]: time.
     pub(crate) left_at: Option<Moment>,

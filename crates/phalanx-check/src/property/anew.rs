@@ -1,4 +1,10 @@
-//! Pairs of groups where the second was founded under the name of the first, in the same cell instance.
+//! Pairs of groups where the second was founded under the name of the first, in the same cell instance or in a later one
+//! that can know of it.
+//!
+//! An instance can know of an earlier one if it began without a command, and if its first view holds a process, by its
+//! name, that was in the last view of the earlier one and left that in order. Such a process has a record of how the
+//! instance ended. (An instance that goes on with the groups of another one counts as the same.) A command to found anew
+//! is the word of an operator that nobody lives.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +12,7 @@ use phalanx_trace::LeaveReason;
 
 use super::Run;
 use crate::findings::Place;
-use crate::model::{CellInstall, EpochEnd, EpochIx, Forgotten, Model, Moment, Proc, ProcIx, ViewIx};
+use crate::model::{CellInstall, EpochEnd, EpochIx, Forgotten, Model, Moment, Over, Proc, ProcIx, ViewIx};
 
 /// The level from which on a group waits for members with its state that are cut off.
 const ORPHANS_LEVEL: u16 = 3;
@@ -37,16 +43,22 @@ pub(super) struct Alive {
 /// cannot be known.
 pub(super) fn begun_anew(run: &Run<'_>) -> Vec<Anew> {
     let model = run.model;
-    let mut named: BTreeMap<(u64, &str), Vec<usize>> = BTreeMap::new();
+    let mut named: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (ix, group) in model.groups.iter().enumerate() {
         if !group.name.is_empty() {
-            named.entry((group.instance, &group.name)).or_default().push(ix);
+            named.entry(&group.name).or_default().push(ix);
         }
     }
+    let begun: BTreeMap<u64, Moment> = instances(model);
     let mut all = Vec::new();
     for groups in named.values_mut().filter(|groups| groups.len() > 1 && model.one_clock().is_some()) {
-        groups.sort_by_key(|&ix| model.groups[ix].id);
+        let begun_ns = |instance: u64| begun.get(&instance).map_or(0, |at| at.at_ns);
+        groups.sort_by_key(|&ix| (begun_ns(model.groups[ix].instance), model.groups[ix].instance, model.groups[ix].id));
         for pair in groups.windows(2) {
+            let [before, after] = [pair[0], pair[1]].map(|ix| model.groups[ix].instance);
+            if before != after && !can_know(model, before, after) {
+                continue;
+            }
             let installed =
                 |ix: usize| model.groups[ix].views.values().copied().filter(|&v| !model.views[v].epochs.is_empty());
             let (Some(last), Some(first)) = (installed(pair[0]).next_back(), installed(pair[1]).next()) else {
@@ -73,11 +85,45 @@ pub(super) fn begun_anew(run: &Run<'_>) -> Vec<Anew> {
             if model.procs.iter().any(|proc| proc.forgotten.iter().any(has_later)) {
                 continue;
             }
-            let alive = outlived(run, last, founded);
+            let mut alive = outlived(run, last, founded);
+            // A process in the primary partition of the earlier instance, when another one begins, is M6.
+            alive.retain(|alive| before == after || alive.dropped.is_some());
             all.push(Anew { last, first, founded, alive });
         }
     }
     all
+}
+
+/// The first installation in each instance, by the first in the chain of those that went on with its groups.
+fn instances(model: &Model) -> BTreeMap<u64, Moment> {
+    let mut begun: BTreeMap<u64, Moment> = BTreeMap::new();
+    for install in &model.installs {
+        let of = model.lineages.get(&install.instance).copied().unwrap_or(install.instance);
+        let first = begun.entry(of).or_insert(install.moment);
+        if install.moment.at_ns < first.at_ns {
+            *first = install.moment;
+        }
+    }
+    begun
+}
+
+/// Whether the instances of `after` can know how those of `before` ended. Both are named by the first in their chain.
+fn can_know(model: &Model, before: u64, after: u64) -> bool {
+    let is_of =
+        |install: &CellInstall, of: u64| install.instance == of || model.lineages.get(&install.instance) == Some(&of);
+    let own = |of: u64| model.installs.iter().filter(move |install| is_of(install, of));
+    let (Some(last), Some(first)) =
+        (own(before).max_by_key(|i| i.moment.at_ns), own(after).min_by_key(|i| i.moment.at_ns))
+    else {
+        return false;
+    };
+    let commanded =
+        model.anew_asked.iter().any(|asked| (last.moment.at_ns..=first.moment.at_ns).contains(&asked.at_ns));
+    let left_in_order = |&p: &ProcIx| {
+        let left = model.procs[p].over.is_some_and(|(over, at)| over == Over::Left && at.at_ns <= first.moment.at_ns);
+        left && model.procs[p].name.as_ref().is_some_and(|name| first.names.contains(name))
+    };
+    !commanded && last.members.iter().any(left_in_order)
 }
 
 /// The members of a group's last view with which it ended, that lived then and had not asked to leave.

@@ -1,5 +1,5 @@
 //! M10, no view of nobody: let `G` be a group, `u` the last of its views, and `H` the next group of the same name in
-//! the same cell instance. When `G` ended, each of its members had been killed, or had ended, or had asked to leave the
+//! the same cell instance, or in a later one that can know of it (`anew`). When `G` ended, each of its members had been killed, or had ended, or had asked to leave the
 //! group or the cell. `G` ended with the cell view that dropped the last of its members, or else when `H` was founded.
 //!
 //! A member that a view dropped as unreachable lives unless it was killed. Its group, and what its members know, waits

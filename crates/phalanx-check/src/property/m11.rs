@@ -1,6 +1,7 @@
 //! M11, levels and settings are agreed. All processes that install a cell view have the same level in force in it, and
 //! every member of the view knows that level. They also have the same minimum of members for uniform messages. All
-//! members of a group have the same terms of it. From one view of an instance to the next the level never falls. It
+//! members of a group have the same terms of it. If one process records level and minimum of a cell view, or the terms of
+//! a group view, all that install it do. From one view of an instance to the next the level never falls. It
 //! rises only to a level that a process requested before (evaluated if all traces are given), and only if all members
 //! of the view before know it.
 //!
@@ -15,7 +16,7 @@ use std::collections::BTreeMap;
 
 use super::Run;
 use crate::findings::{Findings, Place};
-use crate::model::InstallIx;
+use crate::model::{CellInstall, Epoch, InstallIx, Model};
 
 /// The level of a cell view, according to one process that installed it.
 #[derive(Clone, Copy)]
@@ -47,6 +48,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
             }
             before = first.or(before);
             same_minimum(run, view, installs, out);
+            all_record(run, view, installs, out);
         }
     }
     same_terms(run, out);
@@ -64,6 +66,32 @@ fn same_minimum(run: &Run<'_>, view: u64, installs: &[InstallIx], out: &mut Find
     }
 }
 
+/// If one process records the level and the minimum of a cell view, all that install it do.
+fn all_record(run: &Run<'_>, view: u64, installs: &[InstallIx], out: &mut Findings) {
+    let model = run.model;
+    let installs = || installs.iter().map(|&ix| &model.installs[ix]);
+    let recorded = |install: &CellInstall| install.level.is_some() && install.minimum.is_some();
+    let Some(other) = installs().find(|install| recorded(install)) else { return };
+    for own in installs()
+        .filter(|own| !recorded(own) && speaks_on(model, own.moment.place, other.moment.place, RECORDS_OF_A_VIEW))
+    {
+        out.violation(&[other.moment.place, own.moment.place], || {
+            let (own, other) = (model.who(own.proc), model.who(other.proc));
+            format!("{own} does not record the level and the minimum of cell view {view}, as {other} does")
+        });
+    }
+}
+
+/// Whether the trace of `own` has so many records after that one, and is of the format of the other's. With fewer the
+/// process may have been killed before those that follow a view at once.
+fn speaks_on(model: &Model, own: Place, other: Place, records: u64) -> bool {
+    let [own_trace, other] = [own, other].map(|place| &model.traces[place.trace]);
+    own_trace.format == other.format && own.index as u64 + records < own_trace.records
+}
+
+/// Records that follow a cell view at once: ancestors, level, minimum.
+const RECORDS_OF_A_VIEW: u64 = 3;
+
 fn same_terms(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
     for group in &model.groups {
@@ -73,6 +101,17 @@ fn same_terms(run: &Run<'_>, out: &mut Findings) {
         for (own, at) in told.filter(|(own, _)| *own != first) {
             let text = || format!("the terms of group {} are {first:?} at one and {own:?} at another", group.id);
             out.violation(&[place, at], text);
+        }
+    }
+    for view in &model.views {
+        let stays = || view.epochs.iter().map(|&e| &model.epochs[e]);
+        let Some(other) = stays().find(|stay| stay.terms.is_some()) else { continue };
+        let silent = |own: &&Epoch| own.terms.is_none() && speaks_on(model, own.install.place, other.install.place, 1);
+        for own in stays().filter(silent) {
+            out.violation(&[other.install.place, own.install.place], || {
+                let (own, other) = (model.who(own.proc), model.who(other.proc));
+                format!("{own} does not record the terms of its group, as {other} does at the same view")
+            });
         }
     }
 }

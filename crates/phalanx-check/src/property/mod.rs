@@ -18,6 +18,7 @@ mod m1;
 mod m10;
 mod m11;
 mod m12;
+mod m13;
 mod m2;
 mod m3;
 mod m4;
@@ -64,6 +65,7 @@ mod v13;
 mod v14;
 mod v15;
 mod v16;
+mod v17;
 mod v2;
 mod v3;
 mod v4;
@@ -87,7 +89,7 @@ use serde::{Serialize, Serializer};
 
 use crate::findings::Findings;
 use crate::model::quiet::{NotDue, Quiet};
-use crate::model::{EpochIx, Model, Over, ProcIx};
+use crate::model::{EpochIx, Model, Over, ProcIx, Span};
 use crate::property::m7::Dropped;
 use crate::property::past::Pasts;
 use crate::property::unsent::Unsent;
@@ -144,6 +146,7 @@ properties! {
     M10 "a group ends with the last of its members" m10;
     M11 "levels and settings are agreed" m11;
     M12 "nobody loses a group without cause" m12;
+    M13 "a cell is founded by all that its first view holds" m13;
     S1 "delivered in the view it belongs to" s1;
     S2 "sent in the view it belongs to" s2;
     S3 "who goes on together delivered the same" s3;
@@ -192,6 +195,7 @@ properties! {
     V14 "paths broken in part hold up nobody on no such path" v14;
     V15 "a call ends by its deadline" v15;
     V16 "an inbox that is not read holds up no other group" v16;
+    V17 "a sender learns that its multicasts are stable" v17;
     L1 "a lock has one holder" l1;
     L2 "a guarded resource lets in no older token" l2;
     R1 "a call that is not idempotent runs at most once" r1;
@@ -242,6 +246,8 @@ struct Run<'a> {
     unsent: Unsent,
     wrong_state: HashSet<EpochIx>,
     dropped: Dropped,
+    /// Times in which each process did not run.
+    absences: Vec<Vec<Span>>,
     quiet: Result<Quiet, NotDue>,
     /// Whether the quiet phase is due, and all are in one view in time (V1).
     settled: bool,
@@ -269,6 +275,7 @@ pub(crate) fn check_all(model: &Model, options: &Options) -> Vec<Findings> {
         unsent: Unsent::of(model),
         wrong_state: x1::wrong_state(model),
         dropped: Dropped::of(model),
+        absences: model.absences(),
         quiet: model.quiet(options),
         settled: false,
     };

@@ -4,7 +4,7 @@
 //! - Let a process come to a later view of the group with a state, and let no process there record to have brought it.
 //!   Then `m` is in that state, from a snapshot or a replay, if the view holds members that had been there before, or
 //!   if `p` lives.
-//! - No process founds a group of the same name, in the same cell instance, that lacks `m`, while `p` lives: while it
+//! - No process founds a group of the same name, in the same cell instance or a later one that can know of it, that lacks `m`, while `p` lives: while it
 //!   was not killed, and has not asked to leave. That is, M10 holds where something uniform was delivered.
 //!
 //! Some cases are reported by other properties. A process that went on from `v` itself delivered `m` (U1; U4 for `p`'s

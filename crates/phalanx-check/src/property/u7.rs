@@ -11,17 +11,20 @@
 //!
 //! The notices must also be true. A group view that is reported as adequate, in a cell of a level with such minima, has
 //! at least that many members, and that many of them can hold the group's state. A process that never came into the
-//! view, and later into another one of the group, did not have the state.
+//! view, and later into another one of the group, did not have the state. And in the quiet phase a process in a view with
+//! enough members that hold the state is notified of that within the bound of V3 and V4.
 //!
-//! Instances: uniform messages that their sender delivered, by processes that were notified of a minimum above 1;
+//! Instances: uniform messages that their sender delivered, by processes that were notified of a minimum above 1,
+//! and last views with enough such members;
 //! *under failure*: those accepted after there were too few at some time. Source: none of the classical properties; it
 //! is the primary partition model with a least size (Chockler, Keidar, Vitenberg 2001, section 3.2), for uniform
 //! messages alone.
 
-use super::Run;
+use super::{Run, v4, v16};
 use crate::findings::{Findings, Place};
 use crate::model::intern::FastMap;
-use crate::model::{EpochIx, Model, Moment, ProcIx};
+use crate::model::quiet::Quiet;
+use crate::model::{Epoch, EpochIx, Model, Moment, ProcIx};
 
 /// The level from which on minima of groups are in force.
 const GROUP_MINIMA_LEVEL: u16 = 2;
@@ -31,6 +34,33 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     for e in 0..model.epochs.len() {
         sends(model, e, out);
         is_so(model, e, out);
+    }
+    if let Some(quiet) = v4::due(run).filter(|quiet| quiet.impaired_ns.is_none()) {
+        v4::last_stays(run, quiet).for_each(|e| enough(run, quiet, e, out));
+    }
+}
+
+/// In the quiet phase, a member of a view with enough members that hold the state is notified of that within the bound.
+fn enough(run: &Run<'_>, quiet: &Quiet, e: EpochIx, out: &mut Findings) {
+    let (model, epoch) = (run.model, &run.model.epochs[e]);
+    let Some(terms) = epoch.terms.filter(|terms| terms.members_min > 1) else { return };
+    let view = &model.views[epoch.view];
+    let stays: Vec<&Epoch> = view.epochs.iter().map(|&o| &model.epochs[o]).collect();
+    let holders = stays.iter().filter(|stay| stay.stateful && quiet.running.contains(&stay.proc)).count();
+    let since_ns = stays.iter().map(|stay| stay.install.at_ns).fold(0, u64::max);
+    let deadline = v4::deadline_in(run, quiet, epoch.view, since_ns);
+    if deadline > quiet.end_ns || v16::concerns(run, e, (since_ns, deadline)) || (holders as u64) < terms.members_min {
+        return;
+    }
+    out.instance();
+    let group = model.groups[view.group].id;
+    let mut told = model.procs[epoch.proc].adequacy.iter().filter(|told| told.group == Some(group));
+    let last = told.rfind(|told| told.moment.at_ns <= deadline);
+    if let Some(last) = last.filter(|last| !last.adequate) {
+        out.violation(&[quiet.place, last.moment.place], || {
+            let (who, asked) = (model.who(epoch.proc), terms.members_min);
+            format!("{who} was not notified that group {group} has {holders} members with its state, of {asked}")
+        });
     }
 }
 

@@ -1,19 +1,24 @@
 //! V15, calls end: the caller of a call learns the outcome by its deadline, or within the bound after it, while its
-//! process lives. Time in which the harness kept the process stopped does not count.
+//! process lives. Time in which the harness kept the process stopped does not count. A call without a deadline has ended
+//! when its caller ends in order.
 //!
 //! Instances: calls with a deadline that ended, or whose bound passed before their process ended, was killed or wrote
-//! its last record. Source: the promise of `CallOptions::deadline` (docs/rpc.md); Chockler, Keidar, Vitenberg 2001 for
+//! its last record; calls without one whose caller ended in order. Source: the promise of `CallOptions::deadline` (docs/rpc.md); Chockler, Keidar, Vitenberg 2001 for
 //! liveness with a bound.
 
 use super::Run;
 use crate::findings::Findings;
+use crate::model::call::Made;
 use crate::model::{Moment, ProcIx, Span};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
     let absences = model.absences();
     for call in model.calls.made.iter().filter(|call| model.tells_all(call.caller)) {
-        let Some(within_ns) = call.within_ns else { continue };
+        let Some(within_ns) = call.within_ns else {
+            without_deadline(run, call, out);
+            continue;
+        };
         let stops = &absences[call.caller];
         if stops.iter().any(|stop| !model.same_clock(stop.from.place.trace, call.made.place.trace)) {
             continue;
@@ -34,6 +39,20 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
                 format!("{caller} was {how} told how its call {} ended, whose deadline was {s:.3} s", call.number)
             });
         }
+    }
+}
+
+/// A call without a deadline is over when its caller has ended in order.
+fn without_deadline(run: &Run<'_>, call: &Made, out: &mut Findings) {
+    let model = run.model;
+    let proc = &model.procs[call.caller];
+    let Some(ended) = proc.ended.filter(|_| proc.crashed.is_none() && !proc.killed_after) else { return };
+    out.instance();
+    if call.told.is_empty() {
+        out.violation(&[call.made.place, ended.place], || {
+            let caller = model.who(call.caller);
+            format!("{caller} lived to its end and was never told how its call {} ended", call.number)
+        });
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) fn judge(run: &Run<'_>, quiet: &Quiet, out: &mut Findings) {
         let delivered: FastMap<_, _> = model.delivered(e).map(|s| (s.message, s)).collect();
         for step in model.sent(e) {
             let deadline = v4::deadline_in(run, quiet, model.epochs[e].view, step.at_ns);
-            let is_due = step.at_ns >= quiet.from_ns && deadline <= quiet.end_ns;
+            let is_due = deadline <= quiet.end_ns;
             if !is_due || v16::concerns(run, e, (step.at_ns, deadline)) {
                 continue;
             }

@@ -40,7 +40,7 @@ pub(super) fn judge(run: &Run<'_>, quiet: &Quiet, out: &mut Findings) {
                 there.iter().flat_map(|&o| model.delivered(o)).map(|s| (s.message, s.at_ns)).collect();
             for step in model.sent(e) {
                 let deadline = deadline_in(run, quiet, view, step.at_ns);
-                let is_due = step.at_ns >= quiet.from_ns && deadline <= quiet.end_ns;
+                let is_due = deadline <= quiet.end_ns;
                 if !is_due || there.is_some_and(|there| v16::concerns(run, there, (step.at_ns, deadline))) {
                     continue;
                 }

@@ -2,9 +2,11 @@
 //! member takes none. (A snapshot that begins anew replaces what came before, so partial transfers leave nothing.)
 //! Instead of a transfer there may be the state of an earlier incarnation of the process, if the group waited for it.
 //! That state is the one of its last stay in the group, unchanged, followed by messages of the same view that it had
-//! not delivered, each once.
+//! not delivered, each once. Among these, or delivered before, are all that the earlier incarnation had sent in that view:
+//! a process holds its own messages, and all that they rest on.
 //!
-//! Instances: joins with a completed transfer, or with such a state. Source: as X1.
+//! Instances: joins with a completed transfer, or with such a state; *under failure*: kept states whose digest the
+//! earlier incarnation recorded at its end. Source: as X1.
 
 use std::collections::HashSet;
 
@@ -18,7 +20,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     for (ix, epoch) in model.epochs.iter().enumerate() {
         let Some(transfer) = &epoch.transfer else { continue };
         if let Some(kept) = &transfer.kept {
-            out.instance();
+            out.instance_when(last_digest(model, ix, kept).is_some());
             if let Some(wrong) = wrong_of_kept(model, ix, kept) {
                 let who = model.who(epoch.proc);
                 out.violation(&[kept.place, epoch.install.place], || {
@@ -60,8 +62,7 @@ fn wrong_of_kept(model: &Model, stay: EpochIx, kept: &Kept) -> Option<&'static s
     if !(model.number(left)..model.number(stay)).contains(&kept.view) {
         return Some("of views that it was not in");
     }
-    let last = model.epochs[left].digests.iter().rfind(|digest| digest.delivered == model.epochs[left].deliveries);
-    if last.is_some_and(|last| last.digest != kept.digest) {
+    if last_digest(model, stay, kept).is_some_and(|last| last != kept.digest) {
         return Some("which is not the one that the earlier life had");
     }
     let mut had: HashSet<MessageIx> = model.delivered(left).map(|step| step.message).collect();
@@ -69,5 +70,15 @@ fn wrong_of_kept(model: &Model, stay: EpochIx, kept: &Kept) -> Option<&'static s
         let message = replayed.step.message;
         had.insert(message) && model.views[model.stream_of(message).view].number == model.number(left)
     };
-    (!transfer.replayed.iter().all(follows)).then_some("to which it replays what does not follow on it")
+    if !transfer.replayed.iter().all(follows) {
+        return Some("to which it replays what does not follow on it");
+    }
+    let has_all = model.sent(left).all(|step| had.contains(&step.message));
+    (!has_all).then_some("without what its earlier life had sent in its last view")
+}
+
+/// The digest that the earlier incarnation recorded after all that it delivered, if it did.
+fn last_digest(model: &Model, stay: EpochIx, kept: &Kept) -> Option<u64> {
+    let left = &model.epochs[model.last_stay(kept.was, model.views[model.epochs[stay].view].group)?];
+    left.digests.iter().rfind(|digest| digest.delivered == left.deliveries).map(|digest| digest.digest)
 }

@@ -2,7 +2,10 @@
 //! one. Later in a view, those that delivered the same sequence in it up to their digests record the same one. If all
 //! traces are given and one member of a group records digests, every member that holds the state does.
 //!
-//! Left out are members without the state, those that delivered another set before (S3), and joiners whose transfer was
+//! A member that asked for the state counts as one that holds it, whether or not a transfer is recorded: nobody who asked
+//! for a state may go on without it.
+//!
+//! Left out are members that neither asked for the state nor hold it, those that delivered another set before (S3), and joiners whose transfer was
 //! wrong (X1) with what follows from it.
 //!
 //! Instances: digests compared. Source: Schneider, "Implementing Fault-Tolerant Services Using the State Machine
@@ -13,7 +16,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::Run;
 use crate::findings::{Findings, Place};
 use crate::model::intern::scramble;
-use crate::model::{Digest, EpochEnd, EpochIx, Model};
+use crate::model::{Digest, Epoch, EpochEnd, EpochIx, Model};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
@@ -22,7 +25,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
     let mut known: HashMap<(usize, u64), (u64, Place, EpochIx)> = HashMap::new();
     for (e, epoch) in model.epochs.iter().enumerate() {
-        if run.wrong_state.contains(&e) || !epoch.stateful || epoch.diverged {
+        if run.wrong_state.contains(&e) || !epoch.is_judged() || epoch.diverged {
             continue;
         }
         for digest in &epoch.digests {
@@ -46,6 +49,13 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
+impl Epoch {
+    /// Whether the states of its process and of others are compared.
+    fn is_judged(&self) -> bool {
+        self.stateful || self.wants_state
+    }
+}
+
 /// Members that hold the state and record no digest, though others record theirs at the start of the same view.
 fn silent(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
@@ -54,7 +64,7 @@ fn silent(run: &Run<'_>, out: &mut Findings) {
         let mut told = BTreeSet::new();
         // A process that is killed may be killed before it records one.
         let goes_on = |e: &EpochIx| model.epochs[*e].end != EpochEnd::Open || proc.ended.is_some();
-        for &e in proc.epochs.iter().filter(|e| goes_on(e) && model.epochs[**e].stateful) {
+        for &e in proc.epochs.iter().filter(|e| goes_on(e) && model.epochs[**e].is_judged()) {
             let view = &model.views[model.epochs[e].view];
             let others = view.epochs.iter().filter(|&&o| model.epochs[o].stateful);
             let Some(other) = others.filter_map(at_start).next() else { continue };

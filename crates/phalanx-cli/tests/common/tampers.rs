@@ -291,6 +291,35 @@ pub(crate) fn all(run: &Run) -> Vec<Tamper> {
             &["X4"],
             run.without(file, |r| matches!(r.event, Event::Digest { .. })),
         );
+        // What it has to be told of.
+        let stable = |r: &Record| matches!(r.event, Event::Stable { .. });
+        add(format!("{file}: told of nothing stable"), &["V17"], run.without(file, stable));
+        add(
+            format!("{file}: told of nothing stable in the quiet phase"),
+            &["V17"],
+            run.without(file, |r| stable(r) && r.at_ns >= quiet_ns),
+        );
+        // The last notice of a view, which no later one covers.
+        let mut last_of: BTreeMap<(u32, u64), usize> = BTreeMap::new();
+        for (spot, record) in records.iter().enumerate() {
+            if let Event::Stable { group, view, .. } = record.event {
+                last_of.insert((group, view), spot);
+            }
+        }
+        if let Some(&spot) = last_of.values().find(|spot| records[**spot].at_ns < quiet_ns) {
+            let lost = run.with(file, |trace| drop(trace.records.remove(spot)));
+            add(format!("{file}: the last notice of a view, record {spot}, is gone"), &["V17"], Some(lost));
+        }
+        for (what, which) in [
+            ("minimum", (|r: &Record| matches!(r.event, Event::CellMinimum { .. })) as fn(&Record) -> bool),
+            ("level", |r| matches!(r.event, Event::Level { .. })),
+            ("terms", |r| matches!(r.event, Event::GroupTerms { .. })),
+        ] {
+            add(format!("{file}: no {what} of its views"), &["M11"], run.without(file, which));
+            let spot = records.iter().rposition(|r| which(r) && r.at_ns < quiet_ns);
+            let one = spot.map(|spot| run.with(file, |trace| drop(trace.records.remove(spot))));
+            add(format!("{file}: no {what} of one view"), &["M11"], one);
+        }
         // Removes the record with which its transfer begins.
         let begins = |r: &Record| matches!(r.event, Event::SnapshotIn { .. });
         add(format!("{file}: its transfer never began"), &["X3"], run.without(file, begins));

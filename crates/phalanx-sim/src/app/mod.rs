@@ -122,6 +122,8 @@ pub(crate) struct AppCounts {
     pub(crate) named_sent: u64,
     pub(crate) named_refused: u64,
     pub(crate) named_later: u64,
+    /// Those refused because no packet holds them.
+    pub(crate) named_too_long: u64,
 }
 
 /// A group as seen by one member.
@@ -530,6 +532,8 @@ impl Handler for App {
                     self.faults
                         .push(("false_exclusion", format!("excluded by view {view}, and nothing failed for long")));
                 }
+                // What it keeps from here on must be what a group that waited goes on with (X3).
+                self.record_digests();
                 self.record(trace::Event::Excluded { view: view.0 });
                 self.calls.close();
             }
@@ -541,6 +545,7 @@ impl Handler for App {
                 }
                 (self.over, self.was_excluded) = (true, true);
                 self.excluded.extend(self.traces.last().map(|trace| Incarnation(trace.header.incarnation)));
+                self.record_digests();
                 self.record(trace::Event::Renounced { generation });
                 self.calls.close();
             }

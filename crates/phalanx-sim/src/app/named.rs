@@ -7,6 +7,8 @@ use crate::oracle::hash_bytes;
 
 /// One in this many multicasts names a view.
 const NAMED_EVERY: u64 = 8;
+/// Fewer bytes than this fit into any packet, whatever else a message carries.
+const ALWAYS_FITS: usize = 256;
 
 impl App {
     /// The view that a multicast shall name, if any: the latest of the group that was handed over. The payload decides,
@@ -17,9 +19,25 @@ impl App {
         (view > ViewNumber::NONE && hash_bytes(payload).is_multiple_of(NAMED_EVERY)).then_some(view)
     }
 
-    /// Notes what became of a multicast that names a view.
-    pub(crate) fn note_named(&mut self, group: GroupId, view: ViewNumber, outcome: &Result<(), CommandError>) {
+    /// Notes what became of a multicast of `len` bytes that names a view. `packet_max`: the longest packet of the run.
+    pub(crate) fn note_named(
+        &mut self,
+        (group, view): (GroupId, ViewNumber),
+        len: usize,
+        packet_max: usize,
+        outcome: &Result<(), CommandError>,
+    ) {
+        self.counts.named_too_long += u64::from(*outcome == Err(CommandError::TooLong(len)));
         match (outcome, self.sent_in) {
+            // Whoever is told that there is no room tries again, for ever.
+            (Err(CommandError::NoCredit), None) if len > packet_max => {
+                let text = format!("{len} bytes that name a view of group {} were refused for lack of room", group.0);
+                self.faults.push(("no_packet_holds", text));
+            }
+            (Err(CommandError::TooLong(said)), None) if *said != len || len < ALWAYS_FITS => {
+                let text = format!("{len} bytes that name a view of group {} were refused as {said}", group.0);
+                self.faults.push(("no_packet_holds", text));
+            }
             (Ok(()), Some(sent)) if sent == (group, view) => self.counts.named_sent += 1,
             (Ok(()), sent) => {
                 let text =

@@ -3,7 +3,7 @@
 
 use phalanx_check::{Options, Property, Require, check};
 use phalanx_core::id::Incarnation;
-use phalanx_core::rpc::Failure;
+use phalanx_core::rpc::{CallOptions, Failure};
 use phalanx_trace::{CallOutcome, Event, Header, Trace, payload_hash};
 
 use super::judge::seconds;
@@ -37,13 +37,15 @@ impl Records {
     }
 
     /// Records the acceptance of the judge's next call.
-    pub(super) fn made(&mut self, at_ns: u64, client: usize, server: usize, idempotent: bool, request: &[u8]) {
+    pub(super) fn made(&mut self, at_ns: u64, (client, server): (usize, usize), options: &CallOptions, request: &[u8]) {
         let Some(trace) = self.current[client] else { return };
         self.counts[trace].0 += 1;
         let call = self.counts[trace].0;
         self.calls.push((trace, call));
         let (to, hash) = (address(server).to_string(), payload_hash(request));
-        self.traces[trace].push(at_ns, Event::CallMade { call, to, idempotent, hash });
+        self.traces[trace].push(at_ns, Event::CallMade { call, to, idempotent: options.idempotent, hash });
+        let within_ns = u64::try_from(options.deadline.as_nanos()).unwrap_or(u64::MAX);
+        self.traces[trace].push(at_ns, Event::CallDeadline { call, within_ns });
     }
 
     /// Records the begin of the judge's next run.
@@ -72,10 +74,18 @@ impl Records {
         self.traces[trace].push(at_ns, Event::CallEnded { call, outcome });
     }
 
+    /// Ends the traces of the lives that lasted to the end of the run.
+    pub(super) fn end(&mut self, now_ns: u64) {
+        for trace in self.current.iter().flatten() {
+            self.traces[*trace].push(now_ns, Event::End);
+        }
+    }
+
     /// The checker's findings in the judge's format, and how often properties of calls were put to the test.
-    pub(super) fn verdict(&self, now_ns: u64) -> (Vec<String>, u64) {
-        let report =
-            check(&self.traces, &Options { require: Require::Nothing, clock_slack_ns: 0, ..Options::default() });
+    /// `call_bound_ns`: the longest time after its deadline until a call's caller is told. Stops are not recorded.
+    pub(super) fn verdict(&self, now_ns: u64, call_bound_ns: u64) -> (Vec<String>, u64) {
+        let options = Options { require: Require::Nothing, clock_slack_ns: 0, call_bound_ns, ..Options::default() };
+        let report = check(&self.traces, &options);
         let broken = report.properties.iter().filter(|property| property.violations > 0);
         let tell =
             |code: Property, text: &str| format!("{code} at {} s: found by the checker: {text}", seconds(now_ns));

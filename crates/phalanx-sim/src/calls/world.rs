@@ -155,6 +155,7 @@ impl World {
         }
         self.run_for(LONGEST_DEADLINE_NS + SLACK_NS);
         self.check_quiet();
+        self.records.end(self.now_ns);
     }
 
     /// Ends a run that panicked.
@@ -169,7 +170,7 @@ impl World {
     pub(super) fn into_result(mut self, seed: u64) -> (CallsResult, Vec<String>) {
         self.stats.runs = self.judge.runs();
         self.stats.ran_again = self.judge.ran_again();
-        let (found, checked) = self.records.verdict(self.now_ns);
+        let (found, checked) = self.records.verdict(self.now_ns, SLACK_NS);
         self.stats.checked = checked;
         let mut violations = self.judge.verdict(self.now_ns);
         // A violation must show in both records. Otherwise one of the two judges is broken.

@@ -191,7 +191,7 @@ impl World {
             ..Call::new(client, node.life, number, session.server)
         };
         let call = self.judge.called(endpoint.incarnation().0, &bytes, record);
-        self.records.made(self.now_ns, client, session.server, options.idempotent, &bytes);
+        self.records.made(self.now_ns, (client, session.server), options, &bytes);
         let known = node.call_ids.insert(call_id, Open { call, session: session.id });
         assert!(known.is_none(), "no two calls have the same call_id");
         if let Some(session) = node.sessions.iter_mut().find(|kept| kept.id == session.id) {
