@@ -29,7 +29,7 @@ fn m13_a_founder_that_was_there_may_be_gone_since() {
             |_| (),
             |w| {
                 if !after {
-                    w.crash(1)
+                    w.crash(1);
                 }
             },
         );
@@ -80,7 +80,7 @@ fn m13_a_stopped_founder() {
     let run = |runs_again: bool| {
         let mut w = founded(stop, |w| {
             if runs_again {
-                w.harness_says(Event::Cont { incarnation: id(1) })
+                w.harness_says(Event::Cont { incarnation: id(1) });
             }
         });
         if !runs_again {

@@ -29,7 +29,6 @@ pub(crate) fn mix(rng: &mut Rng, plan: &mut Plan) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::beyond::{Beyond, draw_beyond};
 
     #[test]
