@@ -113,7 +113,7 @@ pub(crate) const LARGE_TYPES: [(&str, &str, Size); 10] = [
     ("phalanx-core", "rpc/client::ClientSession", size(17, 58, 4)),
     ("phalanx-sim", "app::App", size(29, 40, 5)),
     ("phalanx-sim", "calls/world::World", size(13, 35, 4)),
-    ("phalanx-sim", "script::Cell", size(3, 74, 3)),
+    ("phalanx-sim", "script::Cell", size(3, 75, 3)),
     ("phalanx-sim", "world::World", size(37, 163, 21)),
     ("phalanx-check", "ingest::Builder", size(5, 42, 6)),
     ("phalanx-check", "model::Model", size(22, 53, 7)),
