@@ -372,6 +372,8 @@ impl<A: App> Handler for Adapter<'_, A> {
     fn begin(&mut self, me: &MemberInfo) {
         // Without an event an incarnation ends when the process gives it up by itself, before it was in a view.
         if self.table.me != core::Incarnation::NONE && self.table.me != me.incarnation {
+            // The core that knew whether enough members hold a state is gone, so what was withheld ends in doubt.
+            self.table.slots.iter_mut().flat_map(|slot| &mut slot.group).for_each(|held| held.is_adequate = false);
             self.end_incarnation(false, LeaveReason::Unreachable);
         }
         self.table.me = me.incarnation;
@@ -561,4 +563,77 @@ pub(super) fn inbox_of(group: InlineGroup) -> InboxId {
 
 fn slot_of(inbox: InboxId) -> Option<usize> {
     inbox.0.checked_sub(1).map(|slot| slot as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx_core::{GroupTerms, GroupView};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Told {
+        stable: Vec<(u64, u64)>,
+        lost: Vec<(u64, u64)>,
+    }
+
+    impl App for Told {
+        fn view(&mut self, _group: InlineGroup, _view: &View) {}
+
+        fn message(&mut self, _message: &MessageRef<'_>) {}
+
+        fn stable(&mut self, _group: InlineGroup, view: u64, seq: u64) {
+            self.stable.push((view, seq));
+        }
+
+        fn lost(&mut self, _group: InlineGroup, not_sent: u64, in_doubt: u64) {
+            self.lost.push((not_sent, in_doubt));
+        }
+    }
+
+    fn me(incarnation: u64) -> MemberInfo {
+        let config = phalanx_runtime::config::Config::default();
+        let directory = tempfile::tempdir().expect("a directory");
+        let (runtime_dir, state_dir) = (Some(directory.path().join("run")), Some(directory.path().join("state")));
+        let config = phalanx_runtime::config::Config { runtime_dir, state_dir, ..config };
+        let process = phalanx_runtime::Inline::start(&phalanx_runtime::Options::from(config)).expect("starts");
+        MemberInfo { incarnation: core::Incarnation(incarnation), ..process.node().settings().me.clone() }
+    }
+
+    /// The view that has too few still waits for the program, so the core alone knows of it. An incarnation that the
+    /// process gives up by itself takes that knowledge with it.
+    #[test]
+    fn what_was_withheld_is_in_doubt_when_the_incarnation_is_given_up() {
+        let me = [me(1), me(2)];
+        let mut table = Table::new(me[0].incarnation, true, Vec::new());
+        let mut app = Told::default();
+        let group = table.add("g", false);
+        let mut adapter = Adapter { table: &mut table, app: &mut app };
+        adapter.begin(&me[0]);
+        let view = GroupView {
+            group: GroupId(1),
+            name: "g".into(),
+            view: ViewNumber(7),
+            prev: None,
+            members: Vec::new(),
+            joined: Vec::new(),
+            left: Vec::new(),
+            incomplete: Vec::new(),
+            terms: GroupTerms::default(),
+            adequate: true,
+        };
+        adapter.event(Event::GroupView(Arc::new(view)));
+        for seq in 1..=2 {
+            assert_eq!(adapter.table.accept(group), Some(Some(GroupId(1))));
+            let (order, uniformity) = (core::Order::Total, Uniformity::Uniform);
+            adapter.sent(GroupId(1), ViewNumber(7), Sequence(seq), order, uniformity, b"m");
+        }
+        adapter.stable(GroupId(1), ViewNumber(7), Sequence(1));
+        adapter.tell_outcomes(|_| Some(true));
+        adapter.stable(GroupId(1), ViewNumber(7), Sequence(2));
+        adapter.tell_outcomes(|_| Some(false));
+        assert_eq!(adapter.app.stable, [(7, 1)], "the core knows of too few");
+        adapter.begin(&me[1]);
+        assert_eq!((&adapter.app.stable[..], &adapter.app.lost[..]), (&[(7, 1)][..], &[(0, 1)][..]));
+    }
 }

@@ -186,6 +186,11 @@ impl Entry {
         self.is_adequate = is_cell_adequate && self.view.as_ref().is_none_or(View::is_adequate);
     }
 
+    /// No outcome of this life is published any more.
+    pub(super) fn withhold(&mut self) {
+        self.is_adequate = false;
+    }
+
     pub(super) fn set_phase(&mut self, phase: Phase) {
         self.phase = Some(phase);
     }
@@ -350,7 +355,11 @@ impl Entry {
     }
 
     /// The thread ends: nobody makes room any more, so what the inbox has no place for stays out.
+    ///
+    /// All that may be told was published before, when the core was asked last. What was withheld ends in doubt: the view
+    /// that has too few members may still wait for the inbox.
     pub(super) fn end_with_thread(&mut self) {
+        self.withhold();
         if !self.is_over {
             self.end(None, Phase::Left(LeaveReason::Left));
         }
@@ -565,6 +574,36 @@ mod tests {
         entry.end_life();
         assert_eq!(look(second.stable()), Some(Err(InDoubt)));
         assert!(matches!(entry.feed.last(), Some(Next::Lost { not_sent: 0, in_doubt: 1 })));
+    }
+
+    /// The view that has too few still waits for the inbox, so the core alone knows of it. Nobody asks the core when the
+    /// thread ends or a state panics: what was withheld must not be told then.
+    #[test]
+    fn what_was_withheld_is_in_doubt_when_the_thread_ends() {
+        let ends: [fn(Entry); 2] = [
+            |mut entry| entry.end_with_thread(),
+            |entry| {
+                let panics = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+                    let _entry = entry;
+                    std::panic::resume_unwind(Box::new("a state panics"));
+                }));
+                panics.expect_err("it panics");
+            },
+        ];
+        for end in ends {
+            let mut entry = entry();
+            let (told, withheld) = (accept(&mut entry), accept(&mut entry));
+            (1..=2).for_each(|seq| entry.bind(7, seq));
+            let (told, withheld) = (sent(&told), sent(&withheld));
+            entry.stabilize(7, 1);
+            entry.publish(true);
+            entry.stabilize(7, 2);
+            assert!(entry.publish(false), "the core knows of too few");
+            let shared = Arc::clone(&entry.shared);
+            end(entry);
+            assert_eq!([look(told.stable()), look(withheld.stable())], [Some(Ok(())), Some(Err(InDoubt))]);
+            assert_eq!(shared.lost.get(), (0, 1));
+        }
     }
 
     /// Room that a refused message kept would be lost to its group for ever, and an empty batch must hold nobody up.

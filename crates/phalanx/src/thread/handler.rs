@@ -396,8 +396,9 @@ impl AppHandler {
 impl Handler for AppHandler {
     fn begin(&mut self, me: &MemberInfo) {
         // Without an event an incarnation ends when the process gives it up by itself. What was asked for since the event
-        // waits for the next view.
+        // waits for the next view. The core that knew whether enough members hold a state is gone.
         if self.me != Incarnation::NONE {
+            self.entries.iter_mut().flatten().for_each(Entry::withhold);
             self.end_incarnation(false, LeaveReason::Unreachable);
         }
         self.me = me.incarnation;
