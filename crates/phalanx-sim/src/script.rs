@@ -74,6 +74,20 @@ impl Cell {
         true
     }
 
+    /// The same, while all members of group `a` multicast, so that no data socket is silent.
+    pub fn send_until(&mut self, limit: Duration, condition: impl Fn(&Self) -> bool) -> bool {
+        let until = self.now() + limit;
+        while self.now() < until {
+            for slot in 0..self.world.slots.len() {
+                let _ = self.multicast(slot, "a", Order::Fifo, Uniformity::Plain, 20);
+            }
+            if self.run_until(Duration::from_millis(100), &condition) {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Runs until all running processes share one cell view and the groups they want.
     ///
     /// # Panics

@@ -25,21 +25,6 @@ fn broken(rank: usize, is_lost: impl Fn(&Packet, usize) -> bool + 'static) -> (C
     (cell, faulty)
 }
 
-/// All members multicast for `limit`, or until the condition holds, so that their data sockets are never silent.
-/// Returns whether it held.
-fn send_until(cell: &mut Cell, limit: Duration, condition: impl Fn(&Cell) -> bool) -> bool {
-    let until = cell.now() + limit;
-    while cell.now() < until {
-        for slot in 0..5 {
-            let _ = cell.multicast(slot, "a", Order::Fifo, Uniformity::Plain, 20);
-        }
-        if cell.run_until(Duration::from_millis(100), &condition) {
-            return true;
-        }
-    }
-    false
-}
-
 /// Heals the cell, and checks that all are in one view again.
 fn mend(mut cell: Cell) {
     cell.lose_if(|_| false);
@@ -78,7 +63,7 @@ fn a_member_without_a_control_socket_is_left_out() {
                     && (ways[0] && packet.to == faulty || ways[1] && packet.from == faulty)
             });
             let others: Vec<usize> = (0..5).filter(|slot| *slot != faulty).collect();
-            let went_on = send_until(&mut cell, bound(), |cell| cell.are_alone(&others));
+            let went_on = cell.send_until(bound(), |cell| cell.are_alone(&others));
             assert!(went_on, "rank {rank}, to and from it {ways:?}: no view without it");
             mend(cell);
         }
@@ -119,8 +104,7 @@ fn a_member_without_a_data_socket_is_left_out() {
             });
             let others: Vec<usize> = (0..5).filter(|slot| *slot != faulty).collect();
             let is_over = |cell: &Cell| cell.are_alone(&others);
-            let went_on =
-                if sends { send_until(&mut cell, bound(), is_over) } else { cell.run_until(bound(), is_over) };
+            let went_on = if sends { cell.send_until(bound(), is_over) } else { cell.run_until(bound(), is_over) };
             assert!(went_on, "rank {rank}, to and from it {ways:?}, traffic {sends}: no view without it");
             assert_eq!(cell.reasons(others[0]), [LeaveReason::NoProgress]);
             mend(cell);

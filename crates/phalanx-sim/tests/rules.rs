@@ -91,19 +91,8 @@ fn a_group_that_is_to_end_at_once_waits_for_nobody() {
     assert!(is_founded_anew(&mut cell), "it waits for {:?}", waits_for(&cell, 0));
 }
 
-/// Everybody multicasts until the condition holds, for as long as a half-broken member may cost.
-fn send_until(cell: &mut Cell, condition: impl Fn(&Cell) -> bool) -> bool {
-    let until = cell.now() + SUSPECT_AFTER * 12;
-    while cell.now() < until {
-        for slot in 0..5 {
-            let _ = cell.multicast(slot, "a", Order::Fifo, Uniformity::Plain, 20);
-        }
-        if cell.run_until(Duration::from_millis(100), &condition) {
-            return true;
-        }
-    }
-    false
-}
+/// The longest that a half-broken member may hold the others up.
+const BOUND: Duration = SUSPECT_AFTER.saturating_mul(12);
 
 /// The data sockets of these processes do not work from now on.
 fn lose_data_of(cell: &mut Cell, slots: &'static [usize]) {
@@ -116,9 +105,9 @@ fn lose_data_of(cell: &mut Cell, slots: &'static [usize]) {
 fn two_went_and_came_back(seed: u64) -> Cell {
     let mut cell = Cell::settled(5, seed);
     lose_data_of(&mut cell, &[4]);
-    assert!(send_until(&mut cell, |cell| cell.are_alone(&[0, 1, 2, 3])));
+    assert!(cell.send_until(BOUND, |cell| cell.are_alone(&[0, 1, 2, 3])));
     lose_data_of(&mut cell, &[3, 4]);
-    assert!(send_until(&mut cell, |cell| cell.are_alone(&[0, 1, 2])));
+    assert!(cell.send_until(BOUND, |cell| cell.are_alone(&[0, 1, 2])));
     cell.lose_if(|_| false);
     cell.settle();
     cell
@@ -130,7 +119,7 @@ fn no_more_than_a_minority_of_names_goes() {
     let mut cell = two_went_and_came_back(65);
     assert_eq!(cell.cell_view(0).map(|(_, members)| members.len()), Some(5));
     lose_data_of(&mut cell, &[2]);
-    assert!(!send_until(&mut cell, |cell| cell.are_alone(&[0, 1, 3, 4])), "a third name went");
+    assert!(!cell.send_until(BOUND, |cell| cell.are_alone(&[0, 1, 3, 4])), "a third name went");
 }
 
 /// Two names went, and the data socket of one of them fails again.
@@ -138,7 +127,7 @@ fn no_more_than_a_minority_of_names_goes() {
 fn a_name_that_goes_again_counts_once() {
     let mut cell = two_went_and_came_back(66);
     lose_data_of(&mut cell, &[4]);
-    assert!(send_until(&mut cell, |cell| cell.are_alone(&[0, 1, 2, 3])), "it counted twice");
+    assert!(cell.send_until(BOUND, |cell| cell.are_alone(&[0, 1, 2, 3])), "it counted twice");
 }
 
 /// A cell of earlier level whose members all know the later one.
