@@ -19,9 +19,9 @@ trap 'rm -rf "$work"' EXIT
 cd "$(dirname "$0")/linearizability"
 timeout 300 go vet ./...
 # The files that Go compiles, and tests, for the list of what ./x test ran.
-if [ -n "${PHALANX_RAN:-}" ]; then
+if [ -n "${STEP_RAN:-}" ]; then
   { echo go.mod; go list -f '{{join .GoFiles "\n"}}{{"\n"}}{{join .TestGoFiles "\n"}}'; } |
-    sed 's|^|tests/linearizability/|' >>"$PHALANX_RAN"
+    sed 's|^|tests/linearizability/|' >>"$STEP_RAN"
 fi
 timeout 300 go test ./...
 timeout 300 go build -o "$work/judge" .

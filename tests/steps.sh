@@ -63,7 +63,7 @@ expect 1 '^Rust$' 'a() { fetch Go false || true; skip_step Rust "no Rust"; }; st
 expect 1 '^Rust$' 'a() { fetch Go false || leave_out go Go "no Go"; leave_out rust Rust "no Rust"; }; step a a'
 expect 0 '2 skipped' 'a() { fetch Go false || leave_out go Go no; fetch C false || leave_out c C no; }; step a a'
 expect 1 'not named' 'a() { fetch Go false || true; bash -c "exit 77"; }; step a a'
-expect 1 'not named' 'a() { fetch Go false || true; echo "a test: no net" >>"$PHALANX_SKIPS"; }; step a a'
+expect 1 'not named' 'a() { fetch Go false || true; echo "a test: no net" >>"$STEP_SKIPS"; }; step a a'
 unset PHALANX_CI
 
 # What was found good before is not looked at again, and what is new is told at the end.

@@ -30,8 +30,8 @@ begin_steps() {
   exec {places}<>"$logs/places"
   rm -f "$logs/places"
   printf "%${BESIDE_AT_ONCE}s" '' >&"$places"
-  export PHALANX_SKIPS=$logs/skips PHALANX_FETCHES=$logs/fetches PHALANX_LACKS=$logs/lacks PHALANX_RAN=
-  : >"$PHALANX_SKIPS" >"$logs/commits"
+  export STEP_SKIPS=$logs/skips STEP_FETCHES=$logs/fetches STEP_LACKS=$logs/lacks STEP_RAN=
+  : >"$STEP_SKIPS" >"$logs/commits"
   # Without names everything runs anew.
   [ $# -gt 0 ] || rm -f "$logs"/*.ran
 }
@@ -52,11 +52,11 @@ step() {
   unknown=${unknown/ $name / }
   collect
   rm -f "$logs/$name.times"
-  : >"$PHALANX_FETCHES"
-  : >"$PHALANX_LACKS"
-  PHALANX_RAN=$logs/$name.ran
-  : >"$PHALANX_RAN"
-  before=$(wc -l <"$PHALANX_SKIPS")
+  : >"$STEP_FETCHES"
+  : >"$STEP_LACKS"
+  STEP_RAN=$logs/$name.ran
+  : >"$STEP_RAN"
+  before=$(wc -l <"$STEP_SKIPS")
   set +e
   (set -euo pipefail; trap 'times >"$logs/$name.times"' EXIT; "$@") </dev/null >"$logs/$name.log" 2>&1
   code=$?
@@ -70,9 +70,9 @@ settle() {
   local name=$1 unexcused
   report "$1" "$2" "$3" "$5"
   # A program that ends with 77, or writes into the list of skips itself, does not name what it lacks.
-  [ "$(($(wc -l <"$PHALANX_SKIPS") - $4))" -le "$(wc -l <"$PHALANX_LACKS")" ] ||
-    echo "(something that was not named)" >>"$PHALANX_LACKS"
-  unexcused=$(grep -vxFf "$PHALANX_FETCHES" "$PHALANX_LACKS" || true)
+  [ "$(($(wc -l <"$STEP_SKIPS") - $4))" -le "$(wc -l <"$STEP_LACKS")" ] ||
+    echo "(something that was not named)" >>"$STEP_LACKS"
+  unexcused=$(grep -vxFf "$STEP_FETCHES" "$STEP_LACKS" || true)
   if [ "${PHALANX_CI:-0}" = 1 ] && [ -n "$unexcused" ]; then
     say "x: $name was skipped or left something out for want of what nobody failed to fetch:"
     printf '%s\n' "$unexcused" >&2
@@ -96,7 +96,7 @@ report() {
   printf '%-5s %-12s %5d s  %5d s of processor\n' "$result" "$name" "$3" "$used"
   case $code in
     0) steps=$((steps + 1)) ;;
-    "$SKIPPED") printf '%s: %s\n' "$name" "$(tail -n 1 "$logs/$name.log")" >>"$PHALANX_SKIPS" ;;
+    "$SKIPPED") printf '%s: %s\n' "$name" "$(tail -n 1 "$logs/$name.log")" >>"$STEP_SKIPS" ;;
     *)
       say "--- the end of $logs/$name.log ---"
       tail -n 60 "$logs/$name.log" >&2
@@ -122,9 +122,9 @@ beside() {
     began=$SECONDS
     trap 'times >"$logs/$name.times"; echo $((SECONDS - began)) >"$logs/$name.span"; printf " " >&"$places"' EXIT
     renice -n 19 -p "$BASHPID" >/dev/null
-    PHALANX_SKIPS=$logs/$name.skips PHALANX_FETCHES=$logs/$name.fetches PHALANX_LACKS=$logs/$name.lacks
-    PHALANX_RAN=$logs/$name.ran
-    : >"$PHALANX_SKIPS" >"$PHALANX_FETCHES" >"$PHALANX_LACKS" >"$PHALANX_RAN"
+    STEP_SKIPS=$logs/$name.skips STEP_FETCHES=$logs/$name.fetches STEP_LACKS=$logs/$name.lacks
+    STEP_RAN=$logs/$name.ran
+    : >"$STEP_SKIPS" >"$STEP_FETCHES" >"$STEP_LACKS" >"$STEP_RAN"
     "$@"
   ) </dev/null >"$logs/$name.log" 2>&1 &
   set +m
@@ -134,8 +134,8 @@ beside() {
 
 # Prints the results of the steps beside that have ended, and fails if one of them failed.
 collect() {
-  local line name job command code left=() all_skips=$PHALANX_SKIPS
-  local PHALANX_SKIPS PHALANX_FETCHES PHALANX_LACKS
+  local line name job command code left=() all_skips=$STEP_SKIPS
+  local STEP_SKIPS STEP_FETCHES STEP_LACKS
   for line in "${besides[@]}"; do
     read -r name job command <<<"$line"
     if kill -0 "$job" 2>/dev/null; then
@@ -144,9 +144,9 @@ collect() {
     fi
     code=0
     wait "$job" || code=$?
-    PHALANX_SKIPS=$logs/$name.skips PHALANX_FETCHES=$logs/$name.fetches PHALANX_LACKS=$logs/$name.lacks
+    STEP_SKIPS=$logs/$name.skips STEP_FETCHES=$logs/$name.fetches STEP_LACKS=$logs/$name.lacks
     settle "$name" "$code" "$(cat "$logs/$name.span" 2>/dev/null || echo 0)" 0 "$command"
-    cat "$PHALANX_SKIPS" >>"$all_skips"
+    cat "$STEP_SKIPS" >>"$all_skips"
   done
   besides=("${left[@]}")
 }
@@ -175,12 +175,12 @@ fetch() {
   shift
   echo "fetching $thing: $*"
   "$@" && return 0
-  echo "$thing" >>"$PHALANX_FETCHES"
+  echo "$thing" >>"$STEP_FETCHES"
   return 1
 }
 
 # ran FILE...: records that this step runs these files of the tests.
-ran() { [ $# -eq 0 ] || [ -z "$PHALANX_RAN" ] || printf '%s\n' "$@" >>"$PHALANX_RAN"; }
+ran() { [ $# -eq 0 ] || [ -z "$STEP_RAN" ] || printf '%s\n' "$@" >>"$STEP_RAN"; }
 
 # not_run PATH...: records files, or directories of them, that this step has to leave out.
 not_run() { ran "${@/#/not run: }"; }
@@ -208,15 +208,15 @@ to_commit() {
 leave_out() {
   not_run "${@:4}"
   echo "left out: $1: $3"
-  printf '%s: %s\n' "$1" "$3" >>"$PHALANX_SKIPS"
-  echo "$2" >>"$PHALANX_LACKS"
+  printf '%s: %s\n' "$1" "$3" >>"$STEP_SKIPS"
+  echo "$2" >>"$STEP_LACKS"
 }
 
 # skip_step THING WHY [PATH...]: ends a step that cannot run here because a thing is missing. These files of the tests,
 # or directories, are not run then.
 skip_step() {
   not_run "${@:3}"
-  echo "$1" >>"$PHALANX_LACKS"
+  echo "$1" >>"$STEP_LACKS"
   echo "$2"
   exit "$SKIPPED"
 }
@@ -226,8 +226,8 @@ end_steps() {
   local skipped
   join
   [ -z "${unknown// /}" ] || die "there is no step called${unknown% }"
-  skipped=$(wc -l <"$PHALANX_SKIPS")
-  sed 's/^/skipped: /' "$PHALANX_SKIPS"
+  skipped=$(wc -l <"$STEP_SKIPS")
+  sed 's/^/skipped: /' "$STEP_SKIPS"
   sed 's/^/to commit: /' "$logs/commits"
   echo "all steps passed in $((SECONDS - began_steps)) s ($steps run, $skipped skipped), $processor s of processor"
 }

@@ -4,7 +4,7 @@
 #   run.sh [--quick] [--keep] [--jobs N] [CASE..]     run all cases, or those named, N of them at a time (1)
 #   run.sh --list                          name the cases
 #
-# PHALANX names the program (default: target/release/phalanx). The exit code is the number of cases that failed;
+# PHALANX names the program (default: target/quick/phalanx). The exit code is the number of cases that failed;
 # 77 when the tests cannot run here.
 set -uo pipefail
 
@@ -59,12 +59,12 @@ if [ ${#missing[@]} -gt 0 ]; then
     skip "needs ${missing[*]}"
 fi
 
-PHALANX=${PHALANX:-$here/../../target/release/phalanx}
+PHALANX=${PHALANX:-$here/../../target/quick/phalanx}
 [ -x "$PHALANX" ] || { echo "run.sh: $PHALANX is not there: build it, or name the program in PHALANX" >&2; exit 2; }
 PHALANX=$(realpath "$PHALANX")
 export PHALANX QUICK PATH
 # Where ./x test wants to know which cases ran.
-ran=${PHALANX_RAN:-/dev/null}
+ran=${STEP_RAN:-/dev/null}
 # Settings in the environment must not affect members.
 unset "${!PHALANX_@}"
 

@@ -28,7 +28,7 @@ pub(super) fn with_loopback_of(mtu: u32, test: impl FnOnce() + Send + 'static) {
 }
 
 /// Reports that the calling test cannot run on this machine. The test harness has no such outcome and counts the test
-/// as passed, so `./x test` lists it from the file that `PHALANX_SKIPS` names.
+/// as passed, so `./x test` lists it from the file that `STEP_SKIPS` names.
 ///
 /// # Panics
 /// With `PHALANX_CI=1`: a machine of continuous integration must be able to run it.
@@ -38,7 +38,7 @@ pub(super) fn skip(why: &str) {
     let thread = thread::current();
     let line = format!("{}: {why}", thread.name().unwrap_or("a network test"));
     eprintln!("skipped: {line}");
-    if let Some(file) = std::env::var_os("PHALANX_SKIPS") {
+    if let Some(file) = std::env::var_os("STEP_SKIPS") {
         let opened = OpenOptions::new().append(true).open(file);
         opened.and_then(|mut file| writeln!(file, "{line}")).expect("the list of what is skipped can be written");
     }
