@@ -85,6 +85,19 @@ fn an_end_in_the_middle_leaves_nobody_behind() {
     }
 }
 
+/// As in `phalanx demo | head -3`.
+#[test]
+fn a_closed_output_ends_it() {
+    let dir = directory();
+    let mut command = phalanx(dir.path(), &["demo", "--rate", "100"]);
+    let mut demo = Running::start("demo", command.env("TMPDIR", dir.path()), false);
+    demo.close_stdout();
+    demo.await_notice("standard output is closed");
+    assert_eq!(demo.end().0, Some(130));
+    let left = std::fs::read_dir(dir.path()).expect("readable").count();
+    assert_eq!(left, 0, "files of the demonstration are left");
+}
+
 /// Whether the process is gone, or is a zombie that its new parent has not reaped.
 fn ends(pid: u64) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

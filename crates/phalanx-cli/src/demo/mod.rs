@@ -57,7 +57,8 @@ pub(crate) fn run(demo: &Demo) -> Result<Exit, Failure> {
         Ok((judge(&checked.measured), checked))
     });
     let held = played.as_ref().is_ok_and(|(claims, _)| claims.iter().all(|claim| claim.held));
-    if demo.keep.is_some() || !held {
+    let interrupted = played.as_ref().is_err_and(|failure| failure.exit == Exit::Interrupted);
+    if demo.keep.is_some() || !held && !interrupted {
         say(format_args!("traces and logs are kept in {}", directory.path.display()));
         directory.keep();
     }

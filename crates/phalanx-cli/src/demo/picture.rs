@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::stage::{Member, Stage};
 use super::verdict::rounded;
-use crate::notice::lively;
+use crate::notice::{data, lively};
 
 /// Interval between two drawings.
 const DRAW_EVERY: Duration = Duration::from_millis(200);
@@ -22,6 +22,8 @@ pub(super) struct Picture {
     began: Instant,
     lively: bool,
     quiet: bool,
+    /// Standard output is closed: nobody looks on.
+    closed: bool,
     due: Instant,
     events: VecDeque<String>,
     /// Lines of the last drawing, which the next one overwrites.
@@ -36,7 +38,13 @@ impl Picture {
     pub(super) fn new(quiet: bool) -> Self {
         let now = Instant::now();
         let lively = lively() && !quiet;
-        Self { began: now, lively, quiet, due: now, events: VecDeque::new(), drawn: 0, last: None, rate: 0.0 }
+        let events = VecDeque::new();
+        Self { began: now, lively, quiet, closed: false, due: now, events, drawn: 0, last: None, rate: 0.0 }
+    }
+
+    /// Whether standard output was found closed.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
     }
 
     /// Adds an event.
@@ -49,7 +57,7 @@ impl Picture {
             }
             self.due = Instant::now();
         } else if !self.quiet {
-            let _ = writeln!(std::io::stdout(), "{line}");
+            self.closed |= !data(line);
         }
     }
 
@@ -135,7 +143,7 @@ impl Picture {
         out.push_str("\x1b[J");
         self.drawn = lines.len();
         let mut stdout = std::io::stdout().lock();
-        let _ = stdout.write_all(out.as_bytes()).and_then(|()| stdout.flush());
+        self.closed |= stdout.write_all(out.as_bytes()).and_then(|()| stdout.flush()).is_err();
     }
 }
 

@@ -352,6 +352,9 @@ impl Show {
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(Failure::new(Exit::Interrupted, "interrupted; all members were ended"));
         }
+        if self.picture.is_closed() {
+            return Err(Failure::new(Exit::Interrupted, "standard output is closed; all members were ended"));
+        }
         if Instant::now() > self.ends {
             let what = format!("the demonstration took longer than {} s", WHOLE.as_secs());
             return Err(Failure::new(Exit::TimedOut, what));
