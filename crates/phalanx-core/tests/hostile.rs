@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use live::memory::Counting;
-use live::{Account, Edit, LiveCell, Step};
+use live::steps::Edit;
+use live::{Account, LiveCell, Step};
 use phalanx_core::rng::Rng;
 use speech::Speech;
 

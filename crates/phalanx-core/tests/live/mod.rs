@@ -11,10 +11,10 @@ mod forge;
 mod member;
 #[allow(unsafe_code)]
 pub(crate) mod memory;
-mod steps;
+pub(crate) mod steps;
 
 pub(crate) use cell::{Account, LiveCell};
-pub(crate) use steps::{Edit, Step};
+pub(crate) use steps::Step;
 
 /// Upper bound on the steps of one input. More would find nothing new, and cost time.
 const STEPS_MAX: usize = 400;
