@@ -219,3 +219,33 @@ fn who_joins_beside_a_sender_of_nonsense_knows_of_it() {
     assert_eq!(cell.exclusions(0), 1, "p1 and p2 are a quorum, and both joined beside it");
     cell.finish_clean();
 }
+
+/// Each of three cannot read another one. In each stream they are the fewer, so all three would take the state anew.
+#[test]
+fn a_group_of_which_nobody_keeps_the_state_stops() {
+    let mut cell = Cell::settled(3, 57);
+    for (reader, sender) in [(1, 0), (2, 1), (0, 2)] {
+        cell.cannot_read(&[reader], sender, "a");
+    }
+    for slot in 0..3 {
+        cell.multicast(slot, "a", Order::Fifo, Uniformity::Plain, 40).expect("in the group");
+    }
+    cell.run_for(2 * SECOND);
+    assert!((0..3).all(|slot| lost(&cell, slot) == [LeaveReason::Stopped]));
+    cell.finish_clean();
+}
+
+/// A message from one member to another makes no sense there. The reader counts the other as unheard from then on, so
+/// one of the two is out before silence would be noticed.
+#[test]
+fn who_cannot_be_read_on_its_channel_goes_as_soon_as_who_is_not_heard() {
+    for (reader, sender) in [(1, 0), (0, 4), (3, 2)] {
+        let mut cell = Cell::settled(5, 58).titled(format!("{reader} cannot read {sender}"));
+        cell.cannot_read_channel(reader, sender);
+        let is_decided = |cell: &Cell| {
+            [reader, sender].iter().any(|slot| cell.cell_view(*slot).is_some_and(|(_, members)| members.len() == 4))
+        };
+        assert!(cell.run_until(SECOND, is_decided), "both count as heard");
+        cell.settle();
+    }
+}

@@ -6,6 +6,7 @@ use std::time::Duration;
 use phalanx_core::wire::Kind;
 use phalanx_core::{GroupTerms, Order, TrafficClass, Uniformity, ViewNumber};
 use phalanx_sim::{Builds, Cell, SUSPECT_AFTER, WorldSettings};
+use phalanx_trace::Event;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -305,6 +306,64 @@ fn who_still_takes_the_state_does_not_count() {
     assert_eq!(cell.delivered(0), before, "the joiner counts");
     cell.lose_if(|_| false);
     assert!(cell.run_until(5 * SECOND, |cell| cell.delivered(0) > before));
+    cell.settle();
+    cell.finish_clean();
+}
+
+/// A group has fewer members than its terms ask for. That counts from the level on that has such terms, and each member
+/// is told so when its cell rises to it, also one whose application takes nothing at that moment.
+#[test]
+fn a_rise_tells_of_too_few_members_whoever_reads_late() {
+    let mut cell = between_builds(4, 81);
+    let terms = GroupTerms { members_min: 3, ..GroupTerms::default() };
+    [1, 2].into_iter().for_each(|slot| cell.join_on_terms(slot, "two", terms));
+    cell.settle();
+    cell.set_takes(2, false);
+    cell.multicast(1, "two", Order::Fifo, Uniformity::Plain, 40).expect("in the group");
+    cell.run_for(Duration::from_millis(100));
+    assert_eq!(cell.raise_level(1, Builds::LATER), Ok(()));
+    assert!(cell.run_until(5 * SECOND, |cell| (1..3).all(|slot| cell.level(slot) == Some(Builds::LATER))));
+    cell.run_for(SECOND);
+    cell.set_takes(2, true);
+    cell.run_for(SECOND);
+    for slot in [1, 2] {
+        let records = cell.traces(slot).iter().flat_map(|trace| &trace.records);
+        let told = records.filter(|record| matches!(record.event, Event::GroupAdequacy { adequate: false, .. }));
+        assert_eq!(told.count(), 1, "p{slot} is told once");
+    }
+    cell.join(3, "two");
+    cell.settle();
+    cell.finish_clean();
+}
+
+/// A holder is back and dies at once. When another one is back later, the third is waited for as if nobody had been.
+#[test]
+fn the_wait_for_holders_begins_with_the_first_that_is_there() {
+    let mut cell = Cell::settled(7, 82);
+    (4..7).for_each(|slot| cell.join_on_terms(slot, "two", GroupTerms::default()));
+    cell.settle();
+    (4..7).for_each(|slot| cell.cut_off(&[slot]));
+    assert!(cell.run_until(5 * SECOND, |cell| waits_for(cell, 0).len() == 3));
+    let is_in = |cell: &Cell, slot: usize| cell.cell_view(0).is_some_and(|(_, members)| members.contains(&slot));
+    let mend = |cell: &mut Cell, slot: usize| {
+        for other in 0..4 {
+            cell.mend(other, slot);
+            cell.mend(slot, other);
+        }
+    };
+    mend(&mut cell, 4);
+    assert!(cell.run_until(10 * SECOND, |cell| is_in(cell, 4)));
+    cell.run_for(Duration::from_millis(300));
+    cell.crash(4);
+    (0..4).for_each(|told| cell.tell_death(told, 4));
+    assert!(cell.run_until(2 * SECOND, |cell| waits_for(cell, 0).len() == 2 && !is_in(cell, 4)));
+    cell.run_for(2 * SECOND);
+    mend(&mut cell, 5);
+    assert!(cell.run_until(20 * SECOND, |cell| is_in(cell, 5)));
+    cell.run_for(Duration::from_millis(600));
+    assert_eq!(waits_for(&cell, 0).len(), 2, "p6 is not waited for");
+    assert!(cell.run_until(SECOND, |cell| waits_for(cell, 0).is_empty()));
+    cell.heal();
     cell.settle();
     cell.finish_clean();
 }

@@ -79,3 +79,25 @@ fn a_member_that_turns_seldom_finds_who_died() {
     let bound = SUSPECT_AFTER * 2 + TURNS_EVERY * 4;
     assert!(cell.run_until(bound, |cell| are_in(cell, &[0], view.next())), "not within {bound:?}");
 }
+
+/// A member that polls less often than others probe it, are patient with a ballot, or notice silence. It declared that,
+/// and is in each view.
+#[test]
+fn a_declared_gap_is_borne_by_probes_ballots_and_silence() {
+    let every = SUSPECT_AFTER * 7;
+    let turn_ns = u64::try_from(every.as_nanos()).expect("small");
+    let settings = WorldSettings {
+        late: vec![(3, turn_ns)],
+        turn_gaps: vec![(3, every + SUSPECT_AFTER)],
+        patience: Some((Duration::from_millis(60), SUSPECT_AFTER)),
+        ..WorldSettings::quiet(4)
+    };
+    let mut cell = Cell::new(settings, 6);
+    (0..4).for_each(|slot| cell.start(slot));
+    assert!(cell.run_until(Duration::from_secs(60), |cell| are_together(cell, 4)));
+    cell.run_for(Duration::from_secs(30));
+    assert!((0..4).all(|slot| cell.exclusions(slot) == 0));
+    cell.crash(2);
+    assert!(cell.run_until(Duration::from_secs(30), |cell| cell.are_alone(&[0, 1, 3])));
+    assert_eq!(cell.exclusions(3), 0);
+}
