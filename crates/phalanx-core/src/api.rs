@@ -215,6 +215,14 @@ pub enum Event {
         /// Length of the snapshot, in bytes.
         bytes: u64,
     },
+    /// No member that has the state is left, and the group begins here without one: discard what a donor sent of it. The
+    /// first view follows.
+    StateAnew {
+        /// The group.
+        group: GroupId,
+        /// Its name.
+        name: Arc<str>,
+    },
     /// The state is complete up to the group's first view here.
     StateEnd {
         /// The group.

@@ -92,6 +92,7 @@ impl Item {
             Self::Event(event) => match event {
                 Event::GroupView(view) => Some((view.group, Some(&view.name))),
                 Event::StateBegin { group, name, .. }
+                | Event::StateAnew { group, name }
                 | Event::StateKept { group, name, .. }
                 | Event::GroupForgotten { group, name, .. }
                 | Event::GroupOrphaned { group, name, .. } => Some((*group, Some(name))),
@@ -297,7 +298,9 @@ impl UntakenBytes {
             Item::Restore { chunk, .. } => Some((&mut self.state, chunk.len() + ITEM_BYTES)),
             Item::Delivery(held) if held.replayed => Some((&mut self.state, held.payload.len() + ITEM_BYTES)),
             // A state can begin without a byte of it, and still takes memory.
-            Item::Event(Event::StateBegin { .. } | Event::StateEnd { .. }) => Some((&mut self.state, ITEM_BYTES)),
+            Item::Event(Event::StateBegin { .. } | Event::StateAnew { .. } | Event::StateEnd { .. }) => {
+                Some((&mut self.state, ITEM_BYTES))
+            }
             // The stream's window bounds these while deliveries wait.
             Item::Delivery(_) | Item::Event(_) | Item::Stable { .. } => None,
         }

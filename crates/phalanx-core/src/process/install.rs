@@ -390,8 +390,7 @@ impl Process {
         }
         want.ready = Ready::Yes;
         if std::mem::take(&mut want.partial) {
-            self.app.event(Event::StateBegin { group, name: view.name.clone(), bytes: 0 });
-            self.app.event(Event::StateEnd { group });
+            self.app.event(Event::StateAnew { group, name: view.name.clone() });
         }
     }
 

@@ -222,6 +222,16 @@ impl Handler for Queueing {
                     }
                 }
             }
+            Event::StateAnew { group, name } => {
+                self.names.insert(*group, Arc::clone(name));
+                if let Some(joined) = self.groups.get_mut(name) {
+                    joined.holds = None;
+                    if let Some(state) = &mut joined.state {
+                        state.clear();
+                        state.restored();
+                    }
+                }
+            }
             Event::StateEnd { group } => {
                 if let Some(state) = self.state(*group) {
                     state.restored();

@@ -59,6 +59,7 @@ pub(super) fn event(event: &Event) -> Option<Record> {
             kept: kept.as_ref().map(|kept| kept.iter().map(|(who, count)| (who.0, *count)).collect()),
         },
         Event::StateBegin { group, bytes, .. } => Record::SnapshotIn { group: group.0, bytes: *bytes },
+        Event::StateAnew { group, .. } => Record::SnapshotIn { group: group.0, bytes: 0 },
         _ => return None,
     })
 }

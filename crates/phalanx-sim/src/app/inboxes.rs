@@ -81,6 +81,7 @@ impl App {
                 (view.group, Some(&view.name))
             }
             Event::StateBegin { group, name, .. }
+            | Event::StateAnew { group, name }
             | Event::StateKept { group, name, .. }
             | Event::GroupForgotten { group, name, .. }
             | Event::GroupOrphaned { group, name, .. } => (*group, Some(name)),

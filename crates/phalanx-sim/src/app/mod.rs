@@ -334,12 +334,17 @@ impl App {
         }
     }
 
-    fn state_end(&mut self, id: GroupId) {
+    /// A state is complete, or it never comes: no member that has it is left. What came of it is dropped then, and a
+    /// user's machine goes on as it is.
+    fn state_end(&mut self, id: GroupId, has_come: bool) {
         self.counts.transfers += 1;
         self.take_state(id);
         let machine = self.groups.get_mut(&id).and_then(|group| group.machine.as_mut());
-        if let Some(Err(wrong)) = machine.map(Held::complete) {
-            self.faults.push(("restore", format!("the snapshot of another member makes no sense: {wrong}")));
+        match machine.map(|machine| if has_come { machine.complete() } else { Ok(machine.keep()) }) {
+            Some(Err(wrong)) => {
+                self.faults.push(("restore", format!("the snapshot of another member makes no sense: {wrong}")));
+            }
+            Some(Ok(())) | None => {}
         }
         match self.groups.get_mut(&id) {
             // A machine compares after it learned of the view: views since the snapshot were not repeated for it.
@@ -555,6 +560,10 @@ impl Handler for App {
                 self.calls.close();
             }
             Event::StateBegin { group, name, bytes } => self.state_begin(group, &name, bytes),
+            Event::StateAnew { group, name } => {
+                self.state_begin(group, &name, 0);
+                self.state_end(group, false);
+            }
             Event::StateKept { group, was, view, .. } => self.state_kept(group, was, view),
             Event::GroupForgotten { group, view, kept, .. } => {
                 self.counts.forgotten += 1;
@@ -562,7 +571,7 @@ impl Handler for App {
                 self.record(trace::Event::Forgotten { group: group.0, view: view.0, kept });
             }
             Event::GroupOrphaned { .. } => self.counts.orphaned += 1,
-            Event::StateEnd { group } => self.state_end(group),
+            Event::StateEnd { group } => self.state_end(group, true),
             Event::Differs { setting, cell, own } => {
                 self.kept_out = true;
                 self.record(trace::Event::Differs { setting, cell, own });

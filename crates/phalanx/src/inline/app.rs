@@ -127,7 +127,8 @@ pub trait App {
     }
 
     /// Another member's state of `_bytes` bytes begins. What was kept of the group is replaced by it. Its
-    /// pieces follow, then [`App::message`] with the messages that belong to it, then [`App::current`].
+    /// pieces follow, then [`App::message`] with the messages that belong to it, then [`App::current`]. 0: the members
+    /// that had it are gone. What came of it is dropped, and the group begins here with the program's own state.
     fn taking(&mut self, _group: InlineGroup, _bytes: u64) {}
 
     /// The next part of a piece of it, as the other member's [`Snapshot`] made its pieces; a snapshot that is a whole is one

@@ -479,6 +479,14 @@ impl<A: App> Handler for Adapter<'_, A> {
                 }
                 self.tell(at, |app, key| app.taking(key, bytes));
             }
+            Event::StateAnew { group, name } => {
+                let at = self.table.number(group, &name);
+                if let Some(held) = at.and_then(|at| self.table.slots[at].group.as_mut()) {
+                    (held.holds, held.incoming, held.is_senseless) = (None, None, false);
+                }
+                self.tell(at, |app, key| app.taking(key, 0));
+                self.tell(at, A::current);
+            }
             Event::StateEnd { group } => self.state_end(group),
             Event::Excluded { .. } | Event::Renounced { .. } => {
                 self.end_incarnation(!self.table.rejoin, LeaveReason::Unreachable);

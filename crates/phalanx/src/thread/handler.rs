@@ -505,6 +505,16 @@ impl Handler for AppHandler {
                     entry.stage(Next::Taking { bytes });
                 }
             }
+            Event::StateAnew { group, name } => {
+                if let Some(entry) = self.number(group, &name) {
+                    entry.apply();
+                    entry.holds = None;
+                    if let Some(replica) = &mut entry.replica {
+                        replica.keep();
+                    }
+                    entry.stage(Next::Current);
+                }
+            }
             Event::StateEnd { group } => self.state_end(group),
             Event::Excluded { .. } | Event::Renounced { .. } => {
                 self.end_incarnation(!self.rejoin, LeaveReason::Unreachable);
