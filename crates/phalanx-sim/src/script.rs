@@ -74,20 +74,6 @@ impl Cell {
         true
     }
 
-    /// The same, while all members of group `a` multicast, so that no data socket is silent.
-    pub fn send_until(&mut self, limit: Duration, condition: impl Fn(&Self) -> bool) -> bool {
-        let until = self.now() + limit;
-        while self.now() < until {
-            for slot in 0..self.world.slots.len() {
-                let _ = self.multicast(slot, "a", Order::Fifo, Uniformity::Plain, 20);
-            }
-            if self.run_until(Duration::from_millis(100), &condition) {
-                return true;
-            }
-        }
-        false
-    }
-
     /// Runs until all running processes share one cell view and the groups they want.
     ///
     /// # Panics
@@ -459,4 +445,19 @@ impl Cell {
 
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Runs until a condition holds, for at most `limit`, while all members of group `a` multicast, so that no data socket is
+/// silent. Returns whether it holds.
+pub fn send_until(cell: &mut Cell, limit: Duration, condition: impl Fn(&Cell) -> bool) -> bool {
+    let until = cell.now() + limit;
+    while cell.now() < until {
+        for slot in 0..cell.world.slots.len() {
+            let _ = cell.multicast(slot, "a", Order::Fifo, Uniformity::Plain, 20);
+        }
+        if cell.run_until(Duration::from_millis(100), &condition) {
+            return true;
+        }
+    }
+    false
 }

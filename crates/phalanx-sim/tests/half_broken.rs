@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use phalanx_core::wire::Kind;
 use phalanx_core::{Order, TrafficClass, Uniformity};
-use phalanx_sim::{Cell, Packet, SUSPECT_AFTER, WorldSettings};
+use phalanx_sim::{Cell, Packet, SUSPECT_AFTER, WorldSettings, send_until};
 use phalanx_trace::LeaveReason;
 
 /// Bound, in multiples of `suspect_after`, until the others have a view without the faulty member.
@@ -63,7 +63,7 @@ fn a_member_without_a_control_socket_is_left_out() {
                     && (ways[0] && packet.to == faulty || ways[1] && packet.from == faulty)
             });
             let others: Vec<usize> = (0..5).filter(|slot| *slot != faulty).collect();
-            let went_on = cell.send_until(bound(), |cell| cell.are_alone(&others));
+            let went_on = send_until(&mut cell, bound(), |cell| cell.are_alone(&others));
             assert!(went_on, "rank {rank}, to and from it {ways:?}: no view without it");
             mend(cell);
         }
@@ -104,7 +104,8 @@ fn a_member_without_a_data_socket_is_left_out() {
             });
             let others: Vec<usize> = (0..5).filter(|slot| *slot != faulty).collect();
             let is_over = |cell: &Cell| cell.are_alone(&others);
-            let went_on = if sends { cell.send_until(bound(), is_over) } else { cell.run_until(bound(), is_over) };
+            let went_on =
+                if sends { send_until(&mut cell, bound(), is_over) } else { cell.run_until(bound(), is_over) };
             assert!(went_on, "rank {rank}, to and from it {ways:?}, traffic {sends}: no view without it");
             assert_eq!(cell.reasons(others[0]), [LeaveReason::NoProgress]);
             mend(cell);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use phalanx_core::wire::Kind;
 use phalanx_core::{GroupTerms, Order, TrafficClass, Uniformity, ViewNumber};
-use phalanx_sim::{Builds, Cell, SUSPECT_AFTER, WorldSettings};
+use phalanx_sim::{Builds, Cell, SUSPECT_AFTER, WorldSettings, send_until};
 use phalanx_trace::Event;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -106,9 +106,9 @@ fn lose_data_of(cell: &mut Cell, slots: &'static [usize]) {
 fn two_went_and_came_back(seed: u64) -> Cell {
     let mut cell = Cell::settled(5, seed);
     lose_data_of(&mut cell, &[4]);
-    assert!(cell.send_until(BOUND, |cell| cell.are_alone(&[0, 1, 2, 3])));
+    assert!(send_until(&mut cell, BOUND, |cell| cell.are_alone(&[0, 1, 2, 3])));
     lose_data_of(&mut cell, &[3, 4]);
-    assert!(cell.send_until(BOUND, |cell| cell.are_alone(&[0, 1, 2])));
+    assert!(send_until(&mut cell, BOUND, |cell| cell.are_alone(&[0, 1, 2])));
     cell.lose_if(|_| false);
     cell.settle();
     cell
@@ -120,7 +120,7 @@ fn no_more_than_a_minority_of_names_goes() {
     let mut cell = two_went_and_came_back(65);
     assert_eq!(cell.cell_view(0).map(|(_, members)| members.len()), Some(5));
     lose_data_of(&mut cell, &[2]);
-    assert!(!cell.send_until(BOUND, |cell| cell.are_alone(&[0, 1, 3, 4])), "a third name went");
+    assert!(!send_until(&mut cell, BOUND, |cell| cell.are_alone(&[0, 1, 3, 4])), "a third name went");
 }
 
 /// Two names went, and the data socket of one of them fails again.
@@ -128,7 +128,7 @@ fn no_more_than_a_minority_of_names_goes() {
 fn a_name_that_goes_again_counts_once() {
     let mut cell = two_went_and_came_back(66);
     lose_data_of(&mut cell, &[4]);
-    assert!(cell.send_until(BOUND, |cell| cell.are_alone(&[0, 1, 2, 3])), "it counted twice");
+    assert!(send_until(&mut cell, BOUND, |cell| cell.are_alone(&[0, 1, 2, 3])), "it counted twice");
 }
 
 /// A cell of earlier level whose members all know the later one.
