@@ -208,6 +208,12 @@ impl Channel {
         self.sending.outstanding() > 0
     }
 
+    /// The measured round trip to the other end, from the send to the ack.
+    #[must_use]
+    pub fn round_trip(&self) -> Option<Duration> {
+        self.sending.round_trip(0)
+    }
+
     /// Whether nothing waits, and more could be sent now.
     #[must_use]
     pub fn takes_more(&self) -> bool {

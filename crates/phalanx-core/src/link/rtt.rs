@@ -54,6 +54,12 @@ impl Rtt {
         Duration::from_nanos(self.smoothed_ns)
     }
 
+    /// The same, once it was measured.
+    #[must_use]
+    pub fn measured(&self) -> Option<Duration> {
+        self.measured.then(|| self.smoothed())
+    }
+
     /// The smoothed deviation of round trips from [`Self::smoothed`].
     #[must_use]
     pub fn deviation(&self) -> Duration {

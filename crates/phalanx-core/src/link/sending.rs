@@ -147,6 +147,12 @@ impl Sending {
         self.stable
     }
 
+    /// The measured round trip to a receiver, from the send to the ack.
+    #[must_use]
+    pub fn round_trip(&self, index: usize) -> Option<Duration> {
+        self.receivers.get(index)?.rtt.measured()
+    }
+
     /// Number of packets sent that a receiver may lack.
     #[must_use]
     pub fn outstanding(&self) -> u64 {

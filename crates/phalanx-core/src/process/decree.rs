@@ -40,16 +40,16 @@ impl Process {
         }
         match message {
             Control::Report(report) => {
-                self.answered(from);
+                self.waits.answered(now, from);
                 self.handle_report(now, from, report, fx);
             }
             Control::Refuse { decree, promised } => {
-                self.answered(from);
+                self.waits.answered(now, from);
                 self.handle_refuse(now, decree, promised);
             }
             Control::Propose { ballot, proposal } => self.handle_propose(now, from, ballot, proposal, fx),
             Control::Accepted { decree, ballot } => {
-                self.answered(from);
+                self.waits.answered(now, from);
                 self.handle_accepted(now, from, decree, ballot, fx);
             }
             Control::Decide(proposal) => self.handle_decide(now, proposal, fx),
@@ -106,11 +106,11 @@ impl Process {
             !candidates.is_empty() || self.acceptor.promised().is_some() || !requests.is_empty() || is_unreadable;
         if !need {
             // Joiners that still gather keep membership polled, although there is nothing to decide yet.
-            self.need_since = self.joiners_wait().then_some(now);
+            self.waits.need_since = self.joiners_wait().then_some(now);
             return;
         }
-        let since = *self.need_since.get_or_insert(now);
-        if now < self.try_after {
+        let since = *self.waits.need_since.get_or_insert(now);
+        if now < self.waits.try_after {
             return;
         }
         let only_accused = self.acceptor.promised().is_none() && requests.is_empty() && !is_unreadable;
@@ -124,9 +124,16 @@ impl Process {
         }
         // The lowest eligible rank coordinates. The others wait, each longer than the one before, because rival ballots
         // delay each other.
-        let before = Rank::all(me.index()).filter(|&r| self.is_eligible(now, r)).count();
-        let patience = (self.set.timing.ballot_step * 4).saturating_mul(u32::try_from(before).unwrap_or(u32::MAX));
-        if before > 0 && now.since(since) < patience {
+        let goes_first = |rank: Rank| self.is_eligible(now, rank) && !self.waits.is_given_up(rank);
+        let before = Rank::all(me.index()).filter(|&rank| goes_first(rank)).count();
+        let round = self.ballot_round(now);
+        let patience = self.waits.length(self.set.timing.ballot_step * 4, round);
+        if before > 0 && now.since(since) < patience.saturating_mul(u32::try_from(before).unwrap_or(u32::MAX)) {
+            return;
+        }
+        // A ballot under way has its time, whoever coordinates it.
+        let rival = self.waits.rival_until(round);
+        if rival.is_some_and(|(rank, until)| now < until && !candidates.contains(&rank) && goes_first(rank)) {
             return;
         }
         self.start_ballot(now, candidates, requests, fx);
@@ -288,28 +295,32 @@ impl Process {
     fn ask(&mut self, now: Instant, rank: Rank, question: &Control) {
         let who = self.directory.members[rank.index()].incarnation;
         debug_assert_ne!(who, self.me(), "a coordinator asks itself without a packet");
-        self.unanswered.entry(who).or_insert(now);
+        self.waits.asks(now, who);
         self.send_control(who, question);
     }
 
-    /// Clears what a member owes this coordinator: it answered, in whatever ballot.
-    fn answered(&mut self, who: Incarnation) {
-        self.unanswered.remove(&who);
-    }
-
     /// Members that are heard, and have not answered this coordinator for much longer than silence is tolerated.
-    ///
-    /// The time runs on from ballot to ballot. Ballots of rivals are shorter than this patience, so it would never end
-    /// if each began it anew.
     pub(super) fn mute(&self, now: Instant) -> impl Iterator<Item = Rank> {
         let patience = self.suspect_after() * MUTE_PATIENCE;
-        let ranked = self.unanswered.iter().filter_map(|(who, since)| Some((self.directory.rank(*who)?, since)));
-        ranked.filter(move |(rank, since)| now.since(**since) > patience + self.turn_gap(*rank)).map(|(rank, _)| rank)
+        let ranked = self.waits.owing().filter_map(|(who, since)| Some((self.directory.rank(who)?, since)));
+        ranked.filter(move |(rank, since)| now.since(*since) > patience + self.turn_gap(*rank)).map(|(rank, _)| rank)
+    }
+
+    /// The time that a step of a ballot takes: the longest that a member which is heard takes to answer, and its longest
+    /// interval between polls and that of this process.
+    fn ballot_round(&self, now: Instant) -> Duration {
+        let others = Rank::enumerate(&self.directory.members)
+            .filter(|(rank, member)| member.incarnation != self.me() && self.failure_detector.hears(now, *rank));
+        let takes = |member: &MemberInfo| {
+            let channel = self.peers.get(member.incarnation).and_then(|peer| peer.control_channel.round_trip());
+            self.waits.took(member.incarnation).max(channel.unwrap_or_default()) + member.turn_gap()
+        };
+        others.map(|(_, member)| takes(member)).max().unwrap_or_default() + self.set.me.turn_gap()
     }
 
     fn give_up_ballot(&mut self, now: Instant) {
         Coordinator::end(&mut self.coordinator, BallotEvent::GiveUp);
-        self.try_after = now + self.backoff();
+        self.waits.try_after = now + self.backoff();
     }
 
     /// The time until this process may try again. It grows with the rank and is jittered, so that rivals do not collide
@@ -359,6 +370,13 @@ impl Process {
         {
             self.counters.wedges_ignored += 1;
             return; // it is to be removed itself, and would overtake those that are to decide on that
+        }
+        let rival = self.waits.rival_until(self.ballot_round(now)).filter(|(_, until)| now < *until);
+        if rival.is_some_and(|(rank, _)| rank != wedge.ballot.rank && !self.waits.is_given_up(rank))
+            && self.waits.is_given_up(wedge.ballot.rank)
+        {
+            self.counters.wedges_ignored += 1;
+            return; // its ballots came to nothing, and another one's is under way
         }
         if let Promise::No(promised) = self.acceptor.promise(wedge.ballot) {
             return self.send_control(from, &Control::Refuse { decree: wedge.decree, promised });
@@ -416,9 +434,13 @@ impl Process {
         if self.coordinator.as_ref().is_some_and(|c| c.ballot < ballot) {
             Coordinator::end(&mut self.coordinator, BallotEvent::Yield);
             self.counters.superseded += 1;
-            self.try_after = self.last_poll + self.backoff();
+            self.waits.try_after = self.last_poll + self.backoff();
         }
-        self.need_since = Some(self.last_poll);
+        if ballot.rank == self.my_rank() {
+            self.waits.need_since = Some(self.last_poll);
+        } else {
+            self.waits.yields_to(self.last_poll, ballot, self.ballot_round(self.last_poll));
+        }
     }
 
     fn handle_report(&mut self, now: Instant, from: Incarnation, report: Report, fx: &mut dyn Effects) {
@@ -539,6 +561,7 @@ impl Process {
         self.max_round = self.max_round.max(promised.round);
         if self.coordinator.as_ref().is_some_and(|c| c.ballot < promised) {
             self.counters.superseded += 1;
+            self.waits.refused_for(now, promised);
             self.give_up_ballot(now);
         }
     }
@@ -563,6 +586,9 @@ impl Process {
             return self.send_control(from, &Control::Refuse { decree, promised });
         }
         self.yield_to(ballot);
+        if ballot.rank != self.my_rank() {
+            self.waits.accepts(now, ballot);
+        }
         // The groups that it ends stop here too, whichever ballot's wedge reached this process.
         for change in proposal.groups.iter().filter(|c| c.cut.is_some()) {
             if let Some(space) = self.space_of(change.group) {

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::join::steady;
 use super::{Process, Stage};
 use crate::api::{CommandError, Effects, Founding};
 use crate::id::{CellInstance, DecreeNumber, Incarnation, MemberInfo, ViewNumber};
@@ -18,7 +19,7 @@ use crate::member::{
 };
 use crate::time::Instant;
 use crate::wire::{DropReason, Tags};
-use ballot::{Accepted, BALLOT_TTL, Led};
+use ballot::{Accepted, Contact, Led};
 
 pub(super) use ballot::Foundation;
 
@@ -87,11 +88,13 @@ impl Process {
     }
 
     /// Notes a founder that answered a fresh challenge.
-    pub(super) fn meet_founder(&mut self, now: Instant, info: MemberInfo) {
+    pub(super) fn meet_founder(&mut self, now: Instant, info: MemberInfo, round_trip: Duration) {
         let Stage::Searching(search) = &mut self.stage else { return };
+        let known = search.founding.contacts.get(&info.incarnation).map(|known| known.round_trip);
+        let round_trip = steady(known, round_trip);
         // An earlier process at this address must have ended.
-        search.founding.contacts.retain(|_, (known, _)| known.control != info.control);
-        search.founding.contacts.insert(info.incarnation, (info, now));
+        search.founding.contacts.retain(|_, known| known.info.control != info.control);
+        search.founding.contacts.insert(info.incarnation, Contact { info, at: now, round_trip });
     }
 
     /// Leads a ballot, if it is this founder's turn.
@@ -99,18 +102,20 @@ impl Process {
         let Some(names) = self.founders().map(<[String]>::to_vec) else { return };
         let me = self.set.me.clone();
         let rank = names.iter().position(|name| *name == me.name).unwrap_or(0);
-        let patience = LEAD_STEP.saturating_mul(u32::try_from(rank).unwrap_or(u32::MAX));
         let jitter = Duration::from_millis(self.rng.below(200));
         let Stage::Searching(search) = &mut self.stage else { return };
         let founding = &mut search.founding;
         founding.forget_silent(now);
+        let step = LEAD_STEP.max(founding.round(&me));
+        let patience = step.saturating_mul(u32::try_from(rank).unwrap_or(u32::MAX));
         // The only founder asks nobody. It waits for an answer of a cell member, or of another process of its name.
         let patience = if names.len() == 1 { LOOK_FIRST } else { patience };
         let lead_after = *founding.lead_after.get_or_insert(now + patience);
-        if founding.led.as_ref().is_some_and(|led| now.since(led.since) < BALLOT_TTL) {
+        let takes = founding.ballot_takes(&me);
+        if founding.led.as_ref().is_some_and(|led| now.since(led.since) < takes) {
             return;
         }
-        founding.led = None;
+        founding.vain += u32::from(founding.led.take().is_some_and(|led| !led.decided));
         if now < lead_after {
             return;
         }
@@ -132,7 +137,7 @@ impl Process {
         }
         let round = founding.promised.map_or(0, |ballot| ballot.round).saturating_add(1);
         let ballot = FoundingBallot { round, leader: me.incarnation };
-        founding.lead_later(now, BALLOT_TTL + patience + jitter);
+        founding.lead_later(now, &me, takes + patience + jitter);
         founding.led = Some(Led {
             ballot,
             since: now,
@@ -253,7 +258,12 @@ impl Process {
             search.founding.hindrance = None;
             // All that were asked take part, whether they answered a challenge of this process or not.
             let met = asked.iter().filter(|member| member.incarnation != me);
-            search.founding.contacts.extend(met.map(|member| (member.incarnation, (member.clone(), now))));
+            for member in met {
+                let known = search.founding.contacts.get(&member.incarnation);
+                let round_trip = known.map_or(Duration::ZERO, |known| known.round_trip);
+                let contact = Contact { info: member.clone(), at: now, round_trip };
+                search.founding.contacts.insert(member.incarnation, contact);
+            }
         }
         let record = self.set.record.clone();
         self.answer_founder(now, from, FoundingMessage::Report { ballot, record }, fx);
@@ -269,7 +279,8 @@ impl Process {
             founding.led = None;
         }
         if founding.led.is_none() {
-            founding.lead_later(now, BALLOT_TTL + LEAD_STEP + jitter);
+            let (takes, step) = (founding.ballot_takes(&self.set.me), LEAD_STEP.max(founding.round(&self.set.me)));
+            founding.lead_later(now, &self.set.me, takes + step + jitter);
         }
     }
 
@@ -356,7 +367,7 @@ impl Process {
         let Stage::Searching(search) = &mut self.stage else { return };
         search.founding.led = None;
         search.founding.hindrance = Some(hindrance);
-        search.founding.lead_later(now, DEAD_AGAIN);
+        search.founding.lead_later(now, &self.set.me, DEAD_AGAIN);
     }
 
     fn take_refusal(&mut self, now: Instant, from: Incarnation, ballot: FoundingBallot, why: FoundingRefusal) {
@@ -454,7 +465,7 @@ impl Process {
         let instance = first.instance;
         let mut to: BTreeMap<Incarnation, MemberInfo> =
             first.members.iter().map(|member| (member.incarnation, member.clone())).collect();
-        to.extend(search.founding.contacts.values().map(|(info, _)| (info.incarnation, info.clone())));
+        to.extend(search.founding.contacts.values().map(|known| (known.info.incarnation, known.info.clone())));
         to.insert(self.me(), self.set.me.clone());
         let to: Vec<MemberInfo> = to.into_values().collect();
         self.send_to_founders(now, &to, &FoundingMessage::Marked { instance }, fx);
@@ -469,7 +480,7 @@ impl Process {
             return;
         };
         let listed = first.members.iter().chain([&me]).find(|member| member.incarnation == from);
-        let Some(name) = listed.or(founding.contacts.get(&from).map(|(info, _)| info)).map(|info| info.name.clone())
+        let Some(name) = listed.or(founding.contacts.get(&from).map(|known| &known.info)).map(|info| info.name.clone())
         else {
             return;
         };

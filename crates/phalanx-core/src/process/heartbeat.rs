@@ -35,8 +35,8 @@ impl Process {
     }
 
     pub(super) fn membership_deadline(&self) -> Option<Instant> {
-        let soon = (self.attention || self.coordinator.is_some() || self.need_since.is_some())
-            .then(|| self.try_after.max(self.last_poll + Duration::from_millis(5)));
+        let soon = (self.attention || self.coordinator.is_some() || self.waits.need_since.is_some())
+            .then(|| self.waits.try_after.max(self.last_poll + Duration::from_millis(5)));
         [Some(self.next_heartbeat), self.fetch_at, soon].into_iter().flatten().min()
     }
 
@@ -82,7 +82,7 @@ impl Process {
                 return;
             }
         }
-        if beat || self.attention || self.coordinator.is_some() || self.need_since.is_some() {
+        if beat || self.attention || self.coordinator.is_some() || self.waits.need_since.is_some() {
             self.attention = false;
             self.evaluate_links(now, fx);
             self.evaluate_primary(now);
@@ -211,13 +211,15 @@ impl Process {
         self.directory.members.get(rank.index()).map_or(Duration::ZERO, MemberInfo::turn_gap)
     }
 
-    /// Adds to the patience with each member its longest interval between polls, and to that with a joiner the time its
-    /// welcome takes.
+    /// Adds to the patience with each member its longest interval between polls, and to that with a joiner the time until
+    /// its first heartbeat: that of its welcome, and a round trip where this process knows it.
     pub(super) fn bear_gaps(&mut self, proposal: &Proposal) {
         let comes = self.welcome_takes(proposal);
         let gap = |member: &MemberInfo| {
-            let is_new = comes > Duration::ZERO && proposal.joiners().any(|who| who == member.incarnation);
-            member.turn_gap() + if is_new { comes } else { Duration::ZERO }
+            let is_new = proposal.joiners().any(|who| who == member.incarnation);
+            let joiner = self.joiners.get(&member.incarnation);
+            let round_trip = joiner.map_or(Duration::ZERO, |joiner| joiner.round_trip);
+            member.turn_gap() + if is_new { comes + round_trip } else { Duration::ZERO }
         };
         let gaps: Vec<Duration> = self.directory.members.iter().map(gap).collect();
         self.failure_detector.set_gaps(&gaps);
@@ -317,7 +319,7 @@ impl Process {
         if is_primary {
             // Members not heard again yet may only be a heartbeat late. No ballot begins before all had five heartbeats
             // to be heard.
-            self.try_after = self.try_after.max(now + self.heartbeat_interval() * 5);
+            self.waits.try_after = self.waits.try_after.max(now + self.heartbeat_interval() * 5);
             self.app.event(Event::Primary);
             return;
         }

@@ -92,13 +92,9 @@ impl Process {
         self.fetch_at = None;
         self.fetch_turn = 0;
         Coordinator::end(&mut self.coordinator, BallotEvent::Learn);
-        // Answers were owed in the ballots for this decree.
-        self.unanswered.clear();
         self.acceptor.install();
         // The ballots of each decree count their rounds anew.
         self.max_round = 0;
-        self.need_since = None;
-        self.try_after = now;
         self.installed_at = now;
         self.attention = true;
 
@@ -111,6 +107,8 @@ impl Process {
         self.counters.levels_risen += u64::from(!first && next.level > self.directory.level);
         let former_level = if first { next.level } else { self.directory.level };
         self.directory = next;
+        let directory = &self.directory;
+        self.waits.install(now, |who| directory.rank(who).is_some());
         // The directory names them, so that members that joined beside them know as well.
         self.outcasts = self.directory.outcasts();
         self.forget_state_holders();

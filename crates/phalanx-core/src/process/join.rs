@@ -21,10 +21,10 @@ use crate::member::{Directory, Mismatch, SUSPECTERS_MAX, mismatch, read_requeste
 use crate::time::Instant;
 use crate::wire::{DropReason, Tags, put_with_tail, read_with_tail};
 use handshake::{GROUPS_MAX, HELD, INSTANCE, JoinRefusal, cookie_data, held_back, number};
-use joiner::{COOKIE_TTL, RequestedTerms};
+use joiner::{JOINER_TTL, RequestedTerms};
 
 pub(super) use handshake::{JoinHandshake, PROBE_PADDING, REFORMING};
-pub(super) use joiner::{JOINER_TTL, Joiner, UsedCookies};
+pub(super) use joiner::{COOKIE_TTL, Joiner, UsedCookies, lapses_after, steady};
 
 /// Joiners gather for this time after the last one came, and at most for [`GATHER_MAX`] after the first.
 const GATHER_QUIET: Duration = Duration::from_millis(100);
@@ -93,7 +93,7 @@ impl Process {
             JoinHandshake::Challenge { nonce, stamp, cookie, view, coordinator, is_coordinator } => {
                 // Only the answer to a fresh probe shows a living member. A replayed one must not make a founder
                 // believe that the cell exists, or a process renounce its instance.
-                if view > ViewNumber::NONE && self.probing.nonces.contains(&nonce) {
+                if view > ViewNumber::NONE && self.probing.is_answer(now, nonce) {
                     let instance = tail.get(INSTANCE).and_then(number).map_or(CellInstance::NONE, CellInstance);
                     self.hear_member(instance, from, fx);
                     self.meet_instance(instance, from, true);
@@ -124,7 +124,7 @@ impl Process {
                 self.take_join(now, from, info, nonce, stamp, cookie, (groups, terms), fx);
             }
             JoinHandshake::Refused { nonce, why } => {
-                if !self.probing.nonces.contains(&nonce) {
+                if !self.probing.is_answer(now, nonce) {
                     return self.counters.drop(DropReason::Replayed);
                 }
                 self.handle_refusal(now, why);
@@ -272,7 +272,8 @@ impl Process {
     ) {
         let is_told = self.welcomes.is_coming(self.last_poll, self.suspect_after());
         let Stage::Searching(search) = &mut self.stage else { return };
-        if !self.probing.nonces.contains(&nonce) {
+        if !self.probing.is_answer(self.last_poll, nonce) {
+            search.late_answers += 1;
             return self.counters.drop(DropReason::Replayed);
         }
         search.answers += 1;
@@ -339,7 +340,7 @@ impl Process {
             if self.is_named_founder(&info.name) {
                 // It may have come back at another address, and is to hear of this process there.
                 self.add_seeds(&[info.control]);
-                self.meet_founder(now, info);
+                self.meet_founder(now, info, now.since(Instant(stamp)));
             }
             return;
         }
@@ -372,9 +373,11 @@ impl Process {
             terms: Vec::new(),
             first: now,
             last: now,
+            round_trip: Duration::ZERO,
         });
         joiner.info = info;
-        joiner.last = now;
+        let known = (joiner.round_trip > Duration::ZERO).then_some(joiner.round_trip);
+        (joiner.last, joiner.round_trip) = (now, steady(known, now.since(Instant(stamp))));
         (joiner.groups, joiner.terms) = (groups, terms);
         if name_taken && now.since(joiner.first) > self.set.timing.suspect_after * 2 {
             return self.send_handshake(&[from], &JoinHandshake::Refused { nonce, why: JoinRefusal::NameTaken }, fx);
@@ -403,9 +406,8 @@ impl Process {
         // A joiner that differs since the level rose is dropped here. Proposed again and again, it would make the
         // coordinator decide without end. It is refused when it asks again.
         let fits = |j: &Joiner| mismatch(*level, settings, &j.info).is_none();
-        self.joiners.retain(|who, j| {
-            now.since(j.last) < JOINER_TTL + j.info.turn_gap() && self.directory.rank(*who).is_none() && fits(j)
-        });
+        self.joiners
+            .retain(|who, j| now.since(j.last) < j.lapses_after() && self.directory.rank(*who).is_none() && fits(j));
         let free = |name: &str| self.directory.members.iter().all(|m| m.name != name);
         let is_ready = |j: &&Joiner| free(&j.info.name) && !self.is_held_back(now, &j.info);
         let ready: Vec<&Joiner> = self.joiners.values().filter(is_ready).collect();
@@ -491,7 +493,7 @@ mod tests {
         let (mut process, seeds) = searching();
         let mut fx = Out::default();
         process.search(NOW, &mut fx);
-        let (nonce, coordinator) = (process.probing.nonces[1], seeds[3]);
+        let (nonce, coordinator) = (process.probing.last_nonce(), seeds[3]);
         for (nonce, answers) in [(nonce, 1), (nonce ^ 1, 1)] {
             process.answer_challenge(
                 seeds[0],

@@ -37,6 +37,7 @@ mod slow;
 mod status;
 mod transfer;
 mod unreadable;
+mod waits;
 mod watch;
 mod welcome;
 
@@ -72,6 +73,7 @@ use peers::Peers;
 use port::{StreamsPort, streams_port};
 use search::{Probing, Search};
 use transfer::Transfers;
+use waits::Waits;
 
 pub use groups::REQUESTS_MAX;
 pub use orphans::Kept;
@@ -155,8 +157,6 @@ pub struct Process {
     leaving: Option<Instant>,
     /// The pending foundation of the next cell instance. It is dropped if a member is heard first.
     reforming: Option<search::ReformWait>,
-    /// Members that have not answered this process as coordinator, with the time of the oldest unanswered request.
-    unanswered: BTreeMap<Incarnation, Instant>,
     /// The inheritance from which the next incarnation of this process founds the next instance.
     inheritance: Option<Inheritance>,
     /// Other instances of the cell that were already reported to the application.
@@ -168,10 +168,8 @@ pub struct Process {
     /// Whether a view was to end with a cut that makes no sense here.
     cannot_go_on: bool,
     max_round: u32,
-    /// Since when a new view is needed; `try_after` is the earliest time at which this process may start a ballot
-    /// (again).
-    need_since: Option<Instant>,
-    try_after: Instant,
+    /// How long ballots wait for each other.
+    waits: Waits,
     fetch_at: Option<Instant>,
     fetch_turn: usize,
     next_heartbeat: Instant,
@@ -339,7 +337,6 @@ impl Process {
             wants: BTreeMap::new(),
             leaving: None,
             reforming: None,
-            unanswered: BTreeMap::new(),
             inheritance: None,
             known_instances: BTreeSet::new(),
             was_excluded: false,
@@ -347,8 +344,7 @@ impl Process {
             primary: true,
             cannot_go_on: false,
             max_round: 0,
-            need_since: None,
-            try_after: now,
+            waits: Waits::new(now),
             fetch_at: None,
             fetch_turn: 0,
             next_heartbeat: now,
@@ -488,7 +484,7 @@ impl Process {
             self.failure_detector.forgive(now, late);
             self.progress.forgive(now, late);
             self.transfers.forgive(now);
-            self.unanswered.values_mut().for_each(|since| *since += late);
+            self.waits.forgive(late);
         }
     }
 

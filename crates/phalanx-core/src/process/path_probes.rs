@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::best_effort::{Probe, put_findings, put_probe};
-use super::join::JOINER_TTL;
 use super::{Process, Stage};
 use crate::api::{Effects, LeaveReason};
 use crate::id::{DecreeNumber, Incarnation, LEVEL, MemberInfo, Rank, TrafficClass};
@@ -287,7 +286,7 @@ impl Process {
     /// Held-back processes that this member once suspected and can talk with now.
     fn reached(&self, now: Instant) -> Vec<Incarnation> {
         let me = self.me();
-        let joiners = self.joiners.iter().filter(|(_, joiner)| now.since(joiner.last) < JOINER_TTL);
+        let joiners = self.joiners.iter().filter(|(_, joiner)| now.since(joiner.last) < joiner.lapses_after());
         let waits = |name: &str| self.removals.of(name).is_some_and(|removal| removal.suspecters.contains(&me));
         joiners.filter(|(_, joiner)| waits(&joiner.info.name)).map(|(who, _)| *who).take(REACHED_MAX).collect()
     }

@@ -105,7 +105,7 @@ impl Process {
         }
         self.announce_end(&mut tail);
         let nonce = self.rng.next_u64();
-        self.probing.nonces = [self.probing.nonces[1], nonce];
+        self.probing.asks(self.last_poll, nonce);
         let info = self.set.me.clone();
         let probe = JoinHandshake::Probe { info, nonce, member_of, padding: vec![0; PROBE_PADDING] };
         self.send_handshake_with(&targets, &probe, &tail, fx);
@@ -157,9 +157,13 @@ impl Process {
         }
         search.next_report = now + REPORT_EVERY;
         let (refused, answers, probes) = (search.refused.clone(), search.answers, search.probes);
+        let comes_late = search.late_answers > 0;
         let why = match (refused.or_else(|| self.founding_hindrance()), answers) {
             (Some(why), _) => why,
             (None, 0) if self.set.seeds.is_empty() => "no address of a member is known: name seeds".to_owned(),
+            (None, 0) if comes_late => {
+                "answers come later than 4 seconds after the question: the network or a process is too slow".to_owned()
+            }
             (None, 0) => format!(
                 "none of {} addresses answers: no member runs there, or its cell name, cell key or version differs",
                 self.set.seeds.len()

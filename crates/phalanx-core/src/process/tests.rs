@@ -94,7 +94,7 @@ fn who_turns_seldom_may_answer_so_much_later() {
     let gap = Duration::from_secs(2);
     process.directory.members[1].turns_within(gap);
     let patience = process.suspect_after() * 5;
-    process.unanswered = BTreeMap::from([(Incarnation(2), by_hand::NOW), (Incarnation(3), by_hand::NOW)]);
+    [2, 3].into_iter().for_each(|who| process.waits.asks(by_hand::NOW, Incarnation(who)));
     let mute = |after| process.mute(by_hand::NOW + after).map(Rank::index).collect::<Vec<_>>();
     assert_eq!((mute(patience), mute(patience + gap)), (vec![], vec![2]));
     assert_eq!(mute(patience + gap + Duration::from_nanos(1)), [1, 2]);

@@ -6,21 +6,26 @@ use std::time::Duration;
 
 use crate::id::{CellInstance, Incarnation, MemberInfo};
 use crate::member::{FirstView, FounderRecord, FoundingBallot};
-use crate::process::join::JOINER_TTL;
+use crate::process::join::lapses_after;
 use crate::time::Instant;
 
-/// Time after which the leader of a founding ballot tries again.
+/// Time after which the leader of a founding ballot tries again, if the founders are near.
 pub(super) const BALLOT_TTL: Duration = Duration::from_secs(1);
+
+/// A leader's time doubles with each ballot of its own that came to nothing, so often at most: to eight times.
+const LEAD_DOUBLINGS_MAX: u32 = 3;
 
 /// The state of a founder.
 #[derive(Default)]
 pub(in crate::process) struct Foundation {
-    /// Founders that answered a fresh challenge, with the time of the answer.
-    pub(super) contacts: BTreeMap<Incarnation, (MemberInfo, Instant)>,
+    /// Founders that answered a fresh challenge.
+    pub(super) contacts: BTreeMap<Incarnation, Contact>,
     pub(super) promised: Option<FoundingBallot>,
     /// The list accepted last.
     pub(super) accepted: Option<Accepted>,
     pub(super) led: Option<Led>,
+    /// Ballots that this process led and whose time was over before anything was decided.
+    pub(super) vain: u32,
     /// Names of the founders that have a bootstrap marker of a list, by the list's instance.
     pub(super) marked: BTreeMap<CellInstance, BTreeSet<String>>,
     pub(super) lead_after: Option<Instant>,
@@ -28,6 +33,15 @@ pub(in crate::process) struct Foundation {
     pub(super) all_dead: Option<Instant>,
     /// Why founders cannot found the cell, as found out last.
     pub(super) hindrance: Option<String>,
+}
+
+/// A founder that answered a fresh challenge.
+pub(super) struct Contact {
+    pub(super) info: MemberInfo,
+    /// When it answered last.
+    pub(super) at: Instant,
+    /// From the challenge to the answer.
+    pub(super) round_trip: Duration,
 }
 
 pub(super) struct Accepted {
@@ -64,7 +78,18 @@ impl Foundation {
     }
 
     pub(super) fn forget_silent(&mut self, now: Instant) {
-        self.contacts.retain(|_, (_, at)| now.since(*at) < JOINER_TTL);
+        self.contacts.retain(|_, contact| now.since(contact.at) < lapses_after(contact.round_trip, &contact.info));
+    }
+
+    /// The time of one step of a ballot: that of the founder who takes longest to answer.
+    pub(super) fn round(&self, me: &MemberInfo) -> Duration {
+        let takes = |contact: &Contact| contact.round_trip + contact.info.turn_gap();
+        self.contacts.values().map(takes).max().unwrap_or_default() + me.turn_gap()
+    }
+
+    /// The time that a ballot has: three steps, and more with each one that came to nothing.
+    pub(super) fn ballot_takes(&self, me: &MemberInfo) -> Duration {
+        BALLOT_TTL.max(self.round(me) * 3) * (1 << self.vain.min(LEAD_DOUBLINGS_MAX))
     }
 
     /// Whether the operator's command is still valid.
@@ -75,15 +100,15 @@ impl Foundation {
     /// Leads no ballot for `wait`. A command is valid for a few seconds only, and meanwhile no other founder's ballot
     /// founds anything. So a commanded founder waits no longer than one ballot under way may take; otherwise such
     /// ballots could put the command off until it lapses.
-    pub(super) fn lead_later(&mut self, now: Instant, wait: Duration) {
-        let wait = if self.is_commanded(now) { wait.min(BALLOT_TTL) } else { wait };
+    pub(super) fn lead_later(&mut self, now: Instant, me: &MemberInfo, wait: Duration) {
+        let wait = if self.is_commanded(now) { wait.min(self.ballot_takes(me)) } else { wait };
         self.lead_after = Some(now + wait);
     }
 
     /// The address of another living process with this name.
     pub(super) fn namesake(&self, me: &MemberInfo) -> Option<SocketAddr> {
         let is_other = |info: &&MemberInfo| info.name == me.name && info.incarnation != me.incarnation;
-        self.contacts.values().map(|(info, _)| info).find(is_other).map(|info| info.control)
+        self.contacts.values().map(|contact| &contact.info).find(is_other).map(|info| info.control)
     }
 
     /// One process for each founder's name that is present.
@@ -92,12 +117,39 @@ impl Foundation {
     /// A message for people, if two processes have the same founder's name.
     pub(super) fn present(&self, me: &MemberInfo, names: &[String]) -> Result<Vec<MemberInfo>, String> {
         let mut all: BTreeMap<&str, &MemberInfo> = BTreeMap::from([(&*me.name, me)]);
-        for info in self.contacts.values().map(|(info, _)| info).filter(|info| names.contains(&info.name)) {
+        for info in self.contacts.values().map(|contact| &contact.info).filter(|info| names.contains(&info.name)) {
             if let Some(other) = all.insert(&info.name, info) {
                 let (name, a, b) = (&info.name, other.control, info.control);
                 return Err(format!("founder {name} runs twice, at {a} and at {b}: end one of them"));
             }
         }
         Ok(all.into_values().cloned().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::tests::member;
+
+    #[test]
+    fn a_founding_ballot_has_three_rounds_and_twice_as_much_each_time() {
+        let me = member();
+        let mut founding = Foundation::default();
+        assert_eq!(founding.ballot_takes(&me), BALLOT_TTL);
+        let round_trip = Duration::from_secs(1);
+        let mut late = member();
+        late.turns_within(round_trip);
+        let now = Instant(1_000_000_000);
+        founding.contacts.insert(Incarnation(9), Contact { info: late, at: now, round_trip });
+        for doubled in [1, 2, 4, 8, 8] {
+            assert_eq!(founding.ballot_takes(&me), (round_trip * 6) * doubled);
+            founding.vain += 1;
+        }
+        // It counts as present for three round trips and a gap.
+        founding.forget_silent(now + round_trip * 4 - Duration::from_nanos(1));
+        assert_eq!(founding.contacts.len(), 1);
+        founding.forget_silent(now + round_trip * 4);
+        assert!(founding.contacts.is_empty());
     }
 }

@@ -19,10 +19,31 @@ pub(in crate::process) struct Joiner {
     pub(in crate::process) terms: Vec<Option<GroupTerms>>,
     pub(in crate::process) first: Instant,
     pub(in crate::process) last: Instant,
+    /// From the challenge to the request.
+    pub(in crate::process) round_trip: Duration,
+}
+
+impl Joiner {
+    /// Time without a request after which it is not proposed.
+    pub(in crate::process) fn lapses_after(&self) -> Duration {
+        lapses_after(self.round_trip, &self.info)
+    }
+}
+
+/// The round trip to a process that was measured again. It falls at once, and at most doubles: a packet that was held up
+/// says nothing of the distance.
+pub(in crate::process) fn steady(known: Option<Duration>, measured: Duration) -> Duration {
+    known.map_or(measured, |known| measured.min((known * 2).max(JOINER_TTL / 8)))
+}
+
+/// Time without a request after which a process that asks to come in, or to found the cell, counts as gone. One loop of
+/// its search takes a round trip, and begins when the process runs.
+pub(in crate::process) fn lapses_after(round_trip: Duration, info: &MemberInfo) -> Duration {
+    JOINER_TTL.max(round_trip * 3) + info.turn_gap()
 }
 
 /// Time for which a challenge is valid, beside the joiner's longest interval between polls.
-pub(super) const COOKIE_TTL: Duration = Duration::from_secs(4);
+pub(in crate::process) const COOKIE_TTL: Duration = Duration::from_secs(4);
 
 /// Upper bound on used cookies that are remembered. More joins within a cookie's validity are refused.
 pub(super) const USED_MAX: usize = 4096;
@@ -47,8 +68,8 @@ impl UsedCookies {
     }
 }
 
-/// Time without a request after which a joiner is not proposed.
-pub(in crate::process) const JOINER_TTL: Duration = Duration::from_millis(800);
+/// [`lapses_after`] where round trips are short.
+pub(super) const JOINER_TTL: Duration = Duration::from_millis(800);
 
 #[cfg(test)]
 mod tests {

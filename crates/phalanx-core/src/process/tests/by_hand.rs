@@ -244,7 +244,7 @@ fn rivals_wait_by_rank_and_not_in_step() {
             let refuse = Control::Refuse { decree: DecreeNumber(2), promised: ballot(round + 1, 0) };
             process.handle_control(NOW, B, refuse, &mut fx);
             assert!(process.coordinator.is_none(), "it gave up");
-            let by_chance = process.try_after.since(NOW) - step / 4 - step / 2 * rank;
+            let by_chance = process.waits.try_after.since(NOW) - step / 4 - step / 2 * rank;
             assert!(by_chance < step / 2, "{by_chance:?}");
             waits.insert(by_chance);
         }
@@ -259,15 +259,15 @@ fn a_ballot_yields_to_a_later_one_alone() {
     process.handle_control(NOW, B, wedge(DecreeNumber(2), ballot(3, 1)), &mut fx);
     assert!(process.coordinator.is_some());
     process.handle_control(NOW, B, wedge(DecreeNumber(2), ballot(5, 1)), &mut fx);
-    assert!(process.coordinator.is_none() && process.try_after > NOW);
-    assert_eq!((process.max_round, process.need_since, process.counters.superseded), (5, Some(NOW), 1));
+    assert!(process.coordinator.is_none() && process.waits.try_after > NOW);
+    assert_eq!((process.max_round, process.waits.need_since, process.counters.superseded), (5, Some(NOW), 1));
 }
 
 #[test]
 fn a_ballot_begins_when_it_may_and_not_before() {
     let (mut process, mut fx) = in_cell(A, 3);
     process.handle_death(NOW, C);
-    process.try_after = NOW + NANO * 2;
+    process.waits.try_after = NOW + NANO * 2;
     process.coordinate(NOW + NANO, &mut fx);
     assert_eq!(process.counters.ballots, 0);
     process.coordinate(NOW + NANO * 2, &mut fx);
@@ -290,7 +290,7 @@ fn who_is_heard_and_reports_nothing_is_left_out_after_a_while() {
     let mut ballot_of_two = trying(DecreeNumber(2), ballot(1, 0));
     ballot_of_two.reports = [0, 1].map(|rank| (Rank(rank), report(DecreeNumber(2), ballot(1, 0), &[]))).into();
     process.coordinator = Some(ballot_of_two);
-    process.unanswered = BTreeMap::from([(C, NOW)]);
+    process.waits.asks(NOW, C);
     let patience = process.suspect_after() * 5;
     for (at, ballots) in [(NOW + NANO, 0), (NOW + patience, 0), (NOW + patience + NANO, 1)] {
         hear_all(&mut process, at);
@@ -553,7 +553,8 @@ fn a_joiner_that_cannot_follow_the_level_is_forgotten() {
     for (level, ready) in [(process.directory.level, 1), (process.directory.level - 1, 0)] {
         let info = MemberInfo { level, incarnation: Incarnation(77), name: "late".to_owned(), ..named(7) };
         let later = NOW + Duration::from_secs(1);
-        let joiner = Joiner { info, groups: Vec::new(), terms: Vec::new(), first: NOW, last: later };
+        let joiner =
+            Joiner { info, groups: Vec::new(), terms: Vec::new(), first: NOW, last: later, round_trip: Duration::ZERO };
         process.joiners.insert(Incarnation(77), joiner);
         assert_eq!((process.ready_joiners(later).0.len(), process.joiners.len()), (ready, ready), "level {level}");
     }
