@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use phalanx_core::wire::Kind;
 use phalanx_core::{Order, TrafficClass, Uniformity};
-use phalanx_sim::{Cell, SUSPECT_AFTER, WorldSettings};
+use phalanx_sim::{Cell, SUSPECT_AFTER, WorldSettings, send_until};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
@@ -78,7 +78,7 @@ fn who_is_to_go_does_not_coordinate() {
     let oldest = ranks[0];
     cell.lose_if(move |packet| packet.class == TrafficClass::Data && [packet.from, packet.to].contains(&oldest));
     let others: Vec<usize> = (0..5).filter(|slot| *slot != oldest).collect();
-    assert!(cell.send_until(SUSPECT_AFTER * 10, |cell| cell.are_alone(&others)), "its ballots change nothing");
+    assert!(send_until(&mut cell, SUSPECT_AFTER * 10, |cell| cell.are_alone(&others)), "its ballots change nothing");
     cell.heal();
     cell.settle();
     cell.finish_clean();
