@@ -26,6 +26,9 @@ pub struct Options {
     pub delivery_bound_ns: u64,
     /// V14: the longest time for which a partly broken path may hold up processes on no such path. Default 15 s.
     pub impaired_bound_ns: u64,
+    /// V14: the longest time until a multicast is delivered at the processes on no such path that are in its view. A
+    /// path or member that fails in part has to be found by then, or nobody may have to wait for it. Default 15 s.
+    pub impaired_delivery_bound_ns: u64,
     /// V2: the longest time for which a view change blocks the sends of a member of a settled cell. Default 5 s.
     pub flush_bound_ns: u64,
     /// V6, V12: the longest from a request to join, in a settled cell, to the first view. Default 10 s.
@@ -59,6 +62,7 @@ impl Default for Options {
             membership_bound_ns: 10_000_000_000,
             delivery_bound_ns: 5_000_000_000,
             impaired_bound_ns: 15_000_000_000,
+            impaired_delivery_bound_ns: 15_000_000_000,
             flush_bound_ns: 5_000_000_000,
             join_bound_ns: 10_000_000_000,
             cut_off_bound_ns: 5_000_000_000,

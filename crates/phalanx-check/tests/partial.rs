@@ -3,7 +3,7 @@
 mod common;
 
 use common::{SECOND, World, fifo, id, name, uniform};
-use phalanx_check::Property;
+use phalanx_check::{Options, Property};
 use phalanx_trace::{Event, LeaveReason};
 
 const WHOLE: [usize; 4] = [0, 1, 2, 3];
@@ -111,6 +111,23 @@ fn a_join_takes_as_much_longer_as_a_path_may_hold_up() {
     };
     run(14 * SECOND).holds(&[Property::V14]);
     run(16 * SECOND).breaks(Property::V14);
+}
+
+/// A removal that comes late: what waits for it is delivered after what the fault may cost, and before V14's other bound.
+#[test]
+fn deliveries_have_a_bound_of_their_own() {
+    let mut w = broken(0);
+    let late = uniform(fifo(0, 1, 1));
+    w.send(late);
+    w.wait(12 * SECOND);
+    WHOLE.iter().for_each(|&p| w.deliver(p, late));
+    without_e(&mut w, &WHOLE);
+    let w = end(w);
+    let within = |seconds: u64| {
+        phalanx_check::check(&w.traces, &Options { impaired_delivery_bound_ns: seconds * SECOND, ..common::options() })
+    };
+    assert!(within(13).passed);
+    assert_eq!(within(11).violated(), [Property::V14]);
 }
 
 /// A multicast may have to wait until a broken path is detected, so S8 applies V14's bound.

@@ -195,8 +195,9 @@ const FRONTIER: &[Moment] = &[
 
 /// The same for the plans of rare conditions.
 const RARE: &[Moment] = &[
-    ("decisions of founders after a later promise", |c| core(c, "founding_decisions_late"), 350),
+    ("decisions of founders after a later promise", |c| core(c, "founding_decisions_late"), 240),
     ("acceptances of founders whose ballot was given up", |c| core(c, "founding_acceptances_late"), 77),
+    ("founders that were away as their cell was founded", |c| checked(c, "M13 under failure"), 44),
     ("records that could not be written", |c| core(c, "records_refused"), 81_000),
     ("minorities that meet an earlier instance", |c| moment(c, "minorities that meet an earlier instance"), 440),
     ("the same, with an answer to a challenge", |c| core(c, "instances_not_yielded_to"), 370),
@@ -294,6 +295,10 @@ fn core(counters: &Counters, name: &str) -> u64 {
     let count = counters.core.get(name).copied();
     assert!(count.is_some() || counters.core.is_empty(), "processes have no counter called {name}");
     count.unwrap_or(0)
+}
+
+fn checked(counters: &Counters, code: &str) -> u64 {
+    counters.checked.get(code).copied().unwrap_or(0)
 }
 
 fn holders(counters: &Counters, name: &str) -> u64 {

@@ -13,6 +13,11 @@ use crate::plan::Plan;
 use crate::unequal::Builds;
 use crate::weather::Toll;
 
+/// Plans of late founders in a million in which one founder is gone instead.
+const ABSENT_PPM: u32 = 250_000;
+/// The moment at which all processes of a herd have been started, and none has heard another.
+const STARTED_NS: u64 = MS / 10;
+
 pub(crate) use kind::Rare;
 
 impl Plan {
@@ -70,6 +75,9 @@ fn add_late_founders(rng: &mut Rng, plan: &mut Plan) {
     plan.hosts = (1..=plan.members as u64).collect();
     plan.memory = None;
     name_founders(plan, 3 + index(rng, 3));
+    if rng.chance_ppm(ABSENT_PPM) {
+        return add_absent_founder(rng, plan);
+    }
     // What is lost is sent again when the fault is over, and then another founder has led.
     let (reach, toll) = if rng.chance_ppm(500_000) {
         (Reach::From(Role::Leader), Toll { loss_ppm: 1_000_000, delay_ns: 0 })
@@ -83,6 +91,17 @@ fn add_late_founders(rng: &mut Rng, plan: &mut Plan) {
         let at_ns = 6 * SECOND + rng.below(SECOND);
         plan.add(Aim::At(at_ns), Kind::Perish { back_ns: 100 * MS + rng.below(SECOND) }, 0);
     }
+}
+
+/// One founder is gone when the last of them starts, and the others have just heard it.
+fn add_absent_founder(rng: &mut Rng, plan: &mut Plan) {
+    let (last, absent) = (plan.founders - 1, index(rng, plan.founders - 1));
+    let starts_ns = SECOND + rng.below(SECOND);
+    plan.faults.clear();
+    plan.herd = true;
+    plan.add(Aim::At(STARTED_NS), Kind::Crash { role: Role::Slot(last), back_ns: Some(starts_ns), moved: false }, 0);
+    let gone_ns = STARTED_NS + starts_ns - rng.below(300 * MS);
+    plan.add(Aim::At(gone_ns), Kind::Cut(Shape::Isolate(Role::Slot(absent))), 2 * SECOND + rng.below(2 * SECOND));
 }
 
 /// Founders whose state directories take nothing for a while: in a founding, and when a cell takes one in whose

@@ -433,6 +433,7 @@ pub(crate) fn check_options(world: &World) -> phalanx_check::Options {
         cut_off_bound_ns: bounds.cut_off_ns,
         calm_bound_ns: bounds.calm_ns,
         hostage_bound_ns: hostage_bound_ns(world.settings.suspect_after) + bounds.hostage_more_ns,
+        impaired_delivery_bound_ns: impaired_delivery_ns(world),
         // A cell that does not settle is detected before the checker's own bound. Churn allows, besides the views that
         // settle the cell, for a leave and a return that were under way at the heal.
         churn_max: 5,
@@ -447,6 +448,25 @@ fn hostage_bound_ns(suspect_after: Duration) -> u64 {
     let timing = Timing { suspect_after, ..Timing::default() };
     let costs = FaultKind::Stopped.costs_at_most(&timing, &Limits::default()).unwrap_or_default();
     phalanx_check::Options::default().hostage_bound_ns.max(u64::try_from(costs.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// What the broken paths and the death or leave that comes with them may cost the others (`docs/costs.md`), with the
+/// longest settings of any member; no more than V14 allows anyway.
+fn impaired_delivery_ns(world: &World) -> u64 {
+    let mut timing = Timing { suspect_after: world.settings.suspect_after, ..Timing::default() };
+    for own in &world.settings.unequal {
+        timing.heartbeat = timing.heartbeat.max(Duration::from_millis(own.heartbeat_ms));
+        timing.suspect_after = timing.suspect_after.max(Duration::from_millis(own.suspect_after_ms));
+        timing.ballot_step = timing.ballot_step.max(Duration::from_millis(own.ballot_step_ms));
+    }
+    let costs = |kind: FaultKind| kind.costs_at_most(&timing, &Limits::default()).unwrap_or_default();
+    let most_ns = phalanx_check::Options::default().impaired_delivery_bound_ns;
+    let breaks = match world.counters.partial.values().sum::<u64>() {
+        0 => return most_ns, // a fault of another kind, which has a judge of its own
+        breaks => u32::try_from(breaks).unwrap_or(u32::MAX),
+    };
+    let all = costs(FaultKind::LongPackets).saturating_mul(breaks).saturating_add(costs(FaultKind::Dead));
+    u64::try_from(all.as_nanos()).unwrap_or(u64::MAX).min(most_ns)
 }
 
 fn tell(world: &World, header: &str, violations: &[Violation], report: &Report, rows: usize) -> String {

@@ -9,8 +9,9 @@
 //! - None of `C` considers itself cut off, or may not send, for longer than `T`.
 //! - A process of `C` that asks to leave is gone within `T`.
 //! - Group views at the end hold all of `C` that are in the group.
-//! - A process of `C` delivers its own multicasts within `T`, and so does each of `C` that is in its view. This
-//!   includes uniform messages and abcasts, whichever process orders them.
+//! - A process of `C` delivers its own multicasts within `D`, and so does each of `C` that is in its view. This
+//!   includes uniform messages and abcasts, whichever process orders them. `D` is what the faults may cost the others
+//!   (`docs/costs.md`), and at most `T`.
 //! - Where the harness says that applications continue to multicast, none of `C` is silent in one of its groups for
 //!   longer than `T`: a window that stays full is no excuse.
 //!

@@ -95,5 +95,5 @@ pub(super) fn deadline(run: &Run<'_>, quiet: &Quiet, sent_ns: u64) -> u64 {
 /// Bound on the time of a delivery. While paths stay partly broken it is longer: a broken path may first have to be
 /// detected, and again after a process at its end has come back.
 pub(super) fn bound_ns(run: &Run<'_>, quiet: &Quiet) -> u64 {
-    if quiet.impaired_ns.is_some() { run.options.impaired_bound_ns } else { run.options.delivery_bound_ns }
+    if quiet.impaired_ns.is_some() { run.options.impaired_delivery_bound_ns } else { run.options.delivery_bound_ns }
 }
