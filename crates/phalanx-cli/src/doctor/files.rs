@@ -55,6 +55,15 @@ pub(super) fn state_dir(config: &Config) -> Finding {
         let remedy = "see that this user may write there and that there is room, or set state_dir";
         return check.fail(format!("{} cannot be written to: {error}", state.display()), remedy);
     }
+    if let Some(kind) = shared(&state) {
+        return check.warn(
+            format!(
+                "{} lies on {kind}: if its locks do not reach other machines, two processes of one name can run",
+                state.display()
+            ),
+            "set state_dir to a directory on a volume of this machine's own",
+        );
+    }
     match perishable(&state) {
         Some(why) if !config.founders.is_empty() => check.warn(
             format!("{} {why}", state.display()),
@@ -63,6 +72,12 @@ pub(super) fn state_dir(config: &Config) -> Finding {
         Some(why) => check.ok(format!("{} {why}; that does no harm where there are no founders", state.display())),
         None => check.ok(state.display().to_string()),
     }
+}
+
+/// The kind of volume that a directory lies on, if other machines may have it too.
+fn shared(directory: &Path) -> Option<&'static str> {
+    let system = u64::try_from(statfs(directory).ok()?.f_type).ok()? & 0xffff_ffff;
+    SHARED.iter().find(|(magic, _)| *magic == system).map(|(_, kind)| *kind)
 }
 
 /// The reason why files in this directory may disappear one day.
@@ -165,3 +180,15 @@ fn split(error: &LocalError) -> ErrorParts {
 /// Magic numbers of memory file systems, from `linux/magic.h`.
 const TMPFS: u64 = 0x0102_1994;
 const RAMFS: u64 = 0x8584_58f6;
+/// Magic numbers of file systems that machines share.
+const SHARED: [(u64, &str); 9] = [
+    (0x6969, "NFS"),
+    (0x517b, "SMB"),
+    (0xff53_4d42, "CIFS"),
+    (0xfe53_4d42, "SMB"),
+    (0x0102_1997, "9P"),
+    (0x6573_5546, "FUSE"),
+    (0x00c3_6400, "Ceph"),
+    (0x0116_1970, "GFS2"),
+    (0x7461_636f, "OCFS2"),
+];

@@ -20,6 +20,10 @@ pub struct Advert {
     pub pid_namespace: u64,
     /// Its start time; see [`super::host::start_ticks`]. 0: unknown.
     pub start_ticks: u64,
+    /// The time namespace in which that start time was read. 0: unknown.
+    pub time_namespace: u64,
+    /// Its [`super::host::boot_id`]. 0: unknown.
+    pub boot: u64,
     /// The process's name in the cell.
     pub name: String,
     /// Where it receives data.
@@ -41,6 +45,8 @@ impl Advert {
             pid,
             pid_namespace: host::namespace("pid"),
             start_ticks: host::start_ticks(pid).unwrap_or(0),
+            time_namespace: host::namespace("time"),
+            boot: host::boot_id(),
             name: name.to_owned(),
             data,
             control,
@@ -61,8 +67,17 @@ impl Advert {
         self.find_process().is_gone()
     }
 
+    /// Whether it was written in another boot, or on another machine: process ids say nothing about it here.
+    pub(super) fn is_from_elsewhere(&self) -> bool {
+        // An earlier build named the host alone, in which the boot is contained.
+        if self.boot == 0 { self.host != host::host_id() } else { self.boot != host::boot_id() }
+    }
+
     pub(crate) fn find_process(&self) -> Found {
-        Found::by(self.pid, self.pid_namespace, self.start_ticks)
+        if self.is_from_elsewhere() {
+            return Found::Unknown;
+        }
+        Found::by(self.pid, self.pid_namespace, self.start_ticks, self.time_namespace)
     }
 
     pub(super) fn to_text(&self) -> String {
@@ -72,6 +87,8 @@ impl Advert {
             ("pid".to_owned(), Value::from(i64::from(self.pid))),
             ("pid_namespace".to_owned(), hex(self.pid_namespace)),
             ("start_ticks".to_owned(), hex(self.start_ticks)),
+            ("time_namespace".to_owned(), hex(self.time_namespace)),
+            ("boot".to_owned(), hex(self.boot)),
             ("name".to_owned(), Value::from(self.name.as_str())),
             ("data".to_owned(), Value::from(self.data.to_string())),
             ("control".to_owned(), Value::from(self.control.to_string())),
@@ -100,6 +117,9 @@ impl Advert {
             memory,
             pid_namespace: hex("pid_namespace")?,
             start_ticks: hex("start_ticks")?,
+            // Earlier builds do not name these two.
+            time_namespace: hex("time_namespace").unwrap_or(0),
+            boot: hex("boot").unwrap_or(0),
             name: text("name")?.to_owned(),
             data: text("data")?.parse().ok()?,
             control: text("control")?.parse().ok()?,
@@ -111,29 +131,31 @@ impl Advert {
 /// What is known of a process.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// It existed a moment ago; the descriptor becomes readable when it ends.
+    /// The process that has its id. When that has ended, it has ended too: it is that process, or an earlier one.
     Process(OwnedFd),
     /// It has ended.
     Gone,
-    /// It cannot be known: another process namespace, or an old kernel.
+    /// It cannot be known: another machine, boot or process namespace, or an old kernel.
     Unknown,
 }
 
 impl Found {
-    /// Finds exactly that process. A process id that was given to another process in the meantime is noticed, because
-    /// the descriptor is opened before the start time is read.
-    pub(super) fn by(number: u32, pid_namespace: u64, start_ticks: u64) -> Self {
+    /// Finds a process of this boot by its id.
+    ///
+    /// Its absence proves the end only in the same process namespace. A process with that id may be another one, if the
+    /// id was given again; a start time that differs proves that only where both were read in one time namespace. The
+    /// descriptor is opened before the start time is read, so that it is of the process with that start time, or of an
+    /// earlier one.
+    pub(super) fn by(number: u32, pid_namespace: u64, start_ticks: u64, time_namespace: u64) -> Self {
         let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
-        let (Some(pid), true) = (pid, pid_namespace == host::namespace("pid") && start_ticks != 0) else {
-            return Self::Unknown;
-        };
+        let here = pid_namespace != 0 && pid_namespace == host::namespace("pid");
+        let Some(pid) = pid.filter(|_| here) else { return Self::Unknown };
         match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(process) => match host::start_ticks(number) {
-                Some(ticks) if ticks == start_ticks => Self::Process(process),
-                Some(_) => Self::Gone,
-                // It ended just now, or `/proc` hides it.
-                None => Self::Unknown,
-            },
+            Ok(process) => {
+                let comparable = start_ticks != 0 && time_namespace != 0 && time_namespace == host::namespace("time");
+                let was_given_again = |ticks| comparable && ticks != start_ticks;
+                if host::start_ticks(number).is_some_and(was_given_again) { Self::Gone } else { Self::Process(process) }
+            }
             Err(Errno::SRCH) => Self::Gone,
             Err(_) => Self::Unknown,
         }

@@ -99,7 +99,9 @@ impl Sign {
         let here = self.pid_namespace == host::namespace("pid");
         // `/proc` shows a process of this user that may not be inspected as user 0's.
         let foreign = owner.is_ok_and(|owner| owner != 0 && owner != geteuid().as_raw());
-        let ended = Found::by(self.pid, self.pid_namespace, self.start_ticks).is_gone();
+        // The names of this network namespace are of this boot. A name has no room for the time namespace, so an id that
+        // was given again proves nothing here.
+        let ended = Found::by(self.pid, self.pid_namespace, self.start_ticks, 0).is_gone();
         !(ended || here && foreign)
     }
 

@@ -69,7 +69,7 @@ pub enum LocalError {
         pid: u32,
     },
     /// Another living process has this name.
-    #[error("the name '{name}' is taken: {} holds {}; end one of the two, or give this one another `name` or a `state_dir` of its own", holder(*pid), path.display())]
+    #[error("the name '{name}' is taken: {}{of} holds {}; end one of the two, or give this one another `name` or a `state_dir` of its own", holder(*pid), path.display())]
     NameInUse {
         /// The name.
         name: String,
@@ -77,6 +77,16 @@ pub enum LocalError {
         path: PathBuf,
         /// The other process's id, if known.
         pid: Option<u32>,
+        /// Where the other process runs, if not here.
+        of: &'static str,
+    },
+    /// Another machine locked the file while this process holds it.
+    #[error("{} is locked by two processes at once: process {pid} of another machine or boot wrote there while this one holds it, so locks of this volume do not reach other machines. End one of the two, and give each machine a `state_dir` on a volume of its own", path.display())]
+    NoLocks {
+        /// The lock file.
+        path: PathBuf,
+        /// The other process's id, there.
+        pid: u32,
     },
     /// The key file was changed while a process lives that uses the previous key.
     #[error("{} holds another key than this process uses: processes that start now cannot talk with it. Restore the file, or start this process again", path.display())]

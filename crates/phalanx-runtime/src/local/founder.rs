@@ -13,6 +13,7 @@ use super::LocalCell;
 use super::advert::Advert;
 use super::beacon;
 use super::error::LocalError;
+use super::host;
 use super::kept::Restored;
 use super::lock::{Decision, hold_for_life, is_at, open};
 use super::record::RecordFile;
@@ -36,14 +37,14 @@ impl Founder {
     pub(super) fn take(cell: &LocalCell, name: &str, advert: &Advert) -> Result<Self, LocalError> {
         let file = cell.record_file(name);
         let path = file.beside(LOCK);
-        let in_use = |pid| LocalError::NameInUse { name: name.to_owned(), path: path.clone(), pid };
+        let in_use = |holder: Option<Advert>| name_in_use(name, &path, holder.as_ref());
         // Held while the name's lock is examined and perhaps replaced, so that two starts cannot replace it at once.
         let _decision = Decision::take(&cell.state)?;
         let lock = take_lock(&path, advert)?.map_err(in_use)?;
         // The holder of the lock before the directory was emptied may not have restored it yet.
         let lives = beacon::sighted(|sign| sign.is_founder(cell.place, name));
         if let Some(sign) = lives.first() {
-            return Err(in_use(Some(sign.pid)));
+            return Err(LocalError::NameInUse { name: name.to_owned(), path, pid: Some(sign.pid), of: "" });
         }
         let kept = match file.read()? {
             Some(record) => Some(record),
@@ -120,21 +121,35 @@ impl Founder {
     fn restore_lock(&mut self) -> Result<bool, LocalError> {
         let path = self.file.beside(LOCK);
         if is_at(&self.lock, &path) {
-            return Ok(false);
+            let there = read_advert(&self.lock).filter(|there| *there != self.advert);
+            return match there.filter(Advert::is_from_elsewhere) {
+                Some(other) => Err(LocalError::NoLocks { path, pid: other.pid }),
+                None => Ok(false),
+            };
         }
         self.cell.restore_state_dir()?;
         let Some(_decision) = Decision::try_take(&self.cell.state)? else { return Ok(false) };
         match take_lock(&path, &self.advert)? {
             Ok(lock) => self.lock = lock,
-            Err(pid) => return Err(LocalError::NameInUse { name: self.name.clone(), path, pid }),
+            Err(holder) => return Err(name_in_use(&self.name, &path, holder.as_ref())),
         }
         Ok(true)
     }
 }
 
+/// Whoever holds the lock has the name.
+fn name_in_use(name: &str, path: &Path, holder: Option<&Advert>) -> LocalError {
+    let of = match holder {
+        Some(holder) if holder.is_from_elsewhere() => " of another machine, or of this one before it was started,",
+        Some(holder) if holder.pid_namespace != host::namespace("pid") => " of another process namespace",
+        _ => "",
+    };
+    LocalError::NameInUse { name: name.to_owned(), path: path.to_path_buf(), pid: holder.map(|holder| holder.pid), of }
+}
+
 /// Locks the file for as long as the process lives, and writes the advert into it. `Err` inside: another process holds
-/// it; its id if known. The caller holds the decision lock of the state directory.
-fn take_lock(path: &Path, advert: &Advert) -> Result<Result<File, Option<u32>>, LocalError> {
+/// it; its advert if that can be read. The caller holds the decision lock of the state directory.
+fn take_lock(path: &Path, advert: &Advert) -> Result<Result<File, Option<Advert>>, LocalError> {
     let open = || open(path, true).map_err(LocalError::io("open", path));
     let mut file = open()?;
     match hold_for_life(&file) {
@@ -146,7 +161,8 @@ fn take_lock(path: &Path, advert: &Advert) -> Result<Result<File, Option<u32>>, 
                 file = open()?;
                 hold_for_life(&file).map_err(LocalError::io("lock", path))?;
             }
-            holder => return Ok(Err(holder.map(|holder| holder.pid))),
+            // It lives, or nobody here can know: a lock that is held proves nothing else.
+            holder => return Ok(Err(holder)),
         },
         Err(error) => return Err(LocalError::io("lock", path)(error)),
     }

@@ -7,9 +7,19 @@ use std::os::unix::fs::MetadataExt;
 /// a boot of an operating system, its network namespace and its process namespace. Never 0 where `/proc` can be read.
 #[must_use]
 pub fn host_id() -> u64 {
-    let Ok(boot) = fs::read_to_string("/proc/sys/kernel/random/boot_id") else { return 0 };
+    let Some(boot) = boot() else { return 0 };
     let (net, pid) = (namespace("net"), namespace("pid"));
-    fnv1a(&[boot.trim().as_bytes(), &net.to_le_bytes(), &pid.to_le_bytes()]).max(1)
+    fnv1a(&[boot.as_bytes(), &net.to_le_bytes(), &pid.to_le_bytes()]).max(1)
+}
+
+/// This boot of this machine, whatever the namespaces are. 0 where `/proc` cannot be read.
+#[must_use]
+pub fn boot_id() -> u64 {
+    boot().map_or(0, |boot| fnv1a(&[boot.as_bytes()]).max(1))
+}
+
+fn boot() -> Option<String> {
+    Some(fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().to_owned())
 }
 
 /// The number of this process's namespace of that kind; 0 if unknown.
@@ -19,9 +29,14 @@ pub fn namespace(kind: &str) -> u64 {
 }
 
 /// The start time of a process, in the kernel's ticks. Two processes that had the same process id one after the other
-/// differ in it. `None`: there is no such process, or `/proc` does not show it.
+/// differ in it. So does one process that is looked at from two time namespaces. `None`: there is no such process, or
+/// `/proc` does not show it, or shows the processes of another process namespace.
 #[must_use]
 pub fn start_ticks(pid: u32) -> Option<u64> {
+    let myself = fs::read_link("/proc/self").ok()?;
+    if myself.to_str()?.parse() != Ok(std::process::id()) {
+        return None;
+    }
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The second field is the program's name in parentheses, which may hold any character, so the search is from the
     // right.

@@ -365,6 +365,28 @@ fn a_member_that_ended_without_its_process_is_proved_dead_by_its_lock() {
     assert_eq!(deaths.check(), [Incarnation(5)]);
 }
 
+/// An id that was given again is told by a start time, if that was read in one time namespace. Else the process that has the
+/// id counts: when that has ended, so has the one of the advert.
+#[test]
+fn a_start_time_of_another_time_namespace_proves_no_death() {
+    let mine = advert("n", 1);
+    assert!(mine.start_ticks != 0 && mine.boot != 0 && !mine.is_gone());
+    let other = Advert { start_ticks: mine.start_ticks + 1, ..mine.clone() };
+    assert!(other.is_gone(), "an earlier process had this id");
+    for unknown in [0, mine.time_namespace + 1] {
+        assert!(!Advert { time_namespace: unknown, ..other.clone() }.is_gone());
+    }
+    let dir = temporary();
+    let child = Child::start(&root(&dir), 1);
+    let _ = child.standing();
+    let apart = Advert { pid: child.id(), start_ticks: 1, time_namespace: 1, ..mine };
+    assert!(!apart.is_gone());
+    child.kill();
+    assert!(apart.is_gone());
+    assert!(!Advert { pid_namespace: apart.pid_namespace + 1, ..apart.clone() }.is_gone(), "its ids are others");
+    assert!(!Advert { boot: apart.boot + 1, ..apart }.is_gone(), "its ids are those of another machine");
+}
+
 #[test]
 fn a_forked_child_that_holds_the_lock_is_not_its_parent() {
     let dir = temporary();

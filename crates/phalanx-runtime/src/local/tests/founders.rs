@@ -65,6 +65,47 @@ fn the_last_view_is_noted_and_its_loss_harms_nothing() {
     assert_eq!(take(&dir, "a").expect("free").record(), &marked(7));
 }
 
+/// The holder's lock reaches this machine. Its process id says nothing here, whatever process has it.
+#[test]
+fn a_name_that_another_machine_holds_is_not_taken_from_it() {
+    let dir = temporary();
+    let held = take(&dir, "a").expect("free");
+    let path = open(&dir).record_file("a").path().with_extension("lock");
+    let nobody = u32::try_from(i32::MAX).expect("positive");
+    let mine = advert("a", 1);
+    let of = |boot, pid_namespace| Advert { pid: nobody, boot, pid_namespace, host: boot, ..mine.clone() };
+    for (holder, says) in [
+        (of(mine.boot + 1, mine.pid_namespace), "of another machine"),
+        (of(0, mine.pid_namespace), "of another machine"),
+        (of(mine.boot, mine.pid_namespace + 1), "of another process namespace"),
+    ] {
+        fs::write(&path, holder.to_text()).expect("there");
+        let error = take(&dir, "a").expect_err("it is held");
+        assert!(error.to_string().contains(says), "{error}");
+        assert_eq!(self::holder(Err(error)), Some(nobody));
+    }
+    // Only a forked child of a process of this machine holds it.
+    fs::write(&path, of(mine.boot, mine.pid_namespace).to_text()).expect("there");
+    drop(take(&dir, "a").expect("its process has ended"));
+    drop(held);
+}
+
+/// A volume that grants each machine the lock for itself.
+#[test]
+fn a_lock_that_another_machine_holds_as_well_is_reported() {
+    let dir = temporary();
+    let mut founder = take(&dir, "a").expect("free");
+    let kept = Kept::new(&open(&dir), None).expect("made");
+    let record = founder.record().clone();
+    assert_eq!(kept.restore(Some((&mut founder, &record))).wrong.len(), 0);
+    let path = open(&dir).record_file("a").path().with_extension("lock");
+    let mine = advert("a", 1);
+    fs::write(&path, Advert { pid: 7, boot: mine.boot + 1, ..mine }.to_text()).expect("there");
+    let wrong = kept.restore(Some((&mut founder, &record))).wrong;
+    assert!(matches!(wrong[..], [LocalError::NoLocks { pid: 7, .. }]), "{wrong:?}");
+    assert!(wrong[0].to_string().contains("state_dir"), "{}", wrong[0]);
+}
+
 #[test]
 fn two_processes_have_not_one_name() {
     let dir = temporary();
