@@ -98,5 +98,6 @@ pub(crate) fn payloads(messages: &[Message]) -> Vec<Vec<u8>> {
     messages.iter().map(|message| message.payload.to_vec()).collect()
 }
 
-/// Only a hang takes this long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Only a hang takes this long. Members that each wait seconds for a processor supersede each other's ballots, and one
+/// view change then takes more than a minute.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
