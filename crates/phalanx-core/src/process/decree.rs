@@ -132,7 +132,7 @@ impl Process {
             return;
         }
         // A ballot under way has its time, whoever coordinates it.
-        let rival = self.waits.rival_until(round);
+        let rival = self.waits.rival_until(self.set.timing.ballot_step, round);
         if rival.is_some_and(|(rank, until)| now < until && !candidates.contains(&rank) && goes_first(rank)) {
             return;
         }
@@ -371,7 +371,10 @@ impl Process {
             self.counters.wedges_ignored += 1;
             return; // it is to be removed itself, and would overtake those that are to decide on that
         }
-        let rival = self.waits.rival_until(self.ballot_round(now)).filter(|(_, until)| now < *until);
+        let rival = self
+            .waits
+            .rival_until(self.set.timing.ballot_step, self.ballot_round(now))
+            .filter(|(_, until)| now < *until);
         if rival.is_some_and(|(rank, _)| rank != wedge.ballot.rank && !self.waits.is_given_up(rank))
             && self.waits.is_given_up(wedge.ballot.rank)
         {

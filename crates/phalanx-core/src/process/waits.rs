@@ -147,9 +147,10 @@ impl Waits {
         base.max(round * ROUNDS) * (1 << self.contested.min(DOUBLINGS_MAX))
     }
 
-    /// Until when the last ballot of another member has its time, and that member's rank.
-    pub(super) fn rival_until(&self, round: Duration) -> Option<(Rank, Instant)> {
-        self.rival.as_ref().map(|rival| (rival.ballot.rank, rival.since + self.length(Duration::ZERO, round)))
+    /// Until when the last ballot of another member has its time, and that member's rank. It is a `step` at least: what goes
+    /// through a slow interface takes longer than a round trip of short packets.
+    pub(super) fn rival_until(&self, step: Duration, round: Duration) -> Option<(Rank, Instant)> {
+        self.rival.as_ref().map(|rival| (rival.ballot.rank, rival.since + self.length(step, round)))
     }
 }
 
@@ -206,7 +207,7 @@ mod tests {
             waits.yields_to(now, ballot(number, rank), ROUND);
         };
         promise(&mut waits, 1, 0, ROUND);
-        assert_eq!(waits.rival_until(ROUND), Some((Rank(0), NOW + ROUND * 4)));
+        assert_eq!(waits.rival_until(ROUND, ROUND), Some((Rank(0), NOW + ROUND * 4)));
         // The same ballot again, and one that was superseded early.
         promise(&mut waits, 1, 0, ROUND);
         promise(&mut waits, 2, 1, ROUND);
@@ -220,8 +221,8 @@ mod tests {
         promise(&mut waits, 6, 2, ROUND * 30);
         assert!(!waits.is_given_up(Rank(1)));
         waits.refused_for(NOW, ballot(5, 1));
-        assert_eq!(waits.rival_until(ROUND).map(|(rank, _)| rank), Some(Rank(2)));
+        assert_eq!(waits.rival_until(ROUND, ROUND).map(|(rank, _)| rank), Some(Rank(2)));
         waits.refused_for(NOW, ballot(7, 1));
-        assert_eq!(waits.rival_until(ROUND).map(|(rank, _)| rank), Some(Rank(1)));
+        assert_eq!(waits.rival_until(ROUND, ROUND).map(|(rank, _)| rank), Some(Rank(1)));
     }
 }
