@@ -23,9 +23,6 @@ use ballot::{Accepted, Contact, Led};
 
 pub(super) use ballot::Foundation;
 
-/// Each founder waits this much longer than the one before it by name until it leads. A founder that promised to
-/// another one also waits this much longer.
-const LEAD_STEP: Duration = Duration::from_millis(700);
 /// Time for which a command to found the cell again is valid.
 const COMMAND_TTL: Duration = Duration::from_secs(5);
 /// Time for which the only founder of a cell looks for it before it founds it.
@@ -106,12 +103,12 @@ impl Process {
         let Stage::Searching(search) = &mut self.stage else { return };
         let founding = &mut search.founding;
         founding.forget_silent(now);
-        let step = LEAD_STEP.max(founding.round(&me));
+        let step = founding.step(&me);
         let patience = step.saturating_mul(u32::try_from(rank).unwrap_or(u32::MAX));
         // The only founder asks nobody. It waits for an answer of a cell member, or of another process of its name.
         let patience = if names.len() == 1 { LOOK_FIRST } else { patience };
-        let lead_after = *founding.lead_after.get_or_insert(now + patience);
         let takes = founding.ballot_takes(&me);
+        let lead_after = *founding.lead_after.get_or_insert(now + patience);
         if founding.led.as_ref().is_some_and(|led| now.since(led.since) < takes) {
             return;
         }
@@ -137,7 +134,7 @@ impl Process {
         }
         let round = founding.promised.map_or(0, |ballot| ballot.round).saturating_add(1);
         let ballot = FoundingBallot { round, leader: me.incarnation };
-        founding.lead_later(now, &me, takes + patience + jitter);
+        founding.lead_later(now, &me, founding.wait(&me) + patience + jitter);
         founding.led = Some(Led {
             ballot,
             since: now,
@@ -279,8 +276,8 @@ impl Process {
             founding.led = None;
         }
         if founding.led.is_none() {
-            let (takes, step) = (founding.ballot_takes(&self.set.me), LEAD_STEP.max(founding.round(&self.set.me)));
-            founding.lead_later(now, &self.set.me, takes + step + jitter);
+            let wait = founding.wait(&self.set.me) + founding.step(&self.set.me);
+            founding.lead_later(now, &self.set.me, wait + jitter);
         }
     }
 

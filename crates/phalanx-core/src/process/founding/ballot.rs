@@ -12,8 +12,18 @@ use crate::time::Instant;
 /// Time after which the leader of a founding ballot tries again, if the founders are near.
 pub(super) const BALLOT_TTL: Duration = Duration::from_secs(1);
 
-/// A leader's time doubles with each ballot of its own that came to nothing, so often at most: to eight times.
-const LEAD_DOUBLINGS_MAX: u32 = 3;
+/// Each founder waits this much longer than the one before it by name until it leads, if the founders are near. A founder
+/// that promised to another one also waits this much longer.
+const LEAD_STEP: Duration = Duration::from_millis(700);
+/// The longest of these steps. Packets that are held up for seconds say nothing of the distance.
+const STEP_MAX: Duration = Duration::from_secs(1);
+/// The longest time until the next ballot, beside the steps. A ballot of far founders may go on for longer.
+const WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// A leader's time doubles with each ballot of its own that came to nothing, so often at most: to twice. Round trips are
+/// known before a ballot begins, so there is little to learn from one that failed; and who waited for eight seconds after a
+/// storm was in no cell for as long.
+const LEAD_DOUBLINGS_MAX: u32 = 1;
 
 /// The state of a founder.
 #[derive(Default)]
@@ -92,6 +102,16 @@ impl Foundation {
         BALLOT_TTL.max(self.round(me) * 3) * (1 << self.vain.min(LEAD_DOUBLINGS_MAX))
     }
 
+    /// How much longer a founder waits than the one before it.
+    pub(super) fn step(&self, me: &MemberInfo) -> Duration {
+        LEAD_STEP.max(self.round(me).min(STEP_MAX))
+    }
+
+    /// The time from one ballot to the next, beside the steps.
+    pub(super) fn wait(&self, me: &MemberInfo) -> Duration {
+        self.ballot_takes(me).min(WAIT_MAX)
+    }
+
     /// Whether the operator's command is still valid.
     pub(super) fn is_commanded(&self, now: Instant) -> bool {
         self.all_dead.is_some_and(|until| now < until)
@@ -133,7 +153,7 @@ mod tests {
     use crate::process::tests::member;
 
     #[test]
-    fn a_founding_ballot_has_three_rounds_and_twice_as_much_each_time() {
+    fn a_founding_ballot_has_three_rounds_and_twice_as_much_after_a_vain_one() {
         let me = member();
         let mut founding = Foundation::default();
         assert_eq!(founding.ballot_takes(&me), BALLOT_TTL);
@@ -142,7 +162,7 @@ mod tests {
         late.turns_within(round_trip);
         let now = Instant(1_000_000_000);
         founding.contacts.insert(Incarnation(9), Contact { info: late, at: now, round_trip });
-        for doubled in [1, 2, 4, 8, 8] {
+        for doubled in [1, 2, 2] {
             assert_eq!(founding.ballot_takes(&me), (round_trip * 6) * doubled);
             founding.vain += 1;
         }
@@ -151,5 +171,18 @@ mod tests {
         assert_eq!(founding.contacts.len(), 1);
         founding.forget_silent(now + round_trip * 4);
         assert!(founding.contacts.is_empty());
+    }
+
+    #[test]
+    fn a_founder_waits_no_longer_than_it_may() {
+        let me = member();
+        let mut founding = Foundation::default();
+        assert_eq!((founding.step(&me), founding.wait(&me)), (LEAD_STEP, BALLOT_TTL));
+        for (ms, step, wait) in [(900, 900, 2_000), (500, 700, 1_500), (1_000, 1_000, 2_000), (1_001, 1_000, 2_000)] {
+            let contact = Contact { info: member(), at: Instant(1), round_trip: Duration::from_millis(ms) };
+            founding.contacts.insert(Incarnation(9), contact);
+            let expected = (Duration::from_millis(step), Duration::from_millis(wait));
+            assert_eq!((founding.step(&me), founding.wait(&me)), expected);
+        }
     }
 }
