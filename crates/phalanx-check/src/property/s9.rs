@@ -70,7 +70,9 @@ fn unacknowledged(run: &Run<'_>, (p, q): (ProcIx, ProcIx), view: Moment, out: &m
     let slack = run.options.clock_slack_ns;
     let lost = |sent_ns: u64| {
         let sent_ns = sent_ns.max(view.at_ns).saturating_sub(slack);
-        away.iter().find(|span| span.covers(sent_ns, over.at_ns.saturating_add(slack)))
+        // What is sent in the instant of a cut may have gone out before it.
+        let is_before = |span: &&Span| span.from.at_ns < sent_ns;
+        away.iter().filter(is_before).find(|span| span.covers(sent_ns, over.at_ns.saturating_add(slack)))
     };
     let first = times.iter().position(|&at| at >= view.at_ns && lost(at).is_some());
     let Some((first, span)) = first.and_then(|first| Some((first, lost(times[first])?))) else { return };
