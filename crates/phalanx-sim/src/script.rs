@@ -447,6 +447,14 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// Makes the next message that a process sends to another one alone unreadable there, and sends it.
+///
+/// # Panics
+/// When one of them is no member of the cell.
+pub fn blind_channel(cell: &mut Cell, reader: usize, sender: usize) {
+    cell.world.blind_channel(sender, reader).expect("both are members");
+}
+
 /// Runs until a condition holds, for at most `limit`, while all members of group `a` multicast, so that no data socket is
 /// silent. Returns whether it holds.
 pub fn send_until(cell: &mut Cell, limit: Duration, condition: impl Fn(&Cell) -> bool) -> bool {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use phalanx_core::wire::Kind;
 use phalanx_core::{Order, Uniformity};
-use phalanx_sim::Cell;
+use phalanx_sim::{Cell, blind_channel};
 use phalanx_trace::{Event, LeaveReason};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -241,7 +241,7 @@ fn a_group_of_which_nobody_keeps_the_state_stops() {
 fn who_cannot_be_read_on_its_channel_goes_as_soon_as_who_is_not_heard() {
     for (reader, sender) in [(1, 0), (0, 4), (3, 2)] {
         let mut cell = Cell::settled(5, 58).titled(format!("{reader} cannot read {sender}"));
-        cell.cannot_read_channel(reader, sender);
+        blind_channel(&mut cell, reader, sender);
         let is_decided = |cell: &Cell| {
             [reader, sender].iter().any(|slot| cell.cell_view(*slot).is_some_and(|(_, members)| members.len() == 4))
         };

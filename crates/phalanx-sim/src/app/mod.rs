@@ -340,11 +340,15 @@ impl App {
         self.counts.transfers += 1;
         self.take_state(id);
         let machine = self.groups.get_mut(&id).and_then(|group| group.machine.as_mut());
-        match machine.map(|machine| if has_come { machine.complete() } else { Ok(machine.keep()) }) {
-            Some(Err(wrong)) => {
-                self.faults.push(("restore", format!("the snapshot of another member makes no sense: {wrong}")));
+        let taken = machine.map_or(Ok(()), |machine| {
+            if has_come {
+                return machine.complete();
             }
-            Some(Ok(())) | None => {}
+            machine.keep();
+            Ok(())
+        });
+        if let Err(wrong) = taken {
+            self.faults.push(("restore", format!("the snapshot of another member makes no sense: {wrong}")));
         }
         match self.groups.get_mut(&id) {
             // A machine compares after it learned of the view: views since the snapshot were not repeated for it.

@@ -117,14 +117,6 @@ impl Cell {
         self.world.blind(sender, group, 1, readers).expect("it runs");
     }
 
-    /// Makes the next message that a process sends to another one alone unreadable there, and sends it.
-    ///
-    /// # Panics
-    /// When one of them is no member of the cell.
-    pub fn cannot_read_channel(&mut self, reader: usize, sender: usize) {
-        self.world.blind_channel(sender, reader).expect("both are members");
-    }
-
     /// Packets sent so far by all processes, one for each receiver.
     #[must_use]
     pub fn packets(&self) -> u64 {
