@@ -3,6 +3,9 @@
 //! There are two proofs. A process descriptor (`pidfd`) becomes readable when its process has ended, and the lock that
 //! a process holds on its liveness lock becomes free. The first arrives without polling. The second also covers
 //! processes in other process namespaces, and processes that left the cell without ending.
+//!
+//! A member that a view left out stays watched while anything waits for it ([`phalanx_core::member::awaited`]): a group
+//! may wait for its state, and would wait for ever if its later death were proved to nobody.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -17,7 +20,7 @@ use crate::local::advert::{Found, has_ended};
 use crate::local::lock::is_held;
 use crate::local::{host, roster};
 
-/// Watches the members of a cell view that share this host. In a forked child, which shares its descriptors with its
+/// Watches the members of a cell view that share this host, and the former ones that are waited for. In a forked child, which shares its descriptors with its
 /// parent, it watches none.
 #[derive(Debug)]
 pub struct Deaths {
@@ -52,8 +55,9 @@ impl Deaths {
         }
     }
 
-    /// Watches the members of `view` on this host except `me`, and no others.
-    pub fn watch(&mut self, view: &CellView, me: Incarnation) {
+    /// Watches the members of `view` on this host except `me`, and the former members in `awaited` whose liveness locks
+    /// are on this host. No others.
+    pub fn watch(&mut self, view: &CellView, awaited: &BTreeSet<Incarnation>, me: Incarnation) {
         if !self.home.is_here() {
             return;
         }
@@ -61,7 +65,7 @@ impl Deaths {
         let members: BTreeSet<Incarnation> = view.members.iter().filter(near).map(|m| m.incarnation).collect();
         let ends = self.ends.as_ref();
         self.watched.retain(|incarnation, watched| {
-            let stays = members.contains(incarnation);
+            let stays = members.contains(incarnation) || awaited.contains(incarnation);
             if !stays {
                 watched.forget(ends);
             }
@@ -69,6 +73,13 @@ impl Deaths {
         });
         self.unseen = members.into_iter().filter(|m| !self.watched.contains_key(m)).collect();
         self.find_unseen();
+        // A process that came after an exclusion has not seen the member. Its lock has that incarnation's name until it
+        // begins another one, so it is looked for once with each view.
+        for &who in awaited.iter().filter(|who| **who != me) {
+            if !self.watched.contains_key(&who) {
+                self.find(who, false);
+            }
+        }
     }
 
     /// How many processes are watched.
@@ -103,17 +114,27 @@ impl Deaths {
     }
 
     fn find_unseen(&mut self) {
-        let scope = &self.scope;
-        let (watched, ends) = (&mut self.watched, self.ends.as_ref());
-        self.unseen.retain(|incarnation| {
-            let Some(liveness_lock) = roster::find(scope, *incarnation) else { return true };
-            // An advert of another version cannot be read. Then the lock alone proves the death.
-            let process = roster::read_advert(&liveness_lock).map_or(Found::Unknown, |advert| advert.find_process());
-            let found = Watched { liveness_lock, process };
-            found.await_end(ends);
-            watched.insert(*incarnation, found);
-            false
-        });
+        for incarnation in std::mem::take(&mut self.unseen) {
+            if !self.find(incarnation, true) {
+                self.unseen.insert(incarnation);
+            }
+        }
+    }
+
+    /// Watches the process with the liveness lock of this incarnation, if it is there. `is_near`: the process is known to
+    /// run on this host; else its advert must say so.
+    fn find(&mut self, incarnation: Incarnation, is_near: bool) -> bool {
+        let Some(liveness_lock) = roster::find(&self.scope, incarnation) else { return false };
+        let advert = roster::read_advert(&liveness_lock);
+        if !is_near && advert.as_ref().is_none_or(|advert| advert.host != self.host) {
+            return false;
+        }
+        // An advert of another version cannot be read. Then the lock alone proves the death.
+        let process = advert.map_or(Found::Unknown, |advert| advert.find_process());
+        let found = Watched { liveness_lock, process };
+        found.await_end(self.ends.as_ref());
+        self.watched.insert(incarnation, found);
+        true
     }
 }
 

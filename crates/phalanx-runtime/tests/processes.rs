@@ -368,26 +368,30 @@ fn a_group_whose_members_are_all_stopped_waits_for_them_and_goes_on_with_its_sta
     drop(others);
 }
 
+/// Excluded first, and dead then: the system proves it though they are members no more.
 #[test]
-fn a_group_whose_only_member_is_started_again_without_its_state_is_made_anew_by_who_waits() {
+fn a_group_whose_members_were_excluded_and_then_die_is_made_anew_by_who_waits() {
     let dir = directory();
     let (a, _group) = member(impatient(dir.path(), "a"));
-    let (b, _group) = member(impatient(dir.path(), "b"));
-    let mut holder = Child::start_with_states(dir.path(), "x");
-    holder.await_line("cell ");
-    await_status(dir.path(), "x", |status| (status.groups.len() == 3).then_some(()));
-    holder.stop();
-    await_event(&a, |event| matches!(event, Event::CellView(view) if !view.left.is_empty()).then_some(()));
+    let others = ["b", "c"].map(|name| member(impatient(dir.path(), name)));
+    let mut holders = ["x", "y"].map(|name| Child::start_with_states(dir.path(), name));
+    holders.iter_mut().for_each(|holder| _ = holder.await_line("cell "));
+    await_status(dir.path(), "x", |status| {
+        let both = |name: &str| status.groups.iter().any(|group| group.name == name && group.members == 2);
+        (both("red") && both("blue")).then_some(())
+    });
+    holders.iter().for_each(Child::stop);
+    await_event(&a, |event| matches!(event, Event::CellView(view) if view.members.len() == 3).then_some(()));
     let (red, text) = Text::join(&a, "red");
-    assert_eq!(await_orphaned(&a), ["x"]);
-    holder.kill();
-    // No member watches a process that is out of the cell, so its next start proves that it ended.
-    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(await_orphaned(&a), ["x", "y"]);
     assert!(red.view().is_none(), "it waits");
-    let _again = Child::start(dir.path(), "x");
-    assert_eq!(await_red(&a, 1), ViewNumber::FIRST, "another group of that name");
-    assert_eq!(text.get(), "");
-    drop(b);
+    let [x, y] = holders;
+    x.kill();
+    while await_orphaned(&a) != ["y"] {}
+    y.kill();
+    assert_eq!((await_red(&a, 1), text.get()), (ViewNumber::FIRST, String::new()), "another group of that name");
+    await_status(dir.path(), "b", |status| status.orphans.is_empty().then_some(()));
+    drop(others);
 }
 
 #[test]

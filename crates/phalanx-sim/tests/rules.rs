@@ -85,6 +85,27 @@ fn a_holder_whose_death_is_told_is_waited_for_no_more() {
     cell.finish_clean();
 }
 
+/// The holders die while the ballot is under way that leaves them out, at each of its steps. Once it is proposed, it calls
+/// them unreachable, whatever the system says then.
+#[test]
+fn a_death_that_is_told_inside_the_ballot_is_not_forgotten() {
+    let mut proposed = 0;
+    for step in 0..16 {
+        let mut cell = of_two(66, GroupTerms::default()).titled(format!("step {step}"));
+        cell.cut_off(&[3, 4]);
+        assert!(cell.run_until(5 * SECOND, |cell| cell.activity(0).flushing));
+        cell.run_for(Duration::from_micros(50 * step));
+        for dead in [3, 4] {
+            cell.crash(dead);
+            (0..3).for_each(|told| cell.tell_death(told, dead));
+        }
+        proposed += u64::from(cell.accepted(0).is_some());
+        assert!(is_founded_anew(&mut cell), "step {step}: it waits for {:?}", waits_for(&cell, 0));
+        cell.finish_clean();
+    }
+    assert!((1..16).contains(&proposed), "{proposed} steps lie behind the proposal");
+}
+
 #[test]
 fn a_group_that_is_to_end_at_once_waits_for_nobody() {
     let mut cell = of_two(64, GroupTerms { ends_alone: true, ..GroupTerms::default() });

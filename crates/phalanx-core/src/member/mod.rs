@@ -50,7 +50,7 @@ pub use membership_requests::MembershipRequests;
 pub use messages::{Control, RecoveredPacket, StateMessage, Welcome, WelcomePart};
 pub use orphan::{
     INCARNATIONS_MAX, NAMED_MAX, ORPHANS_LEVEL, ORPHANS_MAX, Orphan, OrphanHolder, Return, ReturnPoint, Returns,
-    Revived,
+    Revived, awaited, holders,
 };
 pub use path_monitor::{Case, Evaluation, Findings, PathKind, PathMonitor, REACHED_MAX, SendKind, Silence, Suspicion};
 pub use proposal::build_proposal;

@@ -3,6 +3,8 @@
 //! The record of them is in the directory: in the tails of member records, of group entries and of decisions about
 //! groups, from level [`ORPHANS_LEVEL`] on.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Directory, GroupChange, GroupEntry, Proposal};
@@ -282,6 +284,20 @@ impl GroupChange {
             _ => false,
         }
     }
+}
+
+/// The processes for which groups wait.
+#[must_use]
+pub fn holders(directory: &Directory) -> BTreeSet<Incarnation> {
+    directory.orphans().flat_map(|(_, _, orphan)| orphan.holders).map(|holder| holder.who).collect()
+}
+
+/// Former members for whom something waits: holders of groups that wait, and members that were left out without proof of
+/// death.
+#[must_use]
+pub fn awaited(directory: &Directory) -> BTreeSet<Incarnation> {
+    let lost = directory.lost().into_iter().flatten().map(|lost| lost.who);
+    holders(directory).into_iter().chain(lost).collect()
 }
 
 impl Directory {

@@ -108,6 +108,8 @@ counters! {
     absences,
     /// Deaths reported by the operating system.
     deaths_reported,
+    /// Reported deaths that concerned a member or a holder of a group only after a later view was installed.
+    deaths_applied_later,
     /// Times a channel started to wait for its window.
     channel_window_full,
     /// Messages to one process refused because too much waits on its channel.

@@ -169,6 +169,7 @@ impl Process {
         let unreadable = self.peers.values().filter(|peer| peer.is_unreadable && peer.rank.is_some()).count();
         self.counters.nonsense_channels_kept += u64::from(view_changed) * unreadable as u64;
         self.distrust();
+        self.counters.deaths_applied_later += self.apply_deaths();
         self.next_heartbeat = now; // announces at once that the decree is installed
         // One member welcomes the joiners. If it dies before, they ask again, and any member sends them the decision.
         if self.lowest_survivor() == Some(me) {

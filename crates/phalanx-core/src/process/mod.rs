@@ -624,23 +624,6 @@ impl Process {
         }
     }
 
-    /// Takes note that the operating system proved this incarnation dead.
-    pub fn handle_death(&mut self, _now: Instant, dead: Incarnation) {
-        if let Some(rank) = self.directory.rank(dead)
-            && dead != self.me()
-            && !self.failure_detector.is_dead(rank)
-        {
-            self.counters.deaths_reported += 1;
-            self.failure_detector.died(rank);
-            self.attention = true;
-        }
-        // A welcome from a dead member is never completed. Another member may send one at once.
-        self.welcomes.forget(dead);
-        self.note_death(dead);
-        self.note_out(dead);
-        self.joiners.remove(&dead);
-    }
-
     /// Queues a reliable point-to-point message to a member of the cell view. Accepted means queued.
     ///
     /// [`Event::InDoubt`] reports what its receiver has not acknowledged when this incarnation ends. A leave first

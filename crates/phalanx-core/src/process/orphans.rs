@@ -6,6 +6,7 @@
 //! makes one of them the next view of its group makes the process deliver what it kept; before that it delivers nothing
 //! of it.
 
+mod deaths;
 mod kept;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,18 +17,21 @@ use super::groups::Ready;
 use super::{Process, REQUESTS_MAX, Stage};
 use crate::api::{CommandError, Event};
 use crate::id::{CellInstance, GroupId, Incarnation};
-use crate::member::{GroupChange, GroupEntry, INCARNATIONS_MAX, Orphan, RequestList, Return, Returns};
+use crate::member::{
+    GroupChange, GroupEntry, INCARNATIONS_MAX, Orphan, RequestList, Return, Returns, awaited, holders,
+};
 use crate::time::Instant;
 use kept::{KeptGroup, KeptPosition};
 
 pub use kept::Kept;
 pub(super) use kept::OrphanRecovery;
 
+/// Upper bound on the proofs that a member passes on to the coordinator at a time. A decree that uses some makes room.
+const DEAD_MAX: usize = 256;
+const _: () = assert!(DEAD_MAX <= REQUESTS_MAX, "members take a list with all of them");
+
 /// Time after the first holder of an orphan's state is back in which others may come: they may hold more.
 const GATHER: Duration = Duration::from_secs(1);
-
-/// Upper bound on the proofs of death of processes outside the cell, kept for groups that wait for them.
-const DEAD_MAX: usize = 256;
 
 impl Process {
     /// Keeps what this excluded incarnation has of its groups for the next one.
@@ -93,13 +97,45 @@ impl Process {
         self.directory.orphans().map(|(_, entry, orphan)| (&*entry.name, named(orphan)))
     }
 
-    /// Notes the proved death of a process that is no member.
-    pub(super) fn note_death(&mut self, dead: Incarnation) {
-        let is_waited_for = |(_, _, orphan): (_, _, Orphan)| orphan.holders.iter().any(|holder| holder.who == dead);
-        if self.waiting.dead.len() < DEAD_MAX && self.directory.orphans().any(is_waited_for) {
-            self.waiting.dead.insert(dead);
-            self.attention = true;
+    /// Takes note that the operating system proved this incarnation dead.
+    pub fn handle_death(&mut self, _now: Instant, dead: Incarnation) {
+        let is_news = |rank| dead != self.me() && !self.failure_detector.is_dead(rank);
+        self.counters.deaths_reported += u64::from(self.directory.rank(dead).is_some_and(is_news));
+        // A welcome from a dead member is never completed. Another member may send one at once.
+        self.welcomes.forget(dead);
+        self.joiners.remove(&dead);
+        let (directory, awaited) = (&self.directory, awaited(&self.directory));
+        let concerns = |who: Incarnation| directory.rank(who).is_some() || awaited.contains(&who);
+        self.waiting.kept.deaths.add(dead, concerns);
+        self.apply_deaths();
+    }
+
+    /// Applies each proof of death to the view in force: to a member, to the holders of groups that wait, and to those that
+    /// may not know that they are out. Returns for how many that was news.
+    ///
+    /// Also after each installed view: a ballot that was under way may have left a process out without its proof.
+    pub(super) fn apply_deaths(&mut self) -> u64 {
+        let me = self.me();
+        let Self { directory, failure_detector, waiting, out, .. } = self;
+        if waiting.kept.deaths.iter().next().is_none() {
+            return 0;
         }
+        let (lost, holders) = (directory.lost(), holders(directory));
+        let mut news = 0;
+        for dead in waiting.kept.deaths.iter().filter(|dead| *dead != me) {
+            if let Some(rank) = directory.rank(dead).filter(|rank| !failure_detector.is_dead(*rank)) {
+                failure_detector.died(rank);
+                news += 1;
+            }
+            if directory.may_hold(&lost, dead) {
+                out.insert(dead);
+            }
+            if holders.contains(&dead) && waiting.dead.len() < DEAD_MAX {
+                news += u64::from(waiting.dead.insert(dead));
+            }
+        }
+        self.attention |= news > 0;
+        news
     }
 
     /// Checks after an installed view which groups wait, and which kept states are still of use.
@@ -111,7 +147,6 @@ impl Process {
         self.waiting.told.retain(|group, _| orphans.contains_key(group));
         let listed = |who: &Incarnation| orphans.values().any(|o| o.holders.iter().any(|h| h.who == *who));
         self.waiting.dead.retain(listed);
-        debug_assert!(self.waiting.dead.len() <= DEAD_MAX, "more proofs of death are kept than may be");
         self.report_orphans();
     }
 

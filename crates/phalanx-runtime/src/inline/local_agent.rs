@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use phalanx_core::member::awaited;
 use phalanx_core::{CellView, Founding, Incarnation, Instant, ViewNumber};
 use phalanx_driver::{Driver, Wait};
 
@@ -126,7 +127,7 @@ impl LocalAgent {
         let in_force = node.process().cell_view();
         if let Some(view) = in_force.filter(|view| self.view.as_ref().is_none_or(|seen| !Arc::ptr_eq(seen, view))) {
             let view = Arc::clone(view);
-            self.deaths.watch(&view, node.incarnation());
+            self.deaths.watch(&view, &awaited(node.process().decree_state().directory), node.incarnation());
             let notice = self.neighbours.watch(&view, node.driver_mut().neighbours());
             self.notices.extend(notice);
             self.deaths_due = true;

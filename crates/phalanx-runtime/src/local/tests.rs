@@ -335,7 +335,7 @@ fn a_death_is_proved_and_a_living_process_is_not_declared_dead() {
     assert_ne!(here, 0);
     let view = view_of(vec![member(9, here), member(1, here), member(2, here), member(3, here + 1)]);
     let mut deaths = Deaths::new(cell.scope());
-    deaths.watch(&view, Incarnation(9));
+    deaths.watch(&view, &BTreeSet::new(), Incarnation(9));
     assert_eq!(deaths.watched(), 2, "neither itself nor those of other hosts");
     assert_eq!(deaths.check(), []);
     dies.kill();
@@ -352,6 +352,35 @@ fn a_death_is_proved_and_a_living_process_is_not_declared_dead() {
     drop(lives);
 }
 
+/// The members are out of the view. One is waited for, and its process lives on as another incarnation for a while; one is
+/// not. Whoever came later finds the lock of the one that is stopped, and not the one with another name by now.
+#[test]
+fn the_death_of_a_former_member_is_proved_while_it_is_waited_for() {
+    let dir = temporary();
+    let cell = open(&dir);
+    let here = host::host_id();
+    let (stopped, _) = enter(&cell, 1, Intent::AsConfigured);
+    let (mut lives_on, _) = enter(&cell, 2, Intent::AsConfigured);
+    let (forgotten, _) = enter(&cell, 3, Intent::AsConfigured);
+    let all = view_of(vec![member(9, here), member(1, here), member(2, here), member(3, here)]);
+    let left = view_of(vec![member(9, here)]);
+    let awaited: BTreeSet<Incarnation> = [1, 2].map(Incarnation).into();
+    let (mut saw, mut came) = (Deaths::new(cell.scope()), Deaths::new(cell.scope()));
+    saw.watch(&all, &BTreeSet::new(), Incarnation(9));
+    assert!(lives_on.begin_anew(Incarnation(22), true).expect("sound"));
+    saw.watch(&left, &awaited, Incarnation(9));
+    came.watch(&left, &awaited, Incarnation(9));
+    assert_eq!((saw.watched(), came.watched()), (2, 1));
+    assert_eq!((saw.check(), came.check()), (vec![], vec![]), "they live");
+    drop((stopped, lives_on, forgotten));
+    assert_eq!((saw.check(), came.check()), (vec![Incarnation(1), Incarnation(2)], vec![Incarnation(1)]));
+    let elsewhere = enter(&cell, 4, Intent::AsConfigured);
+    saw.watch(&left, &[Incarnation(4)].into(), Incarnation(9));
+    saw.watch(&left, &BTreeSet::new(), Incarnation(9));
+    drop(elsewhere);
+    assert_eq!(saw.check(), [], "nothing waits for it any more");
+}
+
 #[test]
 fn a_member_that_ended_without_its_process_is_proved_dead_by_its_lock() {
     let dir = temporary();
@@ -359,7 +388,7 @@ fn a_member_that_ended_without_its_process_is_proved_dead_by_its_lock() {
     let liveness_lock = enter(&cell, 5, Intent::ByLock).0;
     let view = view_of(vec![member(5, host::host_id())]);
     let mut deaths = Deaths::new(cell.scope());
-    deaths.watch(&view, Incarnation(9));
+    deaths.watch(&view, &BTreeSet::new(), Incarnation(9));
     assert_eq!(deaths.check(), []);
     drop(liveness_lock);
     assert_eq!(deaths.check(), [Incarnation(5)]);

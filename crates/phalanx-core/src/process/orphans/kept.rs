@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::deaths::Deaths;
 use crate::api::{Order, Uniformity};
 use crate::id::{CellInstance, GroupId, Incarnation, Rank, Sequence, ViewNumber};
 use crate::link::Ack;
@@ -21,6 +22,8 @@ pub struct Kept {
     /// Earlier incarnations of the process, oldest first.
     pub(super) lives: Vec<Incarnation>,
     pub(super) groups: Vec<KeptGroup>,
+    /// Processes that are proved dead.
+    pub(super) deaths: Deaths,
 }
 
 /// One group as an earlier incarnation of this process left it.
@@ -144,7 +147,7 @@ pub(in crate::process) struct OrphanRecovery {
     pub(super) frozen: Vec<KeptGroup>,
     /// Coordinator's note of when the first holder of a group's state was back.
     pub(super) gathering: BTreeMap<GroupId, Instant>,
-    /// Processes outside the cell that are proved dead.
+    /// Processes outside the cell that are proved dead, and for which a group waits.
     pub(super) dead: BTreeSet<Incarnation>,
     /// Groups that an operator gave up at this process.
     pub(super) given_up: BTreeSet<GroupId>,

@@ -57,6 +57,28 @@ fn proofs_of_death_are_kept_for_whom_a_group_waits_for_and_not_without_end() {
     assert!(process.waiting.dead.is_empty());
 }
 
+/// The proof comes while a ballot leaves its process out without it, or before this process is in the cell again.
+#[test]
+fn a_proof_is_applied_whenever_somebody_waits_for_its_process() {
+    let (mut process, _) = in_cell(Incarnation(1), 3);
+    process.handle_death(NOW, Incarnation(7));
+    process.handle_death(NOW, Incarnation(3));
+    assert!(process.failure_detector.is_dead(crate::id::Rank(2)) && process.waiting.dead.is_empty());
+    wait_for(&mut process.directory, 7..9);
+    process.attention = false;
+    assert_eq!(process.apply_deaths(), 1);
+    assert_eq!(process.waiting.dead, [Incarnation(7)].into());
+    assert!(process.attention, "the coordinator is told");
+    assert_eq!(awaited(&process.directory), [7, 8].map(Incarnation).into());
+    assert_eq!(process.apply_deaths(), 0, "it was news once");
+
+    let kept = process.take_kept(|_| true);
+    let (mut next, _) = in_cell(Incarnation(2), 4);
+    next.resume(kept);
+    next.apply_deaths();
+    assert!(next.failure_detector.is_dead(crate::id::Rank(2)), "what was proved to the incarnation before");
+}
+
 #[test]
 fn only_a_group_that_waits_is_given_up() {
     let (mut process, mut fx) = in_cell(Incarnation(1), 3);

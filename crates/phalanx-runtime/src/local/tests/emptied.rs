@@ -115,7 +115,7 @@ fn a_liveness_lock_that_was_written_again_often_proves_no_death() {
     let mut liveness_lock = enter(&cell, 5, Intent::ByLock).0;
     let view = view_of(vec![member(5, host::host_id())]);
     let mut deaths = Deaths::new(cell.scope());
-    deaths.watch(&view, Incarnation(9));
+    deaths.watch(&view, &BTreeSet::new(), Incarnation(9));
     assert_eq!((deaths.watched(), deaths.check()), (1, Vec::new()));
     for _ in 0..20 {
         empty(&root(&dir));
