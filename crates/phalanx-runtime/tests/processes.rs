@@ -343,6 +343,9 @@ fn a_group_whose_members_are_all_stopped_waits_for_them_and_goes_on_with_its_sta
     crate::common::messages(&a, 1);
     red.leave().expect("a member");
     await_event(&a, |event| matches!(event, Event::GroupLeft { .. }).then_some(()));
+    // Both took red from somebody, and one of them blue: only then do both have both states.
+    let taken = || ["x", "y"].map(|name| counter(dir.path(), name, "transfers_taken")).iter().sum::<u64>();
+    await_status(dir.path(), "a", |_| (taken() >= 3).then_some(()));
     // Both at once: where processors are busy, one may take long to stop, and the other would be excluded before it.
     holders.iter().for_each(|holder| holder.signal(rustix::process::Signal::STOP));
     holders.iter().for_each(Child::await_stop);
