@@ -112,14 +112,23 @@ lives() {
 
 harness() { python3 "$harness_tool" "$work/traces/harness.trace" field "$@" || fail "the harness's trace"; }
 
+# cut "HOST..." "HOST...": nothing passes between the two sets. All hosts at once, each with one command: a cut that takes
+# longer than silence is borne is one of single links at first, and other members go.
 cut() {
-  local here there
-  for here in $1; do for there in $2; do drop "$here" "$there"; drop "$there" "$here"; done; done
-}
-
-drop() { # at host $1, everything from host $2
-  on "$1" nft 'add table inet cut; add chain inet cut in { type filter hook input priority 0; }'
-  on "$1" nft add rule inet cut in ip saddr "10.77.0.$2" drop
+  local here there host
+  local -A rules=()
+  local -a changes=()
+  for here in $1; do
+    for there in $2; do
+      rules[$here]+="add rule inet cut in ip saddr 10.77.0.$there drop; "
+      rules[$there]+="add rule inet cut in ip saddr 10.77.0.$here drop; "
+    done
+  done
+  for host in "${!rules[@]}"; do
+    on "$host" nft "add table inet cut; add chain inet cut in { type filter hook input priority 0; }; ${rules[$host]}" &
+    changes+=($!)
+  done
+  for host in "${changes[@]}"; do wait "$host" || fail "the cut"; done
 }
 
 heal() {
