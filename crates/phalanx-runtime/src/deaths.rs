@@ -20,8 +20,8 @@ use crate::local::advert::{Found, has_ended};
 use crate::local::lock::is_held;
 use crate::local::{host, roster};
 
-/// Watches the members of a cell view that share this host, and the former ones that are waited for. In a forked child, which shares its descriptors with its
-/// parent, it watches none.
+/// Watches the members of a cell view that share this host, and the former ones that are waited for. In a forked child,
+/// which shares its descriptors with its parent, it watches none.
 #[derive(Debug)]
 pub struct Deaths {
     scope: PathBuf,

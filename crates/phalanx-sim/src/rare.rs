@@ -13,7 +13,7 @@ use crate::plan::Plan;
 use crate::unequal::Builds;
 use crate::weather::Toll;
 
-/// Plans of late founders in a million in which one founder is gone instead.
+/// How many of a million plans of late founders have a founder that is gone instead.
 const ABSENT_PPM: u32 = 250_000;
 /// The moment at which all processes of a herd have been started, and none has heard another.
 const STARTED_NS: u64 = MS / 10;

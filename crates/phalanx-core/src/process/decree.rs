@@ -131,7 +131,7 @@ impl Process {
         if before > 0 && now.since(since) < patience.saturating_mul(u32::try_from(before).unwrap_or(u32::MAX)) {
             return;
         }
-        // A ballot under way has its time, whoever coordinates it.
+        // Another member's ballot that is under way is not superseded before its time is over.
         let rival = self.waits.rival_until(self.set.timing.ballot_step, round);
         if rival.is_some_and(|(rank, until)| now < until && !candidates.contains(&rank) && goes_first(rank)) {
             return;
@@ -371,15 +371,12 @@ impl Process {
             self.counters.wedges_ignored += 1;
             return; // it is to be removed itself, and would overtake those that are to decide on that
         }
-        let rival = self
-            .waits
-            .rival_until(self.set.timing.ballot_step, self.ballot_round(now))
-            .filter(|(_, until)| now < *until);
-        if rival.is_some_and(|(rank, _)| rank != wedge.ballot.rank && !self.waits.is_given_up(rank))
-            && self.waits.is_given_up(wedge.ballot.rank)
-        {
-            self.counters.wedges_ignored += 1;
-            return; // its ballots came to nothing, and another one's is under way
+        if self.waits.is_given_up(wedge.ballot.rank) {
+            let rival = self.waits.rival_until(self.set.timing.ballot_step, self.ballot_round(now));
+            if rival.is_some_and(|(rank, until)| now < until && !self.waits.is_given_up(rank)) {
+                self.counters.wedges_ignored += 1;
+                return; // its ballots came to nothing, and another one's is under way
+            }
         }
         if let Promise::No(promised) = self.acceptor.promise(wedge.ballot) {
             return self.send_control(from, &Control::Refuse { decree: wedge.decree, promised });

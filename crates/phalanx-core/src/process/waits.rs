@@ -8,17 +8,17 @@ use crate::id::{Incarnation, Rank};
 use crate::member::Ballot;
 use crate::time::Instant;
 
-/// A step of a ballot that takes longer than so many of its round trips is late.
+/// The number of round trips that a step of a ballot may take.
 const ROUNDS: u32 = 3;
 
 /// The longest time that counts as one answer. A member that was cut off answers when it is back, and how long it was
 /// away says nothing of its distance.
 const ANSWER_MAX: Duration = Duration::from_secs(3);
 
-/// So many answers of a member are remembered.
+/// The number of a member's last answers that are kept.
 const ANSWERS_MAX: usize = 4;
 
-/// After so many ballots without a proposal, nobody waits for their coordinator.
+/// The number of ballots without a proposal after which no member waits for their coordinator.
 const VAIN_MAX: u32 = 2;
 
 /// Waits double with each proposal that a later ballot superseded, so often at most: to eight times.

@@ -137,7 +137,7 @@ impl Founder {
     }
 }
 
-/// Whoever holds the lock has the name.
+/// Another process holds the lock, and so the name.
 fn name_in_use(name: &str, path: &Path, holder: Option<&Advert>) -> LocalError {
     let of = match holder {
         Some(holder) if holder.is_from_elsewhere() => " of another machine, or of this one before it was started,",
