@@ -10,6 +10,7 @@ use crate::world::World;
 #[derive(Debug)]
 pub(crate) struct BeforeTurn {
     promised: Option<FoundingBallot>,
+    /// The process's own marker. One that it writes again into an emptied directory is no new one.
     marked: Option<FoundingBallot>,
 }
 
@@ -21,8 +22,9 @@ fn marked(record: &FounderRecord) -> Option<FoundingBallot> {
 impl Slot {
     /// What a founder that looks for its cell has promised; `None`: it is in a view, or no founder.
     pub(crate) fn before_turn(&self) -> Option<BeforeTurn> {
-        let promised = self.node.as_ref()?.process().founding_promise();
-        promised.is_some().then(|| BeforeTurn { promised, marked: marked(&self.app.record) })
+        let process = self.node.as_ref()?.process();
+        let promised = process.founding_promise();
+        promised.is_some().then(|| BeforeTurn { promised, marked: marked(process.record()) })
     }
 
     /// Checks that a founder has set no marker of an earlier ballot than it had promised.
