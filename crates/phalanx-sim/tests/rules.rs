@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use phalanx_core::wire::Kind;
 use phalanx_core::{GroupTerms, Order, TrafficClass, Uniformity, ViewNumber};
-use phalanx_sim::{Builds, Cell, SUSPECT_AFTER, WorldSettings, send_until};
+use phalanx_sim::{Builds, Cell, SUSPECT_AFTER, Weather, WorldSettings, send_until};
 use phalanx_trace::Event;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -150,6 +150,34 @@ fn a_name_that_goes_again_counts_once() {
     let mut cell = two_went_and_came_back(66);
     lose_data_of(&mut cell, &[4]);
     assert!(send_until(&mut cell, BOUND, |cell| cell.are_alone(&[0, 1, 2, 3])), "it counted twice");
+}
+
+/// Groups come and go without a pause, and each ballot takes a while. A process that was cut off for a moment waits for a
+/// second, and not for a second between ballots.
+#[test]
+fn the_wait_of_a_removed_process_runs_on_in_ballots() {
+    let mut cell = Cell::settled(5, 69);
+    for slot in 0..5 {
+        cell.set_weather_around(slot, Weather { base_ns: 15_000_000, ..Weather::FINE });
+    }
+    cell.cut_off(&[4]);
+    assert!(cell.run_until(5 * SECOND, |cell| cell.are_alone(&[0, 1, 2, 3])));
+    let (removed_at, mut groups) = (cell.now(), 0);
+    cell.heal();
+    while !cell.cell_view(0).is_some_and(|(_, members)| members.contains(&4)) {
+        assert!(cell.now() < removed_at + 4 * SECOND, "it still waits, after {groups} changes of groups");
+        for slot in 0..4 {
+            let name = format!("g{slot}");
+            let asked = match cell.group_view(slot, &name) {
+                Some(_) => cell.leave_group(slot, &name),
+                None => cell.try_join(slot, &name),
+            };
+            groups += u64::from(asked.is_ok());
+        }
+        cell.run_for(Duration::from_millis(5));
+    }
+    assert!(cell.now() > removed_at + SECOND, "it waited");
+    assert!(groups >= 20, "{groups} changes of groups");
 }
 
 /// A cell of earlier level whose members all know the later one.

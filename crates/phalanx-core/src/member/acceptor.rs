@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::ballot::Ballot;
 use super::decree::Proposal;
+use crate::time::Instant;
 use crate::transitions::transitions;
 
 /// An acceptor's memory of one decree, cleared with each installed decree. It needs no disk, because an acceptor is an
@@ -11,6 +12,10 @@ use crate::transitions::transitions;
 #[derive(Clone, Debug, Default)]
 pub struct Acceptor {
     state: Acceptance,
+    /// The latest promised ballot, and when this process first heard of it, by its own clock.
+    heard: Option<(Ballot, Instant)>,
+    /// When it heard of the ballot in which the accepted proposal was made.
+    made: Option<Instant>,
 }
 
 /// What binds an acceptor in this decree.
@@ -75,6 +80,25 @@ impl Acceptor {
     /// Clears the promise and the accepted proposal: both were about the decree that is now installed.
     pub fn install(&mut self) {
         self.enter(AcceptorEvent::Install, Acceptance::Free);
+        (self.heard, self.made) = (None, None);
+    }
+
+    /// Notes when a promised ballot was heard of. Its wedge comes twice if cuts have to be recovered.
+    pub fn hear(&mut self, ballot: Ballot, now: Instant) {
+        if self.heard.is_none_or(|(known, _)| known != ballot) {
+            self.heard = Some((ballot, now));
+        }
+    }
+
+    /// When this process heard of the ballot in which the decided proposal was made, if it did. What a proposal says in ages
+    /// is as old as that ballot.
+    #[must_use]
+    pub fn begun(&self, decided: &Proposal) -> Option<Instant> {
+        if self.has_accepted(decided) { self.made } else { self.heard.map(|(_, at)| at) }
+    }
+
+    fn has_accepted(&self, proposal: &Proposal) -> bool {
+        self.accepted().is_some_and(|(_, accepted)| **accepted == *proposal)
     }
 
     /// Promises `ballot`, unless a later one is promised. A repeated request of the same ballot is granted again: the
@@ -98,6 +122,10 @@ impl Acceptor {
         let promise = self.promise(ballot);
         if promise == Promise::Yes {
             debug_assert!(self.accepted().is_none_or(|(earlier, _)| *earlier <= ballot), "accepted ballots only rise");
+            // A later ballot may adopt the proposal. Its time stands then.
+            if !self.has_accepted(&proposal) {
+                self.made = self.heard.filter(|(known, _)| *known == ballot).map(|(_, at)| at);
+            }
             let accepted = (ballot, proposal);
             self.enter(AcceptorEvent::Accept, Acceptance::Accepted { promised: ballot, accepted });
         }
@@ -180,5 +208,26 @@ mod tests {
         assert_eq!(a.accepted().map(|(b, _)| b.round), Some(1));
         a.accept(b(5), proposal(ViewNumber(3)));
         assert_eq!(a.accepted().map(|(b, p)| (b.round, p.view)), Some((5, ViewNumber(3))));
+    }
+
+    #[test]
+    fn a_decree_is_as_old_as_the_ballot_that_proposed_it() {
+        let (mine, other) = (proposal(ViewNumber(2)), proposal(ViewNumber(3)));
+        let mut a = Acceptor::default();
+        assert_eq!(a.begun(&mine), None, "only the decision came");
+        for at in [10, 20] {
+            a.promise(b(1));
+            a.hear(b(1), Instant(at));
+        }
+        a.accept(b(1), mine.clone());
+        a.promise(b(2));
+        a.hear(b(2), Instant(40));
+        assert_eq!((a.begun(&mine), a.begun(&other)), (Some(Instant(10)), Some(Instant(40))));
+        a.accept(b(2), mine.clone());
+        assert_eq!(a.begun(&mine), Some(Instant(10)), "the second ballot adopted it");
+        a.accept(b(3), other.clone());
+        assert_eq!(a.begun(&other), None, "nothing came of that ballot before");
+        a.install();
+        assert_eq!(a.begun(&mine), None);
     }
 }

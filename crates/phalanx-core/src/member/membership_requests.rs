@@ -31,7 +31,7 @@ pub struct MembershipRequests {
     /// What is known of members that are to leave because they are silent, or a path to them failed. No reason for a
     /// new view.
     pub removal_evidence: BTreeMap<Incarnation, RemovalEvidence>,
-    /// From level 5 on: the removals of the last minutes, and the time now. No reason for a new view.
+    /// The removals of the last minutes, and the time now. No reason for a new view.
     pub removals: Option<(Instant, Removals)>,
 }
 

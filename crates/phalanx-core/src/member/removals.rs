@@ -2,7 +2,7 @@
 //! them wait before they return.
 //!
 //! From level 5 on the record is part of the directory, so all members and joiners share it. Below level 5 each member
-//! keeps its own. `docs/progress.md` has the rules.
+//! keeps its own, and the decree that rises to it brings that of its coordinator. `docs/progress.md` has the rules.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -35,6 +35,8 @@ pub const REMOVALS_MAX: usize = 64;
 pub const SUSPECTERS_MAX: usize = 8;
 /// Tag in a directory's tail: the record of removals.
 const REMOVALS: u64 = 5;
+/// The level from which on the record is part of the directory.
+const RECORD_LEVEL: u16 = 5;
 
 /// The record of one name, in its encoded form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,7 +47,7 @@ pub struct Removal {
     pub who: Incarnation,
     /// Number of removals within the window.
     pub times: u32,
-    /// Milliseconds since the last removal, when the decree was proposed. An age and not a time, because members'
+    /// Milliseconds since the last removal, when the ballot of the decree began. An age and not a time, because members'
     /// clocks have different zeros.
     pub age_ms: u64,
     /// Whether members that stayed heard it, so that it counts against the budget.
@@ -91,8 +93,14 @@ pub struct RemovalEvidence {
 pub struct Removals {
     /// Sizes of views by when they were installed. The first is the view in force when the window began.
     views: VecDeque<(Instant, usize)>,
-    /// Removals by their times.
+    /// Removals, each with the time at which it had its age. A removal may be older than this process's clock.
     removed: Vec<(Instant, Removal)>,
+}
+
+/// The age of a removal at `now`.
+fn age(now: Instant, (noted, removal): &(Instant, Removal)) -> Duration {
+    // Saturating, because another member reports the age.
+    Duration::from_millis(removal.age_ms).saturating_add(now.since(*noted))
 }
 
 impl Removals {
@@ -123,20 +131,21 @@ impl Removals {
         debug_assert!(self.of(name).is_some_and(|removal| removal.who == who), "the last removal is not on record");
     }
 
-    /// Replaces the record by the decided one.
-    pub fn adopt(&mut self, now: Instant, decided: Vec<Removal>) {
-        // Saturating, because another member reports the age.
-        let at = |removal: &Removal| Instant(now.0.saturating_sub(removal.age_ms.saturating_mul(1_000_000)));
-        self.removed = decided.into_iter().map(|removal| (at(&removal), removal)).collect();
+    /// Replaces the record by the decided one, whose ages are those at `since`: when this process heard of the ballot. The
+    /// time of the ballot counts, because ballots may follow each other without a pause.
+    pub fn adopt(&mut self, now: Instant, since: Instant, decided: Vec<Removal>) {
+        debug_assert!(since <= now, "a decree is installed after its ballot has begun");
+        self.removed = decided.into_iter().map(|removal| (since, removal)).collect();
         self.pass(now);
     }
 
     /// The record in its encoded form, as of `now`.
     #[must_use]
     pub fn record(&self, now: Instant) -> Vec<Removal> {
-        let in_force = self.removed.iter().filter(|(at, _)| now.since(*at) < BUDGET_WINDOW);
-        let age = |at: &Instant| u64::try_from(now.since(*at).as_millis()).unwrap_or(u64::MAX);
-        in_force.map(|(at, removal)| Removal { age_ms: age(at), ..removal.clone() }).collect()
+        let aged = self.removed.iter().map(|removed| (age(now, removed), &removed.1));
+        let in_force = aged.filter(|(age, _)| *age < BUDGET_WINDOW);
+        let age_ms = |age: Duration| u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+        in_force.map(|(age, removal)| Removal { age_ms: age_ms(age), ..removal.clone() }).collect()
     }
 
     /// How many members of other names may be removed now although they are heard.
@@ -164,7 +173,7 @@ impl Removals {
     #[must_use]
     pub fn waits(&self, now: Instant, name: &str) -> Duration {
         let removed = self.removed.iter().find(|(_, removal)| removal.name == name);
-        removed.map_or(Duration::ZERO, |(at, removal)| removal.back_off().saturating_sub(now.since(*at)))
+        removed.map_or(Duration::ZERO, |removed| removed.1.back_off().saturating_sub(age(now, removed)))
     }
 
     /// Checks the invariants.
@@ -182,7 +191,7 @@ impl Removals {
     }
 
     fn pass(&mut self, now: Instant) {
-        self.removed.retain(|(at, _)| now.since(*at) < BUDGET_WINDOW);
+        self.removed.retain(|removed| age(now, removed) < BUDGET_WINDOW);
         while self.views.get(1).is_some_and(|(at, _)| now.since(*at) >= BUDGET_WINDOW) {
             self.views.pop_front();
         }
@@ -208,7 +217,8 @@ impl Directory {
         removals: Option<&(Instant, Removals)>,
         evidence: &BTreeMap<Incarnation, RemovalEvidence>,
     ) {
-        let Some((now, mut removals)) = removals.cloned() else { return };
+        // The decree that rises to that level brings what its coordinator knows. Without it the cell would forget.
+        let Some((now, mut removals)) = removals.filter(|_| proposal.level >= RECORD_LEVEL).cloned() else { return };
         for (who, _) in proposal.left.iter().filter(|(_, why)| is_recorded(*why)) {
             let Some(rank) = self.rank(*who) else { continue };
             removals.remove(
@@ -329,7 +339,7 @@ mod tests {
         assert_eq!(record[0].suspecters.len(), SUSPECTERS_MAX);
         let mut adopted = Removals::default();
         adopted.remove(at(1), "c", Incarnation(7), RemovalEvidence::default());
-        adopted.adopt(at(500_000), record.clone());
+        adopted.adopt(at(500_000), at(500_000), record.clone());
         assert_eq!((adopted.record(at(500_000)), adopted.of("c")), (record, None));
         assert_eq!(adopted.waits(at(500_000), "b"), Duration::from_millis(500));
         let old = Removal {
@@ -340,8 +350,26 @@ mod tests {
             counts: true,
             suspecters: Vec::new(),
         };
-        adopted.adopt(at(700_000), vec![old]);
+        adopted.adopt(at(700_000), at(700_000), vec![old]);
         assert_eq!(adopted.record(at(700_000)), [], "of a time before this process knew of");
+    }
+
+    /// A record is handed on from ballot to ballot, each of 0.3 s, at hosts that were booted just now. No time is lost.
+    #[test]
+    fn removals_grow_older_in_ballots_and_at_hosts_that_were_just_booted() {
+        let mut told = Removals::default();
+        told.remove(at(300_000), "a", Incarnation(7), counted());
+        let mut record = told.record(at(400_000));
+        let mut last = Removals::default();
+        for round in 0..3 {
+            let heard = 10 + 100 * round;
+            last = Removals::default();
+            last.adopt(at(heard + 300), at(heard), record);
+            record = last.record(at(heard + 400));
+            assert_eq!(record[0].age_ms, 100_000 + 400 * (round + 1));
+        }
+        assert_eq!(last.record(at(610)).len(), 1);
+        assert_eq!(last.record(at(210 + BUDGET_WINDOW.as_millis() as u64 - 100_800)), [], "its time is over");
     }
 
     #[test]

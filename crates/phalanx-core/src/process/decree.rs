@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::groups::REQUESTS_MAX;
-use super::path_probes::SILENCE_LEVEL;
 use super::unreadable::{NONSENSE_VERDICT_LEVEL, unread_of};
 use super::{Process, Stage};
 use crate::api::{Effects, LeaveReason};
@@ -190,7 +189,7 @@ impl Process {
         debug_assert!(candidates.iter().all(|rank| rank.index() < n), "a candidate is a member");
         candidates.remove(&me);
         requests.removal_evidence = self.removal_evidence(&candidates);
-        requests.removals = (self.directory.level >= SILENCE_LEVEL).then(|| (now, self.removals.clone()));
+        requests.removals = Some((now, self.removals.clone()));
         // Leavers are asked too. They promise, hold the cut and accept like survivors: otherwise the oldest of two
         // could never leave.
         let asked: BTreeSet<Rank> = Rank::all(n).filter(|r| !candidates.contains(r)).collect();
@@ -381,6 +380,7 @@ impl Process {
         if let Promise::No(promised) = self.acceptor.promise(wedge.ballot) {
             return self.send_control(from, &Control::Refuse { decree: wedge.decree, promised });
         }
+        self.acceptor.hear(wedge.ballot, now);
         self.yield_to(wedge.ballot);
         // Only complete cuts are proposed: an acceptor outside a group accepts without holding its packets. If the one
         // holder then died, the accepted proposal would have to be adopted and could never be installed (departures,

@@ -92,6 +92,7 @@ impl Process {
         self.fetch_at = None;
         self.fetch_turn = 0;
         Coordinator::end(&mut self.coordinator, BallotEvent::Learn);
+        let begun = self.acceptor.begun(&proposal).unwrap_or(now);
         self.acceptor.install();
         // The ballots of each decree count their rounds anew.
         self.max_round = 0;
@@ -163,7 +164,7 @@ impl Process {
         self.begin_watching(now, view_changed, &proposal);
         if self.directory.level >= SILENCE_LEVEL {
             // All members and joiners go by the record in the directory, so that they hold back the same processes.
-            self.removals.adopt(now, self.directory.removals());
+            self.removals.adopt(now, begun, self.directory.removals());
         }
         self.removals.install(now, self.directory.members.len());
         let unreadable = self.peers.values().filter(|peer| peer.is_unreadable && peer.rank.is_some()).count();

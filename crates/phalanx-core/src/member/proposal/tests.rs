@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use super::*;
 use crate::api::{GroupTerms, Limits, Timing};
 use crate::id::ViewNumber;
-use crate::member::{Agreed, NAMED_MAX, NUMBERED_MAX, Return, ReturnPoint};
+use crate::member::{Agreed, NAMED_MAX, NUMBERED_MAX, RemovalEvidence, Removals, Return, ReturnPoint, Rise};
 use crate::wire::Space;
 
 const GROUP: GroupId = GroupId(1);
@@ -394,4 +394,22 @@ fn a_change_tells_who_has_not_the_state() {
     let new = MembershipRequests { group_joins: vec![("new".into(), Incarnation(4))], ..MembershipRequests::default() };
     let none = Directory { groups: BTreeMap::new(), ..directory(4, 3) };
     assert_eq!(incomplete(&none, &new), [0; 0], "who makes a group has its state");
+}
+
+/// Below level 5 each member has a record of its own. The decree that rises to it brings that of its coordinator.
+#[test]
+fn the_rise_to_level_5_brings_the_record_of_removals() {
+    let at = crate::time::Instant(7_000_000_000);
+    let mut removals = Removals::default();
+    removals.remove(at, "m9", Incarnation(9), RemovalEvidence { counts: true, ..RemovalEvidence::default() });
+    let agreed = Agreed::of(&Limits::default(), &Timing::default());
+    let before = Directory { level: 4, settings: agreed.tags(4), groups: BTreeMap::new(), ..directory(3, 0) };
+    let rise = Some(Rise { level: 5, settings: agreed.new_at(5, &before.settings) });
+    let removals = Some((at, removals));
+    for (rise, names) in [(rise, vec!["m9"]), (None, vec![])] {
+        let requests = MembershipRequests { rise, removals: removals.clone(), ..MembershipRequests::default() };
+        let next = before.after(&draft(&before, &reports(&before, &[0, 1, 2], &[]), &requests, LeaveReason::Died));
+        let on_record = next.removals();
+        assert_eq!(on_record.iter().map(|removal| removal.name.as_str()).collect::<Vec<_>>(), names);
+    }
 }
