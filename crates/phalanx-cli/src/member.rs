@@ -242,6 +242,16 @@ impl Narrator {
                 json!({"event": "level_refused", "level": level, "why": why}),
             ),
             Event::GroupOrphaned { name, waits_for, .. } => orphaned(name, waits_for),
+            Event::GroupPutOff { name, waiting, bytes, bytes_max } => (
+                format!(
+                    "group {name} is NOT MADE YET: {waiting} groups wait for members that are cut off, and take {bytes} bytes \
+                     where {bytes_max} may be. Start these members or reach them again; if they will not be back, \
+                     `phalanx give-up` lists the groups and gives one up"
+                ),
+                json!({
+                    "event": "group_put_off", "group": &**name, "waiting": waiting, "bytes": bytes, "bytes_max": bytes_max
+                }),
+            ),
             Event::GroupRefused { name } => (
                 format!(
                     "group {name} cannot be made: the cell's numbers of groups are used up. Have all members leave, and start them again"

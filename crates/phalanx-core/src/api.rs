@@ -179,6 +179,20 @@ pub enum Event {
         /// Its name.
         name: Arc<str>,
     },
+    /// A group that this process requested to join does not exist and is not made yet, because groups that wait for
+    /// members which are cut off take too much of the directory: those of the whole cell, or those that wait for this
+    /// process. The request stands, and is fulfilled when there is room: when such members are back or were started
+    /// again, or by a command that gives a group up ([`crate::process::Process::give_up_group`]). Reported once.
+    GroupPutOff {
+        /// Its name.
+        name: Arc<str>,
+        /// Number of groups that wait.
+        waiting: usize,
+        /// Bytes that count.
+        bytes: usize,
+        /// How many there may be.
+        bytes_max: usize,
+    },
     /// An earlier incarnation of this process had the state of a group, and the group is over or continued without it.
     /// What only that state held is lost to the others. The application need not discard anything now:
     /// [`Event::StateBegin`] requests that if this process takes the group's state.

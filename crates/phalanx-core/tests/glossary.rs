@@ -16,7 +16,7 @@ const PLAIN: &str = "\
     closed codec command commanding config conformance context control core count counter counting coverage crowd crowded death \
     declared decode deliver deliverable delivery demand demo dep destination diagram disk doctor draw drop each effect \
     emptied ending entropy entry erosion error escape estranged evaluation executor exit explore extreme failed far file finding \
-    first flag floor flow forked found founding fragmentation frame frozen hand handler happened hash header heard here \
+    first flag floor flow forked found founding fragmentation frame frozen gathering hand handler happened hash header heard here \
     histogram hold holding hook hostile id ideal identity info ingest input install instant interface \
     interrupt item join joined joining journal judge judged kernel known lag last late latency layout leave leaving \
     legend lib limit linear list listed live load long loss lossy machine main malformed map mapping mark measure measured \
@@ -29,7 +29,7 @@ const PLAIN: &str = "\
     shm shown shrunk signal silence sim simulate simulation sink size sorted span sparse spent spread stage starting stat status step \
     stop style summary suspicion svg sweep switch sync table tally tap target task tcp test text thread tick \
     timeline timeout timer to tool torture total traced transmit trouble try typed udp unit unknown unread \
-    unreadable unreliable unsent validate validation validator variant violation visit vote wait waiting watcher way \
+    unreadable unreliable unsent vain validate validation validator variant violation visit vote wait waiting watcher way \
     what where wire wish woken word work workload world writer";
 
 /// The words of a name: `CamelCase`, `snake_case` and `kebab-case` are split, numbers are left out.

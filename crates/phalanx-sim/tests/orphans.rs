@@ -113,6 +113,56 @@ fn one_holder_that_is_back_brings_the_group_back() {
     cell.finish_clean();
 }
 
+/// The same while others change another group several times a second. What the holder said stands, and the wait for the
+/// other one goes on: these decrees concern neither.
+#[test]
+fn changes_of_other_groups_do_not_keep_a_group_out() {
+    let mut cell = of_two(27);
+    cell.cut_off(&[3]);
+    cell.cut_off(&[4]);
+    assert!(cell.run_until(5 * SECOND, |cell| waits_for(cell, 0).len() == 2));
+    cell.join(1, "x");
+    cell.run_for(300 * MS);
+    reach(&mut cell, 3);
+    assert!(cell.run_until(5 * SECOND, |cell| cell.is_primary(3)));
+    let (mut changes, begin) = (0, cell.now());
+    while cell.group_view(3, "two").is_none_or(|(view, _)| view <= ViewNumber(2)) {
+        assert!(cell.now() - begin < 2 * SECOND, "{changes} changes keep it out");
+        match cell.group_view(0, "x") {
+            Some(_) => cell.leave_group(0, "x").expect("it is in the group"),
+            None => _ = cell.try_join(0, "x"),
+        }
+        changes += 1;
+        cell.run_for(150 * MS);
+    }
+    assert!(changes >= 6, "{changes} changes of another group while it waited");
+    assert_eq!(kept(&cell, 3), 1);
+    cell.heal();
+    cell.settle();
+    cell.finish_clean();
+}
+
+/// A process was in more groups than a list of requests holds. All of them come back.
+#[test]
+fn more_groups_than_a_list_holds_come_back() {
+    let mut cell = Cell::settled(3, 28);
+    let names: Vec<String> = (0..1_030).map(|number| format!("g{number}")).collect();
+    names.iter().for_each(|name| cell.join(2, name));
+    let in_all = |cell: &Cell| names.iter().all(|name| cell.group_view(2, name).is_some());
+    assert!((0..100).any(|_| {
+        cell.run_for(100 * MS);
+        in_all(&cell)
+    }));
+    cell.cut_off(&[2]);
+    cell.run_for(3 * SECOND);
+    assert_eq!(cell.orphans(0).len(), names.len());
+    cell.heal();
+    cell.run_for(3 * SECOND);
+    assert_eq!((cell.orphans(0).len(), in_all(&cell)), (0, true));
+    let kept = told(&cell, 2, |event| matches!(event, Event::StateKept { .. }));
+    assert!(kept >= names.len(), "{kept} states were kept");
+}
+
 /// Of two holders one sent plain messages that the other did not receive. It has more, and is the donor though it is
 /// back last.
 #[test]

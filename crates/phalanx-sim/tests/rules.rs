@@ -238,20 +238,50 @@ fn a_holder_that_goes_again_is_waited_for_no_more() {
     cell.finish_clean();
 }
 
-/// As many groups wait as may.
+/// A process joins groups with these names.
+fn join_all(cell: &mut Cell, slot: usize, names: &[String]) {
+    names.iter().for_each(|name| cell.join(slot, name));
+    assert!(cell.run_until(10 * SECOND, |cell| names.iter().all(|name| cell.group_view(slot, name).is_some())));
+}
+
+/// Hundreds of groups wait for one process. That is no reason why another one may not make a group.
 #[test]
-fn beside_as_many_groups_as_may_wait_none_is_made() {
+fn beside_hundreds_of_groups_that_wait_for_one_others_make_groups() {
     let mut cell = Cell::settled(3, 68);
-    for number in 0..256 {
-        cell.join(2, &format!("g{number}"));
-    }
-    let in_all = |cell: &Cell| (0..256).all(|number| cell.group_view(2, &format!("g{number}")).is_some());
-    assert!(cell.run_until(10 * SECOND, in_all));
+    let names: Vec<String> = (0..300).map(|number| format!("g{number}")).collect();
+    join_all(&mut cell, 2, &names);
     cell.cut_off(&[2]);
-    assert!(cell.run_until(5 * SECOND, |cell| cell.orphans(0).len() == 256));
+    assert!(cell.run_until(5 * SECOND, |cell| cell.orphans(0).len() == names.len()));
     cell.join(0, "new");
-    cell.run_for(Duration::from_millis(30));
-    assert_eq!(cell.group_view(0, "new"), None);
+    assert!(cell.run_until(SECOND, |cell| cell.group_view(0, "new") == FOUNDED_ALONE));
+}
+
+/// Two processes have so many groups that the share of each is used up while these wait. One of them is back. Until the
+/// other one is waited for no more it makes no group, nothing is decided for that, and the others go on.
+#[test]
+fn who_has_as_much_waiting_as_may_makes_no_group() {
+    let mut cell = Cell::settled(5, 78);
+    let names: Vec<String> = (0..450).map(|number| format!("{number:0180}")).collect();
+    [3, 4].into_iter().for_each(|slot| join_all(&mut cell, slot, &names));
+    cell.cut_off(&[3]);
+    cell.cut_off(&[4]);
+    assert!(cell.run_until(5 * SECOND, |cell| cell.orphans(0).len() == names.len()));
+    for other in 0..3 {
+        cell.mend(other, 3);
+        cell.mend(3, other);
+    }
+    assert!(cell.run_until(5 * SECOND, |cell| cell.is_primary(3)));
+    cell.join(3, "new");
+    cell.run_for(SECOND / 10);
+    let before = cell.packets();
+    cell.join(0, "other");
+    assert!(cell.run_until(SECOND / 5, |cell| cell.group_view(0, "other") == FOUNDED_ALONE));
+    cell.run_for(SECOND / 2);
+    assert_eq!((cell.orphans(0).len(), cell.group_view(3, "new")), (names.len(), None));
+    let packets = cell.packets() - before;
+    assert!(packets < 3_000, "{packets} packets, as if something were decided all the time");
+    assert!(cell.run_until(2 * SECOND, |cell| cell.group_view(3, "new") == FOUNDED_ALONE), "there is room again");
+    assert_eq!(cell.orphans(0).len(), 0);
 }
 
 /// A cell of these founders, none of which runs.

@@ -49,6 +49,10 @@ pub(crate) fn text(event: &Event) -> Option<String> {
             format!("kept out of the cell: {setting} is {cell} there and {own} here; set it to the cell's value")
         }
         Event::LevelRefused { level, why } => format!("the cell does not rise to level {level}: {why}"),
+        Event::GroupPutOff { name, waiting, bytes, bytes_max } => format!(
+            "group {name} is not made yet: {waiting} groups wait for members that are cut off, and take {bytes} bytes where \
+             {bytes_max} may be. Start these members or reach them again, or give groups up"
+        ),
         Event::Searching { why, .. } => format!("looking for the cell: {why}"),
         _ => return None,
     };

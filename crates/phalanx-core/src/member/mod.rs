@@ -24,6 +24,7 @@ mod proposal;
 mod reform;
 mod removals;
 mod request_list;
+mod room;
 mod slow;
 mod sparse;
 mod terms;
@@ -49,14 +50,15 @@ pub use graph::WatchGraph;
 pub use membership_requests::MembershipRequests;
 pub use messages::{Control, RecoveredPacket, StateMessage, Welcome, WelcomePart};
 pub use orphan::{
-    INCARNATIONS_MAX, NAMED_MAX, ORPHANS_LEVEL, ORPHANS_MAX, Orphan, OrphanHolder, Return, ReturnPoint, Returns,
-    Revived, awaited, holders,
+    INCARNATIONS_MAX, NAMED_MAX, ORPHANS_LEVEL, Orphan, OrphanHolder, Return, ReturnPoint, Returns, Revived, awaited,
+    holders,
 };
 pub use path_monitor::{Case, Evaluation, Findings, PathKind, PathMonitor, REACHED_MAX, SendKind, Silence, Suspicion};
 pub use proposal::build_proposal;
 pub use reform::{ANCESTORS_MAX, Inheritance};
 pub use removals::{BUDGET_WINDOW, REMOVALS_MAX, Removal, RemovalEvidence, Removals, SUSPECTERS_MAX};
 pub use request_list::{GroupRequest, RequestList};
+pub use room::{GroupNames, GroupRoom, NoRoom, SEAT_BYTES_MAX, WAITING_BYTES_MAX};
 pub use slow::{Slow, SlowReport};
 pub use terms::{read_requested_terms, requested_terms};
 pub use verdict::{GroupVerdict, Verdict, evaluate, evaluate_all};

@@ -14,9 +14,6 @@ use crate::id::{GroupId, Incarnation, MemberInfo, ViewNumber};
 /// The lowest level at which a group waits for members that are cut off with its state.
 pub const ORPHANS_LEVEL: u16 = 3;
 
-/// The most orphans in a directory. With more, no new group is made; no member is excluded for it.
-pub const ORPHANS_MAX: usize = 256;
-
 /// The most earlier incarnations in a member record.
 pub const INCARNATIONS_MAX: usize = 64;
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::ballot::Report;
 use super::decree::{GroupChange, GroupCut, Proposal};
 use super::orphan::Revived;
-use super::{Directory, GroupEntry, MembershipRequests, ORPHANS_MAX, Returns, is_quorum, mismatch};
+use super::{Directory, GroupEntry, GroupNames, GroupRoom, MembershipRequests, Returns, is_quorum, mismatch};
 use crate::api::{GroupTerms, LeaveReason};
 use crate::id::{GroupId, Incarnation, MemberInfo, Rank, ViewNumber};
 use crate::wire::{Space, Tags};
@@ -53,9 +53,10 @@ pub fn build_proposal(
         .iter()
         .map(|(name, who)| (name.as_str(), *who))
         .chain(joiners.iter().flat_map(|(j, groups)| groups.iter().map(|g| (g.as_str(), j.incarnation))));
-    let present: BTreeSet<Incarnation> = survivors.into_iter().chain(&joined).map(|m| m.incarnation).collect();
+    let present: BTreeMap<Incarnation, &MemberInfo> =
+        survivors.into_iter().chain(&joined).map(|m| (m.incarnation, m)).collect();
     let mut coming: BTreeMap<&str, Vec<Incarnation>> = BTreeMap::new();
-    for (name, who) in group_joins.filter(|(_, who)| present.contains(who)) {
+    for (name, who) in group_joins.filter(|(_, who)| present.contains_key(who)) {
         let list = coming.entry(name).or_default();
         if !list.contains(&who) {
             list.push(who);
@@ -74,14 +75,14 @@ pub fn build_proposal(
         let ends = unreadable.contains(&id);
         groups.extend(change_group(directory, id, entry, reports, &left, &group_leaves, &coming, ends, &mut next));
     }
-    let is_full = directory.orphans().count() >= ORPHANS_MAX || !directory.can_number_groups();
+    let (names, room) = (GroupNames::of(directory), GroupRoom::of(directory));
     for (name, mut coming) in coming {
-        if directory.group_named(name).is_some() || is_full {
+        coming.retain(|who| present.get(who).is_some_and(|info| room.takes(info)));
+        if names.get(name).is_some() || coming.is_empty() {
             // A group that exists was not wedged in this ballot: the next decree brings its members. Or the group
-            // waits, or there are too many orphans, or no numbers are left.
+            // waits, or there is no room for a new one.
             continue;
         }
-        coming.dedup();
         let (group, space) = (GroupId(next.group), next.space());
         next.group += 1;
         let name = name.to_owned();
@@ -253,7 +254,7 @@ fn change_orphan(
     group: GroupId,
     entry: &GroupEntry,
     returns: &Returns,
-    present: &BTreeSet<Incarnation>,
+    present: &BTreeMap<Incarnation, &MemberInfo>,
     next: &mut NextIds,
 ) -> Option<GroupChange> {
     let orphan = entry.orphan()?;
@@ -263,7 +264,7 @@ fn change_orphan(
         let (left, tail) = (Vec::new(), Tags::default());
         GroupChange { group, name, view, space, cut, joined, left, tail }
     };
-    let donor = returns.donor.as_ref().filter(|(who, _)| directory.rank(*who).is_some() && present.contains(who));
+    let donor = returns.donor.as_ref().filter(|(who, _)| directory.rank(*who).is_some() && present.contains_key(who));
     if let Some((who, back)) = donor
         && let Some(from) = &back.from
     {

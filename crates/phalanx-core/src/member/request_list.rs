@@ -50,6 +50,17 @@ impl RequestList {
         groups.is_empty() && *level == 0 && returns.is_empty() && given_up.is_empty() && dead.is_empty()
     }
 
+    /// Cuts each list after `max`. Returns how many entries that drops.
+    pub fn cut(&mut self, max: usize) -> usize {
+        let Self { decree: _, groups, level: _, returns, given_up, dead } = self;
+        let lens = [groups.len(), returns.len(), given_up.len(), dead.len()];
+        groups.truncate(max);
+        returns.truncate(max);
+        given_up.truncate(max);
+        dead.truncate(max);
+        lens.into_iter().map(|len| len.saturating_sub(max)).sum()
+    }
+
     /// Puts the fields that travel in the message's tail there.
     pub(super) fn put_tail(&self, tail: &mut Tags) {
         if !self.returns.is_empty() {

@@ -65,6 +65,9 @@ counters! {
     late_acceptances,
     /// Requests about groups that arrived after the decree they were made in.
     requests_late,
+    /// Requests and statements about groups that a list had no room for: in a list of this process, or in a longer one
+    /// that came. The oldest groups go first, and the others follow.
+    requests_cut,
     /// Requests about groups that were pending here when the decree they were made in ended.
     requests_overtaken,
     /// Wedges that reached this member when it alone of its group held unstable packets and had nothing more to send.

@@ -1,5 +1,6 @@
 //! Deciding the next view: when to start a ballot, and the steps of acceptor and coordinator.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +11,8 @@ use super::{Process, Stage};
 use crate::api::{Effects, LeaveReason};
 use crate::id::{DecreeNumber, GroupId, Incarnation, MemberInfo, Rank, check_name};
 use crate::member::{
-    Ballot, BallotEvent, Control, Coordinator, GroupEntry, MembershipRequests, Phase, Promise, Proposal, Report,
-    Returns, Unreadable, Wedge,
+    Ballot, BallotEvent, Control, Coordinator, GroupEntry, GroupNames, GroupRoom, MembershipRequests, Phase, Promise,
+    Proposal, Report, Returns, Unreadable, Wedge,
 };
 use crate::time::Instant;
 use crate::wire::DropReason;
@@ -54,18 +55,20 @@ impl Process {
             Control::Decide(proposal) => self.handle_decide(now, proposal, fx),
             Control::Fetch { space, rank, from: first, to } => self.handle_fetch(from, space, rank, first, to),
             Control::Recovered(packet) => self.handle_recovered(now, packet, fx),
-            Control::MembershipRequests(requests) => {
+            Control::MembershipRequests(mut requests) => {
                 // The outcome of the decree may have changed what the sender wants: a late request to leave was once
                 // granted after its sender had left and come again. The sender repeats a request that still stands.
                 let is_late = requests.decree < self.directory.decree;
                 self.counters.requests_late += u64::from(is_late);
                 let stands = !is_late && self.directory.rank(from).is_some();
                 let named = requests.groups.iter().all(|wish| check_name(&wish.name).is_ok());
-                let lens =
-                    [requests.groups.len(), requests.returns.len(), requests.given_up.len(), requests.dead.len()];
-                if stands && named && lens.iter().all(|len| *len <= REQUESTS_MAX) {
-                    self.requests.insert(from, requests);
-                    self.attention = true;
+                if named {
+                    self.counters.requests_cut += requests.cut(REQUESTS_MAX) as u64;
+                    self.attention |= self.waiting.gathering.note(now, &self.directory, from, &requests);
+                    if stands {
+                        self.requests.insert(from, requests);
+                        self.attention = true;
+                    }
                 }
             }
             Control::Unreadable(unreadable) => self.handle_unreadable(from, unreadable),
@@ -146,12 +149,17 @@ impl Process {
         let held = &self.held_leavers;
         let may_go = |who: &Incarnation| self.directory.rank(*who).is_some() && !held.contains_key(who);
         requests.leavers = self.leavers.iter().copied().filter(may_go).collect();
+        let names = LazyCell::new(|| GroupNames::of(&self.directory));
+        let room = LazyCell::new(|| GroupRoom::of(&self.directory));
         let decree = self.directory.decree;
         for (&who, list) in self.requests.iter().filter(|(_, list)| list.decree == decree) {
+            let Some(rank) = self.directory.rank(who) else { continue };
+            let may_make = LazyCell::new(|| room.takes(&self.directory.members[rank.index()]));
             for wish in &list.groups {
-                let entry = self.directory.group_named(&wish.name);
-                if wish.only_new && entry.is_some() || entry.is_some_and(|(_, entry)| entry.is_orphan()) {
-                    // Founded meanwhile, so the joiner first takes its state; or an orphan, whose state nobody has.
+                // What no decree can bring is no reason for a ballot: it would end with nothing changed, and the
+                // requests that follow its decree would begin the next one.
+                let entry = names.get(&wish.name);
+                if entry.map_or_else(|| !*may_make, |(_, entry)| entry.is_orphan()) {
                     continue;
                 }
                 let is_member = entry.is_some_and(|(_, e)| e.members.contains(&who));
@@ -169,7 +177,7 @@ impl Process {
             }
         }
         requests.rise = self.requested_rise();
-        requests.returns = self.requested_returns(now);
+        requests.returns = self.waiting.gathering.requested_returns(now, &self.directory, &self.requests);
         // A decree takes them off the directory's list of lost members (`docs/founding.md`, *When all members left*).
         requests.out.clone_from(&self.out);
         requests

@@ -8,7 +8,7 @@ use super::group_streams::GroupStreams;
 use super::{Process, Stage};
 use crate::api::{CommandError, Effects, Event, GroupTerms};
 use crate::id::{GroupId, InboxId, Incarnation, check_name};
-use crate::member::{Control, GroupRequest, RequestList};
+use crate::member::{Control, GroupNames, GroupRequest, RequestList};
 use crate::order::ViewStreams;
 use crate::time::Instant;
 
@@ -100,17 +100,18 @@ impl Process {
         if !matches!(self.stage, Stage::Member) {
             return;
         }
-        for name in self.wants.keys().cloned().collect::<Vec<_>>() {
-            if self.wants.get(&name).is_some_and(|w| w.ready != Ready::Yes) {
-                self.seek_state(now, &name);
-            }
+        let names = GroupNames::of(&self.directory);
+        let seeking = self.wants.iter().filter(|(_, want)| want.ready != Ready::Yes);
+        let seeking = seeking.map(|(name, _)| (name.clone(), names.get(name).map(|(group, _)| group)));
+        for (name, group) in seeking.collect::<Vec<_>>() {
+            self.seek_state(now, &name, group);
         }
-        let mut groups = self.open_requests(now);
-        // A coordinator drops a list with more requests whole. The others follow when these are fulfilled.
-        groups.truncate(REQUESTS_MAX);
+        let groups = self.open_requests(now);
         let level = self.level_requested();
         let mut requests = RequestList { decree: self.directory.decree, groups, level, ..RequestList::default() };
         self.requests_of_orphans(&mut requests);
+        // A coordinator reads no more of a list. The others follow when these are fulfilled.
+        self.counters.requests_cut += requests.cut(REQUESTS_MAX) as u64;
         if !requests.is_empty() {
             self.send_requests(now, requests);
         }
@@ -123,8 +124,9 @@ impl Process {
         if directory.can_number_groups() {
             return;
         }
+        let names = GroupNames::of(directory);
         wants.retain(|name, _| {
-            let is_there = directory.group_named(name).is_some();
+            let is_there = names.get(name).is_some();
             if !is_there {
                 app.event(Event::GroupRefused { name: name.as_str().into() });
             }
@@ -136,8 +138,9 @@ impl Process {
     fn open_requests(&self, now: Instant) -> Vec<GroupRequest> {
         let me = self.me();
         let mut requests = Vec::new();
+        let names = GroupNames::of(&self.directory);
         for (name, want) in &self.wants {
-            let entry = self.directory.group_named(name);
+            let entry = names.get(name);
             let is_member = entry.is_some_and(|(_, e)| e.members.contains(&me));
             let drained = |at: Instant| {
                 let view_streams = entry.and_then(|(_, e)| self.group_streams.get(&e.space)).map(|f| &f.view_streams);
@@ -166,7 +169,7 @@ impl Process {
     }
 
     fn send_requests(&mut self, now: Instant, requests: RequestList) {
-        debug_assert!(requests.groups.len() <= REQUESTS_MAX, "a coordinator drops longer lists");
+        debug_assert!(requests.groups.len() <= REQUESTS_MAX, "a coordinator cuts longer lists");
         debug_assert!(
             requests.groups.iter().all(|wish| check_name(&wish.name).is_ok()),
             "a coordinator drops lists with bad names"
@@ -174,6 +177,7 @@ impl Process {
         debug_assert_eq!(requests.decree, self.directory.decree, "requests are valid in the decree in force");
         let Some(coordinator) = self.coordinator_now(now) else { return };
         if coordinator == self.me() {
+            self.waiting.gathering.note(now, &self.directory, coordinator, &requests);
             self.requests.insert(coordinator, requests);
             self.attention = true;
         } else {

@@ -7,18 +7,19 @@
 //! of it.
 
 mod deaths;
+mod gathering;
 mod kept;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::collections::BTreeMap;
 
 use super::app::{Item, OwnedDelivery};
-use super::groups::Ready;
+use super::groups::{GroupIntent, Ready};
 use super::{Process, REQUESTS_MAX, Stage};
 use crate::api::{CommandError, Event};
 use crate::id::{CellInstance, GroupId, Incarnation};
 use crate::member::{
-    GroupChange, GroupEntry, INCARNATIONS_MAX, Orphan, RequestList, Return, Returns, awaited, holders,
+    GroupChange, GroupEntry, GroupNames, GroupRoom, INCARNATIONS_MAX, NoRoom, Orphan, RequestList, Return, awaited,
+    holders,
 };
 use crate::time::Instant;
 use kept::{KeptGroup, KeptPosition};
@@ -29,9 +30,6 @@ pub(super) use kept::OrphanRecovery;
 /// Upper bound on the proofs that a member passes on to the coordinator at a time. A decree that uses some makes room.
 const DEAD_MAX: usize = 256;
 const _: () = assert!(DEAD_MAX <= REQUESTS_MAX, "members take a list with all of them");
-
-/// Time after the first holder of an orphan's state is back in which others may come: they may hold more.
-const GATHER: Duration = Duration::from_secs(1);
 
 impl Process {
     /// Keeps what this excluded incarnation has of its groups for the next one.
@@ -142,7 +140,7 @@ impl Process {
     pub(super) fn check_orphans(&mut self, now: Instant) {
         self.check_kept_groups(now);
         let orphans: BTreeMap<GroupId, Orphan> = self.directory.orphans().map(|(id, _, orphan)| (id, orphan)).collect();
-        self.waiting.gathering.retain(|group, _| orphans.contains_key(group));
+        self.waiting.gathering.review(now, &self.directory, &orphans, &self.requests);
         self.waiting.given_up.retain(|group| orphans.contains_key(group));
         self.waiting.told.retain(|group, _| orphans.contains_key(group));
         let listed = |who: &Incarnation| orphans.values().any(|o| o.holders.iter().any(|h| h.who == *who));
@@ -150,15 +148,28 @@ impl Process {
         self.report_orphans();
     }
 
-    /// Notifies the application which members its wanted groups wait for, if that is news.
+    /// Notifies the application which members its wanted groups wait for, and which groups are not made because too
+    /// much waits, if that is news.
     pub(super) fn report_orphans(&mut self) {
-        let Self { directory, wants, waiting, app, .. } = self;
+        let Self { directory, wants, waiting, app, set, .. } = self;
         for (group, entry, orphan) in directory.orphans().filter(|(_, entry, _)| wants.contains_key(&entry.name)) {
             let holders: Vec<Incarnation> = orphan.holders.iter().map(|holder| holder.who).collect();
             if waiting.told.get(&group) != Some(&holders) {
                 waiting.told.insert(group, holders);
                 let name = entry.name.as_str().into();
                 app.event(Event::GroupOrphaned { group, name, waits_for: named(orphan) });
+            }
+        }
+        let Some(NoRoom { waiting: groups, bytes, bytes_max }) = GroupRoom::of(directory).lack(&set.me) else {
+            return waiting.put_off.clear();
+        };
+        let names = GroupNames::of(directory);
+        let is_new = |name: &&String| names.get(name).is_none();
+        waiting.put_off.retain(|name| wants.contains_key(name) && is_new(&name));
+        let is_wanted = |(_, want): &(&String, &GroupIntent)| want.leaving.is_none();
+        for (name, _) in wants.iter().filter(is_wanted).filter(|(name, _)| is_new(name)) {
+            if waiting.put_off.insert(name.clone()) {
+                app.event(Event::GroupPutOff { name: name.as_str().into(), waiting: groups, bytes, bytes_max });
             }
         }
     }
@@ -192,10 +203,11 @@ impl Process {
     /// Reports of this process on groups that wait for an earlier incarnation of it.
     fn own_returns(&self) -> Vec<Return> {
         let kept = &self.waiting.kept;
+        let by_group: BTreeMap<GroupId, &KeptGroup> = kept.groups.iter().map(|kept| (kept.group, kept)).collect();
         let of_group = |(group, entry, orphan): (GroupId, &GroupEntry, Orphan)| {
             let was = orphan.holders.iter().map(|holder| holder.who).find(|who| kept.lives.contains(who))?;
             let is_wanted = self.wants.get(&entry.name).is_some_and(|want| want.leaving.is_none());
-            let here = kept.groups.iter().find(|kept| kept.group == group).filter(|_| is_wanted);
+            let here = by_group.get(&group).filter(|_| is_wanted);
             let from = here.and_then(|kept| match &kept.place {
                 KeptPosition::At(point) if point.view == entry.view => Some(point.clone()),
                 _ => None,
@@ -213,65 +225,8 @@ impl Process {
         }
         list.returns = self.own_returns();
         let entry = |group: &GroupId| self.directory.groups.get(group).map(|entry| entry.name.clone());
-        list.given_up = self.waiting.given_up.iter().filter_map(entry).take(REQUESTS_MAX).collect();
+        list.given_up = self.waiting.given_up.iter().filter_map(entry).collect();
         list.dead = self.waiting.dead.iter().copied().collect();
-    }
-
-    /// The changes that the next view should bring to groups that wait.
-    pub(super) fn requested_returns(&mut self, now: Instant) -> BTreeMap<GroupId, Returns> {
-        let mut all = BTreeMap::new();
-        let decree = self.directory.decree;
-        let gathering = &mut self.waiting.gathering;
-        for (group, entry, orphan) in self.directory.orphans() {
-            let is_listed = |who: &Incarnation| orphan.holders.iter().any(|holder| holder.who == *who);
-            let streams = usize::try_from(orphan.members).unwrap_or(usize::MAX);
-            // A holder is struck off by a proof of death, by its own statement, or by an operator. Silence strikes
-            // nobody off: a member that is cut off may still have the state.
-            let (mut struck, mut back) = (BTreeSet::new(), Vec::new());
-            for (who, list) in self.requests.iter().filter(|(_, list)| list.decree == decree) {
-                let Some(info) = self.directory.rank(*who).map(|rank| &self.directory.members[rank.index()]) else {
-                    continue;
-                };
-                if list.given_up.contains(&entry.name) {
-                    struck.extend(orphan.holders.iter().map(|holder| holder.who));
-                }
-                struck.extend(list.dead.iter().copied().filter(is_listed));
-                let own = |back: &&Return| back.group == group && is_listed(&back.was) && info.is_or_keeps(back.was);
-                // Only the holder itself, or a process whose member info names the holder as an earlier incarnation,
-                // may speak for it.
-                for said in list.returns.iter().filter(own) {
-                    match &said.from {
-                        None => _ = struck.insert(said.was),
-                        Some(from) => {
-                            let fits = from.prefixes.len() == streams && from.counts.len() == streams;
-                            if from.view == entry.view && fits {
-                                back.push((*who, said.clone()));
-                            }
-                        }
-                    }
-                }
-            }
-            let (mut donor, mut by_some) = (None, false);
-            if back.is_empty() {
-                gathering.remove(&group);
-            } else {
-                let since = *gathering.entry(group).or_insert(now);
-                let has_answered = |who: Incarnation| struck.contains(&who) || back.iter().any(|(_, r)| r.was == who);
-                by_some = !orphan.holders.iter().all(|holder| has_answered(holder.who));
-                // A plain message may be known to one holder alone, and is lost if another one is the donor. So all
-                // holders are waited for, but not for ever.
-                if now.since(since) >= GATHER || !by_some {
-                    let held = |back: &Return| back.from.iter().flat_map(|from| &from.prefixes).sum::<u64>();
-                    // The holder of most packets is the donor, because whatever it lacks is lost. The incarnation
-                    // breaks ties, so that the choice does not depend on the order of requests.
-                    donor = back.into_iter().max_by_key(|(who, said)| (held(said), *who));
-                }
-            }
-            if donor.is_some() || !struck.is_empty() {
-                all.insert(group, Returns { donor, by_some, struck: struck.into_iter().collect() });
-            }
-        }
-        all
     }
 
     /// Continues a group from what this process kept. The application gets the rest of it before the first view.

@@ -5,6 +5,7 @@ use crate::id::{MemberInfo, Rank};
 use crate::wire::{DropReason, Header, Kind, PacketNumber, Space};
 
 pub(super) mod by_hand;
+mod vain_requests;
 
 pub(super) fn member() -> MemberInfo {
     let address = SocketAddr::from(([127, 0, 0, 1], 1000));

@@ -46,15 +46,14 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const SILENT_PATIENCE: u32 = 5;
 
 impl Process {
-    /// Advances the state transfer of a group that this process wants to be in.
-    pub(super) fn seek_state(&mut self, now: Instant, name: &str) {
+    /// Advances the state transfer of a group that this process wants to be in. `group`: its number, if it exists.
+    pub(super) fn seek_state(&mut self, now: Instant, name: &str, group: Option<GroupId>) {
         if self.transfers.taking.contains_key(name) {
             return;
         }
         let me = self.me();
-        let Some((group, view, donors)) =
-            self.directory.group_named(name).map(|(id, e)| (id, e.view, e.members.clone()))
-        else {
+        let entry = group.and_then(|group| Some((group, self.directory.groups.get(&group)?)));
+        let Some((group, view, donors)) = entry.map(|(group, e)| (group, e.view, e.members.clone())) else {
             return self.state_ready(name, Ready::IfNew);
         };
         if donors.contains(&me) {

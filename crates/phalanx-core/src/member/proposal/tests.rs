@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use super::*;
 use crate::api::{GroupTerms, Limits, Timing};
 use crate::id::ViewNumber;
-use crate::member::{Agreed, NAMED_MAX, NUMBERED_MAX, RemovalEvidence, Removals, Return, ReturnPoint, Rise};
+use crate::member::{
+    Agreed, NAMED_MAX, NUMBERED_MAX, RemovalEvidence, Removals, Return, ReturnPoint, Rise, SEAT_BYTES_MAX,
+};
 use crate::wire::Space;
 
 const GROUP: GroupId = GroupId(1);
@@ -230,24 +232,25 @@ fn a_new_start_in_its_place_a_proved_death_and_a_leave_strike_a_holder_off() {
     assert_eq!(waits_for(&left), Some(vec![2]));
 }
 
+/// Member 2 has its share of what may wait, and member 3 has not. (`room.rs` has the bounds.)
 #[test]
-fn no_group_is_made_while_as_many_wait_as_may() {
+fn a_group_is_made_by_those_that_have_room() {
     let mut before = directory(3, 1);
-    let waits = after(&before, &[1, 2], &[], LeaveReason::Unreachable).groups[&GROUP].clone();
-    before.groups.clear();
-    let requests =
-        MembershipRequests { group_joins: vec![("new".into(), Incarnation(2))], ..MembershipRequests::default() };
-    let made = |directory: &Directory| {
-        !draft(directory, &reports(directory, &[0, 1, 2], &[]), &requests, LeaveReason::Died).groups.is_empty()
+    let mut waits = after(&before, &[1, 2], &[], LeaveReason::Unreachable).groups[&GROUP].clone();
+    let mut orphan = waits.orphan().expect("it waits");
+    orphan.holders[0].seat = member(2).seat();
+    waits.name = "w".repeat(SEAT_BYTES_MAX);
+    before.groups = BTreeMap::from([(GROUP, waits.waiting_for(orphan))]);
+    let made = |who: &[u64]| {
+        let group_joins = who.iter().map(|who| ("new".to_owned(), Incarnation(*who))).collect();
+        let requests = MembershipRequests { group_joins, ..MembershipRequests::default() };
+        let all = reports(&before, &[0, 1, 2], &[]);
+        let proposal =
+            build_proposal(&before, &all, &BTreeSet::new(), &BTreeSet::new(), &requests, |_| LeaveReason::Died);
+        proposal.groups.into_iter().flat_map(|change| change.joined).collect::<Vec<_>>()
     };
-    for number in 0..ORPHANS_MAX {
-        assert!(made(&before));
-        let number = u32::try_from(number).expect("small");
-        let entry = GroupEntry { name: format!("w{number}"), space: Space(number), ..waits.clone() };
-        before.groups.insert(GroupId(number), entry);
-        (before.next_group, before.next_space) = (number + 1, Space(number + 1));
-    }
-    assert!(!made(&before));
+    assert_eq!(made(&[2]), []);
+    assert_eq!(made(&[2, 3]), [Incarnation(3)]);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::member::{GroupEntry, Orphan, ReturnPoint};
 use crate::order::{Backpressure, Deliverable, Status, StreamOutput};
 use crate::process::app::OwnedDelivery;
 use crate::process::group_streams::{GroupStreams, ViewMeta};
+use crate::process::orphans::gathering::Gatherings;
 use crate::time::Instant;
 use crate::wire::{PacketNumber, Space};
 
@@ -145,10 +146,12 @@ pub(in crate::process) struct OrphanRecovery {
     pub(super) kept: Kept,
     /// Streams of the views in which it was excluded.
     pub(super) frozen: Vec<KeptGroup>,
-    /// Coordinator's note of when the first holder of a group's state was back.
-    pub(super) gathering: BTreeMap<GroupId, Instant>,
+    /// Coordinator's note of what the holders of a group's state say that are back.
+    pub(in crate::process) gathering: Gatherings,
     /// Processes outside the cell that are proved dead, and for which a group waits.
     pub(super) dead: BTreeSet<Incarnation>,
+    /// New groups of which the application was told that they are put off.
+    pub(super) put_off: BTreeSet<String>,
     /// Groups that an operator gave up at this process.
     pub(super) given_up: BTreeSet<GroupId>,
     /// The holders that the application was last notified of, for each wanted group that waits.

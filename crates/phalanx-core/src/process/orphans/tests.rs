@@ -1,12 +1,14 @@
 //! States that a process keeps through exclusions, and its notes on orphans.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use super::*;
 use crate::api::Delivery;
 use crate::api::{Effects, GroupTerms};
 use crate::id::{TrafficClass, ViewNumber};
-use crate::member::{Directory, OrphanHolder};
+use crate::member::{Control, Directory, OrphanHolder, ReturnPoint, SEAT_BYTES_MAX};
+use crate::process::REQUESTS_MAX;
 use crate::process::tests::by_hand::{NOW, Out, in_cell};
 use crate::wire::{Space, Tags};
 
@@ -132,4 +134,129 @@ impl Effects for Told {
             self.0.push((name.to_string(), waits_for));
         }
     }
+}
+
+/// A member of the cell that was a holder, as another incarnation.
+fn returned(process: &mut Process, rank: usize, was: u64) -> Incarnation {
+    let info = &mut process.directory.members[rank];
+    info.keeps(&[Incarnation(was)]);
+    info.incarnation
+}
+
+fn says(process: &Process, was: u64, packets: u64) -> RequestList {
+    let (view, decree) = (ViewNumber(1), process.directory.decree);
+    let point = ReturnPoint { view, prefixes: vec![packets; 2], counts: vec![packets; 2] };
+    let said = Return { group: GroupId(1), was: Incarnation(was), from: Some(point) };
+    RequestList { decree, returns: vec![said], ..RequestList::default() }
+}
+
+/// The member that is to bring the group back, if one is.
+fn donor(process: &Process, at: Instant) -> Option<Incarnation> {
+    let mut returns = process.waiting.gathering.requested_returns(at, &process.directory, &process.requests);
+    Some(returns.remove(&GroupId(1))?.donor?.0)
+}
+
+#[test]
+fn what_a_holder_says_stands_over_decrees_about_others() {
+    let (mut process, mut fx) = in_cell(Incarnation(1), 3);
+    wait_for(&mut process.directory, 7..9);
+    let back = returned(&mut process, 1, 7);
+    let list = says(&process, 7, 5);
+    process.handle_control(NOW, back, Control::MembershipRequests(list.clone()), &mut fx);
+    // A decree is installed that is about something else. It voids all requests.
+    process.directory.decree = process.directory.decree.next();
+    process.requests.clear();
+    process.check_orphans(NOW);
+    let second = Duration::from_secs(1);
+    assert_eq!(donor(&process, NOW + second / 2), None, "the other holder is waited for");
+    assert_eq!(donor(&process, NOW + second), Some(back), "since the first was back, and not since the decree");
+    // A list that comes after its decree says as much of the group, and nothing else.
+    let other = returned(&mut process, 2, 8);
+    let late = RequestList { returns: says(&process, 8, 9).returns, ..list.clone() };
+    process.handle_control(NOW, other, Control::MembershipRequests(late), &mut fx);
+    assert_eq!((donor(&process, NOW), process.requests.len()), (Some(other), 0), "all have answered");
+    // Who speaks for nobody is not heard.
+    let of_nobody = RequestList { returns: says(&process, 6, 9).returns, ..list };
+    assert!(!process.waiting.gathering.note(NOW, &process.directory, other, &of_nobody));
+}
+
+#[test]
+fn what_a_holder_said_is_forgotten_when_it_is_out() {
+    let (mut process, mut fx) = in_cell(Incarnation(1), 3);
+    wait_for(&mut process.directory, 7..9);
+    let back = returned(&mut process, 1, 7);
+    let list = says(&process, 7, 5);
+    process.handle_control(NOW, back, Control::MembershipRequests(list.clone()), &mut fx);
+    let member = process.directory.members.remove(1);
+    process.check_orphans(NOW);
+    process.directory.members.push(member);
+    let second = Duration::from_secs(1);
+    assert_eq!(donor(&process, NOW + second), None);
+    process.handle_control(NOW + second, back, Control::MembershipRequests(list), &mut fx);
+    assert_eq!(
+        (donor(&process, NOW + second), donor(&process, NOW + second * 2)),
+        (None, Some(back)),
+        "it begins anew"
+    );
+}
+
+/// Groups that wait for one process, and that its next incarnation finds.
+#[test]
+fn more_groups_than_a_list_holds_are_named_from_the_oldest_on() {
+    let (mut process, mut fx) = in_cell(Incarnation(1), 3);
+    process.waiting.kept.lives.push(Incarnation(7));
+    let count = u32::try_from(REQUESTS_MAX).expect("small") + 1;
+    wait_for(&mut process.directory, 7..8);
+    let entry = process.directory.groups.remove(&GroupId(1)).expect("it was added");
+    for number in 1..=count {
+        let entry = GroupEntry { name: format!("g{number}"), space: Space(number), ..entry.clone() };
+        process.directory.groups.insert(GroupId(number), entry);
+    }
+    (process.directory.next_group, process.directory.next_space) = (count + 1, Space(count + 1));
+    process.advance_intents(NOW);
+    let named = |process: &Process| {
+        let list = &process.requests[&Incarnation(1)];
+        (list.returns.len(), list.returns.first().map(|said| said.group), process.counters.requests_cut)
+    };
+    assert_eq!(named(&process), (REQUESTS_MAX, Some(GroupId(1)), 1));
+    // When the oldest does not wait any more, the last one has a place.
+    process.directory.groups.remove(&GroupId(1));
+    process.advance_intents(NOW);
+    assert_eq!(named(&process), (REQUESTS_MAX, Some(GroupId(2)), 1));
+    // A longer list of another build counts as far as it may go.
+    let mut list = process.requests[&Incarnation(1)].clone();
+    list.returns.extend(list.returns.clone());
+    let other = process.directory.members[1].incarnation;
+    process.handle_control(NOW, other, Control::MembershipRequests(list), &mut fx);
+    let cut = 1 + REQUESTS_MAX as u64;
+    assert_eq!((process.requests[&other].returns.len(), process.counters.requests_cut), (REQUESTS_MAX, cut));
+}
+
+#[test]
+fn who_asks_for_a_new_group_while_too_much_waits_is_told_and_begins_no_ballot() {
+    let (mut process, mut fx) = in_cell(Incarnation(1), 3);
+    process.set.me.sit(70);
+    process.directory.members[0].sit(70);
+    wait_for(&mut process.directory, 7..8);
+    let entry = process.directory.groups.get_mut(&GroupId(1)).expect("it was added");
+    let mut orphan = entry.orphan().expect("it waits");
+    orphan.holders[0].seat = 70;
+    *entry = GroupEntry { name: "w".repeat(SEAT_BYTES_MAX), ..entry.clone() }.waiting_for(orphan);
+    let put_off = |process: &mut Process| {
+        let mut out = Out::default();
+        process.deliver(NOW, &mut out);
+        let told =
+            |event: Event| if let Event::GroupPutOff { name, .. } = event { Some(name.to_string()) } else { None };
+        out.events.into_iter().filter_map(told).collect::<Vec<_>>()
+    };
+    process.join_group(NOW, "new", false, GroupTerms::default()).expect("a good name");
+    process.check_orphans(NOW);
+    assert_eq!(put_off(&mut process), ["new"], "once");
+    process.coordinate(NOW, &mut fx);
+    assert_eq!(process.counters.ballots, 0);
+    // There is room again.
+    process.directory.groups.clear();
+    process.check_orphans(NOW);
+    process.coordinate(NOW, &mut fx);
+    assert_eq!((put_off(&mut process).len(), process.counters.ballots), (0, 1));
 }

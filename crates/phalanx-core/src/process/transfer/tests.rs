@@ -134,7 +134,8 @@ fn a_state_is_asked_for_again_when_what_came_of_it_is_taken() {
     chunk(&mut process);
     process.take_state(NOW, donor, StateMessage::Abort { transfer });
     let sought = |process: &mut Process, at: Instant| {
-        process.seek_state(at, "g");
+        let group = process.directory.group_named("g").map(|(group, _)| group);
+        process.seek_state(at, "g", group);
         process.transfers.is_taking("g")
     };
     let late = NOW + PATIENCE;
