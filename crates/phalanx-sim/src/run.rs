@@ -260,7 +260,7 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
 fn await_calm(world: &mut World, chaos: &mut Chaos, settle_ns: u64, go: impl Fn(&mut World, &mut Chaos, u64)) {
     let healed_ns = world.now_ns;
     while let Some(why) = waits_for_calm(world) {
-        if world.now_ns >= chaos.churning.waits_until(settle_ns).max(healed_ns + settle_ns) {
+        if world.now_ns >= chaos.churning.waits_until(healed_ns, settle_ns) {
             let seconds = (world.now_ns - healed_ns) / SECOND;
             world.violation("liveness", format!("{seconds} s after the heal, while a group changes: {why}"));
             break;

@@ -261,7 +261,7 @@ fn beside_hundreds_of_groups_that_wait_for_one_others_make_groups() {
 #[test]
 fn who_has_as_much_waiting_as_may_makes_no_group() {
     let mut cell = Cell::settled(5, 78);
-    let names: Vec<String> = (0..450).map(|number| format!("{number:0180}")).collect();
+    let names: Vec<String> = (0..560).map(|number| format!("{number:0180}")).collect();
     [3, 4].into_iter().for_each(|slot| join_all(&mut cell, slot, &names));
     cell.cut_off(&[3]);
     cell.cut_off(&[4]);

@@ -63,7 +63,8 @@ pub(crate) fn add_churn(rng: &mut Rng, plan: &mut Plan) {
 #[derive(Debug, Default)]
 pub(crate) struct Churning {
     step: usize,
-    /// When a process was first told to wait before it may come back, and for how long, by slot.
+    /// When a process was first told to wait before it may come back, and for how long at most, by slot. Once it is back,
+    /// since when, and 0: its groups have the time to join from then on.
     told_waits: BTreeMap<usize, (u64, u64)>,
 }
 
@@ -112,20 +113,27 @@ impl Churning {
     fn note_waits(&mut self, world: &World) {
         for (index, slot) in world.slots.iter().enumerate() {
             let process = slot.node.as_ref().map(|node| node.process());
-            if process.is_none_or(|process| process.is_primary()) {
+            let told = self.told_waits.get(&index).filter(|(_, wait_ns)| *wait_ns > 0).copied();
+            if process.is_none() {
                 self.told_waits.remove(&index);
+            } else if process.is_some_and(|process| process.is_primary()) {
+                if told.is_some() {
+                    self.told_waits.insert(index, (world.now_ns, 0));
+                }
             } else if process.is_some_and(|process| process.must_wait_to_rejoin())
                 && let Some(wait_ns) = slot.app.searching.as_deref().and_then(told_wait_ns)
             {
-                self.told_waits.entry(index).or_insert((world.now_ns, wait_ns));
+                let (since_ns, longest_ns) = told.unwrap_or((world.now_ns, 0));
+                self.told_waits.insert(index, (since_ns, longest_ns.max(wait_ns)));
             }
         }
     }
 
-    /// Until when the processes may be out that were told to wait: twice as long as they were told, and then the time
-    /// to join. 0: none was told.
-    pub(crate) fn waits_until(&self, join_ns: u64) -> u64 {
-        self.told_waits.values().map(|(told_ns, wait_ns)| told_ns + 2 * wait_ns + join_ns).max().unwrap_or(0)
+    /// Until when the processes may be out that were told to wait, and the groups of those that are back: twice as long
+    /// as they were told, and then the time to join. Until the heal a wait may begin anew.
+    pub(crate) fn waits_until(&self, healed_ns: u64, join_ns: u64) -> u64 {
+        let until = |(told_ns, wait_ns): &(u64, u64)| (*told_ns).max(healed_ns) + 2 * wait_ns;
+        self.told_waits.values().map(until).fold(healed_ns, u64::max) + join_ns
     }
 }
 
@@ -136,7 +144,8 @@ pub(crate) fn waits_for_calm(world: &World) -> Option<String> {
         let place = &world.slots[slot];
         let is_member = place.node.as_ref().is_some_and(|node| node.process().is_primary());
         if !is_member {
-            return Some(format!("{} is in no primary view", place.name));
+            let why = place.app.searching.as_deref().unwrap_or("nothing was said");
+            return Some(format!("{} is in no primary view: {why}", place.name));
         }
         if place.app.wanted.contains_key(MINORITY) && place.app.member_of(MINORITY).is_none() {
             return Some(format!("{} is not in group {MINORITY:?}, which waits", place.name));
