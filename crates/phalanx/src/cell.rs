@@ -42,7 +42,7 @@ use crate::waiting::{Waiters, Waiting, block, block_on};
 /// forked child all handles are dead: calls fail at once, and dropping them does nothing.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    held: Arc<Held>,
+    pub(crate) held: Arc<Held>,
 }
 
 impl Cell {

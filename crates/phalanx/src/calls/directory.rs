@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::cell::Held;
 use crate::error::{DecodeError, JoinError, StartError};
 use crate::group::{Group, GroupBuilder};
-use crate::id::MemberId;
+use crate::id::{LeaveReason, MemberId};
 use crate::inbox::{Inbox, Next};
 use crate::message::Message;
 use crate::replica::{Replica, State};
@@ -278,9 +278,9 @@ impl Shared {
                 Some(Ok((group, inbox))) => {
                     self.follow(&group, inbox);
                     group.ask_to_leave();
-                    if !self.is_stopping() {
-                        break;
-                    }
+                    // The membership ended by itself: by a packet that made no sense, or a state that cannot be read. The
+                    // process has it again once the others are rid of that. If the process is over, so is the next join.
+                    self.pause(Instant::now() + REJOIN);
                 }
                 // The membership of an earlier directory of this process is not over yet.
                 Some(Err(JoinError::AlreadyMember(_))) => std::thread::sleep(AGAIN),
@@ -289,6 +289,17 @@ impl Shared {
         }
         self.over.store(true, Ordering::Release);
         self.callers.wake();
+    }
+
+    /// Waits, while callers' deadlines pass, or until the directory is not needed any more.
+    fn pause(&self, until: Instant) {
+        let (mut place, mut seen) = (Place::default(), self.news.load(Ordering::Acquire));
+        while !self.is_stopping() && Instant::now() < until {
+            let wake = self.next_deadline().map_or(until, |deadline| deadline.min(until));
+            let news = poll_fn(|context| self.thread.poll(&mut place, context, || self.is_news(&mut seen)));
+            block_on(news, Some(wake));
+            self.end_deadlines();
+        }
     }
 
     /// Waits for a future, while callers' deadlines pass. `None`: the directory is not needed any more.
@@ -364,7 +375,7 @@ impl Shared {
             match woken {
                 Some(Woken::Item(None)) => return,
                 Some(Woken::Item(Some(item))) => {
-                    if matches!(item, Next::Lost { .. } | Next::Excluded { .. }) {
+                    if is_forgotten(&item) {
                         announced = None;
                     }
                     self.changes.fetch_add(1, Ordering::AcqRel);
@@ -376,6 +387,15 @@ impl Shared {
     }
 }
 
+/// Whether the others may not have what this process announced, or forget it. After [`LeaveReason::Anew`] the process is
+/// out of a view and comes back in the same incarnation.
+const fn is_forgotten(item: &Next) -> bool {
+    matches!(item, Next::Lost { .. } | Next::Excluded { .. } | Next::Left(LeaveReason::Anew))
+}
+
+/// How soon a membership that ended by itself is begun again.
+const REJOIN: Duration = Duration::from_millis(500);
+
 /// How soon what was not possible is tried again.
 const AGAIN: Duration = Duration::from_millis(20);
 
@@ -385,6 +405,62 @@ const ENTRIES_MAX: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cell::Cell;
+
+    /// A state that no directory can read.
+    struct Foreign;
+
+    impl State for Foreign {
+        fn apply(&mut self, _: &Message) {}
+
+        fn snapshot(&self) -> Snapshot {
+            Snapshot::encode(&u64::MAX)
+        }
+
+        fn restore(_: Snapshot) -> Result<Self, DecodeError> {
+            Ok(Self)
+        }
+    }
+
+    /// The first member of the directory's group gives a state that cannot be read. Once it is gone, the directory is there.
+    #[test]
+    fn a_directory_whose_state_was_refused_is_joined_again() {
+        let place = tempfile::tempdir().expect("a directory");
+        let start = |name: &str| -> Cell {
+            let directories = (place.path().join("run"), place.path().join("state"));
+            let builder = Cell::builder("refused").name(name).directories(directories.0, directories.1);
+            builder.blocking_start().expect("starts")
+        };
+        let (ann, bob) = (start("ann"), start("bob"));
+        let foreign = Replica::new(Foreign);
+        let group = GroupBuilder::reserved(Arc::clone(&ann.held), NAME).ends_alone().state(&foreign);
+        let (group, mut inbox) = group.blocking_join().expect("founds it");
+        let directory = Directory::of(&bob.held).expect("begins");
+        let listed = directory.list(entry(Some("stock"), 1)).expect("there is room");
+        // It comes, and goes again.
+        let refused = std::iter::from_fn(|| inbox.blocking_next())
+            .filter_map(|item| if let Next::View(view) = item { Some(view.members().len()) } else { None });
+        assert_eq!(refused.skip_while(|members| *members < 2).find(|members| *members < 2), Some(1));
+        assert_eq!(directory.find(&Wanted::Group("stock".into()), &[], 0), Found::NotYet);
+        group.blocking_leave().expect("leaves");
+        let end = Instant::now() + Duration::from_secs(20);
+        let found = loop {
+            let found = directory.find(&Wanted::Group("stock".into()), &[], 0);
+            if found != Found::NotYet || Instant::now() > end {
+                break found;
+            }
+            std::thread::sleep(AGAIN);
+        };
+        assert!(matches!(found, Found::Server(_)), "{found:?}");
+        drop(listed);
+    }
+
+    #[test]
+    fn what_the_others_forget_is_announced_again() {
+        let forgotten = |item| is_forgotten(&item);
+        assert!(forgotten(Next::Left(LeaveReason::Anew)) && forgotten(Next::Lost { not_sent: 1, in_doubt: 0 }));
+        assert!(!forgotten(Next::Left(LeaveReason::Stopped)) && !forgotten(Next::Current));
+    }
 
     fn entry(group: Option<&str>, port: u16) -> Entry {
         Entry { group: group.map(str::to_owned), address: SocketAddr::from(([127, 0, 0, 1], port)) }
