@@ -83,3 +83,92 @@ fn who_is_to_go_does_not_coordinate() {
     cell.settle();
     cell.finish_clean();
 }
+
+/// The data socket of a member fails one way: for one younger member at first, and a second later for all. Where the
+/// faulty one `is_deaf`, it alone sends, and gets acknowledgements: the other one suspects it. Otherwise the others send,
+/// and it suspects the other one. One of the two is known to have a failed path, and the younger one is healthy.
+fn fails_for_one_first(faulty: usize, first: usize, is_deaf: bool) {
+    let mut cell = Cell::settled(5, 26).titled(format!("rank {faulty} fails for rank {first} first, deaf {is_deaf}"));
+    let (_, ranks) = cell.cell_view(0).expect("in a view");
+    let (faulty, first) = (ranks[faulty], ranks[first]);
+    let others: Vec<usize> = (0..5).filter(|slot| *slot != faulty).collect();
+    let fails_for_all = Rc::new(Shared::new(false));
+    let for_all = Rc::clone(&fails_for_all);
+    cell.lose_if(move |packet| {
+        let (end, other) = if is_deaf { (packet.to, packet.from) } else { (packet.from, packet.to) };
+        packet.class == TrafficClass::Data && end == faulty && (for_all.get() || other == first)
+    });
+    let senders = if is_deaf { vec![faulty] } else { others.clone() };
+    let send_for = |cell: &mut Cell, time: Duration| {
+        let until = cell.now() + time;
+        while cell.now() < until && !cell.are_alone(&others) {
+            for slot in &senders {
+                let _ = cell.multicast(*slot, "a", Order::Fifo, Uniformity::Plain, 20);
+            }
+            cell.run_for(50 * MS);
+        }
+    };
+    send_for(&mut cell, SECOND);
+    fails_for_all.set(true);
+    send_for(&mut cell, SUSPECT_AFTER * 12);
+    assert!(cell.are_alone(&others), "the faulty member stays");
+    assert!(others.iter().all(|slot| cell.exclusions(*slot) == 0), "a healthy member went");
+    cell.lose_if(|_| false);
+    cell.settle();
+    cell.finish_clean();
+}
+
+/// Pairs of ranks, the older one first.
+const PAIRS: [(usize, usize); 4] = [(0, 1), (0, 4), (1, 3), (3, 4)];
+
+#[test]
+fn nobody_goes_before_the_suspecting_end_was_checked() {
+    PAIRS.into_iter().for_each(|(faulty, first)| fails_for_one_first(faulty, first, false));
+}
+
+#[test]
+fn nobody_goes_before_the_suspected_end_was_checked() {
+    PAIRS.into_iter().for_each(|(faulty, first)| fails_for_one_first(faulty, first, true));
+}
+
+/// Runs until these are in a later view; false: they are not within `limit`.
+fn next_view(cell: &mut Cell, limit: Duration, slots: &[usize]) -> bool {
+    let views = |cell: &Cell| slots.iter().filter_map(|slot| Some(cell.cell_view(*slot)?.0)).min();
+    let before = views(cell);
+    cell.run_until(limit, |cell| views(cell) > before)
+}
+
+/// The links from one member to the others fail and work by turns, each for longer than a silence is borne. There is
+/// always a suspicion that not all have checked. A member that dies meanwhile goes all the same.
+#[test]
+fn suspicions_that_change_faster_than_they_are_checked_hold_up_nobody() {
+    let settings = WorldSettings { patience: Some((100 * MS, 450 * MS)), ..WorldSettings::quiet(7) };
+    let mut cell = Cell::new(settings, 27);
+    (0..7).for_each(|slot| cell.start(slot));
+    cell.settle();
+    let (_, ranks) = cell.cell_view(0).expect("in a view");
+    let (dead, faulty, others) = (ranks[2], ranks[6], [ranks[0], ranks[1], ranks[3], ranks[4], ranks[5]]);
+    let (every_ms, fails_for_ms) = (1_500, 1_300);
+    let mut fails = [false; 5];
+    let mut changes = |cell: &mut Cell, from_ms: u64, to_ms: u64| {
+        (from_ms..to_ms).step_by(10).any(|at_ms| {
+            for (turn, (other, fails)) in (0..).zip(others.into_iter().zip(&mut fails)) {
+                let is_due = (at_ms + turn * every_ms / 5) % every_ms < fails_for_ms;
+                match std::mem::replace(fails, is_due) {
+                    false if is_due => cell.cut(faulty, other),
+                    true if !is_due => cell.mend(faulty, other),
+                    _ => {}
+                }
+            }
+            next_view(cell, 10 * MS, &others)
+        })
+    };
+    assert!(!changes(&mut cell, 0, 900), "somebody went for links that failed for a moment");
+    cell.crash(dead);
+    assert!(changes(&mut cell, 900, 3_900), "the dead member stays");
+    assert!(cell.runs(faulty));
+    cell.heal();
+    cell.start(dead);
+    cell.settle();
+    cell.finish_clean();
+}

@@ -22,9 +22,6 @@ const WHOLE: [(&str, &str); 9] = [
     ("progress", "| rule | what it says | code |"),
 ];
 
-/// Rules that no seeds and no story hold yet. This list only shrinks.
-const OPEN: [&str; 2] = ["p3", "p9"];
-
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -108,5 +105,5 @@ fn each_rule_has_a_mutant_that_seeds_or_a_story_recognise() {
             open.push(rule);
         }
     }
-    assert_eq!(open, OPEN, "rules that no seeds and no story hold");
+    assert!(open.is_empty(), "no seeds and no story hold {open:?}");
 }
