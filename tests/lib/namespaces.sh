@@ -6,6 +6,7 @@
 #   say NAME LINE          write a line to its standard input
 #   cut "HOSTS" "HOSTS"    drop all packets between the two sets, both ways
 #   heal                   let all packets pass again
+#   delay HOST MS          hold each packet that HOST sends or receives for MS: tests/namespaces/tools/delay.py
 #   await TEXT FILE        wait until FILE contains TEXT
 #   signal NAME SIGNAL     signal a process that was started; its death is recorded in the harness's trace
 #   harness WHAT           write a record of this script into the traces: tests/namespaces/tools/harness.py
@@ -19,11 +20,13 @@ prefix=px$$
 work=$(mktemp -d)
 host_count=0
 declare -A pid_of fd_of host_of
-harness_tool=$(cd "$(dirname "${BASH_SOURCE[0]}")/../namespaces/tools" && pwd)/harness.py
+relays=()
+tools=$(cd "$(dirname "${BASH_SOURCE[0]}")/../namespaces/tools" && pwd)
+harness_tool=$tools/harness.py
 mkdir -p "$work/traces"
 
 clean_up() {
-  local code=$? name host
+  local code=$? name host relay
   set +e
   if [ "$code" -ne 0 ]; then
     for name in "${!pid_of[@]}"; do
@@ -32,6 +35,7 @@ clean_up() {
     done
   fi
   for name in "${!pid_of[@]}"; do kill -KILL "${pid_of[$name]}" 2>/dev/null; done
+  for relay in "${relays[@]}"; do kill -KILL "$relay" 2>/dev/null; done
   wait 2>/dev/null
   for host in $(seq 1 "$host_count"); do ip netns delete "$prefix-$host"; done
   ip netns delete "$prefix-switch" 2>/dev/null
@@ -134,6 +138,19 @@ cut() {
 heal() {
   local host
   for host in $(seq 1 "$host_count"); do on "$host" nft delete table inet cut 2>/dev/null || true; done
+}
+
+# delay HOST MS: between the host's port and the bridge stands a program that passes packets on later. Called once for a
+# host, before it sends anything.
+delay() {
+  local host=$1 ms=$2
+  ip -n "$prefix-switch" link set "port$host" nomaster promisc on
+  ip -n "$prefix-switch" link add "near$host" type veth peer name "far$host"
+  ip -n "$prefix-switch" link set "near$host" master br0 up
+  ip -n "$prefix-switch" link set "far$host" up promisc on
+  ip netns exec "$prefix-switch" python3 "$tools/delay.py" "$ms" "port$host" "far$host" >"$work/delay$host.out" 2>&1 &
+  relays+=($!)
+  await ready "$work/delay$host.out"
 }
 
 await() {
