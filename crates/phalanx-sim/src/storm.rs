@@ -12,6 +12,9 @@ const PACKETS_MAX: u64 = 5_000;
 /// The same for each receiver, where there are many: 15 members with a busy group sent 437 a second.
 const PACKETS_EACH_MAX: u64 = 500;
 
+/// Packets for each delivery beside these: its message, an acknowledgement, and the share of an order or a receipt.
+const PACKETS_PER_DELIVERY: u64 = 2;
+
 /// Packets counted in the calm.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Storm {
@@ -21,6 +24,8 @@ pub(crate) struct Storm {
     next_ns: u64,
     /// Packets up to the last look.
     before: u64,
+    /// Deliveries up to the last look.
+    delivered: u64,
     /// Whether a second had too many.
     pub(crate) rages: bool,
 }
@@ -47,7 +52,9 @@ impl Storm {
             count_waiting(world);
         }
         let processes = world.slots.len() as u64;
-        let most = processes * PACKETS_MAX.max(processes * PACKETS_EACH_MAX);
+        let delivered = world.slots.iter().map(|slot| slot.app.counts.deliveries).sum::<u64>();
+        let deliveries = delivered.saturating_sub(std::mem::replace(&mut self.delivered, delivered));
+        let most = processes * PACKETS_MAX.max(processes * PACKETS_EACH_MAX) + deliveries * PACKETS_PER_DELIVERY;
         if self.calm && !self.rages && packets > most {
             self.rages = true;
             let text = format!(
@@ -69,11 +76,12 @@ mod tests {
 
     #[test]
     fn a_second_with_too_many_packets_is_a_storm_once_nothing_strikes() {
-        let after = |calm: bool, packets: u64| {
+        let after = |calm: bool, packets: u64, deliveries: u64| {
             let mut world = World::new(WorldSettings::quiet(3), 1);
             let mut storm = Storm::new(calm);
             for _ in 0..3 {
                 world.counters.packets += packets;
+                world.slots[0].app.counts.deliveries += deliveries;
                 world.now_ns += SECOND;
                 storm.look(&mut world);
                 // Before the second is over nothing is counted.
@@ -81,8 +89,10 @@ mod tests {
             }
             world.violations.iter().map(|violation| violation.code.clone()).collect::<Vec<_>>()
         };
-        assert_eq!(after(true, 3 * PACKETS_MAX + 1), [STORM], "it is told once");
-        assert!(after(true, 3 * PACKETS_MAX).is_empty());
-        assert!(after(false, 100 * PACKETS_MAX).is_empty(), "faults explain it");
+        assert_eq!(after(true, 3 * PACKETS_MAX + 1, 0), [STORM], "it is told once");
+        assert!(after(true, 3 * PACKETS_MAX, 0).is_empty());
+        assert!(after(true, 3 * PACKETS_MAX + 100, 50).is_empty(), "the applications send so much");
+        assert_eq!(after(true, 3 * PACKETS_MAX + 101, 50), [STORM]);
+        assert!(after(false, 100 * PACKETS_MAX, 0).is_empty(), "faults explain it");
     }
 }
