@@ -223,3 +223,31 @@ fn a_receipt_at_the_end_of_a_view_may_come_long_before_the_next_group_view() {
         assert_eq!(report.violated().contains(&Property::S10), !holds, "{report}");
     }
 }
+
+/// 1 is stopped, and 2 sends. It takes its message when it reads this inbox again, long after the others went on.
+fn stopped_beside_unread(inbox: u32) -> World {
+    let (mut w, m) = (group(3, OWN), fifo(2, 1, 1));
+    w.harness_says(Event::Stop { incarnation: id(1) });
+    unread(&mut w, 2, inbox, true);
+    w.send(m);
+    w.deliver(0, m);
+    w.wait(2 * SECOND);
+    for p in [0, 2] {
+        w.cell_view(p, 2, &[0, 2], &[(1, LeaveReason::Unreachable)]);
+    }
+    w.group_view(0, 2, Some(1), &[0, 2], &[], &[(1, LeaveReason::Unreachable)]);
+    w.wait(8 * SECOND);
+    unread(&mut w, 2, inbox, false);
+    w.deliver(2, m);
+    w.group_view(2, 2, Some(1), &[0, 2], &[], &[(1, LeaveReason::Unreachable)]);
+    w.harness_says(Event::Cont { incarnation: id(1) });
+    w.push(1, Event::Excluded { view: 2 });
+    w.end(&[0, 2]);
+    w
+}
+
+#[test]
+fn who_does_not_read_is_not_held_up_by_a_stopped_member() {
+    stopped_beside_unread(OWN).holds(&[Property::V9]);
+    assert_eq!(stopped_beside_unread(OTHER).report().violated(), [Property::V9]);
+}

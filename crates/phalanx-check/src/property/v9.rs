@@ -5,8 +5,8 @@
 //! other member is stopped, dead or in trouble, no link between the others is cut, the network is sound, and the others
 //! are a quorum. All members had installed the view by then. Members of the views that the others install meanwhile
 //! count as well, so a joiner that dies is a disturbance. What each of the others sent in the first half of that time
-//! it has delivered itself at its end, unless it lost the group by then; M12 evaluates why. (A slow reader is not
-//! excluded: it holds its senders back, by policy.)
+//! it has delivered itself at its end, unless it lost the group by then, where M12 evaluates why, or did not read its
+//! inbox meanwhile. (A slow reader is not excluded: it holds its senders back, by policy.)
 //!
 //! Instances: pairs of a stopped member and another one. Source: Birman and Joseph 1987 (progress despite failures),
 //! with a bound.
@@ -53,7 +53,8 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
             }
             let half_ns = from_ns.saturating_add(run.options.hostage_bound_ns / 2);
             let lost = |e: EpochIx| model.epochs[e].lost.is_some_and(|(_, told)| told.at_ns <= until_ns);
-            for e in model.procs[r].epochs.iter().copied().filter(|&e| !lost(e)) {
+            let reads = |e: EpochIx| !model.unread(e).iter().any(|span| span.meets(from_ns, until_ns));
+            for e in model.procs[r].epochs.iter().copied().filter(|&e| !lost(e) && reads(e)) {
                 let delivered: HashMap<_, _> = model.delivered(e).map(|s| (s.message, s.at_ns)).collect();
                 for step in model.sent(e).filter(|s| s.at_ns >= from_ns && s.at_ns <= half_ns) {
                     if delivered.get(&step.message).is_none_or(|&at| at > until_ns) {

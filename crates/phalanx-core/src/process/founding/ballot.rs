@@ -97,9 +97,14 @@ impl Foundation {
         self.contacts.values().map(takes).max().unwrap_or_default() + me.turn_gap()
     }
 
+    /// The time of a first ballot: three steps.
+    fn first_ballot_takes(&self, me: &MemberInfo) -> Duration {
+        BALLOT_TTL.max(self.round(me) * 3)
+    }
+
     /// The time that a ballot has: three steps, and more with each one that came to nothing.
     pub(super) fn ballot_takes(&self, me: &MemberInfo) -> Duration {
-        BALLOT_TTL.max(self.round(me) * 3) * (1 << self.vain.min(LEAD_DOUBLINGS_MAX))
+        self.first_ballot_takes(me) * (1 << self.vain.min(LEAD_DOUBLINGS_MAX))
     }
 
     /// How much longer a founder waits than the one before it.
@@ -118,10 +123,10 @@ impl Foundation {
     }
 
     /// Leads no ballot for `wait`. A command is valid for a few seconds only, and meanwhile no other founder's ballot
-    /// founds anything. So a commanded founder waits no longer than one ballot under way may take; otherwise such
-    /// ballots could put the command off until it lapses.
+    /// founds anything. So a commanded founder waits no longer than a first ballot may take, whatever came to nothing
+    /// before the command; otherwise such ballots could put it off until it lapses.
     pub(super) fn lead_later(&mut self, now: Instant, me: &MemberInfo, wait: Duration) {
-        let wait = if self.is_commanded(now) { wait.min(self.ballot_takes(me)) } else { wait };
+        let wait = if self.is_commanded(now) { wait.min(self.first_ballot_takes(me)) } else { wait };
         self.lead_after = Some(now + wait);
     }
 
@@ -171,6 +176,18 @@ mod tests {
         assert_eq!(founding.contacts.len(), 1);
         founding.forget_silent(now + round_trip * 4);
         assert!(founding.contacts.is_empty());
+    }
+
+    /// Ballots of its own that came to nothing, because nobody had given the command, do not count against it.
+    #[test]
+    fn a_commanded_founder_leads_again_a_second_later() {
+        let (me, now) = (member(), Instant(1_000_000_000));
+        let mut founding = Foundation { vain: 3, ..Foundation::default() };
+        for (all_dead, waits_s) in [(None, 2), (Some(now + BALLOT_TTL * 5), 1), (Some(now), 2)] {
+            founding.all_dead = all_dead;
+            founding.lead_later(now, &me, Duration::from_secs(2));
+            assert_eq!(founding.lead_after, Some(now + Duration::from_secs(waits_s)), "{all_dead:?}");
+        }
     }
 
     #[test]
