@@ -107,7 +107,7 @@ impl Process {
         let patience = step.saturating_mul(u32::try_from(rank).unwrap_or(u32::MAX));
         // The only founder asks nobody. It waits for an answer of a cell member, or of another process of its name.
         let patience = if names.len() == 1 { LOOK_FIRST } else { patience };
-        let takes = founding.ballot_takes(&me);
+        let takes = founding.ballot_takes(now, &me);
         let lead_after = *founding.lead_after.get_or_insert(now + patience);
         if founding.led.as_ref().is_some_and(|led| now.since(led.since) < takes) {
             return;
@@ -134,7 +134,7 @@ impl Process {
         }
         let round = founding.promised.map_or(0, |ballot| ballot.round).saturating_add(1);
         let ballot = FoundingBallot { round, leader: me.incarnation };
-        founding.lead_later(now, &me, founding.wait(&me) + patience + jitter);
+        founding.lead_later(now, &me, founding.wait(now, &me) + patience + jitter);
         founding.led = Some(Led {
             ballot,
             since: now,
@@ -276,7 +276,7 @@ impl Process {
             founding.led = None;
         }
         if founding.led.is_none() {
-            let wait = founding.wait(&self.set.me) + founding.step(&self.set.me);
+            let wait = founding.wait(now, &self.set.me) + founding.step(&self.set.me);
             founding.lead_later(now, &self.set.me, wait + jitter);
         }
     }

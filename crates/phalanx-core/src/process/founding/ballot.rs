@@ -97,14 +97,14 @@ impl Foundation {
         self.contacts.values().map(takes).max().unwrap_or_default() + me.turn_gap()
     }
 
-    /// The time of a first ballot: three steps.
-    fn first_ballot_takes(&self, me: &MemberInfo) -> Duration {
-        BALLOT_TTL.max(self.round(me) * 3)
-    }
-
-    /// The time that a ballot has: three steps, and more with each one that came to nothing.
-    pub(super) fn ballot_takes(&self, me: &MemberInfo) -> Duration {
-        self.first_ballot_takes(me) * (1 << self.vain.min(LEAD_DOUBLINGS_MAX))
+    /// The time that a ballot has at `now`: three steps, and more with each one that came to nothing.
+    ///
+    /// A command is valid for a few seconds. So a commanded ballot has three short steps, whatever came to nothing before.
+    pub(super) fn ballot_takes(&self, now: Instant, me: &MemberInfo) -> Duration {
+        if self.is_commanded(now) {
+            return BALLOT_TTL.max(self.round(me).min(STEP_MAX) * 3);
+        }
+        BALLOT_TTL.max(self.round(me) * 3) * (1 << self.vain.min(LEAD_DOUBLINGS_MAX))
     }
 
     /// How much longer a founder waits than the one before it.
@@ -113,8 +113,8 @@ impl Foundation {
     }
 
     /// The time from one ballot to the next, beside the steps.
-    pub(super) fn wait(&self, me: &MemberInfo) -> Duration {
-        self.ballot_takes(me).min(WAIT_MAX)
+    pub(super) fn wait(&self, now: Instant, me: &MemberInfo) -> Duration {
+        self.ballot_takes(now, me).min(WAIT_MAX)
     }
 
     /// Whether the operator's command is still valid.
@@ -123,10 +123,10 @@ impl Foundation {
     }
 
     /// Leads no ballot for `wait`. A command is valid for a few seconds only, and meanwhile no other founder's ballot
-    /// founds anything. So a commanded founder waits no longer than a first ballot may take, whatever came to nothing
-    /// before the command; otherwise such ballots could put it off until it lapses.
+    /// founds anything. So a commanded founder waits no longer than its own ballot takes; otherwise such ballots could put
+    /// the command off until it lapses.
     pub(super) fn lead_later(&mut self, now: Instant, me: &MemberInfo, wait: Duration) {
-        let wait = if self.is_commanded(now) { wait.min(self.first_ballot_takes(me)) } else { wait };
+        let wait = if self.is_commanded(now) { wait.min(self.ballot_takes(now, me)) } else { wait };
         self.lead_after = Some(now + wait);
     }
 
@@ -159,16 +159,15 @@ mod tests {
 
     #[test]
     fn a_founding_ballot_has_three_rounds_and_twice_as_much_after_a_vain_one() {
-        let me = member();
+        let (me, now) = (member(), Instant(1_000_000_000));
         let mut founding = Foundation::default();
-        assert_eq!(founding.ballot_takes(&me), BALLOT_TTL);
+        assert_eq!(founding.ballot_takes(now, &me), BALLOT_TTL);
         let round_trip = Duration::from_secs(1);
         let mut late = member();
         late.turns_within(round_trip);
-        let now = Instant(1_000_000_000);
         founding.contacts.insert(Incarnation(9), Contact { info: late, at: now, round_trip });
         for doubled in [1, 2, 2] {
-            assert_eq!(founding.ballot_takes(&me), (round_trip * 6) * doubled);
+            assert_eq!(founding.ballot_takes(now, &me), (round_trip * 6) * doubled);
             founding.vain += 1;
         }
         // It counts as present for three round trips and a gap.
@@ -180,7 +179,7 @@ mod tests {
 
     /// Ballots of its own that came to nothing, because nobody had given the command, do not count against it.
     #[test]
-    fn a_commanded_founder_leads_again_a_second_later() {
+    fn a_commanded_founder_leads_again_soon() {
         let (me, now) = (member(), Instant(1_000_000_000));
         let mut founding = Foundation { vain: 3, ..Foundation::default() };
         for (all_dead, waits_s) in [(None, 2), (Some(now + BALLOT_TTL * 5), 1), (Some(now), 2)] {
@@ -188,18 +187,24 @@ mod tests {
             founding.lead_later(now, &me, Duration::from_secs(2));
             assert_eq!(founding.lead_after, Some(now + Duration::from_secs(waits_s)), "{all_dead:?}");
         }
+        // What was held up for seconds says nothing of the distance.
+        let contact = Contact { info: member(), at: now, round_trip: Duration::from_secs(3) };
+        founding.contacts.insert(Incarnation(9), contact);
+        assert_eq!(founding.ballot_takes(now, &me), Duration::from_secs(18));
+        founding.all_dead = Some(now + BALLOT_TTL * 5);
+        assert_eq!(founding.ballot_takes(now, &me), Duration::from_secs(3));
     }
 
     #[test]
     fn a_founder_waits_no_longer_than_it_may() {
-        let me = member();
+        let (me, now) = (member(), Instant(1));
         let mut founding = Foundation::default();
-        assert_eq!((founding.step(&me), founding.wait(&me)), (LEAD_STEP, BALLOT_TTL));
+        assert_eq!((founding.step(&me), founding.wait(now, &me)), (LEAD_STEP, BALLOT_TTL));
         for (ms, step, wait) in [(900, 900, 2_000), (500, 700, 1_500), (1_000, 1_000, 2_000), (1_001, 1_000, 2_000)] {
             let contact = Contact { info: member(), at: Instant(1), round_trip: Duration::from_millis(ms) };
             founding.contacts.insert(Incarnation(9), contact);
             let expected = (Duration::from_millis(step), Duration::from_millis(wait));
-            assert_eq!((founding.step(&me), founding.wait(&me)), expected);
+            assert_eq!((founding.step(&me), founding.wait(now, &me)), expected);
         }
     }
 }

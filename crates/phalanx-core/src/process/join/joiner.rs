@@ -39,8 +39,12 @@ pub(in crate::process) fn steady(known: Option<Duration>, measured: Duration) ->
 /// Time without a request after which a process that asks to come in, or to found the cell, counts as gone. One loop of
 /// its search takes a round trip, and begins when the process runs.
 pub(in crate::process) fn lapses_after(round_trip: Duration, info: &MemberInfo) -> Duration {
-    JOINER_TTL.max(round_trip * 3) + info.turn_gap()
+    JOINER_TTL.max(round_trip.min(LONGEST_ROUND_TRIP) * 3) + info.turn_gap()
 }
+
+/// The longest round trip that lets a process count as present for longer. What was held up for seconds says nothing of
+/// the distance, and a process that ended would be waited for.
+const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(1);
 
 /// Time for which a challenge is valid, beside the joiner's longest interval between polls.
 pub(in crate::process) const COOKIE_TTL: Duration = Duration::from_secs(4);
@@ -74,6 +78,15 @@ pub(super) const JOINER_TTL: Duration = Duration::from_millis(800);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::tests::member;
+
+    #[test]
+    fn who_was_held_up_for_seconds_does_not_count_as_present_for_longer() {
+        let (me, ms) = (member(), Duration::from_millis);
+        for (round_trip, lapses) in [(0, 800), (266, 800), (500, 1_500), (1_000, 3_000), (3_000, 3_000)] {
+            assert_eq!(lapses_after(ms(round_trip), &me), ms(lapses));
+        }
+    }
 
     #[test]
     fn joins_beyond_those_remembered_are_refused_until_the_oldest_is_stale() {
