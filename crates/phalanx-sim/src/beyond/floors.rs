@@ -31,7 +31,7 @@ const FAR: &[(&str, u64)] = &[
 const DECLARED: &[(&str, u64)] = &[
     ("cell views decided, with declared gaps", 20_000),
     ("state transfers, with declared gaps", 28_000),
-    ("take-overs in a view change, with declared gaps", 35_000),
+    ("take-overs in a view change, with declared gaps", 4_600),
     ("members that were excluded, with declared gaps", 900),
     ("cell views decided, with declared gaps of all members", 6_700),
     ("state transfers, with declared gaps of all members", 8_200),
@@ -47,7 +47,7 @@ const CROWDED: &[(&str, u64)] = &[
     ("groups asked for while 256 and more waited", 2_000),
 ];
 const CHURN: &[(&str, u64)] = &[
-    ("changes of a group while another one waited", 100_000),
+    ("changes of a group while another one waited", 32_000),
     ("changes of a group while a process was kept out", 60_000),
 ];
 const LATE_DEATH: &[(&str, u64)] = &[
