@@ -272,6 +272,7 @@ impl Shared {
 
     fn run(&self, held: &Arc<Held>) {
         while !self.is_stopping() {
+            let begun = Instant::now();
             let joining = GroupBuilder::reserved(Arc::clone(held), NAME).ends_alone().state(&self.replica).join();
             match self.wait(joining) {
                 None => {}
@@ -280,10 +281,10 @@ impl Shared {
                     group.ask_to_leave();
                     // The membership ended by itself: by a packet that made no sense, or a state that cannot be read. The
                     // process has it again once the others are rid of that. If the process is over, so is the next join.
-                    self.pause(Instant::now() + REJOIN);
+                    self.pause(begun + REJOIN);
                 }
                 // The membership of an earlier directory of this process is not over yet.
-                Some(Err(JoinError::AlreadyMember(_))) => std::thread::sleep(AGAIN),
+                Some(Err(JoinError::AlreadyMember(_))) => self.pause(Instant::now() + AGAIN),
                 Some(Err(_)) => break,
             }
         }
@@ -393,7 +394,7 @@ const fn is_forgotten(item: &Next) -> bool {
     matches!(item, Next::Lost { .. } | Next::Excluded { .. } | Next::Left(LeaveReason::Anew))
 }
 
-/// How soon a membership that ended by itself is begun again.
+/// From one membership to the next at least, if they end by themselves.
 const REJOIN: Duration = Duration::from_millis(500);
 
 /// How soon what was not possible is tried again.
