@@ -8,6 +8,7 @@
 #   heal                   let all packets pass again
 #   delay HOST MS          hold each packet that HOST sends or receives for MS: tests/namespaces/tools/delay.py
 #   await TEXT FILE        wait until FILE contains TEXT
+#   await_group "NAMES" FILE  wait until FILE reports a view of the group with all of these processes
 #   signal NAME SIGNAL     signal a process that was started; its death is recorded in the harness's trace
 #   harness WHAT           write a record of this script into the traces: tests/namespaces/tools/harness.py
 #
@@ -153,13 +154,31 @@ delay() {
   await ready "$work/delay$host.out"
 }
 
-await() {
-  local tries
+# waited WHAT COMMAND..: until the command succeeds.
+waited() {
+  local what=$1 tries
+  shift
   for tries in $(seq 1 600); do
-    if grep -qF -- "$1" "$2" 2>/dev/null; then return 0; fi
+    if "$@" 2>/dev/null; then return 0; fi
     sleep 0.1
   done
-  fail "waited a minute for '$1' in $2"
+  fail "waited a minute for $what"
+}
+
+await() { waited "'$1' in $2" grep -qF -- "$1" "$2"; }
+
+# A message reaches who is in the sender's view of the group. That a process is in the cell does not say that.
+await_group() { waited "a view of the group with $1 in $2" has_group_view "$1" "$2"; }
+has_group_view() {
+  awk -v names="$1" '
+    sub(/.*group [^ ]+ view [0-9]+: /, "") {
+      sub(/;.*/, "")
+      found = 1
+      count = split(names, wanted, " ")
+      for (i = 1; i <= count; i++) if (index(", " $0 ",", ", " wanted[i] ",") == 0) found = 0
+      if (found) exit
+    }
+    END { exit !found }' "$2"
 }
 
 # A key that all hosts share, and each host's own settings.

@@ -12,9 +12,7 @@ for host in 1 2 3 4 5; do
   # Uniform, so that no member prints a line that the others might never see.
   start "h$host" "$host" "$PHALANX" cat -g field --uniform $(settings "$host" h1,h2,h3,h4,h5)
 done
-for host in 1 2 3 4 5; do
-  for member in 1 2 3 4 5; do await "h$member" "$work/h$host.err"; done
-done
+for host in 1 2 3 4 5; do await_group "h1 h2 h3 h4 h5" "$work/h$host.err"; done
 say h1 "all are here"
 for host in 1 2 3 4 5; do await "all are here" "$work/h$host.out"; done
 
