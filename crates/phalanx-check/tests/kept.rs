@@ -147,3 +147,41 @@ fn m10_and_u6_a_later_instance_that_can_know_founds_no_group_over_a_living_membe
     assert_eq!(judged(true, true, true, m), [false, false], "an operator said that nobody lives");
     assert_eq!(judged(false, false, true, m), [false, false], "nobody has a record of the end");
 }
+
+/// `a` alone knows a view of the cell and the group without `c`, which it entered with something uniform. It dies, or
+/// not. `c` reforms the cell, or begins it without a command, from what it kept of the view before.
+fn goes_on_without(left_out: bool, command: bool, lives: bool) -> World {
+    let mut w = World::group(3);
+    w.send(uniform(fifo(0, 1, 1)));
+    w.deliver(0, uniform(fifo(0, 1, 1)));
+    if left_out {
+        w.cell_view(0, 2, &[0, 1], &[(2, LeaveReason::Unreachable)]);
+        w.group_view(0, 2, Some(1), &[0, 1], &[], &[(2, LeaveReason::Unreachable)]);
+    }
+    if !lives {
+        w.crash(0);
+    }
+    w.crash(1);
+    w.wait(SECOND);
+    if command {
+        w.push(2, Event::ReformAsked);
+    }
+    w.push(2, Event::Renounced { generation: 2 });
+    let c = next_of_c(&mut w, true);
+    let members = vec![(AGAIN, "c".into())];
+    w.push(c, Event::CellView { instance: CELL + (1 << 48), view: 1, members, left: vec![] });
+    w.push(c, Event::Ancestors { instances: vec![CELL] });
+    w.push(c, Event::StateKept { group: GROUP, was: id(2), view: 1, digest: 1 });
+    let (name, members, joined) = ("ledger".to_owned(), vec![AGAIN], vec![AGAIN]);
+    w.push(c, Event::GroupView { group: GROUP, name, view: 9, prev: None, members, joined, left: vec![] });
+    w
+}
+
+#[test]
+fn u6_a_survivor_that_a_lost_view_left_out_goes_on_without_what_the_others_delivered() {
+    let judged = |left_out, command, lives| breaks(&goes_on_without(left_out, command, lives), Property::U6);
+    assert!(!judged(true, true, false), "all who had it are dead");
+    assert!(judged(false, true, false), "no view left it out, so it had the message");
+    assert!(judged(true, false, false), "nobody told it to go on");
+    assert!(judged(true, true, true), "one that delivered it lives");
+}

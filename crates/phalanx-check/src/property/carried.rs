@@ -4,14 +4,14 @@
 use super::{Run, x1};
 use crate::findings::Place;
 use crate::model::intern::FastSet;
-use crate::model::{EpochIx, MessageIx, Model, Step};
+use crate::model::{EpochIx, MessageIx, Model, ProcIx, Step};
 
 /// A joiner that came with a state to a view to which no process recorded to have brought it.
 pub(super) struct Carrier {
     /// Its first stay in the group.
     pub(super) stay: EpochIx,
     /// Whether its view holds members that had been there before. They brought the state and were killed before they
-    /// recorded it.
+    /// recorded it. Or it holds the last incarnation's state of a member that no view had left out.
     pub(super) followed: bool,
     replayed: FastSet<MessageIx>,
     /// For each donor's snapshot that it may have taken: the number of its view, and the donor's deliveries in that
@@ -55,10 +55,23 @@ fn from_kept(model: &Model, e: EpochIx) -> Option<Carrier> {
     let snapshots = snapshots.map(|left| (model.number(left), model.delivered(left).map(|s| s.message).collect()));
     Some(Carrier {
         stay: e,
-        followed: true,
+        followed: !is_left_out(model, kept.was, e),
         replayed: transfer.replayed.iter().map(|r| r.step.message).collect(),
         snapshots: snapshots.collect(),
     })
+}
+
+/// Whether a cell view had left out the process whose state goes on at this stay, in another instance, by command. All of
+/// that view are lost by then, unless they live. What they delivered with it, and later, that process cannot have.
+fn is_left_out(model: &Model, was: ProcIx, e: EpochIx) -> bool {
+    let stay = &model.epochs[e];
+    let Some(last) = model.procs[was].installs.last().map(|&i| &model.installs[i]) else { return false };
+    let goes_on = model.procs[stay.proc].installs.iter().any(|&i| model.installs[i].instance == last.instance);
+    let commanded = || model.anew_asked.iter().any(|at| (last.moment.at_ns..=stay.install.at_ns).contains(&at.at_ns));
+    let later = model.cells.get(&last.instance).into_iter().flat_map(|views| views.range(last.view + 1..));
+    let left_out =
+        |(_, installs): (_, &Vec<_>)| installs.iter().any(|&i: &usize| !model.installs[i].members.contains(&was));
+    !goes_on && commanded() && later.into_iter().any(left_out)
 }
 
 fn carrier(model: &Model, joiner: EpochIx) -> Option<Carrier> {
