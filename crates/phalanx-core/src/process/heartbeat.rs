@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::best_effort::{put_excluded, put_heartbeat};
+use super::join::Joiner;
 use super::port::streams_port;
 use super::{EXCLUDED_MAX, Process, Stage};
 use crate::api::{Effects, Event, LeaveReason};
@@ -218,7 +219,7 @@ impl Process {
         let gap = |member: &MemberInfo| {
             let is_new = proposal.joiners().any(|who| who == member.incarnation);
             let joiner = self.joiners.get(&member.incarnation);
-            let round_trip = joiner.map_or(Duration::ZERO, |joiner| joiner.round_trip);
+            let round_trip = joiner.map_or(Duration::ZERO, Joiner::distance);
             member.turn_gap() + if is_new { comes + round_trip } else { Duration::ZERO }
         };
         let gaps: Vec<Duration> = self.directory.members.iter().map(gap).collect();

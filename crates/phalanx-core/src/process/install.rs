@@ -134,9 +134,6 @@ impl Process {
             self.leavers.remove(who);
             self.requests.remove(who);
         }
-        for who in proposal.joiners() {
-            self.joiners.remove(&who);
-        }
         // Members report what they cannot read with each heartbeat, under the decree in force.
         self.unreadable.clear();
         // A request is valid for the decree it was made in. Its sender repeats what still stands.
@@ -162,6 +159,10 @@ impl Process {
         }
         self.enter_stage(StageEvent::Install, Stage::Member);
         self.begin_watching(now, view_changed, &proposal);
+        // Not sooner: how far they are is known of their requests alone.
+        for who in proposal.joiners() {
+            self.joiners.remove(&who);
+        }
         if self.directory.level >= SILENCE_LEVEL {
             // All members and joiners go by the record in the directory, so that they hold back the same processes.
             self.removals.adopt(now, begun, self.directory.removals());

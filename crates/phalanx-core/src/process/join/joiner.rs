@@ -28,6 +28,11 @@ impl Joiner {
     pub(in crate::process) fn lapses_after(&self) -> Duration {
         lapses_after(self.round_trip, &self.info)
     }
+
+    /// Its round trip, as far as that counts.
+    pub(in crate::process) fn distance(&self) -> Duration {
+        self.round_trip.min(LONGEST_ROUND_TRIP)
+    }
 }
 
 /// The round trip to a process that was measured again. It falls at once, and at most doubles: a packet that was held up

@@ -7,6 +7,7 @@ use crate::id::{DecreeNumber, GroupId, InboxId, Origin, Rank, TrafficClass, View
 use crate::member::GroupEntry;
 use crate::packet::Packet;
 use crate::process::Security;
+use crate::process::join::Joiner;
 use crate::process::tests::by_hand::{NOW, Out, decision, in_cell, named};
 use crate::rng::Rng;
 use crate::wire::{Space, Tags};
@@ -196,6 +197,28 @@ fn who_is_told_a_long_welcome_is_borne_for_longer() {
     assert!(hears(0, SUSPECT_AFTER - second) && !hears(0, SUSPECT_AFTER));
     // 20 MB, at 8 MiB a second.
     assert!(hears(20, SUSPECT_AFTER + second * 2) && !hears(20, SUSPECT_AFTER + second * 3));
+}
+
+/// A member's first heartbeat comes a round trip after it is welcomed. Whoever was asked by it knows how long that is.
+#[test]
+fn who_asked_from_afar_is_borne_a_round_trip_longer() {
+    let ms = Duration::from_millis;
+    let hears = |round_trip, after| {
+        let (mut process, mut fx) = in_cell(A, 2);
+        let (info, groups, terms) = (named(JOINER.0), Vec::new(), Vec::new());
+        process.joiners.insert(JOINER, Joiner { info, groups, terms, first: NOW, last: NOW, round_trip });
+        let mut proposal = decision(DecreeNumber(2), Vec::new());
+        (proposal.view, proposal.joined) = (ViewNumber(2), vec![named(JOINER.0)]);
+        (proposal.next_group, proposal.next_space) = (process.directory.next_group, process.directory.next_space);
+        process.handle_control(NOW, B, Control::Decide(Arc::new(proposal)), &mut fx);
+        assert!(process.joiners.is_empty(), "it is in");
+        process.failure_detector.hears(NOW + after, Rank(2))
+    };
+    // No more than a second, because a request may have been held up.
+    for (round_trip_ms, more_ms) in [(0, 0), (1, 1), (600, 600), (1_000, 1_000), (4_000, 1_000)] {
+        let (round_trip, silent) = (ms(round_trip_ms), SUSPECT_AFTER + ms(more_ms));
+        assert!(hears(round_trip, silent - ms(1)) && !hears(round_trip, silent), "{round_trip_ms} ms");
+    }
 }
 
 /// Others decided more before its welcome was complete. It goes on from that welcome, like a member that missed a
