@@ -1,5 +1,5 @@
-//! How long foundings, joins, leaves and deaths take between members that are far from each other, or late, with the
-//! default timing. The table of `docs/costs.md`, *How far members may be*, is what this prints:
+//! How long foundings, joins, leaves and deaths take between members that are far from each other, or late. The table of
+//! `docs/costs.md`, *How far members may be*, is what this prints:
 //!
 //! ```text
 //! cargo test -p phalanx-sim --test far_members -- --nocapture
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use phalanx_sim::{Cell, Weather, WorldSettings};
 
-/// The default heartbeat and silence.
+/// The default heartbeat, and less than the default silence.
 const PATIENCE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 const FOUNDERS: usize = 3;
 const JOINER: usize = FOUNDERS;

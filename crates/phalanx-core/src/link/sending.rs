@@ -34,7 +34,7 @@ struct SentPacket {
     first: Instant,
     /// When it was last sent, to any receiver.
     last: Instant,
-    /// Whether it was retransmitted. Its ack then gives no round trip, because nobody knows which copy it answers.
+    /// Whether it was retransmitted. Its ack then gives no round trip ([`Rtt::sample_resent`]).
     is_resent: bool,
 }
 
@@ -208,11 +208,13 @@ impl Sending {
         let prefix = ack.prefix.min(sent);
         let progressed = prefix > r.acked;
         if progressed {
-            if let Some(s) = prefix.checked_sub(base).and_then(|i| self.retained.get(usize::try_from(i).ok()?))
-                && !s.is_resent
-            {
-                r.rtt.sample(now.since(s.first));
-                r.backoff = 0;
+            if let Some(s) = prefix.checked_sub(base).and_then(|i| self.retained.get(usize::try_from(i).ok()?)) {
+                if s.is_resent {
+                    r.rtt.sample_resent(now, s.first);
+                } else {
+                    r.rtt.sample(now.since(s.first));
+                    r.backoff = 0;
+                }
             }
             r.retransmit_budget = (r.retransmit_budget + (prefix - r.acked)).min(RETRANSMISSIONS_MAX as u64);
             r.acked = prefix;
@@ -449,6 +451,40 @@ mod tests {
             assert!(rounds < 40, "{received} of {SENT}");
         }
         assert_eq!(s.outstanding(), 0);
+    }
+
+    /// One packet at a time, and each is acknowledged `away_ms` after it was first sent.
+    fn copies(s: &mut Sending, start_ms: u64, away_ms: u64) -> usize {
+        s.push(at(start_ms));
+        let number = s.next().0 - 1;
+        let mut copies = 0;
+        for ms in start_ms..start_ms + away_ms {
+            s.handle_timeout(at(ms), Duration::from_millis(5));
+            copies += std::iter::from_fn(|| s.poll_retransmit()).count();
+        }
+        s.handle_ack(at(start_ms + away_ms), 0, &Ack { prefix: number, limit: 1000, gaps: Vec::new() });
+        copies
+    }
+
+    /// The round trip of a retransmitted packet is not measured. A path longer than the probe timeout is measured all
+    /// the same, whatever was measured before: all but the first packets are sent once.
+    #[test]
+    fn a_far_receiver_is_measured_and_gets_each_packet_once() {
+        for away_ms in (5..2_400).step_by(15) {
+            for before_ms in [None, Some(1), Some(50), Some(180)] {
+                let mut s = Sending::new(1, 1000, at(0));
+                let mut now_ms = 0;
+                for away_ms in before_ms.into_iter().cycle().take(20) {
+                    copies(&mut s, now_ms, away_ms);
+                    now_ms += 5_000;
+                }
+                let retransmitted: Vec<usize> =
+                    (0..10u64).map(|packet| copies(&mut s, now_ms + packet * 5_000, away_ms)).collect();
+                assert_eq!(retransmitted[7..], [0, 0, 0], "{away_ms} ms after {before_ms:?}: {retransmitted:?}");
+                let measured = s.round_trip(0).expect("it is measured");
+                assert!(measured >= Duration::from_millis(away_ms / 8), "{away_ms} ms: {measured:?}");
+            }
+        }
     }
 
     #[test]

@@ -133,13 +133,22 @@ struct ProbedPath {
     unanswered_probes: u32,
     /// When the first of them was sent.
     unanswered: Instant,
+    /// What the last two answers took.
+    took: [Duration; 2],
     /// The number of the suspicion in force.
     suspected: Option<u64>,
 }
 
 impl ProbedPath {
     fn new(now: Instant) -> Self {
-        Self { answered: now, progress: now, unanswered_probes: 0, unanswered: now, suspected: None }
+        let took = [Duration::ZERO; 2];
+        Self { answered: now, progress: now, unanswered_probes: 0, unanswered: now, took, suspected: None }
+    }
+
+    /// The round trip: what the faster one of the last two answers took, zero before these came. After one answer that
+    /// waited for a stopped process it is as before.
+    fn round_trip(&self) -> Duration {
+        self.took[0].min(self.took[1])
     }
 }
 
@@ -266,9 +275,13 @@ impl PathMonitor {
                     continue;
                 }
                 let every = if kind.is_long() { LONG_EVERY } else { EVERY };
-                let is_due =
+                let is_due = if path.unanswered_probes > 0 {
+                    // No answer from afar is missing before it can have come.
+                    now.since(path.unanswered) >= path.round_trip()
+                } else {
                     // Spread by rank, so that a heartbeat does not probe all members at once.
-                    path.unanswered_probes > 0 || is_watched && (self.beats + u64::from(rank.0)).is_multiple_of(every);
+                    is_watched && (self.beats + u64::from(rank.0)).is_multiple_of(every)
+                };
                 if is_due || path.suspected.is_some() || urgent.contains(&(rank, kind)) {
                     if path.unanswered_probes == 0 {
                         path.unanswered = now;
@@ -303,6 +316,7 @@ impl PathMonitor {
             return;
         }
         path.answered = sent;
+        path.took = [now.since(sent), path.took[0]];
         path.progress = now;
         path.unanswered_probes = 0;
         // A member that answers and does not acknowledge what it is sent stays suspected.
@@ -337,6 +351,15 @@ impl PathMonitor {
         self.acks.begin_anew(now);
     }
 
+    /// How long probes and acks of a member may stay away: `patience`, its longest declared gap between polls, and a round
+    /// trip, because what is lost is sent again after one. No round trip counts as longer than `patience`.
+    fn patience_with(&self, rank: Rank, patience: Duration) -> Duration {
+        let paths = &self.paths[rank.index()];
+        let round_trip = PathKind::PROBED.map(|kind| paths[usize::from(kind.number())].round_trip()).into_iter().max();
+        let gap = self.gaps.get(rank.index()).copied().unwrap_or_default();
+        patience + gap + round_trip.unwrap_or_default().min(patience)
+    }
+
     /// Members that get a message on the control channel, only to see whether it is acknowledged.
     ///
     /// - Both ends of a path on which control packets fail, as others report.
@@ -346,15 +369,15 @@ impl PathMonitor {
         let others: Vec<Rank> =
             Rank::all(self.paths.len()).filter(|rank| *rank != self.me && is_in(heard, *rank)).collect();
         // Half, so that all that are silent on this socket are known before the first is suspected.
-        let half = patience / 2;
-        let is_in_doubt = others.iter().any(|rank| self.acks.is_stuck(now, *rank, SendKind::Control, half));
+        let half = |rank: Rank| self.patience_with(rank, patience) / 2;
+        let is_in_doubt = others.iter().any(|rank| self.acks.is_stuck(now, *rank, SendKind::Control, half(*rank)));
         let learnt = self.learnt.iter().filter(|((_, suspicion), _)| suspicion.kind == PathKind::LongControl);
         let ends: Vec<(Rank, Instant)> = learnt.flat_map(|((by, a), at)| [(*by, *at), (a.rank, *at)]).collect();
         let wants = |rank: Rank| {
             let moved = self.acks.moved(rank, SendKind::Control);
-            is_in_doubt && now.since(moved) >= half || ends.iter().any(|(end, at)| *end == rank && moved <= *at)
+            is_in_doubt && now.since(moved) >= half(rank) || ends.iter().any(|(end, at)| *end == rank && moved <= *at)
         };
-        let waits = |rank: Rank| self.pinged[rank.index()].is_some_and(|at| now.since(at) < half);
+        let waits = |rank: Rank| self.pinged[rank.index()].is_some_and(|at| now.since(at) < half(rank));
         let is_idle = |rank: Rank| self.acks.is_idle(rank, SendKind::Control);
         let to: Vec<Rank> = others.into_iter().filter(|rank| is_idle(*rank) && wants(*rank) && !waits(*rank)).collect();
         to.iter().for_each(|rank| self.pinged[rank.index()] = Some(now));
@@ -454,7 +477,6 @@ impl PathMonitor {
             }
         }
         let before = self.last_number;
-        let patience_with = |rank: Rank| patience + self.gaps.get(rank.index()).copied().unwrap_or_default();
         let others = |rank: &Rank| *rank != self.me && is_in(heard, *rank);
         // Members with silent control channels are suspected together:
         //
@@ -463,9 +485,9 @@ impl PathMonitor {
         // 3. That one link is covered by its younger end, which may be the healthy one.
         let is_open = Rank::all(self.paths.len())
             .filter(others)
-            .any(|rank| self.acks.is_open(now, rank, SendKind::Control, patience_with(rank)));
+            .any(|rank| self.acks.is_open(now, rank, SendKind::Control, self.patience_with(rank, patience)));
         for rank in Rank::all(self.paths.len()).filter(others) {
-            let patience = patience_with(rank);
+            let patience = self.patience_with(rank, patience);
             for kind in PathKind::PROBED {
                 let short = self.paths[rank.index()][usize::from(PathKind::Data.number())];
                 if kind == PathKind::LongData && (short.suspected.is_some() || short.unanswered_probes >= PROBES_MIN) {

@@ -75,11 +75,18 @@ impl Process {
             return;
         }
         debug_assert!(asks.iter().all(|(whom, _)| *whom != self.me()), "a member does not ask itself");
+        // Nobody else is asked before the answer can have come from the farthest of these.
+        let answers_after = |whom: &Incarnation| {
+            let round_trip = self.peers.get(*whom).and_then(|peer| peer.control_channel.round_trip());
+            let gap = self.directory.rank(*whom).map(|rank| self.turn_gap(rank));
+            round_trip.unwrap_or_default() + gap.unwrap_or_default()
+        };
+        let farthest = asks.iter().map(|(whom, _)| answers_after(whom)).max().unwrap_or_default();
         for (whom, ask) in asks {
             self.send_control(whom, &ask);
         }
         self.fetch_turn += 1;
-        self.fetch_at = Some(now + self.set.timing.ballot_step / 2);
+        self.fetch_at = Some(now + farthest.max(self.set.timing.ballot_step / 2));
     }
 
     pub(super) fn handle_fetch(&mut self, who: Incarnation, space: Space, rank: Rank, from: u64, to: u64) {

@@ -60,6 +60,11 @@ impl Peer {
         self.direct.is_empty() && self.control_channel.is_at_rest() && self.data_channel.is_at_rest()
     }
 
+    /// The longer round trip of its two channels, zero before one is measured.
+    pub(super) fn round_trip(&self) -> Duration {
+        self.control_channel.round_trip().max(self.data_channel.round_trip()).unwrap_or_default()
+    }
+
     /// Checks what must always hold.
     pub(super) fn check_invariants(&self) {
         self.control_channel.check_invariants();

@@ -19,6 +19,8 @@ use bytes::Bytes;
 use super::app::{Item, OwnedDelivery};
 use super::groups::{DRAIN_PATIENCE, Ready};
 use super::packets::{BULK_BYTES, OWED_STATE_BYTES};
+use super::peers::Peer;
+use super::waits::ROUNDS;
 use super::{Process, Stage};
 use crate::api::{Effects, Event};
 use crate::id::{GroupId, Incarnation, Rank, ViewNumber};
@@ -38,11 +40,11 @@ const _: () = assert!((CHUNK_BYTES as u64) < AHEAD_BYTES, "a joiner is sent more
 const _: () = assert!(AHEAD_BYTES < OWED_STATE_BYTES as u64, "state that a donor sends ahead is received");
 const _: () =
     assert!(PATIENCE.as_nanos() < DRAIN_PATIENCE.as_nanos(), "a joiner tries another donor before it is given up");
-/// A donor that does not answer is given up after this time. A joiner that a donor gave up asks again after it, because
-/// a snapshot costs the donor's application.
+/// A donor that does not answer is given up after this time, or after [`ROUNDS`] round trips if these are longer. A
+/// joiner that a donor gave up asks again after it, because a snapshot costs the donor's application.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// A donor that has begun and owes more is given up after this many times `suspect_after`, like a member that answers
-/// no coordinator.
+/// no coordinator, or after [`ROUNDS`] round trips if these are longer.
 const SILENT_PATIENCE: u32 = 5;
 
 impl Process {
@@ -455,13 +457,15 @@ impl Process {
             self.send_state(donor, &taken);
         }
         let gap = self.directory.rank(donor).map_or(Duration::ZERO, |rank| self.turn_gap(rank));
-        let patience = self.suspect_after() * SILENT_PATIENCE + gap;
+        let far = self.peers.get(donor).map_or(Duration::ZERO, Peer::round_trip) * ROUNDS;
+        let patience = self.suspect_after() * SILENT_PATIENCE;
         let Some(taking) = self.transfers.taking.get_mut(name) else { return };
         let waits_for_view = taking.state == Taking::CaughtUp && taking.first_view.is_none();
         if waits_for_view || taking.taken_bytes < taking.came_bytes || !self.primary {
             taking.heard = now; // it waits for a view, or for the application here
         }
-        let silent = now.since(taking.heard) > if taking.state == Taking::Asked { PATIENCE + gap } else { patience };
+        let patience = if taking.state == Taking::Asked { PATIENCE } else { patience };
+        let silent = now.since(taking.heard) > patience.max(far) + gap;
         let group = taking.group;
         let donor_in_group = self.directory.groups.get(&group).is_some_and(|e| e.members.contains(&donor));
         let has_all = taking.done.is_some() && taking.first_view.is_some();

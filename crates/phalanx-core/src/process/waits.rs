@@ -8,8 +8,8 @@ use crate::id::{Incarnation, Rank};
 use crate::member::Ballot;
 use crate::time::Instant;
 
-/// The number of round trips that a step of a ballot may take.
-const ROUNDS: u32 = 3;
+/// The number of round trips that a step of a ballot may take, or a donor for an answer.
+pub(super) const ROUNDS: u32 = 3;
 
 /// The longest time that counts as one answer. A member that was cut off answers when it is back, and how long it was
 /// away says nothing of its distance.

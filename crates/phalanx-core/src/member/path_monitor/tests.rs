@@ -108,6 +108,65 @@ fn a_gap_that_was_declared_is_added_to_the_patience_with_probes() {
     assert_eq!(accused_at(1000), accused_at(0) + 1000);
 }
 
+/// A member that probes one other, whose answers take `away_ms`. `is_lost`: whether this one of its probes gets none.
+/// Returns the number of probes in a minute, and when the other was suspected.
+fn probe_from_afar(away_ms: u64, is_lost: impl Fn(u64, usize) -> bool) -> (usize, Option<u64>) {
+    const BEGIN_MS: u64 = 10_000;
+    let mut member = PathMonitor::new(Rank(0), 2, at(0));
+    let (mut answers, mut sent, mut counted, mut suspected) = (std::collections::VecDeque::new(), 0, 0, None);
+    for now_ms in 1..BEGIN_MS + 60_000 {
+        while let Some((kind, asked_ms)) = answers.pop_front_if(|(_, asked_ms)| *asked_ms + away_ms <= now_ms) {
+            member.answer(at(now_ms), Rank(1), kind, at(asked_ms));
+        }
+        if now_ms % BEAT_MS != 0 {
+            continue;
+        }
+        let owed = now_ms.saturating_sub(away_ms);
+        member.acknowledged(at(now_ms), Rank(1), SendKind::Control, owed, true);
+        member.check_probes(at(now_ms), &[true; 2], PATIENCE);
+        for (_, kind) in member.probes(at(now_ms), &[true; 2]) {
+            sent += 1;
+            counted += usize::from(now_ms > BEGIN_MS);
+            if !is_lost(now_ms, sent) {
+                answers.push_back((kind, now_ms));
+            }
+        }
+        if !member.findings().suspected.is_empty() {
+            suspected.get_or_insert(now_ms);
+        }
+    }
+    (counted, suspected)
+}
+
+/// Whoever is far is probed no more often than whoever is near, and bears as many losses.
+#[test]
+fn a_far_member_is_probed_no_more_often_and_not_suspected() {
+    let (near, _) = probe_from_afar(1, |_, _| false);
+    for away_ms in [50, 240, 600, 1_000, 1_500, 1_790] {
+        let (far, suspected) = probe_from_afar(away_ms, |_, _| false);
+        assert!((1..=near).contains(&far), "{away_ms} ms: {far} probes, and {near} of who is near");
+        assert_eq!(suspected, None, "{away_ms} ms");
+        let (_, suspected) = probe_from_afar(away_ms, |_, sent| sent % 7 == 0);
+        assert_eq!(suspected, None, "{away_ms} ms, and losses");
+    }
+}
+
+/// A path that fails is found by one round trip later, and by no more than twice the patience.
+#[test]
+fn a_failed_path_to_a_far_member_is_found_a_round_trip_later() {
+    const FAILS_MS: u64 = 30_000;
+    let found_after = |away_ms: u64| {
+        let (_, suspected) = probe_from_afar(away_ms, |now_ms, _| now_ms >= FAILS_MS);
+        suspected.expect("it is found") - FAILS_MS
+    };
+    let near_ms = found_after(1);
+    for away_ms in [50, 240, 600, 1_000, 1_500] {
+        let far_ms = found_after(away_ms);
+        let most_ms = near_ms + 2 * away_ms + 4 * BEAT_MS;
+        assert!((near_ms..=most_ms).contains(&far_ms), "{away_ms} ms: {far_ms}, near {near_ms}");
+    }
+}
+
 /// For each size of cell, each member and each kind: all members remove exactly the member whose paths fail.
 #[test]
 fn who_is_behind_all_failed_paths_goes() {

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::api::{Delivery, GroupTerms, LeaveReason, Uniformity};
+use crate::frames::Frames;
 use crate::id::{CellInstance, DecreeNumber, InboxId, LEVEL, Origin, Rank, TrafficClass, ViewNumber};
-use crate::link::Channel;
+use crate::link::{Ack, Channel};
 use crate::member::{
     Ballot, Control, FirstView, GroupChange, GroupCut, GroupRequest, MembershipRequests, NUMBERED_MAX, Phase, Report,
 };
@@ -73,6 +74,17 @@ pub(in crate::process) fn in_cell(me: Incarnation, members: u64) -> (Process, Ou
     process.install_first(NOW, first, &mut fx);
     process.deliver(NOW, &mut fx);
     (process, fx)
+}
+
+/// Lets `process` find that packets to `who` take `took` until their acks come.
+pub(in crate::process) fn measure(process: &mut Process, who: Incarnation, took: Duration) {
+    let channel = &mut process.peers.get_mut(who).expect("a peer").control_channel;
+    let mut frames = Vec::new();
+    channel.send(Bytes::from_static(b"measured"), usize::MAX).expect("room");
+    assert!(channel.fill(100, &mut frames), "it is sent");
+    let number = channel.next_number().0;
+    channel.sent(NOW, Frames::from(frames));
+    channel.handle_ack(NOW + took, &Ack { prefix: number, limit: number + 100, gaps: Vec::new() });
 }
 
 #[test]
@@ -356,6 +368,33 @@ fn only_acceptances_of_the_ballot_and_decree_under_way_count() {
 #[test]
 fn who_is_left_out_hears_nothing_of_a_decision_that_waits_for_its_cut() {
     let (mut process, mut fx) = in_group(A, 3);
+    let (decided, left_out) = (decision_with_a_cut(), C);
+    process.handle_control(NOW, B, Control::Decide(decided.clone()), &mut fx);
+    assert!(process.decided.is_some() && process.fetch_at.is_some(), "it lacks a packet of the cut");
+    let mut answers = |from| {
+        said(&mut process, from);
+        process.handle_control(NOW, from, wedge(DecreeNumber(3), ballot(7, 2)), &mut fx);
+        assert!(process.decided.is_some() && process.acceptor.promised().is_none());
+        said(&mut process, from)
+    };
+    assert_eq!(answers(left_out), []);
+    assert_eq!(answers(B), [Control::Decide(decided)]);
+}
+
+/// Another holder of a part is asked when the first one's answer can have come, and soon if that one is near.
+#[test]
+fn a_part_of_a_cut_is_fetched_again_a_round_trip_later() {
+    for (took_ms, again_ms) in [(1, 75), (74, 75), (600, 600)] {
+        let (mut process, mut fx) = in_group(A, 3);
+        assert_eq!(process.set.timing.ballot_step, Duration::from_millis(150));
+        measure(&mut process, B, Duration::from_millis(took_ms));
+        process.handle_control(NOW, B, Control::Decide(decision_with_a_cut()), &mut fx);
+        assert_eq!(process.fetch_at, Some(NOW + Duration::from_millis(again_ms)), "{took_ms} ms");
+    }
+}
+
+/// A decision that leaves C out, with a cut of which only B holds the last packet.
+fn decision_with_a_cut() -> Arc<Proposal> {
     let cut = GroupCut { prefixes: vec![0, 1, 0], holders: vec![Incarnation::NONE, B, Incarnation::NONE] };
     let left = vec![(C, LeaveReason::Unreachable)];
     let (name, joined, tail) = ("g".into(), Vec::new(), Tags::default());
@@ -369,17 +408,7 @@ fn who_is_left_out_hears_nothing_of_a_decision_that_waits_for_its_cut() {
         left: left.clone(),
         tail,
     };
-    let decided = Arc::new(Proposal { view: ViewNumber(2), left, ..decision(DecreeNumber(3), vec![change]) });
-    process.handle_control(NOW, B, Control::Decide(decided.clone()), &mut fx);
-    assert!(process.decided.is_some() && process.fetch_at.is_some(), "it lacks a packet of the cut");
-    let mut answers = |from| {
-        said(&mut process, from);
-        process.handle_control(NOW, from, wedge(DecreeNumber(3), ballot(7, 2)), &mut fx);
-        assert!(process.decided.is_some() && process.acceptor.promised().is_none());
-        said(&mut process, from)
-    };
-    assert_eq!(answers(C), []);
-    assert_eq!(answers(B), [Control::Decide(decided)]);
+    Arc::new(Proposal { view: ViewNumber(2), left, ..decision(DecreeNumber(3), vec![change]) })
 }
 
 #[test]
@@ -667,7 +696,7 @@ fn a_lone_member_and_a_coordinator_ask_around_each_in_its_way() {
 fn acks_for_control_travel_with_control() {
     let (mut process, mut fx) = in_cell(A, 2);
     let peer = process.peers.get_mut(B).expect("a member");
-    put_ack(&mut peer.direct, Target::Control, &crate::link::Ack::default());
+    put_ack(&mut peer.direct, Target::Control, &Ack::default());
     process.poll_channels(NOW, &mut fx);
     assert_eq!(fx.sent, [(TrafficClass::Control, vec![named(2).control])]);
     assert_eq!([process.net.direct(B).number, process.net.direct(B).number], [2, 3].map(PacketNumber));

@@ -4,7 +4,7 @@ use crate::api::{Delivery, GroupTerms, Order, Uniformity};
 use crate::id::{Sequence, ViewNumber};
 use crate::member::GroupEntry;
 use crate::process::app::AppQueue;
-use crate::process::tests::by_hand::{NOW, Out, in_cell};
+use crate::process::tests::by_hand::{NOW, Out, in_cell, measure};
 use crate::rng::Rng;
 use crate::wire::{Space, Tags};
 
@@ -298,6 +298,18 @@ fn a_donor_is_given_up_only_for_what_it_owes() {
     let asked = || IncomingTransfer { donor, heard: NOW, ..taking(GROUP, None) };
     assert!(is_kept(&mut process, asked(), PATIENCE) && !is_kept(&mut process, asked(), PATIENCE + soon));
     assert!(is_kept(&mut process, begun(), patience) && !is_kept(&mut process, begun(), patience + soon));
+    // Three round trips of one that is far, if that is longer. The longest that counts is 3 s.
+    let secs = Duration::from_secs_f64;
+    for (round_trip, transfer, longer) in
+        [(secs(1.0), asked(), secs(3.0)), (secs(2.5), begun(), secs(7.5)), (secs(1.5), begun(), secs(5.0))]
+    {
+        let mut far = in_cell(Incarnation(1), 2).0;
+        far.set.timing.suspect_after = secs(1.0);
+        far.directory.groups = process.directory.groups.clone();
+        measure(&mut far, donor, round_trip);
+        let again = || IncomingTransfer { donor, state: transfer.state, heard: NOW, ..taking(GROUP, None) };
+        assert!(is_kept(&mut far, again(), longer) && !is_kept(&mut far, again(), longer + soon), "{round_trip:?}");
+    }
     assert!(
         is_kept(&mut process, IncomingTransfer { came_bytes: 1, ..begun() }, patience + soon),
         "the application lags"
