@@ -9,7 +9,7 @@ harness about $(sed -n 's/^# about: //p' "$0")
 harness faulty
 
 hosts 4
-node() { start "$1" "$2" "$PHALANX" node --group stock $(settings "$2" h1,h2,h3); }
+node() { start "$1" "$2" "$PHALANX" cat --group stock $(settings "$2" h1,h2,h3); }
 # stop NAME..: stops processes; each ends by itself, and reports that it left.
 stop() {
   local name
@@ -20,8 +20,8 @@ stop() {
 together() {
   local name host
   for name in "$@"; do
-    for host in 1 2 3 4; do await "h$host" "$work/$name.out"; done
-    await "group stock view" "$work/$name.out"
+    for host in 1 2 3 4; do await "h$host" "$work/$name.err"; done
+    await "group stock view" "$work/$name.err"
   done
 }
 
@@ -32,8 +32,8 @@ together a1 a2 a3 a4
 for host in 1 2 3 4; do
   stop "a$host"
   node "b$host" $host
-  await "group stock view" "$work/b$host.out"
-  if grep -q "cell view 1: " "$work/b$host.out"; then fail "h$host founded the cell again"; fi
+  await "group stock view" "$work/b$host.err"
+  if grep -q "cell view 1: " "$work/b$host.err"; then fail "h$host founded the cell again"; fi
 done
 together b1 b2 b3 b4
 
@@ -43,7 +43,7 @@ grep -q "^left = true" "$work/state-1/cell-"*/founder-h1 || fail "h1 did not wri
 grep -q "^ended_but_for = \[\]" "$work/state-4/cell-"*/founder-h4 || fail "h4, the last, did not write down that the cell ended"
 for host in 1 2 3 4; do node "c$host" $host; done
 together c1 c2 c3 c4
-if grep -q "the whole cell died" "$work"/c?.out; then fail "a cell that all left is said to have died"; fi
+if grep -q "the whole cell died" "$work"/c?.err; then fail "a cell that all left is said to have died"; fi
 
 # The same with a shutdown of all at once.
 stop c1 c2 c3 c4
@@ -53,25 +53,25 @@ together d1 d2 d3 d4
 # One host is cut off while the others shut down and start again. Its member lives in the old cell, so the others wait
 # for it, and report that.
 cut "3" "1 2 4"
-for name in d1 d2 d4; do await "gone: h3 (unreachable)" "$work/$name.out"; done
+for name in d1 d2 d4; do await "gone: h3 (unreachable)" "$work/$name.err"; done
 stop d1 d2 d4
 for host in 1 2 4; do node "e$host" $host; done
 sleep 3
 heal
-await "excluded: " "$work/d3.out"
+await "excluded: " "$work/d3.err"
 together e1 e2 e4
-await "cell view 1: " "$work/e1.out"
-await "h4" "$work/d3.out"
+await "cell view 1: " "$work/e1.err"
+await "h4" "$work/d3.err"
 
 # One never comes back. The message names it, and one command founds the cell without it.
 signal d3 KILL
-for name in e1 e2 e4; do await "gone: h3 (unreachable)" "$work/$name.out"; done
+for name in e1 e2 e4; do await "gone: h3 (unreachable)" "$work/$name.err"; done
 stop e1 e2 e4
 rm -rf "$work/state-3" "$work/run-3"
 for host in 1 2 4; do node "f$host" $host; done
 node f3 3
-for name in f1 f2 f3; do await "nobody knows that they ended: h3" "$work/$name.out"; done
-if grep -q "cell view" "$work"/f?.out; then fail "the cell was founded while h3 may live elsewhere"; fi
+for name in f1 f2 f3; do await "nobody knows that they ended: h3" "$work/$name.err"; done
+if grep -q "cell view" "$work"/f?.err; then fail "the cell was founded while h3 may live elsewhere"; fi
 on 1 "$PHALANX" reform --all-dead --yes $(settings 1 h1,h2,h3) >"$work/again.txt" 2>&1 || { cat "$work/again.txt"; fail "reform --all-dead"; }
 together f1 f2 f3 f4
 

@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{GROUP, M, SECOND, World, fifo, total, uniform};
+use common::{GROUP, M, SECOND, World, fifo, id, total, uniform};
 use phalanx_check::Property;
-use phalanx_trace::{Event, LeaveReason};
+use phalanx_trace::{Event, LeaveReason, Order};
 
 /// Sends a multicast at once: the send is recorded before the acceptance.
 fn at_once(w: &mut World, m: M) {
@@ -286,6 +286,36 @@ fn s8_an_application_that_reads_late_asks_twice_before_it_is_told() {
     let again = phalanx_trace::Record { at_ns: c[told].at_ns, event: Event::GroupLeaveAsked { group: GROUP } };
     c.insert(told, again);
     w.holds(&[Property::S8]);
+}
+
+/// `c` observes, and the last member with the state leaves. It waits, comes to the group that is made next under the
+/// name, and leaves that one. Later it asks for it once more.
+fn observer_leaves_the_next_group(asks_first: bool) -> World {
+    let next = GROUP + 1;
+    let mut w = World::group(3);
+    w.push(2, Event::GroupLost { group: GROUP, why: LeaveReason::Anew });
+    w.push(2, Event::GroupLeft { group: GROUP });
+    let (name, members) = ("ledger".to_owned(), vec![id(0), id(2)]);
+    let joined = members.clone();
+    w.push(2, Event::GroupView { group: next, name, view: 7, prev: None, members, joined, left: vec![] });
+    let asks = |w: &mut World| w.push(2, Event::GroupLeaveAsked { group: next });
+    if asks_first {
+        asks(&mut w);
+    }
+    w.push(2, Event::Accept { group: next, order: Order::Fifo, uniform: false, hash: 9 });
+    if !asks_first {
+        asks(&mut w);
+    }
+    w.push(2, Event::Unsent { group: next, messages: 1 });
+    w.push(2, Event::GroupLeft { group: next });
+    w.ask_group(2, false);
+    w
+}
+
+#[test]
+fn s8_an_observer_that_came_to_the_next_group_did_not_ask_for_it() {
+    let breaks = |asks_first| observer_leaves_the_next_group(asks_first).report().violated().contains(&Property::S8);
+    assert!(!breaks(true) && breaks(false));
 }
 
 /// `c` leaves the group, joins it again, leaves it again, and so once more. Its application is notified of all that

@@ -258,6 +258,14 @@ impl Narrator {
                 ),
                 json!({"event": "group_refused", "group": &**name}),
             ),
+            Event::GroupDiffers { name, has_state } => (
+                format!(
+                    "group {name} is not joined: it {}, and this process asked otherwise. All members of a group must name a \
+                     state, or none; a process that only looks on asks as an observer",
+                    if *has_state { "has a state" } else { "has no state" }
+                ),
+                json!({"event": "group_differs", "group": &**name, "has_state": has_state}),
+            ),
             Event::GroupForgotten { name, view, kept, .. } => self.forgotten(name, *view, kept.as_deref()),
             Event::StateKept { name, view, .. } => (
                 format!("group {name} goes on with the state that this process kept of its view {view}"),

@@ -15,11 +15,11 @@ use crate::notice::{data, say};
 
 /// Joins the cell as a plain member and prints its views
 ///
-/// An additional member keeps a quorum alive, and shows whether hosts reach each other. SIGINT (exit code 130) and
+/// In groups it observes: it never has their state, and waits until others have made them. An additional member keeps a quorum alive, and shows whether hosts reach each other. SIGINT (exit code 130) and
 /// SIGTERM (0) make it leave. SIGUSR1 makes it reform the cell, as `phalanx reform` does.
 #[derive(Args, Debug)]
 pub(crate) struct Node {
-    /// Also join this group; may be given several times
+    /// Also observe this group; may be given several times
     #[arg(short, long, value_name = "NAME")]
     group: Vec<String>,
     /// Give up (exit code 3) when this process is in no view of the cell after this long
@@ -43,7 +43,8 @@ pub(crate) fn run(node: &Node) -> Result<Exit, Failure> {
     }
     let cell = start(Options::from(resolved.config.clone()))?;
     for group in &node.group {
-        cell.join_group(group, JoinOptions::default()).when(format_args!("cannot join group {group}"))?;
+        cell.join_group(group, JoinOptions { observer: true, ..JoinOptions::default() })
+            .when(format_args!("cannot join group {group}"))?;
     }
     follow(&cell, node.patience, node.json)
 }

@@ -101,7 +101,8 @@ fn tell(seen: &[Seen], with_counters: bool) {
         ]);
     }
     data(processes);
-    let heads = ["group", "process", "view", "members", "sent", "delivered", "queued", "unstable", "waits for"];
+    let heads =
+        ["group", "process", "view", "members", "state", "sent", "delivered", "queued", "unstable", "waits for"];
     let mut groups = Table::new(&heads);
     let mut any = false;
     for one in seen {
@@ -112,6 +113,7 @@ fn tell(seen: &[Seen], with_counters: bool) {
                 one.reading.status.name.clone(),
                 group.view.to_string(),
                 group.members.to_string(),
+                if group.state.is_empty() { "unknown".to_owned() } else { group.state.clone() },
                 group.sent.to_string(),
                 group.delivered.to_string(),
                 group.queued_messages.to_string(),
@@ -187,7 +189,7 @@ fn as_json(seen: &Seen) -> serde_json::Value {
     let group = |group: &phalanx_runtime::counters::GroupStatus| {
         json!({
             "name": group.name, "number": group.number, "view": group.view, "members": group.members,
-            "sent": group.sent, "delivered": group.delivered,
+            "state": group.state, "sent": group.sent, "delivered": group.delivered,
             "queued_messages": group.queued_messages, "queued_bytes": group.queued_bytes,
             "unstable_packets": group.unstable_packets, "waits_for": group.waits_for,
             "hold": group.hold, "orders": group.orders,

@@ -114,6 +114,11 @@ fn node(dir: &std::path::Path, name: &str, more: &[&str]) -> Running {
     Running::start(name, &mut common::phalanx(dir, &arguments), true)
 }
 
+/// A member with the state of that group, whose views go to standard error.
+fn with_state(dir: &std::path::Path, name: &str, group: &str) -> Running {
+    Running::start(name, &mut common::phalanx(dir, &["cat", "--name", name, "--group", group]), true)
+}
+
 fn await_line(node: &Running, wanted: &str) {
     wait_for(&format!("'{wanted}' from {}", node.name), || {
         String::from_utf8_lossy(&node.out()).contains(wanted).then_some(())
@@ -172,8 +177,8 @@ fn a_group_that_waits_is_shown_and_an_operator_gives_it_up() {
     await_line(&one, "cell view 1: one");
     let other = node(dir.path(), "other", &[]);
     await_line(&other, "cell view 2: one, other");
-    let holder = node(dir.path(), "holder", &["--group", "red"]);
-    await_line(&holder, "group red view 1: holder");
+    let holder = with_state(dir.path(), "holder", "red");
+    holder.await_notice("group red view 1: holder");
     let asked = |arguments: &[&str], exit: i32| {
         let output = run(dir.path(), &[&["give-up", "--json"], arguments].concat());
         assert_eq!(code(&output), exit, "{}", said(&output));
@@ -202,16 +207,16 @@ fn a_group_that_waits_is_shown_and_an_operator_gives_it_up() {
         careful.contains("waits for one of holder: only they had its state") && careful.contains("--yes"),
         "{careful}"
     );
-    let waits = node(dir.path(), "waits", &["--group", "red"]);
-    await_line(&waits, "group red WAITS for one of holder: nobody else has its state");
-    assert!(!String::from_utf8_lossy(&waits.out()).contains("group red view"), "it waits");
+    let waits = with_state(dir.path(), "waits", "red");
+    waits.await_notice("group red WAITS for one of holder: nobody else has its state");
+    assert!(!waits.notices().contains("group red view"), "it waits");
     let (warned, done) = asked(&["red", "--yes"], 0);
     assert!(warned.contains("WARNING: giving up the state of group red, which only holder had"), "{warned}");
     assert_eq!((&done["group"], &done["given_up"]), (&"red".into(), waits_for));
-    await_line(&waits, "group red view 1: waits");
+    waits.await_notice("group red view 1: waits");
     holder.signal(Signal::CONT);
-    await_line(&holder, "group red is over, or went on without this process after its view 1");
-    await_line(&holder, "group red view 2: waits, holder");
+    holder.await_notice("group red is over, or went on without this process after its view 1");
+    holder.await_notice("group red view 2: waits, holder");
 }
 
 #[test]
@@ -240,14 +245,14 @@ fn a_lost_quorum_is_told_and_only_an_operator_reforms() {
     let dir = directory();
     let one = node(dir.path(), "one", &[]);
     await_line(&one, "cell view 1: one");
-    let other = node(dir.path(), "other", &["--group", "g"]);
-    await_line(&other, "cell view 2: one, other");
+    let other = with_state(dir.path(), "other", "g");
+    other.await_notice("cell view 2: one, other");
     assert_eq!(stat(dir.path()).0, 0);
     let refused = run(dir.path(), &["reform", "--yes"]);
     assert_eq!(code(&refused), 1, "the cell lives: {}", said(&refused));
     // Without the older of two members, the other cannot know which half goes on.
     one.signal(Signal::KILL);
-    await_line(&other, "NOT in the primary partition");
+    other.await_notice("NOT in the primary partition");
     let seen = wait_for("the counters file", || Some(stat(dir.path())).filter(|(code, _)| *code == 5)).1;
     assert_eq!(seen[0]["state"], "non-primary", "{seen}");
     let dead = run(dir.path(), &["reform", "--all-dead", "--yes"]);
@@ -256,13 +261,13 @@ fn a_lost_quorum_is_told_and_only_an_operator_reforms() {
     assert_eq!(code(&unsure), 2, "{}", said(&unsure));
     let reformed = run(dir.path(), &["reform", "--yes"]);
     assert_eq!(code(&reformed), 0, "{}", said(&reformed));
-    await_line(&other, "gave its cell instance up for one of generation 2");
-    await_line(&other, "cell view 1: other");
-    await_line(&other, "group g goes on with the state that this process kept");
-    let later = node(dir.path(), "later", &["--group", "g"]);
-    await_line(&later, "cell view 2: other, later");
+    other.await_notice("gave its cell instance up for one of generation 2");
+    other.await_notice("cell view 1: other");
+    other.await_notice("group g goes on with the state that this process kept");
+    let later = with_state(dir.path(), "later", "g");
+    later.await_notice("cell view 2: other, later");
     // Views of a group that another instance takes over skip 2^32 numbers.
-    await_line(&later, "group g view 4294967298: other, later");
+    later.await_notice("group g view 4294967298: other, later");
     later.signal(Signal::INT);
     assert_eq!(later.end().0, Some(130));
     other.signal(Signal::TERM);

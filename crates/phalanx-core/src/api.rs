@@ -179,6 +179,14 @@ pub enum Event {
         /// Its name.
         name: Arc<str>,
     },
+    /// A group that this process requested to join has a state and the request was without, or the group has none and the
+    /// request was with one. That is agreed when a group is made, from level 6 of the cell on. The request is dropped.
+    GroupDiffers {
+        /// Its name.
+        name: Arc<str>,
+        /// Whether it has a state.
+        has_state: bool,
+    },
     /// A group that this process requested to join does not exist and is not made yet, because groups that wait for
     /// members which are cut off take too much of the directory: those of the whole cell, or those that wait for this
     /// process. The request stands, and is fulfilled when there is room: when such members are back or were started

@@ -78,7 +78,7 @@ fn who_still_takes_the_state_does_not_count_for_its_group() {
     assert_eq!(net.nodes[1].1.adequate, [(ViewNumber(2), false), (ViewNumber(2), true)]);
     assert_eq!(net.nodes[1].1.terms, Some(terms));
     // A later member learns which members hold the state.
-    add(&mut net, LEVEL, &Limits::default(), false, terms);
+    add(&mut net, LEVEL, &Limits::default(), true, terms);
     await_members(&mut net, 3);
     net.run_until(5, |net| net.nodes[2].1.adequate.last() == Some(&(ViewNumber(3), true)));
     assert!(net.cast(2, Order::Total, Uniformity::Uniform, b"m"));

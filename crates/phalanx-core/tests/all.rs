@@ -15,4 +15,5 @@ mod hostile;
 mod imports;
 mod levels;
 mod newcomers;
+mod observers;
 mod unsent;

@@ -109,6 +109,7 @@ table!(
         phalanx_core::member::Returns,
         phalanx_core::member::Revived,
         phalanx_core::member::Rise,
+        phalanx_core::member::Role,
         phalanx_core::member::SendKind,
         phalanx_core::member::Silence<'static>,
         phalanx_core::member::Slow,

@@ -24,7 +24,7 @@ const PLAIN: &str = "\
     notice observe older one open operation option origin outcome output own pack pair panic parked part past payload \
     pending picture place plot point poison pool progress protocol provoke query queue queued rare raw reach read reader \
     reading reason receiving recorded recovered reduction refusal refused register remaining render replica reporter \
-    requested require resolved resource restore restored result rng role room row rpc rule run runner said scale \
+    requested require resolved resource restore restored result rng room row rpc rule run runner said scale \
     scene script search security select selection send sender sending sent serve server service serving settled setup shape \
     shm shown shrunk signal silence sim simulate simulation sink size sorted span sparse spent spread stage starting stat status step \
     stop style summary suspicion svg sweep switch sync table tally tap target task tcp test text thread tick \

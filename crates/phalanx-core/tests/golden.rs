@@ -5,6 +5,7 @@
 #[path = "golden/file.rs"]
 mod file;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,9 +13,10 @@ use file::{blesses, hold, read};
 use phalanx_core::link::{Ack, Gap};
 use phalanx_core::member::{
     Agreed, Ballot, BootstrapMarker, Control, Directory, End, Ended, Findings, FirstView, FounderRecord,
-    FoundingBallot, FoundingMessage, FoundingRefusal, GroupChange, GroupCut, GroupEntry, GroupRequest, Heard, LastView,
-    LinkReport, Lost, PathKind, Proposal, RecoveredPacket, Report, RequestList, Return, ReturnPoint, Revived,
-    SlowReport, StateMessage, Suspicion, Unread, Unreadable, Wedge, Welcome, WelcomePart,
+    FoundingBallot, FoundingMessage, FoundingRefusal, GroupChange, GroupCut, GroupEntry, GroupRequest, Heard,
+    KIND_LEVEL, LastView, LinkReport, Lost, MembershipRequests, PathKind, Proposal, RecoveredPacket, Report,
+    RequestList, Return, ReturnPoint, Revived, Role, SlowReport, StateMessage, Suspicion, Unread, Unreadable, Wedge,
+    Welcome, WelcomePart, build_proposal,
 };
 use phalanx_core::order::Status;
 use phalanx_core::process::best_effort::{
@@ -211,7 +213,7 @@ fn control_messages() {
     let cuts = vec![(GroupId(1), proposal().groups[0].cut.clone().expect("a cut"))];
     let prefixes = vec![(GroupId(1), vec![7, 0, 300])];
     let accepted = Some((ballot, proposal()));
-    let wish = GroupRequest { name: "ledger".into(), join: true, only_new: false, terms: None };
+    let wish = GroupRequest { name: "ledger".into(), join: true, only_new: false, terms: None, role: Role::default() };
     let proposed = std::sync::Arc::new(proposal());
     let welcome = Welcome { instance: INSTANCE, directory: directory(), proposal: proposed.clone() };
     let part = WelcomePart { decree: DecreeNumber(5), len_bytes: 100_000, offset: 65_536, bytes: FRAMES.to_vec() };
@@ -305,7 +307,8 @@ fn founding() {
 #[test]
 fn terms_of_groups() {
     let terms = |uniformity, members_min| GroupTerms { uniformity, members_min, ends_alone: false };
-    let wish = |terms| GroupRequest { name: "ledger".into(), join: true, only_new: false, terms };
+    let wish =
+        |terms| GroupRequest { name: "ledger".into(), join: true, only_new: false, terms, role: Role::default() };
     let groups = vec![wish(None), wish(Some(terms(Uniformity::Plain, 1))), wish(Some(terms(Uniformity::Uniform, 300)))];
     let requests =
         Control::MembershipRequests(RequestList { decree: DecreeNumber(4), groups, ..RequestList::default() });
@@ -410,6 +413,60 @@ fn orphans() {
     assert_eq!(entry.revived(), revival.revived());
 }
 
+/// Whether a group has a state: what requests want, and what the entries of groups with and without one hold.
+#[test]
+fn kinds_of_groups() {
+    let wish = |role| GroupRequest { name: "ledger".into(), join: true, only_new: false, terms: None, role };
+    let list = |roles: &[Role]| {
+        let groups = roles.iter().copied().map(wish).collect();
+        Control::MembershipRequests(RequestList { decree: DecreeNumber(4), groups, ..RequestList::default() })
+    };
+    let default = list(&[Role::Stateless]);
+    let requests = list(&[Role::State, Role::Stateless, Role::Observer]);
+    let settings = agreed().tags(KIND_LEVEL);
+    let members = [1, 2, 3].map(|number| MemberInfo { level: KIND_LEVEL, ..member(number) });
+    let before = Directory::found(members.to_vec(), KIND_LEVEL, settings);
+    let decide = |before: &Directory, asks: &[(u64, Role)]| {
+        let of = |who: u64| ("ledger".to_owned(), Incarnation(who));
+        let requests = MembershipRequests {
+            group_joins: asks.iter().map(|(who, _)| of(*who)).collect(),
+            roles: asks.iter().map(|(who, role)| (of(*who), *role)).collect(),
+            ..MembershipRequests::default()
+        };
+        let reports: BTreeMap<Rank, Report> = Rank::all(3).map(|rank| (rank, Report::default())).collect();
+        let wedged = before.groups.keys().copied().collect();
+        let reason = |_| LeaveReason::Unreachable;
+        before.after(&build_proposal(before, &reports, &wedged, &BTreeSet::new(), &requests, reason))
+    };
+    let without = decide(&before, &[(1, Role::Stateless), (2, Role::State), (3, Role::Observer)]);
+    let with = decide(&before, &[(3, Role::Observer), (2, Role::State), (1, Role::Stateless)]);
+    let observed = decide(&with, &[(1, Role::Stateless), (3, Role::Observer)]);
+    let entry = |directory: &Directory| directory.groups[&GroupId(1)].tail.as_bytes().to_vec();
+    let all = vec![
+        ("wishes_without", default.encode().expect("it can be written")),
+        ("wishes", requests.encode().expect("it can be written")),
+        ("entry_without", entry(&without)),
+        ("entry_with", entry(&with)),
+        ("entry_observed", entry(&observed)),
+    ];
+    hold("kinds.txt", all.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect());
+    let read = read("kinds.txt");
+    assert_eq!(Control::decode(&read[0].1), Ok(default));
+    assert_eq!(Control::decode(&read[1].1), Ok(requests));
+    let group = |directory: &Directory| {
+        let entry = &directory.groups[&GroupId(1)];
+        let numbers = |who: &[Incarnation]| who.iter().map(|who| who.0).collect::<Vec<_>>();
+        (entry.has_state(), numbers(&entry.members), numbers(&entry.observers()))
+    };
+    assert_eq!(group(&without), (Some(false), vec![1], vec![]));
+    assert_eq!(group(&with), (Some(true), vec![2], vec![]));
+    assert_eq!(group(&observed), (Some(true), vec![2, 3], vec![3]));
+    // Below level 6 nothing is agreed.
+    let before = Directory { level: 5, ..before };
+    let earlier = decide(&before, &[(1, Role::Stateless), (2, Role::Stateless)]);
+    assert_eq!(group(&earlier), (None, vec![1, 2], vec![]));
+}
+
 #[test]
 fn state_messages() {
     let transfer = 0x5152_5354;
@@ -506,7 +563,7 @@ fn packets(file: &str, security: &Security) {
         header(kind).write(&mut packet);
         packet.extend_from_slice(FRAMES);
         let dest = if kind.is_addressed() { DEST } else { Incarnation::NONE };
-        // One sealer for each packet: here the kinds share one space and number, which a process never lets happen.
+        // One sealer for each packet: here the kinds role one space and number, which a process never lets happen.
         Sealer::new(security, CELL, SENDER).seal(dest, &mut packet);
         (name.to_owned(), packet)
     };

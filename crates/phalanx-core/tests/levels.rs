@@ -159,7 +159,12 @@ fn a_groups_default_is_its_founders_and_whoever_joins_takes_it() {
             let now = net.now;
             net.nodes[i]
                 .0
-                .join_group(now, "g", i == 2, GroupTerms { uniformity: wished, ..GroupTerms::default() })
+                .join_group(
+                    now,
+                    "g",
+                    uniformity.is_uniform(),
+                    GroupTerms { uniformity: wished, ..GroupTerms::default() },
+                )
                 .expect("a good name");
             net.run_until(30, |net| net.alive().all(|(_, seen)| seen.views.last().is_some_and(|view| view.1 == i + 1)));
         }

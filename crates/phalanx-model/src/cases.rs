@@ -310,6 +310,10 @@ pub fn orphans(long: bool) -> Vec<Orphans> {
         // The group begins with one member, and another joins.
         with(2, 1, &uniform).bounds(3, 0, 1),
         with(3, 3, &uniform).bounds(2, 0, 2),
+        // A member observes.
+        Orphans { observers: 0b10, leaves: 1, starts: 1, ..with(2, 2, &uniform).bounds(3, 1, 2) },
+        // The same, beside one whose state transfer is under way.
+        Orphans { observers: 0b10, incomplete: 0b100, ..with(3, 3, &uniform).bounds(2, 0, 1) },
     ];
     if long {
         let three = [(0, true), (1, true), (0, false)];
@@ -329,11 +333,12 @@ pub fn orphans(long: bool) -> Vec<Orphans> {
 /// because the rule is a choice.
 #[must_use]
 pub fn without_orphan_rule(missing: orphans::Missing) -> Vec<(Orphans, Option<&'static str>)> {
-    use orphans::{FORGET, FREE, HISTORY, LIVE, Missing, RESOLVED, SAME, UNIFORM};
+    use orphans::{FORGET, FREE, GOES, HISTORY, LIVE, Missing, RESOLVED, SAME, UNIFORM};
     let with =
         |members, messages: &[(usize, bool)]| Orphans { missing: Some(missing), ..Orphans::new(2, members, messages) };
     let (bare, uniform) = (with(2, &[]), with(2, &[(0, true)]));
     let joiner = Orphans { incomplete: 0b10, ..bare.clone() };
+    let observer = Orphans { observers: 0b10, ..uniform.clone() };
     match missing {
         Missing::EndsWhenDropped | Missing::NameIsFree => vec![(bare, Some(FREE))],
         Missing::StruckWhenBack | Missing::StruckWhenSilent => vec![(bare, Some(FREE))],
@@ -358,6 +363,13 @@ pub fn without_orphan_rule(missing: orphans::Missing) -> Vec<(Orphans, Option<&'
         Missing::FrozenAcknowledges => vec![(uniform, Some(UNIFORM))],
         Missing::FreezesAsDonor => vec![(with(2, &[(0, true), (1, false)]).bounds(3, 1, 2), None)],
         Missing::ManyDonors => vec![(with(2, &[(0, false)]).bounds(2, 0, 2), Some(SAME))],
+        Missing::ObserverCarriesOn => vec![(observer.bounds(2, 0, 1), Some(LIVE))],
+        Missing::ObserverGives => {
+            let third = Orphans { missing: Some(missing), ..Orphans::new(3, 2, &[(0, true)]) };
+            vec![(Orphans { observers: 0b10, ..third.bounds(3, 0, 1) }, Some(SAME))]
+        }
+        Missing::ObserverFounds => vec![(Orphans { leaves: 1, ..observer.bounds(2, 1, 1) }, Some(LIVE))],
+        Missing::LeaveWaitsForObserver => vec![(Orphans { leaves: 1, ..observer.bounds(2, 0, 1) }, Some(GOES))],
         Missing::ListsOneIncarnation => vec![(bare.bounds(2, 0, 2), Some(FREE))],
     }
 }

@@ -16,6 +16,8 @@ pub enum Command<'a> {
         name: &'a str,
         /// Whether the process takes a member's state first.
         with_state: bool,
+        /// Whether it asks as an observer.
+        observes: bool,
     },
     /// Requests to leave a group.
     LeaveGroup {

@@ -209,6 +209,15 @@ impl<D: Wait> Inline<D> {
         self.node.join_group(now, name, with_state, terms, handler)
     }
 
+    /// See [`Node::observe_group`].
+    ///
+    /// # Errors
+    /// See [`CommandError`]; nothing changed.
+    pub fn observe_group(&mut self, name: &str, handler: &mut impl Handler) -> Result<(), CommandError> {
+        let now = self.read_clock();
+        self.node.observe_group(now, name, handler)
+    }
+
     /// See [`Node::leave_group`].
     ///
     /// # Errors

@@ -8,6 +8,7 @@ mod sink;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use phalanx_core::member::Role;
 use phalanx_core::process::Kept;
 use phalanx_core::{
     CommandError, Event, Founding, GroupId, GroupTerms, InboxId, Incarnation, Instant, Membership, Order, Process,
@@ -333,10 +334,31 @@ impl<D: Driver> Node<D> {
         terms: GroupTerms,
         handler: &mut impl Handler,
     ) -> Result<(), CommandError> {
+        self.request_group(now, name, if with_state { Role::State } else { Role::Stateless }, terms, handler)
+    }
+
+    /// Requests membership of the named group as an observer, a member that never has its state; see
+    /// [`phalanx_core::Process::request_group`].
+    ///
+    /// # Errors
+    /// See [`CommandError`]; nothing changed.
+    pub fn observe_group(&mut self, now: Instant, name: &str, handler: &mut impl Handler) -> Result<(), CommandError> {
+        self.request_group(now, name, Role::Observer, GroupTerms::default(), handler)
+    }
+
+    fn request_group(
+        &mut self,
+        now: Instant,
+        name: &str,
+        role: Role,
+        terms: GroupTerms,
+        handler: &mut impl Handler,
+    ) -> Result<(), CommandError> {
         self.begin(now, handler)?;
-        self.process.join_group(now, name, with_state, terms)?;
-        handler.command(&Command::JoinGroup { name, with_state });
-        self.wanted.insert(name, with_state, terms);
+        self.process.request_group(now, name, role, terms)?;
+        let (with_state, observes) = (role == Role::State, role == Role::Observer);
+        handler.command(&Command::JoinGroup { name, with_state, observes });
+        self.wanted.insert(name, role, terms);
         Ok(())
     }
 

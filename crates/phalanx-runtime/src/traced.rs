@@ -17,7 +17,7 @@ use phalanx_trace::{Event as Record, TraceError, TraceWriter, payload_hash};
 use crate::handler::{Command, Handler};
 pub(crate) use directory::create;
 pub use directory::{to_directory, to_directory_if_any};
-pub use records::{group_incomplete, left, lost, order};
+pub use records::{group_incomplete, group_observers, left, lost, order};
 
 /// Opens the trace of one incarnation. Called with each new one.
 pub type OpenTrace<W> = Box<dyn FnMut(&MemberInfo) -> Result<TraceWriter<W>, TraceError> + Send>;
@@ -156,8 +156,11 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
 
     fn command(&mut self, command: &Command<'_>) {
         match *command {
-            Command::JoinGroup { name, with_state } => {
+            Command::JoinGroup { name, with_state, observes } => {
                 self.record(&Record::GroupJoinAsked { name: name.to_owned(), with_state });
+                if observes {
+                    self.record(&Record::Observes { name: name.to_owned() });
+                }
             }
             Command::LeaveGroup { group } => self.record(&Record::GroupLeaveAsked { group: group.0 }),
             Command::GiveUpGroup { name } => self.record(&Record::GivenUp { name: name.to_owned() }),
@@ -276,7 +279,7 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
             }
             Event::GroupView(view) => {
                 self.record(&records::group_terms(view));
-                if let Some(record) = group_incomplete(view) {
+                for record in [group_incomplete(view), group_observers(view)].into_iter().flatten() {
                     self.record(&record);
                 }
             }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use phalanx_core::member::Role;
 use phalanx_core::process::Activity;
 use phalanx_core::rng::Rng;
 use phalanx_core::seal::CellKey;
@@ -275,15 +276,15 @@ impl World {
     /// Asks for membership of a group.
     pub(crate) fn join_group(&mut self, index: usize, name: &str, with_state: bool) -> Result<(), CommandError> {
         let terms = self.settings.minima.map(Minima::terms).unwrap_or_default();
-        self.join_group_on(index, name, with_state, terms)
+        self.join_group_on(index, name, if with_state { Role::State } else { Role::Stateless }, terms)
     }
 
-    /// The same, with the terms of the group if this process founds it.
+    /// Asks for a group in a role, with its terms if this process founds it.
     pub(crate) fn join_group_on(
         &mut self,
         index: usize,
         name: &str,
-        with_state: bool,
+        role: Role,
         terms: GroupTerms,
     ) -> Result<(), CommandError> {
         self.move_inbox(index, name);
@@ -291,8 +292,11 @@ impl World {
         let now = slot.local(self.now_ns);
         let node = slot.node.as_mut().ok_or(CommandError::Over)?;
         slot.app.now_ns = self.now_ns;
-        node.join_group(now, name, with_state, terms, &mut slot.app)?;
-        slot.app.wanted.insert(name.to_owned(), with_state);
+        match role {
+            Role::Observer => node.observe_group(now, name, &mut slot.app)?,
+            Role::State | Role::Stateless => node.join_group(now, name, role == Role::State, terms, &mut slot.app)?,
+        }
+        slot.app.wanted.insert(name.to_owned(), role == Role::State);
         self.wake(index, self.now_ns);
         Ok(())
     }

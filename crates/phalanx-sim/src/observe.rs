@@ -209,6 +209,11 @@ impl World {
         let names: BTreeSet<&String> = self.whole().flat_map(|slot| slot.app.wanted.keys()).collect();
         for name in names {
             let wanting = || self.whole().filter(|slot| slot.runs() && slot.app.wanted.contains_key(name));
+            // Observers wait until somebody has the group.
+            let waits = |slot: &Slot| slot.app.wanted.get(name) == Some(&false) && slot.app.member_of(name).is_none();
+            if !self.settings.stateless.is_empty() && wanting().all(waits) {
+                continue;
+            }
             let wants: BTreeSet<Incarnation> = wanting().filter_map(Slot::incarnation).collect();
             let mut number = None;
             for slot in wanting() {

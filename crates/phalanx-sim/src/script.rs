@@ -6,6 +6,7 @@ mod look;
 use std::time::Duration;
 
 pub use look::KeptPackets;
+use phalanx_core::member::Role;
 use phalanx_core::process::Activity;
 use phalanx_core::{CommandError, GroupTerms, Order, TrafficClass, Uniformity, ViewNumber};
 use phalanx_trace::Phase;
@@ -262,12 +263,16 @@ impl Cell {
         self.world.join_group(slot, group, true)
     }
 
-    /// Joins a group whose state does not matter.
+    /// Asks for a group in a role.
     ///
     /// # Panics
     /// When the node refuses.
-    pub fn join_without_state(&mut self, slot: usize, group: &str) {
-        self.world.join_group(slot, group, false).expect("a running process may ask for a group");
+    pub fn join_as(&mut self, slot: usize, group: &str, role: Role) {
+        let asked = match role {
+            Role::Observer => self.world.join_group_on(slot, group, role, GroupTerms::default()),
+            Role::State | Role::Stateless => self.world.join_group(slot, group, role == Role::State),
+        };
+        asked.expect("a running process may ask for a group");
     }
 
     /// Makes a process's state directory take nothing, or take records again.
@@ -280,7 +285,7 @@ impl Cell {
     /// # Panics
     /// When the node refuses.
     pub fn join_on_terms(&mut self, slot: usize, group: &str, terms: GroupTerms) {
-        self.world.join_group_on(slot, group, true, terms).expect("a running process may ask for a group");
+        self.world.join_group_on(slot, group, Role::State, terms).expect("a running process may ask for a group");
     }
 
     /// Asks the cell to rise to a level.

@@ -1,6 +1,7 @@
 //! The applications' own actions: they join groups, multicast, answer, leave and come back.
 
-use phalanx_core::{GroupId, Order, Stability, Uniformity, ViewNumber};
+use phalanx_core::member::Role;
+use phalanx_core::{GroupId, GroupTerms, Order, Stability, Uniformity, ViewNumber};
 
 use crate::machine::{ToSend, enclose};
 use crate::oracle::hash_bytes;
@@ -65,7 +66,10 @@ impl World {
         for (number, (name, due)) in GROUPS.into_iter().chain([MINORITY, NEW]).zip(due).enumerate() {
             if due && !self.slots[index].app.wanted.contains_key(name) {
                 // Refused while it is still leaving; requested again in the next step.
-                let _ = self.join_group(index, name, !self.settings.stateless.contains(&(index, number)));
+                let _ = match self.settings.stateless.contains(&(index, number)) {
+                    true => self.join_group_on(index, name, Role::Observer, GroupTerms::default()),
+                    false => self.join_group(index, name, true),
+                };
             }
         }
         let crowd = self.settings.crowd.as_ref().map_or_else(Vec::new, |crowd| crowd.of(index).collect());

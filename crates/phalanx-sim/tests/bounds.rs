@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use phalanx_core::member::Role;
 use phalanx_core::{CommandError, Order, Uniformity, ViewNumber};
 use phalanx_sim::{Cell, WorldSettings};
 
@@ -23,7 +24,7 @@ fn a_process_joins_with_more_groups_than_it_may_name_as_it_comes() {
     assert!(cell.run_until(5 * SECOND, |cell| cell.cell_view(0).is_some_and(|(_, members)| members.len() == 2)));
     cell.start(2);
     for group in 0..70 {
-        cell.join_without_state(2, &format!("g{group}"));
+        cell.join_as(2, &format!("g{group}"), Role::Stateless);
     }
     cell.settle();
     for group in 0..70 {
@@ -43,7 +44,7 @@ fn a_member_with_more_requests_than_are_known_of_one_has_them_all_fulfilled() {
     let (_, ranks) = cell.cell_view(0).expect("in a view");
     let asks = ranks[1];
     for group in 0..GROUPS {
-        cell.join_without_state(asks, &format!("g{group}"));
+        cell.join_as(asks, &format!("g{group}"), Role::Stateless);
     }
     let in_all = |cell: &Cell| (0..GROUPS).all(|group| cell.group_view(asks, &format!("g{group}")).is_some());
     let mut rounds = 0;

@@ -608,4 +608,18 @@ pub enum Event {
         /// Whether this begins or ends here.
         begins: bool,
     },
+    /// The request for membership of the group of this name, just recorded, is that of an observer: it waits until there
+    /// is such a group.
+    Observes {
+        /// The group's name.
+        name: String,
+    },
+    /// The members that observe in the group view just installed, after its incomplete members, if there are any: those
+    /// that never hold the group's state.
+    GroupObservers {
+        /// The group.
+        group: u32,
+        /// Their incarnations.
+        who: Vec<u64>,
+    },
 }

@@ -211,6 +211,10 @@ impl Display for Event {
             Self::GroupIncomplete { group, who } => {
                 write!(f, "in group {group} the state is not whole at {}", List(who.iter().map(|who| Id(*who))))
             }
+            Self::Observes { name } => write!(f, "asks to observe group {name:?}"),
+            Self::GroupObservers { group, who } => {
+                write!(f, "in group {group} observes {}", List(who.iter().map(|who| Id(*who))))
+            }
             Self::InDoubt { to, messages } => write!(f, "the last {messages} accepted for {} are in doubt", Id(*to)),
             Self::GivenUp { name } => write!(f, "asks that group {name} waits no more"),
             Self::CallDeadline { call, within_ns } => {

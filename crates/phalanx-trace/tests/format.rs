@@ -84,6 +84,8 @@ fn every_event() -> Vec<Event> {
         Event::Inbox { name: name(), inbox: 3 },
         Event::Unread { incarnation: u64::MAX, inbox: 3, begins: true },
         Event::GroupIncomplete { group: 2, who: vec![7, u64::MAX] },
+        Event::Observes { name: name() },
+        Event::GroupObservers { group: 2, who: vec![7, u64::MAX] },
     ]
 }
 

@@ -49,6 +49,13 @@ pub enum JoinError {
     /// library's own domains do. Or two domains have the same replica.
     #[error("bad domain: {0}")]
     BadDomain(String),
+    /// The group has a state, and this process named none. All members of a group name a state, or none; that is agreed
+    /// when it is founded.
+    #[error("group {0} has a state, and this process named none: all members must name it")]
+    HasState(String),
+    /// The group has no state, and this process named one.
+    #[error("group {0} has no state, and this process named one: none of the members may")]
+    HasNoState(String),
 }
 
 /// Why a message has no receipt.
@@ -298,6 +305,8 @@ numbers! {
         Self::Forked => 205,
         Self::OtherInbox => 206,
         Self::BadDomain(_) => 207,
+        Self::HasState(_) => 208,
+        Self::HasNoState(_) => 209,
     }
     SendError {
         Self::NotSent => 301,
@@ -365,8 +374,10 @@ mod tests {
             JoinError::Forked,
             JoinError::OtherInbox,
             JoinError::BadDomain(text()),
+            JoinError::HasState(text()),
+            JoinError::HasNoState(text()),
         ];
-        assert_eq!(join.map(|error| error.number()), [201, 202, 203, 204, 205, 206, 207]);
+        assert_eq!(join.map(|error| error.number()), [201, 202, 203, 204, 205, 206, 207, 208, 209]);
         let send = [
             SendError::NotSent,
             SendError::TooLong(0),

@@ -204,7 +204,7 @@ impl Group {
         let left = poll_fn(|context| {
             waiting.poll(context, || match shared.status().phase {
                 Phase::Left(reason) => Some(reason),
-                Phase::Joining | Phase::Member | Phase::Refused => None,
+                Phase::Joining | Phase::Member | Phase::Refused | Phase::Differs { .. } => None,
             })
         });
         match left.await {
@@ -486,6 +486,8 @@ impl Future for Membership {
             Phase::Joining => None,
             Phase::Member => Some(Ok(())),
             Phase::Refused => Some(Err(JoinError::NoNumbers(shared.name.to_string()))),
+            Phase::Differs { has_state: true } => Some(Err(JoinError::HasState(shared.name.to_string()))),
+            Phase::Differs { has_state: false } => Some(Err(JoinError::HasNoState(shared.name.to_string()))),
             Phase::Left(_) => Some(Err(JoinError::Over)),
         });
         joined.map(|outcome| {
@@ -522,6 +524,8 @@ pub(crate) enum Phase {
     Member,
     /// The group cannot be made.
     Refused,
+    /// The group has a state and this process named none, or the other way round.
+    Differs { has_state: bool },
     /// It is out for good.
     Left(LeaveReason),
 }

@@ -31,7 +31,9 @@ impl Builder {
             Some(prev) => self.model.epochs[prev].inbox,
             None => self.now.inboxes.get(name).copied().unwrap_or(0),
         };
-        let last = self.model.last_stay(me, group);
+        // By name: what an observer comes back to is another group.
+        let of_name = |&e: &usize| self.model.groups[self.model.views[self.model.epochs[e].view].group].name == *name;
+        let last = self.model.procs[me].epochs.iter().copied().rfind(of_name);
         let lost = |&e: &usize| self.model.epochs[e].lost.is_some_and(|(why, _)| why == LeaveReason::Anew);
         let back = last.filter(lost).filter(|_| prev_epoch.is_none());
         let asked_state = match (back, asked) {
@@ -51,6 +53,7 @@ impl Builder {
             prev: *prev,
             terms: None,
             incomplete: Vec::new(),
+            observers: Vec::new(),
             prev_epoch,
             inbox,
             members,

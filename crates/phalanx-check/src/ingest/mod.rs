@@ -185,6 +185,16 @@ impl Builder {
                     self.model.epochs[epoch].incomplete = who;
                 }
             }
+            Event::GroupObservers { group, who } => {
+                let who: Vec<ProcIx> = who.iter().map(|who| self.proc(*who)).collect();
+                if let Some(&epoch) = self.now.open.get(group) {
+                    self.model.epochs[epoch].observers = who;
+                }
+            }
+            Event::Observes { name } => {
+                let asked = proc.group_joins.iter_mut().rfind(|join| join.name == *name);
+                asked.into_iter().for_each(|join| join.observes = true);
+            }
             Event::GroupAdequacy { group, adequate, .. } => {
                 proc.adequacy.push(Adequacy { group: Some(*group), adequate: *adequate, moment });
             }
@@ -209,7 +219,12 @@ impl Builder {
                 self.model.procs[me].kept_out.push(kept_out);
             }
             Event::GroupJoinAsked { name, with_state } => {
-                proc.group_joins.push(GroupJoin { name: name.clone(), with_state: *with_state, asked: moment });
+                proc.group_joins.push(GroupJoin {
+                    name: name.clone(),
+                    with_state: *with_state,
+                    observes: false,
+                    asked: moment,
+                });
                 self.now.asked.retain(|(n, _)| n != name);
                 self.now.asked.push((name.clone(), *with_state));
             }

@@ -188,6 +188,8 @@ impl StreamRules {
             | Event::CellMinimum { .. }
             | Event::GroupTerms { .. }
             | Event::GroupIncomplete { .. }
+            | Event::GroupObservers { .. }
+            | Event::Observes { .. }
             | Event::GroupAdequacy { .. }
             | Event::Inbox { .. }
             | Event::End => None,

@@ -176,6 +176,8 @@ pub(crate) struct Terms {
 pub(crate) struct GroupJoin {
     pub(crate) name: String,
     pub(crate) with_state: bool,
+    /// It waits until there is such a group, and is a member that never holds its state.
+    pub(crate) observes: bool,
     pub(crate) asked: Moment,
 }
 
@@ -272,6 +274,8 @@ pub(crate) struct Epoch {
     pub(crate) terms: Option<Terms>,
     /// Members that do not hold the group's state yet, according to the record.
     pub(crate) incomplete: Vec<ProcIx>,
+    /// Those of them that observe: they never hold it.
+    pub(crate) observers: Vec<ProcIx>,
     /// The process's previous stay, if it did not leave the group in between.
     pub(crate) prev_epoch: Option<EpochIx>,
     /// The inbox from which the process takes the group's records; 0: that of the process itself.

@@ -130,7 +130,9 @@ fn can_know(model: &Model, before: u64, after: u64) -> bool {
 fn outlived(run: &Run<'_>, last: ViewIx, founded: Moment) -> Vec<Alive> {
     let model = run.model;
     let group = &model.groups[model.views[last].group];
-    let members = &model.views[last].members;
+    // Observers never had the group's state, and the group does not go on through them.
+    let members: Vec<ProcIx> =
+        model.views[last].members.iter().copied().filter(|&p| !observes(model, p, last)).collect();
     let drops: Vec<Option<Drop<'_>>> = members.iter().map(|&p| dropped(model, group.instance, p)).collect();
     let mut alive = Vec::new();
     for (&p, drop) in members.iter().zip(&drops) {
@@ -154,6 +156,11 @@ fn outlived(run: &Run<'_>, last: ViewIx, founded: Moment) -> Vec<Alive> {
         alive.push(Alive { stay, dropped: drop.map(|drop| drop.by.moment.place) });
     }
     alive
+}
+
+/// Whether a process observes in a view, by the first record of an installation.
+fn observes(model: &Model, p: ProcIx, view: ViewIx) -> bool {
+    model.views[view].epochs.first().is_some_and(|&e| model.epochs[e].observers.contains(&p))
 }
 
 /// The drop of a process from the cell.

@@ -5,7 +5,8 @@
 //! is later; starts and deaths of others do not postpone it. For a group it counts from the request, or from the last
 //! cell view. Evaluated only if V1 holds. A join that was withdrawn is not due. One that takes state and was under way
 //! when the phase began is V12. Where paths stay partly broken, joins of the cell are V14's, which gives them longer. A
-//! process at the end of such a path is not evaluated, and neither is a join of a group all of whose members are.
+//! process at the end of such a path is not evaluated, and neither is a join of a group all of whose members are. An
+//! observer waits until somebody is in the group.
 //!
 //! Instances: joins that were not done when the phase began. Source: Chockler, Keidar, Vitenberg 2001 (liveness of
 //! membership), with a bound; joins that wait for each other for ever are a defect known from the field.
@@ -49,7 +50,8 @@ pub(super) fn groups(run: &Run<'_>, quiet: &Quiet, out: &mut Findings, which: im
             let left = proc.group_leaves.iter().map(|leave| leave.1).chain(proc.leave_asked);
             let by_then = |m: &Moment| m.at_ns <= quiet.end_ns;
             let withdrawn = left.into_iter().chain(again.map(|a| a.asked)).filter(by_then).any(|m| after(m.place));
-            if done.is_none() && is_out_of_reach(run, quiet, &join.name) {
+            let waits = || join.observes && !is_there(run, quiet, &join.name);
+            if done.is_none() && (is_out_of_reach(run, quiet, &join.name) || waits()) {
                 continue;
             }
             if done.is_some() || !withdrawn {
@@ -57,6 +59,13 @@ pub(super) fn groups(run: &Run<'_>, quiet: &Quiet, out: &mut Findings, which: im
             }
         }
     }
+}
+
+/// Whether some process is in a group of that name.
+fn is_there(run: &Run<'_>, quiet: &Quiet, name: &str) -> bool {
+    let model = run.model;
+    let is_named = |e: EpochIx| model.groups[model.views[model.epochs[e].view].group].name == name;
+    quiet.running.iter().any(|&p| model.stays_at(p, quiet.end_ns).any(is_named))
 }
 
 /// Whether all members of a group are at the ends of partly broken paths. Its state then may reach no process.

@@ -1,5 +1,5 @@
 //! X7, missing state is agreed: those that install a group view are given the same list of members that do not hold its
-//! state. These are members of the view. A listed member that was in the view before sent nothing in that one, because
+//! state, and of observers among them, which never hold it. These are members of the view. Another listed member that was in the view before sent nothing in that one, because
 //! it was not notified of it before the next was decided. Evaluated for traces whose format has this record.
 //!
 //! Instances: installed group views for which a member is listed. Source: the agreement of views (M2) for what is
@@ -23,7 +23,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
             }
             out.instance();
             let name = || model.view_name(epoch.view);
-            if epoch.incomplete != other.incomplete {
+            if epoch.incomplete != other.incomplete || epoch.observers != other.observers {
                 out.violation(&[epoch.install.place, other.install.place], || {
                     format!(
                         "{} and {} are given different lists of members that lack the state in {}",
@@ -38,7 +38,8 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
                     format!("{} lacks the state of {}, and is no member", model.who(stranger), name())
                 });
             }
-            let Some(before) = epoch.prev_epoch.filter(|_| epoch.incomplete.contains(&epoch.proc)) else { continue };
+            let takes = epoch.incomplete.contains(&epoch.proc) && !epoch.observers.contains(&epoch.proc);
+            let Some(before) = epoch.prev_epoch.filter(|_| takes) else { continue };
             if let Some(step) = model.sent(before).next() {
                 out.violation(&[model.place(before, step.index), epoch.install.place], || {
                     format!(

@@ -240,6 +240,8 @@ mod tests {
             joined: vec![Incarnation(life)],
             left: Vec::new(),
             incomplete: Vec::new(),
+            observers: Vec::new(),
+            has_state: None,
             terms: GroupTerms::default(),
             adequate: true,
         }))

@@ -109,8 +109,13 @@ pub struct GroupView {
     /// Members that do not have the group's state yet, the same list at all members. Those that entered with this view
     /// take it from the others. Earlier ones are listed if they reported, when the view was decided, that their state
     /// is incomplete; they may have it by the time of this event. Empty if the group is new, or continues from a kept
-    /// state. Below level 3 of the cell it has only those that entered.
+    /// state. Below level 3 of the cell it has only those that entered. Observers are always listed.
     pub incomplete: Vec<Incarnation>,
+    /// Those of them that observe, and never have the state.
+    pub observers: Vec<Incarnation>,
+    /// Whether the group has a state, as was agreed when it was made. `None`: it was made below level 6 of the cell, and
+    /// nothing is agreed.
+    pub has_state: Option<bool>,
     /// The terms that were agreed when the group was made.
     pub terms: GroupTerms,
     /// Whether enough members are known here to have the group's state, according to its terms.

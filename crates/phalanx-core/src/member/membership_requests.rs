@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{RemovalEvidence, Removals, Returns, Rise};
+use super::{RemovalEvidence, Removals, Returns, Rise, Role};
 use crate::api::GroupTerms;
 use crate::id::{GroupId, Incarnation, MemberInfo};
 use crate::time::Instant;
@@ -22,6 +22,8 @@ pub struct MembershipRequests {
     pub group_leaves: Vec<(String, Incarnation)>,
     /// The terms of a group, if this member makes it; by group name and member.
     pub terms: BTreeMap<(String, Incarnation), GroupTerms>,
+    /// What those that request to join want of the group's state; absent: nothing.
+    pub roles: BTreeMap<(String, Incarnation), Role>,
     /// A level to which the cell is to rise.
     pub rise: Option<Rise>,
     /// Orphans that can continue, or of which holders are to be struck off.
@@ -36,6 +38,14 @@ pub struct MembershipRequests {
 }
 
 impl MembershipRequests {
+    /// What this member wants of the state of the group that it requests.
+    pub(super) fn role(&self, name: &str, who: Incarnation) -> Role {
+        if self.roles.is_empty() {
+            return Role::default();
+        }
+        self.roles.get(&(name.to_owned(), who)).copied().unwrap_or_default()
+    }
+
     /// Whether nothing is requested that is a reason for a new view.
     #[must_use]
     pub fn is_empty(&self) -> bool {

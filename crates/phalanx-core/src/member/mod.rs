@@ -16,6 +16,7 @@ mod failure_detector;
 mod fault_bounds;
 mod founding;
 mod graph;
+mod kind;
 mod membership_requests;
 mod messages;
 mod orphan;
@@ -47,6 +48,7 @@ pub use founding::{
     Heard, LastView, choose,
 };
 pub use graph::WatchGraph;
+pub use kind::{KIND_LEVEL, Role, agrees_on_state, has_agreed_state};
 pub use membership_requests::MembershipRequests;
 pub use messages::{Control, RecoveredPacket, StateMessage, Welcome, WelcomePart};
 pub use orphan::{

@@ -357,7 +357,8 @@ impl Directory {
         };
         // The group's terms may let it end at once.
         let waits = !GroupTerms::of(&entry.tail).ends_alone;
-        let holders = entry.members.iter().enumerate().filter(|(_, who)| waits && out(who)).map(holder).collect();
+        let may_hold = |who: &Incarnation| waits && out(who) && !entry.has_observer(*who);
+        let holders = entry.members.iter().enumerate().filter(|(_, who)| may_hold(who)).map(holder).collect();
         Orphan { members: u32::try_from(entry.members.len()).unwrap_or(u32::MAX), holders }
     }
 

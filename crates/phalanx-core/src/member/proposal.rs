@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::ballot::Report;
 use super::decree::{GroupChange, GroupCut, Proposal};
 use super::orphan::Revived;
-use super::{Directory, GroupEntry, GroupNames, GroupRoom, MembershipRequests, Returns, is_quorum, mismatch};
+use super::{
+    Directory, GroupEntry, GroupNames, GroupRoom, MembershipRequests, Returns, Role, agrees_on_state, is_quorum,
+    mismatch,
+};
 use crate::api::{GroupTerms, LeaveReason};
 use crate::id::{GroupId, Incarnation, MemberInfo, Rank, ViewNumber};
 use crate::wire::{Space, Tags};
@@ -71,9 +74,18 @@ pub fn build_proposal(
     }
     for &id in wedged {
         let Some(entry) = directory.groups.get(&id).filter(|entry| !entry.is_orphan()) else { continue };
-        let coming = coming.remove(entry.name.as_str()).unwrap_or_default();
+        let mut coming = coming.remove(entry.name.as_str()).unwrap_or_default();
+        coming.retain(|who| entry.suits(requests.role(&entry.name, *who)));
         let ends = unreadable.contains(&id);
-        groups.extend(change_group(directory, id, entry, reports, &left, &group_leaves, &coming, ends, &mut next));
+        let change = change_group(directory, id, entry, reports, &left, &group_leaves, &coming, ends, &mut next);
+        groups.extend(change.map(|mut change| {
+            let observes = |who: &&Incarnation| requests.role(&entry.name, **who) == Role::Observer;
+            let observers: Vec<Incarnation> = change.joined.iter().filter(observes).copied().collect();
+            if entry.has_state().is_some() {
+                change.note_observers(entry, &observers);
+            }
+            change
+        }));
     }
     let (names, room) = (GroupNames::of(directory), GroupRoom::of(directory));
     for (name, mut coming) in coming {
@@ -83,9 +95,20 @@ pub fn build_proposal(
             // waits, or there is no room for a new one.
             continue;
         }
+        let name = name.to_owned();
+        // An observer makes no group. The first of the others decides whether it has a state.
+        let mut has_state = None;
+        if agrees_on_state(directory) {
+            coming.retain(|who| match requests.role(&name, *who) {
+                Role::Observer => false,
+                role => *has_state.get_or_insert(role == Role::State) == (role == Role::State),
+            });
+            if coming.is_empty() {
+                continue;
+            }
+        }
         let (group, space) = (GroupId(next.group), next.space());
         next.group += 1;
-        let name = name.to_owned();
         // A state has one origin: the first that brings one. The others take it before they join.
         let mut is_brought = false;
         coming.retain(|who| {
@@ -95,7 +118,10 @@ pub fn build_proposal(
         // Rank 0 of its first view founds it, so its terms count.
         let terms = coming.first().and_then(|&who| requests.terms.get(&(name.clone(), who)));
         let (left, tail) = (Vec::new(), terms.map(|terms| terms.tags()).unwrap_or_default());
-        groups.push(GroupChange { group, name, view: ViewNumber::FIRST, space, cut: None, joined: coming, left, tail });
+        let view = ViewNumber::FIRST;
+        let mut change = GroupChange { group, name, view, space, cut: None, joined: coming, left, tail };
+        has_state.into_iter().for_each(|has_state| change.note_has_state(has_state));
+        groups.push(change);
     }
     let makes_view = !joined.is_empty() || !left.is_empty() || rise.is_some();
     let mut proposal = Proposal {
@@ -124,7 +150,7 @@ pub fn build_proposal(
 /// - a member that gives a group's state to a joiner;
 /// - a member with a group's state, if it would leave the group to members without the state, or to a process that
 ///   takes it;
-/// - a member with a group's state, if the same decree cuts off the rest of the group. The leaver delivers to the cut,
+/// - a member with a group's state, or an observer, if the same decree cuts off the rest of the group. The leaver delivers to the cut,
 ///   and the others would bring the group back without what it alone delivered. So a decree of their own drops them
 ///   first.
 fn held_leavers(
@@ -159,12 +185,15 @@ fn held_leavers(
         let (giving, going): (Vec<Incarnation>, Vec<Incarnation>) = asked.into_iter().partition(gives);
         held.extend(&giving);
         let stay: Vec<Incarnation> = giving.into_iter().chain(rest).filter(|who| report(who).is_some()).collect();
+        // An observer never has the state, and nobody waits until it has.
+        let stay: Vec<Incarnation> = stay.into_iter().filter(|who| !entry.has_observer(*who)).collect();
         let is_taken = reports.values().any(|report| report.taking.contains(id));
         let silent = entry.members.iter().filter(|who| report(who).is_none());
         let mut silent = silent.filter_map(|who| directory.rank(*who));
         let comes_back = !GroupTerms::of(&entry.tail).ends_alone && silent.any(|rank| reason(rank).may_come_back());
         if (is_taken || comes_back || !stay.is_empty()) && !stay.iter().any(has_state) {
-            held.extend(going.iter().filter(|who| has_state(who)));
+            // An observer delivers to the cut, too.
+            held.extend(going.iter().filter(|who| has_state(who) || comes_back && entry.has_observer(**who)));
         }
     }
     held

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::kind::Role;
 use super::orphan::Return;
 use crate::api::GroupTerms;
 use crate::id::{DecreeNumber, Incarnation};
@@ -19,6 +20,9 @@ pub struct GroupRequest {
     /// The terms of the group if the member makes it. `None` from an earlier build. Sent in the message's tail.
     #[serde(skip)]
     pub terms: Option<GroupTerms>,
+    /// What the member wants of the group's state. Sent in the message's tail, from level 6 on.
+    #[serde(skip)]
+    pub role: Role,
 }
 
 /// All requests of a member that no decree has fulfilled.
@@ -63,6 +67,7 @@ impl RequestList {
 
     /// Puts the fields that travel in the message's tail there.
     pub(super) fn put_tail(&self, tail: &mut Tags) {
+        put_roles(tail, &self.groups);
         if !self.returns.is_empty() {
             tail.put_value(RETURNS, &self.returns);
         }
@@ -79,7 +84,7 @@ impl RequestList {
         self.returns = tail.value(RETURNS)?.unwrap_or_default();
         self.given_up = tail.value(GIVEN_UP)?.unwrap_or_default();
         self.dead = tail.value(DEAD)?.unwrap_or_default();
-        Ok(())
+        read_roles(tail, &mut self.groups)
     }
 }
 
@@ -91,3 +96,56 @@ const GIVEN_UP: u64 = 3;
 
 /// See [`GIVEN_UP`].
 const DEAD: u64 = 4;
+
+/// Tag in the tail of requests: the indexes of those for the state. (5 is a tag of the terms.)
+const FOR_STATE: u64 = 6;
+
+/// Tag in the tail of requests: the indexes of those of observers.
+const TO_OBSERVE: u64 = 7;
+
+/// Puts what requests want of the groups' states into the tail of their message. Below level 6 all want the default, and
+/// nothing is put.
+fn put_roles(tail: &mut Tags, requests: &[GroupRequest]) {
+    for (tag, role) in [(FOR_STATE, Role::State), (TO_OBSERVE, Role::Observer)] {
+        let places = (0u32..).zip(requests).filter(|(_, wish)| wish.role == role).map(|(place, _)| place);
+        let places: Vec<u32> = places.collect();
+        if !places.is_empty() {
+            tail.put_value(tag, &places);
+        }
+    }
+}
+
+/// Reads the tail of [`put_roles`] into the requests.
+fn read_roles(tail: &Tags, requests: &mut [GroupRequest]) -> Result<(), Malformed> {
+    for (tag, role) in [(FOR_STATE, Role::State), (TO_OBSERVE, Role::Observer)] {
+        let places: Vec<u32> = tail.value(tag)?.unwrap_or_default();
+        for place in places {
+            let wish = usize::try_from(place).ok().and_then(|place| requests.get_mut(place)).ok_or(Malformed)?;
+            wish.role = role;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wish(role: Role) -> GroupRequest {
+        GroupRequest { name: "g".into(), join: true, only_new: false, terms: None, role }
+    }
+
+    #[test]
+    fn requests_say_what_they_want_and_the_default_says_nothing() {
+        let said = [Role::State, Role::Stateless, Role::Observer, Role::State].map(wish);
+        let mut tail = Tags::default();
+        put_roles(&mut tail, &said);
+        let mut read = [(); 4].map(|()| wish(Role::Stateless));
+        assert_eq!(read_roles(&tail, &mut read), Ok(()));
+        assert_eq!(read, said);
+        assert_eq!(read_roles(&tail, &mut read[..3]), Err(Malformed), "of a request that is not there");
+        let mut tail = Tags::default();
+        put_roles(&mut tail, &[wish(Role::Stateless)]);
+        assert!(tail.is_empty());
+    }
+}

@@ -79,7 +79,8 @@ impl Process {
             return;
         };
         let (terms, view) = (view_streams.meta.terms, view_streams.meta.view);
-        if !self.asks_for_members(terms) || self.transfers.is_incomplete(group) {
+        if !self.asks_for_members(terms) || self.transfers.lacks_state(&self.directory, self.set.me.incarnation, group)
+        {
             return;
         }
         for &to in others.iter().filter(|who| **who != me) {
@@ -138,8 +139,8 @@ impl Process {
         let me = self.me();
         let Some(entry) = self.directory.groups.get(&group) else { return false };
         let holds = |who: &&Incarnation| match **who == me {
-            true => !self.transfers.is_incomplete(group),
-            false => self.state_holders.holds(**who, group),
+            true => !self.transfers.lacks_state(&self.directory, self.set.me.incarnation, group),
+            false => self.state_holders.holds(**who, group) && !entry.has_observer(**who),
         };
         entry.members.iter().filter(holds).count() >= usize::from(terms.members_min)
     }

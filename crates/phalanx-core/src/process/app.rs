@@ -325,6 +325,8 @@ mod tests {
             joined: Vec::new(),
             left: Vec::new(),
             incomplete: Vec::new(),
+            observers: Vec::new(),
+            has_state: None,
             terms: GroupTerms::default(),
             adequate: true,
         })))

@@ -12,7 +12,7 @@ use crate::api::{Effects, LeaveReason};
 use crate::id::{DecreeNumber, GroupId, Incarnation, MemberInfo, Rank, check_name};
 use crate::member::{
     Ballot, BallotEvent, Control, Coordinator, GroupEntry, GroupNames, GroupRoom, MembershipRequests, Phase, Promise,
-    Proposal, Report, Returns, Unreadable, Wedge,
+    Proposal, Report, Returns, Role, Unreadable, Wedge,
 };
 use crate::time::Instant;
 use crate::wire::DropReason;
@@ -159,7 +159,9 @@ impl Process {
                 // What no decree can bring is no reason for a ballot: it would end with nothing changed, and the
                 // requests that follow its decree would begin the next one.
                 let entry = names.get(&wish.name);
-                if entry.map_or_else(|| !*may_make, |(_, entry)| entry.is_orphan()) {
+                let is_vain = |entry: &GroupEntry| entry.is_orphan() || wish.join && !entry.suits(wish.role);
+                let makes_none = || !*may_make || wish.role == Role::Observer;
+                if entry.map_or_else(makes_none, |(_, entry)| is_vain(entry)) {
                     continue;
                 }
                 let is_member = entry.is_some_and(|(_, e)| e.members.contains(&who));
@@ -168,6 +170,9 @@ impl Process {
                         requests.group_joins.push((wish.name.clone(), who));
                         if wish.only_new {
                             requests.founders.insert((wish.name.clone(), who));
+                        }
+                        if wish.role != Role::default() {
+                            requests.roles.insert((wish.name.clone(), who), wish.role);
                         }
                         requests.terms.extend(wish.terms.map(|terms| ((wish.name.clone(), who), terms)));
                     }
@@ -421,7 +426,8 @@ impl Process {
         // A proposal accepted in an earlier ballot may be decided already. The coordinator has to adopt it unchanged.
         let accepted = self.acceptor.accepted().map(|(b, p)| (*b, (**p).clone()));
         let is_told = self.directory.has_orphans();
-        let is_incomplete = |group: &GroupId| is_told && self.transfers.is_incomplete(*group);
+        let is_incomplete =
+            |group: &GroupId| is_told && self.transfers.lacks_state(&self.directory, self.set.me.incarnation, *group);
         let own = || prefixes.iter().map(|(group, _)| *group);
         // A report's statement on a state binds its sender: the state does not become complete before the decision.
         let incomplete = own().filter(is_incomplete).collect();

@@ -2,13 +2,15 @@
 
 mod intent;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::app::AppQueue;
 use super::group_streams::GroupStreams;
 use super::{Process, Stage};
 use crate::api::{CommandError, Effects, Event, GroupTerms};
 use crate::id::{GroupId, InboxId, Incarnation, check_name};
-use crate::member::{Control, GroupNames, GroupRequest, RequestList};
+use crate::member::{Control, Directory, GroupNames, GroupRequest, RequestList, Role, agrees_on_state};
 use crate::order::ViewStreams;
 use crate::time::Instant;
 
@@ -37,6 +39,9 @@ impl Process {
     /// the state that it has, and the others take that. `terms` are agreed for the group if it is founded with this
     /// process as rank 0. [`Event::GroupRefused`] reports that it does not exist and cannot be founded.
     ///
+    /// Whether a group has a state is agreed when it is founded, from level 6 on. A process that asks otherwise is not
+    /// taken in, and gets [`Event::GroupDiffers`]. An observer suits both kinds of groups ([`Self::request_group`]).
+    ///
     /// # Errors
     /// [`CommandError::BadName`], [`CommandError::AlreadyMember`], [`CommandError::Over`]; nothing was asked.
     pub fn join_group(
@@ -44,6 +49,25 @@ impl Process {
         now: Instant,
         name: &str,
         with_state: bool,
+        terms: GroupTerms,
+    ) -> Result<(), CommandError> {
+        self.request_group(now, name, if with_state { Role::State } else { Role::Stateless }, terms)
+    }
+
+    /// The same in a role of the process's choice.
+    ///
+    /// An observer ([`Role::Observer`]) acknowledges, delivers and installs views like any member. It never has the group's
+    /// state: it is listed in [`GroupView::observers`](crate::GroupView::observers), gives no state, does not count for the
+    /// group's minimum, and the group does not continue through it. It makes no group: it waits until there is one. Below
+    /// level 6 it is a member without the state.
+    ///
+    /// # Errors
+    /// As [`Self::join_group`].
+    pub fn request_group(
+        &mut self,
+        now: Instant,
+        name: &str,
+        role: Role,
         terms: GroupTerms,
     ) -> Result<(), CommandError> {
         if matches!(self.stage, Stage::Over) {
@@ -55,10 +79,10 @@ impl Process {
         if self.wants.contains_key(name) {
             return Err(CommandError::AlreadyMember);
         }
-        let ready = if with_state { Ready::No } else { Ready::Yes };
-        self.wants.insert(name.to_owned(), GroupIntent { with_state, terms, leaving: None, ready, partial: false });
+        let ready = if role == Role::State { Ready::No } else { Ready::Yes };
+        self.wants.insert(name.to_owned(), GroupIntent { role, terms, leaving: None, ready, partial: false });
         self.report_orphans(); // the group may be an orphan already, and no view change need come to report it
-        self.refuse_new_groups();
+        refuse_groups(&self.directory, &mut self.wants, &mut self.app, self.set.me.incarnation);
         self.advance_intents(now);
         Ok(())
     }
@@ -75,7 +99,7 @@ impl Process {
             .map(|f| f.meta.name.to_string())
             .ok_or(CommandError::NotMember)?;
         let want = self.wants.entry(name).or_insert(GroupIntent {
-            with_state: false,
+            role: Role::Stateless,
             terms: GroupTerms::default(),
             leaving: None,
             ready: Ready::Yes,
@@ -117,23 +141,6 @@ impl Process {
         }
     }
 
-    /// Drops the wanted groups that cannot be founded because the numbers of groups are used up, and reports each to
-    /// the application.
-    pub(super) fn refuse_new_groups(&mut self) {
-        let Self { directory, wants, app, .. } = self;
-        if directory.can_number_groups() {
-            return;
-        }
-        let names = GroupNames::of(directory);
-        wants.retain(|name, _| {
-            let is_there = names.get(name).is_some();
-            if !is_there {
-                app.event(Event::GroupRefused { name: name.as_str().into() });
-            }
-            is_there
-        });
-    }
-
     /// Membership requests that no decree has fulfilled yet.
     fn open_requests(&self, now: Instant) -> Vec<GroupRequest> {
         let me = self.me();
@@ -148,7 +155,8 @@ impl Process {
                 !gives && view_streams.is_none_or(|view_streams| has_drained(view_streams, now.since(at)))
             };
             let terms = Some(want.terms);
-            let wish = |join, only_new| GroupRequest { name: name.clone(), join, only_new, terms };
+            let role = if agrees_on_state(&self.directory) { want.role } else { Role::default() };
+            let wish = |join, only_new| GroupRequest { name: name.clone(), join, only_new, terms, role };
             match want.leaving {
                 // It was taken in without the state, and leaves to come again, whatever its application wants.
                 _ if entry.is_some_and(|(id, _)| self.transfers.retreats_from(id)) => {
@@ -157,9 +165,12 @@ impl Process {
                 Some(at) if is_member && drained(at) => {
                     requests.push(wish(false, false));
                 }
+                None if role == Role::Observer && entry.is_none_or(|(_, entry)| entry.is_orphan()) => {
+                    // It makes no group, and brings none back.
+                }
                 None if !is_member && want.ready != Ready::No => {
                     // It has a state of its own, or took one of a group of that name that is over.
-                    let only_new = want.with_state && entry.is_none();
+                    let only_new = want.takes_state() && entry.is_none();
                     requests.push(wish(true, only_new));
                 }
                 _ => {}
@@ -235,7 +246,7 @@ impl Process {
     /// Whether this process wants the group's state and is no member, or is one that leaves only to come again.
     pub(super) fn seeks_state_of(&self, group: GroupId) -> bool {
         let Some(entry) = self.directory.groups.get(&group) else { return false };
-        let wants = self.wants.get(&entry.name).is_some_and(|want| want.with_state && want.leaving.is_none());
+        let wants = self.wants.get(&entry.name).is_some_and(|want| want.takes_state() && want.leaving.is_none());
         wants && (!entry.members.contains(&self.me()) || self.transfers.retreats_from(group))
     }
 
@@ -278,6 +289,34 @@ impl Process {
             self.leave_asked = self.directory.decree;
         }
     }
+}
+
+/// Drops the wanted groups that cannot be joined, and reports each to the application: those that differ in whether they
+/// have a state, and new ones if the numbers of groups are used up.
+pub(super) fn refuse_groups(
+    directory: &Directory,
+    wants: &mut BTreeMap<String, GroupIntent>,
+    app: &mut AppQueue,
+    me: Incarnation,
+) {
+    if directory.can_number_groups() && !agrees_on_state(directory) {
+        return;
+    }
+    let names = GroupNames::of(directory);
+    wants.retain(|name, want| {
+        let Some((_, entry)) = names.get(name) else {
+            let can_be_made = directory.can_number_groups();
+            if !can_be_made {
+                app.event(Event::GroupRefused { name: name.as_str().into() });
+            }
+            return can_be_made;
+        };
+        let differs = entry.has_state().filter(|_| !entry.suits(want.role) && !entry.members.contains(&me));
+        if let Some(has_state) = differs {
+            app.event(Event::GroupDiffers { name: name.as_str().into(), has_state });
+        }
+        differs.is_none()
+    });
 }
 
 /// Whether a member that asked to leave `waited` ago may go: its messages are sent, and stable unless

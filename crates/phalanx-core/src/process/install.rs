@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::group_streams::{GroupStreams, ViewMeta};
-use super::groups::Ready;
+use super::groups::{Ready, refuse_groups};
 use super::path_probes::SILENCE_LEVEL;
 use super::port::streams_port;
 use super::{Process, Stage, StageEvent};
@@ -126,7 +126,7 @@ impl Process {
             self.begin_group(now, change, ended);
         }
         self.check_orphans(now);
-        self.refuse_new_groups();
+        refuse_groups(&self.directory, &mut self.wants, &mut self.app, me);
         self.bring_group_minima(former_level);
         self.evaluate_adequacy();
         self.go_on(now, fx);
@@ -282,6 +282,7 @@ impl Process {
         let entry = self.directory.groups.get(&change.group);
         let (members, terms) =
             entry.map(|entry| (entry.members.clone(), GroupTerms::of(&entry.tail))).unwrap_or_default();
+        let (has_state, observers) = entry.map(|entry| (entry.has_state(), entry.observers())).unwrap_or_default();
         let Some(my_rank) = members.iter().position(|who| *who == me).map(Rank::from_index) else {
             if prev.is_some() {
                 self.leave_behind(change, unsent.len());
@@ -342,6 +343,8 @@ impl Process {
             joined: change.joined.clone(),
             left: change.left.clone(),
             incomplete: change.incomplete(&members),
+            observers,
+            has_state,
             terms,
             adequate,
         });
@@ -367,7 +370,7 @@ impl Process {
         if why == LeaveReason::Anew
             && let Some(want) = self.wants.get_mut(&change.name).filter(|want| want.leaving.is_none())
         {
-            want.ready = if want.with_state { Ready::No } else { Ready::Yes };
+            want.ready = if want.takes_state() { Ready::No } else { Ready::Yes };
         } else if was_told {
             self.wants.remove(&change.name);
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{EARLY_BYTES, EARLY_PACKETS, EXCLUDED_MAX, Process, Stage};
 use crate::id::{CellInstance, GroupId, Incarnation, Rank, ViewNumber};
-use crate::member::{Acceptor, Coordinator, Directory, FoundingBallot, Phase, Proposal};
+use crate::member::{Acceptor, Coordinator, Directory, FoundingBallot, GroupEntry, Phase, Proposal};
 use crate::order::{Backlog, Hold, MessageCounts};
 use crate::wire::{PacketNumber, Space};
 
@@ -20,6 +20,10 @@ pub struct StreamStatus {
     pub view: ViewNumber,
     /// Members of the view.
     pub members: usize,
+    /// Whether the group has a state. `None`: it was made below level 6, and nothing is agreed.
+    pub has_state: Option<bool>,
+    /// Whether this process observes.
+    pub observes: bool,
     /// Messages accepted and not yet in a packet.
     pub queued_messages: usize,
     /// Their bytes.
@@ -146,7 +150,10 @@ impl Process {
                     let who = f.meta.members.get(rank.index())?;
                     self.directory.members.iter().find(|m| m.incarnation == *who).map(|m| m.name.clone())
                 };
+                let entry = self.directory.groups.get(&f.meta.group);
                 StreamStatus {
+                    has_state: entry.and_then(GroupEntry::has_state),
+                    observes: entry.is_some_and(|entry| entry.has_observer(self.me())),
                     group: f.meta.group,
                     name: f.meta.name.clone(),
                     view: f.meta.view,

@@ -24,7 +24,7 @@ use super::waits::ROUNDS;
 use super::{Process, Stage};
 use crate::api::{Effects, Event};
 use crate::id::{GroupId, Incarnation, Rank, ViewNumber};
-use crate::member::StateMessage;
+use crate::member::{StateMessage, has_agreed_state};
 use crate::time::Instant;
 use crate::wire::{DropReason, Space};
 use donor::{Giving, GivingEvent, Moves, OutgoingTransfer, REPLAY_BYTES, ReachedBytes, order_from, replay_bytes};
@@ -55,12 +55,14 @@ impl Process {
         }
         let me = self.me();
         let entry = group.and_then(|group| Some((group, self.directory.groups.get(&group)?)));
-        let Some((group, view, donors)) = entry.map(|(group, e)| (group, e.view, e.members.clone())) else {
+        let Some((group, entry)) = entry else {
             return self.state_ready(name, Ready::IfNew);
         };
-        if donors.contains(&me) {
+        if entry.members.contains(&me) {
             return; // it is left again first
         }
+        let (view, observers) = (entry.view, entry.observers());
+        let donors: Vec<Incarnation> = entry.members.iter().copied().filter(|who| !observers.contains(who)).collect();
         let asked_as_new = self.wants.get(name).is_some_and(|want| want.ready == Ready::IfNew);
         self.counters.founded_by_others += u64::from(asked_as_new);
         self.state_ready(name, Ready::No);
@@ -153,11 +155,17 @@ impl Process {
         let gives_another = self.transfers.giving.iter().any(|g| g.to != to);
         let busy = self.transfers.giving.len() >= GIVING_MAX || (gives_another && self.congested);
         // A leaver that reported that it gives no state may be let go by the decree to come.
-        if !is_member || is_in || busy || self.has_reported(group) || self.directory.rank(to).is_none() {
+        let cannot = !is_member || self.transfers.lacks_state(&self.directory, self.set.me.incarnation, group);
+        if cannot || is_in || busy || self.has_reported(group) || self.directory.rank(to).is_none() {
             self.send_state(to, &StateMessage::Abort { transfer });
             return;
         }
         let snapshot = fx.snapshot(group);
+        if snapshot.is_none() && has_agreed_state(&self.directory, group) {
+            // "None" would tell the joiner that the group has no state.
+            self.send_state(to, &StateMessage::Abort { transfer });
+            return;
+        }
         let bytes = snapshot.as_ref().map(|s| s.len_bytes());
         self.send_state(to, &StateMessage::Begin { transfer, bytes });
         let (Some(snapshot), Some(total)) = (snapshot, bytes) else { return };
@@ -197,8 +205,12 @@ impl Process {
             // Nothing may be missing in a state. What comes out of order makes the transfer start over.
             StateMessage::Begin { .. } if taking.state != Taking::Asked => self.start_over(&name, now),
             StateMessage::Begin { bytes: None, .. } => {
-                taking.enter(TakingEvent::Nothing, Taking::Over);
-                self.transfers.taking.remove(&name);
+                if has_agreed_state(&self.directory, group) {
+                    return self.start_over(&name, now + PATIENCE); // the donor is wrong
+                }
+                if let Some(mut taking) = self.transfers.taking.remove(&name) {
+                    taking.enter(TakingEvent::Nothing, Taking::Over);
+                }
                 self.state_ready(&name, Ready::Yes);
                 self.advance_intents(now);
             }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use phalanx_core::member::Role;
 use phalanx_core::member::{
     Agreed, Ballot, BootstrapMarker, Control, Directory, End, Ended, FirstView, FounderRecord, FoundingBallot,
     FoundingMessage, FoundingRefusal, GroupChange, GroupCut, GroupEntry, GroupRequest, Heard, LastView, Lost, Proposal,
@@ -20,6 +21,10 @@ use phalanx_core::{
 pub(crate) struct Speech<'a>(pub(crate) &'a mut Rng);
 
 impl Speech<'_> {
+    fn role(&mut self) -> Role {
+        [Role::Stateless, Role::State, Role::Observer][self.0.below(3) as usize]
+    }
+
     /// A message of the control channel.
     pub(crate) fn control(&mut self) -> Vec<u8> {
         let message = match self.0.below(19) {
@@ -58,7 +63,13 @@ impl Speech<'_> {
             }),
             9 => Control::MembershipRequests(RequestList {
                 decree: self.decree(),
-                groups: self.some(|s| GroupRequest { name: s.name(), join: s.coin(), only_new: s.coin(), terms: None }),
+                groups: self.some(|s| GroupRequest {
+                    name: s.name(),
+                    join: s.coin(),
+                    only_new: s.coin(),
+                    terms: None,
+                    role: s.role(),
+                }),
                 level: self.level(),
                 returns: self.some(Self::back),
                 given_up: self.some(Self::name),

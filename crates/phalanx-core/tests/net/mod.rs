@@ -7,8 +7,9 @@ use std::time::Duration;
 use phalanx_core::rng::Rng;
 use phalanx_core::seal::CellKey;
 use phalanx_core::{
-    Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, Instant, LEVEL, Limits, MemberInfo, Order,
-    Origin, Packet, Process, Security, Sequence, Settings, Snapshot, Timing, TrafficClass, Uniformity, ViewNumber,
+    Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, Instant, LEVEL, LeaveReason, Limits,
+    MemberInfo, Order, Origin, Packet, Process, Security, Sequence, Settings, Snapshot, Timing, TrafficClass,
+    Uniformity, ViewNumber,
 };
 
 /// Traffic class, from, to, bytes.
@@ -29,6 +30,9 @@ pub(crate) struct Seen {
     pub(crate) group: Option<GroupId>,
     /// Terms of the last group view.
     pub(crate) terms: Option<GroupTerms>,
+    /// Members without the state in the last group view, and why the group was left last.
+    pub(crate) incomplete: Vec<Incarnation>,
+    pub(crate) left: Option<LeaveReason>,
     /// Reports on the group's views: the view, and whether it is adequate.
     pub(crate) adequate: Vec<(ViewNumber, bool)>,
     /// The uniformity of each delivery in turn.
@@ -86,6 +90,7 @@ impl Effects for Seen {
             Event::GroupView(v) => {
                 self.group = Some(v.group);
                 self.terms = Some(v.terms);
+                self.incomplete.clone_from(&v.incomplete);
                 self.adequate.push((v.view, v.adequate));
                 self.views.push((v.view, v.members.len(), Vec::new()));
             }
@@ -101,7 +106,8 @@ impl Effects for Seen {
             }
             Event::NonPrimary { .. } => self.non_primary += 1,
             Event::Searching { why, .. } => self.searching = why,
-            Event::Differs { .. } | Event::LevelRefused { .. } => self.refused.push(event),
+            Event::Differs { .. } | Event::LevelRefused { .. } | Event::GroupDiffers { .. } => self.refused.push(event),
+            Event::GroupLeft { why, .. } => self.left = Some(why),
             Event::Excluded { .. } | Event::Left => self.ended = Some(format!("{event:?}")),
             _ => {}
         }
@@ -180,11 +186,16 @@ impl Net {
     }
 
     pub(crate) fn found(seed: u64, loss_ppm: u32, n: usize) -> Self {
+        Self::found_with(seed, loss_ppm, n, false)
+    }
+
+    /// The same; `with_state`: the group has one.
+    pub(crate) fn found_with(seed: u64, loss_ppm: u32, n: usize, with_state: bool) -> Self {
         let mut net = Self::new(seed, loss_ppm);
         for i in 0..n {
             net.add(if i == 0 { Founding::Alone } else { Founding::Join });
             let now = net.now;
-            net.nodes[i].0.join_group(now, "g", false, GroupTerms::default()).expect("a good name");
+            net.nodes[i].0.join_group(now, "g", with_state, GroupTerms::default()).expect("a good name");
         }
         net.run_until(30, |net| net.alive().all(|(_, s)| s.views.last().is_some_and(|v| v.1 == n)));
         net

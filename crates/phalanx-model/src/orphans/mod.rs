@@ -10,7 +10,7 @@ mod step;
 
 use stateright::{Model, Property};
 
-pub use property::{FORGET, FREE, HISTORY, LIVE, RESOLVED, SAME, UNIFORM};
+pub use property::{FORGET, FREE, GOES, HISTORY, LIVE, RESOLVED, SAME, UNIFORM};
 pub use state::{Action, Entry, Message, Process, State, View};
 
 /// Most processes.
@@ -69,11 +69,19 @@ pub enum Missing {
     ListsOneIncarnation,
     /// A state becomes complete although its owner knows that it is out.
     CompletesWhenOut,
+    /// A group goes on through an observer, as through a member that is complete.
+    ObserverCarriesOn,
+    /// An observer gives a joiner what it has delivered as the group's state.
+    ObserverGives,
+    /// An observer founds a group.
+    ObserverFounds,
+    /// A leave of the last member that is complete waits until an observer is.
+    LeaveWaitsForObserver,
 }
 
 impl Missing {
     /// All variants.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 27] = [
         Self::EndsWhenDropped,
         Self::NameIsFree,
         Self::IncompleteByLastDecree,
@@ -97,6 +105,10 @@ impl Missing {
         Self::NeverDeclines,
         Self::ListsOneIncarnation,
         Self::CompletesWhenOut,
+        Self::ObserverCarriesOn,
+        Self::ObserverGives,
+        Self::ObserverFounds,
+        Self::LeaveWaitsForObserver,
     ];
 
     /// The variant's name in reports.
@@ -126,6 +138,10 @@ impl Missing {
             Self::NeverDeclines => "never_declines",
             Self::ListsOneIncarnation => "lists_one_incarnation",
             Self::CompletesWhenOut => "completes_when_out",
+            Self::ObserverCarriesOn => "observer_carries_on",
+            Self::ObserverGives => "observer_gives",
+            Self::ObserverFounds => "observer_founds",
+            Self::LeaveWaitsForObserver => "leave_waits_for_observer",
         }
     }
 }
@@ -139,6 +155,8 @@ pub struct Orphans {
     pub members: u8,
     /// Members of view 1 whose state transfer has not finished, a bit each; their donor is member 0.
     pub incomplete: u8,
+    /// Processes that observe: their state never becomes complete, a bit each.
+    pub observers: u8,
     /// Messages: each with its sender and whether it is uniform. A sender sends its messages in this order.
     pub messages: Vec<(usize, bool)>,
     /// Views of the group, including the first.
@@ -165,6 +183,7 @@ impl Orphans {
             processes,
             members,
             incomplete: 0,
+            observers: 0,
             messages,
             views: 2,
             crashes: 0,
@@ -187,10 +206,11 @@ impl Orphans {
         let messages: Vec<String> =
             self.messages.iter().map(|(s, u)| format!("{s}{}", if *u { "u" } else { "" })).collect();
         format!(
-            "orphans: processes {} members {:03b} incomplete {:03b} messages {messages:?} views {} crashes {} returns {} starts {} leaves {}",
+            "orphans: processes {} members {:03b} incomplete {:03b} observers {:03b} messages {messages:?} views {} crashes {} returns {} starts {} leaves {}",
             self.processes,
             self.members,
             self.incomplete,
+            self.observers,
             self.views,
             self.crashes,
             self.returns,
@@ -201,6 +221,10 @@ impl Orphans {
 
     fn lacks(&self, missing: Missing) -> bool {
         self.missing == Some(missing)
+    }
+
+    fn observes(&self, p: usize) -> bool {
+        self.observers & 1 << p != 0
     }
 
     /// The set of uniform messages.

@@ -21,6 +21,9 @@ pub const LIVE: &str = "a group that is no orphan has a member that is complete"
 pub const RESOLVED: &str =
     "an orphan lists all who live and have its state, and whoever is back can revive it or say no";
 
+/// See the property.
+pub const GOES: &str = "the last member that is complete may leave observers behind";
+
 /// All properties of a model. States that its bounds cannot reach are not required.
 pub(super) fn all(model: &Orphans) -> Vec<Property<Orphans>> {
     let mut all = vec![
@@ -48,13 +51,14 @@ pub(super) fn all(model: &Orphans) -> Vec<Property<Orphans>> {
             s.entry != Entry::Live || (0..m.processes).any(|p| complete(p) || joined(p))
         }),
         Property::always(RESOLVED, resolved),
+        Property::always(GOES, goes),
     ];
     reached(model, &mut all);
     all
 }
 
 fn reached(model: &Orphans, all: &mut Vec<Property<Orphans>>) {
-    let members = model.members.count_ones();
+    let members = (model.members & !model.observers).count_ones();
     all.push(Property::sometimes("an orphan", |_, s: &State| matches!(s.entry, Entry::Orphan(_))));
     if model.returns == 0 || model.views < 2 {
         return;
@@ -92,7 +96,15 @@ fn reached(model: &Orphans, all: &mut Vec<Property<Orphans>>) {
             s.entry == Entry::Free && (0..m.processes).any(|p| s.last().members & 1 << p != 0 && gone(p))
         }));
     }
-    let joiner = usize::from(members as u8) < model.processes && model.views > 2;
+    let joins = |p: usize| model.members & 1 << p == 0 && !model.observes(p);
+    let joiner = (0..model.processes).any(joins) && model.views > 2;
+    if model.observers & model.members != 0 {
+        all.push(Property::sometimes("an observer stayed, and the others are holders", |m: &Orphans, s: &State| {
+            let Entry::Orphan(holders) = s.entry else { return false };
+            let observes = |p: usize| m.observes(p) && s.processes[p].in_cell && s.last().members & 1 << p != 0;
+            holders & m.observers == 0 && (0..m.processes).any(observes)
+        }));
+    }
     if model.incomplete != 0 || joiner {
         all.push(Property::sometimes("an incomplete member stayed in the primary", |m: &Orphans, s: &State| {
             let Entry::Orphan(holders) = s.entry else { return false };
@@ -137,6 +149,23 @@ fn uniform_kept(m: &Orphans, s: &State) -> bool {
         let before = |number: u8| number < v && s.view(number).is_some_and(|sent| sent.life == view.life);
         s.uniform & sent_in(m, s, before) & !view.start == 0
     })
+}
+
+fn goes(m: &Orphans, s: &State) -> bool {
+    let members = s.last().members;
+    let reports = |p: usize| {
+        let process = &s.processes[p];
+        process.lives && process.in_cell && !process.frozen && process.view == s.decided
+    };
+    let asks = s.entry == Entry::Live && s.leaves < m.leaves && m.observers & members != 0;
+    let all_report = || (0..m.processes).filter(|p| members & 1 << p != 0).all(reports);
+    if !asks || !all_report() {
+        return true;
+    }
+    let last = members & !m.observers;
+    let alone = last.count_ones() == 1 && (0..m.processes).all(|p| last & 1 << p == 0 || s.processes[p].complete);
+    let stay = members & m.observers;
+    !alone || m.next_state(s, Action::Decree { stay, leaves: last, joins: None }).is_some()
 }
 
 fn resolved(m: &Orphans, s: &State) -> bool {

@@ -167,11 +167,11 @@ impl State {
             process.in_cell = true;
             process.frozen = !member;
             process.view = u8::from(member);
-            process.complete = member && !joined;
+            process.complete = member && !joined && !model.observes(p);
         }
         let mut views = [View::default(); VIEWS];
-        let incomplete = model.incomplete;
-        views[0] = View { life: 1, members: model.members, joined: incomplete, incomplete, ..View::default() };
+        let (joined, incomplete) = (model.incomplete, model.incomplete | model.observers & model.members);
+        views[0] = View { life: 1, members: model.members, joined, incomplete, ..View::default() };
         Self {
             processes,
             views,

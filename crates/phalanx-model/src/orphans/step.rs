@@ -177,6 +177,7 @@ fn deliver(model: &Orphans, s: &mut State, at: usize, m: usize) -> bool {
 fn counts_as_complete(model: &Orphans, s: &State, p: usize) -> bool {
     match model.missing {
         Some(Missing::BelievedComplete) => true,
+        Some(Missing::ObserverCarriesOn) => s.processes[p].complete || model.observes(p),
         Some(Missing::IncompleteByLastDecree) => s.last().incomplete & 1 << p == 0,
         _ => s.processes[p].complete,
     }
@@ -192,6 +193,11 @@ fn decree(model: &Orphans, s: &mut State, stay: u8, leaves: u8, joins: Option<(u
     if s.entry != Entry::Live || stay & !view.members != 0 || leaves & (stay | !view.members) != 0 {
         return false;
     }
+    let is_held =
+        leaves != 0 && stay != 0 && (0..model.processes).filter(|&p| is_in(stay, p)).all(|p| model.observes(p));
+    if is_held && model.lacks(Missing::LeaveWaitsForObserver) {
+        return false;
+    }
     if !(0..model.processes).filter(|&p| is_in(stay | leaves, p)).all(|p| reported(s, p)) {
         return false;
     }
@@ -203,7 +209,8 @@ fn decree(model: &Orphans, s: &mut State, stay: u8, leaves: u8, joins: Option<(u
     if let Some((joiner, donor)) = joins {
         let p = &s.processes[joiner];
         let waits = p.lives && p.in_cell && p.frozen && !is_in(view.members, joiner);
-        if !waits || !is_in(complete, donor) {
+        let gives = is_in(complete, donor) || model.lacks(Missing::ObserverGives) && model.observes(donor);
+        if !waits || !gives {
             return false;
         }
     }
@@ -223,7 +230,8 @@ fn decree(model: &Orphans, s: &mut State, stay: u8, leaves: u8, joins: Option<(u
     }
     if complete == 0 {
         let known = if model.lacks(Missing::HoldersKnownComplete) { !view.incomplete } else { !0 };
-        let mut holders = of(view.members & !stay & !leaves & known).filter(|&p| !s.processes[p].proved);
+        let mut holders =
+            of(view.members & !stay & !leaves & known & !model.observers).filter(|&p| !s.processes[p].proved);
         let holders = holders.by_ref().fold(0, |set, p| set | 1 << p);
         let ends = holders == 0 || model.lacks(Missing::EndsWhenDropped);
         s.entry = if ends { Entry::Free } else { Entry::Orphan(holders) };
@@ -319,7 +327,9 @@ fn complete(model: &Orphans, s: &mut State, at: usize) -> bool {
     let donor = s.processes[usize::from(p.donor)];
     let gate = !p.wedged || model.lacks(Missing::CompletesAfterReport);
     let frozen = p.frozen && (p.in_cell || !model.lacks(Missing::CompletesWhenOut));
-    if !p.lives || frozen || p.view == 0 || p.complete || !gate || !donor.complete || donor.view != p.view {
+    let gives = donor.complete || model.lacks(Missing::ObserverGives) && model.observes(usize::from(p.donor));
+    if !p.lives || frozen || p.view == 0 || p.complete || !gate || !gives || donor.view != p.view || model.observes(at)
+    {
         return false;
     }
     (s.processes[at].complete, s.processes[at].base) = (true, donor.base);
@@ -468,6 +478,9 @@ fn decline(model: &Orphans, s: &mut State, at: usize) -> bool {
 }
 
 fn found(model: &Orphans, s: &mut State, at: usize) -> bool {
+    if model.observes(at) && !model.lacks(Missing::ObserverFounds) {
+        return false;
+    }
     let free = s.entry == Entry::Free || (s.entry != Entry::Live && model.lacks(Missing::NameIsFree));
     if !free || !is_back(s, at) || s.decided >= model.views {
         return false;
@@ -477,7 +490,7 @@ fn found(model: &Orphans, s: &mut State, at: usize) -> bool {
     s.views[usize::from(s.decided)] = View { life, members: 1 << at, ..View::default() };
     s.decided += 1;
     s.entry = Entry::Live;
-    s.processes[at].complete = true;
+    s.processes[at].complete = !model.observes(at);
     let number = s.decided;
     install(model, s, at, number, 0);
     true

@@ -19,7 +19,7 @@ pub(super) enum Command {
     Cast { slot: Arc<Slot>, order: Order, stability: Stability, payload: Bytes },
     CastAll { slot: Arc<Slot>, order: Order, stability: Stability, batch: Batch },
     Send { to: Incarnation, payload: Bytes },
-    Join { slot: Arc<Slot>, with_state: bool, terms: GroupTerms, state: Option<Box<dyn State>> },
+    Join { slot: Arc<Slot>, with_state: bool, observer: bool, terms: GroupTerms, state: Option<Box<dyn State>> },
     LeaveGroup { slot: Arc<Slot> },
     RaiseLevel { level: u16 },
     GiveUpGroup { name: String },

@@ -206,7 +206,7 @@ impl Handler for Queueing {
                     self.forget(&name);
                 }
             }
-            Event::GroupRefused { name } => self.forget(name),
+            Event::GroupRefused { name } | Event::GroupDiffers { name, .. } => self.forget(name),
             Event::StateKept { group, name, .. } => {
                 self.names.insert(*group, Arc::clone(name));
                 if let Some(state) = self.state(*group) {

@@ -49,9 +49,12 @@ pub struct Cell {
 /// How to join a group.
 #[derive(Default)]
 pub struct JoinOptions {
-    /// Whether the process takes a member's state before the first view. Without [`JoinOptions::state`] its pieces are
-    /// dropped.
+    /// Whether the group has a state, which the process takes from a member before the first view. All members must say
+    /// the same ([`phalanx_core::Event::GroupDiffers`]). Without [`JoinOptions::state`] the process observes.
     pub with_state: bool,
+    /// Whether the process observes: it is a member, whether the group has a state or not, never has the state, and waits
+    /// until others have made the group; see [`phalanx_core::Process::request_group`].
+    pub observer: bool,
     /// The group's terms if this process founds it. By default casts are uniform unless requested otherwise, any number
     /// of members is enough, and the group waits for members with its state that are cut off.
     pub terms: GroupTerms,
@@ -166,8 +169,9 @@ impl Cell {
             }
             groups.insert(Arc::clone(&slot.name), Arc::clone(&slot));
         }
-        let JoinOptions { with_state, terms, state } = options;
-        let command = Command::Join { slot: Arc::clone(&slot), with_state, terms, state };
+        let JoinOptions { with_state, observer, terms, state } = options;
+        let observer = observer || with_state && state.is_none();
+        let command = Command::Join { slot: Arc::clone(&slot), with_state, observer, terms, state };
         if let Err(refused) = self.shared.commands.push(command, None) {
             self.shared.forget(&slot);
             return Err(refused.into());

@@ -237,6 +237,8 @@ fn view(group: u32, name: &str) -> Event {
         joined: vec![Incarnation(1)],
         left: Vec::new(),
         incomplete: Vec::new(),
+        observers: Vec::new(),
+        has_state: None,
         terms: GroupTerms::default(),
         adequate: true,
     }))

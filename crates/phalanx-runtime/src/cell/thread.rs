@@ -300,9 +300,13 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
     }
 
     fn join(&mut self, command: Command, queueing: fn(&mut H) -> &mut Queueing) {
-        let Command::Join { slot, with_state, terms, state } = command else { return };
+        let Command::Join { slot, with_state, observer, terms, state } = command else { return };
         queueing(&mut self.handler).add(Arc::clone(&slot), with_state, state);
-        if let Err(error) = self.process.join_group(&slot.name, with_state, terms, &mut self.handler) {
+        let asked = match observer {
+            true => self.process.observe_group(&slot.name, &mut self.handler),
+            false => self.process.join_group(&slot.name, with_state, terms, &mut self.handler),
+        };
+        if let Err(error) = asked {
             // The name was checked before, so the incarnation is over. The node itself repeats the request in the next
             // one.
             queueing(&mut self.handler).notice(format!("group {} is not joined: {error}", slot.name));

@@ -71,6 +71,9 @@ pub struct GroupStatus {
     pub view: ViewNumber,
     /// The number of members in the view.
     pub members: u64,
+    /// Whether the group has a state: `yes`, `no`, `observed` (it may have one, and this process observes), or `unknown`,
+    /// because it was made below level 6. Empty from earlier builds.
+    pub state: String,
     /// Messages accepted and not yet in a packet.
     pub queued_messages: u64,
     /// Their bytes.
@@ -97,6 +100,7 @@ impl From<&StreamStatus> for GroupStatus {
             number: u64::from(stream.group.0),
             view: stream.view,
             members: stream.members as u64,
+            state: state_word(stream.has_state, stream.observes).to_owned(),
             queued_messages: stream.queued_messages as u64,
             queued_bytes: stream.queued_bytes as u64,
             unstable_packets: stream.unstable_packets,
@@ -205,6 +209,7 @@ impl GroupStatus {
             ("number".to_owned(), number(self.number)),
             ("view".to_owned(), number(self.view.0)),
             ("members".to_owned(), number(self.members)),
+            ("state".to_owned(), self.state.clone().into()),
             ("queued_messages".to_owned(), number(self.queued_messages)),
             ("queued_bytes".to_owned(), number(self.queued_bytes)),
             ("unstable_packets".to_owned(), number(self.unstable_packets)),
@@ -229,6 +234,7 @@ impl GroupStatus {
             number: count(table, "number"),
             view: ViewNumber(count(table, "view")),
             members: count(table, "members"),
+            state: word(table, "state"),
             queued_messages: count(table, "queued_messages"),
             queued_bytes: count(table, "queued_bytes"),
             unstable_packets: count(table, "unstable_packets"),
@@ -238,6 +244,15 @@ impl GroupStatus {
             hold: table.get("hold").and_then(Value::as_str).map(str::to_owned),
             orders: table.get("orders").and_then(Value::as_str).map(str::to_owned),
         }
+    }
+}
+
+fn state_word(has_state: Option<bool>, observes: bool) -> &'static str {
+    match (has_state, observes) {
+        (_, true) => "observed",
+        (Some(true), false) => "yes",
+        (Some(false), false) => "no",
+        (None, false) => "unknown",
     }
 }
 

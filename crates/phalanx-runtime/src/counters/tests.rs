@@ -27,6 +27,7 @@ fn status() -> Status {
             number: 1,
             view: ViewNumber(3),
             members: 2,
+            state: "yes".into(),
             queued_messages: 4,
             queued_bytes: 5,
             unstable_packets: 6,

@@ -84,6 +84,8 @@ mod tests {
             name: "stock".into(),
             view: ViewNumber(1),
             members: 2,
+            has_state: Some(false),
+            observes: false,
             queued_messages,
             queued_bytes: queued_messages * 10,
             unstable_packets: 0,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use phalanx_core::member::Role;
 use phalanx_core::{CommandError, GroupTerms, Instant, Process};
 
 use crate::handler::{Command, Handler};
@@ -15,15 +16,15 @@ pub(super) struct RequestedGroups {
 
 #[derive(Debug)]
 struct RequestedGroup {
-    with_state: bool,
+    role: Role,
     terms: GroupTerms,
     asked: bool,
 }
 
 impl RequestedGroups {
     /// Adds a group that was already requested in this incarnation.
-    pub(super) fn insert(&mut self, name: &str, with_state: bool, terms: GroupTerms) {
-        self.groups.insert(name.to_owned(), RequestedGroup { with_state, terms, asked: true });
+    pub(super) fn insert(&mut self, name: &str, role: Role, terms: GroupTerms) {
+        self.groups.insert(name.to_owned(), RequestedGroup { role, terms, asked: true });
     }
 
     pub(super) fn remove(&mut self, name: &str) {
@@ -48,9 +49,13 @@ impl RequestedGroups {
         }
         let mut open = false;
         for (name, want) in self.groups.iter_mut().filter(|(_, want)| !want.asked) {
-            let outcome = process.join_group(now, name, want.with_state, want.terms);
+            let outcome = process.request_group(now, name, want.role, want.terms);
             if outcome.is_ok() {
-                handler.command(&Command::JoinGroup { name, with_state: want.with_state });
+                handler.command(&Command::JoinGroup {
+                    name,
+                    with_state: want.role == Role::State,
+                    observes: want.role == Role::Observer,
+                });
             }
             want.asked = matches!(outcome, Ok(()) | Err(CommandError::AlreadyMember));
             open |= !want.asked;

@@ -91,7 +91,9 @@ impl<T: Transmit + ?Sized, H: Handler> Effects for Sink<'_, T, H> {
                 let name = self.watch.names.remove(group);
                 self.watch.stopped.extend(name.filter(|_| *why == LeaveReason::Stopped));
             }
-            Event::GroupRefused { name } => self.watch.stopped.push(Arc::clone(name)),
+            Event::GroupRefused { name } | Event::GroupDiffers { name, .. } => {
+                self.watch.stopped.push(Arc::clone(name));
+            }
             Event::Excluded { .. } | Event::Renounced { .. } => self.watch.excluded = true,
             Event::Left => self.watch.left = true,
             _ => {}

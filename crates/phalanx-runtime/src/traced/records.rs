@@ -100,6 +100,13 @@ pub fn group_incomplete(view: &GroupView) -> Option<Record> {
     (!who.is_empty()).then_some(Record::GroupIncomplete { group: view.group.0, who })
 }
 
+/// The record after that, if some member observes.
+#[must_use]
+pub fn group_observers(view: &GroupView) -> Option<Record> {
+    let who: Vec<u64> = view.observers.iter().map(|who| who.0).collect();
+    (!who.is_empty()).then_some(Record::GroupObservers { group: view.group.0, who })
+}
+
 fn group_view(view: &GroupView) -> Record {
     Record::GroupView {
         group: view.group.0,

@@ -68,6 +68,8 @@ fn group_view(view: ViewNumber) -> Event {
         joined: vec![Incarnation(7)],
         left: vec![(Incarnation(5), LeaveReason::Died)],
         incomplete: Vec::new(),
+        observers: Vec::new(),
+        has_state: None,
         terms: GroupTerms::default(),
         adequate: true,
     }))
@@ -119,7 +121,7 @@ fn an_incarnation_is_recorded_in_order() {
         apart: Vec::new(),
         members_min: 1,
     })));
-    traced.command(&Command::JoinGroup { name: "g", with_state: true });
+    traced.command(&Command::JoinGroup { name: "g", with_state: true, observes: false });
     traced.at(Instant(20));
     traced.event(Event::StateBegin { group: GroupId(3), name: "g".into(), bytes: 5 });
     traced.restore(GroupId(3), b"state");

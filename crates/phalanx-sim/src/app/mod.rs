@@ -145,6 +145,8 @@ pub(crate) struct Group {
     machine: Option<Held>,
     /// Whether its state is complete, which is recorded with the first view.
     is_whole: bool,
+    /// Whether this process observes it.
+    pub(crate) is_observed: bool,
 }
 
 impl App {
@@ -270,7 +272,7 @@ impl App {
             members_min: u64::from(view.terms.members_min),
             adequate: view.adequate,
         });
-        if let Some(record) = traced::group_incomplete(view) {
+        for record in [traced::group_incomplete(view), traced::group_observers(view)].into_iter().flatten() {
             self.record(record);
         }
         let brings_state = view.members == view.joined && self.wanted.get(&*view.name) == Some(&true);
@@ -280,6 +282,7 @@ impl App {
             group.name = view.name.to_string();
         }
         group.view = view.view;
+        group.is_observed = view.observers.contains(&Incarnation(self.calls.me));
         group.default = Some(view.terms.uniformity);
         group.members.clone_from(&view.members);
         group.delivered = 0;
@@ -393,11 +396,13 @@ impl Handler for App {
 
     fn command(&mut self, command: &Command<'_>) {
         match *command {
-            Command::JoinGroup { name, with_state } => {
+            Command::JoinGroup { name, with_state, observes } => {
                 // The request was accepted, so the earlier group is over, whether or not its end was announced.
                 self.groups.values_mut().filter(|group| group.name == name).for_each(|group| group.is_over = true);
                 let name = name.to_owned();
+                let asked = observes.then(|| trace::Event::Observes { name: name.clone() });
                 self.record(trace::Event::GroupJoinAsked { name, with_state });
+                asked.into_iter().for_each(|asked| self.record(asked));
             }
             Command::LeaveGroup { group } => self.record(trace::Event::GroupLeaveAsked { group: group.0 }),
             Command::GiveUpGroup { name } => self.record(trace::Event::GivenUp { name: name.to_owned() }),
@@ -597,7 +602,7 @@ impl Handler for App {
 
     /// A member that did not ask for the state has none.
     fn keeps_state(&mut self, id: GroupId) -> bool {
-        self.groups.get(&id).is_none_or(|group| self.wanted.get(&group.name) != Some(&false))
+        self.groups.get(&id).is_none_or(|group| self.wanted.get(&group.name) != Some(&false) && !group.is_observed)
     }
 
     fn snapshot(&mut self, id: GroupId) -> Option<Box<dyn Snapshot>> {

@@ -14,8 +14,9 @@ const WAITING_MAX: usize = 4;
 impl App {
     /// The group whose objects this process may use now.
     pub(crate) fn objects_group(&self) -> Option<GroupId> {
-        let (id, _) = self.member_of(OBJECTS_GROUP)?;
-        let has_state = self.wanted.get(OBJECTS_GROUP) != Some(&false);
+        let (id, group) = self.member_of(OBJECTS_GROUP)?;
+        // Also while it leaves the group.
+        let has_state = self.wanted.get(OBJECTS_GROUP) != Some(&false) && !group.is_observed;
         let ready = has_state && self.calls.open && self.calls.waiting.len() < WAITING_MAX;
         ready.then_some(id)
     }

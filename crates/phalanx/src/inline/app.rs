@@ -109,7 +109,8 @@ pub trait App {
     /// nothing any more.
     fn left(&mut self, _group: InlineGroup, _reason: LeaveReason) {}
 
-    /// The group cannot be made: the cell's numbers of groups are used up. Its [`InlineGroup`] stands for nothing any
+    /// The group cannot be made, because the cell's numbers of groups are used up; or it has a state and was joined
+    /// without one, or it has none and was joined with one. Its [`InlineGroup`] stands for nothing any
     /// more. Existing groups go on.
     fn refused(&mut self, _group: InlineGroup) {}
 
@@ -121,7 +122,8 @@ pub trait App {
     fn forgotten(&mut self, _group: InlineGroup) {}
 
     /// The present state, for a member that joins. It is sent while later messages are delivered here. Called only for
-    /// groups that were joined with [`InlineJoin::with_state`](crate::InlineJoin::with_state). `None`: there is none.
+    /// groups that were joined with [`InlineJoin::with_state`](crate::InlineJoin::with_state). `None`: there is none now,
+    /// and the other member asks again.
     fn snapshot(&mut self, _group: InlineGroup) -> Option<Snapshot> {
         None
     }

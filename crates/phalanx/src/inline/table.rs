@@ -450,7 +450,7 @@ impl<A: App> Handler for Adapter<'_, A> {
                 self.tell(at, |app, key| app.adequate(key, adequate));
             }
             Event::GroupLeft { group, why } => self.left(group, why),
-            Event::GroupRefused { name } => {
+            Event::GroupRefused { name } | Event::GroupDiffers { name, .. } => {
                 let at = self.table.names.get(&name).copied();
                 self.tell(at, A::refused);
                 at.into_iter().for_each(|at| self.table.end(at, LeaveReason::Left));
@@ -627,6 +627,8 @@ mod tests {
             joined: Vec::new(),
             left: Vec::new(),
             incomplete: Vec::new(),
+            observers: Vec::new(),
+            has_state: None,
             terms: GroupTerms::default(),
             adequate: true,
         };

@@ -476,6 +476,11 @@ impl Handler for AppHandler {
                     entry.end(None, Phase::Refused);
                 }
             }
+            Event::GroupDiffers { name, has_state } => {
+                if let Some(entry) = self.named(&name) {
+                    entry.end(None, Phase::Differs { has_state });
+                }
+            }
             Event::GroupOrphaned { name, waits_for, .. } => {
                 if let Some(entry) = self.named(&name) {
                     let for_members = waits_for.into_iter().map(|(_, name)| name).collect();

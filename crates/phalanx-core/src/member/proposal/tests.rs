@@ -6,7 +6,7 @@ use super::*;
 use crate::api::{GroupTerms, Limits, Timing};
 use crate::id::ViewNumber;
 use crate::member::{
-    Agreed, NAMED_MAX, NUMBERED_MAX, RemovalEvidence, Removals, Return, ReturnPoint, Rise, SEAT_BYTES_MAX,
+    Agreed, KIND_LEVEL, NAMED_MAX, NUMBERED_MAX, RemovalEvidence, Removals, Return, ReturnPoint, Rise, SEAT_BYTES_MAX,
 };
 use crate::wire::Space;
 
@@ -103,6 +103,53 @@ fn a_member_without_the_state_carries_no_group_on() {
     // With the state the group continues.
     let goes_on = after(&before, &[2, 3, 4], &[], LeaveReason::Unreachable);
     assert_eq!(goes_on.groups[&GROUP].members, [Incarnation(3)]);
+}
+
+#[test]
+fn an_observer_is_no_holder_and_holds_no_leaver() {
+    // The third observes; the two that have the state are cut off.
+    let mut before = directory(7, 3);
+    before.level = KIND_LEVEL;
+    before.settings = Agreed::of(&Limits::default(), &Timing::default()).tags(KIND_LEVEL);
+    before.members.iter_mut().for_each(|member| member.level = KIND_LEVEL);
+    let entry = before.groups.get_mut(&GROUP).expect("the group");
+    let mut change = GroupChange { tail: Tags::default(), ..change_of(entry) };
+    change.note_observers(entry, &[Incarnation(3)]);
+    entry.tail = change.tail;
+    let cut_off =
+        draft(&before, &reports(&before, &[2, 3, 4], &[2]), &MembershipRequests::default(), LeaveReason::Unreachable);
+    assert!(cut_off.groups[0].left.contains(&(Incarnation(3), LeaveReason::Anew)));
+    assert_eq!(waits_for(&before.after(&cut_off)), Some(vec![1, 2]));
+    // If it asks to leave at the same time, it goes with the next decree. It would deliver what the holders may lack.
+    let leaves = MembershipRequests { leavers: [Incarnation(3)].into(), ..MembershipRequests::default() };
+    let goes = |why| draft(&before, &reports(&before, &[2, 3, 4, 5, 6], &[2]), &leaves, why).left.len();
+    assert_eq!([LeaveReason::Unreachable, LeaveReason::Died].map(goes), [2, 3]);
+    // It is cut off with one of them, and the other lost the state.
+    let after = after(&before, &[3, 4, 0], &[0], LeaveReason::Unreachable);
+    assert_eq!(waits_for(&after), Some(vec![2]), "the third never had the state");
+    // The last with the state leaves in order, and only the observer stays.
+    let mut alone = before.clone();
+    let entry = alone.groups.get_mut(&GROUP).expect("the group");
+    entry.members.remove(1);
+    let leaves =
+        MembershipRequests { group_leaves: vec![("g".into(), Incarnation(1))], ..MembershipRequests::default() };
+    let goes = draft(&alone, &reports(&alone, &[0, 1, 2, 3, 4, 5, 6], &[2]), &leaves, LeaveReason::Unreachable);
+    assert_eq!(goes.groups[0].left, [(Incarnation(1), LeaveReason::Left), (Incarnation(3), LeaveReason::Anew)]);
+    assert_eq!(alone.after(&goes).groups.get(&GROUP), None);
+}
+
+fn change_of(entry: &GroupEntry) -> GroupChange {
+    let (left, tail) = (Vec::new(), Tags::default());
+    GroupChange {
+        group: GROUP,
+        name: entry.name.clone(),
+        view: entry.view,
+        space: entry.space,
+        cut: None,
+        joined: Vec::new(),
+        left,
+        tail,
+    }
 }
 
 fn orphaned() -> Directory {

@@ -1,12 +1,13 @@
 //! What an application wants of a group: to be in it or out of it, and under which terms.
 
 use crate::api::GroupTerms;
+use crate::member::Role;
 use crate::time::Instant;
 
 /// A group that the application wants to be in, or out of.
 #[derive(Clone, Debug)]
 pub(in crate::process) struct GroupIntent {
-    pub(in crate::process) with_state: bool,
+    pub(in crate::process) role: Role,
     /// Terms of the group if this process founds it.
     pub(in crate::process) terms: GroupTerms,
     /// Since when the application wants to leave it.
@@ -18,9 +19,14 @@ pub(in crate::process) struct GroupIntent {
 }
 
 impl GroupIntent {
-    /// Whether a joiner of the cell may come into the group in the same view.
+    pub(in crate::process) fn takes_state(&self) -> bool {
+        self.role == Role::State
+    }
+
+    /// Whether a joiner of the cell may come into the group in the same view. An observer may not, because it does not know yet
+    /// whether the level in force has observers.
     pub(in crate::process) fn joins_at_once(&self) -> bool {
-        !self.with_state && self.leaving.is_none()
+        self.role == Role::Stateless && self.leaving.is_none()
     }
 }
 

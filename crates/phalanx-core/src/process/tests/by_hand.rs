@@ -7,6 +7,7 @@ use crate::api::{Delivery, GroupTerms, LeaveReason, Uniformity};
 use crate::frames::Frames;
 use crate::id::{CellInstance, DecreeNumber, InboxId, LEVEL, Origin, Rank, TrafficClass, ViewNumber};
 use crate::link::{Ack, Channel};
+use crate::member::Role;
 use crate::member::{
     Ballot, Control, FirstView, GroupChange, GroupCut, GroupRequest, MembershipRequests, NUMBERED_MAX, Phase, Report,
 };
@@ -101,7 +102,8 @@ fn who_asks_for_a_group_that_can_have_no_number_is_refused() {
     process.directory.next_group = NUMBERED_MAX;
     assert_eq!(ask(&mut process, "two"), (true, false));
     // The group that was requested earlier is refused with the next view.
-    process.refuse_new_groups();
+    let me = process.me();
+    groups::refuse_groups(&process.directory, &mut process.wants, &mut process.app, me);
     process.deliver(NOW, &mut fx);
     assert!(!process.wants_group("one"));
     // No decree is possible without a number for each view.
@@ -433,7 +435,13 @@ fn a_decision_is_taken_if_it_fits() {
 #[test]
 fn only_members_ask_for_changes_and_within_bounds() {
     let (mut process, mut fx) = in_cell(A, 3);
-    let wish = |len: usize| GroupRequest { name: "g".repeat(len), join: true, only_new: false, terms: None };
+    let wish = |len: usize| GroupRequest {
+        name: "g".repeat(len),
+        join: true,
+        only_new: false,
+        terms: None,
+        role: Role::default(),
+    };
     let mut kept = |from, decree, groups: Vec<GroupRequest>| {
         process.handle_control(
             NOW,

@@ -9,7 +9,7 @@ use crate::api::LeaveReason;
 use crate::id::{DecreeNumber, ViewNumber};
 use crate::member::{
     Control, GroupEntry, GroupRequest, MembershipRequests, NUMBERED_MAX, Orphan, OrphanHolder, Report, RequestList,
-    Return, ReturnPoint, Returns, SEAT_BYTES_MAX, build_proposal,
+    Return, ReturnPoint, Returns, Role, SEAT_BYTES_MAX, build_proposal,
 };
 use crate::wire::{Space, Tags};
 
@@ -18,8 +18,14 @@ const ASKER: Incarnation = Incarnation(2);
 const HOLDER: Incarnation = Incarnation(7);
 
 fn wish(name: &str, join: bool) -> RequestList {
-    let wish = GroupRequest { name: name.into(), join, only_new: false, terms: None };
+    let wish = GroupRequest { name: name.into(), join, only_new: false, terms: None, role: Role::default() };
     RequestList { decree: DecreeNumber::FIRST, groups: vec![wish], ..RequestList::default() }
+}
+
+fn wants(name: &str, role: Role) -> RequestList {
+    let mut list = wish(name, true);
+    list.groups[0].role = role;
+    list
 }
 
 fn give_up(name: &str) -> RequestList {
@@ -73,6 +79,7 @@ fn ballot_and_change(prepare: impl Fn(&mut Process), list: RequestList) -> (bool
         group_joins: asked(true),
         group_leaves: asked(false),
         returns: list.returns.iter().map(returns).collect(),
+        roles: list.groups.iter().map(|wish| ((wish.name.clone(), ASKER), wish.role)).collect(),
         ..MembershipRequests::default()
     };
     let directory = &process.directory;
@@ -103,8 +110,15 @@ fn what_no_decree_can_bring_begins_no_ballot() {
     let of_asker = |process: &mut Process| add(process, &[Incarnation(1), ASKER], ViewNumber(1), 7, "g");
     let of_other = |process: &mut Process| add(process, &[Incarnation(1)], ViewNumber(1), 7, "g");
     let nothing = |_: &mut Process| {};
+    let agreed = |has_state: bool| {
+        move |process: &mut Process| {
+            add(process, &[Incarnation(1)], ViewNumber(1), 7, "g");
+            let entry = process.directory.groups.get_mut(&GroupId(1)).expect("it was added");
+            entry.tail.put_number(10, u64::from(has_state));
+        }
+    };
     let later = RequestList { decree: DecreeNumber(2), ..wish("new", true) };
-    let vain: [(&str, (bool, bool)); 9] = [
+    let vain: [(&str, (bool, bool)); 12] = [
         ("the group waits", ballot_and_change(waits, wish("g", true))),
         ("its share of what may wait is used up", ballot_and_change(in_own_seat, wish("new", true))),
         ("the numbers of groups are used up", ballot_and_change(counted_out, wish("new", true))),
@@ -114,6 +128,9 @@ fn what_no_decree_can_bring_begins_no_ballot() {
         ("no number is left for the group's next view", {
             ballot_and_change(last_view, brings_back(HOLDER, ViewNumber(u64::MAX)))
         }),
+        ("the group has a state", ballot_and_change(agreed(true), wants("g", Role::Stateless))),
+        ("the group has no state", ballot_and_change(agreed(false), wants("g", Role::State))),
+        ("an observer makes no group", ballot_and_change(nothing, wants("new", Role::Observer))),
         ("it gives up a group that does not wait", ballot_and_change(of_other, give_up("g"))),
         ("it gives up a group that is not there", ballot_and_change(nothing, give_up("g"))),
     ];

@@ -7,6 +7,7 @@ use super::donor::{Giving, GivingEvent, OutgoingTransfer, RECORD_BYTES, REPLAY_B
 use super::joiner::{IncomingTransfer, Taking, TakingEvent, Tried};
 use crate::api::{Delivery, GroupView};
 use crate::id::{GroupId, Incarnation};
+use crate::member::Directory;
 use crate::process::app::{AppQueue, Item};
 use crate::rng::Rng;
 use crate::time::Instant;
@@ -196,6 +197,11 @@ impl Transfers {
     /// Whether this process is in the group without its complete state.
     pub(in crate::process) fn is_incomplete(&self, group: GroupId) -> bool {
         self.retreats.contains(&group) || self.taking.values().any(|t| t.group == group && t.first_view.is_some())
+    }
+
+    /// Whether this process is in the group without its state: for now, or because it observes.
+    pub(in crate::process) fn lacks_state(&self, directory: &Directory, me: Incarnation, group: GroupId) -> bool {
+        self.is_incomplete(group) || directory.groups.get(&group).is_some_and(|entry| entry.has_observer(me))
     }
 
     /// Whether this process is in a view of a group whose state it is still taking.
