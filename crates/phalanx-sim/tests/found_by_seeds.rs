@@ -500,3 +500,9 @@ fn a_member_that_never_read_its_group_is_left_out() {
 fn a_decree_ends_a_group_view_at_a_process_that_hears_no_quorum() {
     holds(920_500_007, 5);
 }
+
+/// Two survivors are told to reform their cell. The one that comes second joins the other's instance, and is a founder.
+#[test]
+fn a_founder_that_was_to_reform_and_joins_another_instance_has_a_marker_of_it() {
+    holds(961_100_233, 0);
+}

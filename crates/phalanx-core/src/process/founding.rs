@@ -534,7 +534,9 @@ impl Process {
     pub(super) fn mark_joined(&mut self, instance: CellInstance, fx: &mut dyn Effects) -> bool {
         let record = &self.set.record;
         let has_left = record.end.as_ref().is_some_and(|end| end.instance() == instance);
-        self.founders().is_none()
+        // A founder that was to reform its cell, and joins another's instance, has no list any more, and has a marker.
+        let is_no_founder = self.founders().is_none() && record.mark.is_none();
+        is_no_founder
             || record.instance() == instance && !has_left
             || self.set_bootstrap_marker(BootstrapMarker { instance, list: None }, fx)
     }
