@@ -506,3 +506,9 @@ fn a_decree_ends_a_group_view_at_a_process_that_hears_no_quorum() {
 fn a_founder_that_was_to_reform_and_joins_another_instance_has_a_marker_of_it() {
     holds(961_100_233, 0);
 }
+
+/// S8: it asked to leave the group while it heard no quorum, and what it had accepted before could be sent no sooner.
+#[test]
+fn what_waits_for_a_quorum_is_sent_before_its_sender_leaves_the_group() {
+    holds(651_879_849, 5);
+}

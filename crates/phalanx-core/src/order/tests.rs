@@ -554,6 +554,9 @@ fn in_an_inadequate_view_uniform_messages_wait_and_what_is_behind_them() {
         view_streams.is_sent() && !view_streams.is_drained(),
         "a leaver waits for these no longer than for what is unstable"
     );
+    view_streams.set_primary(false);
+    assert!(!view_streams.is_sent(), "a leaver waits until they can be sent");
+    view_streams.set_primary(true);
     t.carry(A, &[B, C]);
     assert_eq!(t.delivered(C), [(A, 1)]);
     let (view_streams, port) = &mut t.group_streams[A.index()];

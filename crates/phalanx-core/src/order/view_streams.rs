@@ -552,10 +552,11 @@ impl ViewStreams {
         self.outside = !is_primary;
     }
 
-    /// Whether all accepted messages were sent, except those that wait for a quorum or for more members.
+    /// Whether all accepted messages were sent, except those that wait for more members. Without a quorum nothing is
+    /// decided, and they are sent once it is heard again.
     #[must_use]
     pub fn is_sent(&self) -> bool {
-        self.outbox.is_empty() || self.front_is_withheld()
+        self.outbox.is_empty() || self.front_is_withheld() && !self.outside
     }
 
     /// Whether the view is about to end.
