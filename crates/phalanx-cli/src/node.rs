@@ -15,8 +15,9 @@ use crate::notice::{data, say};
 
 /// Joins the cell as a plain member and prints its views
 ///
-/// In groups it observes: it never has their state, and waits until others have made them. An additional member keeps a quorum alive, and shows whether hosts reach each other. SIGINT (exit code 130) and
-/// SIGTERM (0) make it leave. SIGUSR1 makes it reform the cell, as `phalanx reform` does.
+/// In groups it observes: it never has their state, and waits until others have made them. An additional member keeps a
+/// quorum alive, and shows whether hosts reach each other. SIGINT (exit code 130) and SIGTERM (0) make it leave. SIGUSR1
+/// makes it reform the cell, as `phalanx reform` does.
 #[derive(Args, Debug)]
 pub(crate) struct Node {
     /// Also observe this group; may be given several times

@@ -12,7 +12,8 @@ const PACKETS_MAX: u64 = 5_000;
 /// The same for each receiver, where there are many: 15 members with a busy group sent 437 a second.
 const PACKETS_EACH_MAX: u64 = 500;
 
-/// Packets for each delivery beside these: its message, an acknowledgement, and the share of an order or a receipt.
+/// The packets that each delivery may take beyond these bounds: one for the message, and one for its acknowledgement,
+/// order and receipt.
 const PACKETS_PER_DELIVERY: u64 = 2;
 
 /// Packets counted in the calm.

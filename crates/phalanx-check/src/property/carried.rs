@@ -68,10 +68,9 @@ fn is_left_out(model: &Model, was: ProcIx, e: EpochIx) -> bool {
     let Some(last) = model.procs[was].installs.last().map(|&i| &model.installs[i]) else { return false };
     let goes_on = model.procs[stay.proc].installs.iter().any(|&i| model.installs[i].instance == last.instance);
     let commanded = || model.anew_asked.iter().any(|at| (last.moment.at_ns..=stay.install.at_ns).contains(&at.at_ns));
-    let later = model.cells.get(&last.instance).into_iter().flat_map(|views| views.range(last.view + 1..));
-    let left_out =
-        |(_, installs): (_, &Vec<_>)| installs.iter().any(|&i: &usize| !model.installs[i].members.contains(&was));
-    !goes_on && commanded() && later.into_iter().any(left_out)
+    let views = model.cells.get(&last.instance).into_iter().flat_map(|views| views.range(last.view + 1..));
+    let mut later = views.flat_map(|(_, installs)| installs).map(|&i| &model.installs[i]);
+    !goes_on && commanded() && later.any(|install| !install.members.contains(&was))
 }
 
 fn carrier(model: &Model, joiner: EpochIx) -> Option<Carrier> {

@@ -1,9 +1,9 @@
 //! M12, no process loses a group without cause. A member that did not ask to leave a group is out of it, by its own
 //! record, only after some process could not make sense of a packet (the harness injected a defect). An observer is out
-//! too when no member that has the state stays. All survivors
-//! record the same reason. If one member is notified that the group stopped, no member of that view goes on to a next
-//! view of it. No process ends its incarnation by itself without having asked to leave, except in a view of level 1
-//! after such a packet, because below level 2 members cannot agree on who is at fault.
+//! too when no member that has the state stays. All survivors record the same reason. If one member is notified that the
+//! group stopped, no member of that view goes on to a next view of it. No process ends its incarnation by itself without
+//! having asked to leave, except in a view of level 1 after such a packet, because below level 2 members cannot agree on
+//! who is at fault.
 //!
 //! Instances: stays that ended so; *under failure*: those of a group that stopped.
 

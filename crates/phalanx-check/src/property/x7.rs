@@ -1,6 +1,7 @@
 //! X7, missing state is agreed: those that install a group view are given the same list of members that do not hold its
-//! state, and of observers among them, which never hold it. These are members of the view. Another listed member that was in the view before sent nothing in that one, because
-//! it was not notified of it before the next was decided. Evaluated for traces whose format has this record.
+//! state, and of observers among them, which never hold it. These are members of the view. Another listed member that
+//! was in the view before sent nothing in that one, because it was not notified of it before the next was decided.
+//! Evaluated for traces whose format has this record.
 //!
 //! Instances: installed group views for which a member is listed. Source: the agreement of views (M2) for what is
 //! decided with them.

@@ -46,7 +46,7 @@ impl GroupEntry {
     /// Whether this member observes.
     #[must_use]
     pub fn has_observer(&self, who: Incarnation) -> bool {
-        self.tail.get(OBSERVERS).is_some() && self.observers().contains(&who)
+        self.observers().contains(&who)
     }
 
     /// Whether a process with this request can become a member.

@@ -78,14 +78,13 @@ pub fn build_proposal(
         coming.retain(|who| entry.suits(requests.role(&entry.name, *who)));
         let ends = unreadable.contains(&id);
         let change = change_group(directory, id, entry, reports, &left, &group_leaves, &coming, ends, &mut next);
-        groups.extend(change.map(|mut change| {
+        let Some(mut change) = change else { continue };
+        if entry.has_state().is_some() {
             let observes = |who: &&Incarnation| requests.role(&entry.name, **who) == Role::Observer;
             let observers: Vec<Incarnation> = change.joined.iter().filter(observes).copied().collect();
-            if entry.has_state().is_some() {
-                change.note_observers(entry, &observers);
-            }
-            change
-        }));
+            change.note_observers(entry, &observers);
+        }
+        groups.push(change);
     }
     let (names, room) = (GroupNames::of(directory), GroupRoom::of(directory));
     for (name, mut coming) in coming {
@@ -150,9 +149,9 @@ pub fn build_proposal(
 /// - a member that gives a group's state to a joiner;
 /// - a member with a group's state, if it would leave the group to members without the state, or to a process that
 ///   takes it;
-/// - a member with a group's state, or an observer, if the same decree cuts off the rest of the group. The leaver delivers to the cut,
-///   and the others would bring the group back without what it alone delivered. So a decree of their own drops them
-///   first.
+/// - a member with a group's state, or an observer, if the same decree cuts off the rest of the group. The leaver
+///   delivers to the cut, and the others would bring the group back without what it alone delivered. So a decree of
+///   their own drops them first.
 fn held_leavers(
     directory: &Directory,
     reports: &BTreeMap<Rank, Report>,
@@ -184,9 +183,9 @@ fn held_leavers(
             entry.members.iter().copied().partition(|who| asked(&who));
         let (giving, going): (Vec<Incarnation>, Vec<Incarnation>) = asked.into_iter().partition(gives);
         held.extend(&giving);
-        let stay: Vec<Incarnation> = giving.into_iter().chain(rest).filter(|who| report(who).is_some()).collect();
         // An observer never has the state, and nobody waits until it has.
-        let stay: Vec<Incarnation> = stay.into_iter().filter(|who| !entry.has_observer(*who)).collect();
+        let waits_for = |who: &Incarnation| report(who).is_some() && !entry.has_observer(*who);
+        let stay: Vec<Incarnation> = giving.into_iter().chain(rest).filter(waits_for).collect();
         let is_taken = reports.values().any(|report| report.taking.contains(id));
         let silent = entry.members.iter().filter(|who| report(who).is_none());
         let mut silent = silent.filter_map(|who| directory.rank(*who));

@@ -138,7 +138,7 @@ fn probe_from_afar(away_ms: u64, is_lost: impl Fn(u64, usize) -> bool) -> (usize
     (counted, suspected)
 }
 
-/// Whoever is far is probed no more often than whoever is near, and bears as many losses.
+/// A far member is probed no more often than a near one, and is not suspected after as many losses.
 #[test]
 fn a_far_member_is_probed_no_more_often_and_not_suspected() {
     let (near, _) = probe_from_afar(1, |_, _| false);

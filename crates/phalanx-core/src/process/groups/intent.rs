@@ -23,8 +23,8 @@ impl GroupIntent {
         self.role == Role::State
     }
 
-    /// Whether a joiner of the cell may come into the group in the same view. An observer may not, because it does not know yet
-    /// whether the level in force has observers.
+    /// Whether a joiner of the cell may come into the group in the same view. An observer may not, because it does not
+    /// know yet whether the level in force has observers.
     pub(in crate::process) fn joins_at_once(&self) -> bool {
         self.role == Role::Stateless && self.leaving.is_none()
     }

@@ -199,7 +199,7 @@ fn who_is_told_a_long_welcome_is_borne_for_longer() {
     assert!(hears(20, SUSPECT_AFTER + second * 2) && !hears(20, SUSPECT_AFTER + second * 3));
 }
 
-/// A member's first heartbeat comes a round trip after it is welcomed. Whoever was asked by it knows how long that is.
+/// A member's first heartbeat comes a round trip after it is welcomed. The member that it asked knows that round trip.
 #[test]
 fn who_asked_from_afar_is_borne_a_round_trip_longer() {
     let ms = Duration::from_millis;
