@@ -252,6 +252,13 @@ impl Narrator {
                     "event": "group_put_off", "group": &**name, "waiting": waiting, "bytes": bytes, "bytes_max": bytes_max
                 }),
             ),
+            Event::GroupAbsent { name } => (
+                format!(
+                    "group {name} is NOT THERE: no process of this cell is in it, and an observer makes no group. It is observed \
+                     when a process of the group has started; if some run, check their cell and the group's name"
+                ),
+                json!({"event": "group_absent", "group": &**name}),
+            ),
             Event::GroupRefused { name } => (
                 format!(
                     "group {name} cannot be made: the cell's numbers of groups are used up. Have all members leave, and start them again"

@@ -201,6 +201,13 @@ pub enum Event {
         /// How many there may be.
         bytes_max: usize,
     },
+    /// A group that this process asked to observe does not exist: nobody in the cell is in it, and nobody waits for it. An
+    /// observer makes no group. The request stands, and is fulfilled when others made the group. Reported once, and again
+    /// after the group ended.
+    GroupAbsent {
+        /// Its name.
+        name: Arc<str>,
+    },
     /// An earlier incarnation of this process had the state of a group, and the group is over or continued without it.
     /// What only that state held is lost to the others. The application need not discard anything now:
     /// [`Event::StateBegin`] requests that if this process takes the group's state.

@@ -81,7 +81,7 @@ impl Process {
         }
         let ready = if role == Role::State { Ready::No } else { Ready::Yes };
         self.wants.insert(name.to_owned(), GroupIntent { role, terms, leaving: None, ready, partial: false });
-        self.report_orphans(); // the group may be an orphan already, and no view change need come to report it
+        self.report_orphans(); // it may have to wait, and no view change need come to report it
         refuse_groups(&self.directory, &mut self.wants, &mut self.app, self.set.me.incarnation);
         self.advance_intents(now);
         Ok(())

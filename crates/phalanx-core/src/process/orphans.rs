@@ -12,14 +12,14 @@ mod kept;
 
 use std::collections::BTreeMap;
 
-use super::app::{Item, OwnedDelivery};
+use super::app::{AppQueue, Item, OwnedDelivery};
 use super::groups::{GroupIntent, Ready};
 use super::{Process, REQUESTS_MAX, Stage};
 use crate::api::{CommandError, Event};
 use crate::id::{CellInstance, GroupId, Incarnation};
 use crate::member::{
-    GroupChange, GroupEntry, GroupNames, GroupRoom, INCARNATIONS_MAX, NoRoom, Orphan, RequestList, Return, awaited,
-    holders,
+    Directory, GroupChange, GroupEntry, GroupNames, GroupRoom, INCARNATIONS_MAX, NoRoom, Orphan, RequestList, Return,
+    awaited, holders,
 };
 use crate::time::Instant;
 use kept::{KeptGroup, KeptPosition};
@@ -148,8 +148,8 @@ impl Process {
         self.report_orphans();
     }
 
-    /// Notifies the application which members its wanted groups wait for, and which groups are not made because too
-    /// much waits, if that is news.
+    /// Notifies the application which members its wanted groups wait for, which groups are not made because too much
+    /// waits, and which do not exist and are to be observed, if that is news.
     pub(super) fn report_orphans(&mut self) {
         let Self { directory, wants, waiting, app, set, .. } = self;
         for (group, entry, orphan) in directory.orphans().filter(|(_, entry, _)| wants.contains_key(&entry.name)) {
@@ -160,13 +160,16 @@ impl Process {
                 app.event(Event::GroupOrphaned { group, name, waits_for: named(orphan) });
             }
         }
+        if directory.rank(set.me.incarnation).is_some() {
+            waiting.report_absent(directory, wants, app);
+        }
         let Some(NoRoom { waiting: groups, bytes, bytes_max }) = GroupRoom::of(directory).lack(&set.me) else {
             return waiting.put_off.clear();
         };
         let names = GroupNames::of(directory);
         let is_new = |name: &&String| names.get(name).is_none();
         waiting.put_off.retain(|name| wants.contains_key(name) && is_new(&name));
-        let is_wanted = |(_, want): &(&String, &GroupIntent)| want.leaving.is_none();
+        let is_wanted = |(_, want): &(&String, &GroupIntent)| want.leaving.is_none() && !want.only_observes(directory);
         for (name, _) in wants.iter().filter(is_wanted).filter(|(name, _)| is_new(name)) {
             if waiting.put_off.insert(name.clone()) {
                 app.event(Event::GroupPutOff { name: name.as_str().into(), waiting: groups, bytes, bytes_max });
@@ -252,6 +255,24 @@ impl Process {
         if let Some(want) = self.wants.get_mut(&change.name) {
             want.ready = Ready::Yes;
             want.partial = false;
+        }
+    }
+}
+
+impl OrphanRecovery {
+    /// Notifies the application which groups that it asked to observe do not exist.
+    fn report_absent(&mut self, directory: &Directory, wants: &BTreeMap<String, GroupIntent>, app: &mut AppQueue) {
+        let observes = |name: &String| wants.get(name).is_some_and(|want| want.only_observes(directory));
+        if !wants.keys().any(observes) {
+            return self.absent.clear();
+        }
+        let names = GroupNames::of(directory);
+        let is_absent = |name: &String| observes(name) && names.get(name).is_none();
+        self.absent.retain(is_absent);
+        for name in wants.keys().filter(|name| is_absent(name)) {
+            if self.absent.insert(name.clone()) {
+                app.event(Event::GroupAbsent { name: name.as_str().into() });
+            }
         }
     }
 }

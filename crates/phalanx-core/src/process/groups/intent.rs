@@ -1,7 +1,7 @@
 //! What an application wants of a group: to be in it or out of it, and under which terms.
 
 use crate::api::GroupTerms;
-use crate::member::Role;
+use crate::member::{Directory, Role, agrees_on_state};
 use crate::time::Instant;
 
 /// A group that the application wants to be in, or out of.
@@ -21,6 +21,11 @@ pub(in crate::process) struct GroupIntent {
 impl GroupIntent {
     pub(in crate::process) fn takes_state(&self) -> bool {
         self.role == Role::State
+    }
+
+    /// Whether it is to be observed as soon as others have made it.
+    pub(in crate::process) fn only_observes(&self, directory: &Directory) -> bool {
+        self.role == Role::Observer && self.leaving.is_none() && agrees_on_state(directory)
     }
 
     /// Whether a joiner of the cell may come into the group in the same view. An observer may not, because it does not

@@ -152,6 +152,8 @@ pub(in crate::process) struct OrphanRecovery {
     pub(super) dead: BTreeSet<Incarnation>,
     /// New groups of which the application was told that they are put off.
     pub(super) put_off: BTreeSet<String>,
+    /// Groups to observe of which the application was told that they do not exist.
+    pub(super) absent: BTreeSet<String>,
     /// Groups that an operator gave up at this process.
     pub(super) given_up: BTreeSet<GroupId>,
     /// The holders that the application was last notified of, for each wanted group that waits.

@@ -7,7 +7,7 @@ use super::*;
 use crate::api::Delivery;
 use crate::api::{Effects, GroupTerms};
 use crate::id::{TrafficClass, ViewNumber};
-use crate::member::{Control, Directory, OrphanHolder, ReturnPoint, SEAT_BYTES_MAX};
+use crate::member::{Control, Directory, OrphanHolder, ReturnPoint, Role, SEAT_BYTES_MAX};
 use crate::process::REQUESTS_MAX;
 use crate::process::tests::by_hand::{NOW, Out, in_cell};
 use crate::wire::{Space, Tags};
@@ -259,4 +259,58 @@ fn who_asks_for_a_new_group_while_too_much_waits_is_told_and_begins_no_ballot() 
     process.check_orphans(NOW);
     process.coordinate(NOW, &mut fx);
     assert_eq!((put_off(&mut process).len(), process.counters.ballots), (0, 1));
+}
+
+#[test]
+fn who_asks_to_observe_a_group_is_told_once_that_it_does_not_exist() {
+    let (mut process, _) = in_cell(Incarnation(1), 3);
+    let told = |process: &mut Process| {
+        let mut out = Out::default();
+        process.deliver(NOW, &mut out);
+        let words = |event: Event| match event {
+            Event::GroupAbsent { name } => Some(format!("absent {name}")),
+            Event::GroupOrphaned { name, .. } => Some(format!("orphan {name}")),
+            Event::GroupPutOff { name, .. } => Some(format!("put off {name}")),
+            _ => None,
+        };
+        out.events.into_iter().filter_map(words).collect::<Vec<_>>()
+    };
+    process.join_group(NOW, "made", true, GroupTerms::default()).expect("a good name");
+    process.request_group(NOW, "g", Role::Observer, GroupTerms::default()).expect("a good name");
+    assert_eq!(told(&mut process), ["absent g"], "who may make a group is told nothing");
+    process.check_orphans(NOW);
+    assert_eq!(told(&mut process), [""; 0], "once");
+
+    // It waits for its holders, and has members, and is over.
+    wait_for(&mut process.directory, 7..8);
+    process.check_orphans(NOW);
+    assert_eq!(told(&mut process), ["orphan g"]);
+    process.directory.groups.get_mut(&GroupId(1)).expect("it was added").members = vec![Incarnation(2)];
+    process.check_orphans(NOW);
+    process.directory.groups.clear();
+    process.check_orphans(NOW);
+    assert_eq!(told(&mut process), ["absent g"], "again after it was there");
+
+    // Room in the directory does not concern it, and below level 6 it makes the group as others do.
+    process.set.me.sit(70);
+    process.directory.members[0].sit(70);
+    process.directory.level = 5;
+    process.check_orphans(NOW);
+    assert!(process.waiting.absent.is_empty() && told(&mut process).is_empty());
+    process.directory.level = 6;
+    wait_for(&mut process.directory, 7..8);
+    let entry = process.directory.groups.get_mut(&GroupId(1)).expect("it was added");
+    let mut orphan = entry.orphan().expect("it waits");
+    orphan.holders[0].seat = 70;
+    *entry = GroupEntry { name: "w".repeat(SEAT_BYTES_MAX), ..entry.clone() }.waiting_for(orphan);
+    process.check_orphans(NOW);
+    assert_eq!(told(&mut process), ["absent g", "put off made"]);
+}
+
+#[test]
+fn nobody_is_told_that_a_group_does_not_exist_before_the_cell_is_known() {
+    let (mut process, _) = in_cell(Incarnation(1), 3);
+    process.directory.members.remove(0);
+    process.request_group(NOW, "g", Role::Observer, GroupTerms::default()).expect("a good name");
+    assert!(process.waiting.absent.is_empty());
 }
