@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use phalanx_runtime::config::{Config, Resolved};
+use phalanx_runtime::core::{BadName, check_name};
 
 use crate::exit::{Exit, Failure};
 use crate::notice::say;
@@ -55,6 +56,11 @@ pub(crate) struct CellFlags {
     /// Any other key: --set timing.heartbeat=50ms
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+}
+
+/// A group's name on the command line.
+pub(crate) fn group_name(text: &str) -> Result<String, BadName> {
+    check_name(text).map(|()| text.to_owned())
 }
 
 impl CellFlags {

@@ -8,7 +8,7 @@ use phalanx_runtime::core::{CommandError, GroupId, Incarnation, Process, ViewNum
 use serde_json::json;
 
 use crate::exit::{Exit, Failure};
-use crate::flags::CellFlags;
+use crate::flags::{CellFlags, group_name};
 use crate::member::{names_of, waits_for_json};
 use crate::notice::{data, say};
 use crate::table::Table;
@@ -30,6 +30,7 @@ use crate::visit::{Visitor, visit};
 #[derive(Args, Debug)]
 pub(crate) struct GiveUp {
     /// The group
+    #[arg(value_parser = group_name)]
     group: Option<String>,
     /// Confirm that its state is given up
     #[arg(long, requires = "group")]

@@ -21,7 +21,7 @@ use crate::notice::{data, say};
 #[derive(Args, Debug)]
 pub(crate) struct Node {
     /// Also observe this group; may be given several times
-    #[arg(short, long, value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME", value_parser = flags::group_name)]
     group: Vec<String>,
     /// Give up (exit code 3) when this process is in no view of the cell after this long
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]

@@ -93,11 +93,16 @@ fn enter(
     until: Instant,
     interrupted: &AtomicBool,
 ) -> Result<Arc<CellView>, Failure> {
-    let mut why = String::new();
+    let mut why = None;
     loop {
         match next(process, seen, until, interrupted)? {
             Some(Event::CellView(view)) => return Ok(view),
-            Some(Event::Searching { why: now, .. }) => why = format!(": {now}"),
+            Some(Event::Searching { why: now, .. }) => {
+                if why.is_none() {
+                    say(format_args!("looking for cell '{cell}': {now}"));
+                }
+                why = Some(now);
+            }
             Some(Event::Differs { setting, cell: theirs, own }) if setting == "level" => {
                 let what =
                     format!("the cell is at level {theirs}, and this build knows {own} at most: use a later one");
@@ -108,7 +113,10 @@ fn enter(
                 return Err(Failure::new(Exit::Configuration, what));
             }
             Some(_) => {}
-            None => return Err(Failure::new(Exit::Unreachable, format!("cell '{cell}' was not found in time{why}"))),
+            None => {
+                let why = why.as_deref().unwrap_or("no member answered; run this where one runs, or name seeds");
+                return Err(Failure::new(Exit::Unreachable, format!("cell '{cell}' was not found in time: {why}")));
+            }
         }
     }
 }

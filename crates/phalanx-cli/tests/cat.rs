@@ -50,6 +50,16 @@ fn three_members_print_the_same_lines_in_the_same_order() {
     }
 }
 
+#[test]
+fn a_member_says_that_it_waits_for_others_before_it_sends() {
+    let dir = directory();
+    let first = Running::cat(dir.path(), "first", &["--expect", "2"]);
+    first.await_notice("nothing is sent before the group has 2 members (--expect); it has 1");
+    let second = Running::cat(dir.path(), "second", &["--expect", "2"]);
+    second.await_notice("group g view 2");
+    assert!(!second.notices().contains("nothing is sent"), "{}", second.notices());
+}
+
 fn split(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.split_inclusive(|byte| *byte == b'\n')
 }

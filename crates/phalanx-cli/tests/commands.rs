@@ -25,6 +25,12 @@ fn wrong_usage_is_2_and_wrong_configuration_is_7() {
     let output = run(dir.path(), &["node", "--set", "timing.heartbeat=50"]);
     assert_eq!(code(&output), 7, "{}", said(&output));
     assert!(said(&output).contains("no unit"), "{}", said(&output));
+    let output = run(dir.path(), &["node", "--set", "no_such=1"]);
+    assert!(code(&output) == 7 && said(&output).contains("flag --set no_such: there is no key"), "{}", said(&output));
+    for arguments in [&["cat", "-g", ""][..], &["node", "-g", ""], &["give-up", "", "--yes"]] {
+        let output = run(dir.path(), arguments);
+        assert!(code(&output) == 2 && said(&output).contains("a name has 1 to 200 bytes"), "{}", said(&output));
+    }
     let file = dir.path().join("phalanx.toml");
     std::fs::write(&file, "cell = \"x\"\nheartbeat = \"1s\"\n").expect("writable");
     let output = run(dir.path(), &["node", "--config", &file.to_string_lossy()]);
@@ -58,10 +64,11 @@ fn security_none_is_loud_at_each_start() {
 #[test]
 fn the_configuration_in_force_is_shown_with_its_origins() {
     let dir = directory();
-    let output = run(dir.path(), &["node", "--cell", "here", "--show-config", "--json"]);
+    let output = run(dir.path(), &["node", "--cell", "here", "--set", "driver=udp", "--show-config", "--json"]);
     let shown: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let line = |key: &str| shown.as_array().and_then(|a| a.iter().find(|l| l["key"] == key)).cloned().expect("shown");
     assert_eq!(line("cell")["origin"], "flag --cell");
+    assert_eq!(line("driver")["origin"], "flag --set driver");
     assert_eq!(line("runtime_dir")["origin"], "environment PHALANX_RUNTIME_DIR");
     assert_eq!(line("state_dir")["origin"], "environment PHALANX_STATE_DIR");
     assert_eq!(line("timing.heartbeat")["value"], "\"100ms\"");
@@ -171,7 +178,10 @@ fn the_level_of_a_cell_is_shown_and_a_visitor_asks_for_more() {
 #[test]
 fn a_group_that_waits_is_shown_and_an_operator_gives_it_up() {
     let dir = directory();
-    assert_eq!(code(&run(dir.path(), &["give-up", "--timeout", "300ms", "--seeds", "127.0.0.1:9"])), 3);
+    let output = run(dir.path(), &["give-up", "--timeout", "300ms", "--seeds", "127.0.0.1:9"]);
+    assert!(code(&output) == 3 && said(&output).contains("in time: no member answered"), "{}", said(&output));
+    let output = run(dir.path(), &["give-up", "--timeout", "9s", "--seeds", "127.0.0.1:9"]);
+    assert_eq!((code(&output), said(&output).matches("looking for cell 'default': ").count()), (3, 1));
     assert_eq!(code(&run(dir.path(), &["give-up", "--yes"])), 2, "of which group?");
     let one = node(dir.path(), "one", &[]);
     await_line(&one, "cell view 1: one");
@@ -217,6 +227,21 @@ fn a_group_that_waits_is_shown_and_an_operator_gives_it_up() {
     holder.signal(Signal::CONT);
     holder.await_notice("group red is over, or went on without this process after its view 1");
     holder.await_notice("group red view 2: waits, holder");
+}
+
+#[test]
+fn an_observer_says_that_it_waits_for_a_group_that_nobody_made() {
+    let dir = directory();
+    let one = node(dir.path(), "one", &["-g", "red"]);
+    await_line(&one, "group red is NOT THERE: no process of this cell is in it");
+    let holder = with_state(dir.path(), "holder", "red");
+    await_line(&one, "group red view 2: holder, one");
+    holder.signal(Signal::TERM);
+    wait_for("the same once more", || {
+        let out = String::from_utf8_lossy(&one.out()).into_owned();
+        (out.matches("group red is NOT THERE").count() == 2).then_some(())
+    });
+    assert!(!String::from_utf8_lossy(&one.out()).contains("group red view 1"));
 }
 
 #[test]

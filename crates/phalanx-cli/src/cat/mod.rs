@@ -21,7 +21,7 @@ use phalanx_runtime::core::{Event, Order, Stability};
 use phalanx_runtime::{CallError, Cell, Item, JoinOptions, Options};
 
 use crate::exit::{Exit, Failure, While};
-use crate::flags::CellFlags;
+use crate::flags::{CellFlags, group_name};
 use crate::member::{Ending, Narrator, Told, start};
 use crate::notice::say;
 use input::{Go, Sending};
@@ -37,7 +37,7 @@ use text::Text;
 #[derive(Args, Debug)]
 pub(crate) struct Cat {
     /// The group; it is made if it does not exist
-    #[arg(short, long, value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME", value_parser = group_name)]
     group: String,
     /// On joining, print the last N lines that were sent before
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -215,6 +215,12 @@ impl Printer<'_> {
                 // The announcement of the input's end may have been lost with the earlier incarnation.
                 if !self.in_view && self.was_member {
                     let _ = self.input.send(Go::Again);
+                }
+                if !self.was_member && view.members.len() < self.cat.expect {
+                    let (expect, there) = (self.cat.expect, view.members.len());
+                    say(format_args!(
+                        "nothing is sent before the group has {expect} members (--expect); it has {there}"
+                    ));
                 }
                 self.in_view = true;
                 self.goes_on = false;

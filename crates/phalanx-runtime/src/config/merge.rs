@@ -29,6 +29,11 @@ pub struct Shown {
     pub origin: Origin,
 }
 
+/// Whether the command line has a flag for this key alone. Other keys, and those that do not exist, come from `--set`.
+fn has_flag(key: &str) -> bool {
+    !key.contains('.') && key != "driver" && KEYS.iter().any(|known| known.name == key)
+}
+
 impl Config {
     /// Merges `flags` (key and value, such as `("timing.heartbeat", "50ms")`) over `environment` over `file` over the
     /// defaults. Variables of the environment that do not begin with `PHALANX_` are ignored.
@@ -48,8 +53,7 @@ impl Config {
             merged.set_variable(variable, value)?;
         }
         for (key, value) in flags {
-            // A key in a table has no flag of its own.
-            let flag = if key.contains('.') { format!("--set {key}") } else { format!("--{}", key.replace('_', "-")) };
+            let flag = if has_flag(key) { format!("--{}", key.replace('_', "-")) } else { format!("--set {key}") };
             let origin = Origin::Flag { flag };
             merged.set(Entry { key: key.clone(), written: Written::Text(value.clone()), origin })?;
         }

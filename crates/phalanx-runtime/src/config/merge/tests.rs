@@ -65,7 +65,7 @@ fn an_unknown_key_is_named_with_its_line_and_the_nearest_known_one() {
     let error = load_text("deep", "[timing.more]\nheartbeat = \"1s\"\n").expect_err("too deep");
     assert!(error.starts_with("FILE:1: there is no key 'timing.more'"), "{error}");
     let error = Config::load(&env(&[("sell", "x")]), [], None).expect_err("the flag is unknown");
-    assert_eq!(error.to_string(), "flag --sell: there is no key 'sell'; did you mean 'cell'?");
+    assert_eq!(error.to_string(), "flag --set sell: there is no key 'sell'; did you mean 'cell'?");
 }
 
 #[test]
