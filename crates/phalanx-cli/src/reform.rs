@@ -49,11 +49,22 @@ pub(crate) fn run(reform: &Reform) -> Result<Exit, Failure> {
     let config = reform.cell.load()?.config;
     let local = here::open(&config).when(LOOKING)?;
     let processes: Vec<(Live, Status)> = here::statuses(&local).when(LOOKING)?.collect();
-    if let Some((_, alive)) = processes.iter().find(|(_, status)| status.state == "primary") {
-        let what = format!(
-            "cell '{}' is alive: {} on this host is in its primary partition. Nothing was founded; join it instead",
-            config.cell, alive.name
-        );
+    let alive = processes.iter().filter(|(_, status)| status.state == "primary");
+    // One that is not silent first.
+    if let Some((silence, Status { name, .. })) =
+        alive.map(|(live, status)| (here::silence(live), status)).min_by_key(|(silence, _)| *silence)
+    {
+        let cell = &config.cell;
+        let what = match silence {
+            None => format!(
+                "cell '{cell}' is alive: {name} on this host is in its primary partition. Nothing was founded; join it instead"
+            ),
+            Some(silence) => format!(
+                "cell '{cell}' may be alive: {name} on this host was in its primary partition {} s ago and is silent since. \
+                 Nothing was founded; if {name} is stopped, wake it or end it first",
+                silence.as_secs()
+            ),
+        };
         return Err(Failure::new(Exit::Failure, what));
     }
     let wanted = if reform.all_dead { "searching" } else { "non-primary" };

@@ -31,10 +31,6 @@ pub(crate) struct Stat {
     cell: CellFlags,
 }
 
-/// A file this much older than its update period shows that the process is not polling: it is stopped, or in a long
-/// handler.
-const STALE: Duration = Duration::from_secs(2);
-
 /// One process, as it reports itself.
 struct Seen {
     reading: Reading,
@@ -82,7 +78,7 @@ pub(crate) fn level(level: u64) -> String {
 
 fn state(seen: &Seen) -> String {
     let state = &seen.reading.status.state;
-    if seen.age > STALE { format!("{state}, silent for {} s", seen.age.as_secs()) } else { state.clone() }
+    if seen.age > here::STALE { format!("{state}, silent for {} s", seen.age.as_secs()) } else { state.clone() }
 }
 
 fn tell(seen: &[Seen], with_counters: bool) {

@@ -275,10 +275,20 @@ fn a_lost_quorum_is_told_and_only_an_operator_reforms() {
     assert_eq!(stat(dir.path()).0, 0);
     let refused = run(dir.path(), &["reform", "--yes"]);
     assert_eq!(code(&refused), 1, "the cell lives: {}", said(&refused));
+    assert!(said(&refused).contains("join it instead"), "{}", said(&refused));
     // Without the older of two members, the other cannot know which half goes on.
-    one.signal(Signal::KILL);
+    one.signal(Signal::STOP);
     other.await_notice("NOT in the primary partition");
-    let seen = wait_for("the counters file", || Some(stat(dir.path())).filter(|(code, _)| *code == 5)).1;
+    let refused = run(dir.path(), &["reform", "--yes"]);
+    assert!(
+        code(&refused) == 1 && said(&refused).contains("if one is stopped, wake it or end it first"),
+        "{}",
+        said(&refused)
+    );
+    one.signal(Signal::KILL);
+    let is_alone = |seen: &serde_json::Value| seen.as_array().is_some_and(|all| all.len() == 1);
+    let degraded = || Some(stat(dir.path())).filter(|(code, seen)| *code == 5 && is_alone(seen));
+    let seen = wait_for("the counters file", degraded).1;
     assert_eq!(seen[0]["state"], "non-primary", "{seen}");
     let dead = run(dir.path(), &["reform", "--all-dead", "--yes"]);
     assert_eq!(code(&dead), 1, "nobody looks for the cell: {}", said(&dead));
