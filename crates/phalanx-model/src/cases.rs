@@ -1,6 +1,7 @@
 //! The explored configurations, and the property that each missing rule must break.
 
 use crate::credits::{Credits, FINISH, Missing};
+use crate::ending::{self, Ending};
 use crate::explore::{Breach, always_reaches, shortest};
 use crate::founding::{self, Founding};
 use crate::leaving::{self, Leaving};
@@ -371,5 +372,67 @@ pub fn without_orphan_rule(missing: orphans::Missing) -> Vec<(Orphans, Option<&'
         Missing::ObserverFounds => vec![(Orphans { leaves: 1, ..observer.bounds(2, 1, 1) }, Some(LIVE))],
         Missing::LeaveWaitsForObserver => vec![(Orphans { leaves: 1, ..observer.bounds(2, 0, 1) }, Some(GOES))],
         Missing::ListsOneIncarnation => vec![(bare.bounds(2, 0, 2), Some(FREE))],
+    }
+}
+
+/// The configurations of the model of ends: a few, and those of the long run.
+#[must_use]
+pub fn ending(long: bool) -> Vec<Ending> {
+    let with = Ending::new;
+    let mut all = vec![
+        with(2, 2, 0b10).bounds(2, 4).faults(1, 3).beyond(1, 0),
+        with(3, 2, 0b100).bounds(2, 3).faults(0, 2),
+        // Two ends, one after the other, while the same holder is cut off.
+        Ending { cut: 0b100, ..with(3, 2, 0b100).bounds(3, 2).faults(0, 4) },
+        // After an end, the next instance dies. After a death, a survivor goes on, and then its instance dies.
+        Ending { cut: 0b1000, last: 0b001, ..with(4, 3, 0b1000).bounds(3, 1).faults(3, 2).beyond(0, 1) },
+        Ending { cut: 0b1000, off: 0b101, ..with(4, 3, 0b1000).bounds(3, 2).faults(1, 2).beyond(0, 2) },
+    ];
+    if long {
+        all.extend([
+            with(3, 2, 0b111).bounds(2, 3).faults(1, 2).beyond(1, 0),
+            Ending { cut: 0b100, ..with(3, 2, 0b110).bounds(2, 3).faults(0, 3).beyond(1, 0) },
+            Ending { cut: 0b100, ..with(3, 2, 0b100).bounds(3, 2).faults(2, 4).beyond(0, 1) },
+            Ending { cut: 0b100, last: 0b011, ..with(3, 2, 0b100).bounds(3, 4).faults(1, 2) },
+            Ending { cut: 0b1100, last: 0b001, ..with(4, 2, 0b1100).bounds(3, 2).faults(3, 2).beyond(0, 1) },
+        ]);
+    }
+    all
+}
+
+/// A configuration that shows the lack of a rule of ends, and the property that breaks there. `None`: none breaks,
+/// because the rule is a choice.
+#[must_use]
+pub fn without_ending_rule(missing: ending::Missing) -> (Ending, Option<&'static str>) {
+    use ending::{CAN_END, FREE, Missing, ONE_NUMBER, RESOLVED, TOLD};
+    let with = |processes, group| Ending { missing: Some(missing), ..Ending::new(processes, 2, group) };
+    // p2 is cut off, and the group waits for it.
+    let waits = |processes, founders| {
+        let cut = 1_u8 << (processes - 1);
+        Ending { founders, cut, ..with(processes, cut) }
+    };
+    match missing {
+        Missing::ListNotRecorded | Missing::ListNotPassedOn | Missing::NameIsFree => {
+            (waits(3, 2).bounds(2, 1).faults(0, 2), Some(FREE))
+        }
+        Missing::FirstRecord => (Ending { last: 0b11, ..waits(3, 2).bounds(3, 5).faults(0, 1) }, Some(FREE)),
+        Missing::CommandForgets | Missing::CommandTakesLastEnd => {
+            (Ending { last: 0b1, ..waits(4, 3).bounds(3, 0).faults(3, 2).beyond(0, 1) }, Some(FREE))
+        }
+        Missing::JoinsWithoutList | Missing::ReformsWithoutList => {
+            (Ending { off: 0b101, ..waits(4, 3).bounds(3, 2).faults(1, 2).beyond(0, 2) }, Some(FREE))
+        }
+        Missing::CommandDespiteHolder => (waits(3, 2).bounds(2, 0).faults(2, 2).beyond(0, 1), Some(FREE)),
+        Missing::OneStep => {
+            let two = Ending { cut: 0b1100, last: 0b1, ..with(4, 0b1100) };
+            (two.bounds(3, 2).faults(2, 1).beyond(0, 1), Some(ONE_NUMBER))
+        }
+        Missing::FounderNotStruck => (waits(2, 2).bounds(2, 1).faults(1, 3), Some(RESOLVED)),
+        Missing::LastNotTold => (with(2, 0b10).bounds(2, 2), Some(TOLD)),
+        Missing::OnlyWaitingDoubted | Missing::OnlyLostDoubted => (with(2, 0b11).bounds(2, 2), Some(TOLD)),
+        Missing::OverdueNotTold => (with(3, 0b111).bounds(2, 2).beyond(1, 0), Some(TOLD)),
+        Missing::ExcludedNotTold => (with(3, 0b111).bounds(2, 2), Some(TOLD)),
+        Missing::WaitsForEver => (waits(2, 2).bounds(2, 2), Some(CAN_END)),
+        Missing::DoesNotWait => (waits(3, 2).bounds(3, 2).faults(0, 4), None),
     }
 }

@@ -1,5 +1,5 @@
-//! The rules of the view change, the acknowledgement gate, the flush, levels, founding, leaving, orphans, progress and
-//! credits, as models that are explored exhaustively. The same rules check simulated runs. `docs/model.md` says what is
+//! The rules of the view change, the acknowledgement gate, the flush, levels, founding, leaving, ends, orphans, progress
+//! and credits, as models that are explored exhaustively. The same rules check simulated runs. `docs/model.md` says what is
 //! modelled and how to run it.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
@@ -7,6 +7,7 @@
 
 pub mod cases;
 pub mod credits;
+pub mod ending;
 pub mod explore;
 pub mod founding;
 pub mod leaving;

@@ -29,7 +29,7 @@ const USAGE: &str = "usage: phalanx-model [--processes 3|4] [--short] [--threads
        phalanx-model --progress [--mutants] [--threads N]
        phalanx-model --validate A..B [--members N] [--threads N] [--json]
 
-Without an option: all configurations of the long run, more than ten million states. --short: over two million of the
+Without an option: all configurations of the long run, more than ten million states. --short: over three million of the
 test. --mutants: each rule missing in turn, and the shortest way to what that breaks. --progress: who is removed when a member or a
 path is broken in part. --validate: these seeds of the
 simulator, each step of each process judged by the model's rules; cells of N processes (5), or, with 0, as the seed

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use phalanx_model::cases;
 use phalanx_model::credits::{FINISH, Missing};
+use phalanx_model::ending;
 use phalanx_model::explore::{Breach, Outcome, always_reaches, explore, shortest};
 use phalanx_model::founding;
 use phalanx_model::leaving;
@@ -46,7 +47,7 @@ impl Explored {
 }
 
 /// Explores these configurations and the credits. If `long` is given, also the long or short run of the models of
-/// levels, orphans, founding and leaving. True if all invariants hold and all required states were reached.
+/// levels, orphans, founding, leaving and ends. True if all invariants hold and all required states were reached.
 pub(crate) fn explorations(configs: &[Config], long: Option<bool>, threads: usize, json: bool) -> bool {
     let mut all = Explored { threads, json, good: true, unique: 0, seconds: 0.0 };
     if let Some(long) = long {
@@ -54,6 +55,7 @@ pub(crate) fn explorations(configs: &[Config], long: Option<bool>, threads: usiz
         cases::orphans(long).into_iter().for_each(|model| all.add(&model.describe(), model));
         cases::founding(long).into_iter().for_each(|model| all.add(&model.describe(), model));
         cases::leaving(long).into_iter().for_each(|model| all.add(&model.describe(), model));
+        cases::ending(long).into_iter().for_each(|model| all.add(&model.describe(), model));
     }
     for config in configs {
         all.add(&config.describe(), ViewChange { config: config.clone() });
@@ -167,6 +169,10 @@ pub(crate) fn mutants(json: bool) -> bool {
     for missing in leaving::Missing::ALL {
         let (model, property) = cases::without_leaving_rule(missing);
         tell(missing.name(), Some(property), shortest(&model, property));
+    }
+    for missing in ending::Missing::ALL {
+        let (model, property) = cases::without_ending_rule(missing);
+        tell(missing.name(), property, breaks(&model, property));
     }
     for missing in orphans::Missing::ALL {
         for (model, property) in cases::without_orphan_rule(missing) {

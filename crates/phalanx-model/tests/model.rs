@@ -5,6 +5,7 @@ use std::hash::Hash;
 
 use phalanx_model::cases;
 use phalanx_model::credits::Missing;
+use phalanx_model::ending;
 use phalanx_model::explore::{always_reaches, explore};
 use phalanx_model::founding;
 use phalanx_model::leaving;
@@ -139,6 +140,21 @@ fn each_missing_rule_of_leaving_breaks_what_it_protects() {
     for missing in leaving::Missing::ALL {
         let (model, property) = cases::without_leaving_rule(missing);
         breaks(missing.name(), model, Some(property));
+    }
+}
+
+#[test]
+fn a_cell_ends_and_its_next_instance_knows_which_groups_wait() {
+    for model in cases::ending(false) {
+        holds(&model.describe(), model);
+    }
+}
+
+#[test]
+fn each_missing_rule_of_ends_breaks_what_it_protects() {
+    for missing in ending::Missing::ALL {
+        let (model, property) = cases::without_ending_rule(missing);
+        breaks(missing.name(), model, property);
     }
 }
 
