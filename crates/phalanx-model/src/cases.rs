@@ -406,7 +406,7 @@ pub fn ending(long: bool) -> Vec<Ending> {
 pub fn without_ending_rule(missing: ending::Missing) -> (Ending, Option<&'static str>) {
     use ending::{CAN_END, FREE, Missing, ONE_NUMBER, RESOLVED, TOLD};
     let with = |processes, group| Ending { missing: Some(missing), ..Ending::new(processes, 2, group) };
-    // p2 is cut off, and the group waits for it.
+    // The last process is cut off, and the group waits for it.
     let waits = |processes, founders| {
         let cut = 1_u8 << (processes - 1);
         Ending { founders, cut, ..with(processes, cut) }

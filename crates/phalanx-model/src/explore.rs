@@ -168,3 +168,80 @@ where
     });
     (states.len(), stuck)
 }
+
+/// All runs of a model to a goal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Course {
+    /// Distinct states.
+    pub states: usize,
+    /// The most steps to the goal. Of no meaning if a run never comes there.
+    pub longest: usize,
+    /// A run that never comes to the goal, as its steps until it repeats itself, if there is one.
+    pub endless: Option<Vec<String>>,
+    /// Whether the bound on states ended the exploration.
+    pub cut: bool,
+}
+
+/// Follows every run of a model depth first, until it comes to a goal or to a state in which it was before. At most so many
+/// states.
+pub fn course<M>(model: &M, goal: impl Fn(&M::State) -> bool, states: usize) -> Course
+where
+    M: Model,
+    M::State: Clone + Eq + std::hash::Hash,
+    M::Action: Clone + std::fmt::Debug,
+{
+    /// A state on the path, the steps that are left, the last one, and the most steps to the goal so far.
+    struct Open<S, A> {
+        state: S,
+        left: Vec<A>,
+        step: String,
+        longest: usize,
+    }
+    // Of each state the most steps to the goal; none while it is on the path.
+    let mut known: HashMap<M::State, Option<usize>> = HashMap::new();
+    let mut found = Course::default();
+    for first in model.init_states() {
+        let mut path: Vec<Open<M::State, M::Action>> = Vec::new();
+        let mut next = Some((first, String::new()));
+        loop {
+            let mut told = None;
+            if let Some((state, step)) = next.take() {
+                match known.get(&state) {
+                    _ if goal(&state) => told = Some(0),
+                    Some(Some(steps)) => told = Some(*steps),
+                    Some(None) => {
+                        found.endless = Some(path.iter().map(|open| open.step.clone()).chain([step]).collect());
+                        found.states = known.len();
+                        return found;
+                    }
+                    None if known.len() == states => {
+                        (found.states, found.cut) = (states, true);
+                        return found;
+                    }
+                    None => {
+                        known.insert(state.clone(), None);
+                        let mut left = Vec::new();
+                        model.actions(&state, &mut left);
+                        path.push(Open { state, left, step, longest: 0 });
+                    }
+                }
+            }
+            let Some(open) = path.last_mut() else { break };
+            if let Some(steps) = told {
+                open.longest = open.longest.max(steps + 1);
+            }
+            if let Some(action) = open.left.pop() {
+                let step = format!("{action:?}");
+                next = model.next_state(&open.state, action).map(|state| (state, step));
+            } else if let Some(open) = path.pop() {
+                found.longest = found.longest.max(open.longest);
+                known.insert(open.state, Some(open.longest));
+                if let Some(before) = path.last_mut() {
+                    before.longest = before.longest.max(open.longest + 1);
+                }
+            }
+        }
+    }
+    found.states = known.len();
+    found
+}

@@ -1,5 +1,5 @@
-//! The rules of the view change, the acknowledgement gate, the flush, levels, founding, leaving, ends, orphans, progress
-//! and credits, as models that are explored exhaustively. The same rules check simulated runs. `docs/model.md` says what is
+//! The rules of the view change, the acknowledgement gate, the flush, levels, founding, leaving, ends, orphans, progress,
+//! credits and waits, as models that are explored exhaustively. The same rules check simulated runs. `docs/model.md` says what is
 //! modelled and how to run it.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
@@ -18,3 +18,4 @@ pub mod rules;
 pub mod validate;
 pub mod verdict;
 pub mod view_change;
+pub mod waits;

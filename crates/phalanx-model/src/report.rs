@@ -18,6 +18,7 @@ use phalanx_model::orphans;
 use phalanx_model::rules::Mutant;
 use phalanx_model::validate::{Steps, validate_seed};
 use phalanx_model::view_change::{Config, ViewChange};
+use phalanx_model::waits::{self, DECIDES};
 use phalanx_sim::Options;
 use stateright::Model;
 
@@ -44,10 +45,33 @@ impl Explored {
         self.unique += outcome.unique;
         self.seconds += outcome.seconds;
     }
+
+    /// Follows every run of a family of cells, and prints the result.
+    fn follow(&mut self, family: &waits::Family) {
+        let (text, started) = (family.describe(), Instant::now());
+        let found = family.explore();
+        let seconds = started.elapsed().as_secs_f64();
+        let holds = found.endless + found.cut == 0;
+        if self.json {
+            let waits::Explored { cells, states, longest, endless, cut, .. } = found;
+            println!(
+                "{{\"config\":\"{text}\",\"cells\":{cells},\"states\":{states},\"longest\":{longest},\"property\":\"{DECIDES}\",\"endless\":{endless},\"cut\":{cut}}}"
+            );
+        } else {
+            println!("{text}\n  {} cells, {} states, {seconds:.1} s", found.cells, found.states);
+            println!("  {} {DECIDES}, the longest after {} ticks", verdict(holds), found.longest);
+            if let Some((cell, ticks)) = &found.example {
+                println!("      {} without a decree; {cell}: repeats itself within {ticks} ticks", found.endless);
+            }
+        }
+        self.good &= holds;
+        self.unique += found.states;
+        self.seconds += seconds;
+    }
 }
 
 /// Explores these configurations and the credits. If `long` is given, also the long or short run of the models of
-/// levels, orphans, founding, leaving and ends. True if all invariants hold and all required states were reached.
+/// levels, orphans, founding, leaving, ends and waits. True if all invariants hold and all required states were reached.
 pub(crate) fn explorations(configs: &[Config], long: Option<bool>, threads: usize, json: bool) -> bool {
     let mut all = Explored { threads, json, good: true, unique: 0, seconds: 0.0 };
     if let Some(long) = long {
@@ -74,6 +98,9 @@ pub(crate) fn explorations(configs: &[Config], long: Option<bool>, threads: usiz
             println!("  {} {FINISH}, from each of {states} states", verdict(stuck.is_none()));
         }
         all.good &= stuck.is_none();
+    }
+    if let Some(long) = long {
+        waits::cases(long).iter().for_each(|family| all.follow(family));
     }
     let Explored { good, unique, seconds, .. } = all;
     if json {
@@ -181,6 +208,14 @@ pub(crate) fn mutants(json: bool) -> bool {
     }
     for (missing, property) in Missing::ALL {
         tell(missing.name(), Some(property), cases::without_credit_rule(missing, property));
+    }
+    for missing in waits::Missing::ALL {
+        let (families, property) = waits::without(missing);
+        let found = families.iter().map(waits::Family::explore).find(|found| found.endless > 0);
+        let breach = |found: waits::Explored| {
+            Some(Breach { steps: found.example.map(|(_, ticks)| ticks)?, states: found.states })
+        };
+        tell(missing.name(), property, found.and_then(breach));
     }
     good
 }

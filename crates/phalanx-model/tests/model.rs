@@ -14,6 +14,7 @@ use phalanx_model::orphans;
 use phalanx_model::rules::Mutant;
 use phalanx_model::view_change::property::TAKE_OVER;
 use phalanx_model::view_change::{Config, ViewChange};
+use phalanx_model::waits;
 use stateright::Model;
 
 /// Asserts that a model holds its invariants and reaches the required states. Returns its number of states.
@@ -171,5 +172,23 @@ fn each_missing_rule_of_orphans_breaks_what_it_protects() {
         for (model, property) in cases::without_orphan_rule(missing) {
             breaks(missing.name(), model, property);
         }
+    }
+}
+
+#[test]
+fn every_run_of_ballots_comes_to_a_decree() {
+    for family in waits::cases(false) {
+        let found = family.explore();
+        assert_eq!((found.endless, found.cut), (0, 0), "{}: {found:?}", family.describe());
+        assert!(found.cells == 27 && found.longest > 50, "{}: {found:?}", family.describe());
+    }
+}
+
+#[test]
+fn each_missing_rule_of_waits_leaves_rivals_that_never_decide() {
+    for missing in waits::Missing::ALL {
+        let (families, property) = waits::without(missing);
+        let endless: usize = families.iter().map(|family| family.explore().endless).sum();
+        assert_eq!(endless > 0, property.is_some(), "{}: {endless} cells", missing.name());
     }
 }
