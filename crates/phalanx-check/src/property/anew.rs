@@ -143,6 +143,11 @@ fn outlived(run: &Run<'_>, last: ViewIx, founded: Moment) -> Vec<Alive> {
         let ended_with_it = |drop: Drop<'_>| others().all(|(&q, other)| is_out(model, last, q, *other, drop));
         // A process that was admitted and never notified of it holds no state of the group, and leaves by itself.
         let Some(stay) = model.last_stay(p, model.views[last].group) else { continue };
+        // A member without the state lost the last one that had it. It is in the group no more, and waits for that one.
+        let is_without = model.epochs[stay].lost.is_some_and(|(why, _)| why == LeaveReason::Anew);
+        if is_without && model.epochs[stay].end == EpochEnd::GroupLeft {
+            continue;
+        }
         // Below this level a group ends with the last of its members that is in the cell.
         let waits = drop.map_or(is_promised(model, stay), |drop| promises(drop.by));
         if drop.is_some_and(|drop| !ended_with_it(drop)) || !waits || !lives(run, stay, group.id, end) {

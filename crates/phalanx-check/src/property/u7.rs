@@ -113,8 +113,8 @@ fn is_so(model: &Model, e: EpochIx, out: &mut Findings) {
     let stay = epoch.install.place.index..end;
     let told = model.procs[p].adequacy.iter().filter(|told| told.group == Some(group) && told.adequate);
     for at in told.map(|told| told.moment).filter(|at| stay.contains(&at.place.index)) {
-        // What came from an inbox of its own may be of an earlier level.
-        let by = if model.is_apart(e) { first_view(model, p).unwrap_or(at) } else { at };
+        // What came from an inbox of its own may be of an earlier level, and so may a view that waited behind a state.
+        let by = if model.is_apart(e) || epoch.transfer.is_some() { first_view(model, p).unwrap_or(at) } else { at };
         if !has_minima(model, p, by) {
             continue;
         }
