@@ -20,6 +20,8 @@ pub(crate) enum Exit {
     TimedOut = 6,
     /// The configuration is wrong.
     Configuration = 7,
+    /// The last members left, and something of the cell may be lost: groups wait for members that are cut off.
+    InDoubt = 8,
     /// Interrupted by the user.
     Interrupted = 130,
 }
@@ -65,4 +67,5 @@ Exit codes:
   5    degraded: no primary partition
   6    timed out
   7    configuration error
+  8    in doubt: left as one of the last members while others were cut off
   130  interrupted";

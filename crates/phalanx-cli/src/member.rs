@@ -15,7 +15,8 @@ use signal_hook::iterator::Signals;
 use crate::exit::{Exit, Failure, While};
 use crate::notice::{data, say};
 
-/// Time after which a member that cannot complete its leave is ended.
+/// Time after which a member that cannot complete its leave is ended, beside the time that the last members wait for others
+/// (`timing.end_wait`).
 const LEAVE_PATIENCE: Duration = Duration::from_secs(4);
 
 /// Starts a member.
@@ -39,14 +40,18 @@ pub(crate) fn not_started(error: StartError) -> Failure {
 
 /// How a member ended, as an exit code.
 #[derive(Clone, Debug)]
-pub(crate) struct Ending(Arc<AtomicU8>);
+pub(crate) struct Ending {
+    code: Arc<AtomicU8>,
+    patience: Duration,
+}
 
 impl Ending {
-    /// Watches for SIGINT and SIGTERM. The first makes the member leave, within [`LEAVE_PATIENCE`].
-    pub(crate) fn watch(cell: &Arc<Cell>) -> Result<Self, Failure> {
-        let ending = Self(Arc::new(AtomicU8::new(Exit::Good as u8)));
+    /// Watches for SIGINT and SIGTERM. The first makes the member leave, within [`LEAVE_PATIENCE`] and `end_wait`.
+    pub(crate) fn watch(cell: &Arc<Cell>, end_wait: Duration) -> Result<Self, Failure> {
+        let patience = LEAVE_PATIENCE + end_wait;
+        let ending = Self { code: Arc::new(AtomicU8::new(Exit::Good as u8)), patience };
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1]).when("cannot watch for signals")?;
-        let (cell, code) = (Arc::clone(cell), Arc::clone(&ending.0));
+        let (cell, code) = (Arc::clone(cell), Arc::clone(&ending.code));
         let work = move || {
             for signal in signals.forever() {
                 if signal == SIGUSR1 {
@@ -61,7 +66,7 @@ impl Ending {
                     std::process::exit(i32::from(Exit::Interrupted as u8));
                 }
                 let _ = cell.begin_leave();
-                end_after(LEAVE_PATIENCE, exit, &cell);
+                end_after(patience, exit, &cell);
             }
         };
         std::thread::Builder::new().name("signals".to_owned()).spawn(work).when("cannot start a thread")?;
@@ -71,13 +76,17 @@ impl Ending {
     /// Leaves without a signal. If that cannot be completed, the process ends with `otherwise`.
     pub(crate) fn leave(&self, cell: &Arc<Cell>, otherwise: Exit) {
         let _ = cell.begin_leave();
-        end_after(LEAVE_PATIENCE, otherwise, cell);
+        end_after(self.patience, otherwise, cell);
     }
 
-    /// The exit code when nothing else failed: a signal decides it, or a trace that could not be written.
-    pub(crate) fn exit(&self, cell: &Cell) -> Exit {
-        let interrupted = self.0.load(Ordering::SeqCst) == Exit::Interrupted as u8;
-        traced(if interrupted { Exit::Interrupted } else { Exit::Good }, cell)
+    /// The exit code when nothing else failed: what was told decides it, a signal, or a trace that could not be written.
+    pub(crate) fn exit(&self, cell: &Cell, narrator: &Narrator) -> Exit {
+        let interrupted = self.code.load(Ordering::SeqCst) == Exit::Interrupted as u8;
+        match () {
+            () if narrator.in_doubt => Exit::InDoubt,
+            () if interrupted => Exit::Interrupted,
+            () => traced(Exit::Good, cell),
+        }
     }
 }
 
@@ -116,11 +125,13 @@ pub(crate) struct Narrator {
     /// Names of the members of this cell view and the previous one.
     names: BTreeMap<Incarnation, String>,
     before: BTreeMap<Incarnation, String>,
+    /// Whether it was told that its leave is in doubt.
+    in_doubt: bool,
 }
 
 impl Narrator {
     pub(crate) fn new(told: Told, json: bool) -> Self {
-        Self { told, json, names: BTreeMap::new(), before: BTreeMap::new() }
+        Self { told, json, names: BTreeMap::new(), before: BTreeMap::new(), in_doubt: false }
     }
 
     /// The name of a process, if known.
@@ -135,6 +146,7 @@ impl Narrator {
             let names = view.members.iter().map(|member| (member.incarnation, member.name.clone())).collect();
             self.before = std::mem::replace(&mut self.names, names);
         }
+        self.in_doubt |= matches!(event, Event::EndInDoubt { .. });
         if let Some((text, value)) = self.describe(event) {
             self.tell(text, value);
         }
@@ -286,6 +298,22 @@ impl Narrator {
                 format!("of the messages to {}, the last {messages} may be received or not", self.name(*to)),
                 json!({"event": "in_doubt", "to": self.name(*to), "messages": messages}),
             ),
+            Event::EndWaits { groups, members, at_most } => (
+                format!(
+                    "the leave waits for at most {at_most:?}, because the cell may end with it{}",
+                    behind(groups, members)
+                ),
+                json!({"event": "end_waits", "groups": groups, "members": members}),
+            ),
+            Event::EndInDoubt { groups, members } => (
+                format!(
+                    "LEFT IN DOUBT, as one of the last members{}. What only these members have is not lost while their processes \
+                     run. Start the founders: the next cell waits for those groups until these members are back, were started \
+                     again, or `phalanx give-up` gives the groups up",
+                    behind(groups, members)
+                ),
+                json!({"event": "end_in_doubt", "groups": groups, "members": members}),
+            ),
             Event::Left => ("left the cell".to_owned(), json!({"event": "left"})),
             _ => return None,
         })
@@ -368,6 +396,16 @@ fn orphaned(group: &str, waits_for: &[(Incarnation, String)]) -> (String, Value)
         names_of(waits_for)
     );
     (text, json!({"event": "group_orphaned", "group": group, "waits_for": waits_for_json(waits_for)}))
+}
+
+/// What the last members would leave behind, as the end of a sentence.
+fn behind(groups: &[String], members: &[String]) -> String {
+    let listed = |what: &str, names: &[String]| match names {
+        [] => String::new(),
+        names => format!("; {what}: {}", names.join(", ")),
+    };
+    listed("groups that wait for members that are cut off", groups)
+        + &listed("members that were left out and may live", members)
 }
 
 fn eprintln_json(value: &Value) {

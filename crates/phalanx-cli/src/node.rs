@@ -47,12 +47,17 @@ pub(crate) fn run(node: &Node) -> Result<Exit, Failure> {
         cell.join_group(group, JoinOptions { observer: true, ..JoinOptions::default() })
             .when(format_args!("cannot join group {group}"))?;
     }
-    follow(&cell, node.patience, node.json)
+    follow(&cell, resolved.config.timing.end_wait, node.patience, node.json)
 }
 
 /// Prints the member's events until it ends.
-pub(crate) fn follow(cell: &Arc<Cell>, patience: Option<Duration>, json: bool) -> Result<Exit, Failure> {
-    let ending = Ending::watch(cell)?;
+pub(crate) fn follow(
+    cell: &Arc<Cell>,
+    end_wait: Duration,
+    patience: Option<Duration>,
+    json: bool,
+) -> Result<Exit, Failure> {
+    let ending = Ending::watch(cell, end_wait)?;
     let me = cell.me();
     say(format_args!("{} receives control traffic at {}: others name that as a seed", me.name, me.control));
     let mut narrator = Narrator::new(Told::Out, json);
@@ -68,7 +73,7 @@ pub(crate) fn follow(cell: &Arc<Cell>, patience: Option<Duration>, json: bool) -
             Ok(Item::Unsent { group, first, messages }) => narrator.note_unsent(&group, first, messages),
             Ok(Item::Notice(notice)) => say(notice),
             Ok(_) => {}
-            Err(CallError::Over) => return Ok(ending.exit(cell)),
+            Err(CallError::Over) => return Ok(ending.exit(cell, &narrator)),
             Err(CallError::Timeout) => {
                 let what = "in no view of the cell in time; `phalanx doctor` looks at what may stand in the way";
                 return Err(Failure::new(Exit::Unreachable, what));

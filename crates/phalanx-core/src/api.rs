@@ -136,6 +136,27 @@ pub enum Event {
     },
     /// The requested leave is complete. This incarnation is over.
     Left,
+    /// A leave waits, because the cell may end with it: groups wait for former members, or members were left out since it
+    /// was asked for. Reported once, after a second. It goes on when they are back, when others stay, or after this time
+    /// ([`Timing::end_wait`]), which begins again with each further member that is left out.
+    EndWaits {
+        /// The names of the groups.
+        groups: Vec<String>,
+        /// The names of the members.
+        members: Vec<String>,
+        /// For how long.
+        at_most: std::time::Duration,
+    },
+    /// This process may be the last of its cell, and something of the cell may be lost with it: groups that wait for former
+    /// members, and members that were left out since it asked to leave and of which nobody knows that they ended. It waited
+    /// for them ([`Timing::end_wait`]). [`Event::Left`] follows. The record of the end names both, and founders that start
+    /// later begin with these groups waiting (`docs/founding.md`, *When all members left*). From level 6 on.
+    EndInDoubt {
+        /// The names of the groups.
+        groups: Vec<String>,
+        /// The names of the members.
+        members: Vec<String>,
+    },
     /// The cell takes this process only with another value of one of its settings. The process goes on looking for it.
     /// Reported when the reason changes.
     Differs {

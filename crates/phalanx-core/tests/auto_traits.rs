@@ -123,6 +123,7 @@ table!(
         phalanx_core::member::Watch,
         phalanx_core::member::WatchGraph,
         phalanx_core::member::Wedge,
+        phalanx_core::member::Waiting,
         phalanx_core::member::Welcome,
         phalanx_core::member::WelcomePart,
         phalanx_core::order::Backpressure,

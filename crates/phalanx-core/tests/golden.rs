@@ -14,9 +14,9 @@ use phalanx_core::link::{Ack, Gap};
 use phalanx_core::member::{
     Agreed, Ballot, BootstrapMarker, Control, Directory, End, Ended, Findings, FirstView, FounderRecord,
     FoundingBallot, FoundingMessage, FoundingRefusal, GroupChange, GroupCut, GroupEntry, GroupRequest, Heard,
-    KIND_LEVEL, LastView, LinkReport, Lost, MembershipRequests, PathKind, Proposal, RecoveredPacket, Report,
-    RequestList, Return, ReturnPoint, Revived, Role, SlowReport, StateMessage, Suspicion, Unread, Unreadable, Wedge,
-    Welcome, WelcomePart, build_proposal,
+    KIND_LEVEL, LastView, LinkReport, Lost, MembershipRequests, Orphan, OrphanHolder, PathKind, Proposal,
+    RecoveredPacket, Report, RequestList, Return, ReturnPoint, Revived, Role, SlowReport, StateMessage, Suspicion,
+    Unread, Unreadable, Waiting, Wedge, Welcome, WelcomePart, build_proposal,
 };
 use phalanx_core::order::Status;
 use phalanx_core::process::best_effort::{
@@ -27,8 +27,8 @@ use phalanx_core::seal::{CellKey, CookieKey, Opener, Sealer, Security};
 use phalanx_core::wire::codec::{put_prefixed, put_varint};
 use phalanx_core::wire::{Header, Kind, PacketNumber, Reader, Space, Tags, cell_tag, put_with_tail, read_with_tail};
 use phalanx_core::{
-    CellInstance, DecreeNumber, GroupId, GroupTerms, Incarnation, LeaveReason, Limits, MemberInfo, Rank, Sequence,
-    SlowMembers, Timing, Uniformity, ViewNumber,
+    CellInstance, DecreeNumber, GroupId, GroupTerms, Incarnation, LEVEL, LeaveReason, Limits, MemberInfo, Rank,
+    Sequence, SlowMembers, Timing, Uniformity, ViewNumber,
 };
 
 const CELL: &str = "golden";
@@ -199,7 +199,8 @@ fn directory() -> Directory {
 }
 
 fn first_view() -> FirstView {
-    FirstView { instance: INSTANCE, members: vec![member(1), member(3)], level: 1, settings: settings() }
+    let (members, waiting) = (vec![member(1), member(3)], Waiting::default());
+    FirstView { instance: INSTANCE, members, level: 1, settings: settings(), waiting }
 }
 
 fn unreadable(ballot: Option<Ballot>) -> Unreadable {
@@ -254,7 +255,7 @@ fn control_messages() {
                 ..RequestList::default()
             }),
         ),
-        ("leave", Control::Leave),
+        ("leave", Control::Leave { waits: false }),
         ("unreadable", Control::Unreadable(unreadable(None))),
         ("unreadable_in_a_ballot", Control::Unreadable(unreadable(Some(Ballot { round: 3, rank: Rank(2) })))),
         ("holds_state", Control::HoldsState { group: GroupId(1), view: ViewNumber(3) }),
@@ -271,9 +272,9 @@ fn founding() {
     let names = || vec!["m1".to_owned(), "m3".to_owned()];
     let heard = Heard { instance: INSTANCE, at: member(1).control };
     let last = LastView { instance: INSTANCE, view: ViewNumber(300), members: names() };
-    let mark = BootstrapMarker { instance: INSTANCE, list: Some((ballot, first_view())) };
+    let mark = BootstrapMarker::of_list(ballot, first_view());
     let lost = Lost { who: Incarnation(9), seat: 0xabcd, name: "m2".into() };
-    let ended = Ended { instance: INSTANCE, view: ViewNumber(301), but_for: vec![lost] };
+    let ended = Ended { instance: INSTANCE, view: ViewNumber(301), but_for: vec![lost], waiting: Waiting::default() };
     let left = End::Left { instance: INSTANCE };
     let marked =
         FounderRecord { mark: Some(mark), heard: None, last: Some(last.clone()), end: Some(End::Ended(ended)) };
@@ -282,8 +283,8 @@ fn founding() {
     let refuse = |why| FoundingMessage::Refuse { ballot, why };
     let all = [
         ("ask", FoundingMessage::Ask { ballot, names: names(), asked: vec![member(1), member(3)] }),
-        ("report", FoundingMessage::Report { ballot, record: record.clone() }),
-        ("report_of_a_mark", FoundingMessage::Report { ballot, record: marked }),
+        ("report", FoundingMessage::Report { ballot, record: Box::new(record.clone()) }),
+        ("report_of_a_mark", FoundingMessage::Report { ballot, record: Box::new(marked) }),
         ("refuse_promised", refuse(FoundingRefusal::Promised(ballot))),
         ("refuse_names", refuse(FoundingRefusal::Names(names()))),
         ("refuse_namesake", refuse(FoundingRefusal::Namesake(member(1).control))),
@@ -301,6 +302,45 @@ fn founding() {
     hold("record.txt", vec![("record".to_owned(), record.to_bytes())]);
     let [(_, bytes)] = read("record.txt").try_into().expect("one line");
     assert_eq!(FounderRecord::from_bytes(&bytes), Ok(record));
+}
+
+/// Groups that wait while no instance of the cell is there: in a leave, in what founders keep, and in their messages.
+#[test]
+fn waiting_groups() {
+    let ballot = FoundingBallot { round: 2, leader: Incarnation(3) };
+    let holder = OrphanHolder { who: Incarnation(9), seat: 0xabcd, stayed: true, name: "m2".into() };
+    let mut tail = Tags::default();
+    tail.put_value(4, &Orphan { members: 2, holders: vec![holder] });
+    let (name, space) = ("ledger".to_owned(), Space(9));
+    let entry = GroupEntry { name, view: ViewNumber(3), space, members: Vec::new(), tail };
+    let waiting = Waiting {
+        ancestors: vec![INSTANCE, CellInstance(0x0001_0000_0000_0007)],
+        groups: BTreeMap::from([(GroupId(1), entry)]),
+        next_group: 300,
+        next_space: Space(10),
+    };
+    assert!(waiting.is_sound());
+    let first = FirstView { level: LEVEL, ..first_view() }.with(waiting.clone());
+    let end = Some(End::Ended(Ended { instance: INSTANCE, view: ViewNumber(301), but_for: Vec::new(), waiting }));
+    let mark = Some(BootstrapMarker::of_list(ballot, first.clone()));
+    let record = FounderRecord { mark, heard: None, last: None, end };
+    let founding = |message| Control::Founding(message);
+    let all = [
+        ("leave_waits", Control::Leave { waits: true }),
+        ("report", founding(FoundingMessage::Report { ballot, record: Box::new(record.clone()) })),
+        ("propose", founding(FoundingMessage::Propose { ballot, first: first.clone() })),
+        ("confirmed", founding(FoundingMessage::Confirmed(first))),
+    ];
+    let encoded = |message: &Control| message.encode().expect("it can be written");
+    let mut lines: Vec<(String, Vec<u8>)> =
+        all.iter().map(|(name, message)| ((*name).to_owned(), encoded(message))).collect();
+    lines.push(("record".to_owned(), record.to_bytes()));
+    hold("waiting.txt", lines);
+    let read = read("waiting.txt");
+    for ((name, message), (_, bytes)) in all.iter().zip(&read) {
+        assert_eq!(Control::decode(bytes).as_ref(), Ok(message), "{name}");
+    }
+    assert_eq!(FounderRecord::from_bytes(&read[4].1), Ok(record));
 }
 
 /// Terms of a group: as requested, and as stored in the group's entry.

@@ -19,9 +19,11 @@ const RESTORE_NS: u64 = SECOND;
 /// commands.
 const OPERATE_NS: u64 = 500 * MS;
 const COMMAND_NS: u64 = 4 * SECOND;
-/// Time after an order to leave at which remaining processes are killed. If the cell is not founded again within the
-/// same time, there is a command.
-const LEAVE_NS: u64 = 4 * SECOND;
+/// Time after an order to leave at which remaining processes are killed. The last ones wait for five seconds (`end_wait`),
+/// and some of them are told late.
+const LEAVE_NS: u64 = 12 * SECOND;
+/// If the cell is not founded again within this time, there is a command. An operator who knows that members are away
+/// waits until they are back.
 const AGAIN_NS: u64 = 4 * SECOND;
 
 /// An operator's command for a cell that cannot continue by itself.
@@ -262,6 +264,12 @@ impl World {
         self.queue.push(self.now_ns + OPERATE_NS, Event::Operate);
         if self.operator.commanded_ns.is_some_and(|at_ns| self.now_ns < at_ns + COMMAND_NS) {
             return;
+        }
+        let is_away = |slot: &usize| self.slots[*slot].paused || (0..*slot).any(|other| self.net.is_cut(other, *slot));
+        if let Doomed::Left { at_ns, gone: true } = &mut self.operator.doomed
+            && self.operator.spared.iter().any(is_away)
+        {
+            *at_ns = self.now_ns;
         }
         let stays = self.estranged.as_ref().map(|estranged| estranged.stays);
         let is_in = |slot: &Slot| slot.node.as_ref().is_some_and(|node| node.process().cell_view().is_some());

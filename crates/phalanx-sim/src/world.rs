@@ -464,6 +464,7 @@ impl World {
                 ("times told that a group waits", counts.orphaned),
                 ("groups that went on with a kept state", counts.kept),
                 ("states kept in vain", counts.forgotten),
+                ("last members told that their leave is in doubt", counts.ends_in_doubt),
                 ("inboxes not read for a while that held items", counts.inboxes_held),
                 ("the same, while another inbox was given something", counts.inboxes_beside),
                 ("the same, when the incarnation was over", counts.inboxes_at_end),

@@ -512,3 +512,9 @@ fn a_founder_that_was_to_reform_and_joins_another_instance_has_a_marker_of_it() 
 fn what_waits_for_a_quorum_is_sent_before_its_sender_leaves_the_group() {
     holds(651_879_849, 5);
 }
+
+/// U7: a group view waited behind the group's state, while the cell's level rose.
+#[test]
+fn a_view_behind_a_state_is_judged_by_the_level_before() {
+    holds(971_000_482, 5);
+}

@@ -622,4 +622,12 @@ pub enum Event {
         /// Their incarnations.
         who: Vec<u64>,
     },
+    /// The process was told that its leave may be the end of its cell, and that something may be lost with it. Its leave is
+    /// recorded next.
+    EndInDoubt {
+        /// The names of groups that wait for former members.
+        groups: Vec<String>,
+        /// The names of members that were left out since it asked to leave, and that may live.
+        members: Vec<String>,
+    },
 }

@@ -7,8 +7,8 @@ pub const MAGIC: [u8; 8] = *b"PHXTRACE";
 
 /// The format version this crate writes. Files of a later version are refused.
 ///
-/// Versions 2 to 12 added events and reasons for leaving, at the end of their lists.
-pub const FORMAT_VERSION: u16 = 13;
+/// Versions 2 to 14 added events and reasons for leaving, at the end of their lists.
+pub const FORMAT_VERSION: u16 = 14;
 
 /// From this version on a process's trace reports accepted multicasts that were not sent ([`crate::Event::Unsent`]).
 pub const FORMAT_UNSENT: u16 = 8;
@@ -18,6 +18,9 @@ pub const FORMAT_IN_DOUBT: u16 = 10;
 
 /// From this version on it reports multicasts that are stable ([`crate::Event::Stable`]).
 pub const FORMAT_STABLE: u16 = 11;
+
+/// From this version on it reports that the end of its cell is in doubt ([`crate::Event::EndInDoubt`]).
+pub const FORMAT_LEFT_BEHIND: u16 = 14;
 
 /// The oldest format version this crate reads.
 pub const FORMAT_VERSION_MIN: u16 = 1;

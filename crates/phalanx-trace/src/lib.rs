@@ -29,7 +29,10 @@ pub use action::{Action, Outcome};
 pub use error::TraceError;
 pub use event::{CallOutcome, Event, LeaveReason, Order, Phase, Record, Trouble};
 pub use hash::payload_hash;
-pub use header::{FORMAT_IN_DOUBT, FORMAT_STABLE, FORMAT_UNSENT, FORMAT_VERSION, FORMAT_VERSION_MIN, Header, MAGIC};
+pub use header::{
+    FORMAT_IN_DOUBT, FORMAT_LEFT_BEHIND, FORMAT_STABLE, FORMAT_UNSENT, FORMAT_VERSION, FORMAT_VERSION_MIN, Header,
+    MAGIC,
+};
 pub use reader::TraceReader;
 pub use trace::Trace;
 pub use writer::TraceWriter;

@@ -216,6 +216,10 @@ impl Display for Event {
                 write!(f, "in group {group} observes {}", List(who.iter().map(|who| Id(*who))))
             }
             Self::InDoubt { to, messages } => write!(f, "the last {messages} accepted for {} are in doubt", Id(*to)),
+            Self::EndInDoubt { groups, members } => {
+                let (groups, members) = (List(groups.iter()), List(members.iter()));
+                write!(f, "leaves in doubt: behind stay groups {groups} and members {members}")
+            }
             Self::GivenUp { name } => write!(f, "asks that group {name} waits no more"),
             Self::CallDeadline { call, within_ns } => {
                 let (s, ms) = (within_ns / 1_000_000_000, within_ns / 1_000_000 % 1000);

@@ -41,6 +41,7 @@ fn every_event() -> Vec<Event> {
         Event::Primary,
         Event::Excluded { view: 4 },
         Event::Left,
+        Event::EndInDoubt { groups: vec![name()], members: vec!["a".into(), "b".into()] },
         Event::P2pSend { to: 7, k: 1, hash: 2 },
         Event::P2pDeliver { from: 7, k: 1, hash: 2 },
         Event::Stop { incarnation: 7 },

@@ -162,7 +162,8 @@ impl Cell {
     }
 
     /// Leaves the cell and waits for that. What was sent before is sent first, for about half a second; what is left then
-    /// ends as not sent. Inboxes keep their items, and end.
+    /// ends as not sent. Inboxes keep their items, and end. The last members of a cell wait a while before they leave
+    /// together, if a group waits for members that are cut off (`timing.end_wait`).
     ///
     /// Dropping the future once it was polled does not take the leave back.
     ///
@@ -177,7 +178,11 @@ impl Cell {
         let mut waiting = Waiting::new(&shared.ended, shared.home);
         let over = || shared.over.load(Ordering::SeqCst).then_some(());
         poll_fn(|context| waiting.poll(context, over)).await;
-        if shared.panicked.load(Ordering::SeqCst) { Err(LeaveError::Panicked) } else { Ok(()) }
+        match () {
+            () if shared.panicked.load(Ordering::SeqCst) => Err(LeaveError::Panicked),
+            () if shared.in_doubt.load(Ordering::SeqCst) => Err(LeaveError::InDoubt),
+            () => Ok(()),
+        }
     }
 
     /// Like [`Cell::leave`], in a thread, for at most `patience`. After that the process is stopped.
@@ -418,6 +423,8 @@ pub(crate) struct CellShared {
     pub(crate) is_dropped: AtomicBool,
     pub(crate) over: AtomicBool,
     pub(crate) panicked: AtomicBool,
+    /// Whether it left as one of the last, and left something behind.
+    pub(crate) in_doubt: AtomicBool,
     pub(crate) ended: Waiters,
     /// Inboxes that end when the process does.
     ending: Mutex<Vec<Weak<MergedQueue>>>,
@@ -454,6 +461,7 @@ impl CellShared {
             is_dropped: AtomicBool::new(false),
             over: AtomicBool::new(false),
             panicked: AtomicBool::new(false),
+            in_doubt: AtomicBool::new(false),
             ended: Waiters::default(),
             ending: Mutex::default(),
             thread: Mutex::new(None),

@@ -138,6 +138,13 @@ pub enum LeaveError {
     /// The handle was made before a fork, and this is the child.
     #[error("this handle belongs to the parent process: start a cell of its own in the forked child")]
     Forked,
+    /// The process left, as one of the last of its cell, and something may be lost with the cell: a group waits for members
+    /// that are cut off, or a member was left out since the leave was asked for. A notice names them. The process waited
+    /// for them (`timing.end_wait`).
+    #[error(
+        "left as one of the last members, and in doubt: what members have that are cut off may be lost; see the notices"
+    )]
+    InDoubt,
 }
 
 /// Why a call gave no answer. Its text says whether the handler ran.
@@ -332,6 +339,7 @@ numbers! {
         Self::Already(_) => 602,
         Self::Panicked => 603,
         Self::Forked => 604,
+        Self::InDoubt => 605,
     }
     CallError {
         Self::NotExecuted(_) => 701,
@@ -393,8 +401,8 @@ mod tests {
         let flush = [FlushError::Lost { not_sent: 1, in_doubt: 0 }, FlushError::Over, FlushError::Forked];
         assert_eq!(flush.map(|error| error.number()), [501, 502, 503]);
         let left = LeaveError::Already(LeaveReason::Left);
-        let leave = [LeaveError::Timeout, left, LeaveError::Panicked, LeaveError::Forked];
-        assert_eq!(leave.map(|error| error.number()), [601, 602, 603, 604]);
+        let leave = [LeaveError::Timeout, left, LeaveError::Panicked, LeaveError::Forked, LeaveError::InDoubt];
+        assert_eq!(leave.map(|error| error.number()), [601, 602, 603, 604, 605]);
         let call = [
             CallError::NotExecuted(Reason::Nobody),
             CallError::Unknown(Reason::Deadline),

@@ -31,6 +31,19 @@ impl From<Vec<String>> for Notices {
 /// The most notices kept for the application.
 const NOTICES_MAX: usize = 256;
 
+/// What the last members would leave behind.
+fn behind(groups: &[String], members: &[String]) -> String {
+    let listed = |what: &str, names: &[String]| match names {
+        [] => None,
+        names => Some(format!("{what}: {}", names.join(", "))),
+    };
+    let all = [
+        listed("Groups that wait for members that are cut off", groups),
+        listed("Members that were left out and may live", members),
+    ];
+    all.into_iter().flatten().collect::<Vec<_>>().join(". ")
+}
+
 /// The notice of an event, if it is one for an operator.
 pub(crate) fn text(event: &Event) -> Option<String> {
     let text = match event {
@@ -52,6 +65,15 @@ pub(crate) fn text(event: &Event) -> Option<String> {
         Event::GroupPutOff { name, waiting, bytes, bytes_max } => format!(
             "group {name} is not made yet: {waiting} groups wait for members that are cut off, and take {bytes} bytes where \
              {bytes_max} may be. Start these members or reach them again, or give groups up"
+        ),
+        Event::EndWaits { groups, members, at_most } => format!(
+            "the leave waits for at most {at_most:?}, because the cell may end with it. {}",
+            behind(groups, members)
+        ),
+        Event::EndInDoubt { groups, members } => format!(
+            "left in doubt, as one of the last members. {}. What only these members have is not lost while their processes run; \
+             the founders' next cell waits for those groups",
+            behind(groups, members)
         ),
         Event::Searching { why, .. } => format!("looking for the cell: {why}"),
         _ => return None,

@@ -298,6 +298,7 @@ impl Builder {
                 let to = self.proc(*to);
                 self.model.procs[me].p2p.in_doubt.insert(to, (*messages, moment.place));
             }
+            Event::EndInDoubt { .. } => proc.is_in_doubt = true,
             Event::End => proc.ended = proc.ended.or(Some(moment)),
             // The stream rules (E1) report these.
             Event::Stop { .. }
@@ -427,6 +428,7 @@ impl Proc {
             leave_asked: None,
             ended: None,
             over: None,
+            is_in_doubt: false,
             kept_out: Vec::new(),
             nonprimary: false,
             primacy: Vec::new(),

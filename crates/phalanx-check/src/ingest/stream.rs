@@ -182,6 +182,7 @@ impl StreamRules {
             | Event::StateEnd { .. }
             | Event::Excluded { .. }
             | Event::Left
+            | Event::EndInDoubt { .. }
             | Event::Level { .. }
             | Event::RiseAsked { .. }
             | Event::Differs { .. }

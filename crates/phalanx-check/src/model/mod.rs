@@ -105,6 +105,8 @@ pub(crate) struct Proc {
     pub(crate) leave_asked: Option<Moment>,
     pub(crate) ended: Option<Moment>,
     pub(crate) over: Option<(Over, Moment)>,
+    /// Whether it was told that its leave may be the end of its cell, and something is lost with it.
+    pub(crate) is_in_doubt: bool,
     /// Notices that its cell refuses it: a setting, its value there and here.
     pub(crate) kept_out: Vec<(String, String, String, Moment)>,
     /// Whether its last notice is that it hears no quorum, without a view after that.

@@ -19,6 +19,7 @@ mod m10;
 mod m11;
 mod m12;
 mod m13;
+mod m14;
 mod m2;
 mod m3;
 mod m4;
@@ -147,6 +148,7 @@ properties! {
     M11 "levels and settings are agreed" m11;
     M12 "nobody loses a group without cause" m12;
     M13 "a cell is founded by all that its first view holds" m13;
+    M14 "nobody ends a cell in silence over what still lives" m14;
     S1 "delivered in the view it belongs to" s1;
     S2 "sent in the view it belongs to" s2;
     S3 "who goes on together delivered the same" s3;

@@ -81,8 +81,9 @@ impl Cat {
 
 pub(crate) fn run(cat: &Cat) -> Result<Exit, Failure> {
     let resolved = cat.cell.load()?;
+    let end_wait = resolved.config.timing.end_wait;
     let cell = start(Options::from(resolved.config))?;
-    let ending = Ending::watch(&cell)?;
+    let ending = Ending::watch(&cell, end_wait)?;
     let past = Past::new(cat.history);
     let options = JoinOptions { with_state: true, state: Some(Box::new(past.clone())), ..JoinOptions::default() };
     let group = cell.join_group(&cat.group, options).when(format_args!("cannot join group {}", cat.group))?;
@@ -117,7 +118,7 @@ pub(crate) fn run(cat: &Cat) -> Result<Exit, Failure> {
         let what = format!("{lost} pieces of this member's input were lost when it was excluded; send them again");
         return Err(Failure::new(Exit::Failure, what));
     }
-    Ok(printer.ending.exit(&cell))
+    Ok(printer.ending.exit(&cell, &printer.narrator))
 }
 
 /// Bytes collected before a write, so that many small deliveries make one system call.

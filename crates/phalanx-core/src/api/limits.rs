@@ -29,6 +29,10 @@ pub struct Timing {
     /// or zero, adds nothing, because every process is granted 50 ms. Each process has its own value and advertises it
     /// when it joins. Default 50 ms.
     pub turn_gap_max: Duration,
+    /// The longest time for which the last members of a cell wait before they leave together, if something would be lost
+    /// with them: a group waits for a former member, or a member was left out, without proof of its death, since the first
+    /// of them asked to leave. Each member has its own value. Zero waits for nobody. Default 5 s.
+    pub end_wait: Duration,
 }
 
 impl Default for Timing {
@@ -41,6 +45,7 @@ impl Default for Timing {
             ack_delay: Duration::from_millis(2),
             expel_after: Duration::from_secs(10),
             turn_gap_max: Duration::from_millis(50),
+            end_wait: Duration::from_secs(5),
         }
     }
 }

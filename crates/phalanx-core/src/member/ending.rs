@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Directory, Proposal};
+use super::{Directory, Proposal, Waiting};
 use crate::api::LeaveReason;
 use crate::id::{CellInstance, Incarnation, MemberInfo, ViewNumber, fits_name};
 
@@ -46,6 +46,10 @@ pub struct Ended {
     pub view: ViewNumber,
     /// Former members that may not know of the end.
     pub but_for: Vec<Lost>,
+    /// Groups that wait for some of these, or for members that were left out earlier. Written in the tail of the record or
+    /// message, from level 6 on.
+    #[serde(skip)]
+    pub waiting: Waiting,
 }
 
 /// How an instance ended for one process.
@@ -83,13 +87,16 @@ impl Ended {
     /// Whether its lists are within their bounds.
     #[must_use]
     pub fn is_sound(&self) -> bool {
-        are_sound(&self.but_for)
+        are_sound(&self.but_for) && self.waiting.is_sound()
     }
 
-    /// Drops the former members that another record of the same instance does not name: the writer of that record
-    /// learned that they know.
-    pub fn excuse_as(&mut self, other: &Self) {
+    /// Adds what another record of the same end says. Former members that it does not name are dropped: its writer
+    /// learned that they know. Groups that wait are the same in each record, but a build below level 6 passes none on.
+    pub fn complete_with(&mut self, other: &Self) {
         self.but_for.retain(|lost| other.but_for.iter().any(|also| also.who == lost.who));
+        if self.waiting.is_empty() {
+            self.waiting.clone_from(&other.waiting);
+        }
     }
 }
 
@@ -180,10 +187,15 @@ impl Ends {
         let mut ends: BTreeMap<CellInstance, Ended> = BTreeMap::new();
         for told in told.into_iter().filter_map(End::ended) {
             let ended = ends.entry(told.instance).or_insert_with(|| told.clone());
-            ended.excuse_as(told);
+            ended.complete_with(told);
             ended.but_for.retain(|lost| !asked.iter().any(|asked| lost.is_succeeded_by(asked)));
         }
         Self(ends)
+    }
+
+    /// The ends, by instance.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Ended> {
+        self.0.values()
     }
 
     /// Whether nobody lives in the instance: all know that it ended, or that a later one ended. A later one was founded

@@ -9,12 +9,18 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Agreed, Directory, End, Ended, Ends, LOST_MAX, is_quorum};
+use super::waiting::begin_with;
+use super::{Agreed, Directory, End, Ended, Ends, LOST_MAX, PASSED_ON_LEVEL, Waiting, is_quorum};
 use crate::id::{CellInstance, Incarnation, MemberInfo, ViewNumber, fits_name};
 use crate::wire::{Malformed, Tags, put_with_tail, read_with_tail};
 
 /// The most founders in a configuration.
 pub const FOUNDERS_MAX: usize = 64;
+
+/// Tags in a record on disk, in a founder's report and in a list of founders: the groups of the marker, and those of the
+/// record's end.
+const OF_MARKER: u64 = 1;
+const OF_END: u64 = 2;
 
 /// The ballot of a founding. The later round wins. Two processes never use one number, because the leader is part of
 /// it.
@@ -42,6 +48,9 @@ pub struct FirstView {
     pub level: u16,
     /// The agreed settings: those of the leader that made the list.
     pub settings: Tags,
+    /// Groups that wait, with which the instance begins. Written in the tail of the record or message, from level 6 on.
+    #[serde(skip)]
+    pub waiting: Waiting,
 }
 
 impl FirstView {
@@ -49,13 +58,24 @@ impl FirstView {
     #[must_use]
     pub fn new(instance: CellInstance, members: Vec<MemberInfo>, leader: &Agreed) -> Self {
         let level = members.iter().map(|member| member.level).min().unwrap_or_default();
-        Self { instance, members, level, settings: leader.tags(level) }
+        Self { instance, members, level, settings: leader.tags(level), waiting: Waiting::default() }
+    }
+
+    /// The same list of an instance that begins with groups that wait. Below level 6 it begins without them.
+    #[must_use]
+    pub fn with(mut self, waiting: Waiting) -> Self {
+        if self.level >= PASSED_ON_LEVEL {
+            self.waiting = waiting;
+        }
+        self
     }
 
     /// The directory of view 1.
     #[must_use]
     pub fn directory(&self) -> Directory {
-        Directory::found(self.members.clone(), self.level, self.settings.clone())
+        let mut directory = Directory::found(self.members.clone(), self.level, self.settings.clone());
+        begin_with(&mut directory, &self.waiting);
+        directory
     }
 
     /// Whether the list names this incarnation.
@@ -73,6 +93,31 @@ pub struct BootstrapMarker {
     pub instance: CellInstance,
     /// The list that it confirmed, with the ballot of that. `None` if members took it in.
     pub list: Option<(FoundingBallot, FirstView)>,
+    /// Without a list: groups that waited when members took it in, or when it founded the instance alone. Written in the
+    /// tail of the record or message, from level 6 on.
+    #[serde(skip)]
+    pub waiting: Waiting,
+}
+
+impl BootstrapMarker {
+    /// The marker of an instance that begins with nothing.
+    #[must_use]
+    pub fn bare(instance: CellInstance) -> Self {
+        Self { instance, list: None, waiting: Waiting::default() }
+    }
+
+    /// The marker of a list that is confirmed.
+    #[must_use]
+    pub fn of_list(ballot: FoundingBallot, first: FirstView) -> Self {
+        let bare = Self::bare(first.instance);
+        Self { list: Some((ballot, first)), ..bare }
+    }
+
+    /// The marker of an instance that goes on, or begins, with `directory`.
+    #[must_use]
+    pub fn taken_in(instance: CellInstance, directory: &Directory) -> Self {
+        Self { waiting: Waiting::of(instance, directory).unwrap_or_default(), ..Self::bare(instance) }
+    }
 }
 
 /// A member of a cell that a founder without a marker heard, in answer to a fresh challenge. It proves that the cell
@@ -113,7 +158,9 @@ impl FounderRecord {
     /// The bytes that are written to disk and sent to others.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        put_with_tail(self, &Tags::default(), Vec::new()).unwrap_or_default()
+        let mut tail = Tags::default();
+        self.put_tail(&mut tail);
+        put_with_tail(self, &tail, Vec::new()).unwrap_or_default()
     }
 
     /// Reads the bytes of [`Self::to_bytes`].
@@ -121,13 +168,60 @@ impl FounderRecord {
     /// # Errors
     /// [`Malformed`] if they are no such record.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Malformed> {
-        read_with_tail(bytes).map(|(record, _)| record)
+        let (mut record, tail): (Self, Tags) = read_with_tail(bytes)?;
+        record.read_tail(&tail)?;
+        Ok(record)
     }
 
     /// The instance of its marker; [`CellInstance::NONE`] without one.
     #[must_use]
     pub fn instance(&self) -> CellInstance {
         self.mark.as_ref().map_or(CellInstance::NONE, |mark| mark.instance)
+    }
+}
+
+impl BootstrapMarker {
+    /// The groups that waited when it was set.
+    fn waiting(&self) -> &Waiting {
+        self.list.as_ref().map_or(&self.waiting, |(_, first)| &first.waiting)
+    }
+}
+
+impl FirstView {
+    /// Puts what travels in the tail of a message or record there.
+    pub(super) fn put_tail(&self, tail: &mut Tags) {
+        self.waiting.put(tail, OF_MARKER);
+    }
+
+    /// Reads the fields of [`Self::put_tail`].
+    pub(super) fn read_tail(&mut self, tail: &Tags) -> Result<(), Malformed> {
+        self.waiting = Waiting::read(tail, OF_MARKER)?;
+        Ok(())
+    }
+}
+
+impl FounderRecord {
+    /// Puts what travels in the tail of a message or record there.
+    pub(super) fn put_tail(&self, tail: &mut Tags) {
+        if let Some(mark) = &self.mark {
+            mark.waiting().put(tail, OF_MARKER);
+        }
+        if let Some(ended) = self.end.as_ref().and_then(End::ended) {
+            ended.waiting.put(tail, OF_END);
+        }
+    }
+
+    /// Reads the fields of [`Self::put_tail`].
+    pub(super) fn read_tail(&mut self, tail: &Tags) -> Result<(), Malformed> {
+        match &mut self.mark {
+            Some(BootstrapMarker { list: Some((_, first)), .. }) => first.read_tail(tail)?,
+            Some(BootstrapMarker { list: None, waiting, .. }) => *waiting = Waiting::read(tail, OF_MARKER)?,
+            None => {}
+        }
+        if let Some(End::Ended(ended)) = &mut self.end {
+            ended.waiting = Waiting::read(tail, OF_END)?;
+        }
+        Ok(())
     }
 }
 
@@ -161,7 +255,7 @@ pub enum FoundingMessage {
         /// The ballot.
         ballot: FoundingBallot,
         /// The record on its disk.
-        record: FounderRecord,
+        record: Box<FounderRecord>,
     },
     /// The sender takes no part.
     Refuse {
@@ -206,11 +300,31 @@ pub enum FoundingMessage {
 }
 
 impl FoundingMessage {
+    /// Puts what travels in the message's tail there.
+    pub(super) fn put_tail(&self, tail: &mut Tags) {
+        match self {
+            Self::Report { record, .. } => record.put_tail(tail),
+            Self::Propose { first, .. } | Self::Confirmed(first) => first.put_tail(tail),
+            _ => {}
+        }
+    }
+
+    /// Reads the fields of [`Self::put_tail`].
+    pub(super) fn read_tail(&mut self, tail: &Tags) -> Result<(), Malformed> {
+        match self {
+            Self::Report { record, .. } => record.read_tail(tail),
+            Self::Propose { first, .. } | Self::Confirmed(first) => first.read_tail(tail),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether its lists are within their bounds.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         let named = |names: &[String]| names.len() <= FOUNDERS_MAX && names.iter().all(|name| fits_name(name));
-        let listed = |first: &FirstView| first.members.len() <= FOUNDERS_MAX && first.directory().is_sound();
+        let listed = |first: &FirstView| {
+            first.members.len() <= FOUNDERS_MAX && first.waiting.is_sound() && first.directory().is_sound()
+        };
         match self {
             Self::Ask { names, asked, .. } => {
                 let asks_each_once = asked.windows(2).all(|pair| pair[0].name < pair[1].name);
@@ -275,6 +389,26 @@ pub fn choose(asked: &[MemberInfo], reports: &BTreeMap<String, FounderRecord>, e
         }
     }
     Choice::New
+}
+
+/// What the founders that reported know of groups that wait, and the instance whose record that is.
+///
+/// The latest instance counts: it took over what waited before it. If no founder has a record of its end, which an
+/// operator's command replaces, what counts is what each of them found waiting when it came into that instance.
+#[must_use]
+pub fn passed_on(reports: &BTreeMap<String, FounderRecord>, ends: &Ends) -> (CellInstance, Waiting) {
+    let marks = || reports.values().filter_map(|record| record.mark.as_ref());
+    let ended = ends.iter().max_by_key(|ended| (ended.instance.generation(), ended.instance));
+    let begun = marks().map(|mark| mark.instance).max_by_key(|instance| (instance.generation(), *instance));
+    // An end comes after everything else that is known of its instance.
+    let ended = ended.filter(|ended| begun.is_none_or(|begun| begun.generation() <= ended.instance.generation()));
+    if let Some(ended) = ended {
+        return (ended.instance, ended.waiting.clone());
+    }
+    let Some(begun) = begun else { return Default::default() };
+    let mut all = Waiting::default();
+    marks().filter(|mark| mark.instance == begun).for_each(|mark| all.add(mark.waiting()));
+    (begun, all)
 }
 
 fn has_quorum(first: &FirstView, is_there: impl Fn(&MemberInfo) -> bool) -> bool {

@@ -14,6 +14,9 @@ use super::terms::{read_requested_terms, requested_terms};
 use crate::id::{CellInstance, DecreeNumber, GroupId, Incarnation, Rank, Sequence, ViewNumber};
 use crate::wire::{Malformed, PacketNumber, Space, Tags, put_with_tail, read_with_tail};
 
+/// Tag in the tail of a request to leave the cell: its sender waits.
+const LEAVE_WAITS: u64 = 1;
+
 /// What a joiner needs beside the decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Welcome {
@@ -175,7 +178,12 @@ pub enum Control {
     /// See [`RequestList`].
     MembershipRequests(RequestList),
     /// The sender requests to leave the cell.
-    Leave,
+    Leave {
+        /// Whether it waits: if all members leave, not before something is back that it would lose. Sent in the tail, from
+        /// level 6 on.
+        #[serde(skip)]
+        waits: bool,
+    },
     /// Reserved: one of two messages of builds that founded in another way; see [`FoundingMessage`].
     FormerFoundList,
     /// An empty message, sent only to see whether it is acknowledged. In former builds this number was another message
@@ -214,6 +222,8 @@ impl Control {
                 list.put_tail(&mut tail);
             }
             Self::Report(report) => report.put_tail(&mut tail),
+            Self::Founding(message) => message.put_tail(&mut tail),
+            Self::Leave { waits: true } => tail.put(LEAVE_WAITS, &[]),
             _ => {}
         }
         put_with_tail(self, &tail, Vec::new())
@@ -231,6 +241,8 @@ impl Control {
                 list.read_tail(&tail)?;
             }
             Self::Report(report) => report.read_tail(&tail)?,
+            Self::Founding(message) => message.read_tail(&tail)?,
+            Self::Leave { waits } => *waits = tail.get(LEAVE_WAITS).is_some(),
             _ => {}
         }
         Ok(message)

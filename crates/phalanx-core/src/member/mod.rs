@@ -31,6 +31,7 @@ mod sparse;
 mod terms;
 mod validation;
 mod verdict;
+mod waiting;
 mod watch;
 
 pub use acceptor::{Acceptor, Promise};
@@ -45,7 +46,7 @@ pub use failure_detector::{FailureDetector, Link, Patience};
 pub use fault_bounds::{FaultKind, HELD_BACK, LATE_TURN, muteness, silence, usual, view_change};
 pub use founding::{
     BootstrapMarker, Choice, FOUNDERS_MAX, FirstView, FounderRecord, FoundingBallot, FoundingMessage, FoundingRefusal,
-    Heard, LastView, choose,
+    Heard, LastView, choose, passed_on,
 };
 pub use graph::WatchGraph;
 pub use kind::{KIND_LEVEL, Role, agrees_on_state, has_agreed_state};
@@ -57,11 +58,12 @@ pub use orphan::{
 };
 pub use path_monitor::{Case, Evaluation, Findings, PathKind, PathMonitor, REACHED_MAX, SendKind, Silence, Suspicion};
 pub use proposal::build_proposal;
-pub use reform::{ANCESTORS_MAX, Inheritance};
+pub use reform::Inheritance;
 pub use removals::{BUDGET_WINDOW, REMOVALS_MAX, Removal, RemovalEvidence, Removals, SUSPECTERS_MAX};
 pub use request_list::{GroupRequest, RequestList};
 pub use room::{GroupNames, GroupRoom, NoRoom, SEAT_BYTES_MAX, WAITING_BYTES_MAX};
 pub use slow::{Slow, SlowReport};
 pub use terms::{read_requested_terms, requested_terms};
 pub use verdict::{GroupVerdict, Verdict, evaluate, evaluate_all};
+pub use waiting::{ANCESTORS_MAX, PASSED_ON_BYTES_MAX, PASSED_ON_LEVEL, Waiting};
 pub use watch::{HeardCount, LinkReport, Targets, Watch};

@@ -37,9 +37,11 @@ const LACKING: u64 = 8;
 /// Tag in an orphan's entry, and in that of the revived group: its last view when another instance of the cell took it
 /// over.
 const TAKEN_OVER: u64 = 9;
+/// Tag in the same: for how many generations of the cell it was taken over. From level 6 on.
+const GENERATIONS: u64 = 12;
 
-/// View numbers that a group skips when another instance takes it over. The earlier instance may have continued with
-/// it, unknown to the survivors: its views must not have the same numbers.
+/// View numbers that a group skips for each generation of the cell that takes it over. An earlier instance may have
+/// continued with it, unknown to the survivors: its views must not have the same numbers.
 const UNKNOWN_VIEWS: u64 = 1 << 32;
 
 /// An orphan keeps the names of its holders if its last view had at most this many members. Bounds the directory.
@@ -77,6 +79,12 @@ impl MemberInfo {
     #[must_use]
     pub fn is_or_keeps(&self, who: Incarnation) -> bool {
         self.incarnation == who || self.tail.get(INCARNATIONS).is_some() && self.earlier_incarnations().contains(&who)
+    }
+
+    /// Whether it runs where the holder ran, without the holder's state. One process runs in a seat at a time, so the holder
+    /// is gone then.
+    pub(super) fn has_begun_anew_at(&self, holder: &OrphanHolder) -> bool {
+        holder.seat != 0 && self.seat() == holder.seat && !self.is_or_keeps(holder.who)
     }
 }
 
@@ -192,24 +200,41 @@ impl GroupEntry {
         Some(self.tail.value::<ViewStart>(BEGUN).ok()??.prefixes)
     }
 
-    /// The group as another instance of the cell takes it over.
-    #[must_use]
-    pub(super) fn taken_over(mut self) -> Self {
+    /// Records that an instance of the cell takes it over which is so many generations later.
+    pub(super) fn take_over(&mut self, generations: u64) {
+        let all = self.taken_over_for().saturating_add(generations);
         self.tail.put_number(TAKEN_OVER, self.view.0);
-        self
+        self.tail.put_number(GENERATIONS, all);
+    }
+
+    /// The same below level 6, where it counts once, for however many generations.
+    pub(super) fn take_over_once(&mut self) {
+        self.tail.put_number(TAKEN_OVER, self.view.0);
+    }
+
+    /// For how many generations of the cell it was taken over since its last view.
+    fn taken_over_for(&self) -> u64 {
+        let number = |tag| self.tail.number(tag).ok().flatten();
+        if number(TAKEN_OVER) != Some(self.view.0) {
+            return 0;
+        }
+        number(GENERATIONS).unwrap_or(1).clamp(1, u64::from(u16::MAX))
     }
 
     /// The number of its next view, if one is left.
     #[must_use]
     pub fn next_view(&self) -> Option<ViewNumber> {
-        let taken_over = self.tail.number(TAKEN_OVER).ok().flatten() == Some(self.view.0);
-        self.view.checked_add(if taken_over { UNKNOWN_VIEWS } else { 1 })
+        self.view.checked_add(match self.taken_over_for() {
+            0 => 1,
+            generations => generations * UNKNOWN_VIEWS,
+        })
     }
 
     /// Whether its view directly follows `view`.
     #[must_use]
     pub fn follows(&self, view: ViewNumber) -> bool {
-        [1, UNKNOWN_VIEWS].into_iter().any(|more| view.checked_add(more) == Some(self.view))
+        let more = self.view.0.saturating_sub(view.0);
+        more == 1 || more > 0 && more.is_multiple_of(UNKNOWN_VIEWS)
     }
 
     /// Number of members of its last view that were in the one before, according to the entry.
@@ -374,9 +399,8 @@ impl Directory {
             left.filter_map(|(who, _)| before.members.get(before.rank(*who)?.index())).collect();
         // Silence strikes nobody off: a holder that is cut off is what the group waits for.
         let is_gone = |holder: &OrphanHolder| {
-            // One process runs in a seat at a time. A new one there without the state proves that the holder is gone.
-            let anew = |info: &MemberInfo| info.seat() == holder.seat && !info.is_or_keeps(holder.who);
-            gone.iter().any(|info| info.is_or_keeps(holder.who)) || holder.seat != 0 && proposal.joined.iter().any(anew)
+            gone.iter().any(|info| info.is_or_keeps(holder.who))
+                || proposal.joined.iter().any(|info| info.has_begun_anew_at(holder))
         };
         self.groups.retain(|_, entry| {
             let Some(mut orphan) = entry.orphan() else { return true };
@@ -393,7 +417,7 @@ impl Directory {
 impl LeaveReason {
     /// Whether a member that left for this reason may still run with its state: it is not proved dead, and did not
     /// request to leave.
-    pub(super) fn may_come_back(self) -> bool {
+    pub(crate) fn may_come_back(self) -> bool {
         matches!(self, Self::Unreachable | Self::TooSlow | Self::NoProgress)
     }
 }

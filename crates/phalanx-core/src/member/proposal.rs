@@ -6,8 +6,8 @@ use super::ballot::Report;
 use super::decree::{GroupChange, GroupCut, Proposal};
 use super::orphan::Revived;
 use super::{
-    Directory, GroupEntry, GroupNames, GroupRoom, MembershipRequests, Returns, Role, agrees_on_state, is_quorum,
-    mismatch,
+    Directory, GroupEntry, GroupNames, GroupRoom, MembershipRequests, PASSED_ON_LEVEL, Returns, Role, agrees_on_state,
+    is_quorum, mismatch,
 };
 use crate::api::{GroupTerms, LeaveReason};
 use crate::id::{GroupId, Incarnation, MemberInfo, Rank, ViewNumber};
@@ -146,6 +146,7 @@ pub fn build_proposal(
 /// The members that requested to leave and that this decree does not let go, from level 3 on:
 ///
 /// - all, if those that stay and report would be no quorum of the view without its leavers;
+/// - all, if nobody stays and some of them are silent, from level 6 on;
 /// - a member that gives a group's state to a joiner;
 /// - a member with a group's state, if it would leave the group to members without the state, or to a process that
 ///   takes it;
@@ -168,7 +169,13 @@ fn held_leavers(
         .collect();
     let present = rest.iter().filter(|r| reports.contains_key(r)).count();
     let with_first = rest.first().is_some_and(|r| reports.contains_key(r));
-    if !rest.is_empty() && !is_quorum(present, rest.len(), with_first) {
+    // Of all members that leave, those that are silent go first. The others then know whom they would leave behind.
+    let misses = || Rank::all(directory.members.len()).any(|r| !reports.contains_key(&r) && reason(r).may_come_back());
+    let holds = match rest.is_empty() {
+        true => directory.level >= PASSED_ON_LEVEL && misses(),
+        false => !is_quorum(present, rest.len(), with_first),
+    };
+    if holds {
         held.extend(&requests.leavers);
     }
     for (id, entry) in wedged.iter().filter_map(|id| Some((id, directory.groups.get(id)?))) {

@@ -1,20 +1,12 @@
 //! The record that a cell instance hands on when a survivor founds the next one (`docs/founding.md`).
 
 use super::decree::GroupChange;
-use super::{Directory, GroupEntry};
+use super::waiting::{ANCESTORS_MAX, UNKNOWN_GROUPS, descend_from};
+use super::{Directory, GroupEntry, PASSED_ON_LEVEL};
 use crate::api::LeaveReason;
 use crate::id::{CellInstance, DecreeNumber, Incarnation, MemberInfo, ViewNumber};
 use crate::time::Instant;
 use crate::wire::Tags;
-
-/// Tag in a directory: earlier instances whose groups it continues, latest first.
-const ANCESTORS: u64 = 2;
-
-/// The most earlier instances in a directory.
-pub const ANCESTORS_MAX: usize = 16;
-
-/// Group numbers that are skipped: the earlier instance may have made groups that the survivors do not know.
-const UNKNOWN_GROUPS: u32 = 1 << 16;
 
 /// What a survivor takes over from the instance that it renounced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,13 +43,21 @@ impl Inheritance {
         next.lose_nobody();
         next.forget_outcasts();
         next.forget_removals();
-        next.tail.put_value(ANCESTORS, &ancestors);
+        descend_from(&mut next, &ancestors);
         next
     }
 
     fn passed_on(&self, group: crate::id::GroupId, entry: &GroupEntry) -> Option<GroupEntry> {
+        let take_over = |mut entry: GroupEntry| {
+            if self.directory.level < PASSED_ON_LEVEL {
+                entry.take_over_once();
+            } else {
+                entry.take_over(1);
+            }
+            entry
+        };
         if entry.is_orphan() {
-            return Some(entry.clone().taken_over());
+            return Some(take_over(entry.clone()));
         }
         let reason = |who: &Incarnation| {
             if self.dead.contains(who) { LeaveReason::Died } else { LeaveReason::Unreachable }
@@ -66,15 +66,7 @@ impl Inheritance {
         let (name, joined, tail) = (entry.name.clone(), Vec::new(), Tags::default());
         let all_go =
             GroupChange { group, name, view: entry.view.next(), space: entry.space, cut: None, joined, left, tail };
-        self.directory.entry_after(Some(entry.clone()), &all_go, Vec::new()).map(GroupEntry::taken_over)
-    }
-}
-
-impl Directory {
-    /// Earlier instances whose groups it continues, latest first.
-    #[must_use]
-    pub fn ancestors(&self) -> Vec<CellInstance> {
-        self.tail.value(ANCESTORS).ok().flatten().unwrap_or_default()
+        self.directory.entry_after(Some(entry.clone()), &all_go, Vec::new()).map(take_over)
     }
 }
 

@@ -230,6 +230,8 @@ counters! {
     /// Leavers that this process as coordinator did not let go yet: the others would be no quorum of the old view
     /// without them, or a group would be left to members without its state.
     leavers_held,
+    /// Times this process left as one of the last, with groups waiting or members missed.
+    ends_in_doubt,
     /// Ballots that this process did not begin because the numbers of views of groups are used up.
     numbers_used_up,
     /// Groups that this process continues from the state that it kept through an exclusion.

@@ -72,8 +72,8 @@ impl Process {
                 }
             }
             Control::Unreadable(unreadable) => self.handle_unreadable(from, unreadable),
-            Control::Leave => {
-                if self.directory.rank(from).is_some() && self.leavers.insert(from) {
+            Control::Leave { waits } => {
+                if self.directory.rank(from).is_some() && self.leavers.insert(from, waits) != Some(waits) {
                     self.attention = true;
                 }
             }
@@ -148,7 +148,12 @@ impl Process {
         self.held_leavers.retain(|_, since| now.since(*since) < HELD_FOR);
         let held = &self.held_leavers;
         let may_go = |who: &Incarnation| self.directory.rank(*who).is_some() && !held.contains_key(who);
-        requests.leavers = self.leavers.iter().copied().filter(may_go).collect();
+        // The last ones leave together, and none of them before what they would lose had time to come back.
+        let goes = |member: &MemberInfo| self.leavers.contains_key(&member.incarnation);
+        let last_wait = self.leavers.values().any(|waits| *waits) && self.directory.members.iter().all(goes);
+        if !last_wait {
+            requests.leavers = self.leavers.keys().copied().filter(may_go).collect();
+        }
         let names = LazyCell::new(|| GroupNames::of(&self.directory));
         let room = LazyCell::new(|| GroupRoom::of(&self.directory));
         let decree = self.directory.decree;

@@ -1,16 +1,22 @@
 //! The end of the cell instance as one process sees it, and its steps when it finds an instance that ended
 //! (`docs/founding.md`).
 
+mod stop;
+
 use std::time::Duration;
 
 use super::{Process, Stage};
-use crate::api::{Effects, Founding, LeaveReason};
+use crate::api::{Effects, Event, Founding, LeaveReason};
 use crate::id::{CellInstance, Incarnation, MemberInfo, ViewNumber};
-use crate::member::{Control, End, Ended, FounderRecord, Lost, ORPHANS_LEVEL};
+use crate::member::{Control, End, Ended, FounderRecord, Lost, ORPHANS_LEVEL, Waiting};
 use crate::wire::Tags;
+
+pub(super) use stop::Stop;
 
 /// Tag in a probe: the sender's instance ended.
 const ENDED: u64 = 4;
+/// Tag in the same: the groups that waited then.
+const ENDED_WAITING: u64 = 6;
 /// A longer record does not travel in a probe.
 const ENDED_BYTES_MAX: usize = 800;
 /// Maximum time for which the last members wait until each knows that the others are out.
@@ -67,7 +73,8 @@ impl Process {
 
     /// Records that this process leaves as the last one, or with the last ones: nobody can join the instance any more.
     pub(super) fn keep_ended(&mut self, fx: &mut dyn Effects) {
-        let Some(lost) = self.directory.lost() else { return self.keep_left(fx) };
+        let waiting = Waiting::of(self.instance, &self.directory);
+        let Some((lost, waiting)) = self.directory.lost().zip(waiting) else { return self.keep_left(fx) };
         let me = self.me();
         debug_assert!(self.instance != CellInstance::NONE, "an instance ends that this process was in");
         let but_for: Vec<Lost> =
@@ -75,11 +82,21 @@ impl Process {
         // A process that leaves alone decides no empty view. The next number stands for it.
         let last = self.directory.view;
         let view = if self.directory.members.is_empty() { last } else { last.next() };
-        let ended = Ended { instance: self.instance, view, but_for };
+        let ended = Ended { instance: self.instance, view, but_for, waiting };
         self.counters.instances_ended += 1;
         let together = self.directory.members.is_empty() && self.going().nth(1).is_some();
         self.counters.instances_ended_together += u64::from(together);
         self.keep_end(End::Ended(ended), fx);
+    }
+
+    /// Ends this incarnation by its own leave, and first tells the application what may be lost if all members left.
+    pub(super) fn end_in_order(&mut self) {
+        let left_behind = self.leaving.as_ref().map(|stop| stop.left_behind(&self.directory));
+        if let Some((groups, members)) = left_behind.flatten() {
+            self.counters.ends_in_doubt += 1;
+            self.app.event(Event::EndInDoubt { groups, members });
+        }
+        self.end(Event::Left);
     }
 
     fn keep_end(&mut self, end: End, fx: &mut dyn Effects) {
@@ -99,8 +116,11 @@ impl Process {
         if let Some(ended) = self.own_end().filter(|_| matches!(self.stage, Stage::Searching(_))) {
             let mut told = Tags::default();
             told.put_value(ENDED, ended);
+            if !ended.waiting.is_empty() {
+                told.put_value(ENDED_WAITING, &ended.waiting);
+            }
             if told.as_bytes().len() <= ENDED_BYTES_MAX {
-                tail.put_value(ENDED, ended);
+                *tail = tail.under(&told);
             }
         }
     }
@@ -109,6 +129,8 @@ impl Process {
     /// records that, and passes it on.
     pub(super) fn hear_end(&mut self, tail: &Tags, fx: &mut dyn Effects) {
         let told: Option<Ended> = tail.value(ENDED).ok().flatten();
+        let Ok(waiting) = tail.value::<Waiting>(ENDED_WAITING) else { return };
+        let told = told.map(|told| Ended { waiting: waiting.unwrap_or_default(), ..told });
         let Some(mut told) = told.filter(Ended::is_sound) else { return };
         let record = &self.set.record;
         // The end of another instance says nothing about the one that this founder was in.
@@ -117,7 +139,7 @@ impl Process {
             return;
         }
         if let Some(own) = self.own_end().filter(|own| own.instance == told.instance) {
-            told.excuse_as(own);
+            told.complete_with(own);
             if told == *own {
                 return;
             }
@@ -165,8 +187,9 @@ mod tests {
     /// A founder that knows of the end of instance 7, except for `lost` members with names of `bytes` bytes.
     fn searching(lost: u64, bytes: usize) -> Process {
         let lost = (0..lost).map(|n| Lost { who: Incarnation(100 + n), seat: n + 1, name: "n".repeat(bytes) });
-        let ended = Ended { instance: CellInstance(7), view: ViewNumber(9), but_for: lost.collect() };
-        let mark = Some(BootstrapMarker { instance: CellInstance(7), list: None });
+        let (instance, view) = (CellInstance(7), ViewNumber(9));
+        let ended = Ended { instance, view, but_for: lost.collect(), waiting: Waiting::default() };
+        let mark = Some(BootstrapMarker::bare(CellInstance(7)));
         let settings = Settings {
             cell: "test".into(),
             me: member(),
@@ -214,10 +237,8 @@ mod tests {
         process.hear_end(&told_by(&searching(2, 1)), &mut fx);
         assert_eq!(lost(&process), [1]);
         let mut elsewhere = searching(0, 1);
-        elsewhere.set.record = FounderRecord {
-            mark: Some(BootstrapMarker { instance: CellInstance(8), list: None }),
-            ..FounderRecord::default()
-        };
+        elsewhere.set.record =
+            FounderRecord { mark: Some(BootstrapMarker::bare(CellInstance(8))), ..FounderRecord::default() };
         elsewhere.hear_end(&told_by(&searching(2, 1)), &mut fx);
         assert_eq!(elsewhere.own_end(), None, "it was in another instance");
     }

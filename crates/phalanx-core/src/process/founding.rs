@@ -15,7 +15,7 @@ use crate::api::{CommandError, Effects, Founding};
 use crate::id::{CellInstance, DecreeNumber, Incarnation, MemberInfo, ViewNumber};
 use crate::member::{
     BootstrapMarker, Choice, Control, Directory, Ends, FirstView, FounderRecord, FoundingBallot, FoundingMessage,
-    FoundingRefusal, Heard, LastView, Proposal, choose, mismatch,
+    FoundingRefusal, Heard, LastView, Proposal, choose, mismatch, passed_on,
 };
 use crate::time::Instant;
 use crate::wire::{DropReason, Tags};
@@ -194,7 +194,7 @@ impl Process {
             FoundingMessage::Ask { ballot, names, asked } => {
                 self.answer_ask(now, from, ballot, (&names, &asked), fx);
             }
-            FoundingMessage::Report { ballot, record } => self.take_report(now, from, ballot, record, fx),
+            FoundingMessage::Report { ballot, record } => self.take_report(now, from, ballot, *record, fx),
             FoundingMessage::Refuse { ballot, why } => self.take_refusal(now, from, ballot, why),
             FoundingMessage::Propose { ballot, first } => self.answer_proposal(now, from, ballot, first, fx),
             FoundingMessage::Accept { ballot } => self.take_acceptance(now, from, ballot, fx),
@@ -262,7 +262,7 @@ impl Process {
                 search.founding.contacts.insert(member.incarnation, contact);
             }
         }
-        let record = self.set.record.clone();
+        let record = Box::new(self.set.record.clone());
         self.answer_founder(now, from, FoundingMessage::Report { ballot, record }, fx);
     }
 
@@ -309,6 +309,7 @@ impl Process {
         let next = known.iter().copied().max().unwrap_or_default().next_generation();
         let ends = Ends::told(&asked, led.reports.values().filter_map(|record| record.end.as_ref()));
         let is_later = by_command || known.iter().any(|instance| ends.is_over(*instance));
+        let (earlier, waiting) = passed_on(&led.reports, &ends);
         let first = match choose(&asked, &led.reports, &ends) {
             // A marked list may have been confirmed and installed, so this ballot completes it.
             Choice::Again(first) => first,
@@ -326,7 +327,8 @@ impl Process {
             }
             Choice::New | Choice::Dead(_) | Choice::Heard(..) => {
                 let generation = if is_later { next } else { 1 };
-                FirstView::new(CellInstance::fresh(generation, self.rng.next_u64()), asked.clone(), &self.agreed())
+                let instance = CellInstance::fresh(generation, self.rng.next_u64());
+                FirstView::new(instance, asked.clone(), &self.agreed()).with(waiting.passed_on_to(earlier, instance))
             }
         };
         // Nobody could read such a list, the leader included, and the ballot would fail without a reason.
@@ -452,7 +454,7 @@ impl Process {
             return false;
         };
         let first = accepted.first.clone();
-        self.set_bootstrap_marker(BootstrapMarker { instance: first.instance, list: Some((ballot, first)) }, fx)
+        self.set_bootstrap_marker(BootstrapMarker::of_list(ballot, first), fx)
     }
 
     /// Announces to all that were asked or are listed that this process's marker is on disk.
@@ -497,12 +499,7 @@ impl Process {
             return;
         }
         let is_marked = self.set.record.instance() == first.instance;
-        if !is_marked
-            && !self.set_bootstrap_marker(
-                BootstrapMarker { instance: first.instance, list: Some((FoundingBallot::NONE, first.clone())) },
-                fx,
-            )
-        {
+        if !is_marked && !self.set_bootstrap_marker(BootstrapMarker::of_list(FoundingBallot::NONE, first.clone()), fx) {
             return;
         }
         self.send_to_other_founders(now, &first.members, &FoundingMessage::Confirmed(first.clone()));
@@ -531,14 +528,14 @@ impl Process {
 
     /// Sets the marker of a founder that a cell takes in, before it enters. Returns false if the marker cannot be
     /// written.
-    pub(super) fn mark_joined(&mut self, instance: CellInstance, fx: &mut dyn Effects) -> bool {
+    pub(super) fn mark_joined(&mut self, instance: CellInstance, directory: &Directory, fx: &mut dyn Effects) -> bool {
         let record = &self.set.record;
         let has_left = record.end.as_ref().is_some_and(|end| end.instance() == instance);
         // A founder that was to reform its cell, and joins another's instance, has no list any more, and has a marker.
         let is_no_founder = self.founders().is_none() && record.mark.is_none();
         is_no_founder
             || record.instance() == instance && !has_left
-            || self.set_bootstrap_marker(BootstrapMarker { instance, list: None }, fx)
+            || self.set_bootstrap_marker(BootstrapMarker::taken_in(instance, directory), fx)
     }
 
     /// Handles a cell member that answered a fresh challenge. A founder without a marker records that, and founds no
@@ -584,7 +581,7 @@ impl Process {
     pub(super) fn found_alone(&mut self, now: Instant, fx: &mut dyn Effects) {
         let next = self.set.record.instance().next_generation();
         let instance = CellInstance::fresh(next, self.rng.next_u64());
-        if self.set_bootstrap_marker(BootstrapMarker { instance, list: None }, fx) {
+        if self.set_bootstrap_marker(BootstrapMarker::bare(instance), fx) {
             let own = self.agreed();
             self.install_first(now, FirstView::new(instance, vec![self.set.me.clone()], &own), fx);
         }

@@ -212,18 +212,20 @@ impl Process {
 
     /// Sends the leave request to the coordinator, unless something has to be waited for. Returns whether it did.
     fn ask_to_leave(&mut self, now: Instant) -> bool {
-        let Some(since) = self.leaving else { return false };
+        let Some(stop) = &self.leaving else { return false };
+        let (since, end_wait) = (stop.since, self.set.timing.end_wait);
         let goes = |f: &GroupStreams| {
             has_drained(&f.view_streams, now.since(since)) && !self.gives_and_waits(f.meta.group, now.since(since))
         };
         if !self.group_streams.values().all(goes) || self.awaits_acks() && now.since(since) <= DRAIN_PATIENCE {
             return false;
         }
+        let waits = stop.waits(now, end_wait, &self.directory);
         let me = self.me();
         match self.coordinator_now(now) {
-            Some(coordinator) if coordinator != me => self.send_control(coordinator, &Control::Leave),
+            Some(coordinator) if coordinator != me => self.send_control(coordinator, &Control::Leave { waits }),
             Some(_) => {
-                self.leavers.insert(me);
+                self.leavers.insert(me, waits);
                 self.attention = true;
             }
             None => return false,
@@ -240,7 +242,8 @@ impl Process {
     pub(super) fn gives_while_leaving(&self, now: Instant, group: GroupId) -> bool {
         let name = self.directory.groups.get(&group).map(|entry| &entry.name);
         let of_group = name.and_then(|name| self.wants.get(name)).and_then(|want| want.leaving);
-        [self.leaving, of_group].into_iter().flatten().any(|since| self.gives_and_waits(group, now.since(since)))
+        let of_cell = self.leaving.as_ref().map(|stop| stop.since);
+        [of_cell, of_group].into_iter().flatten().any(|since| self.gives_and_waits(group, now.since(since)))
     }
 
     /// Whether this process wants the group's state and is no member, or is one that leaves only to come again.
@@ -262,7 +265,7 @@ impl Process {
             if self.directory.members.is_empty() {
                 if self.is_end_known(waited) {
                     self.keep_ended(fx);
-                    self.end(Event::Left);
+                    self.end_in_order();
                 }
             } else if self.will_survive() || waited > LEAVE_PATIENCE {
                 // The decision must not vanish with this process, which may be part of the quorum that made it.
@@ -270,23 +273,26 @@ impl Process {
             }
             return;
         }
-        let Some(since) = self.leaving else { return };
+        let Some(stop) = &mut self.leaving else { return };
+        let (waited, end_wait) = (now.since(stop.since), self.set.timing.end_wait);
+        let waits = stop.waits(now, end_wait, &self.directory);
+        if waits && let Some((groups, members)) = stop.news(now, &self.directory) {
+            self.app.event(Event::EndWaits { groups, members, at_most: end_wait });
+        }
         let alone = self.directory.members.len() == 1;
         let drained = self.group_streams.values().all(|f| f.view_streams.is_drained());
-        let stuck = !self.primary && now.since(since) > LEAVE_PATIENCE;
-        if (alone && (drained || now.since(since) > DRAIN_PATIENCE)) || stuck || now.since(since) > DRAIN_PATIENCE * 2 {
+        let stuck = !self.primary && waited > LEAVE_PATIENCE;
+        let ends_alone = alone && (drained || waited > DRAIN_PATIENCE) && !waits;
+        if ends_alone || stuck || waited > DRAIN_PATIENCE * 2 + end_wait {
             if alone {
                 self.keep_ended(fx);
             }
-            self.end(Event::Left);
-        } else if drained && !self.leavers.contains(&self.me()) {
-            self.ask_to_leave_once(now);
-        }
-    }
-
-    fn ask_to_leave_once(&mut self, now: Instant) {
-        if self.leave_asked != self.directory.decree && self.ask_to_leave(now) {
-            self.leave_asked = self.directory.decree;
+            self.end_in_order();
+        } else if drained && !self.leavers.contains_key(&self.me()) {
+            // Once for each decree. Heartbeats repeat it.
+            if self.leave_asked != self.directory.decree && self.ask_to_leave(now) {
+                self.leave_asked = self.directory.decree;
+            }
         }
     }
 }

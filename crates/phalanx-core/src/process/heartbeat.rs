@@ -299,7 +299,7 @@ impl Process {
     pub(super) fn be_excluded(&mut self, view: ViewNumber) {
         match self.stage {
             Stage::Leaving { .. } => self.end(Event::Left),
-            _ if self.leaving.is_some() => self.end(Event::Left),
+            _ if self.leaving.is_some() => self.end_in_order(),
             _ => self.end(Event::Excluded { view }),
         }
     }

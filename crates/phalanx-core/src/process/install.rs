@@ -107,6 +107,9 @@ impl Process {
         self.former = self.directory.members.iter().map(|m| m.incarnation).collect();
         self.counters.levels_risen += u64::from(!first && next.level > self.directory.level);
         let former_level = if first { next.level } else { self.directory.level };
+        if let Some(stop) = &mut self.leaving {
+            stop.note(now, &self.directory.members, &proposal);
+        }
         self.directory = next;
         let directory = &self.directory;
         self.waits.install(now, |who| directory.rank(who).is_some());
@@ -146,6 +149,7 @@ impl Process {
         if self.directory.rank(me).is_none() {
             // A leaver stays for a while: the others still need what it holds.
             self.enter_stage(StageEvent::Leave, Stage::Leaving { since: now });
+            self.apply_deaths();
             // The ranks of the old view do not apply to the new one, and a leaver watches nobody. With the old
             // knowledge kept, a replayed heartbeat of a member whose rank the old view did not have once made a leaver
             // panic.

@@ -132,7 +132,8 @@ pub struct Process {
     left_undelivered: usize,
     /// Join and leave requests that reached this process as the coordinator, or as the one that may have to take over.
     joiners: BTreeMap<Incarnation, Joiner>,
-    leavers: BTreeSet<Incarnation>,
+    /// Each with whether it waits ([`Control::Leave`](crate::member::Control::Leave)).
+    leavers: BTreeMap<Incarnation, bool>,
     welcomes: welcome::Welcomes,
     /// Former members known to be out, and members proved dead.
     out: BTreeSet<Incarnation>,
@@ -154,7 +155,7 @@ pub struct Process {
     probing: Probing,
     /// The groups that the application wants to be in or out of, by name.
     wants: BTreeMap<String, GroupIntent>,
-    leaving: Option<Instant>,
+    leaving: Option<ending::Stop>,
     /// The pending foundation of the next cell instance. It is dropped if a member is heard first.
     reforming: Option<search::ReformWait>,
     /// The inheritance from which the next incarnation of this process founds the next instance.
@@ -321,7 +322,7 @@ impl Process {
             app: AppQueue::default(),
             left_undelivered: 0,
             joiners: BTreeMap::new(),
-            leavers: BTreeSet::new(),
+            leavers: BTreeMap::new(),
             welcomes: welcome::Welcomes::default(),
             out: BTreeSet::new(),
             held_leavers: BTreeMap::new(),
@@ -747,7 +748,7 @@ impl Process {
     /// ends after a while.
     pub fn leave(&mut self, now: Instant) {
         if self.leaving.is_none() {
-            self.leaving = Some(now);
+            self.leaving = Some(ending::Stop::new(now));
             self.attention = true;
         }
     }

@@ -114,7 +114,7 @@ impl Process {
     /// Also after each installed view: a ballot that was under way may have left a process out without its proof.
     pub(super) fn apply_deaths(&mut self) -> u64 {
         let me = self.me();
-        let Self { directory, failure_detector, waiting, out, .. } = self;
+        let Self { directory, failure_detector, waiting, out, leaving, .. } = self;
         if waiting.kept.deaths.iter().next().is_none() {
             return 0;
         }
@@ -128,6 +128,7 @@ impl Process {
             if directory.may_hold(&lost, dead) {
                 out.insert(dead);
             }
+            leaving.iter_mut().for_each(|stop| stop.died(dead));
             if holders.contains(&dead) && waiting.dead.len() < DEAD_MAX {
                 news += u64::from(waiting.dead.insert(dead));
             }

@@ -136,7 +136,7 @@ impl Process {
         if is_later && by_challenge && !self.primary {
             self.counters.instances_renounced += 1;
             let generation = instance.generation();
-            return match self.leaving {
+            return match &self.leaving {
                 Some(_) => self.end(Event::Left),
                 None => self.end(Event::Renounced { generation }),
             };
@@ -165,7 +165,7 @@ impl Process {
         let instance = CellInstance::fresh(next, self.rng.next_u64());
         // The record names the next instance, synced, before anything is founded: a restart in between must not found
         // another.
-        if self.set_bootstrap_marker(BootstrapMarker { instance, list: None }, fx) {
+        if self.set_bootstrap_marker(BootstrapMarker::taken_in(instance, &directory), fx) {
             self.enter_first(now, instance, directory, fx);
         }
         Vec::new()

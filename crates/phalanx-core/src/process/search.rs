@@ -48,8 +48,8 @@ fn keep_some(targets: &mut Vec<SocketAddr>, rng: &mut Rng) {
 impl Process {
     /// Takes one step of the search.
     pub(super) fn search(&mut self, now: Instant, fx: &mut dyn Effects) {
-        if let Some(since) = self.leaving
-            && now.since(since) > Duration::ZERO
+        if let Some(stop) = &self.leaving
+            && now.since(stop.since) > Duration::ZERO
         {
             return self.end(Event::Left);
         }

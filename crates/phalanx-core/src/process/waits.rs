@@ -1,5 +1,5 @@
 //! How long ballots wait for each other: since when a decree is needed, what members took to answer, and whose ballots
-//! came to nothing (`docs/membership.md`, *Waits of ballots*).
+//! came to nothing (`docs/ARCHITECTURE.md`, *Waits of ballots*).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

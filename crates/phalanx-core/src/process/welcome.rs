@@ -132,7 +132,7 @@ impl Process {
         if !welcome.is_sound() {
             return self.counters.drop(DropReason::Malformed);
         }
-        if !self.mark_joined(welcome.instance, fx) {
+        if !self.mark_joined(welcome.instance, &welcome.directory, fx) {
             return;
         }
         self.instance = welcome.instance;

@@ -7,8 +7,8 @@ use phalanx_core::member::Role;
 use phalanx_core::member::{
     Agreed, Ballot, BootstrapMarker, Control, Directory, End, Ended, FirstView, FounderRecord, FoundingBallot,
     FoundingMessage, FoundingRefusal, GroupChange, GroupCut, GroupEntry, GroupRequest, Heard, LastView, Lost, Proposal,
-    RecoveredPacket, Report, RequestList, Return, ReturnPoint, StateMessage, Unread, Unreadable, Wedge, Welcome,
-    WelcomePart,
+    RecoveredPacket, Report, RequestList, Return, ReturnPoint, StateMessage, Unread, Unreadable, Waiting, Wedge,
+    Welcome, WelcomePart,
 };
 use phalanx_core::rng::Rng;
 use phalanx_core::wire::{PacketNumber, Space, Tags, put_with_tail};
@@ -75,7 +75,7 @@ impl Speech<'_> {
                 given_up: self.some(Self::name),
                 dead: self.some(Self::who),
             }),
-            10 => Control::Leave,
+            10 => Control::Leave { waits: self.coin() },
             11 => Control::FormerFoundList,
             12 => Control::Founding(self.founding()),
             13 => Control::Unreadable(Unreadable {
@@ -110,7 +110,7 @@ impl Speech<'_> {
         let ballot = FoundingBallot { round: self.small(), leader: self.who() };
         match self.0.below(8) {
             0 => FoundingMessage::Ask { ballot, names: self.some(Self::name), asked: self.some(Self::info) },
-            1 => FoundingMessage::Report { ballot, record: self.record(ballot) },
+            1 => FoundingMessage::Report { ballot, record: Box::new(self.record(ballot)) },
             2 => FoundingMessage::Refuse { ballot, why: FoundingRefusal::Promised(ballot) },
             3 => FoundingMessage::Propose { ballot, first: self.first_view() },
             4 => FoundingMessage::Accept { ballot },
@@ -129,6 +129,7 @@ impl Speech<'_> {
             mark: self.maybe(|s| BootstrapMarker {
                 instance: CellInstance(s.number()),
                 list: s.maybe(|s| (ballot, s.first_view())),
+                waiting: s.waiting(),
             }),
             heard: self.maybe(|s| Heard { instance: CellInstance(s.number()), at: s.info().control }),
             last: self.maybe(|s| LastView {
@@ -138,7 +139,10 @@ impl Speech<'_> {
             }),
             end: self.maybe(|s| match s.maybe(|s| s.some(Self::lost)) {
                 None => End::Left { instance: CellInstance(s.number()) },
-                Some(but_for) => End::Ended(Ended { instance: CellInstance(s.number()), view: s.view(), but_for }),
+                Some(but_for) => {
+                    let (instance, view) = (CellInstance(s.number()), s.view());
+                    End::Ended(Ended { instance, view, but_for, waiting: s.waiting() })
+                }
             }),
         }
     }
@@ -227,6 +231,21 @@ impl Speech<'_> {
             members: self.some(Self::info),
             level: self.level(),
             settings: self.settings(),
+            waiting: self.waiting(),
+        }
+    }
+
+    /// Groups with which an instance begins, mostly none.
+    fn waiting(&mut self) -> Waiting {
+        if self.0.below(4) > 0 {
+            return Waiting::default();
+        }
+        let directory = self.directory();
+        Waiting {
+            ancestors: self.some(|s| CellInstance(s.number())),
+            groups: directory.groups,
+            next_group: directory.next_group,
+            next_space: directory.next_space,
         }
     }
 

@@ -2,9 +2,9 @@
 
 use stateright::{Model, Property};
 
+use super::config::{Ending, PROCESSES};
 use super::rule::is_quorum;
 use super::state::{Action, Group, Stage, State, generation_of};
-use super::{Ending, PROCESSES};
 
 /// See the property.
 pub const FREE: &str =

@@ -1,7 +1,7 @@
 //! The rules of the end, and of what the next instance begins with.
 
+use super::config::{Ending, Missing, PROCESSES};
 use super::state::{Group, Record, State, Waiting, founding_of, generation_of, view_number};
-use super::{Ending, Missing, PROCESSES};
 use crate::rules::Rules;
 
 const RULES: Rules = Rules { without: None };

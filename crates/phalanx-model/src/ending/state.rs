@@ -1,6 +1,6 @@
 //! A state of the model of ends with waiting groups.
 
-use super::{Ending, INSTANCES, PROCESSES};
+use super::config::{Ending, INSTANCES, PROCESSES};
 
 /// A group that waits. Without holders there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]

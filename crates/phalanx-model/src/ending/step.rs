@@ -1,5 +1,6 @@
 //! The steps of the model of ends with waiting groups.
 
+use super::config::{Ending, Missing, PROCESSES};
 use super::rule::{
     after_death, after_end, has_to_wait, is_doubtful, is_over, is_quorum, latest_known, may_end, next_view,
 };
@@ -7,7 +8,6 @@ use super::state::{
     Action, Group, Instance, Process, Record, Spent, Stage, State, Waiting, founding_of, generation_of, set,
     view_number,
 };
-use super::{Ending, Missing, PROCESSES};
 
 /// Lists all actions that may be possible in a state; [`next`] decides which are.
 pub(super) fn list(model: &Ending, s: &State, actions: &mut Vec<Action>) {

@@ -1,7 +1,7 @@
 //! The rules of waits. (`process/waits.rs`)
 
+use super::config::{Missing, STEP, Waits};
 use super::state::{Member, Rival};
-use super::{Missing, STEP, Waits};
 
 /// Round trips that a ballot has.
 const ROUNDS: u16 = 3;

@@ -1,6 +1,6 @@
 //! A state of the model of waits.
 
-use super::{Fault, MEMBERS, Waits};
+use super::config::{Fault, MEMBERS, Waits};
 
 /// The number of a ballot: its round, and the rank of its coordinator. Only the order of rounds matters, so a state counts
 /// them from the lowest.

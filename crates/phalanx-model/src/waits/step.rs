@@ -1,8 +1,8 @@
 //! A tick of the model of waits. (`process/decree.rs`)
 
+use super::config::{Fault, MUTE, Missing, Waits};
 use super::rule::{DOUBLINGS_MAX, backoff, count_vain, has_no_turn, has_time, is_given_up, round, turn};
 use super::state::{Ballot, Member, Message, Own, Rival, Sent, State};
-use super::{Fault, MUTE, Missing, Waits};
 use crate::rules::Rules;
 
 const RULES: Rules = Rules { without: None };

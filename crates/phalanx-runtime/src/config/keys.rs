@@ -200,6 +200,13 @@ pub const KEYS: &[Key] = &[
         show: |c| Some(quoted(&show_duration(c.timing.turn_gap_max))),
     },
     Key {
+        name: "timing.end_wait",
+        takes: "duration",
+        help: "The last members wait so long for members that are cut off, before they leave together.",
+        set: |c, w| duration_or_zero(w).map(|v| c.timing.end_wait = v),
+        show: |c| Some(quoted(&show_duration(c.timing.end_wait))),
+    },
+    Key {
         name: "limits.group_window",
         takes: "size",
         help: "What all streams of one group may hold until every member has it.",
@@ -294,11 +301,15 @@ fn count(written: &Written, range: std::ops::RangeInclusive<usize>) -> Result<us
 }
 
 fn duration(written: &Written) -> Result<Duration, String> {
-    let value = parse_duration(text(written, "a duration with its unit, like \"150ms\"")?)?;
+    let value = duration_or_zero(written)?;
     if value.is_zero() || value > DURATION_MAX {
         return Err(format!("must lie between 1ns and {}", show_duration(DURATION_MAX)));
     }
     Ok(value)
+}
+
+fn duration_or_zero(written: &Written) -> Result<Duration, String> {
+    parse_duration(text(written, "a duration with its unit, like \"150ms\"")?)
 }
 
 fn size(written: &Written, min: u64) -> Result<usize, String> {

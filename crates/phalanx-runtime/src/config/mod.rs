@@ -26,6 +26,9 @@ pub use units::{parse_duration, parse_size, show_duration, show_size};
 /// A member without progress for a shorter time may only have been busy.
 const EXPEL_AFTER_MIN: Duration = Duration::from_secs(1);
 
+/// The longest time that the last members may wait.
+const END_WAIT_MAX: Duration = Duration::from_secs(3600);
+
 /// How packets are protected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SecurityMode {
@@ -131,6 +134,9 @@ impl Config {
                 "timing.turn_gap_max",
                 format!("must be at most {}: the others believe no longer one", show_duration(TURN_GAP_MAX)),
             ));
+        }
+        if self.timing.end_wait > END_WAIT_MAX {
+            return Some(("timing.end_wait", format!("must be at most {}", show_duration(END_WAIT_MAX))));
         }
         if self.security == SecurityMode::None && self.cell_key.is_some() {
             return Some(("security", "\"none\" and a cell_key contradict each other: remove one".to_owned()));

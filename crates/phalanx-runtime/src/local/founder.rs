@@ -180,7 +180,7 @@ fn import(old: &Path, file: &RecordFile) -> Result<Option<FounderRecord>, LocalE
     };
     let bad = |_not_hex| LocalError::BadRecord { path: PathBuf::from(old) };
     let instance = u64::from_str_radix(text.trim(), 16).map(CellInstance).map_err(bad)?;
-    let record = FounderRecord { mark: Some(BootstrapMarker { instance, list: None }), ..FounderRecord::default() };
+    let record = FounderRecord { mark: Some(BootstrapMarker::bare(instance)), ..FounderRecord::default() };
     file.keep(&record)?;
     Ok(Some(record))
 }

@@ -47,6 +47,9 @@ pub(super) fn event(event: &Event) -> Option<Record> {
         Event::Excluded { view } => Record::Excluded { view: view.0 },
         Event::Renounced { generation } => Record::Renounced { generation: *generation },
         Event::Left => Record::Left,
+        Event::EndInDoubt { groups, members } => {
+            Record::EndInDoubt { groups: groups.clone(), members: members.clone() }
+        }
         Event::Differs { setting, cell, own } => {
             Record::Differs { setting: setting.clone(), cell: cell.clone(), own: own.clone() }
         }

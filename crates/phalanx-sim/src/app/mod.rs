@@ -105,6 +105,7 @@ pub(crate) struct AppCounts {
     pub(crate) exclusions: u64,
     pub(crate) unsent: u64,
     pub(crate) in_doubt: u64,
+    pub(crate) ends_in_doubt: u64,
     pub(crate) non_primary: u64,
     pub(crate) transfers: u64,
     /// Notices that a group waits, that a group goes on with its kept state, and that its kept state is of no use.
@@ -518,6 +519,10 @@ impl Handler for App {
             Event::InDoubt { to, messages } => {
                 self.counts.in_doubt += messages;
                 self.record(trace::Event::InDoubt { to: to.0, messages });
+            }
+            Event::EndInDoubt { groups, members } => {
+                self.counts.ends_in_doubt += 1;
+                self.record(trace::Event::EndInDoubt { groups, members });
             }
             Event::GroupLeft { group, why } => {
                 if let Some(lost) = traced::lost(group, why) {

@@ -58,7 +58,8 @@ const LATE_DEATH: &[(&str, u64)] = &[
 const STOP: &[(&str, u64)] = &[
     ("majorities that left in order while a group waited", 1_300),
     ("majorities that left in order while a member was cut off", 1_900),
-    ("cells that all left and that were founded again", 1_700),
+    ("cells that all left and that were founded again", 1_300),
+    ("last members told that their leave is in doubt", 1_400),
 ];
 
 /// Counts what a run met beside the moments that it counted itself. Called when all else is counted.

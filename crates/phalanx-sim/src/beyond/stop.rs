@@ -25,7 +25,8 @@ pub(crate) fn add_stop(rng: &mut Rng, plan: &mut Plan) {
     let stops = rng.chance_ppm(300_000);
     // Up to the suspicion the minority is a member that is cut off; after it, its group waits.
     let until_leave_ns = [200, 600, 1_000, 2_500][index(rng, 4)] * MS + rng.below(300) * MS;
-    let lasts_ns = until_leave_ns + [300 * MS, SECOND, 4 * SECOND][index(rng, 3)];
+    // Within the time that the last members wait, and beyond it: then the cell ends, and the next one begins with their group.
+    let lasts_ns = until_leave_ns + [300 * MS, SECOND, 4 * SECOND, 9 * SECOND, 14 * SECOND][index(rng, 5)];
     plan.faults.push(Fault { aim: Aim::At(at_ns), kind: Kind::Strand { stops }, lasts_ns });
     if rng.chance_ppm(300_000) {
         let aim = Aim::At(at_ns + until_leave_ns / 2);

@@ -234,6 +234,13 @@ impl Inline {
         self.process.is_over()
     }
 
+    /// Whether it left as one of the last members of its cell, and something may be lost with the cell. A notice names it.
+    /// See [`LeaveError::InDoubt`].
+    #[must_use]
+    pub fn left_in_doubt(&self) -> bool {
+        self.table.in_doubt
+    }
+
     /// This process. Its id changes when it comes back after an exclusion.
     #[must_use]
     pub fn me(&self) -> Member {

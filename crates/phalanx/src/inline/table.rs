@@ -26,6 +26,8 @@ pub(super) struct Table {
     /// The latest group: most messages have the same.
     latest: (GroupId, usize),
     notices: Notices,
+    /// Whether this process left as one of the last, and left something behind.
+    pub(super) in_doubt: bool,
     /// Notices of snapshots that are on their way to others.
     of_snapshots: Arc<Mutex<Vec<String>>>,
     /// The cell has as many members as agreed.
@@ -87,6 +89,7 @@ impl Table {
             numbers: BTreeMap::new(),
             latest: (GroupId(0), usize::MAX),
             notices: Notices::from(warnings),
+            in_doubt: false,
             of_snapshots: Arc::default(),
             is_cell_adequate: true,
             has_outcomes: false,
@@ -491,6 +494,7 @@ impl<A: App> Handler for Adapter<'_, A> {
             Event::Excluded { .. } | Event::Renounced { .. } => {
                 self.end_incarnation(!self.table.rejoin, LeaveReason::Unreachable);
             }
+            Event::EndInDoubt { .. } => self.table.in_doubt = true,
             Event::Left => self.end_incarnation(true, LeaveReason::Left),
             // The outcomes of multicasts follow from what was accepted, bound and stable.
             _ => {}

@@ -525,6 +525,7 @@ impl Handler for AppHandler {
                 self.end_incarnation(!self.rejoin, LeaveReason::Unreachable);
                 self.shared.facts().view = None;
             }
+            Event::EndInDoubt { .. } => self.shared.in_doubt.store(true, Ordering::SeqCst),
             Event::Left => {
                 self.end_incarnation(true, LeaveReason::Left);
                 self.shared.facts().view = None;

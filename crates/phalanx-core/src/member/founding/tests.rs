@@ -18,12 +18,12 @@ fn list(instance: CellInstance, lives: [u64; 3]) -> FirstView {
 
 fn marked(round: u32, first: &FirstView) -> FounderRecord {
     let ballot = FoundingBallot { round, leader: Incarnation(1) };
-    let mark = BootstrapMarker { instance: first.instance, list: Some((ballot, first.clone())) };
+    let mark = BootstrapMarker::of_list(ballot, first.clone());
     FounderRecord { mark: Some(mark), ..FounderRecord::default() }
 }
 
 fn taken_in(instance: CellInstance) -> FounderRecord {
-    FounderRecord { mark: Some(BootstrapMarker { instance, list: None }), ..FounderRecord::default() }
+    FounderRecord { mark: Some(BootstrapMarker::bare(instance)), ..FounderRecord::default() }
 }
 
 fn nothing() -> FounderRecord {
@@ -89,7 +89,8 @@ fn a_list_with_few_marks_is_overruled_where_all_run_in_the_directories_that_it_n
 
 /// The record of a process that was in that instance when its last members left, except for these.
 fn ended(record: FounderRecord, instance: CellInstance, but_for: Vec<Lost>) -> FounderRecord {
-    FounderRecord { end: Some(End::Ended(Ended { instance, view: ViewNumber(9), but_for })), ..record }
+    let waiting = Waiting::default();
+    FounderRecord { end: Some(End::Ended(Ended { instance, view: ViewNumber(9), but_for, waiting })), ..record }
 }
 
 /// Incarnation `life` of founder `name`, which may still be a member.
@@ -176,6 +177,7 @@ fn messages_beyond_their_bounds_are_refused() {
     let but_for = |n: usize| FoundingMessage::Dead { ballot, last: Vec::new(), but_for: Some(vec![String::new(); n]) };
     assert!(but_for(LOST_MAX).is_sound() && !but_for(LOST_MAX + 1).is_sound());
     let lost = |n: usize| vec![lost(0, 1); n];
-    let report = |n: usize| FoundingMessage::Report { ballot, record: ended(taken_in(FIRST), FIRST, lost(n)) };
+    let report =
+        |n: usize| FoundingMessage::Report { ballot, record: Box::new(ended(taken_in(FIRST), FIRST, lost(n))) };
     assert!(report(LOST_MAX).is_sound() && !report(LOST_MAX + 1).is_sound());
 }

@@ -105,13 +105,36 @@ fn a_member_without_the_state_carries_no_group_on() {
     assert_eq!(goes_on.groups[&GROUP].members, [Incarnation(3)]);
 }
 
+/// The same directory at level 6.
+fn at_level_6(mut directory: Directory) -> Directory {
+    directory.level = KIND_LEVEL;
+    directory.settings = Agreed::of(&Limits::default(), &Timing::default()).tags(KIND_LEVEL);
+    directory.members.iter_mut().for_each(|member| member.level = KIND_LEVEL);
+    directory
+}
+
+/// All members leave. Those that are silent go first, so that the others know whom they would leave behind.
+#[test]
+fn leavers_that_are_silent_go_first() {
+    let all = MembershipRequests { leavers: (1..=3).map(Incarnation).collect(), ..MembershipRequests::default() };
+    let left = |before: &Directory, why| {
+        let proposal = draft(before, &reports(before, &[0, 1], &[]), &all, why);
+        proposal.left.into_iter().map(|(who, _)| who.0).collect::<Vec<_>>()
+    };
+    let before = at_level_6(directory(3, 1));
+    assert_eq!(left(&before, LeaveReason::Unreachable), [3]);
+    assert_eq!(left(&before, LeaveReason::Died), [1, 2, 3]);
+    assert_eq!(left(&directory(3, 1), LeaveReason::Unreachable), [1, 2, 3], "below level 6 nobody waits");
+    // If somebody stays, those that leave need not wait for the silent one.
+    let some = MembershipRequests { leavers: [Incarnation(1), Incarnation(3)].into(), ..MembershipRequests::default() };
+    let proposal = draft(&before, &reports(&before, &[0, 1], &[]), &some, LeaveReason::Unreachable);
+    assert_eq!(proposal.left.len(), 2);
+}
+
 #[test]
 fn an_observer_is_no_holder_and_holds_no_leaver() {
     // The third observes; the two that have the state are cut off.
-    let mut before = directory(7, 3);
-    before.level = KIND_LEVEL;
-    before.settings = Agreed::of(&Limits::default(), &Timing::default()).tags(KIND_LEVEL);
-    before.members.iter_mut().for_each(|member| member.level = KIND_LEVEL);
+    let mut before = at_level_6(directory(7, 3));
     let entry = before.groups.get_mut(&GROUP).expect("the group");
     let mut change = GroupChange { tail: Tags::default(), ..change_of(entry) };
     change.note_observers(entry, &[Incarnation(3)]);

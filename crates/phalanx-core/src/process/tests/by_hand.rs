@@ -456,7 +456,7 @@ fn only_members_ask_for_changes_and_within_bounds() {
     assert!(!kept(B, DecreeNumber::NONE, vec![wish(1)]), "of an earlier decree");
     assert!(!kept(STRANGER, DecreeNumber::FIRST, vec![wish(1)]));
     for (from, leavers) in [(STRANGER, 0), (B, 1), (B, 1)] {
-        process.handle_control(NOW, from, Control::Leave, &mut fx);
+        process.handle_control(NOW, from, Control::Leave { waits: false }, &mut fx);
         assert_eq!(process.leavers.len(), leavers);
     }
 }
@@ -505,7 +505,7 @@ fn leaving_is_asked_for_when_what_was_sent_is_stable_or_given_up() {
     for (after, asked) in [(NANO, false), (drain, false), (drain + NANO, true)] {
         hear_all(&mut process, NOW + after);
         process.resend_requests(NOW + after);
-        assert_eq!((process.requests.contains_key(&A), process.leavers.contains(&A)), (asked, asked));
+        assert_eq!((process.requests.contains_key(&A), process.leavers.contains_key(&A)), (asked, asked));
     }
 }
 
@@ -618,7 +618,7 @@ fn a_member_whose_channel_makes_no_sense_is_unheard() {
         say(&mut process, 1, bad);
         assert!(!process.failure_detector.hears(NOW, rank) && process.attention);
         assert_eq!(process.counters.nonsense_channels, 1);
-        let leave = put_with_tail(&Control::Leave, &Tags::default(), Vec::new()).expect("a message");
+        let leave = put_with_tail(&Control::Leave { waits: false }, &Tags::default(), Vec::new()).expect("a message");
         say(&mut process, 2, &leave);
         assert!(process.leavers.is_empty(), "it is not read");
         assert_eq!(process.counters.nonsense_channels, 1);

@@ -292,7 +292,7 @@ fn a_part_that_is_no_part_and_a_whole_that_is_no_welcome_are_counted() {
     assert_eq!(handle(part(DecreeNumber(2), 9, 0, 10)), (1, 0));
     assert_eq!(handle(part(DecreeNumber(2), 10, 0, 10)), (2, 0), "ten bytes are no welcome");
     assert_eq!(handle(part(DecreeNumber(2), 10, 5, 5)), (2, 1));
-    let other = Control::Leave.encode().expect("it can be written");
+    let other = Control::Leave { waits: false }.encode().expect("it can be written");
     let (len_bytes, bytes) = (other.len() as u64, other);
     assert_eq!(
         handle(WelcomePart { decree: DecreeNumber(2), len_bytes, offset: 0, bytes }),

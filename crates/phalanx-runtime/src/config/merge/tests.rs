@@ -99,6 +99,7 @@ fn bad_values_are_named_with_their_place() {
             "FILE:4: timing.expel_after: must be at least 1s",
         ),
         ("seldom", "[timing]\nturn_gap_max = \"61s\"\n", "FILE:2: timing.turn_gap_max: must be at most 1min"),
+        ("patient", "[timing]\nend_wait = \"61min\"\n", "FILE:2: timing.end_wait: must be at most 60min"),
         ("twice", "founders = [\"a\", \"b\", \"a\"]\n", "FILE:1: founders: 'a' stands there twice"),
         ("both", "security = \"none\"\ncell_key = \"k\"\n", "FILE:1: security: \"none\" and a cell_key contradict"),
     ] {

@@ -6,10 +6,7 @@ use phalanx_core::{CellInstance, ViewNumber};
 use super::*;
 
 fn marked(instance: u64) -> FounderRecord {
-    FounderRecord {
-        mark: Some(BootstrapMarker { instance: CellInstance(instance), list: None }),
-        ..FounderRecord::default()
-    }
+    FounderRecord { mark: Some(BootstrapMarker::bare(CellInstance(instance))), ..FounderRecord::default() }
 }
 
 fn take(dir: &TempDir, name: &str) -> Result<Founder, LocalError> {
