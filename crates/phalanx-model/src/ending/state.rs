@@ -5,7 +5,7 @@ use super::config::{Ending, INSTANCES, PROCESSES};
 /// A group that waits. Without holders there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Waiting {
-    /// Its last view; see [`view_number`].
+    /// Its last view; see `view_number`.
     pub view: u8,
     /// The processes that may have its state, a bit each.
     pub holders: u8,
