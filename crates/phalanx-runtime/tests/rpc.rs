@@ -339,7 +339,10 @@ fn a_caller_that_ends_leaves_no_task_waiting() {
     let waits = caller.call(server, b"b", &patient);
     drop(given_up);
     drop(caller);
-    assert_eq!(waits.wait(), Err(Failure::NotExecuted(Reason::Cancelled)));
+    // On a busy host the system may say first that nobody is there.
+    let ended = waits.wait();
+    let reasons = [Reason::Cancelled, Reason::Unreachable].map(|reason| Err(Failure::NotExecuted(reason)));
+    assert!(reasons.contains(&ended), "{ended:?}");
 }
 
 #[test]
