@@ -178,10 +178,12 @@ impl Cell {
         let mut waiting = Waiting::new(&shared.ended, shared.home);
         let over = || shared.over.load(Ordering::SeqCst).then_some(());
         poll_fn(|context| waiting.poll(context, over)).await;
-        match () {
-            () if shared.panicked.load(Ordering::SeqCst) => Err(LeaveError::Panicked),
-            () if shared.in_doubt.load(Ordering::SeqCst) => Err(LeaveError::InDoubt),
-            () => Ok(()),
+        if shared.panicked.load(Ordering::SeqCst) {
+            Err(LeaveError::Panicked)
+        } else if shared.in_doubt.load(Ordering::SeqCst) {
+            Err(LeaveError::InDoubt)
+        } else {
+            Ok(())
         }
     }
 

@@ -200,7 +200,7 @@ impl GroupEntry {
         Some(self.tail.value::<ViewStart>(BEGUN).ok()??.prefixes)
     }
 
-    /// Records that an instance of the cell takes it over which is so many generations later.
+    /// Records that a later instance of the cell takes it over, and how many generations lie between the two.
     pub(super) fn take_over(&mut self, generations: u64) {
         let all = self.taken_over_for().saturating_add(generations);
         self.tail.put_number(TAKEN_OVER, self.view.0);

@@ -91,8 +91,8 @@ impl Process {
 
     /// Ends this incarnation by its own leave, and first tells the application what may be lost if all members left.
     pub(super) fn end_in_order(&mut self) {
-        let left_behind = self.leaving.as_ref().map(|stop| stop.left_behind(&self.directory));
-        if let Some((groups, members)) = left_behind.flatten() {
+        let left_behind = self.leaving.as_ref().and_then(|stop| stop.left_behind(&self.directory));
+        if let Some((groups, members)) = left_behind {
             self.counters.ends_in_doubt += 1;
             self.app.event(Event::EndInDoubt { groups, members });
         }
