@@ -151,6 +151,19 @@ fn the_run_itself_holds() {
     rich().holds(&[Property::V4, Property::U1, Property::L1, Property::L2, Property::R7, Property::BANK]);
 }
 
+/// One in some hundred thousand random runs: it takes three changes to bring a last instant into a message's order.
+#[test]
+fn a_delivery_at_the_last_instant_that_a_number_can_name_gets_a_verdict() {
+    for (record, how, number) in (0..40).flat_map(|record| (0..6).map(move |how| (record, how, u64::MAX))) {
+        let mut w = rich();
+        apply(&mut w, Change { trace: 1, record: 36, how: 3, number: u64::MAX });
+        apply(&mut w, Change { trace: 1, record: 11, how: 4, number: 1 });
+        apply(&mut w, Change { trace: 1, record: 3, how: 2, number: 0 });
+        apply(&mut w, Change { trace: 1, record, how, number });
+        judge(&w);
+    }
+}
+
 proptest! {
     #[test]
     fn every_run_gets_a_verdict(changes in changes()) {

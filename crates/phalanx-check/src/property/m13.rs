@@ -21,7 +21,9 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
     for (instance, views) in model.cells.iter().filter(|(instance, _)| !model.lineages.contains_key(instance)) {
         let installs = views.get(&1).into_iter().flatten().map(|&ix| &model.installs[ix]);
-        let Some(first) = installs.min_by_key(|install| install.moment.at_ns) else { continue };
+        // Two at one instant: which trace was read first decides nothing.
+        let earliest = |install: &&CellInstall| (install.moment.at_ns, model.procs[install.proc].incarnation);
+        let Some(first) = installs.min_by_key(earliest) else { continue };
         debug_assert_eq!(first.instance, *instance, "an installation is listed under its instance");
         let started: Option<Vec<u64>> =
             first.members.iter().map(|&q| model.procs[q].started.map(|at| at.at_ns)).collect();

@@ -71,7 +71,8 @@ fn may_have_waited(model: &Model, stay: EpochIx, told: &Moment, step: &Step) -> 
 /// shows it as well: the group view may have to wait.
 pub(super) fn is_at_end(model: &Model, stay_ix: EpochIx, at_ns: u64) -> bool {
     let stay = &model.epochs[stay_ix];
-    let at_once = |moment: Moment| (at_ns..=at_ns + AT_ONCE_NS).contains(&moment.at_ns);
+    let until_ns = at_ns.saturating_add(AT_ONCE_NS);
+    let at_once = |moment: Moment| (at_ns..=until_ns).contains(&moment.at_ns);
     let mut cell = model.procs[stay.proc].installs.iter().map(|&install| model.installs[install].moment);
     if model.is_apart(stay_ix) && cell.any(at_once) {
         return true;
@@ -81,7 +82,7 @@ pub(super) fn is_at_end(model: &Model, stay_ix: EpochIx, at_ns: u64) -> bool {
         EpochEnd::GroupLeft => stay.left_at,
         EpochEnd::Over | EpochEnd::Open => None,
     };
-    next.is_some_and(|next| next.at_ns <= at_ns + AT_ONCE_NS)
+    next.is_some_and(|next| next.at_ns <= until_ns)
 }
 
 /// Bound on the time between two events that waited for the application together.
