@@ -62,6 +62,35 @@ fn of_a_dead_link_the_younger_end_goes_once() {
     }
 }
 
+/// A process and the coordinator do not hear each other when the process comes. Another member takes it in. It goes
+/// again, and waits until the link is whole.
+#[test]
+fn who_comes_behind_a_dead_link_to_the_coordinator_is_taken_in_once() {
+    for ways in [[true, true], [true, false], [false, true]] {
+        let title = format!("ways {ways:?}");
+        let (mut cell, ranks) = five(7, &title);
+        let (first, comes) = (ranks[0], ranks[4]);
+        cell.leave(comes);
+        assert!(cell.run_until(SECOND * 5, |cell| !cell.runs(comes)), "{title}: it has left");
+        let before = view(&cell, first);
+        if ways[0] {
+            cell.cut(first, comes);
+        }
+        if ways[1] {
+            cell.cut(comes, first);
+        }
+        cell.start(comes);
+        cell.run_for(MINUTE * 3);
+        assert!(is_without(&cell, &[comes]), "{title}: it is in while the link is dead");
+        assert_eq!(view(&cell, first), before.next().next(), "{title}");
+        assert!((0..5).all(|slot| slot == comes || cell.exclusions(slot) == 0), "{title}");
+        cell.heal();
+        assert!(cell.run_until(SECOND * 5, |cell| is_without(cell, &[])), "{title}: it is not taken in again");
+        cell.settle();
+        cell.finish_clean();
+    }
+}
+
 /// The end with more dead links is excluded, even if it is the coordinator, and no other member is.
 #[test]
 fn the_end_with_more_dead_links_goes() {

@@ -184,6 +184,28 @@ fn of_a_path_that_loses_data_the_younger_end_goes() {
     }
 }
 
+/// Handshakes to the coordinator are lost, or its own, or both, and everything else passes. Another member takes in a
+/// process that comes, and all members stay.
+#[test]
+fn a_coordinator_without_handshakes_keeps_nobody_out() {
+    for ways in [[true, true], [true, false], [false, true]] {
+        let (mut cell, first) = broken(0, move |packet, faulty| {
+            packet.kind == Kind::Handshake && (ways[0] && packet.to == faulty || ways[1] && packet.from == faulty)
+        });
+        let (_, ranks) = cell.cell_view(first).expect("it is in a view");
+        let comes = ranks[4];
+        cell.leave(comes);
+        assert!(cell.run_until(bound(), |cell| !cell.runs(comes)), "it has left");
+        cell.start(comes);
+        let is_in = |cell: &Cell| cell.are_alone(&[0, 1, 2, 3, 4]);
+        assert!(cell.run_until(SUSPECT_AFTER * 4, is_in), "to and from the coordinator {ways:?}: nobody takes it in");
+        let view = cell.cell_view(first);
+        cell.run_for(SUSPECT_AFTER * 10);
+        assert_eq!(cell.cell_view(first), view, "to and from the coordinator {ways:?}: the view has changed");
+        mend(cell);
+    }
+}
+
 /// No data passes anywhere, for long: all members are late, and all of them stay.
 #[test]
 fn a_cell_without_any_data_loses_nobody() {

@@ -1,8 +1,9 @@
 //! Joining a cell.
 //!
 //! A joiner probes its seed addresses. A member answers with a challenge: a cookie, for which it keeps no memory. Only
-//! the answer to a fresh challenge of the coordinator becomes a join, so a replayed packet creates no phantom member.
-//! Handshakes are not retransmitted: the joiner repeats its probes.
+//! the answer to a fresh challenge becomes a join, so a replayed packet creates no phantom member. The joiner answers the
+//! coordinator's, and those of all members when the coordinator does not answer for long. Handshakes are not
+//! retransmitted: the joiner repeats its probes.
 
 mod handshake;
 mod joiner;
@@ -25,6 +26,10 @@ use joiner::{JOINER_TTL, RequestedTerms};
 
 pub(super) use handshake::{JoinHandshake, PROBE_PADDING, REFORMING};
 pub(super) use joiner::{COOKIE_TTL, Joiner, UsedCookies, lapses_after, steady};
+
+/// A joiner asks any member to take it in when the coordinator has not answered for this many times `suspect_after`,
+/// while other members did. A dead coordinator is replaced sooner.
+const ANYBODY_PATIENCE: u32 = 2;
 
 /// Joiners gather for this time after the last one came, and at most for [`GATHER_MAX`] after the first.
 const GATHER_QUIET: Duration = Duration::from_millis(100);
@@ -271,6 +276,7 @@ impl Process {
         fx: &mut dyn Effects,
     ) {
         let is_told = self.welcomes.is_coming(self.last_poll, self.suspect_after());
+        let patience = self.suspect_after() * ANYBODY_PATIENCE;
         let Stage::Searching(search) = &mut self.stage else { return };
         if !self.probing.is_answer(self.last_poll, nonce) {
             search.late_answers += 1;
@@ -279,13 +285,18 @@ impl Process {
         search.answers += 1;
         if view > ViewNumber::NONE {
             self.probing.coordinator = Some(if is_coordinator { from } else { coordinator });
+            if is_coordinator {
+                search.coordinator_answered = Some(self.last_poll);
+            } else {
+                search.coordinator_answered.get_or_insert(self.last_poll);
+            }
             if is_told {
                 return; // a member sends its welcome already, and another one would send the same again
             }
         }
         // It may be unable to talk with the coordinator. Then other members report why it waits, and learn that it can
         // talk with them.
-        if !is_coordinator && !is_held {
+        if !is_coordinator && !is_held && !search.asks_anybody(self.last_poll, patience) {
             // The coordinator is asked soon, not at once: stale coordinator addresses that point at each other must not
             // cause a packet storm. A process refused for a setting is in no hurry, because it would ask like this for
             // as long as it runs.

@@ -36,6 +36,8 @@ pub(in crate::process) struct Search {
     /// Answers that came when their probe was forgotten.
     pub(in crate::process) late_answers: u64,
     pub(in crate::process) refused: Option<String>,
+    /// When the coordinator last answered. Before it did, when a member first did.
+    pub(in crate::process) coordinator_answered: Option<Instant>,
     /// Whether it was refused for a setting, which only a restart of some process changes.
     pub(in crate::process) differs: bool,
     /// Set while it is held back after an exclusion: when it was notified, and the members that it must be able to talk
@@ -78,6 +80,7 @@ impl Search {
             answers: 0,
             late_answers: 0,
             refused: None,
+            coordinator_answered: None,
             differs: false,
             held_back: None,
             next_report: now + REPORT_EVERY,
@@ -87,6 +90,12 @@ impl Search {
 
     pub(in crate::process) fn deadline(&self) -> Instant {
         self.next_probe
+    }
+
+    /// Whether members answer and the coordinator has not for `patience`: then any member is asked to take this process
+    /// in. The coordinator may not be able to talk with processes that are no members.
+    pub(in crate::process) fn asks_anybody(&self, now: Instant, patience: Duration) -> bool {
+        self.coordinator_answered.is_some_and(|at| now.since(at) >= patience)
     }
 
     /// Addresses of the members that it must be able to talk with, while it is held back.
