@@ -148,6 +148,56 @@ fn m10_and_u6_a_later_instance_that_can_know_founds_no_group_over_a_living_membe
     assert_eq!(judged(false, false, true, m), [false, false], "nobody has a record of the end");
 }
 
+/// `c` and `d` hold a group and are dropped. `c` comes back, and is killed after a while. Then `a` founds a group of that
+/// name, while `d` is still cut off.
+fn one_is_back(waits_ns: u64, with_state: bool, is_killed: bool) -> World {
+    let mut w = World::cell(4);
+    for p in [2, 3] {
+        w.ask_group(p, true);
+    }
+    for p in [2, 3] {
+        w.group_view(p, 1, None, &[2, 3], &[2, 3], &[]);
+    }
+    w.multicast(uniform(fifo(2, 1, 1)), &[2, 3]);
+    for p in [0, 1] {
+        w.cell_view(p, 2, &[0, 1], &[(2, LeaveReason::Unreachable), (3, LeaveReason::Unreachable)]);
+    }
+    w.push(3, Event::NonPrimary);
+    w.push(2, Event::Excluded { view: 2 });
+    let c = next_of_c(&mut w, with_state);
+    if !with_state {
+        w.traces[c].records.retain(|record| !matches!(record.event, Event::GroupJoinAsked { .. }));
+    }
+    let members = [(id(0), "a".into()), (id(1), "b".into()), (AGAIN, "c".into())].to_vec();
+    for p in [0, 1, c] {
+        w.push(p, Event::CellView { instance: CELL, view: 3, members: members.clone(), left: vec![] });
+    }
+    w.wait(waits_ns);
+    if is_killed {
+        w.harness_says(Event::Crash { incarnation: AGAIN });
+    }
+    for p in [0, 1] {
+        let members = members[..2].to_vec();
+        w.push(p, Event::CellView { instance: CELL, view: 4, members, left: vec![(AGAIN, LeaveReason::Unreachable)] });
+    }
+    w.ask_group(0, true);
+    let (name, members, joined) = ("ledger".to_owned(), vec![id(0)], vec![id(0)]);
+    w.push(0, Event::GroupView { group: GROUP + 1, name, view: 1, prev: None, members, joined, left: vec![] });
+    w
+}
+
+#[test]
+fn m10_and_u6_a_group_may_have_gone_on_in_one_that_came_back_and_was_killed() {
+    let judged = |waits_ns, with_state, is_killed| {
+        let report = one_is_back(waits_ns, with_state, is_killed).report();
+        [Property::M10, Property::U6].map(|property| report.violated().contains(&property))
+    };
+    assert_eq!(judged(SECOND, true, true), [false, false], "nobody waits longer for the other holder");
+    assert_eq!(judged(SECOND / 2, true, true), [true, true], "the other holder was waited for");
+    assert_eq!(judged(SECOND, false, true), [true, true], "it did not ask for the group again");
+    assert_eq!(judged(SECOND, true, false), [true, true], "it lives, and would have told");
+}
+
 /// `a` alone knows a view of the cell and the group without `c`, which it entered with something uniform. It dies, or
 /// not. `c` reforms the cell, or begins it without a command, from what it kept of the view before.
 fn goes_on_without(left_out: bool, command: bool, lives: bool) -> World {

@@ -17,6 +17,9 @@ use crate::model::{CellInstall, EpochEnd, EpochIx, Forgotten, Model, Moment, Ove
 /// The level from which on a group waits for members with its state that are cut off.
 const ORPHANS_LEVEL: u16 = 3;
 
+/// Time for which the holders of a group that waits are waited for once one of them is back (`docs/orphans.md`, [o17]).
+const HOLDERS_NS: u64 = 1_000_000_000;
+
 /// A group that ended, as its successor of the same name shows.
 #[derive(Debug)]
 pub(super) struct Anew {
@@ -85,6 +88,9 @@ pub(super) fn begun_anew(run: &Run<'_>) -> Vec<Anew> {
             if model.procs.iter().any(|proc| proc.forgotten.iter().any(has_later)) {
                 continue;
             }
+            if may_have_gone_on(model, last, founded) {
+                continue;
+            }
             let mut alive = outlived(run, last, founded);
             // A process in the primary partition of the earlier instance, when another one begins, is M6.
             alive.retain(|alive| before == after || alive.dropped.is_some());
@@ -92,6 +98,48 @@ pub(super) fn begun_anew(run: &Run<'_>) -> Vec<Anew> {
         }
     }
     all
+}
+
+/// Whether the group may have gone on in a process that came back with its state and was killed. Holders that are not
+/// back are waited for no longer than [`HOLDERS_NS`]. Then the next view of the group holds that process alone, and it
+/// may be killed before it records that.
+fn may_have_gone_on(model: &Model, last: ViewIx, founded: Moment) -> bool {
+    let group = model.views[last].group;
+    let (name, instance) = (&model.groups[group].name, model.groups[group].instance);
+    let goes_on = |of: u64| of == instance || model.lineages.get(&of) == Some(&instance);
+    let is_back = |p: &ProcIx| {
+        if model.procs[*p].crashed.is_some() || model.procs[*p].leave_asked.is_some() {
+            return false;
+        }
+        let Some(back) = next_life(model, *p).map(|next| &model.procs[next]) else { return false };
+        let Some(crashed) = back.crashed.filter(|at| at.at_ns <= founded.at_ns) else { return false };
+        let mut installs = back.installs.iter().map(|&i| &model.installs[i]).filter(|i| goes_on(i.instance));
+        let waited = installs.next().is_some_and(|i| crashed.at_ns.saturating_sub(i.moment.at_ns) >= HOLDERS_NS);
+        let is_told = |e: &EpochIx| model.views[model.epochs[*e].view].group == group;
+        let wants = back.group_joins.iter().any(|join| join.name == *name);
+        waited && wants && !back.epochs.iter().any(|e| is_told(e)) && back.group_leaves.is_empty()
+    };
+    model.views[last].members.iter().filter(|p| !observes(model, **p, last)).any(is_back)
+}
+
+/// The next incarnation of an excluded process, if the process lived until it began.
+fn next_life(model: &Model, life: ProcIx) -> Option<ProcIx> {
+    let proc = &model.procs[life];
+    let (_, over) = proc.over?;
+    // The next incarnation begins in the iteration of the event loop after the exclusion.
+    let next = |(_, q): &(ProcIx, &Proc)| {
+        q.name == proc.name
+            && q.started.is_some_and(|started| started.at_ns >= over.at_ns)
+            && q.incarnation != proc.incarnation
+    };
+    let later = model.procs.iter().enumerate().filter(next);
+    let (next, _) = later.min_by_key(|(_, q)| q.started.map(|started| started.at_ns))?;
+    let begun_ns = model.procs[next].started.map_or(u64::MAX, |started| started.at_ns);
+    let in_between = |at: Moment| (over.at_ns..=begun_ns).contains(&at.at_ns);
+    // An incarnation that was killed before its first record has no name, so it may have been the next one.
+    let may_be_it = |q: &Proc| q.name == proc.name || q.name.is_none();
+    let died = model.procs.iter().any(|q| may_be_it(q) && q.crashed.is_some_and(in_between));
+    (!died).then_some(next)
 }
 
 /// The first installation in each instance, by the first in the chain of those that went on with its groups.
@@ -245,23 +293,13 @@ fn lives_on(model: &Model, p: ProcIx, name: &str, until: Moment) -> bool {
         if [proc.crashed, proc.leave_asked].iter().flatten().any(|moment| by_then(&moment)) {
             return false;
         }
-        let Some((_, over)) = proc.over.filter(|(_, over)| by_then(&over)) else { return true };
-        // The next incarnation begins in the iteration of the event loop after the exclusion.
-        let next = |(_, q): &(ProcIx, &Proc)| {
-            q.name == proc.name
-                && q.started.is_some_and(|started| started.at_ns >= over.at_ns)
-                && q.incarnation != proc.incarnation
-        };
-        let later = model.procs.iter().enumerate().filter(next);
-        let Some((next, _)) = later.min_by_key(|(_, q)| q.started.map(|started| started.at_ns)) else { return false };
-        let begun_ns = model.procs[next].started.map_or(u64::MAX, |started| started.at_ns);
-        let in_between = |at: Moment| (over.at_ns..=begun_ns).contains(&at.at_ns);
-        // An incarnation that was killed before its first record has no name, so it may have been the next one.
-        let may_be_it = |q: &Proc| q.name == proc.name || q.name.is_none();
-        let died = model.procs.iter().any(|q| may_be_it(q) && q.crashed.is_some_and(in_between));
+        if proc.over.is_none_or(|(_, over)| !by_then(&&over)) {
+            return true;
+        }
+        let Some(next) = next_life(model, life) else { return false };
         // A process that does not ask for the group again has no use for its state.
         let wants = model.procs[next].group_joins.iter().any(|join| join.name == name);
-        if died || !wants {
+        if !wants {
             return false;
         }
         life = next;

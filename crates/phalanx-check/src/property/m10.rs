@@ -5,7 +5,8 @@
 //! A member that a view dropped as unreachable lives unless it was killed. Its group, and what its members know, waits
 //! for it. Members dropped before others of the group are exempt: the group went on in the others. If the last of them
 //! were killed before they recorded a view, that cannot be known and is not evaluated. A process that came back and was
-//! notified that the group had gone on from the last recorded view shows that there was such a view. A process that was
+//! notified that the group had gone on from the last recorded view shows that there was such a view. A holder that came
+//! back and was killed, a second later or more, may have been the next view by itself. A process that was
 //! admitted to the group and never notified of it (the transfer of the state failed) is no member.
 //!
 //! A process lives until it is killed or asks to leave, through exclusions, from one incarnation to the next. If the
