@@ -206,6 +206,26 @@ fn a_coordinator_without_handshakes_keeps_nobody_out() {
     }
 }
 
+/// Heartbeats alone are lost from one member to another, and a view begins. So the other never learns that the first one
+/// has installed it, and hears it all the same. The younger end goes, whichever member looks at it.
+#[test]
+fn of_a_path_that_loses_heartbeats_the_younger_end_goes() {
+    for (from, to) in [(0, 2), (2, 0), (1, 3), (3, 1)] {
+        let mut cell = Cell::settled(5, 83 + from as u64).titled(format!("from rank {from} to rank {to}"));
+        let (_, ranks) = cell.cell_view(0).expect("it is in a view");
+        let path = (ranks[from], ranks[to]);
+        cell.lose_if(move |packet| packet.kind == Kind::BestEffortMulticast && (packet.from, packet.to) == path);
+        cell.leave(ranks[4]);
+        let younger = ranks[from.max(to)];
+        let others: Vec<usize> = (0..5).filter(|slot| ![younger, ranks[4]].contains(slot)).collect();
+        assert!(cell.run_until(bound(), |cell| cell.are_alone(&others)), "from {from} to {to}: no view without it");
+        assert!(others.iter().all(|slot| cell.exclusions(*slot) == 0), "from {from} to {to}: another one went");
+        cell.start(ranks[4]);
+        cell.join(ranks[4], "a");
+        mend(cell);
+    }
+}
+
 /// No data passes anywhere, for long: all members are late, and all of them stay.
 #[test]
 fn a_cell_without_any_data_loses_nobody() {

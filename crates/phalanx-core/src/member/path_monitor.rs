@@ -212,8 +212,8 @@ pub struct Evaluation<'a> {
 /// Inputs of an evaluation of silence.
 #[derive(Clone, Copy, Debug)]
 pub struct Silence<'a> {
-    /// Members that are heard and have not installed the view in force for long. They count as silent to all, because
-    /// they never will.
+    /// Members that are heard and have not installed the view in force for long. They check nothing, and what they say
+    /// does not count.
     pub behind: &'a BTreeSet<Rank>,
     /// Interval between heartbeats.
     pub beat: Duration,
@@ -449,7 +449,8 @@ impl PathMonitor {
         is_news
     }
 
-    /// Suspects the members that are silent: those not in `hears`. `last_heard` gives the time of a member's last
+    /// Suspects the members that are silent: those not in `hears`. So are those that never install the view in force.
+    /// `last_heard` gives the time of a member's last
     /// packet.
     pub fn detect_silence(&mut self, hears: &[bool], last_heard: impl Fn(Rank) -> Instant) {
         for rank in Rank::all(self.paths.len()).filter(|rank| *rank != self.me) {
@@ -601,15 +602,11 @@ impl PathMonitor {
         }
         self.open_since = None;
         let there: BTreeSet<Rank> = Rank::all(self.paths.len()).filter(|rank| counts(*rank)).collect();
-        let mut links: BTreeSet<(Rank, Rank, PathKind)> = suspicions
+        let links: BTreeSet<(Rank, Rank, PathKind)> = suspicions
             .iter()
             .map(|(by, a)| (*by, a.rank, a.kind))
             .map(|(a, b, kind)| (a.min(b), a.max(b), kind))
             .collect();
-        for rank in there.iter().copied().filter(|rank| is_behind(*rank)) {
-            let others = there.iter().copied().filter(|other| *other != rank);
-            links.extend(others.map(|other| (rank.min(other), rank.max(other), PathKind::Silence)));
-        }
         let silent: BTreeSet<(Rank, Rank)> =
             links.iter().filter(|link| link.2 == PathKind::Silence).map(|(a, b, _)| (*a, *b)).collect();
         let failed: BTreeSet<(Rank, Rank)> = links.into_iter().map(|(a, b, _)| (a, b)).collect();

@@ -64,8 +64,11 @@ impl Process {
         }
         let patience = self.suspect_after().max(self.heartbeat_interval() * PATIENCE_BEATS);
         if self.evaluates_silence() {
+            let mut hears = self.failure_detector.heard_by_me(now);
+            let behind = self.behind(now);
+            behind.iter().for_each(|rank| hears[rank.index()] = false);
             let failure_detector = &self.failure_detector;
-            self.progress.detect_silence(&failure_detector.heard_by_me(now), |rank| failure_detector.last_heard(rank));
+            self.progress.detect_silence(&hears, |rank| failure_detector.last_heard(rank));
         }
         // A packet that did not go out cannot be answered. Outside the primary nothing is owed either.
         if fx.is_congested() || !self.primary {
@@ -181,7 +184,8 @@ impl Process {
         self.progress.evaluate(Evaluation { now, hears: &hears, out: &out, budget, again: &again, silence });
     }
 
-    /// Members that are heard, and have not installed the view in force for long.
+    /// Members that are heard, and have not installed the view in force for long, as far as their heartbeats tell. This
+    /// member suspects them of silence, and the others check that: a path may lose heartbeats alone.
     fn behind(&self, now: Instant) -> BTreeSet<Rank> {
         let (decree, me) = (self.directory.decree, self.my_rank());
         let told = Rank::enumerate(&self.reported_decrees).filter(|(rank, told)| *rank != me && **told < decree);

@@ -601,7 +601,7 @@ fn where_too_many_went_before_silence_alone_is_judged() {
 }
 
 #[test]
-fn who_is_said_to_be_dead_goes_at_once_and_who_is_behind_counts_as_silent() {
+fn who_is_said_to_be_dead_goes_at_once_and_who_is_behind_goes_when_all_have_checked() {
     let (none, again) = (BTreeSet::new(), BTreeSet::new());
     let evaluate = |one: &mut PathMonitor, behind: &BTreeSet<Rank>| {
         let silence = Some(Silence { behind, beat: Duration::from_millis(BEAT_MS) });
@@ -613,8 +613,22 @@ fn who_is_said_to_be_dead_goes_at_once_and_who_is_behind_counts_as_silent() {
     assert!(one.hear(at(1), Rank(2), Findings { dead: vec![Rank(0)], ..Findings::default() }));
     assert!(!one.is_quiet());
     assert_eq!(evaluate(&mut one, &none), [0]);
+    // It suspects the one that is behind of silence. That is no more than a failed path until the others say so, too.
     let mut one = PathMonitor::new(Rank(3), 4, at(0));
-    assert_eq!(evaluate(&mut one, &BTreeSet::from([Rank(1)])), [1]);
+    let behind = BTreeSet::from([Rank(1)]);
+    one.detect_silence(&[true, false, true, true], |_| at(0));
+    assert_eq!(evaluate(&mut one, &behind), [], "not all have checked");
+    for rank in [0, 2] {
+        let suspicion = Suspicion { rank: Rank(1), kind: PathKind::Silence, number: 1 };
+        let said = Findings {
+            suspected: vec![suspicion],
+            answered: vec![(Rank(2 - rank), 1), (Rank(3), 1)],
+            ..Findings::default()
+        };
+        assert!(one.hear(at(1), Rank(rank), said));
+    }
+    one.check_probes(at(1), &[true; 4], Duration::from_secs(3));
+    assert_eq!(evaluate(&mut one, &behind), [1]);
 }
 
 /// A suspicion that not all check stays open, and the time of that is reported.
