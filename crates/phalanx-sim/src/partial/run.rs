@@ -1,5 +1,7 @@
 //! Draws the plans whose paths break in part, and breaks these paths in a run.
 
+use std::collections::BTreeSet;
+
 use phalanx_core::TrafficClass;
 use phalanx_core::rng::Rng;
 use phalanx_core::wire::Kind;
@@ -106,7 +108,11 @@ impl World {
         let n = self.slots.len();
         for broken in &partial.breaks {
             let (ends, what) = (self.ends(broken.at), broken.what);
-            let all: Vec<usize> = self.impaired.iter().chain(&ends).copied().collect();
+            let packet_bytes = |slot: usize| self.settings.unequal.get(slot).map(|own| own.packet_bytes);
+            let packets = (0..n).map(|slot| packet_bytes(slot).unwrap_or(self.settings.packet_bytes) as usize);
+            let slots: Vec<(&str, usize)> = self.slots.iter().map(|slot| &*slot.name).zip(packets).collect();
+            let other = other_ends(&ends, what, &slots);
+            let all: Vec<usize> = self.impaired.iter().chain(&ends).chain(&other).copied().collect();
             let Some((last, others)) = all.split_last().filter(|(last, others)| self.can_do_without(others, **last))
             else {
                 self.counters.faults_withheld += 1;
@@ -129,7 +135,7 @@ impl World {
             self.impaired = all;
             let name = broken.name();
             add_to(&mut self.counters.partial, &name, 1);
-            let names: Vec<String> = ends.iter().map(|slot| self.slots[*slot].name.clone()).collect();
+            let names: Vec<String> = ends.iter().chain(&other).map(|slot| self.slots[*slot].name.clone()).collect();
             let text = format!("{what:?} does not pass any more, {:?}: {}", broken.at, names.join(" "));
             self.note(None, text);
             let event = TraceEvent::Impaired { ends: names, what: name, sends_every_ns: SENDS_EVERY_NS };
@@ -180,6 +186,18 @@ impl World {
     }
 }
 
+/// The slots of the only process whose packets to the one at `ends` are long enough to be lost: the other end of the only
+/// path that is broken. With more such processes the first one is at all broken paths. `slots`: names, and the longest
+/// packets. Processes with one name are never members at a time.
+fn other_ends(ends: &[usize], what: What, slots: &[(&str, usize)]) -> Vec<usize> {
+    let ([end], What::Longer(than)) = (ends, what) else { return Vec::new() };
+    let (name, most) = slots[*end];
+    let is_met = |slot: &usize| slots[*slot].0 != name && slots[*slot].1.min(most) > than;
+    let met: Vec<usize> = (0..slots.len()).filter(is_met).collect();
+    let names: BTreeSet<&str> = met.iter().map(|slot| slots[*slot].0).collect();
+    if names.len() == 1 { met } else { Vec::new() }
+}
+
 /// Breaks the paths of a plan, and changes the view. `go` runs the world until a time, and stops at once when it finds
 /// a process busy with the given activity.
 pub(crate) fn begin(partial: &Partial, world: &mut World, go: &mut impl FnMut(&mut World, u64, Option<Busy>)) {
@@ -202,9 +220,20 @@ pub(crate) fn begin(partial: &Partial, world: &mut World, go: &mut impl FnMut(&m
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
+
+    #[test]
+    fn a_path_that_two_alone_use_has_two_ends() {
+        let slots = [("a", 1472), ("b", 4000), ("c", 4000), ("d", 1200)];
+        let long = What::Longer(1_500);
+        assert_eq!(other_ends(&[1], long, &slots), [2]);
+        assert_eq!(other_ends(&[2], long, &slots), [1]);
+        assert!(other_ends(&[0], long, &slots).is_empty(), "no path of it is broken");
+        assert!(other_ends(&[1], What::Longer(1_300), &slots).is_empty(), "it is at all broken paths");
+        assert!(other_ends(&[1, 2], long, &slots).is_empty(), "a link has two ends already");
+        assert!(other_ends(&[1], What::All, &slots).is_empty());
+        assert_eq!(other_ends(&[1], long, &[("a", 1472), ("b", 4000), ("c", 4000), ("c", 8972)]), [2, 3], "one name");
+    }
 
     #[test]
     fn every_kind_of_break_is_drawn_and_three_members_lose_no_link() {
