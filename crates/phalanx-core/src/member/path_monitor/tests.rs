@@ -616,7 +616,7 @@ fn who_is_said_to_be_dead_goes_at_once_and_who_is_behind_goes_when_all_have_chec
     // It suspects the one that is behind of silence. That is no more than a failed path until the others say so, too.
     let mut one = PathMonitor::new(Rank(3), 4, at(0));
     let behind = BTreeSet::from([Rank(1)]);
-    one.detect_silence(&[true, false, true, true], |_| at(0));
+    one.detect_silence(&[true, false, true, true], |_| at(1));
     assert_eq!(evaluate(&mut one, &behind), [], "not all have checked");
     for rank in [0, 2] {
         let suspicion = Suspicion { rank: Rank(1), kind: PathKind::Silence, number: 1 };
