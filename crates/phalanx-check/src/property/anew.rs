@@ -117,7 +117,7 @@ fn may_have_gone_on(model: &Model, last: ViewIx, founded: Moment) -> bool {
         let waited = installs.next().is_some_and(|i| crashed.at_ns.saturating_sub(i.moment.at_ns) >= HOLDERS_NS);
         let is_told = |e: &EpochIx| model.views[model.epochs[*e].view].group == group;
         let wants = back.group_joins.iter().any(|join| join.name == *name);
-        waited && wants && !back.epochs.iter().any(|e| is_told(e)) && back.group_leaves.is_empty()
+        waited && wants && !back.epochs.iter().any(is_told) && back.group_leaves.is_empty()
     };
     model.views[last].members.iter().filter(|p| !observes(model, **p, last)).any(is_back)
 }
