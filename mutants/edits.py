@@ -10,7 +10,7 @@ FORMS = {
     "expect": (r"[A-Za-z0-9_]+( +[A-Za-z0-9_]+)*", "codes, with a space between two"),
     "members": (r"\d+", "a number"),
     "seeds": (r"\d+\.\.\d+", "A..B"),
-    "draw": (r"\w+(=\d+)?", "a kind of plan, such as partial"),
+    "draw": (r"[\w-]+(=\d+)?", "a kind of plan, such as partial"),
     "tests": (r"\w+", "the name of a story"),
     "unit": (r"\w+", "the name of a unit test of phalanx-core"),
     "stories": (r"\w+( +\w+)*", "names of stories"),

@@ -92,7 +92,8 @@ class Judge:
         else:
             seeds = mutant.fields.get("seeds", self.asked.seeds)
             command = [programs["campaign"], seeds, mutant.fields.get("members", str(self.asked.members))]
-            command += [mutant.fields["draw"]] if "draw" in mutant.fields else []
+            # Without a class, unless it names a kind of plan: what a seed draws then does not depend on the shares of classes.
+            command.append(mutant.fields.get("draw", "none"))
             code, output = self._execute(mutant, command, copy, "phalanx-sim", STOP_AT=mutant.fields["expect"])
             found = set()
         for pattern in REPORTED:

@@ -15,7 +15,7 @@ LIB = "pub fn sum(a: u32, b: u32) -> u32 { a + b }\npub fn less(a: u32, b: u32) 
 CAMPAIGN = """
 test -z "$PHALANX_MUTANT" || echo "number $PHALANX_MUTANT"
 case "$1 $2 $3" in
-  "0..9 5 ") echo "seed 3: S3 text"; echo "seed 4: U1 text" ;;
+  "0..9 5 none") echo "seed 3: S3 text"; echo "seed 4: U1 text" ;;
   "0..7 4 partial") echo "seed 1: V1 $STOP_AT" ;;
   "0..1 "*) sleep 60 & echo $! >pid; wait ;;
   "0..2 "*) kill -9 $$ ;;

@@ -1,5 +1,5 @@
 //! Runs simulated cells: `cargo run -p phalanx-sim --release --example campaign -- A..B [MEMBERS [PLANS]]`. PLANS is the
-//! name of a kind of plan: swarm, partial, frontier, mild=SECONDS.
+//! name of a kind of plan: swarm (ordinary ones), none (without a class), far and the other classes, rare, partial, mild=SECONDS.
 //!
 //! With `HASHES=` in the environment it prints the trace hash of each seed, by which two builds can be compared. With
 //! `STOP_AT=` in the environment it stops at the first failed seed, with `STOP_AT="S3 U1"` at one of these codes. Exit

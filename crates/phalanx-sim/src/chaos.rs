@@ -3,8 +3,8 @@
 use phalanx_core::InboxId;
 use phalanx_core::rng::Rng;
 
-use crate::beyond::churn::Churning;
-use crate::beyond::{crowded, late_death, stop};
+use crate::classes::churn::Churning;
+use crate::classes::{crowded, late_death, stop};
 use crate::clock::MS;
 use crate::fault::{Aim, Busy, Fault, Kind, Role, Shape};
 use crate::holders::Holders;

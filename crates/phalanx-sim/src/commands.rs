@@ -15,7 +15,7 @@ use phalanx_trace as trace;
 
 use crate::address::Endpoint;
 use crate::app::CELL;
-use crate::beyond::late_death;
+use crate::classes::late_death;
 use crate::driver::{PACKET_OVERHEAD_BYTES, SimDriver};
 use crate::memory::Memory;
 use crate::minima::Minima;

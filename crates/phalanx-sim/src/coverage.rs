@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use crate::classes::ORDINARY;
 use crate::options::Draw;
 use crate::result::{Counters, Summary};
 
@@ -25,8 +26,8 @@ impl Coverage {
     }
 }
 
-/// Number of seeds below which no floor applies, because chance alone would decide. Beyond ordinary plans it is half of
-/// that: what a class is about comes in most of its seeds.
+/// Number of seeds below which no floor applies, because chance alone would decide. In a campaign of one class it is half
+/// of that: what a class is about comes in most of its seeds.
 const SEEDS_MIN: u64 = 200;
 /// Floors below this do not apply either, because chance would decide.
 const FLOOR_MIN: u64 = 5;
@@ -186,13 +187,6 @@ const MOMENTS: &[Moment] = &[
     ),
 ];
 
-/// The same for the frontier plans.
-const FRONTIER: &[Moment] = &[
-    ("members with agreed settings of their own", |c| moment(c, "members with agreed settings of their own"), 1_500),
-    ("members late for the whole run", |c| moment(c, "members late for the whole run"), 2_400),
-    ("cells late as a whole", |c| moment(c, "cells late as a whole"), 350),
-];
-
 /// The same for the plans of rare conditions.
 const RARE: &[Moment] = &[
     ("decisions of founders after a later promise", |c| core(c, "founding_decisions_late"), 240),
@@ -220,9 +214,9 @@ const RARE: &[Moment] = &[
 /// Percentage of all faults that must strike inside a flush, a join or a transfer.
 const INSIDE_PERCENT: u64 = 25;
 
-/// Names of the moments, with their floors for [`FLOOR_SEEDS`] seeds.
+/// Names of the moments of ordinary seeds, with their floors for [`FLOOR_SEEDS`] seeds.
 pub fn floors() -> impl Iterator<Item = (&'static str, u64)> {
-    MOMENTS.iter().map(|&(name, _, floor)| (name, floor))
+    MOMENTS.iter().map(|&(name, _, floor)| (name, floor)).chain(ORDINARY.iter().copied())
 }
 
 /// Coverage of `summary`. `members` is the requested number: floors hold for cells of five and more (0: as seeds draw
@@ -230,26 +224,24 @@ pub fn floors() -> impl Iterator<Item = (&'static str, u64)> {
 #[must_use]
 pub fn coverage(summary: &Summary, members: usize, draw: Draw) -> Vec<Coverage> {
     let totals = &summary.totals;
-    let has_floors = matches!(draw, Draw::Swarm | Draw::Frontier | Draw::Rare | Draw::Beyond(_));
-    let seeds_min = if matches!(draw, Draw::Beyond(_)) { SEEDS_MIN / 2 } else { SEEDS_MIN };
+    let has_floors = matches!(draw, Draw::Swarm | Draw::Plain | Draw::Rare | Draw::Only(_));
+    let seeds_min = if matches!(draw, Draw::Only(_)) { SEEDS_MIN / 2 } else { SEEDS_MIN };
     let asked = has_floors && summary.seeds >= seeds_min && (members == 0 || members >= 5);
     let floor = |least: u64| {
         let scaled = least * summary.seeds / FLOOR_SEEDS;
         if asked && scaled >= FLOOR_MIN { scaled } else { 0 }
     };
-    if let Draw::Beyond(class) = draw {
-        let line =
-            |(name, least): &(&'static str, u64)| Coverage { name, count: moment(totals, name), floor: floor(*least) };
-        return class.floors().iter().map(line).collect();
+    let of_class =
+        |(name, least): &(&'static str, u64)| Coverage { name, count: moment(totals, name), floor: floor(*least) };
+    if let Draw::Only(class) = draw {
+        return class.floors().iter().map(of_class).collect();
     }
-    let moments = match draw {
-        Draw::Frontier => FRONTIER,
-        Draw::Rare => RARE,
-        _ => MOMENTS,
-    }
-    .iter();
+    let moments = if draw == Draw::Rare { RARE } else { MOMENTS }.iter();
     let mut lines: Vec<Coverage> =
         moments.map(|(name, count, least)| Coverage { name, count: count(totals), floor: floor(*least) }).collect();
+    if draw == Draw::Swarm {
+        lines.extend(ORDINARY.iter().map(of_class));
+    }
     lines.push(Coverage {
         name: "faults inside a flush, a join or a transfer",
         count: totals.faults_inside,
@@ -267,10 +259,12 @@ fn moment(counters: &Counters, name: &str) -> u64 {
 #[must_use]
 pub fn coverage_table(summary: &Summary) -> String {
     let mut text = format!("{TABLE_HEAD}\n|---|---|---|\n");
-    for (name, count, floor) in MOMENTS {
-        let met = count(&summary.totals) * FLOOR_SEEDS / summary.seeds.max(1);
-        let _ = writeln!(text, "| {name} | {} | {} |", grouped(met), grouped(*floor));
-    }
+    let mut row = |name: &str, count: u64, floor: u64| {
+        let met = count * FLOOR_SEEDS / summary.seeds.max(1);
+        let _ = writeln!(text, "| {name} | {} | {} |", grouped(met), grouped(floor));
+    };
+    MOMENTS.iter().for_each(|(name, count, floor)| row(name, count(&summary.totals), *floor));
+    ORDINARY.iter().for_each(|(name, floor)| row(name, moment(&summary.totals, name), *floor));
     text
 }
 
@@ -325,13 +319,16 @@ mod tests {
         let missed =
             |summary: &Summary| coverage(summary, 5, Draw::Swarm).iter().filter(|line| !line.is_reached()).count();
         // Without any fault a quarter of them is nothing.
-        assert_eq!(missed(&summary), MOMENTS.len(), "each has a floor");
+        let all = MOMENTS.len() + ORDINARY.len();
+        assert_eq!(missed(&summary), all, "each has a floor");
+        let plain = coverage(&summary, 5, Draw::Plain).iter().filter(|line| !line.is_reached()).count();
+        assert_eq!(plain, MOMENTS.len(), "without classes nothing of them is asked for");
         summary.totals.cell_views = 100_000;
-        assert_eq!(missed(&summary), MOMENTS.len() - 1);
+        assert_eq!(missed(&summary), all - 1);
         summary.totals.faults.insert("crash".into(), 100);
-        assert_eq!(missed(&summary), MOMENTS.len());
+        assert_eq!(missed(&summary), all);
         summary.totals.faults_inside = 25;
-        assert_eq!(missed(&summary), MOMENTS.len() - 1);
+        assert_eq!(missed(&summary), all - 1);
         summary.seeds = 400;
         let often = |floor: u64| floor * 400 / FLOOR_SEEDS >= FLOOR_MIN;
         assert_eq!(missed(&summary), floors().filter(|(_, floor)| often(*floor)).count() - 1, "what is not too rare");
@@ -343,7 +340,7 @@ mod tests {
     #[test]
     fn no_floor_is_below_thirty_and_no_name_comes_twice() {
         let names: BTreeSet<&str> = floors().map(|(name, _)| name).collect();
-        assert_eq!(names.len(), MOMENTS.len());
+        assert_eq!(names.len(), MOMENTS.len() + ORDINARY.len());
         assert!(floors().all(|(_, floor)| floor >= 30));
     }
 
@@ -370,7 +367,8 @@ mod tests {
     #[test]
     fn the_documents_tell_the_floors() {
         let docs = include_str!("../../../docs/simulator.md");
-        for (head, moments) in [(TABLE_HEAD, MOMENTS), (RARE_HEAD, RARE)] {
+        let rare = RARE.iter().map(|&(name, _, floor)| (name, floor)).collect();
+        for (head, moments) in [(TABLE_HEAD, floors().collect::<Vec<_>>()), (RARE_HEAD, rare)] {
             let rows = docs.lines().skip_while(|line| *line != head).skip(2).take_while(|line| line.starts_with('|'));
             let number = |cell: &str| cell.replace(',', "").parse::<u64>().expect("a number");
             let told: Vec<(&str, u64, u64)> = rows
@@ -382,7 +380,7 @@ mod tests {
                 .collect();
             assert_eq!(
                 told.iter().map(|&(name, _, floor)| (name, floor)).collect::<Vec<_>>(),
-                moments.iter().map(|&(name, _, floor)| (name, floor)).collect::<Vec<_>>()
+                moments
             );
             for (name, met, floor) in told {
                 assert!(met >= floor && floor <= (met / 3).max(30), "{name}: {floor} of {met}");

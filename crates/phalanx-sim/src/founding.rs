@@ -356,6 +356,14 @@ impl World {
         if twin_of.is_none() && is_written {
             self.slots[slot].damaged = false;
         }
+        // Those that were not told to leave have held the cell, and took a process in that had left: it goes on.
+        let has_left = !self.operator.spared.is_empty() && !self.operator.spared.contains(&slot);
+        if has_left
+            && instance == self.chain.instance()
+            && matches!(self.operator.doomed, Doomed::Left { gone: true, .. })
+        {
+            self.operator.doomed = Doomed::No;
+        }
         if self.operator.doomed == Doomed::No || instance == self.chain.instance() {
             return;
         }

@@ -164,11 +164,12 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::classes::{Class, draw_class};
 
     #[test]
     fn a_fifth_of_the_plans_have_inboxes_and_times_in_which_they_are_not_read() {
         let plans: Vec<Plan> =
-            (0..2000).map(|seed| Plan::draw(seed, 5)).filter(|plan| plan.inboxes.is_some()).collect();
+            (0..2000).map(|seed| Plan::draw_plain(seed, 5)).filter(|plan| plan.inboxes.is_some()).collect();
         assert!((340..460).contains(&plans.len()), "{}", plans.len());
         let unread = |plan: &&Plan| plan.faults.iter().any(|fault| matches!(fault.kind, Kind::UnreadInbox { .. }));
         assert_eq!(plans.iter().filter(unread).count(), plans.iter().filter(|plan| !plan.mild).count());
@@ -177,7 +178,7 @@ mod tests {
     #[test]
     fn the_other_campaigns_have_none() {
         for seed in 0..100 {
-            let others = [Plan::draw_frontier(seed, 5), Plan::draw_partial(seed, 5), Plan::draw_mild(seed, 5, 10)];
+            let others = [draw_class(seed, 5, Class::Far), Plan::draw_partial(seed, 5), Plan::draw_mild(seed, 5, 10)];
             assert!(others.iter().all(|plan| plan.inboxes.is_none()));
         }
     }

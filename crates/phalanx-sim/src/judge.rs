@@ -64,11 +64,11 @@ pub(crate) fn never_checked(totals: &Counters, draw: Draw) -> Vec<String> {
     // With partly broken paths, V14 replaces the properties of a whole cell.
     let beyond: &[Property] = match draw {
         Draw::Partial => &[Property::V1, Property::V2, Property::V5, Property::V10, Property::V13, Property::V16],
-        Draw::Swarm => &[Property::V14],
+        Draw::Swarm | Draw::Plain => &[Property::V14],
         // These have no inboxes of groups.
-        Draw::Mild(_) | Draw::Frontier | Draw::Rare => &[Property::V14, Property::V16],
+        Draw::Mild(_) | Draw::Rare => &[Property::V14, Property::V16],
         // They have floors of their own, and the other campaigns ask for all properties.
-        Draw::Beyond(_) => Property::ALL,
+        Draw::Only(_) => Property::ALL,
     };
     // Members of simulated cells make no calls; those have a simulation of their own.
     let is_of_calls = |property: &&Property| Property::OF_CALLS.contains(property);

@@ -6,7 +6,7 @@ use std::thread;
 
 use serde::{Deserialize, Serialize};
 
-use crate::beyond::{self, Beyond};
+use crate::classes::{self, Class};
 use crate::machine::Machines;
 use crate::plan::Plan;
 use crate::reduce::Reduction;
@@ -49,31 +49,32 @@ pub struct Options {
 /// The kinds of plans. Each draws its own plan from the same seed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Draw {
-    /// A random part of all kinds of faults, then a heal: [`Plan::draw`].
+    /// Ordinary plans: a random part of all kinds of faults, then a heal. Two seeds of five draw a class:
+    /// [`Plan::draw`].
     #[default]
     Swarm,
+    /// The same without classes: [`Plan::draw_plain`].
+    Plain,
+    /// The same with this class in every seed.
+    Only(Class),
     /// Mild weather for this many seconds: [`Plan::draw_mild`].
     Mild(u64),
     /// After a short faulty phase and a heal, paths that break in part and stay so: [`Plan::draw_partial`].
     Partial,
-    /// Like the swarm, with one class of faults that today's core does not survive: [`Plan::draw_frontier`].
-    Frontier,
     /// A few faults of the swarm, and the circumstances of one rare condition: [`Plan::draw_rare`].
     Rare,
-    /// Like the swarm, with something that ordinary plans do not draw yet: `beyond`.
-    Beyond(Beyond),
 }
 
-/// Its name in lists: "swarm", "mild=30", "partial", "frontier", "rare", "far" and the other classes.
+/// Its name in lists: "swarm", "none" for plain ones, "far" and the other classes, "mild=30", "partial", "rare".
 impl fmt::Display for Draw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Swarm => f.write_str("swarm"),
+            Self::Plain => f.write_str("none"),
+            Self::Only(class) => write!(f, "{class}"),
             Self::Mild(seconds) => write!(f, "mild={seconds}"),
             Self::Partial => f.write_str("partial"),
-            Self::Frontier => f.write_str("frontier"),
             Self::Rare => f.write_str("rare"),
-            Self::Beyond(class) => write!(f, "{class}"),
         }
     }
 }
@@ -85,10 +86,10 @@ impl FromStr for Draw {
         let unknown = || UnknownDraw(text.to_owned());
         match text.split_once('=') {
             None if text == "swarm" => Ok(Self::Swarm),
+            None if text == "none" => Ok(Self::Plain),
             None if text == "partial" => Ok(Self::Partial),
-            None if text == "frontier" => Ok(Self::Frontier),
             None if text == "rare" => Ok(Self::Rare),
-            None => text.parse().map(Self::Beyond).map_err(|_no_class: String| unknown()),
+            None => text.parse().map(Self::Only).map_err(|_no_class: String| unknown()),
             Some(("mild", seconds)) => seconds.parse().map(Self::Mild).map_err(|_no_seconds| unknown()),
             _ => Err(unknown()),
         }
@@ -105,11 +106,10 @@ impl Draw {
     pub(crate) fn words(self) -> String {
         match self {
             Self::Swarm => String::new(),
+            Self::Plain | Self::Only(_) => format!(" --draw {self}"),
             Self::Mild(seconds) => format!(" --mild {seconds}"),
             Self::Partial => " --partial".to_owned(),
-            Self::Frontier => " --frontier".to_owned(),
             Self::Rare => " --rare".to_owned(),
-            Self::Beyond(class) => format!(" --beyond {class}"),
         }
     }
 }
@@ -179,11 +179,11 @@ impl Options {
     pub fn plan(&self, seed: u64) -> Plan {
         let mut plan = match self.draw {
             Draw::Swarm => Plan::draw(seed, self.members),
+            Draw::Plain => Plan::draw_plain(seed, self.members),
+            Draw::Only(class) => classes::draw_class(seed, self.members, class),
             Draw::Mild(seconds) => Plan::draw_mild(seed, self.members, seconds),
             Draw::Partial => Plan::draw_partial(seed, self.members),
-            Draw::Frontier => Plan::draw_frontier(seed, self.members),
             Draw::Rare => Plan::draw_rare(seed, self.members),
-            Draw::Beyond(class) => beyond::draw_beyond(seed, self.members, class),
         };
         self.reduced.apply(&mut plan);
         if let Some(kept) = &self.faults {

@@ -5,7 +5,7 @@ mod draw;
 
 use std::time::Duration;
 
-use crate::beyond::{Beyond, Churn, Crowd, Far};
+use crate::classes::{Churn, Class, Crowd, Far};
 use crate::clock::{MS, SECOND};
 use crate::fault::Fault;
 use crate::memory::MemorySettings;
@@ -79,8 +79,6 @@ pub struct Plan {
     pub minority: Vec<usize>,
     /// A process that has a founder's name by mistake: the process, and the founder.
     pub twin: Option<(usize, usize)>,
-    /// A class of faults that today's core does not survive.
-    pub class: Option<Class>,
     /// A condition that ordinary plans hardly ever meet.
     pub rare: Option<Rare>,
     /// Processes that join a group without its state: the process, and the group's number among "a", "b" and "m".
@@ -92,8 +90,8 @@ pub struct Plan {
     /// The most by which the notice of a death is late, in nanoseconds, where the cell has to manage with it: then no
     /// operator gives up the groups of the dead.
     pub death_delay_ns: Option<u64>,
-    /// What it has beyond ordinary plans.
-    pub beyond: Option<Beyond>,
+    /// The class of circumstances that it has.
+    pub class: Option<Class>,
     /// Abcasts after which a group's token may pass.
     pub token_tally: u64,
     /// Abcasts in bursts, beside the workload.
@@ -171,29 +169,6 @@ pub struct Inboxes {
     pub(crate) layouts: Vec<[u32; 3]>,
     /// Whether a group that a process joins again gets the next inbox.
     pub(crate) moves: bool,
-}
-
-/// A class of faults that today's core does not survive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// Settings that must be equal at all members are not.
-    Unequal,
-    /// A minority of the processes, or all of them, are late in every event-loop iteration.
-    Late,
-}
-
-impl Class {
-    /// All classes.
-    pub const ALL: [Self; 2] = [Self::Unequal, Self::Late];
-
-    /// Its name in the counters.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Unequal => "unequal",
-            Self::Late => "late",
-        }
-    }
 }
 
 /// Time from the quiet phase's begin to one common view of all.

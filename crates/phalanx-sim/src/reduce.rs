@@ -96,6 +96,10 @@ impl Reduction {
             plan.unequal.truncate(plan.members);
             let is_left = |slot: usize| slot < plan.members;
             plan.late.retain(|(slot, _)| is_left(*slot));
+            plan.turn_gaps.retain(|(slot, _)| is_left(*slot));
+            plan.stateless.retain(|(slot, _)| is_left(*slot));
+            plan.churn.iter_mut().for_each(|churn| churn.who.retain(|slot| is_left(*slot)));
+            plan.churn = plan.churn.take().filter(|churn| !churn.who.is_empty());
             plan.minority.retain(|slot| is_left(*slot));
             plan.twin = plan.twin.filter(|(who, whose)| is_left(*who) && is_left(*whose));
         }
@@ -204,7 +208,7 @@ mod tests {
     #[test]
     fn a_plan_only_becomes_less() {
         for seed in 0..50 {
-            let drawn = Plan::draw(seed, 5);
+            let drawn = Plan::draw_plain(seed, 5);
             let mut plan = drawn.clone();
             let text =
                 "members=3,until=4000,gap=400,short,unanswered,one-group,settled,small-state,unfounded,fine,fault0=1";

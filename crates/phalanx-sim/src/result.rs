@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::classes::Class;
 use crate::history::Operation;
 
 /// A violation: something that happened and must not.
@@ -103,6 +104,12 @@ pub struct Counters {
     pub partial: BTreeMap<String, u64>,
     /// Paths of these in runs that failed.
     pub partial_failed: BTreeMap<String, u64>,
+    /// Seeds of each class.
+    #[serde(default)]
+    pub classes: BTreeMap<String, u64>,
+    /// Seeds of these that failed.
+    #[serde(default)]
+    pub classes_failed: BTreeMap<String, u64>,
     /// The longest time from the heal to one common view, in milliseconds.
     pub settle_ms_max: u64,
     /// Packets the network or a socket lost, by reason.
@@ -168,6 +175,8 @@ impl Counters {
             (&mut self.holders, &other.holders),
             (&mut self.partial, &other.partial),
             (&mut self.partial_failed, &other.partial_failed),
+            (&mut self.classes, &other.classes),
+            (&mut self.classes_failed, &other.classes_failed),
             (&mut self.take_overs_at, &other.take_overs_at),
             (&mut self.lost, &other.lost),
             (&mut self.memory, &other.memory),
@@ -206,6 +215,9 @@ pub struct SeedResult {
     pub seed: u64,
     /// Processes at the start.
     pub members: usize,
+    /// The class that it drew.
+    #[serde(default)]
+    pub class: Option<Class>,
     /// A hash over all records of the trace, in order: equal for equal runs.
     pub trace_hash: u64,
     /// Whether it was a full test: at least thirty simulated seconds, ten multicasts a second from each member, three

@@ -12,8 +12,8 @@ use phalanx_core::wire::DropReason;
 use phalanx_core::{Limits, Timing};
 use phalanx_trace::{Event as TraceEvent, Phase, Trace};
 
-use crate::beyond;
-use crate::beyond::churn::waits_for_calm;
+use crate::classes;
+use crate::classes::churn::waits_for_calm;
 use crate::bounds::Bounds;
 use crate::bursts::BURSTS_FROM_NS;
 use crate::chaos::Chaos;
@@ -61,11 +61,15 @@ fn run(seed: u64, options: &Options, watcher: Option<Watcher>) -> SeedResult {
     let (world, plan) = run_world(seed, options, watcher);
     let header = format!("{}\n\n{}", options.replay_command(seed), describe(&plan, options));
     let mut result = conclude(world, seed, &header, options);
-    beyond::count(&plan, &mut result.counters);
+    classes::count(&plan, &mut result.counters);
+    if let Some(class) = plan.class {
+        add_to(&mut result.counters.classes, class.name(), 1);
+    }
     if !result.violations.is_empty() {
         result.counters.partial_failed = result.counters.partial.clone();
+        result.counters.classes_failed = result.counters.classes.clone();
     }
-    SeedResult { full: is_full(&plan, &result.counters), ..result }
+    SeedResult { class: plan.class, full: is_full(&plan, &result.counters), ..result }
 }
 
 /// Runs one seed up to its evaluation.
@@ -105,7 +109,7 @@ fn world_settings(plan: &Plan, options: &Options) -> WorldSettings {
         late: plan.late.clone(),
         turn_gaps: plan.turn_gaps.clone(),
         far: plan.far.clone(),
-        exchange_ns: beyond::exchange_ns(plan),
+        exchange_ns: classes::exchange_ns(plan),
         stateless: plan.stateless.clone(),
         crowd: plan.crowd.clone(),
         churn: plan.churn.clone(),
@@ -141,7 +145,7 @@ fn world_settings(plan: &Plan, options: &Options) -> WorldSettings {
 /// Runs the faulty phase, the heal and the quiet phase.
 fn live(world: &mut World, plan: &Plan, seed: u64) {
     let mut rng = Rng::new(seed).fork("run");
-    let Bounds { settle_ns, deliver_ns, calm_ns, .. } = Bounds::of(beyond::exchange_ns(plan));
+    let Bounds { settle_ns, deliver_ns, calm_ns, .. } = Bounds::of(classes::exchange_ns(plan));
     count_shape(world, plan);
     for slot in 0..plan.members {
         let event = crate::world::Event::Start { slot, moved: false };
@@ -313,9 +317,6 @@ fn live_impaired(world: &mut World, chaos: &mut Chaos, partial: &Partial) {
 
 /// Counts the properties of a plan that hold for the whole run.
 fn count_shape(world: &mut World, plan: &Plan) {
-    if let Some(class) = plan.class {
-        add_to(&mut world.counters.moments, class.name(), 1);
-    }
     if let Some(rare) = plan.rare {
         add_to(&mut world.counters.moments, rare.name(), 1);
     }
@@ -329,8 +330,6 @@ fn count_shape(world: &mut World, plan: &Plan) {
     count("seeds with minima of members", usize::from(plan.minima.is_some()));
     count("members with agreed settings of their own", plan.unequal.iter().filter(|own| own.agreed.is_some()).count());
     count("seeds with inboxes of groups", usize::from(plan.inboxes.is_some()));
-    count("members late for the whole run", plan.late.len());
-    count("cells late as a whole", usize::from(plan.late.len() == plan.members));
     count("founders with a twin", usize::from(plan.twin.is_some()));
 }
 
@@ -412,7 +411,7 @@ pub(crate) fn conclude(mut world: World, seed: u64, header: &str, options: &Opti
         }
     }
     let story = (!violations.is_empty()).then(|| tell(&world, header, &violations, &report, options.story_rows));
-    SeedResult { seed, members: world.slots.len(), trace_hash, full: false, violations, counters, story, history }
+    SeedResult { seed, members: world.slots.len(), class: None, trace_hash, full: false, violations, counters, story, history }
 }
 
 pub(crate) fn check_options(world: &World) -> phalanx_check::Options {
@@ -523,14 +522,11 @@ fn describe(plan: &Plan, options: &Options) -> String {
     if let Some(partial) = &plan.partial {
         let _ = writeln!(text, "{partial:?}");
     }
-    if let Some(class) = plan.class {
-        let _ = writeln!(text, "class {class:?}");
-    }
     if let Some(rare) = plan.rare {
         let _ = writeln!(text, "condition {rare:?}");
     }
-    if let Some(class) = plan.beyond {
-        let _ = writeln!(text, "beyond ordinary plans: {class}");
+    if let Some(class) = plan.class {
+        let _ = writeln!(text, "class {class}");
     }
     if let Some(far) = &plan.far {
         let _ = writeln!(text, "{far:?}");

@@ -1,7 +1,7 @@
 //! *Storm*: more packets in a second than any calm cell sends, though nothing strikes it. Such a run ends at once,
 //! because all its later seconds would be the same, and each costs more than a whole run.
 
-use crate::beyond::crowded::{count_waiting, waiting};
+use crate::classes::crowded::{count_waiting, waiting};
 use crate::clock::SECOND;
 use crate::world::World;
 

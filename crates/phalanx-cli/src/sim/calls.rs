@@ -19,8 +19,8 @@ pub(super) fn run(seeds: &Range<u64>, listed: &mut Listed, threads: usize, json:
     each(seeds.clone(), threads, run_calls, |result| {
         done += 1;
         let codes = codes_of_calls(&result);
-        let standing = listed.standing(result.seed, &codes);
-        listed.count(result.seed, &codes);
+        let standing = listed.standing(result.seed, None, &codes);
+        listed.count(result.seed, None, &codes);
         totals.add(&result.stats);
         if json {
             data(as_json(&result));

@@ -41,7 +41,7 @@ const NOT_WITH: [&str; 14] = [
     "known",
     "only_known",
     "partial",
-    "frontier",
+    "draw",
     "mild",
     "faults",
     "reduced",

@@ -15,7 +15,7 @@ mod read;
 use std::collections::BTreeSet;
 
 use phalanx_sim::calls::CallsResult;
-use phalanx_sim::{Draw, SeedResult};
+use phalanx_sim::{Class, Draw, SeedResult};
 
 pub(super) use list::Known;
 pub(super) use listed::{Listed, Standing};
@@ -63,6 +63,15 @@ struct Kind {
 /// Number of runs after which at least one must have failed as its kind says, unless that is rare.
 const ENOUGH: u64 = 100;
 
+impl Campaign {
+    /// Whether a row about this campaign is about a run of `campaign` that drew `class`. A row about a class is about
+    /// ordinary seeds that draw it, too, and a row about none about ordinary seeds without a class.
+    fn is_about(self, campaign: Self, class: Option<Class>) -> bool {
+        let in_ordinary = Self::Cells(class.map_or(Draw::Plain, Draw::Only));
+        self == campaign || campaign == Self::Cells(Draw::Swarm) && self == in_ordinary
+    }
+}
+
 impl Entry {
     fn is_same_run(&self, other: &Self) -> bool {
         (self.campaign, self.members, self.seed) == (other.campaign, other.members, other.seed)
@@ -70,13 +79,19 @@ impl Entry {
 }
 
 impl Kind {
+    /// Whether it is about runs of `campaign` that drew `class`. What may happen in ordinary seeds may in plain ones.
+    fn applies_to(&self, campaign: Campaign, class: Option<Class>) -> bool {
+        let is_plain = campaign == Campaign::Cells(Draw::Plain) && self.campaign == Campaign::Cells(Draw::Swarm);
+        is_plain || self.campaign.is_about(campaign, class)
+    }
+
     fn allows(&self, seed: u64, codes: &Codes) -> bool {
         self.from <= seed && !codes.is_empty() && codes.is_subset(&self.codes)
     }
 
     /// Whether a listed run shows that it exists.
     fn is_shown_by(&self, entry: &Entry) -> bool {
-        entry.campaign == self.campaign
+        self.applies_to(entry.campaign, None)
             && self.members.is_none_or(|members| members == entry.members)
             && entry.codes.is_subset(&self.codes)
     }

@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use clap::Args;
 use phalanx_sim::{
-    Beyond, Coverage, Draw, Options, Reduction, SeedResult, Shrunk, Stop, Summary, coverage, coverage_table, draw_seed,
+    Class, Coverage, Draw, Options, Reduction, SeedResult, Shrunk, Stop, Summary, coverage, coverage_table, draw_seed,
     resume, shrink,
 };
 
@@ -45,7 +45,7 @@ pub(crate) struct Sim {
     seeds: Range<u64>,
     /// Instead of cells: calls between clients and servers under faults, for these seeds, the last one excluded
     #[arg(long, value_name = "A..B", value_parser = parse_seeds, conflicts_with_all = [
-        "seeds", "only_known", "partial", "frontier", "beyond", "mild", "faults", "reduced", "svg", "journal", "all_tested",
+        "seeds", "only_known", "partial", "draw", "mild", "faults", "reduced", "svg", "journal", "all_tested",
         "histories",
     ])]
     calls: Option<Range<u64>>,
@@ -68,18 +68,16 @@ pub(crate) struct Sim {
     /// socket, packets of one kind, long packets. Members on none of these paths must go on
     #[arg(long, conflicts_with = "mild")]
     partial: bool,
-    /// Besides the faults of each seed, add one class of faults that is known to break a promise today
-    #[arg(long, conflicts_with_all = ["mild", "partial"])]
-    frontier: bool,
     /// Few of the faults of each seed, and the circumstances of one condition that the others hardly ever meet
-    #[arg(long, conflicts_with_all = ["mild", "partial", "frontier"])]
+    #[arg(long, conflicts_with_all = ["mild", "partial"])]
     rare: bool,
-    /// Add one thing that ordinary seeds do not draw yet: far (round trips of up to a second), declared (members that are
-    /// late and declared it), mixed (members with and without a group's state), crowded (300 and 1,100 groups), churn (a
-    /// group that changes while another waits), late-death (deaths after the exclusion), stop (a majority leaves while a
-    /// group waits), states (a user's state, through the crate phalanx)
-    #[arg(long, value_name = "CLASS", conflicts_with_all = ["mild", "partial", "frontier"])]
-    beyond: Option<Class>,
+    /// Let every seed draw this class, of which ordinary seeds draw one or none: far (round trips of up to a second),
+    /// declared (members that are late and declared it), mixed (members with and without a group's state), crowded (300
+    /// and 1,100 groups), churn (a group that changes while another waits), late-death (deaths after the exclusion), stop
+    /// (a majority leaves while a group waits), late (members that are late and did not declare it). none: no seed draws
+    /// one. states: a user's state, through the crate phalanx
+    #[arg(long, value_name = "CLASS", conflicts_with_all = ["mild", "partial", "rare"])]
+    draw: Option<Drawn>,
     /// Only these of the faults that the one seed draws, by their numbers in the story of a failed seed
     #[arg(long, value_name = "N,..", value_delimiter = ',', conflicts_with = "mild")]
     faults: Option<Vec<usize>>,
@@ -144,7 +142,7 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
         return Ok(costs::run(&sim.costs, &sim.seeds, sim.step, members, sim.threads, sim.json));
     }
     let members = sim.members.unwrap_or(MEMBERS);
-    if sim.beyond == Some(Class::States) && !sim.only_known {
+    if sim.draw == Some(Drawn::States) && !sim.only_known {
         return Ok(states::run(&sim.seeds, members, &mut known.of_states(members), sim.all_tested, sim.threads));
     }
     let stop = if sim.stop { Stop::AtFailure } else { Stop::AtTheEnd };
@@ -218,7 +216,7 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
         spent = journal.keep(&summary)?;
     }
     let listed = &progress.listed;
-    let unexpected = |result: &&SeedResult| !listed.standing(result.seed, &codes(result)).is_expected();
+    let unexpected = |result: &&SeedResult| !listed.standing(result.seed, result.class, &codes(result)).is_expected();
     let small = summary.failed.iter().find(unexpected).map(|failed| shrink(failed, &options));
     let story = small.as_ref().map(small_story);
     let covered = coverage(&summary, members, options.draw);
@@ -269,27 +267,33 @@ fn run_known(known: &Known, options: &Options, json: bool) -> Exit {
     if unexpected == 0 { Exit::Good } else { Exit::Failure }
 }
 
-/// What a campaign has beyond ordinary seeds.
+/// What `--draw` names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
-    Cells(Beyond),
-    /// A user's state in ordinary seeds.
+enum Drawn {
+    /// A class in every seed.
+    Class(Class),
+    /// No class in any seed.
+    Nothing,
+    /// A user's state in plain seeds.
     States,
 }
 
-impl FromStr for Class {
+impl FromStr for Drawn {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == STATES {
-            return Ok(Self::States);
+        match text {
+            STATES => Ok(Self::States),
+            NOTHING => Ok(Self::Nothing),
+            _ => text.parse().map(Self::Class).map_err(|wrong: String| format!("{wrong}, {NOTHING}, {STATES}")),
         }
-        text.parse().map(Self::Cells).map_err(|wrong: String| format!("{wrong}, {STATES}"))
     }
 }
 
-/// The name of [`Class::States`].
+/// The name of [`Drawn::States`].
 const STATES: &str = "states";
+/// The name of [`Drawn::Nothing`].
+const NOTHING: &str = "none";
 
 /// Default number of processes of a cell.
 const MEMBERS: usize = 5;
@@ -298,11 +302,11 @@ fn drawn(sim: &Sim) -> Draw {
     match sim.mild {
         Some(seconds) => Draw::Mild(seconds),
         None if sim.partial => Draw::Partial,
-        None if sim.frontier => Draw::Frontier,
         None if sim.rare => Draw::Rare,
-        None => match sim.beyond {
-            Some(Class::Cells(class)) => Draw::Beyond(class),
-            Some(Class::States) | None => Draw::Swarm,
+        None => match sim.draw {
+            Some(Drawn::Class(class)) => Draw::Only(class),
+            Some(Drawn::Nothing) => Draw::Plain,
+            Some(Drawn::States) | None => Draw::Swarm,
         },
     }
 }
@@ -364,6 +368,7 @@ fn as_json(result: &SeedResult) -> serde_json::Value {
     serde_json::json!({
         "seed": result.seed,
         "trace_hash": format!("{:016x}", result.trace_hash),
+        "class": result.class.map(Class::name),
         "partial": result.counters.partial.keys().collect::<Vec<_>>(),
         "violations": result.violations,
     })
@@ -389,8 +394,8 @@ impl Progress {
         self.done += 1;
         self.failed += u64::from(!result.violations.is_empty());
         let codes = codes(result);
-        let standing = self.listed.standing(result.seed, &codes);
-        self.listed.count(result.seed, &codes);
+        let standing = self.listed.standing(result.seed, result.class, &codes);
+        self.listed.count(result.seed, result.class, &codes);
         if !standing.is_expected() {
             self.unexpected.push(result.seed);
             self.clear();
@@ -449,6 +454,14 @@ fn tell(
         let mut table = Table::new(&["broken in part", "times", "in failed seeds"]).numbers_from(1);
         for (name, count) in &totals.partial {
             let failed = totals.partial_failed.get(name).copied().unwrap_or(0);
+            table.row([name.clone(), count.to_string(), failed.to_string()]);
+        }
+        let _ = writeln!(text, "{table}");
+    }
+    if !totals.classes.is_empty() {
+        let mut table = Table::new(&["class", "seeds", "failed"]).numbers_from(1);
+        for (name, count) in &totals.classes {
+            let failed = totals.classes_failed.get(name).copied().unwrap_or(0);
             table.row([name.clone(), count.to_string(), failed.to_string()]);
         }
         let _ = writeln!(text, "{table}");

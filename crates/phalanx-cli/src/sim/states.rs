@@ -1,5 +1,5 @@
-//! `phalanx sim --beyond states`: a user's state under faults, through `phalanx::simulate` as a user runs it. Each seed
-//! draws what the state keeps and what its members send; the seed's faults are those of ordinary seeds.
+//! `phalanx sim --draw states`: a user's state under faults, through `phalanx::simulate` as a user runs it. Each seed
+//! draws what the state keeps and what its members send; the seed's faults are those of ordinary seeds without a class.
 //!
 //! It is here and not in `phalanx-sim`, because what it tests is the crate `phalanx` above the simulator: how a `State`
 //! is driven, encoded and compared.
@@ -187,8 +187,8 @@ pub(super) fn run(seeds: &Range<u64>, members: usize, listed: &mut Listed, all_t
         |seed| (seed, run_one(seed, members)),
         |(seed, outcome)| {
             let codes = codes(&outcome);
-            let standing = listed.standing(seed, &codes);
-            listed.count(seed, &codes);
+            let standing = listed.standing(seed, None, &codes);
+            listed.count(seed, None, &codes);
             (done, failed) = (done + 1, failed + u64::from(!codes.is_empty()));
             if !standing.is_expected() {
                 say(format_args!("seed {seed}: {}", standing.explain(&codes)));

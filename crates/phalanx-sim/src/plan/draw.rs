@@ -5,11 +5,11 @@ use phalanx_core::rng::Rng;
 
 use super::{Plan, SETTLE_NS, Workload};
 use crate::bursts::{add_bursts, draw_tally};
+use crate::classes::{class_of, draw_class};
 use crate::clock::{MS, SECOND};
 use crate::draw::index;
 use crate::fault::{Aim, Fault, Kind, Reach, Role};
 use crate::founding::add_founding;
-use crate::frontier::add_class;
 use crate::holders::{add_holders, sharpen_holders};
 use crate::inboxes::add_inboxes;
 use crate::laggards::{add_laggards, draw_expel_after};
@@ -24,9 +24,20 @@ use crate::unequal::{break_rules, draw_builds, draw_unequal};
 use crate::weather::Weather;
 
 impl Plan {
-    /// The plan of `seed` for `members` processes; 0: three to sixteen, as the seed decides.
+    /// The plan of `seed` for `members` processes; 0: three to sixteen, as the seed decides. Two seeds of five draw
+    /// a class.
     #[must_use]
     pub fn draw(seed: u64, members: usize) -> Self {
+        let plain = Self::draw_plain(seed, members);
+        match class_of(seed, &plain) {
+            Some(class) => draw_class(seed, members, class),
+            None => plain,
+        }
+    }
+
+    /// The plan of `seed` without a class.
+    #[must_use]
+    pub fn draw_plain(seed: u64, members: usize) -> Self {
         let mut plan = Self::draw_single_inbox(seed, members);
         add_inboxes(&mut Rng::new(seed).fork("inboxes"), &mut plan);
         plan
@@ -78,7 +89,6 @@ impl Plan {
             twin: None,
             class: None,
             rare: None,
-            beyond: None,
             token_tally: draw_tally(&mut root.fork("tally")),
             bursts: None,
             heal_ns,
@@ -103,19 +113,6 @@ impl Plan {
         plan.draw_memory(&mut root.fork("memory"));
         add_founding(&mut root.fork("founding"), &mut plan);
         break_rules(&mut root.fork("agreed"), &mut plan.unequal, plan.window_bytes, plan.founders);
-        plan
-    }
-
-    /// The plan of `seed`, with one class of faults that today's core is known not to survive.
-    #[must_use]
-    pub fn draw_frontier(seed: u64, members: usize) -> Self {
-        let mut plan = Self { minima: None, ..Self::draw_single_inbox(seed, members) };
-        let root = Rng::new(seed);
-        if plan.mild {
-            plan.mild = false;
-            plan.faults = draw_swarm(&mut root.fork("faults"), &plan);
-        }
-        add_class(&mut root.fork("frontier"), &mut plan);
         plan
     }
 
@@ -296,15 +293,15 @@ mod tests {
 
     #[test]
     fn a_seed_draws_the_same_plan_and_another_seed_another() {
-        assert_eq!(Plan::draw(7, 5), Plan::draw(7, 5));
-        assert_ne!(Plan::draw(7, 5).faults, Plan::draw(8, 5).faults);
-        assert_eq!(Plan::draw(7, 5).members, 5);
+        assert_eq!(Plan::draw_plain(7, 5), Plan::draw_plain(7, 5));
+        assert_ne!(Plan::draw_plain(7, 5).faults, Plan::draw_plain(8, 5).faults);
+        assert_eq!(Plan::draw_plain(7, 5).members, 5);
     }
 
     #[test]
     fn every_swarm_has_three_faults_and_an_aimed_one() {
         for seed in 0..500 {
-            let plan = Plan::draw(seed, 0);
+            let plan = Plan::draw_plain(seed, 0);
             assert!((3..=16).contains(&plan.members));
             assert!(plan.heal_ns >= 14 * SECOND);
             if plan.mild {
@@ -318,7 +315,7 @@ mod tests {
 
     #[test]
     fn most_cells_are_small_and_some_as_large_as_they_get() {
-        let sizes: Vec<usize> = (0..20_000).map(|seed| Plan::draw(seed, 0).members).collect();
+        let sizes: Vec<usize> = (0..20_000).map(|seed| Plan::draw_plain(seed, 0).members).collect();
         let count = |wanted: std::ops::RangeInclusive<usize>| sizes.iter().filter(|size| wanted.contains(size)).count();
         assert!(count(3..=5) >= 14_000, "{}", count(3..=5));
         for size in [12, 16] {
@@ -331,7 +328,7 @@ mod tests {
     #[test]
     fn interfaces_of_large_cells_get_what_goes_to_all_out_in_time() {
         let mut slow = 0;
-        for plan in (0..20_000).map(|seed| Plan::draw(seed, 0)).filter(|plan| plan.members > SLOW_MEMBERS_MAX) {
+        for plan in (0..20_000).map(|seed| Plan::draw_plain(seed, 0)).filter(|plan| plan.members > SLOW_MEMBERS_MAX) {
             let bytes = plan.workload.state_bytes.max(plan.workload.long_bytes) * (plan.members as u64 - 1);
             let Some(rate) = plan.egress else { continue };
             slow += 1;
@@ -342,13 +339,13 @@ mod tests {
 
     #[test]
     fn more_than_half_of_the_plans_end_with_somebody_broken_for_good() {
-        let ruined = (0..2000).filter(|seed| Plan::draw(*seed, 5).ruin).count();
+        let ruined = (0..2000).filter(|seed| Plan::draw_plain(*seed, 5).ruin).count();
         assert!((1050..1350).contains(&ruined), "{ruined}");
     }
 
     #[test]
     fn a_quarter_of_the_plans_share_memory_and_some_of_those_are_not_sealed() {
-        let plans: Vec<Plan> = (0..2000).map(|seed| Plan::draw(seed, 5)).filter(|plan| plan.memory.is_some()).collect();
+        let plans: Vec<Plan> = (0..2000).map(|seed| Plan::draw_plain(seed, 5)).filter(|plan| plan.memory.is_some()).collect();
         assert!((550..800).contains(&plans.len()), "{}", plans.len());
         let unsealed = plans.iter().filter(|plan| !plan.sealed).count();
         assert!((plans.len() / 5..plans.len() * 2 / 5).contains(&unsealed), "{unsealed}");
@@ -357,7 +354,7 @@ mod tests {
     #[test]
     fn every_kind_is_drawn() {
         let names: BTreeSet<&str> =
-            (0..2000).flat_map(|seed| Plan::draw(seed, 5).faults).map(|fault| fault.kind.name()).collect();
+            (0..2000).flat_map(|seed| Plan::draw_plain(seed, 5).faults).map(|fault| fault.kind.name()).collect();
         let known = [
             "loss",
             "burst",

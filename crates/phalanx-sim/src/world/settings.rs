@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use phalanx_core::Limits;
 
-use crate::beyond::{Churn, Crowd, Far};
+use crate::classes::{Churn, Crowd, Far};
 use crate::memory::MemorySettings;
 use crate::minima::Minima;
 use crate::plan::{Bursts, Inboxes, Workload};

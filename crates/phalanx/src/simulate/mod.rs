@@ -138,6 +138,8 @@ impl<S: State> Simulation<S> {
     pub fn run(&self, work: impl Fn(&mut Sender<'_, S>) + Send + Sync + 'static) -> Result<Report, Box<Failure>> {
         let options = phalanx_sim::Options {
             members: self.members,
+            // Far and late members break promises of the protocol today, which say nothing about the user's state.
+            draw: phalanx_sim::Draw::Plain,
             machines: Some(machines(&self.code, Arc::new(work))),
             stop: phalanx_sim::Stop::AtFailure,
             repeat_every: 0,

@@ -41,18 +41,14 @@ impl Known {
     }
 
     fn of_campaign(&self, campaign: Campaign, members: usize) -> Listed {
-        let entries = self.entries.iter().filter(|e| e.campaign == campaign && e.members == members);
-        let is_here = |k: &&Kind| k.campaign == campaign && k.members.is_none_or(|of| of == members);
-        Listed::new(
-            entries.map(|entry| (entry.seed, entry.codes.clone())).collect(),
-            self.kinds.iter().filter(is_here).cloned(),
-        )
+        let entries = self.entries.iter().filter(|entry| entry.members == members);
+        let kinds = self.kinds.iter().filter(|kind| kind.members.is_none_or(|of| of == members));
+        Listed::new(campaign, entries.cloned(), kinds.cloned())
     }
 
     /// Runs every listed run, otherwise under `options`, and calls `each` with how it compares.
     pub(in crate::sim) fn run_all(&self, options: &Options, mut each: impl FnMut(Ran)) {
         for entry in &self.entries {
-            let listed = Listed::new([(entry.seed, entry.codes.clone())].into(), []);
             let (command, codes, result) = match entry.campaign {
                 Campaign::Cells(draw) => {
                     let options = Options { draw, members: entry.members, ..options.clone() };
@@ -66,11 +62,11 @@ impl Known {
                 Campaign::States => {
                     let (seed, members) = (entry.seed, entry.members);
                     let command =
-                        format!("phalanx sim --beyond states --seeds {seed}..{} --members {members}", seed + 1);
+                        format!("phalanx sim --draw states --seeds {seed}..{} --members {members}", seed + 1);
                     (command, states::codes(&states::run_one(seed, members)), None)
                 }
             };
-            let standing = listed.standing(entry.seed, &codes);
+            let standing = Standing::of_listed(&entry.codes, &codes);
             each(Ran { command, codes, standing, result });
         }
     }

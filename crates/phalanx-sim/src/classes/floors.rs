@@ -1,11 +1,11 @@
-//! What a run beyond ordinary plans met, and the least that a campaign of each class must have met.
+//! What a run with a class met, and the least that a campaign of the class, or of ordinary seeds, must have met.
 
-use super::{Beyond, exchange_ns};
+use super::{Class, exchange_ns};
 use crate::clock::MS;
 use crate::plan::Plan;
 use crate::result::{Counters, add_to};
 
-impl Beyond {
+impl Class {
     /// Names of what its campaigns count, with their floors for [`crate::FLOOR_SEEDS`] seeds of five members.
     pub(crate) fn floors(self) -> &'static [(&'static str, u64)] {
         match self {
@@ -16,6 +16,7 @@ impl Beyond {
             Self::Churn => CHURN,
             Self::LateDeath => LATE_DEATH,
             Self::Stop => STOP,
+            Self::Late => LATE,
         }
     }
 }
@@ -62,19 +63,55 @@ const STOP: &[(&str, u64)] = &[
     ("last members told that their leave is in doubt", 1_400),
 ];
 
+const LATE: &[(&str, u64)] = &[
+    ("members late for the whole run", 10_000),
+    ("cells late as a whole", 1_500),
+    ("cell views decided, with late members", 25_000),
+    ("state transfers, with late members", 30_000),
+];
+
+/// What a campaign of ordinary seeds must have met of the classes that they draw. What comes too seldom among them is left
+/// to the campaigns of the classes.
+pub(crate) const ORDINARY: &[(&str, u64)] = &[
+    ("cell views decided, with round trips of 0.48 s and more", 200),
+    ("state transfers, with round trips of 0.48 s and more", 250),
+    ("cell views decided, with round trips of 0.8 s and more", 105),
+    ("cell views decided, with declared gaps", 1000),
+    ("state transfers, with declared gaps", 1400),
+    ("take-overs in a view change, with declared gaps", 230),
+    ("members that were excluded, with declared gaps", 45),
+    ("cell views decided, with declared gaps of all members", 335),
+    ("state transfers, with declared gaps of all members", 410),
+    ("members without the state of a group that others have", 1750),
+    ("state transfers, in groups of both kinds", 1250),
+    ("members that were excluded, in groups of both kinds", 166),
+    ("changes of a group while another one waited", 1280),
+    ("changes of a group while a process was kept out", 2400),
+    ("deaths told after the exclusion", 1166),
+    ("deaths told while a group waited for the dead", 833),
+    ("majorities that left in order while a group waited", 65),
+    ("majorities that left in order while a member was cut off", 95),
+    ("last members told that their leave is in doubt", 70),
+    ("members late for the whole run", 400),
+    ("cells late as a whole", 60),
+    ("cell views decided, with late members", 1000),
+    ("state transfers, with late members", 1200),
+];
+
 /// Counts what a run met beside the moments that it counted itself. Called when all else is counted.
 pub(crate) fn count(plan: &Plan, counters: &mut Counters) {
-    let over: Vec<&str> = match plan.beyond {
-        Some(Beyond::Far) => {
+    let over: Vec<&str> = match plan.class {
+        Some(Class::Far) => {
             let over = [(480, "with round trips of 0.48 s and more"), (800, "with round trips of 0.8 s and more")];
             over.into_iter().filter(|(ms, _)| exchange_ns(plan) >= ms * MS).map(|(_, over)| over).collect()
         }
-        Some(Beyond::Declared) => {
+        Some(Class::Declared) => {
             let all = plan.late.len() == plan.members;
             let over = [(true, "with declared gaps"), (all, "with declared gaps of all members")];
             over.into_iter().filter(|(is, _)| *is).map(|(_, over)| over).collect()
         }
-        Some(Beyond::Mixed) => vec!["in groups of both kinds"],
+        Some(Class::Mixed) => vec!["in groups of both kinds"],
+        Some(Class::Late) => vec!["with late members"],
         _ => return,
     };
     let met = [
@@ -88,9 +125,17 @@ pub(crate) fn count(plan: &Plan, counters: &mut Counters) {
             add_to(&mut counters.moments, &format!("{what}, {over}"), count);
         }
     }
-    if plan.beyond == Some(Beyond::Mixed) {
-        let count = plan.stateless.len() as u64;
-        add_to(&mut counters.moments, "members without the state of a group that others have", count);
+    match plan.class {
+        Some(Class::Mixed) => {
+            let count = plan.stateless.len() as u64;
+            add_to(&mut counters.moments, "members without the state of a group that others have", count);
+        }
+        Some(Class::Late) => {
+            add_to(&mut counters.moments, "members late for the whole run", plan.late.len() as u64);
+            let all = u64::from(plan.late.len() == plan.members);
+            add_to(&mut counters.moments, "cells late as a whole", all);
+        }
+        _ => {}
     }
 }
 
@@ -103,7 +148,7 @@ mod tests {
     fn the_documents_tell_the_floors() {
         let docs = include_str!("../../../../docs/simulator.md");
         let number = |cell: &str| cell.trim().replace(',', "").parse::<u64>().expect("a number");
-        for class in Beyond::ALL {
+        for class in Class::ALL {
             for (name, floor) in class.floors() {
                 let begin = format!("| `{class}` | {name} |");
                 let row = docs.lines().find_map(|line| line.strip_prefix(&begin));

@@ -1,5 +1,5 @@
 //! Members that are late in every event-loop iteration of the run, and declared it (`timing.turn_gap_max`). Unlike the
-//! late members of the frontier (`late.rs`), they are owed every promise, within the bounds of `docs/costs.md`.
+//! late members of `late.rs`, they are owed every promise, within the bounds of `docs/costs.md`.
 
 use std::time::Duration;
 

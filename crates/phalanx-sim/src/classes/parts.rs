@@ -1,4 +1,4 @@
-//! What the classes beyond ordinary plans do to a plan in common.
+//! What several classes do to a plan.
 
 use crate::bounds::Bounds;
 use crate::clock::SECOND;

@@ -1,5 +1,6 @@
-//! Plans with what ordinary plans do not draw yet: campaigns of their own, until what they find is mended. Each class
-//! adds one thing, and is evaluated as usual. `docs/simulator.md` says what each one finds today.
+//! Classes: circumstances of a whole run, such as members far from each other. An ordinary seed draws one of them or none,
+//! and a campaign of one class has it in every seed. Each class adds one thing, and is evaluated as usual.
+//! `docs/simulator.md` says what each one finds today.
 
 pub(crate) mod churn;
 pub(crate) mod crowded;
@@ -7,6 +8,7 @@ mod declared;
 mod draw;
 mod far;
 mod floors;
+mod late;
 pub(crate) mod late_death;
 mod mixed;
 mod parts;
@@ -17,13 +19,13 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use draw::draw_beyond;
-pub(crate) use floors::count;
+pub(crate) use draw::{class_of, draw_class};
+pub(crate) use floors::{ORDINARY, count};
 pub(crate) use parts::exchange_ns;
 
-/// What a campaign draws beyond ordinary plans.
+/// A class of circumstances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Beyond {
+pub enum Class {
     /// Members whose round trip is up to a second.
     Far,
     /// Members that are late in every iteration, and declare it.
@@ -38,12 +40,14 @@ pub enum Beyond {
     LateDeath,
     /// A majority that leaves in order while a group waits or a member is cut off, and starts again.
     Stop,
+    /// Members that are late in every iteration, and do not declare it.
+    Late,
 }
 
-impl Beyond {
+impl Class {
     /// All classes.
-    pub const ALL: [Self; 7] =
-        [Self::Far, Self::Declared, Self::Mixed, Self::Crowded, Self::Churn, Self::LateDeath, Self::Stop];
+    pub const ALL: [Self; 8] =
+        [Self::Far, Self::Declared, Self::Mixed, Self::Crowded, Self::Churn, Self::LateDeath, Self::Stop, Self::Late];
 
     /// Its name on the command line.
     #[must_use]
@@ -56,17 +60,18 @@ impl Beyond {
             Self::Churn => "churn",
             Self::LateDeath => "late-death",
             Self::Stop => "stop",
+            Self::Late => "late",
         }
     }
 }
 
-impl fmt::Display for Beyond {
+impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Beyond {
+impl FromStr for Class {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {

@@ -1,8 +1,8 @@
-//! Processes that are late in everything, from the first event-loop iteration to the last: a starved virtual machine, a
-//! host that swaps.
+//! Members that are late in every event-loop iteration of the run, and did not declare it: a starved virtual machine, a
+//! host that swaps. Those that declare it are another class (`declared.rs`).
 //!
-//! Today's core does not survive them. A member with iterations of 150 ms is heard and so stays, but its answers exceed
-//! the time limits of ballots and transfers again and again.
+//! Today's core does not survive all of them. A member with iterations of 150 ms is heard and so stays, but its answers
+//! exceed the time limits of ballots and transfers again and again.
 
 use phalanx_core::rng::Rng;
 

@@ -29,12 +29,12 @@ pub(crate) fn mix(rng: &mut Rng, plan: &mut Plan) {
 
 #[cfg(test)]
 mod tests {
-    use crate::beyond::{Beyond, draw_beyond};
+    use crate::classes::{Class, draw_class};
 
     #[test]
     fn group_a_has_members_of_both_kinds() {
         for seed in 0..200 {
-            let plan = draw_beyond(seed, 0, Beyond::Mixed);
+            let plan = draw_class(seed, 0, Class::Mixed);
             let without = (0..plan.members).filter(|slot| plan.stateless.contains(&(*slot, 0))).count();
             assert!(without > 0 && without < plan.members, "{without} of {}", plan.members);
         }
