@@ -12,11 +12,11 @@ use phalanx_core::wire::DropReason;
 use phalanx_core::{Limits, Timing};
 use phalanx_trace::{Event as TraceEvent, Phase, Trace};
 
-use crate::classes;
-use crate::classes::churn::waits_for_calm;
 use crate::bounds::Bounds;
 use crate::bursts::BURSTS_FROM_NS;
 use crate::chaos::Chaos;
+use crate::classes;
+use crate::classes::churn::waits_for_calm;
 use crate::clock::{MS, SECOND};
 use crate::fault::Busy;
 use crate::history;
@@ -411,7 +411,17 @@ pub(crate) fn conclude(mut world: World, seed: u64, header: &str, options: &Opti
         }
     }
     let story = (!violations.is_empty()).then(|| tell(&world, header, &violations, &report, options.story_rows));
-    SeedResult { seed, members: world.slots.len(), class: None, trace_hash, full: false, violations, counters, story, history }
+    SeedResult {
+        seed,
+        members: world.slots.len(),
+        class: None,
+        trace_hash,
+        full: false,
+        violations,
+        counters,
+        story,
+        history,
+    }
 }
 
 pub(crate) fn check_options(world: &World) -> phalanx_check::Options {

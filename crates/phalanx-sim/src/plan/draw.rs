@@ -345,7 +345,8 @@ mod tests {
 
     #[test]
     fn a_quarter_of_the_plans_share_memory_and_some_of_those_are_not_sealed() {
-        let plans: Vec<Plan> = (0..2000).map(|seed| Plan::draw_plain(seed, 5)).filter(|plan| plan.memory.is_some()).collect();
+        let plans: Vec<Plan> =
+            (0..2000).map(|seed| Plan::draw_plain(seed, 5)).filter(|plan| plan.memory.is_some()).collect();
         assert!((550..800).contains(&plans.len()), "{}", plans.len());
         let unsealed = plans.iter().filter(|plan| !plan.sealed).count();
         assert!((plans.len() / 5..plans.len() * 2 / 5).contains(&unsealed), "{unsealed}");

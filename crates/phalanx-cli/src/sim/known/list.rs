@@ -61,8 +61,7 @@ impl Known {
                 }
                 Campaign::States => {
                     let (seed, members) = (entry.seed, entry.members);
-                    let command =
-                        format!("phalanx sim --draw states --seeds {seed}..{} --members {members}", seed + 1);
+                    let command = format!("phalanx sim --draw states --seeds {seed}..{} --members {members}", seed + 1);
                     (command, states::codes(&states::run_one(seed, members)), None)
                 }
             };

@@ -215,16 +215,14 @@ mod tests {
         // A failure that a row of the class and one of all ordinary seeds allow counts for the class.
         let of_far = Kind { campaign: far, ..kind(0, 500, false, "V2") };
         let mut both = Listed::new(SWARM, [], [kind(0, 500, false, "V2"), of_far]);
-        for (class, codes) in [(Some(Class::Far), "V2"), (Some(Class::Stop), "V2"), (Some(Class::Far), ""), (None, "")] {
+        for (class, codes) in [(Some(Class::Far), "V2"), (Some(Class::Stop), "V2"), (Some(Class::Far), ""), (None, "")]
+        {
             both.count(7, class, &set(codes));
         }
         let met: Vec<String> = both.kinds_met().into_iter().map(|(text, _)| text).collect();
         assert_eq!(
             met,
-            [
-                "1 of 2 seeds broke only V2 (seeds 7), as is known",
-                "1 of 4 seeds broke only V2 (seeds 7), as is known"
-            ]
+            ["1 of 2 seeds broke only V2 (seeds 7), as is known", "1 of 4 seeds broke only V2 (seeds 7), as is known"]
         );
     }
 
