@@ -66,8 +66,17 @@ impl ViewStreams {
     /// 1. The token comes to a member whose window is full of its own unordered abcasts.
     /// 2. They give credit only when they are delivered.
     /// 3. They are delivered only when this member announces their order. Without the extra packets it would never.
+    ///
+    /// Not while messages of its own wait, unless an abcast of its own has no place yet. The extra packets push the window
+    /// on with each abcast of another member, so that it would never open for a message.
     fn may_order(&self) -> bool {
-        !self.wedged && self.tx.next().0 <= self.tx.limit().saturating_add(self.set.orders_ahead())
+        let (next, limit) = (self.tx.next().0, self.tx.limit());
+        if self.wedged || next <= limit {
+            return !self.wedged;
+        }
+        let has_place = |holder: &Sequencer| holder.has_sequenced(self.set.me, self.last_unsequenced);
+        let may_exceed = self.outbox.is_empty() || !self.holder.as_ref().is_some_and(has_place);
+        may_exceed && next <= limit.saturating_add(self.set.orders_ahead())
     }
 
     /// Whether abcasts wait here for their order, because the window leaves no room to announce it.

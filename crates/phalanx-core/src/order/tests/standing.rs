@@ -5,8 +5,8 @@ use crate::api::{Order, Uniformity};
 use crate::frames::ReceivedFrames;
 use crate::id::Rank;
 use crate::link::{Ack, Arrival};
+use crate::order::Backpressure;
 use crate::order::frame::{StreamFrame, read_frame};
-use crate::order::{Backpressure, Hold};
 use crate::time::Instant;
 use crate::wire::PacketNumber;
 use crate::wire::codec::Reader;
@@ -179,17 +179,17 @@ fn a_message_is_cut_off_once_packets_of_it_went_out() {
 #[test]
 fn a_holder_beyond_its_window_says_that_orders_wait() {
     let mut t = Three::new();
-    block(&mut t.group_streams[A.index()]);
-    assert_eq!(
-        (t.group_streams[A.index()].0.hold(), &t.group_streams[A.index()].1.bounds[..]),
-        (Some(Hold::Ack), &[Backpressure::Window][..])
-    );
+    let holder = &mut t.group_streams[A.index()];
+    while (holder.1.packets.len() as u64) < WINDOW {
+        assert!(holder.0.multicast(NOW, Order::Fifo, Uniformity::Plain, &[&[0; 600]], &mut holder.1));
+        settle(holder);
+    }
+    assert_eq!((holder.0.hold(), &holder.1.bounds[..]), (None, &[][..]), "the window is full, and nothing waits");
     for sent in 1..=4 {
         t.cast(B, Order::Total, Uniformity::Plain);
         t.carry(B, &[A]);
         let ordered = sent.min(2);
-        let bounds =
-            if sent > 2 { &[Backpressure::Window, Backpressure::Orders][..] } else { &[Backpressure::Window][..] };
+        let bounds = if sent > 2 { &[Backpressure::Orders][..] } else { &[][..] };
         assert_eq!(t.delivered(A).iter().filter(|(from, _)| *from == B).count(), ordered, "after {sent}");
         assert_eq!(t.group_streams[A.index()].1.bounds, bounds, "after {sent}: told once");
     }
@@ -199,4 +199,26 @@ fn a_holder_beyond_its_window_says_that_orders_wait() {
     (0..4).for_each(|_| t.cast(B, Order::Total, Uniformity::Plain));
     t.carry(B, &[C]);
     assert_eq!(t.group_streams[C.index()].1.bounds, [Backpressure::Window]);
+}
+
+/// Announcements beyond the window would push it on with each abcast of another member, and a message of the holder's own
+/// would wait for as long as others send.
+#[test]
+fn a_holder_whose_messages_wait_announces_orders_beside_them() {
+    let mut t = Three::new();
+    block(&mut t.group_streams[A.index()]);
+    for _ in 0..4 {
+        t.cast(B, Order::Total, Uniformity::Plain);
+        t.carry(B, &[A]);
+    }
+    let of_b = |t: &Three| t.delivered(A).iter().filter(|(from, _)| *from == B).count();
+    let holder = &t.group_streams[A.index()];
+    assert_eq!((of_b(&t), holder.1.packets.len() as u64), (0, WINDOW), "nothing goes beyond the window");
+    assert_eq!(holder.1.bounds, [Backpressure::Window, Backpressure::Orders]);
+    for rank in [B, C] {
+        told(&mut t.group_streams[A.index()], rank, 1, WINDOW + 1);
+    }
+    let holder = &t.group_streams[A.index()];
+    assert_eq!((of_b(&t), holder.1.packets.len() as u64), (4, WINDOW + 1), "one packet holds all that waited");
+    assert!(!holder.0.is_blocked());
 }
