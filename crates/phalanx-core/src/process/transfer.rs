@@ -197,10 +197,13 @@ impl Process {
             | StateMessage::Abort { transfer } => *transfer,
             StateMessage::Ask { .. } | StateMessage::Taken { .. } => return,
         };
+        // One channel carries all that this donor gives, and what was asked for last waits behind the rest. A donor that
+        // is slow is not silent: another request would only begin anew what is half done.
+        let all_of_donor = self.transfers.taking.values_mut().filter(|taking| taking.donor == from);
+        all_of_donor.for_each(|taking| taking.heard = now);
         let found = self.transfers.taking.iter_mut().find(|(_, t)| t.transfer == transfer && t.donor == from);
         let Some((name, taking)) = found else { return };
         let (name, group) = (name.clone(), taking.group);
-        taking.heard = now;
         match message {
             // Nothing may be missing in a state. What comes out of order makes the transfer start over.
             StateMessage::Begin { .. } if taking.state != Taking::Asked => self.start_over(&name, now),

@@ -325,6 +325,22 @@ fn a_donor_is_given_up_only_for_what_it_owes() {
     assert_eq!(process.counters.donors_silent, 3);
 }
 
+/// What a donor gives of several groups goes through one channel, one after the other.
+#[test]
+fn a_donor_that_gives_another_group_is_not_silent() {
+    let (mut process, _) = in_cell(Incarnation(1), 2);
+    let (donor, other) = (Incarnation(2), Incarnation(3));
+    let begin = StateMessage::Begin { transfer: 2, bytes: Some(10) };
+    for (name, transfer, donor) in [("first", 1, donor), ("second", 2, donor), ("of another", 3, other)] {
+        let asked = IncomingTransfer { donor, transfer, heard: NOW, ..taking(GROUP, None) };
+        process.transfers.taking.insert(name.into(), asked);
+    }
+    let soon = NOW + Duration::from_millis(1);
+    process.handle_state(soon, donor, begin, &mut Out::default());
+    let heard: Vec<Instant> = process.transfers.taking.values().map(|taking| taking.heard).collect();
+    assert_eq!(heard, [soon, NOW, soon]);
+}
+
 /// A new request ends the transfer for the one before, even if the new one is refused.
 #[test]
 fn a_new_request_ends_what_is_given_for_the_one_before() {
