@@ -153,3 +153,28 @@ fn steps_of_far_and_late_members_take_as_long_as_the_table_says() {
     eprintln!("{table}");
     assert_eq!(count, 14 * 5 * SEEDS, "each step of each cell was taken");
 }
+
+/// The coordinator alone has the state of a group, and asks to leave it while all others ask to come in. Its own request
+/// is always there first, and changes nothing until somebody has taken the state. What the others ask for comes a round
+/// trip after each decree, and once came too late for the next one, for ever.
+#[test]
+fn requests_of_far_members_are_not_kept_out_by_nearer_ones() {
+    let far = Distance { round_trip: Duration::from_secs(1), turn: Duration::ZERO, all: true };
+    let (near, exchanges) = BOUNDS[1];
+    for seed in 1..=u64::from(SEEDS) {
+        let mut cell = Cell::new(far.settings(), seed);
+        far.put_into(&mut cell);
+        let all: Vec<usize> = (0..=JOINER).collect();
+        all.iter().for_each(|&slot| cell.start(slot));
+        until(&mut cell, "founding", |cell| are_together(cell, &all));
+        let (_, ranks) = cell.cell_view(0).expect("it is in a view");
+        let [oldest, rest @ ..] = &ranks[..] else { panic!("four members") };
+        cell.join(*oldest, "a");
+        until(&mut cell, "the group", |cell| share_group(cell, &[*oldest], 1));
+        cell.run_for(Duration::from_secs(20));
+        cell.leave_group(*oldest, "a").expect("it is in the group");
+        rest.iter().for_each(|&slot| cell.join(slot, "a"));
+        let took = until(&mut cell, "the others", |cell| share_group(cell, rest, FOUNDERS));
+        assert!(took <= near + far.exchange() * exchanges, "seed {seed}: {took:?}");
+    }
+}

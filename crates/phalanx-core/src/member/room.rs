@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Directory, GroupEntry};
+use super::{Directory, GroupEntry, GroupRequest};
 use crate::id::{GroupId, Incarnation, MemberInfo};
 
 /// From this number of bytes on that waiting groups take in the directory, no group is made. No member is excluded for
@@ -97,6 +97,13 @@ impl<'a> GroupNames<'a> {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<(GroupId, &'a GroupEntry)> {
         self.0.get(name).copied()
+    }
+
+    /// Whether a process's request is not fulfilled, and a decree can fulfil it.
+    #[must_use]
+    pub fn leaves_open(&self, who: Incarnation, wish: &GroupRequest) -> bool {
+        let is_open = |entry: &GroupEntry| !entry.is_orphan() && entry.members.contains(&who) != wish.join;
+        self.get(&wish.name).map_or(wish.join, |(_, entry)| is_open(entry))
     }
 }
 

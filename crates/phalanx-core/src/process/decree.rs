@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::groups::REQUESTS_MAX;
 use super::unreadable::{NONSENSE_VERDICT_LEVEL, unread_of};
+use super::waits::ROUNDS;
 use super::{Process, Stage};
 use crate::api::{Effects, LeaveReason};
 use crate::id::{DecreeNumber, GroupId, Incarnation, MemberInfo, Rank, check_name};
@@ -115,6 +116,12 @@ impl Process {
         if now < self.waits.try_after {
             return;
         }
+        let only_wished = candidates.is_empty() && self.acceptor.promised().is_none() && !is_unreadable;
+        let (decree, lists) = (self.directory.decree, &self.requests);
+        let is_repeated = |who| lists.get(&who).is_some_and(|list| list.decree == decree);
+        if only_wished && self.waits.awaits_repeats(now, is_repeated) {
+            return;
+        }
         let only_accused = self.acceptor.promised().is_none() && requests.is_empty() && !is_unreadable;
         // In a large cell, suspicions about a link wait for up to two heartbeats: other reports may be on their way.
         if only_accused && now.since(since) < self.heartbeat_interval() * 2 && !self.failure_detector.is_settled(now) {
@@ -135,7 +142,8 @@ impl Process {
         }
         // Another member's ballot that is under way is not superseded before its time is over.
         let rival = self.waits.rival_until(self.set.timing.ballot_step, round);
-        if rival.is_some_and(|(rank, until)| now < until && !candidates.contains(&rank) && goes_first(rank)) {
+        let has_its_time = |(rank, until)| now < until && !candidates.contains(&rank) && self.is_eligible(now, rank);
+        if rival.is_some_and(has_its_time) {
             return;
         }
         self.start_ballot(now, candidates, requests, fx);
@@ -145,7 +153,10 @@ impl Process {
     fn current_requests(&mut self, now: Instant) -> MembershipRequests {
         let (joiners, terms) = self.ready_joiners(now);
         let mut requests = MembershipRequests { joiners, terms, ..MembershipRequests::default() };
-        self.held_leavers.retain(|_, since| now.since(*since) < HELD_FOR);
+        if !self.held_leavers.is_empty() {
+            let held_for = HELD_FOR.max(self.ballot_round(now) * ROUNDS);
+            self.held_leavers.retain(|_, since| now.since(*since) < held_for);
+        }
         let held = &self.held_leavers;
         let may_go = |who: &Incarnation| self.directory.rank(*who).is_some() && !held.contains_key(who);
         // The last ones leave together, and none of them before what they would lose had time to come back.
@@ -325,7 +336,7 @@ impl Process {
 
     /// The time that a step of a ballot takes: the longest that a member which is heard takes to answer, and its longest
     /// interval between polls and that of this process.
-    fn ballot_round(&self, now: Instant) -> Duration {
+    pub(super) fn ballot_round(&self, now: Instant) -> Duration {
         let others = Rank::enumerate(&self.directory.members)
             .filter(|(rank, member)| member.incarnation != self.me() && self.failure_detector.hears(now, *rank));
         let takes = |member: &MemberInfo| {
@@ -387,13 +398,6 @@ impl Process {
         {
             self.counters.wedges_ignored += 1;
             return; // it is to be removed itself, and would overtake those that are to decide on that
-        }
-        if self.waits.is_given_up(wedge.ballot.rank) {
-            let rival = self.waits.rival_until(self.set.timing.ballot_step, self.ballot_round(now));
-            if rival.is_some_and(|(rank, until)| now < until && !self.waits.is_given_up(rank)) {
-                self.counters.wedges_ignored += 1;
-                return; // its ballots came to nothing, and another one's is under way
-            }
         }
         if let Promise::No(promised) = self.acceptor.promise(wedge.ballot) {
             return self.send_control(from, &Control::Refuse { decree: wedge.decree, promised });

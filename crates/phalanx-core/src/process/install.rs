@@ -14,7 +14,8 @@ use crate::api::{CellView, Effects, Event, GroupTerms, GroupView, LeaveReason, O
 use crate::id::MemberInfo;
 use crate::id::{DecreeNumber, Incarnation, Rank, ViewNumber};
 use crate::member::{
-    Agreed, BallotEvent, Coordinator, Directory, FailureDetector, GroupChange, LastView, PathMonitor, Proposal,
+    Agreed, BallotEvent, Coordinator, Directory, FailureDetector, GroupChange, GroupNames, LastView, PathMonitor,
+    Proposal, RequestList,
 };
 use crate::order::{ViewStreams, ViewStreamsSettings};
 use crate::time::Instant;
@@ -140,6 +141,11 @@ impl Process {
         // Members report what they cannot read with each heartbeat, under the decree in force.
         self.unreadable.clear();
         // A request is valid for the decree it was made in. Its sender repeats what still stands.
+        let names = GroupNames::of(&self.directory);
+        let is_open = |who, list: &RequestList| list.groups.iter().any(|wish| names.leaves_open(who, wish));
+        let of_others = self.requests.iter().filter(|(who, list)| **who != me && list.decree < decree);
+        let open = of_others.filter(|(who, list)| is_open(**who, list)).map(|(who, _)| *who).collect();
+        self.waits.await_repeats(now, open, self.ballot_round(now));
         let requests = self.requests.len();
         self.requests.retain(|_, list| list.decree >= decree);
         self.counters.requests_overtaken += (requests - self.requests.len()) as u64;

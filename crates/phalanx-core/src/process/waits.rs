@@ -1,7 +1,7 @@
 //! How long ballots wait for each other: since when a decree is needed, what members took to answer, and whose ballots
 //! came to nothing (`docs/ARCHITECTURE.md`, *Waits of ballots*).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::id::{Incarnation, Rank};
@@ -46,6 +46,8 @@ pub(super) struct Waits {
     contested: u32,
     /// Ballots that took longer than their steps may and proposed nothing, by the rank of their coordinator.
     vain: BTreeMap<Rank, u32>,
+    /// Members whose requests the last decree left open, and until when they have time to repeat them.
+    repeats: Option<(BTreeSet<Incarnation>, Instant)>,
 }
 
 impl Waits {
@@ -58,6 +60,7 @@ impl Waits {
             rival: None,
             contested: 0,
             vain: BTreeMap::new(),
+            repeats: None,
         }
     }
 
@@ -66,6 +69,20 @@ impl Waits {
         let mut took = std::mem::take(&mut self.took);
         took.retain(|who, _| is_member(*who));
         *self = Self { took, ..Self::new(now) };
+    }
+
+    /// Requests of these members are open after a decree. They repeat them once they have installed it, a round trip from
+    /// now, and no ballot begins without them meanwhile, unless somebody has to go. Otherwise requests that come sooner,
+    /// this process's own above all, keep those of far members out for ever.
+    pub(super) fn await_repeats(&mut self, now: Instant, of: BTreeSet<Incarnation>, round: Duration) {
+        self.repeats = (!of.is_empty()).then(|| (of, now + round * 2));
+    }
+
+    /// Whether requests of earlier are still to be repeated. `is_repeated` tells whose have come.
+    pub(super) fn awaits_repeats(&mut self, now: Instant, is_repeated: impl Fn(Incarnation) -> bool) -> bool {
+        self.repeats =
+            self.repeats.take().filter(|(of, until)| now < *until && !of.iter().all(|who| is_repeated(*who)));
+        self.repeats.is_some()
     }
 
     /// An answer is due from a member from now on, if none is yet.
@@ -196,6 +213,22 @@ mod tests {
         }
         waits.install(NOW, |_| true);
         assert_eq!(waits.length(ROUND, ROUND), ROUND * 3);
+    }
+
+    #[test]
+    fn requests_that_a_decree_left_open_have_two_rounds_to_be_repeated() {
+        let (late, away) = (Incarnation(8), Incarnation(9));
+        let mut waits = Waits::new(NOW);
+        assert!(!waits.awaits_repeats(NOW, |_| false), "nothing was open");
+        waits.await_repeats(NOW, BTreeSet::from([late, away]), ROUND);
+        assert!(waits.awaits_repeats(NOW + ROUND, |who| who == late));
+        assert!(!waits.awaits_repeats(NOW + ROUND, |_| true), "all have come");
+        waits.await_repeats(NOW, BTreeSet::from([late, away]), ROUND);
+        assert!(waits.awaits_repeats(NOW + ROUND * 2 - Duration::from_nanos(1), |who| who == late));
+        assert!(!waits.awaits_repeats(NOW + ROUND * 2, |who| who == late), "one is gone");
+        waits.await_repeats(NOW, BTreeSet::from([away]), ROUND);
+        waits.install(NOW, |_| true);
+        assert!(!waits.awaits_repeats(NOW, |_| false), "another decree");
     }
 
     #[test]

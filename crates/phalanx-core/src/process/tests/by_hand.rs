@@ -298,6 +298,26 @@ fn a_ballot_begins_when_it_may_and_not_before() {
     assert_eq!(process.counters.ballots, 1);
 }
 
+/// The fault of a third member can make the ballots of two healthy ones vain. If each then took no notice of the other,
+/// they would supersede each other for ever (`docs/model.md`, *Waits of ballots*).
+#[test]
+fn who_was_given_up_has_no_turn_and_its_ballot_has_its_time() {
+    let step = Timing::default().ballot_step;
+    let (mut process, mut fx) = in_cell(B, 3);
+    hear_all(&mut process, NOW);
+    for round in 1..=3 {
+        process.waits.yields_to(NOW, ballot(round, 0), Duration::ZERO);
+    }
+    assert!(process.waits.is_given_up(Rank(0)));
+    process.acceptor.promise(ballot(3, 0));
+    for (after, ballots) in [(step - NANO, 0), (step, 1)] {
+        process.coordinate(NOW + after, &mut fx);
+        assert_eq!(process.counters.ballots, ballots, "{after:?}");
+    }
+    process.handle_control(NOW + step, A, wedge(DecreeNumber(2), ballot(9, 0)), &mut fx);
+    assert_eq!((process.acceptor.promised(), process.counters.superseded), (Some(ballot(9, 0)), 1), "it is heeded");
+}
+
 #[test]
 fn who_is_heard_and_reports_nothing_is_left_out_after_a_while() {
     let (mut process, mut fx) = in_cell(A, 3);
