@@ -206,7 +206,8 @@ impl Options {
         }
         if let Some(faults) = &self.faults {
             let numbers: Vec<String> = faults.iter().map(usize::to_string).collect();
-            command.push_str(&format!(" --faults {}", numbers.join(",")));
+            let numbers = if numbers.is_empty() { "none".to_owned() } else { numbers.join(",") };
+            command.push_str(&format!(" --faults {numbers}"));
         }
         if !self.reduced.is_empty() {
             command.push_str(&format!(" --reduced {}", self.reduced));

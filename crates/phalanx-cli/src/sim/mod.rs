@@ -78,9 +78,10 @@ pub(crate) struct Sim {
     /// one. states: a user's state, through the crate phalanx
     #[arg(long, value_name = "CLASS", conflicts_with_all = ["mild", "partial", "rare"])]
     draw: Option<Drawn>,
-    /// Only these of the faults that the one seed draws, by their numbers in the story of a failed seed
-    #[arg(long, value_name = "N,..", value_delimiter = ',', conflicts_with = "mild")]
-    faults: Option<Vec<usize>>,
+    /// Only these of the faults that the one seed draws, by their numbers in the story of a failed seed; none: without
+    /// faults
+    #[arg(long, value_name = "N,..", conflicts_with = "mild")]
+    faults: Option<FaultNumbers>,
     /// Do less than the one seed draws, as printed in the story of a failed seed: members=N, until=MS, gap=MS,
     /// faultN=MS, and the names of omitted parts
     #[arg(long, value_name = "WORD,..", conflicts_with = "mild")]
@@ -311,7 +312,25 @@ fn drawn(sim: &Sim) -> Draw {
     }
 }
 
-fn chosen_faults(faults: &[usize], sim: &Sim, options: &Options) -> Result<Vec<usize>, Failure> {
+/// Some of a seed's faults, by their numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FaultNumbers(Vec<usize>);
+
+impl FromStr for FaultNumbers {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "none" {
+            return Ok(Self(Vec::new()));
+        }
+        let number = |word: &str| {
+            word.trim().parse::<usize>().map_err(|error| format!("{word:?} is no number of a fault: {error}"))
+        };
+        text.split(',').map(number).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+fn chosen_faults(FaultNumbers(faults): &FaultNumbers, sim: &Sim, options: &Options) -> Result<Vec<usize>, Failure> {
     let wrong = |what: String| Failure::new(Exit::Usage, format!("--faults: {what}"));
     if sim.seeds.end - sim.seeds.start != 1 {
         return Err(wrong("name one seed with --seeds, like 7..8; each seed draws faults of its own".to_owned()));
