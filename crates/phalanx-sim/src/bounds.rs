@@ -33,12 +33,20 @@ const FORMULA: [(&str, u64, u64); 7] = [
     ("a stopped member holds up the others", 0, 8),
 ];
 
+/// What a donor sends of its states in an exchange: two chunks, of which one waits while the other is sent.
+const STATE_OF_EXCHANGE_BYTES: u64 = 60_000;
+
+/// The most states that one process takes: those of two groups.
+const STATES: u64 = 2;
+
 impl Bounds {
-    /// The bounds of a cell whose longest exchange between two members takes `exchange_ns`; 0: all members are near and
-    /// on time.
-    pub(crate) fn of(exchange_ns: u64) -> Self {
+    /// The bounds of a cell whose longest exchange between two members takes `exchange_ns`, 0 if all members are near and
+    /// on time, and whose groups have states of `state_bytes`.
+    pub(crate) fn of(exchange_ns: u64, state_bytes: u64) -> Self {
         let [settle_ns, deliver_ns, join_ns, flush_ns, cut_off_ns, calm_ns, hostage_more_ns] =
             FORMULA.map(|(_, near_ms, exchanges)| near_ms * MS + exchanges * exchange_ns);
+        let states_ns = (STATES * state_bytes).div_ceil(STATE_OF_EXCHANGE_BYTES) * exchange_ns;
+        let (settle_ns, join_ns) = (settle_ns + states_ns, join_ns + states_ns);
         Self { settle_ns, deliver_ns, join_ns, flush_ns, cut_off_ns, calm_ns, hostage_more_ns }
     }
 
@@ -57,7 +65,7 @@ mod tests {
 
     #[test]
     fn near_members_have_the_bounds_of_all_campaigns() {
-        let near = Bounds::of(0);
+        let near = Bounds::of(0, 300_000);
         assert_eq!((near.settle_ns, near.deliver_ns, near.join_ns), (SETTLE_NS, DELIVER_NS, SETTLE_NS / 2));
         let default = phalanx_check::Options::default();
         assert_eq!((near.flush_ns, near.cut_off_ns), (default.flush_bound_ns, default.cut_off_bound_ns));

@@ -145,7 +145,8 @@ fn world_settings(plan: &Plan, options: &Options) -> WorldSettings {
 /// Runs the faulty phase, the heal and the quiet phase.
 fn live(world: &mut World, plan: &Plan, seed: u64) {
     let mut rng = Rng::new(seed).fork("run");
-    let Bounds { settle_ns, deliver_ns, calm_ns, .. } = Bounds::of(classes::exchange_ns(plan));
+    let Bounds { settle_ns, deliver_ns, calm_ns, .. } =
+        Bounds::of(classes::exchange_ns(plan), plan.workload.state_bytes);
     count_shape(world, plan);
     for slot in 0..plan.members {
         let event = crate::world::Event::Start { slot, moved: false };
@@ -425,7 +426,8 @@ pub(crate) fn conclude(mut world: World, seed: u64, header: &str, options: &Opti
 }
 
 pub(crate) fn check_options(world: &World) -> phalanx_check::Options {
-    let bounds = Bounds::of(world.settings.exchange_ns);
+    let state_bytes = world.settings.workload.map_or(0, |workload| workload.state_bytes);
+    let bounds = Bounds::of(world.settings.exchange_ns, state_bytes);
     phalanx_check::Options {
         // A single seed need not exercise every property. The campaign checks coverage over all its seeds.
         // All simulated applications record what they are told is stable, so that none must be told of nothing.

@@ -26,5 +26,7 @@ pub(crate) fn make_late(rng: &mut Rng, plan: &mut Plan) {
         plan.late.push((slot, turn_ms * MS));
         plan.turn_gaps.push((slot, Duration::from_millis(turn_ms + SPARE_MS)));
     }
+    // A slow interface that is filled once an iteration carries some packets in each, whatever its rate.
+    plan.egress = None;
     put_off(plan);
 }

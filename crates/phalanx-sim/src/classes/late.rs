@@ -1,11 +1,12 @@
 //! Members that are late in every event-loop iteration of the run, and did not declare it: a starved virtual machine, a
 //! host that swaps. Those that declare it are another class (`declared.rs`).
 //!
-//! Today's core does not survive all of them. A member with iterations of 150 ms is heard and so stays, but its answers
-//! exceed the time limits of ballots and transfers again and again.
+//! A member with iterations of 150 ms is heard and so stays. All that waits for its answers takes longer, as between far
+//! members (`docs/costs.md`).
 
 use phalanx_core::rng::Rng;
 
+use super::parts::put_off;
 use crate::clock::MS;
 use crate::draw::index;
 use crate::plan::Plan;
@@ -23,4 +24,7 @@ pub(crate) fn make_late(rng: &mut Rng, plan: &mut Plan) {
     plan.late = slots.map(|slot| (slot, (100 + rng.below(LONGEST_MS - 99)) * MS)).collect();
     // The cell needs a quorum of processes that are on time; a second minority broken for good would leave none.
     plan.ruin = false;
+    // A slow interface that is filled once an iteration carries some packets in each, whatever its rate.
+    plan.egress = None;
+    put_off(plan);
 }

@@ -5,8 +5,14 @@ use crate::clock::SECOND;
 use crate::fault::{Aim, Kind};
 use crate::plan::Plan;
 
-/// Puts off all faults and the heal, because founding takes longer in a cell of far or late members.
+/// What members that are far or late can carry: a sender has one window under way in each exchange. Longer messages would
+/// only wait for each other.
+const LONG_BYTES_MAX: u64 = 20_000;
+
+/// Adapts a plan to members that are far or late. No message is longer than a window. And all faults and the heal are put
+/// off, because founding takes longer in a cell of far or late members.
 pub(super) fn put_off(plan: &mut Plan) {
+    plan.workload.long_bytes = plan.workload.long_bytes.min(LONG_BYTES_MAX);
     let more_ns = Bounds::founding_more_ns(exchange_ns(plan));
     plan.heal_ns += more_ns;
     for fault in &mut plan.faults {
@@ -45,10 +51,11 @@ pub(super) fn calm(plan: &mut Plan, faults: usize) {
     plan.faults.truncate(faults);
 }
 
-/// The longest exchange between two members, in nanoseconds: the round trip to the farthest, and a declared gap at
-/// each end. 0: all are near and on time.
+/// The longest exchange between two members, in nanoseconds: the round trip to the farthest, and a declared gap, or a long
+/// iteration, at each end. 0: all are near and on time.
 pub(crate) fn exchange_ns(plan: &Plan) -> u64 {
     let round_trip_ns = plan.far.as_ref().map_or(0, |far| 2 * (far.base_ns + plan.weather.jitter_ns));
-    let gap_ns = plan.turn_gaps.iter().map(|(_, gap)| u64::try_from(gap.as_nanos()).unwrap_or(u64::MAX)).max();
+    let declared = plan.turn_gaps.iter().map(|(_, gap)| u64::try_from(gap.as_nanos()).unwrap_or(u64::MAX));
+    let gap_ns = declared.chain(plan.late.iter().map(|(_, turn_ns)| *turn_ns)).max();
     round_trip_ns + 2 * gap_ns.unwrap_or(0)
 }
