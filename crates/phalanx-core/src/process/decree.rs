@@ -249,6 +249,7 @@ impl Process {
             self.counters.take_overs += 1;
         }
         self.counters.ballots += 1;
+        self.waits.begins(now, self.ballot_round(now));
         self.counters.suspicions_unsettled += u64::from(self.is_unsettled(now));
         let by_some = |returns: &&Returns| returns.donor.is_some() && returns.by_some;
         self.counters.revivals_by_some += requests.returns.values().filter(by_some).count() as u64;

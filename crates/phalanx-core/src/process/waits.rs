@@ -129,6 +129,11 @@ impl Waits {
         self.rival = Some(Rival { ballot, since: now, has_proposed: false });
     }
 
+    /// This process begins a ballot, which supersedes that of any rival. Nobody waits for that one any more.
+    pub(super) fn begins(&mut self, now: Instant, round: Duration) {
+        self.count_vain(now, round);
+    }
+
     /// A member refused a ballot of this process, because it promised to a later one.
     pub(super) fn refused_for(&mut self, now: Instant, promised: Ballot) {
         if self.rival.as_ref().is_none_or(|rival| rival.ballot < promised) {
@@ -257,5 +262,11 @@ mod tests {
         assert_eq!(waits.rival_until(ROUND, ROUND).map(|(rank, _)| rank), Some(Rank(2)));
         waits.refused_for(NOW, ballot(7, 1));
         assert_eq!(waits.rival_until(ROUND, ROUND).map(|(rank, _)| rank), Some(Rank(1)));
+        // One's own ballot supersedes it, and counts it as vain where its time was over.
+        for (after, is_given_up) in [(ROUND, false), (ROUND * 3, true)] {
+            waits.yields_to(NOW, ballot(8, 1), ROUND);
+            waits.begins(NOW + after, ROUND);
+            assert_eq!((waits.rival_until(ROUND, ROUND), waits.is_given_up(Rank(1))), (None, is_given_up));
+        }
     }
 }
