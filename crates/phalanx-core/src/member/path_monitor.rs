@@ -449,9 +449,8 @@ impl PathMonitor {
         is_news
     }
 
-    /// Suspects the members that are silent: those not in `hears`. So are those that never install the view in force.
-    /// `last_heard` gives the time of a member's last
-    /// packet.
+    /// Suspects the members that are silent: those not in `hears`. The caller leaves out those that never install the view
+    /// in force, too. `last_heard` gives the time of a member's last packet.
     pub fn detect_silence(&mut self, hears: &[bool], last_heard: impl Fn(Rank) -> Instant) {
         for rank in Rank::all(self.paths.len()).filter(|rank| *rank != self.me) {
             let path = &mut self.paths[rank.index()][usize::from(PathKind::Silence.number())];

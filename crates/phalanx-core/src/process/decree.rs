@@ -116,13 +116,13 @@ impl Process {
         if now < self.waits.try_after {
             return;
         }
-        let only_wished = candidates.is_empty() && self.acceptor.promised().is_none() && !is_unreadable;
+        let is_calm = self.acceptor.promised().is_none() && !is_unreadable;
+        let (only_wished, only_accused) = (is_calm && candidates.is_empty(), is_calm && requests.is_empty());
         let (decree, lists) = (self.directory.decree, &self.requests);
         let is_repeated = |who| lists.get(&who).is_some_and(|list| list.decree == decree);
         if only_wished && self.waits.awaits_repeats(now, is_repeated) {
             return;
         }
-        let only_accused = self.acceptor.promised().is_none() && requests.is_empty() && !is_unreadable;
         // In a large cell, suspicions about a link wait for up to two heartbeats: other reports may be on their way.
         if only_accused && now.since(since) < self.heartbeat_interval() * 2 && !self.failure_detector.is_settled(now) {
             return;
@@ -175,25 +175,22 @@ impl Process {
                 // What no decree can bring is no reason for a ballot: it would end with nothing changed, and the
                 // requests that follow its decree would begin the next one.
                 let entry = names.get(&wish.name);
-                let is_vain = |entry: &GroupEntry| entry.is_orphan() || wish.join && !entry.suits(wish.role);
+                let is_vain = |entry: &GroupEntry| wish.join && !entry.suits(wish.role);
                 let makes_none = || !*may_make || wish.role == Role::Observer;
-                if entry.map_or_else(makes_none, |(_, entry)| is_vain(entry)) {
+                if !names.leaves_open(who, wish) || entry.map_or_else(makes_none, |(_, entry)| is_vain(entry)) {
                     continue;
                 }
-                let is_member = entry.is_some_and(|(_, e)| e.members.contains(&who));
-                match (wish.join, is_member) {
-                    (true, false) => {
-                        requests.group_joins.push((wish.name.clone(), who));
-                        if wish.only_new {
-                            requests.founders.insert((wish.name.clone(), who));
-                        }
-                        if wish.role != Role::default() {
-                            requests.roles.insert((wish.name.clone(), who), wish.role);
-                        }
-                        requests.terms.extend(wish.terms.map(|terms| ((wish.name.clone(), who), terms)));
+                if wish.join {
+                    requests.group_joins.push((wish.name.clone(), who));
+                    if wish.only_new {
+                        requests.founders.insert((wish.name.clone(), who));
                     }
-                    (false, true) if !held.contains_key(&who) => requests.group_leaves.push((wish.name.clone(), who)),
-                    _ => {}
+                    if wish.role != Role::default() {
+                        requests.roles.insert((wish.name.clone(), who), wish.role);
+                    }
+                    requests.terms.extend(wish.terms.map(|terms| ((wish.name.clone(), who), terms)));
+                } else if !held.contains_key(&who) {
+                    requests.group_leaves.push((wish.name.clone(), who));
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! Installing a decided view: streams end at the cut, new ones begin, and the application gets one view event.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -141,7 +142,7 @@ impl Process {
         // Members report what they cannot read with each heartbeat, under the decree in force.
         self.unreadable.clear();
         // A request is valid for the decree it was made in. Its sender repeats what still stands.
-        let names = GroupNames::of(&self.directory);
+        let names = LazyCell::new(|| GroupNames::of(&self.directory));
         let is_open = |who, list: &RequestList| list.groups.iter().any(|wish| names.leaves_open(who, wish));
         let of_others = self.requests.iter().filter(|(who, list)| **who != me && list.decree < decree);
         let open = of_others.filter(|(who, list)| is_open(**who, list)).map(|(who, _)| *who).collect();
