@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use phalanx_core::rng::Rng;
 
-use super::parts::put_off;
+use super::parts::allow_for_distance;
 use crate::clock::MS;
 use crate::draw::index;
 use crate::plan::Plan;
@@ -26,7 +26,5 @@ pub(crate) fn make_late(rng: &mut Rng, plan: &mut Plan) {
         plan.late.push((slot, turn_ms * MS));
         plan.turn_gaps.push((slot, Duration::from_millis(turn_ms + SPARE_MS)));
     }
-    // A slow interface that is filled once an iteration carries some packets in each, whatever its rate.
-    plan.egress = None;
-    put_off(plan);
+    allow_for_distance(plan);
 }

@@ -2,7 +2,7 @@
 
 use phalanx_core::rng::Rng;
 
-use super::parts::put_off;
+use super::parts::allow_for_distance;
 use super::{Far, Where};
 use crate::clock::MS;
 use crate::draw::index;
@@ -24,5 +24,5 @@ pub(crate) fn put_far(rng: &mut Rng, plan: &mut Plan) {
     // Who is far is on another machine.
     plan.hosts = (1..=plan.members as u64).collect();
     plan.memory = None;
-    put_off(plan);
+    allow_for_distance(plan);
 }

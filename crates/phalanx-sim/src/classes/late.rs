@@ -6,7 +6,7 @@
 
 use phalanx_core::rng::Rng;
 
-use super::parts::put_off;
+use super::parts::allow_for_distance;
 use crate::clock::MS;
 use crate::draw::index;
 use crate::plan::Plan;
@@ -24,7 +24,5 @@ pub(crate) fn make_late(rng: &mut Rng, plan: &mut Plan) {
     plan.late = slots.map(|slot| (slot, (100 + rng.below(LONGEST_MS - 99)) * MS)).collect();
     // The cell needs a quorum of processes that are on time; a second minority broken for good would leave none.
     plan.ruin = false;
-    // A slow interface that is filled once an iteration carries some packets in each, whatever its rate.
-    plan.egress = None;
-    put_off(plan);
+    allow_for_distance(plan);
 }

@@ -9,9 +9,13 @@ use crate::plan::Plan;
 /// only wait for each other.
 const LONG_BYTES_MAX: u64 = 20_000;
 
-/// Adapts a plan to members that are far or late. No message is longer than a window. And all faults and the heal are put
-/// off, because founding takes longer in a cell of far or late members.
-pub(super) fn put_off(plan: &mut Plan) {
+/// Adapts a plan to members that are far or late. No message is longer than a window. Late members have no slow
+/// interface: one that is filled once an iteration carries some packets in each, whatever its rate. And all faults and the
+/// heal are put off, because founding takes longer in a cell of far or late members.
+pub(super) fn allow_for_distance(plan: &mut Plan) {
+    if !plan.late.is_empty() {
+        plan.egress = None;
+    }
     plan.workload.long_bytes = plan.workload.long_bytes.min(LONG_BYTES_MAX);
     let more_ns = Bounds::founding_more_ns(exchange_ns(plan));
     plan.heal_ns += more_ns;
