@@ -100,6 +100,8 @@ report() {
     *)
       say "--- the end of $logs/$name.log ---"
       tail -n 60 "$logs/$name.log" >&2
+      # Those of test programs that others followed.
+      grep -hE -A 2 "^(test .* FAILED$|thread '.*panicked at )" "$logs/$name.log" | head -n 60 >&2 || true
       say "--- failed with exit code $code: $4 ---"
       exit 1
       ;;
