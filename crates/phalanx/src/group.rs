@@ -345,7 +345,8 @@ impl GroupBuilder {
 
     /// Joins the group, which is founded if it does not exist. Ready with the first view, which is the last item before
     /// then in the inbox. [`GroupBuilder::join_into`] shows the items before, such as [`Next::Waiting`](crate::Next::Waiting),
-    /// while it waits.
+    /// while it waits. A membership that has ended by the time this is polled is ready as well: the inbox holds its views,
+    /// and ends with why.
     ///
     /// Dropping the future takes the request back; a membership that came too late for that is ended.
     pub fn join(self) -> Joining {
@@ -482,13 +483,18 @@ impl Future for Membership {
                 Poll::Pending => return Poll::Pending,
             }
         }
-        let joined = shared.progress.poll(place, context, || match shared.status().phase {
-            Phase::Joining => None,
-            Phase::Member => Some(Ok(())),
-            Phase::Refused => Some(Err(JoinError::NoNumbers(shared.name.to_string()))),
-            Phase::Differs { has_state: true } => Some(Err(JoinError::HasState(shared.name.to_string()))),
-            Phase::Differs { has_state: false } => Some(Err(JoinError::HasNoState(shared.name.to_string()))),
-            Phase::Left(_) => Some(Err(JoinError::Over)),
+        let joined = shared.progress.poll(place, context, || {
+            let status = shared.status();
+            match status.phase {
+                Phase::Joining => None,
+                Phase::Member => Some(Ok(())),
+                Phase::Refused => Some(Err(JoinError::NoNumbers(shared.name.to_string()))),
+                Phase::Differs { has_state: true } => Some(Err(JoinError::HasState(shared.name.to_string()))),
+                Phase::Differs { has_state: false } => Some(Err(JoinError::HasNoState(shared.name.to_string()))),
+                // In before it was out again: the inbox says when and why.
+                Phase::Left(_) if status.was_member => Some(Ok(())),
+                Phase::Left(_) => Some(Err(JoinError::Over)),
+            }
         });
         joined.map(|outcome| {
             let begun = begun.take().and_then(Result::ok);
@@ -533,6 +539,8 @@ pub(crate) enum Phase {
 #[derive(Clone, Debug)]
 pub(crate) struct Status {
     pub(crate) phase: Phase,
+    /// It was in a view.
+    pub(crate) was_member: bool,
     pub(crate) view: Option<View>,
 }
 
@@ -592,7 +600,7 @@ impl GroupShared {
             life: AtomicU64::new(0),
             lost: Lost::default(),
             leaving: AtomicBool::new(false),
-            status: Mutex::new(Status { phase: Phase::Joining, view: None }),
+            status: Mutex::new(Status { phase: Phase::Joining, was_member: false, view: None }),
             progress: Waiters::default(),
         }
     }

@@ -1,9 +1,12 @@
 //! States that are sent and taken in pieces, and that have domains, over real sockets.
 
 use std::collections::BTreeMap;
+use std::future::Future as _;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -231,6 +234,36 @@ fn domains_move_together_and_a_joiner_without_one_leaves_again() {
     assert!(std::iter::from_fn(|| inbox.try_next()).any(|next| matches!(next, Next::Current)));
     assert!(other.is_current() && other.read().0.is_empty(), "the donor has no such domain");
     assert_eq!(alone.read().0, sums.read().0);
+    for cell in cells {
+        cell.blocking_leave(PATIENCE).expect("leaves");
+    }
+}
+
+/// A program that is scheduled late asks whether it joined when the membership is over already. The process is not.
+#[test]
+fn a_membership_that_ended_before_the_join_was_looked_at_is_told_by_its_inbox() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let cells = ["ann", "bob"].map(|name| start(directory.path(), name));
+    let replicas = (Replica::new(Sums::default()), Replica::new(All::default()), Replica::new(Sums::default()));
+    let founder = cells[0].group("g").state(&replicas.0).domain("all", &replicas.1);
+    let (_founder, mut views) = founder.blocking_join().expect("founds it");
+    let mut joining = pin!(cells[1].group("g").state(&replicas.2).join());
+    assert!(joining.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    // The joiner lacks a domain: it comes, and goes again.
+    let members = std::iter::from_fn(|| views.blocking_next_timeout(PATIENCE).expect("it goes on"))
+        .filter_map(|item| if let Next::View(view) = item { Some(view.members().len()) } else { None });
+    assert_eq!(members.skip_while(|members| *members < 2).find(|members| *members < 2), Some(1));
+    while cells[1]
+        .group("g")
+        .state(&replicas.2)
+        .blocking_join()
+        .is_err_and(|error| matches!(error, JoinError::AlreadyMember(_)))
+    {
+        thread::yield_now();
+    }
+    let Poll::Ready(joined) = joining.poll(&mut Context::from_waker(Waker::noop())) else { panic!("it ended") };
+    let (_group, mut inbox) = joined.expect("it was in");
+    assert!(matches!(await_end(&mut inbox), Next::Left(LeaveReason::Left)));
     for cell in cells {
         cell.blocking_leave(PATIENCE).expect("leaves");
     }

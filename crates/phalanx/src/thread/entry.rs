@@ -98,6 +98,8 @@ pub(super) struct Entry {
     receipts: VecDeque<(u64, Arc<Receipt>)>,
     /// The standing to publish, if it changed.
     phase: Option<Phase>,
+    /// It was in a view, perhaps before the standing was published last.
+    was_member: bool,
     pub(super) leave_asked: bool,
     /// Nothing follows what is staged.
     pub(super) is_over: bool,
@@ -133,6 +135,7 @@ impl Entry {
             is_adequate: true,
             receipts: VecDeque::new(),
             phase: None,
+            was_member: false,
             leave_asked: false,
             is_over: false,
             is_touched: false,
@@ -192,6 +195,7 @@ impl Entry {
     }
 
     pub(super) fn set_phase(&mut self, phase: Phase) {
+        self.was_member |= phase == Phase::Member;
         self.phase = Some(phase);
     }
 
@@ -207,7 +211,8 @@ impl Entry {
             self.life.publish(self.tally.stable, self.delivered);
         }
         if let Some(phase) = self.phase.take() {
-            self.shared.change(|status| status.phase = phase);
+            let was_member = self.was_member;
+            self.shared.change(|status| (status.phase, status.was_member) = (phase, was_member));
         }
         if self.is_over && !is_left {
             self.feed.end();
