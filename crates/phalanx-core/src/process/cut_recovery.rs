@@ -52,6 +52,7 @@ impl Process {
     pub(super) fn fetch(&mut self, now: Instant) {
         self.fetch_at = None;
         let mut asks: Vec<(Incarnation, Control)> = Vec::new();
+        let mut is_whole = true;
         for (group, cut) in self.awaited_cuts() {
             let Some(space) = self.space_of(group) else { continue };
             let Some(view_streams) = self.group_streams.get(&space) else { continue };
@@ -62,6 +63,7 @@ impl Process {
             };
             let survivors: Vec<Incarnation> = view_streams.meta.members.iter().copied().filter(heard).collect();
             for (rank, from, to) in view_streams.view_streams.missing(&cut.prefixes) {
+                is_whole = false;
                 let named = cut.holders.get(rank.index()).copied().filter(heard);
                 let whom = match (self.fetch_turn, named) {
                     (0, Some(named)) => named,
@@ -71,21 +73,22 @@ impl Process {
                 asks.push((whom, Control::Fetch { space, rank, from, to }));
             }
         }
-        if asks.is_empty() {
+        if is_whole {
             return;
         }
         debug_assert!(asks.iter().all(|(whom, _)| *whom != self.me()), "a member does not ask itself");
-        // Nobody else is asked before the answer can have come from the farthest of these.
+        // Nobody else is asked before the answer can have come from the farthest of these. Where no survivor is heard, as
+        // just after a cut, nobody is asked now.
         let answers_after = |whom: &Incarnation| {
             let round_trip = self.peers.get(*whom).and_then(|peer| peer.control_channel.round_trip());
             let gap = self.directory.rank(*whom).map(|rank| self.turn_gap(rank));
             round_trip.unwrap_or_default() + gap.unwrap_or_default()
         };
         let farthest = asks.iter().map(|(whom, _)| answers_after(whom)).max().unwrap_or_default();
+        self.fetch_turn += usize::from(!asks.is_empty());
         for (whom, ask) in asks {
             self.send_control(whom, &ask);
         }
-        self.fetch_turn += 1;
         self.fetch_at = Some(now + farthest.max(self.set.timing.ballot_step / 2));
     }
 

@@ -415,6 +415,27 @@ fn a_part_of_a_cut_is_fetched_again_a_round_trip_later() {
     }
 }
 
+/// After a cut the first packet from a holder is no heartbeat: it may not count as heard yet. What nobody can be asked for
+/// then is fetched once somebody is heard.
+#[test]
+fn a_part_of_a_cut_is_fetched_when_its_holder_is_heard_again() {
+    let (mut process, mut fx) = in_group(A, 3);
+    let cut_off = NOW + Duration::from_secs(10);
+    process.handle_control(cut_off, B, Control::Decide(decision_with_a_cut()), &mut fx);
+    let fetches =
+        |process: &mut Process| said(process, B).iter().filter(|m| matches!(m, Control::Fetch { .. })).count();
+    assert_eq!(fetches(&mut process), 0, "nobody is heard");
+    let again = process.fetch_at.expect("it lacks a packet of the cut");
+    assert!(again > cut_off);
+    process.fetch(again);
+    assert_eq!(fetches(&mut process), 0, "nobody is heard yet");
+    let now = process.fetch_at.expect("it still lacks it");
+    process.failure_detector.heard(now, Rank(1));
+    process.failure_detector.beat(now, Rank(1), vec![true; 3]);
+    process.fetch(now);
+    assert_eq!(fetches(&mut process), 1);
+}
+
 /// A decision that leaves C out, with a cut of which only B holds the last packet.
 fn decision_with_a_cut() -> Arc<Proposal> {
     let cut = GroupCut { prefixes: vec![0, 1, 0], holders: vec![Incarnation::NONE, B, Incarnation::NONE] };
