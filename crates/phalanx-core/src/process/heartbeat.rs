@@ -60,6 +60,8 @@ impl Process {
             self.close_departed(now);
             self.next_heartbeat = now + self.heartbeat_interval();
             self.detect_slow(now);
+            let (directory, failure_detector) = (&self.directory, &self.failure_detector);
+            self.waits.look_at(|who| directory.rank(who).is_some_and(|rank| failure_detector.hears(now, rank)));
             self.beat(now, fx);
             self.forget_past();
             self.resend_requests(now);

@@ -11,8 +11,8 @@ use crate::time::Instant;
 /// The number of round trips that a step of a ballot may take, or a donor for an answer.
 pub(super) const ROUNDS: u32 = 3;
 
-/// The longest time that counts as one answer. A member that was cut off answers when it is back, and how long it was
-/// away says nothing of its distance.
+/// The longest time that counts as one answer. How long a member was away says nothing of its distance, and not each
+/// absence is noticed.
 const ANSWER_MAX: Duration = Duration::from_secs(3);
 
 /// The number of a member's last answers that are kept.
@@ -23,6 +23,13 @@ const VAIN_MAX: u32 = 2;
 
 /// Waits double with each proposal that a later ballot superseded, so often at most: to eight times.
 const DOUBLINGS_MAX: u32 = 3;
+
+/// An answer that is due.
+struct Due {
+    since: Instant,
+    /// Its member was heard all the time since then, as far as was looked.
+    was_heard: bool,
+}
 
 /// A ballot of another member, the last one that was promised.
 struct Rival {
@@ -37,8 +44,8 @@ pub(super) struct Waits {
     pub(super) need_since: Option<Instant>,
     /// The earliest time at which this process may start a ballot (again).
     pub(super) try_after: Instant,
-    /// Members that this coordinator has asked, and since when each owes it an answer.
-    unanswered: BTreeMap<Incarnation, Instant>,
+    /// The answers that members owe this coordinator.
+    unanswered: BTreeMap<Incarnation, Due>,
     /// What members took for their last answers.
     took: BTreeMap<Incarnation, VecDeque<Duration>>,
     rival: Option<Rival>,
@@ -87,12 +94,20 @@ impl Waits {
 
     /// An answer is due from a member from now on, if none is yet.
     pub(super) fn asks(&mut self, now: Instant, who: Incarnation) {
-        self.unanswered.entry(who).or_insert(now);
+        self.unanswered.entry(who).or_insert(Due { since: now, was_heard: true });
+    }
+
+    /// Looks whether the members that owe an answer are heard. One that is not was cut off. It answers when it is back, and
+    /// how long it was away says nothing of its distance.
+    pub(super) fn look_at(&mut self, is_heard: impl Fn(Incarnation) -> bool) {
+        for (who, due) in &mut self.unanswered {
+            due.was_heard &= is_heard(*who);
+        }
     }
 
     /// A member answered, in whatever ballot.
     pub(super) fn answered(&mut self, now: Instant, who: Incarnation) {
-        let Some(since) = self.unanswered.remove(&who) else { return };
+        let Some(Due { since, .. }) = self.unanswered.remove(&who).filter(|due| due.was_heard) else { return };
         let took = self.took.entry(who).or_default();
         if took.len() == ANSWERS_MAX {
             took.pop_front();
@@ -103,12 +118,12 @@ impl Waits {
     /// Who owes this coordinator an answer, and since when. The time runs on from ballot to ballot. Ballots of rivals are
     /// shorter than the patience with a silent member, so it would never end if each began it anew.
     pub(super) fn owing(&self) -> impl Iterator<Item = (Incarnation, Instant)> {
-        self.unanswered.iter().map(|(who, since)| (*who, *since))
+        self.unanswered.iter().map(|(who, due)| (*who, due.since))
     }
 
     /// This process did not run for `late`, and could hear no answer.
     pub(super) fn forgive(&mut self, late: Duration) {
-        self.unanswered.values_mut().for_each(|since| *since += late);
+        self.unanswered.values_mut().for_each(|due| due.since += late);
     }
 
     /// What a member takes to answer this coordinator, if it ever did. The longest one of several answers is left out: it
@@ -206,6 +221,19 @@ mod tests {
         // Who left is of no interest any more.
         waits.install(NOW, |_| false);
         assert_eq!(waits.took(FAR), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_time_in_which_a_member_was_cut_off_does_not_count() {
+        let mut waits = Waits::new(NOW);
+        let mut answers = |heard: [bool; 2]| {
+            waits.asks(NOW, FAR);
+            heard.into_iter().for_each(|is_heard| waits.look_at(|who| is_heard || who != FAR));
+            waits.answered(NOW + ROUND, FAR);
+            waits.took(FAR)
+        };
+        assert_eq!((answers([false, true]), answers([true, false])), (Duration::ZERO, Duration::ZERO));
+        assert_eq!(answers([true, true]), ROUND);
     }
 
     #[test]
