@@ -195,6 +195,22 @@ fn a_sender_of_nonsense_stays_while_the_others_are_no_quorum() {
     cell.finish_clean();
 }
 
+/// Likewise where the other one lives and is heard, and has to go because it hears nobody.
+#[test]
+fn a_sender_of_nonsense_stays_while_another_one_goes_that_is_heard() {
+    let mut cell = Cell::settled(3, 59);
+    cell.cannot_read(&[1, 2], 0, "a");
+    cell.multicast(0, "a", Order::Fifo, Uniformity::Plain, 40).expect("in the group");
+    assert!(cell.run_until(2 * SECOND, |cell| lost(cell, 0) == [LeaveReason::Nonsense]));
+    (0..2).for_each(|slot| cell.cut(slot, 2));
+    let drops_it = |cell: &Cell| cell.cell_view(1).is_some_and(|(_, members)| !members.contains(&2));
+    assert!(cell.run_until(10 * SECOND, drops_it), "they go on");
+    cell.heal();
+    cell.settle();
+    assert_eq!(cell.exclusions(0), 1, "then the others are a quorum");
+    cell.finish_clean();
+}
+
 /// Processes that join while it stays learn of it with the directory, because those that saw it happen may be gone when
 /// it can be excluded.
 #[test]

@@ -295,11 +295,25 @@ impl Process {
         joiners.filter(|(_, joiner)| waits(&joiner.info.name)).map(|(who, _)| *who).take(REACHED_MAX).collect()
     }
 
-    /// Members that are heard and are to leave all the same: too slow, senders of nonsense, or behind a failed path.
+    /// Members that are heard and are to leave all the same: behind a failed path, too slow, or senders of nonsense. The
+    /// last two stay while the decree without them needs them, because others go: without a quorum it could not be made.
     pub(super) fn to_go(&self, now: Instant) -> BTreeSet<Rank> {
-        let mut ranks = self.outcast_ranks(now);
-        ranks.extend(self.failure_detector.slow().leavers());
-        ranks.extend(self.progress.leavers().keys());
-        ranks
+        let mut to_go: BTreeSet<Rank> = self.progress.leavers().keys().copied().collect();
+        let (slow, outcasts) = (self.failure_detector.slow().leavers(), self.outcast_ranks());
+        // The common case.
+        if slow.is_empty() && outcasts.is_empty() {
+            return to_go;
+        }
+        let gone = self.candidates(now);
+        let stay = |rank: Rank, to_go: &BTreeSet<Rank>| !gone.contains(&rank) && !to_go.contains(&rank);
+        if self.directory.is_quorum(|rank| stay(rank, &to_go) && !slow.contains(&rank)) {
+            to_go.extend(slow);
+        }
+        let heard = self.failure_detector.heard_by_me(now);
+        debug_assert_eq!(heard.len(), self.directory.members.len(), "each member is heard or not");
+        if self.directory.is_quorum(|rank| heard[rank.index()] && stay(rank, &to_go) && !outcasts.contains(&rank)) {
+            to_go.extend(outcasts);
+        }
+        to_go
     }
 }

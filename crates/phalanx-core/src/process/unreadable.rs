@@ -100,15 +100,8 @@ impl Process {
             .for_each(|r| failure_detector.distrust(r));
     }
 
-    /// Members whose streams made no sense, and that the next decree can leave out. While the others that are heard are
-    /// no quorum, the decree needs them: leaving them out then once stopped a cell for good.
-    pub(super) fn outcast_ranks(&self, now: Instant) -> BTreeSet<Rank> {
-        let out: BTreeSet<Rank> = self.outcasts.iter().filter_map(|who| self.directory.rank(*who)).collect();
-        if out.is_empty() {
-            return out;
-        }
-        let heard = self.failure_detector.heard_by_me(now);
-        debug_assert_eq!(heard.len(), self.directory.members.len(), "each member is heard or not");
-        if self.directory.is_quorum(|rank| heard[rank.index()] && !out.contains(&rank)) { out } else { BTreeSet::new() }
+    /// Members whose streams made no sense.
+    pub(super) fn outcast_ranks(&self) -> BTreeSet<Rank> {
+        self.outcasts.iter().filter_map(|who| self.directory.rank(*who)).collect()
     }
 }
