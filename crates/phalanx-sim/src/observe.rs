@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use phalanx_core::process::Activity;
 use phalanx_core::{CellView, Incarnation, ViewNumber};
+use phalanx_trace::{Event, LeaveReason};
 
 use crate::fault::{Busy, Role};
 use crate::slot::Slot;
@@ -208,7 +209,10 @@ impl World {
     fn unsettled_group(&self) -> Option<String> {
         let names: BTreeSet<&String> = self.whole().flat_map(|slot| slot.app.wanted.keys()).collect();
         for name in names {
-            let wanting = || self.whole().filter(|slot| slot.runs() && slot.app.wanted.contains_key(name));
+            let wanting = || {
+                let wants = |slot: &&Slot| slot.app.wanted.contains_key(name) && !stays_out(slot, name);
+                self.whole().filter(|slot| slot.runs()).filter(wants)
+            };
             // Observers wait until somebody has the group.
             let waits = |slot: &Slot| slot.app.wanted.get(name) == Some(&false) && slot.app.member_of(name).is_none();
             if !self.settings.stateless.is_empty() && wanting().all(waits) {
@@ -233,4 +237,17 @@ impl World {
         }
         None
     }
+}
+
+/// Whether it is out of that group for good, as a sender of what the other could not read: it leaves the cell if the
+/// others are a quorum, and asks again when it is back. One other member is none without the first.
+fn stays_out(slot: &Slot, name: &str) -> bool {
+    let view = slot.node.as_ref().and_then(|node| node.process().cell_view());
+    let is_first = |view: &CellView| view.members.len() == 2 && Some(view.members[0].incarnation) == slot.incarnation();
+    let records = || slot.app.traces.last().into_iter().flat_map(|trace| &trace.records).map(|record| &record.event);
+    let is_of = |id: u32| {
+        records().any(|e| matches!(e, Event::GroupView { group, name: of, .. } if *group == id && of == name))
+    };
+    let is_cast_out = |e: &Event| matches!(e, Event::GroupLost { group, why: LeaveReason::Nonsense } if is_of(*group));
+    view.is_some_and(|view| is_first(view)) && records().any(is_cast_out)
 }
