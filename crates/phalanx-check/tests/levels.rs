@@ -60,17 +60,20 @@ fn who_is_kept_out_differs_and_all_are_told_the_same() {
     assert!(breaks(&run(&[(1, "8", "4"), (2, "6", "2")])));
 }
 
-/// Founders announce their own values to each other; none of them is the cell's.
+/// Founders announce their own values to each other; none of them is the cell's. A late one hears that when the others
+/// are in the cell already.
 #[test]
 fn before_there_is_a_cell_its_founders_differ() {
-    let mut w = World::strangers(2);
+    let mut w = World::strangers(3);
     let differs = |w: &mut World, p, cell: &str, own: &str| {
         let setting = "limits.group_window".to_owned();
         w.push(p, Event::Differs { setting, cell: cell.to_owned(), own: own.to_owned() });
     };
     differs(&mut w, 0, "4", "8");
     differs(&mut w, 1, "8", "4");
-    w.cell_view(0, 1, &[0], &[]);
+    w.cell_view(0, 1, &[0, 2], &[]);
+    differs(&mut w, 2, "4", "8");
+    w.cell_view(2, 1, &[0, 2], &[]);
     differs(&mut w, 1, "8", "4");
     assert!(!breaks(&judged(&w)));
     differs(&mut w, 1, "6", "4");

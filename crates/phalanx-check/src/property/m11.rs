@@ -7,7 +7,7 @@
 //!
 //! A process that is kept out of a cell for a setting has another value than the cell, and all processes that are kept
 //! out for it are given the same value of the cell. Before the first view there is no cell: its founders announce their
-//! own values to each other.
+//! own values to each other. What such a founder told a process that comes into the cell later is not the cell's value.
 //!
 //! Instances: installations that record their level, and refusals; *under failure*: those of a view whose level is
 //! higher than in the view before.
@@ -156,13 +156,14 @@ fn kept_out(run: &Run<'_>, out: &mut Findings) {
     let founded_ns = model.installs.iter().map(|install| install.moment.at_ns).min().unwrap_or(u64::MAX);
     let mut told: BTreeMap<&str, (&str, Place)> = BTreeMap::new();
     for (ix, proc) in model.procs.iter().enumerate() {
+        let comes_in_ns = proc.installs.last().map(|&install| model.installs[install].moment.at_ns);
         for (setting, cell, own, moment) in &proc.kept_out {
             out.instance();
             if cell == own {
                 let text = || format!("{} was kept out for {setting}, which is {own} there and here", model.who(ix));
                 out.violation(&[moment.place], text);
             }
-            if moment.at_ns < founded_ns {
+            if moment.at_ns < founded_ns || comes_in_ns.is_some_and(|at_ns| moment.at_ns <= at_ns) {
                 continue;
             }
             let (first, place) = *told.entry(setting).or_insert((cell, moment.place));
