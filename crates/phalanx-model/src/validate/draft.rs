@@ -317,9 +317,10 @@ impl Draft<'_> {
             let members = || entry.members.iter().copied();
             let stays = |who: Incarnation| self.reported(observed, who) && !self.is_let_go(group, who);
             let kept = members().any(|who| stays(who) && self.may_be_complete(observed, group, who));
-            let waits = members().any(|who| stays(who) && !asked(requests, entry, who))
-                || is_taken(observed, group)
-                || members().any(|who| self.comes_back(entry, who));
+            // An observer never has the state, and nobody waits until it has.
+            let wants = |who: Incarnation| stays(who) && !asked(requests, entry, who) && !entry.has_observer(who);
+            let waits =
+                members().any(wants) || is_taken(observed, group) || members().any(|who| self.comes_back(entry, who));
             for who in members().filter(|who| self.is_let_go(group, *who)) {
                 let gives = self.gives(observed, group, who);
                 let leaves_without = self.is_complete(observed, group, who) && !kept && waits;
