@@ -102,6 +102,25 @@ fn v6_deaths_of_other_joiners_are_no_excuse() {
     run(11 * SECOND).breaks(Property::V6);
 }
 
+/// Founders whose directories were lost wait for an operator's command.
+#[test]
+fn v6_a_cell_that_is_founded_by_command_is_joined_in_time_after_it() {
+    let run = |after: u64| {
+        let mut w = World::strangers(3);
+        w.cell_view(0, 1, &[0], &[]);
+        w.quiet();
+        w.wait(9 * SECOND);
+        w.push(0, Event::FoundAnew);
+        w.wait(after);
+        w.crash(2);
+        w.wait(SECOND);
+        [0, 1].iter().for_each(|&p| w.cell_view(p, 2, &[0, 1], &[]));
+        at_last(w, &[0, 1])
+    };
+    run(8 * SECOND).holds(&[Property::V6]);
+    run(10 * SECOND).breaks(Property::V6);
+}
+
 #[test]
 fn v7_a_minority_knows() {
     let run = |told: Option<u64>| {

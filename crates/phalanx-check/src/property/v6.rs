@@ -2,8 +2,8 @@
 //! it within the bound, also while others that join die or give up.
 //!
 //! For the cell the bound counts from the request, or from the phase's begin or the last stop or continuation if that
-//! is later; starts and deaths of others do not postpone it. For a group it counts from the request, or from the last
-//! cell view. Evaluated only if V1 holds. A join that was withdrawn is not due. One that takes state and was under way
+//! is later; starts and deaths of others do not postpone it. An operator's command to found the cell does: until then
+//! nobody may be able to found it. For a group it counts from the request, or from the last cell view. Evaluated only if V1 holds. A join that was withdrawn is not due. One that takes state and was under way
 //! when the phase began is V12. Where paths stay partly broken, joins of the cell are V14's, which gives them longer. A
 //! process at the end of such a path is not evaluated, and neither is a join of a group all of whose members are. An
 //! observer waits until somebody is in the group.
@@ -19,7 +19,8 @@ use crate::model::{EpochIx, FaultKind, GroupJoin, Moment, ProcIx};
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let (model, Some(quiet)) = (run.model, v4::due(run)) else { return };
     let stops = model.harness.faults.iter().filter(|f| f.kind != FaultKind::Crash).map(|f| f.moment.at_ns);
-    let from_ns = stops.filter(|&at| at <= quiet.end_ns).fold(quiet.begun_ns, u64::max);
+    let commands = model.anew_asked.iter().map(|asked| asked.at_ns);
+    let from_ns = stops.chain(commands).filter(|&at| at <= quiet.end_ns).fold(quiet.begun_ns, u64::max);
     let is_whole = |p: &&ProcIx| quiet.impaired_ns.is_none() && model.procs[**p].tail_complete;
     for &p in quiet.running.iter().filter(is_whole) {
         let proc = &model.procs[p];
