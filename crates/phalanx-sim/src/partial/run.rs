@@ -110,7 +110,11 @@ impl World {
             let (ends, what) = (self.ends(broken.at), broken.what);
             let packet_bytes = |slot: usize| self.settings.unequal.get(slot).map(|own| own.packet_bytes);
             let packets = (0..n).map(|slot| packet_bytes(slot).unwrap_or(self.settings.packet_bytes) as usize);
-            let slots: Vec<(&str, usize)> = self.slots.iter().map(|slot| &*slot.name).zip(packets).collect();
+            let slots = self.slots.iter().zip(packets).map(|(slot, packet_bytes)| {
+                let groups = slot.app.wanted.keys().map(String::as_str).collect();
+                Side { name: &slot.name, packet_bytes, groups }
+            });
+            let slots: Vec<Side<'_>> = slots.collect();
             let other = other_ends(&ends, what, &slots);
             let all: Vec<usize> = self.impaired.iter().chain(&ends).chain(&other).copied().collect();
             let Some((last, others)) = all.split_last().filter(|(last, others)| self.can_do_without(others, **last))
@@ -186,15 +190,30 @@ impl World {
     }
 }
 
-/// The slots of the only process whose packets to the one at `ends` are long enough to be lost: the other end of the only
-/// path that is broken. With more such processes the first one is at all broken paths. `slots`: names, and the longest
-/// packets. Processes with one name are never members at a time.
-fn other_ends(ends: &[usize], what: What, slots: &[(&str, usize)]) -> Vec<usize> {
-    let ([end], What::Longer(than)) = (ends, what) else { return Vec::new() };
-    let (name, most) = slots[*end];
-    let is_met = |slot: &usize| slots[*slot].0 != name && slots[*slot].1.min(most) > than;
+/// What decides which packets pass between a process and another one.
+struct Side<'a> {
+    /// Processes with one name are never members at a time.
+    name: &'a str,
+    /// Its longest packets.
+    packet_bytes: usize,
+    /// The groups that it is in, or wants to be in.
+    groups: BTreeSet<&'a str>,
+}
+
+/// The slots of the only process that has packets with the one at `ends` that are lost, because no other one has such long
+/// ones, or a group in common: the other end of the only path that is broken. With more such processes the first one is
+/// at all broken paths.
+fn other_ends(ends: &[usize], what: What, slots: &[Side<'_>]) -> Vec<usize> {
+    let [end] = ends else { return Vec::new() };
+    let one = &slots[*end];
+    let loses = |other: &Side<'_>| match what {
+        What::Longer(than) => other.packet_bytes.min(one.packet_bytes) > than,
+        What::Kind(Kind::Multicast | Kind::BestEffortMulticast) => !other.groups.is_disjoint(&one.groups),
+        What::All | What::Socket(_) | What::Kind(_) => true,
+    };
+    let is_met = |slot: &usize| slots[*slot].name != one.name && loses(&slots[*slot]);
     let met: Vec<usize> = (0..slots.len()).filter(is_met).collect();
-    let names: BTreeSet<&str> = met.iter().map(|slot| slots[*slot].0).collect();
+    let names: BTreeSet<&str> = met.iter().map(|slot| slots[*slot].name).collect();
     if names.len() == 1 { met } else { Vec::new() }
 }
 
@@ -224,7 +243,15 @@ mod tests {
 
     #[test]
     fn a_path_that_two_alone_use_has_two_ends() {
-        let slots = [("a", 1472), ("b", 4000), ("c", 4000), ("d", 1200)];
+        let of = |sides: &[(&'static str, usize, &[&'static str])]| -> Vec<Side<'static>> {
+            let side = |(name, packet_bytes, groups): &(&'static str, usize, &[&'static str])| Side {
+                name,
+                packet_bytes: *packet_bytes,
+                groups: groups.iter().copied().collect(),
+            };
+            sides.iter().map(side).collect()
+        };
+        let slots = of(&[("a", 1472, &["g"]), ("b", 4000, &["g", "h"]), ("c", 4000, &["h", "i"]), ("d", 1200, &["g"])]);
         let long = What::Longer(1_500);
         assert_eq!(other_ends(&[1], long, &slots), [2]);
         assert_eq!(other_ends(&[2], long, &slots), [1]);
@@ -232,7 +259,12 @@ mod tests {
         assert!(other_ends(&[1], What::Longer(1_300), &slots).is_empty(), "it is at all broken paths");
         assert!(other_ends(&[1, 2], long, &slots).is_empty(), "a link has two ends already");
         assert!(other_ends(&[1], What::All, &slots).is_empty());
-        assert_eq!(other_ends(&[1], long, &[("a", 1472), ("b", 4000), ("c", 4000), ("c", 8972)]), [2, 3], "one name");
+        let twins = of(&[("a", 1472, &[]), ("b", 4000, &[]), ("c", 4000, &[]), ("c", 8972, &[])]);
+        assert_eq!(other_ends(&[1], long, &twins), [2, 3], "one name");
+        let multicast = What::Kind(Kind::Multicast);
+        assert_eq!(other_ends(&[2], multicast, &slots), [1], "its only group has one other member");
+        assert!(other_ends(&[1], multicast, &slots).is_empty() && other_ends(&[0], multicast, &slots).is_empty());
+        assert!(other_ends(&[2], What::Kind(Kind::Control), &slots).is_empty());
     }
 
     #[test]
