@@ -241,7 +241,7 @@ impl World {
         }
     }
 
-    fn doom(&mut self, doomed: Doomed) {
+    pub(crate) fn doom(&mut self, doomed: Doomed) {
         self.operator.doomed = doomed;
         self.operator.commanded_ns = None;
         self.queue.push(self.now_ns + OPERATE_NS, Event::Operate);

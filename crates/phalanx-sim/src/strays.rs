@@ -2,8 +2,9 @@
 
 use crate::fault::Busy;
 use crate::result::add_to;
+use crate::slot::Slot;
 use crate::workload::MINORITY;
-use crate::world::World;
+use crate::world::{Doomed, World};
 
 impl World {
     /// The members of the minority group, if they are a minority of the running processes.
@@ -53,5 +54,21 @@ impl World {
         let stranger = if is_in(who) && !is_in(whose) { whose } else { who };
         self.crash(stranger);
         self.slots[stranger].retired = true;
+        if self.chain.is_empty() && was_listed(&self.slots[stranger], &self.slots[..self.settings.founders]) {
+            self.note(
+                None,
+                "a founder confirmed a list that names the stranger: the operator has to say that no cell lives",
+            );
+            self.doom(Doomed::Left { at_ns: self.now_ns, gone: true });
+        }
     }
+}
+
+/// Whether a founder confirmed a list for the first view that names this process. Nobody can tell any more whether it
+/// confirmed that list as well, and installed it.
+fn was_listed(process: &Slot, founders: &[Slot]) -> bool {
+    let was: Vec<u64> = process.app.traces.iter().map(|trace| trace.header.incarnation).collect();
+    let lists = founders.iter().filter_map(|founder| founder.app.record.mark.as_ref()?.list.as_ref());
+    let mut listed = lists.flat_map(|(_, first)| &first.members);
+    listed.any(|member| was.contains(&member.incarnation.0))
 }
