@@ -223,6 +223,16 @@ mod tests {
         assert_eq!(waits.took(FAR), Duration::ZERO);
     }
 
+    /// Rivals' ballots are shorter than the patience with a member that does not answer.
+    #[test]
+    fn an_answer_is_due_since_the_first_ballot_that_asked_for_it() {
+        let mut waits = Waits::new(NOW);
+        [NOW, NOW + ROUND].into_iter().for_each(|now| waits.asks(now, FAR));
+        assert_eq!(waits.owing().collect::<Vec<_>>(), [(FAR, NOW)]);
+        waits.answered(NOW + ROUND * 2, FAR);
+        assert_eq!((waits.owing().count(), waits.took(FAR)), (0, ROUND * 2));
+    }
+
     #[test]
     fn the_time_in_which_a_member_was_cut_off_does_not_count() {
         let mut waits = Waits::new(NOW);
