@@ -2,6 +2,7 @@ use super::packets::CHANNEL_WINDOW_MIN;
 use super::*;
 use crate::api::{Founding, Limits, Timing};
 use crate::id::{MemberInfo, Rank};
+use crate::member::SlowReport;
 use crate::wire::{DropReason, Header, Kind, PacketNumber, Space};
 
 pub(super) mod by_hand;
@@ -99,6 +100,18 @@ fn who_turns_seldom_may_answer_so_much_later() {
     let mute = |after| process.mute(by_hand::NOW + after).map(Rank::index).collect::<Vec<_>>();
     assert_eq!((mute(patience), mute(patience + gap)), (vec![], vec![2]));
     assert_eq!(mute(patience + gap + Duration::from_nanos(1)), [1, 2]);
+}
+
+/// Its last evaluation counted on a member that has died since: the two of them cannot both go.
+#[test]
+fn a_slow_member_stays_while_the_decree_without_it_needs_it() {
+    let (mut process, _) = by_hand::in_cell(Incarnation(1), 3);
+    let slow = SlowReport { excused: false, slow: vec![Rank(2)] };
+    process.failure_detector.note_slow_report(by_hand::NOW, Rank(1), slow);
+    process.failure_detector.evaluate_slow(by_hand::NOW);
+    assert_eq!(process.to_go(by_hand::NOW), [Rank(2)].into());
+    process.failure_detector.died(Rank(1));
+    assert!(process.to_go(by_hand::NOW).is_empty());
 }
 
 #[test]
