@@ -85,18 +85,22 @@ fn v6_a_group_is_joined_in_time() {
     run(None).breaks(Property::V6);
 }
 
+/// One of three founds a cell. The last one dies after what `before` does in the quiet phase, and the other comes in a
+/// second later.
+fn joined_after_a_death(before: impl FnOnce(&mut World)) -> World {
+    let mut w = World::strangers(3);
+    w.cell_view(0, 1, &[0], &[]);
+    w.quiet();
+    before(&mut w);
+    w.crash(2);
+    w.wait(SECOND);
+    [0, 1].iter().for_each(|&p| w.cell_view(p, 2, &[0, 1], &[]));
+    at_last(w, &[0, 1])
+}
+
 #[test]
 fn v6_deaths_of_other_joiners_are_no_excuse() {
-    let run = |ns: u64| {
-        let mut w = World::strangers(3);
-        w.cell_view(0, 1, &[0], &[]);
-        w.quiet();
-        w.wait(ns);
-        w.crash(2);
-        w.wait(SECOND);
-        [0, 1].iter().for_each(|&p| w.cell_view(p, 2, &[0, 1], &[]));
-        at_last(w, &[0, 1])
-    };
+    let run = |ns: u64| joined_after_a_death(|w| w.wait(ns));
     run(SECOND).holds(&[Property::V6]);
     // V1's bound begins with the death, V6's does not.
     run(11 * SECOND).breaks(Property::V6);
@@ -106,16 +110,11 @@ fn v6_deaths_of_other_joiners_are_no_excuse() {
 #[test]
 fn v6_a_cell_that_is_founded_by_command_is_joined_in_time_after_it() {
     let run = |after: u64| {
-        let mut w = World::strangers(3);
-        w.cell_view(0, 1, &[0], &[]);
-        w.quiet();
-        w.wait(9 * SECOND);
-        w.push(0, Event::FoundAnew);
-        w.wait(after);
-        w.crash(2);
-        w.wait(SECOND);
-        [0, 1].iter().for_each(|&p| w.cell_view(p, 2, &[0, 1], &[]));
-        at_last(w, &[0, 1])
+        joined_after_a_death(|w| {
+            w.wait(9 * SECOND);
+            w.push(0, Event::FoundAnew);
+            w.wait(after);
+        })
     };
     run(8 * SECOND).holds(&[Property::V6]);
     run(10 * SECOND).breaks(Property::V6);

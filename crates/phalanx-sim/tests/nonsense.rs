@@ -178,14 +178,21 @@ fn who_asks_anew_before_it_is_told_of_the_stop_is_in_the_new_group() {
     cell.finish_clean();
 }
 
+/// A cell whose first member lost group "a" just now, because no other could read its packet.
+fn with_a_sender_of_nonsense(members: usize, seed: u64) -> Cell {
+    let mut cell = Cell::settled(members, seed);
+    let others: Vec<usize> = (1..members).collect();
+    cell.cannot_read(&others, 0, "a");
+    cell.multicast(0, "a", Order::Fifo, Uniformity::Plain, 40).expect("in the group");
+    assert!(cell.run_until(2 * SECOND, |cell| lost(cell, 0) == [LeaveReason::Nonsense]));
+    cell
+}
+
 /// The sender is excluded from the cell only if the others are a quorum. Here one of them dies before, and the two that
 /// are left need it.
 #[test]
 fn a_sender_of_nonsense_stays_while_the_others_are_no_quorum() {
-    let mut cell = Cell::settled(4, 53);
-    cell.cannot_read(&[1, 2, 3], 0, "a");
-    cell.multicast(0, "a", Order::Fifo, Uniformity::Plain, 40).expect("in the group");
-    assert!(cell.run_until(2 * SECOND, |cell| lost(cell, 0) == [LeaveReason::Nonsense]));
+    let mut cell = with_a_sender_of_nonsense(4, 53);
     cell.crash(3);
     let drops_it = |cell: &Cell| cell.cell_view(1).is_some_and(|(_, members)| !members.contains(&3));
     assert!(cell.run_until(5 * SECOND, drops_it), "they go on");
@@ -198,10 +205,7 @@ fn a_sender_of_nonsense_stays_while_the_others_are_no_quorum() {
 /// Likewise where the other one lives and is heard, and has to go because it hears nobody.
 #[test]
 fn a_sender_of_nonsense_stays_while_another_one_goes_that_is_heard() {
-    let mut cell = Cell::settled(3, 59);
-    cell.cannot_read(&[1, 2], 0, "a");
-    cell.multicast(0, "a", Order::Fifo, Uniformity::Plain, 40).expect("in the group");
-    assert!(cell.run_until(2 * SECOND, |cell| lost(cell, 0) == [LeaveReason::Nonsense]));
+    let mut cell = with_a_sender_of_nonsense(3, 59);
     (0..2).for_each(|slot| cell.cut(slot, 2));
     let drops_it = |cell: &Cell| cell.cell_view(1).is_some_and(|(_, members)| !members.contains(&2));
     assert!(cell.run_until(10 * SECOND, drops_it), "they go on");
@@ -215,10 +219,7 @@ fn a_sender_of_nonsense_stays_while_another_one_goes_that_is_heard() {
 /// it can be excluded.
 #[test]
 fn who_joins_beside_a_sender_of_nonsense_knows_of_it() {
-    let mut cell = Cell::settled(3, 54);
-    cell.cannot_read(&[1, 2], 0, "a");
-    cell.multicast(0, "a", Order::Fifo, Uniformity::Plain, 40).expect("in the group");
-    assert!(cell.run_until(2 * SECOND, |cell| lost(cell, 0) == [LeaveReason::Nonsense]));
+    let mut cell = with_a_sender_of_nonsense(3, 54);
     for gone in [2, 1] {
         cell.crash(gone);
         let pair = |cell: &Cell| cell.cell_view(0).is_some_and(|(_, members)| members.len() == 2);

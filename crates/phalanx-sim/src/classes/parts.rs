@@ -10,8 +10,8 @@ use crate::plan::Plan;
 /// only wait for each other.
 const LONG_BYTES_MAX: u64 = 20_000;
 
-/// Receive buffers hold at least so many of the longest packets. With fewer a sender in a cell of five has four packets
-/// under way in each exchange: a state of 300,000 bytes takes 45 s where that is 0.8 s, and 20 messages a second are more
+/// The number of longest packets for which each receive buffer has room at least. A buffer of 212,992 bytes leaves a sender
+/// in a cell of five as few as four packets in each exchange: a state of 300,000 bytes takes 45 s where that is 0.8 s, and 20 messages a second are more
 /// than what passes.
 const BUFFER_PACKETS: usize = 350;
 
