@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use phalanx_core::wire::Kind;
 use phalanx_core::{Order, Uniformity};
-use phalanx_sim::{Cell, blind_channel};
+use phalanx_sim::{Cell, Weather, blind_channel};
 use phalanx_trace::{Event, LeaveReason};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -173,6 +173,41 @@ fn who_asks_anew_before_it_is_told_of_the_stop_is_in_the_new_group() {
     cell.run_for(4 * SECOND);
     cell.heal();
     assert!(cell.run_until(5 * SECOND, |cell| cell.exclusions(1) == 1));
+    cell.settle();
+    assert_eq!([0, 1, 2, 3].map(|slot| members(&cell, slot)), [4; 4]);
+    cell.finish_clean();
+}
+
+/// The group stops while a joiner is in it and still takes its state. It comes into the next group like any joiner, with
+/// that group's state.
+#[test]
+fn who_takes_the_state_of_a_group_that_stops_takes_that_of_the_next() {
+    let mut cell = Cell::settled(4, 61);
+    cell.leave_group(3, "a").expect("in the group");
+    cell.settle();
+    cell.join(3, "a");
+    assert!(cell.run_until(SECOND, |cell| cell.activity(3).transferring));
+    // The donor's record ends when its application is told of the view with the joiner.
+    assert!(cell.run_until(SECOND, |cell| (0..3).any(|slot| cell.activity(slot).giving)));
+    let donor = (0..3).find(|&slot| cell.activity(slot).giving).expect("one gives");
+    let others: Vec<usize> = (0..3).filter(|slot| *slot != donor).collect();
+    cell.set_takes(donor, false);
+    assert!(cell.run_until(SECOND, |cell| members(cell, others[0]) == 4));
+    // The others found the next group before the joiner asks for it.
+    cell.set_weather_around(3, Weather { base_ns: 50_000_000, ..Weather::FINE });
+    cell.cannot_read(&[others[1], donor], others[0], "a");
+    cell.multicast(others[0], "a", Order::Fifo, Uniformity::Plain, 40).expect("in the group");
+    let is_told = |cell: &Cell| others.iter().all(|&slot| lost(cell, slot) == [LeaveReason::Stopped]);
+    assert!(cell.run_until(2 * SECOND, is_told));
+    others.iter().for_each(|&slot| cell.join(slot, "a"));
+    talk(&mut cell, &others);
+    assert!(cell.run_until(2 * SECOND, |cell| others.iter().all(|&slot| members(cell, slot) > 1)));
+    cell.set_takes(donor, true);
+    cell.run_for(SECOND);
+    assert_eq!((lost(&cell, donor), lost(&cell, 3)), (vec![LeaveReason::Stopped], vec![]));
+    cell.join(donor, "a");
+    cell.settle();
+    talk(&mut cell, &[0, 1, 2, 3]);
     cell.settle();
     assert_eq!([0, 1, 2, 3].map(|slot| members(&cell, slot)), [4; 4]);
     cell.finish_clean();

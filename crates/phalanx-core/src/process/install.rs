@@ -369,7 +369,7 @@ impl Process {
     }
 
     /// Ends this process's membership of a group, with `unsent` multicasts not sent. A process that lost the group's
-    /// state comes back by itself.
+    /// state, or has not had it yet, comes back by itself.
     fn leave_behind(&mut self, change: &GroupChange, unsent: usize) {
         let me = self.me();
         let why = change.left.iter().find(|(who, _)| *who == me).map_or(LeaveReason::Left, |(_, why)| *why);
@@ -377,8 +377,9 @@ impl Process {
         self.counters.outcast += u64::from(why == LeaveReason::Nonsense);
         self.counters.groups_stopped += u64::from(why == LeaveReason::Stopped);
         let was_told = self.transfers.group_left(change.group, &mut self.app);
-        // A member that lost the state joins again like any joiner, without a command of its application.
-        if why == LeaveReason::Anew
+        // A member that lost the state, or was still taking it, joins again like any joiner, without a command of its
+        // application.
+        if (why == LeaveReason::Anew || !was_told)
             && let Some(want) = self.wants.get_mut(&change.name).filter(|want| want.leaving.is_none())
         {
             want.ready = if want.takes_state() { Ready::No } else { Ready::Yes };
