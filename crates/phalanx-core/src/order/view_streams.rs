@@ -377,8 +377,14 @@ impl ViewStreams {
     }
 
     /// Sends what was accepted or ordered since the last packet. The caller does so before it handles further input.
+    ///
+    /// Orders that wait for the window come before our own messages. A token holder that always has more to send than
+    /// the window takes would otherwise order nobody else's abcasts.
     pub fn flush(&mut self, now: Instant, io: &mut impl StreamOutput) {
         if !self.wedged {
+            if self.backpressure.orders {
+                self.sequence(now, io);
+            }
             self.drain_outbox(now, io);
             self.close_packet(now, io);
         }

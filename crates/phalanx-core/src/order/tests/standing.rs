@@ -222,3 +222,30 @@ fn a_holder_whose_messages_wait_announces_orders_beside_them() {
     assert_eq!((of_b(&t), holder.1.packets.len() as u64), (4, WINDOW + 1), "one packet holds all that waited");
     assert!(!holder.0.is_blocked());
 }
+
+/// A holder that always has more to send than its window takes would otherwise order nobody else's abcasts: each window
+/// that opens would be full of its own messages before it orders.
+#[test]
+fn a_window_that_opens_takes_the_orders_that_wait_first() {
+    let mut t = Three::new();
+    let holder = &mut t.group_streams[A.index()];
+    block(holder);
+    // As many as fill another packet. They wait with the one that waits.
+    for _ in 0..2 {
+        assert!(holder.0.multicast(NOW, Order::Fifo, Uniformity::Plain, &[&[0; 600]], &mut holder.1));
+    }
+    t.cast(B, Order::Total, Uniformity::Plain);
+    t.carry(B, &[A]);
+    let holder = &mut t.group_streams[A.index()];
+    assert_eq!(holder.1.bounds, [Backpressure::Window, Backpressure::Orders]);
+    for rank in [B, C] {
+        let ack = Ack { prefix: 1, limit: WINDOW + 1, gaps: Vec::new() };
+        holder.0.handle_ack(NOW, rank, &ack, false, &mut holder.1);
+    }
+    assert!(holder.0.is_packing());
+    holder.0.flush(NOW, &mut holder.1);
+    settle(holder);
+    assert!(holder.0.is_blocked(), "its own messages still wait");
+    let of_b = holder.1.delivered.iter().filter(|(from, _)| *from == B).count();
+    assert_eq!((of_b, holder.1.packets.len() as u64), (1, WINDOW + 1), "the packet that fits orders what waited");
+}
