@@ -183,3 +183,32 @@ fn in_a_large_cell_the_coordinator_learns_of_it() {
         cell.finish_clean();
     }
 }
+
+/// Members that declare that they poll seldom make no progress in a stream before a multicast is delivered: to the one that
+/// orders, back, acknowledgements, stability. They stay, although the setting is shorter.
+#[test]
+fn who_declared_how_seldom_it_polls_is_not_too_slow_within_eight_exchanges() {
+    let late = [0, 1].map(|slot| (slot, 660_000_000));
+    let settings = WorldSettings {
+        window_bytes: 16 << 10,
+        expel_after: Some(SECOND),
+        turn_gaps: late.iter().map(|&(slot, _)| (slot, 680 * MS)).collect(),
+        late: late.to_vec(),
+        ..WorldSettings::quiet(6)
+    };
+    let mut cell = Cell::new(settings, 9);
+    (0..6).for_each(|slot| cell.start(slot));
+    cell.run_for(20 * SECOND);
+    (0..6).for_each(|slot| cell.join(slot, "a"));
+    cell.run_for(20 * SECOND);
+    for _ in 0..400 {
+        for slot in 0..6 {
+            while cell.multicast(slot, "a", Order::Total, Uniformity::Uniform, 1000).is_ok() {}
+        }
+        cell.run_for(50 * MS);
+    }
+    assert_eq!((0..6).map(|slot| cell.exclusions(slot)).sum::<u64>(), 0);
+    assert!((0..6).all(|slot| members(&cell, slot) == 6));
+    cell.run_for(30 * SECOND);
+    cell.finish_clean();
+}

@@ -9,6 +9,10 @@ use crate::id::{DecreeNumber, Incarnation, TrafficClass};
 use crate::member::SlowReport;
 use crate::time::Instant;
 
+/// The exchanges within which a multicast is delivered (`docs/costs.md`). A member that is far or late makes no progress in
+/// a stream before.
+const EXCHANGES: u32 = 8;
+
 impl Process {
     /// Looks for members that hold this process's streams back, unless they are to be tolerated for ever. Called with
     /// each heartbeat.
@@ -29,7 +33,11 @@ impl Process {
         if passed > self.turns_every() || !self.primary {
             passed = Duration::ZERO;
         }
-        let after = self.set.timing.expel_after.max(self.suspect_after() + self.failure_detector.longest_gap());
+        let silence = self.suspect_after() + self.failure_detector.longest_gap();
+        let others = self.directory.members.iter().filter_map(|m| Some((m, self.peers.get(m.incarnation)?)));
+        let farthest = others.map(|(member, peer)| peer.round_trip() + member.turn_gap()).max().unwrap_or_default();
+        let delivery = (farthest + self.set.me.turn_gap()) * EXCHANGES;
+        let after = self.set.timing.expel_after.max(silence).max(delivery);
         let mut slow_report = SlowReport { excused: self.transfers.holds_any(), slow: Vec::new() };
         for view_streams in self.group_streams.values_mut() {
             // If the application here takes nothing of the group, the fault may be this member's own.
