@@ -167,8 +167,11 @@ impl FailureDetector {
                 .get(rank.index())
                 .is_some_and(|l| l.dead || l.deaf || now.since(l.last_heard.max(since)) >= l.bears(patience))
         };
+        // Neighbours owe heartbeats. Who is watched besides sends some when asked.
+        let unbeaten = |rank: Rank| links.get(rank.index()).is_some_and(|l| l.is_silent(now, patience));
+        let is_silent = |rank: Rank| silent(rank, Instant::ZERO) || unbeaten(rank);
         let mut suspected: BTreeSet<Rank> =
-            watch.neighbours().iter().copied().filter(|&rank| silent(rank, Instant::ZERO)).collect();
+            watch.neighbours().iter().copied().filter(|&rank| is_silent(rank)).collect();
         // A member that is out of reach already need not be suspected by every member that waits for its answer. A
         // member that was suspected stays so:
         //

@@ -126,6 +126,25 @@ fn a_quiet_cell_says_nothing_and_beats_to_its_watchers_alone() {
     }
 }
 
+/// Its control socket takes nothing in, and its data socket works: packets come from all, and no heartbeats.
+#[test]
+fn who_gets_packets_without_heartbeats_goes_in_the_end() {
+    let mut cell = Cell::new(9, 4);
+    cell.cut.extend((0..9).filter(|rank| *rank != 4).map(|rank| (rank, 4)));
+    let mut run = |beats: usize| {
+        for _ in 0..beats {
+            for rank in Rank::all(9) {
+                let now = cell.now;
+                cell.members[4].heard(now, rank);
+            }
+            cell.run(1);
+        }
+        (0..9).filter(|rank| *rank != 4).map(|rank| cell.candidates(rank)).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(run(35), BTreeSet::from([vec![]]), "a member under load sends its heartbeats late");
+    assert_eq!(run(5), BTreeSet::from([vec![4]]));
+}
+
 #[test]
 fn nobody_speaks_for_this_member_or_for_one_that_is_not_there() {
     let mut cell = Cell::new(20, 3);
