@@ -414,3 +414,39 @@ fn x6_others_that_had_the_state_may_die_with_it() {
     assert!(!died.violated().contains(&Property::X6), "{died}");
     assert!(run(false).violated().contains(&Property::X6));
 }
+
+/// `a` leaves. `b` was listed without the state in their last view, had it when it installed that view, and is killed.
+/// Without that installation it never had the state.
+#[test]
+fn x6_a_joiner_has_the_state_once_it_installs_its_view() {
+    let run = |installs: bool| {
+        let mut w = World::cell(3);
+        w.ask_group(0, true);
+        w.group_view(0, 1, None, &[0], &[0], &[]);
+        w.ask_group(1, true);
+        w.push(0, Event::SnapshotOut { group: GROUP, view: 1, digest: 1 });
+        w.push(1, Event::SnapshotIn { group: GROUP, bytes: 10 });
+        w.group_view(0, 2, Some(1), &[0, 1], &[1], &[]);
+        w.push(0, Event::GroupIncomplete { group: GROUP, who: vec![id(1)] });
+        if installs {
+            w.push(1, Event::StateEnd { group: GROUP, digest: 1 });
+            w.group_view(1, 2, None, &[0, 1], &[1], &[]);
+            w.push(1, Event::GroupIncomplete { group: GROUP, who: vec![id(1)] });
+        }
+        w.multicast(uniform(fifo(0, 2, 1)), if installs { &[0, 1] } else { &[0] });
+        w.ask_group(2, true);
+        w.push(0, Event::SnapshotOut { group: GROUP, view: 2, digest: 1 });
+        w.push(2, Event::SnapshotIn { group: GROUP, bytes: 10 });
+        ask_to_leave(&mut w, 0);
+        w.push(0, Event::GroupLeft { group: GROUP });
+        w.crash(1);
+        let (members, joined) = (vec![id(2)], vec![id(2)]);
+        let (group, name) = (GROUP + 1, "ledger".to_owned());
+        w.push(2, Event::GroupView { group, name, view: 1, prev: None, members, joined, left: vec![] });
+        w.end(&[0, 2]);
+        w.report()
+    };
+    let had_it = run(true);
+    assert!(!had_it.violated().contains(&Property::X6), "{had_it}");
+    assert!(run(false).violated().contains(&Property::X6));
+}

@@ -56,11 +56,10 @@ fn abandoned(run: &Run<'_>, out: &mut Findings) {
             let Some((at, step)) = u6::last_of(model, leaver.proc, group) else { continue };
             let Some(left) = leaver.left_at.or(model.procs[leaver.proc].over.map(|(_, told)| told)) else { continue };
             // The group went on in others that had its state. They died with it, or M10 reports it.
-            let lacking: Vec<_> =
-                model.views[anew.last].epochs.iter().flat_map(|&e| &model.epochs[e].incomplete).collect();
+            let lacking: Vec<_> = model.views[anew.last].epochs.iter().flat_map(|&e| lacking(model, e)).collect();
             let went_on = |q: &ProcIx| {
                 let last = model.last_stay(*q, group);
-                *q != leaver.proc && !lacking.contains(&q) && last.is_none_or(|last| !left_gracefully(model, last))
+                *q != leaver.proc && !lacking.contains(q) && last.is_none_or(|last| !left_gracefully(model, last))
             };
             if model.views[anew.last].members.iter().any(went_on) {
                 continue;
@@ -88,6 +87,14 @@ fn abandoned(run: &Run<'_>, out: &mut Findings) {
             }
         }
     }
+}
+
+/// The members that never had the group's state in the view of this stay. A joiner installs the view when it has the state,
+/// and from then on it has what the others have. An observer never has it.
+fn lacking(model: &Model, stay: EpochIx) -> impl Iterator<Item = ProcIx> {
+    let epoch = &model.epochs[stay];
+    let installed = |who: &ProcIx| model.views[epoch.view].epochs.iter().any(|&e| model.epochs[e].proc == *who);
+    epoch.incomplete.iter().copied().filter(move |who| epoch.observers.contains(who) || !installed(who))
 }
 
 /// Whether this stay ended with a leave that the process had requested, and that a view granted.
