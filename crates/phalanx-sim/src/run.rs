@@ -204,7 +204,7 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
         }
     };
     begin_quiet(world);
-    let (mut settled_ns, mut is_waiting) = (None, false);
+    let (mut settled_ns, mut waited) = (None, None);
     while world.now_ns < quiet_ns + settle_ns + deliver_ns {
         // In small steps: the operator acts between them, and the time of the common view is measured.
         let next_ns = world.now_ns + 50 * MS;
@@ -214,16 +214,19 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
         }
         world.tend_orphans();
         let may_go = settled_ns.is_none() || world.now_ns < quiet_ns + settle_ns;
-        if may_go && world.somebody_is_told_to_wait() && world.now_ns < healed_ns + HELD_BACK_NS + settle_ns - SETTLE_NS
-        {
-            // A process that was excluded again and again is held back. The bounds of the quiet phase apply to
-            // processes that may join. A member may also go after all were in one view, because packets that it sent
-            // before the heal are up to 3 s late.
-            (quiet_ns, settled_ns, is_waiting) = (world.now_ns, None, true);
+        // A process that was excluded again and again is held back. The bounds of the quiet phase apply to processes that
+        // may join. A member may also go after all were in one view, because packets that it sent before the heal are up
+        // to 3 s late. And where all were told to leave, the last member of a view with too few waits 10 s for its
+        // messages, and nobody is started before it is gone.
+        let held_back = world.somebody_is_told_to_wait();
+        let waits = held_back || world.operator.doomed.awaits_a_leave();
+        if may_go && waits && world.now_ns < healed_ns + HELD_BACK_NS + settle_ns - SETTLE_NS {
+            (quiet_ns, settled_ns, waited) = (world.now_ns, None, Some(held_back));
             continue;
         }
-        if std::mem::take(&mut is_waiting) {
-            add_to(&mut world.counters.moments, "heals after which who was left out lately waits", 1);
+        if let Some(held_back) = waited.take() {
+            let moment = "heals after which who was left out lately waits";
+            add_to(&mut world.counters.moments, moment, u64::from(held_back));
             begin_quiet(world);
         }
         if settled_ns.is_none() && world.unsettled().is_none() {

@@ -24,6 +24,13 @@ pub(crate) enum Doomed {
     },
 }
 
+impl Doomed {
+    /// Whether all were told to leave, and some are still in the cell.
+    pub(crate) fn awaits_a_leave(self) -> bool {
+        matches!(self, Self::Left { gone: false, .. })
+    }
+}
+
 /// What the operator of the cell knows and did.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Operator {
