@@ -42,6 +42,8 @@ struct SentPacket {
 struct Receiver {
     acked: u64,
     limit: u64,
+    /// It reported to have a packet with this number or a later one.
+    reached: u64,
     /// When it last made progress, was last sent a probe, or began to lack a packet. Its probe timeout counts from
     /// here.
     since: Instant,
@@ -100,6 +102,7 @@ impl Sending {
             .map(|_| Receiver {
                 acked: 0,
                 limit,
+                reached: 0,
                 since: now,
                 failures: 0,
                 doubted: 0,
@@ -211,10 +214,12 @@ impl Sending {
             if let Some(s) = prefix.checked_sub(base).and_then(|i| self.retained.get(usize::try_from(i).ok()?)) {
                 if s.is_resent {
                     r.rtt.sample_resent(now, s.first);
-                } else {
+                } else if prefix > r.reached {
                     r.rtt.sample(now.since(s.first));
                     r.backoff = 0;
                 }
+                // Else the packet arrived before, and its ack waited for one that was lost. That says nothing of the
+                // round trip.
             }
             r.retransmit_budget = (r.retransmit_budget + (prefix - r.acked)).min(RETRANSMISSIONS_MAX as u64);
             r.acked = prefix;
@@ -238,6 +243,8 @@ impl Sending {
         } else if r.doubted <= acked {
             (r.doubted, r.burst) = (0, PROBE_PACKETS);
         }
+        let beyond = ack.gaps.iter().map(|gap| gap.last.saturating_add(1)).max().unwrap_or_default();
+        r.reached = r.reached.max(prefix).max(beyond.min(sent));
         let mut retransmitted = 0;
         for gap in &ack.gaps {
             let (from, to) = (gap.first.max(base).max(acked + 1), gap.last.min(sent));
@@ -485,6 +492,20 @@ mod tests {
                 assert!(measured >= Duration::from_millis(away_ms / 8), "{away_ms} ms: {measured:?}");
             }
         }
+    }
+
+    /// Long packets were lost for 2.4 s, and a short one behind them arrived at once. What followed was retransmitted 2.4 s
+    /// after its loss, too.
+    #[test]
+    fn an_ack_that_waited_for_a_lost_packet_gives_no_round_trip() {
+        let mut s = Sending::new(1, 1000, at(0));
+        (0..5).for_each(|_| s.push(at(0)));
+        s.handle_ack(at(5), 0, &ack(0, &[(1, 4)]));
+        s.handle_ack(at(2_400), 0, &ack(5, &[]));
+        assert_eq!(s.round_trip(0), None);
+        s.push(at(3_000));
+        s.handle_ack(at(3_008), 0, &ack(6, &[]));
+        assert_eq!(s.round_trip(0), Some(Duration::from_millis(8)));
     }
 
     #[test]
