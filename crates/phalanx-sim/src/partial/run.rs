@@ -103,9 +103,15 @@ fn draw_break(rng: &mut Rng, plan: &Plan) -> Break {
 }
 
 impl World {
-    /// Breaks the paths, if the processes on none of them are a quorum without those at the broken ends.
+    /// Breaks the paths, if the processes on none of them are a quorum without those at the broken ends, and these may go.
     pub(crate) fn impair(&mut self, partial: &Partial) {
         let n = self.slots.len();
+        // At most a minority goes within ten minutes, by names. Whoever was left out before counts, too, and beyond that
+        // all wait for the broken ends.
+        let most = if n == 2 { 1 } else { (n - 1) / 2 };
+        let gone = self.slots.iter().filter(|slot| slot.app.counts.exclusions > 0);
+        let gone = gone.map(|slot| &slot.name).collect::<BTreeSet<_>>().len();
+        let mut may_go = most.saturating_sub(gone);
         for broken in &partial.breaks {
             let (ends, what) = (self.ends(broken.at), broken.what);
             let packet_bytes = |slot: usize| self.settings.unequal.get(slot).map(|own| own.packet_bytes);
@@ -117,8 +123,8 @@ impl World {
             let slots: Vec<Side<'_>> = slots.collect();
             let other = other_ends(&ends, what, &slots);
             let all: Vec<usize> = self.impaired.iter().chain(&ends).chain(&other).copied().collect();
-            let Some((last, others)) = all.split_last().filter(|(last, others)| self.can_do_without(others, **last))
-            else {
+            let may_go_on = |last: usize, others: &[usize]| may_go > 0 && self.can_do_without(others, last);
+            let Some((last, others)) = all.split_last().filter(|(last, others)| may_go_on(**last, others)) else {
                 self.counters.faults_withheld += 1;
                 continue;
             };
@@ -137,6 +143,7 @@ impl World {
                 memory.bridges = false;
             }
             self.impaired = all;
+            may_go -= 1;
             let name = broken.name();
             add_to(&mut self.counters.partial, &name, 1);
             let names: Vec<String> = ends.iter().chain(&other).map(|slot| self.slots[*slot].name.clone()).collect();
