@@ -23,12 +23,17 @@ fn drop_c(w: &mut World, why: LeaveReason) {
     [0, 1].iter().for_each(|&p| w.cell_view(p, 2, &[0, 1], &[(2, why)]));
 }
 
-/// `a` founds a group of the same name with another number.
+/// `a` asks for a group of the same name, and founds it.
 fn found(w: &mut World) {
     w.ask_group(0, true);
-    let (members, joined) = (vec![id(0)], vec![id(0)]);
+    found_next(w, 0);
+}
+
+/// `p` founds a group of the same name with another number.
+fn found_next(w: &mut World, p: usize) {
+    let (members, joined) = (vec![id(p)], vec![id(p)]);
     let (group, name) = (GROUP + 1, "ledger".to_owned());
-    w.push(0, Event::GroupView { group, name, view: 1, prev: None, members, joined, left: vec![] });
+    w.push(p, Event::GroupView { group, name, view: 1, prev: None, members, joined, left: vec![] });
 }
 
 fn ask_to_leave(w: &mut World, p: usize) {
@@ -212,8 +217,7 @@ fn m10_a_group_goes_on_in_one_while_nobody_records_views() {
         w.push(4, Event::LeaveAsked);
         w.crash(0);
         w.ask_group(3, true);
-        let (name, members, joined) = ("ledger".to_owned(), vec![id(3)], vec![id(3)]);
-        w.push(3, Event::GroupView { group: GROUP + 1, name, view: 1, prev: None, members, joined, left: vec![] });
+        found_next(&mut w, 3);
         w.push(2, Event::Excluded { view: 2 });
         w.end(&[3]);
         let report = w.report();
@@ -372,9 +376,7 @@ fn x6_who_took_a_leavers_state_does_not_begin_anew() {
         if founder == 1 {
             w.ask_group(1, true);
         }
-        let (members, joined) = (vec![id(founder)], vec![id(founder)]);
-        let (group, name) = (GROUP + 1, "ledger".to_owned());
-        w.push(founder, Event::GroupView { group, name, view: 1, prev: None, members, joined, left: vec![] });
+        found_next(&mut w, founder);
         w.end(&[0, 1, 2]);
         w
     };
@@ -404,9 +406,7 @@ fn x6_others_that_had_the_state_may_die_with_it() {
             ask_to_leave(&mut w, 1);
             w.push(1, Event::GroupLeft { group: GROUP });
         }
-        let (members, joined) = (vec![id(2)], vec![id(2)]);
-        let (group, name) = (GROUP + 1, "ledger".to_owned());
-        w.push(2, Event::GroupView { group, name, view: 1, prev: None, members, joined, left: vec![] });
+        found_next(&mut w, 2);
         w.end(if dies { &[0, 2] } else { &[0, 1, 2] });
         w.report()
     };
@@ -440,9 +440,7 @@ fn x6_a_joiner_has_the_state_once_it_installs_its_view() {
         ask_to_leave(&mut w, 0);
         w.push(0, Event::GroupLeft { group: GROUP });
         w.crash(1);
-        let (members, joined) = (vec![id(2)], vec![id(2)]);
-        let (group, name) = (GROUP + 1, "ledger".to_owned());
-        w.push(2, Event::GroupView { group, name, view: 1, prev: None, members, joined, left: vec![] });
+        found_next(&mut w, 2);
         w.end(&[0, 2]);
         w.report()
     };
