@@ -18,9 +18,9 @@ pub struct Timing {
     /// The longest delay of an acknowledgement. Default 2 ms.
     pub ack_delay: Duration,
     /// Time without any progress after which a member that holds another's stream back is too slow, if
-    /// [`Limits::slow_members`] lets such members leave. At least `suspect_after` is used, and eight
-    /// exchanges with the farthest member (`docs/flow.md`). A shorter time frees the others sooner, and removes members that
-    /// only paused. Default 10 s.
+    /// [`Limits::slow_members`] lets such members leave. At least `suspect_after` is used, and at least
+    /// eight exchanges with the farthest member (`docs/flow.md`). A shorter time frees the others sooner, and removes
+    /// members that only paused. Default 10 s.
     pub expel_after: Duration,
     /// The longest gap between two polls of this process in normal operation, at most [`crate::TURN_GAP_MAX`]. A longer
     /// gap lets an application poll rarely; a view change then waits for its next poll, and its death is found later by

@@ -243,8 +243,9 @@ impl Sending {
         } else if r.doubted <= acked {
             (r.doubted, r.burst) = (0, PROBE_PACKETS);
         }
-        let beyond = ack.gaps.iter().map(|gap| gap.last.saturating_add(1)).max().unwrap_or_default();
-        r.reached = r.reached.max(prefix).max(beyond.min(sent));
+        // Behind the last gap something arrived.
+        let beyond = ack.gaps.last().map_or(prefix, |gap| gap.last.saturating_add(1).min(sent));
+        r.reached = r.reached.max(beyond);
         let mut retransmitted = 0;
         for gap in &ack.gaps {
             let (from, to) = (gap.first.max(base).max(acked + 1), gap.last.min(sent));

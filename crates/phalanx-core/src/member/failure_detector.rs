@@ -162,16 +162,13 @@ impl FailureDetector {
     pub fn evaluate(&mut self, now: Instant) {
         let Self { me, links, patience, watch, .. } = self;
         let Some(watch) = watch else { return };
+        let link = |rank: Rank| links.get(rank.index());
         let silent = |rank: Rank, since: Instant| {
-            links
-                .get(rank.index())
-                .is_some_and(|l| l.dead || l.deaf || now.since(l.last_heard.max(since)) >= l.bears(patience))
+            link(rank).is_some_and(|l| l.dead || l.deaf || now.since(l.last_heard.max(since)) >= l.bears(patience))
         };
         // Neighbours owe heartbeats. Who is watched besides sends some when asked.
-        let unbeaten = |rank: Rank| links.get(rank.index()).is_some_and(|l| l.is_silent(now, patience));
-        let is_silent = |rank: Rank| silent(rank, Instant::ZERO) || unbeaten(rank);
-        let mut suspected: BTreeSet<Rank> =
-            watch.neighbours().iter().copied().filter(|&rank| is_silent(rank)).collect();
+        let unheard = |rank: &Rank| link(*rank).is_some_and(|l| l.dead || l.deaf || l.is_silent(now, patience));
+        let mut suspected: BTreeSet<Rank> = watch.neighbours().iter().copied().filter(unheard).collect();
         // A member that is out of reach already need not be suspected by every member that waits for its answer. A
         // member that was suspected stays so:
         //

@@ -59,7 +59,7 @@ pub use orphan::{
 pub use path_monitor::{Case, Evaluation, Findings, PathKind, PathMonitor, REACHED_MAX, SendKind, Silence, Suspicion};
 pub use proposal::build_proposal;
 pub use reform::Inheritance;
-pub use removals::{BUDGET_WINDOW, REMOVALS_MAX, Removal, RemovalEvidence, Removals, SUSPECTERS_MAX};
+pub use removals::{BUDGET_WINDOW, REMOVALS_MAX, Removal, RemovalEvidence, Removals, SUSPECTERS_MAX, budget_of};
 pub use request_list::{GroupRequest, RequestList};
 pub use room::{GroupNames, GroupRoom, NoRoom, SEAT_BYTES_MAX, WAITING_BYTES_MAX};
 pub use slow::{Slow, SlowReport};

@@ -152,9 +152,7 @@ impl Removals {
     pub fn left(&mut self, now: Instant) -> usize {
         self.pass(now);
         let members = self.views.iter().map(|(_, members)| *members).max().unwrap_or(0);
-        // A minority of the largest view. Of two members one may go, as half with rank 0 is a quorum.
-        let most = if members == 2 { 1 } else { members.saturating_sub(1) / 2 };
-        most.saturating_sub(self.removed.iter().filter(|(_, removal)| removal.counts).count())
+        budget_of(members).saturating_sub(self.removed.iter().filter(|(_, removal)| removal.counts).count())
     }
 
     /// Whether a removal of this name counts against the budget within the window.
@@ -196,6 +194,13 @@ impl Removals {
             self.views.pop_front();
         }
     }
+}
+
+/// The removal budget of a cell whose largest view within [`BUDGET_WINDOW`] has this many members: a minority of it. Of two
+/// members one may go, as half with rank 0 is a quorum.
+#[must_use]
+pub fn budget_of(members: usize) -> usize {
+    if members == 2 { 1 } else { members.saturating_sub(1) / 2 }
 }
 
 /// Whether a member that leaves for this reason is recorded: not if it requested to leave, nor if it is proved dead.

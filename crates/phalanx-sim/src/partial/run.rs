@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use phalanx_core::TrafficClass;
+use phalanx_core::member::budget_of;
 use phalanx_core::rng::Rng;
 use phalanx_core::wire::Kind;
 use phalanx_trace::Event as TraceEvent;
@@ -106,12 +107,10 @@ impl World {
     /// Breaks the paths, if the processes on none of them are a quorum without those at the broken ends, and these may go.
     pub(crate) fn impair(&mut self, partial: &Partial) {
         let n = self.slots.len();
-        // At most a minority goes within ten minutes, by names. Whoever was left out before counts, too, and beyond that
-        // all wait for the broken ends.
-        let most = if n == 2 { 1 } else { (n - 1) / 2 };
-        let gone = self.slots.iter().filter(|slot| slot.app.counts.exclusions > 0);
-        let gone = gone.map(|slot| &slot.name).collect::<BTreeSet<_>>().len();
-        let mut may_go = most.saturating_sub(gone);
+        // Members that were excluded before count against the removal budget. When it is used up, a member at a broken path
+        // stays, and all wait for it.
+        let excluded = self.slots.iter().filter(|slot| slot.app.counts.exclusions > 0).map(|slot| &slot.name);
+        let mut may_go = budget_of(n).saturating_sub(excluded.collect::<BTreeSet<_>>().len());
         for broken in &partial.breaks {
             let (ends, what) = (self.ends(broken.at), broken.what);
             let packet_bytes = |slot: usize| self.settings.unequal.get(slot).map(|own| own.packet_bytes);
