@@ -27,7 +27,7 @@ use crate::panics;
 use crate::partial::{self, PARTIAL_NS, Partial};
 use crate::plan::{Plan, SETTLE_NS, Workload};
 use crate::result::{Counters, SeedResult, Violation, add_to};
-use crate::slot::Slot;
+use crate::slot::{Slot, packets_idle};
 use crate::storm::{STORM, Storm};
 use crate::timeline;
 use crate::world::SUSPECT_AFTER;
@@ -43,7 +43,7 @@ pub(crate) const DELIVER_NS: u64 = 4 * SECOND;
 /// Bound on the tables in one story.
 const TABLES_MAX: usize = 4;
 /// Time for which the packets of the calm are counted.
-const COUNT_NS: u64 = SECOND;
+const COUNT_NS: u64 = 2 * SECOND;
 
 /// Runs one seed, evaluates it, and adds the story if it failed.
 #[must_use]
@@ -344,13 +344,11 @@ fn count_calm(world: &mut World, chaos: &mut Chaos, go: impl Fn(&mut World, &mut
     let until_ns = world.now_ns + COUNT_NS;
     go(world, chaos, until_ns);
     let packets = sent(world) - before;
-    let n = world.running() as u64;
-    // The bound allows ten heartbeats a second to each other process, and twice that for other packets. A process that
-    // is excluded and does not hear of it is notified again and again.
-    let ruined = world.ruined.len() as u64;
-    let most = (30 * n * n.saturating_sub(1) + 40 * n * ruined) * COUNT_NS / SECOND + 10;
+    let n = world.running();
+    let most = n as u64 * packets_idle(n.saturating_sub(1), world.ruined.len()) * COUNT_NS / SECOND;
     if packets > most {
-        world.violation("V5", format!("{packets} packets a second with nothing to send; {most} would be plenty"));
+        let text = format!("{packets} packets in {} s with nothing to send; {most} would be plenty", COUNT_NS / SECOND);
+        world.violation("V5", text);
     }
 }
 

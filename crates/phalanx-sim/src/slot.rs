@@ -59,6 +59,8 @@ pub(crate) struct Slot {
     pub(crate) clock: Clock,
     /// End of its current iteration.
     pub(crate) busy_until_ns: u64,
+    /// Earliest time of the next count of its packets.
+    pub(crate) next_count_ns: u64,
     /// Consecutive iterations that took no time and did nothing.
     pub(crate) idle_turns: u32,
     /// Set if it is to crash while it sends.
@@ -73,6 +75,9 @@ pub(crate) struct Slot {
     /// Members of its host that it reaches through memory.
     pub(crate) neighbours: Neighbours,
 }
+
+/// The least time between two counts of a process's packets.
+const COUNT_NS: u64 = 250_000_000;
 
 /// A crash in the middle of the sends of an iteration: some receivers get the packets, the others do not.
 #[derive(Clone, Copy, Debug)]
@@ -137,9 +142,31 @@ impl Slot {
         self.node = None;
     }
 
+    /// Called after an iteration in the quiet phase: at intervals, how many packets its process has sent. Whole
+    /// iterations lie between two such counts. Between counts of any moment, the packets that gather in a long iteration
+    /// would seem to be sent within a shorter time.
+    pub(crate) fn count_packets(&mut self, now_ns: u64) -> Option<u64> {
+        let process = self.node.as_ref().filter(|_| now_ns >= self.next_count_ns)?.process();
+        self.next_count_ns = now_ns + COUNT_NS;
+        let mut packets = 0;
+        process.counters(&mut |name, count| {
+            if matches!(name, "datagrams_sent" | "packets_shared") {
+                packets += count;
+            }
+        });
+        Some(packets)
+    }
+
     pub(crate) fn memory_mut(&mut self) -> Option<&mut Memory> {
         self.node.as_mut()?.driver_mut().memory_mut()
     }
+}
+
+/// An ample number of packets a second while nothing is sent, with so many other processes, and so many that lost the
+/// cell: ten heartbeats a second to each other process, and twice that for other packets. A process that is excluded
+/// and does not hear of it is notified again and again.
+pub(crate) fn packets_idle(others: usize, ruined: usize) -> u64 {
+    30 * others as u64 + 40 * ruined as u64 + 10
 }
 
 /// The members on a process's host.

@@ -111,34 +111,19 @@ impl World {
         self.harness.push(self.now_ns, TraceEvent::Trouble { what, incarnation: whose.0, begins });
     }
 
-    /// Records the fill levels of buffers and the number of packets sent.
+    /// Records the fill levels of buffers.
     pub(crate) fn sample(&mut self) {
-        let others = self.running().saturating_sub(1) as u64;
-        let ruined = self.ruined.len() as u64;
         for slot in &self.slots {
             let Some(node) = slot.node.as_ref() else { continue };
             let (process, incarnation) = (node.process(), node.incarnation().0);
-            let mut events = Vec::new();
             process.gauges(&mut |gauge| {
                 // An empty buffer is not worth a record while all are busy.
                 if gauge.value > 0 || !self.sending {
                     let (value, limit, idle) = (gauge.value, gauge.limit, gauge.idle);
-                    events.push(TraceEvent::Gauge { incarnation, name: gauge.name.to_owned(), value, limit, idle });
+                    let name = gauge.name.to_owned();
+                    self.harness.push(self.now_ns, TraceEvent::Gauge { incarnation, name, value, limit, idle });
                 }
             });
-            let mut packets = 0;
-            process.counters(&mut |name, count| {
-                if matches!(name, "datagrams_sent" | "packets_shared") {
-                    packets += count;
-                }
-            });
-            // The bound allows ten heartbeats a second to each other process, and twice that for other packets. A
-            // process that is excluded and does not hear of it is notified again and again.
-            let idle = 30 * others + 40 * ruined + 10;
-            events.push(TraceEvent::Traffic { incarnation, packets, idle });
-            for event in events {
-                self.harness.push(self.now_ns, event);
-            }
         }
     }
 }

@@ -31,7 +31,7 @@ use crate::queue::{Due, Queue};
 use crate::resources::Guarded;
 use crate::result::{Counters, Violation, add_to};
 use crate::slot::Neighbours;
-use crate::slot::{Slot, Traffic};
+use crate::slot::{Slot, Traffic, packets_idle};
 
 pub use settings::{SUSPECT_AFTER, WorldSettings};
 pub(crate) use state::{Bursting, Doomed, LostView, Operator, Troubles, Watch};
@@ -171,6 +171,7 @@ impl World {
                 // Clocks of different processes are unrelated.
                 clock: Clock::new(rng.below(1_000_000_000_000)),
                 busy_until_ns: 0,
+                next_count_ns: 0,
                 idle_turns: 0,
                 doom: None,
                 activity: Activity::default(),
@@ -390,6 +391,13 @@ impl World {
                 *other = step.map(|step| (index, step));
             }
             _ => {}
+        }
+        if !self.sending
+            && let Some(packets) = self.slots[index].count_packets(self.now_ns)
+            && let Some(incarnation) = self.slots[index].incarnation()
+        {
+            let idle = packets_idle(self.running().saturating_sub(1), self.ruined.len());
+            self.harness.push(self.now_ns, phalanx_trace::Event::Traffic { incarnation: incarnation.0, packets, idle });
         }
         while let Some((code, text)) = self.slots[index].app.faults.pop() {
             let text = format!("{}: {text}", self.slots[index].name);
