@@ -12,7 +12,7 @@ use crate::member::{FounderRecord, Inheritance};
 use crate::wire::{PacketNumber, Space};
 
 pub use limits::{Limits, MESSAGE_BYTES_MAX, SEEDS_MAX, SlowMembers, Timing};
-pub use message::{Delivery, GroupTerms, Order, Stability, Uniformity};
+pub use message::{Accepted, Delivery, GroupTerms, Order, Sent, Stability, Uniformity};
 pub use view::{CellView, GroupView, LeaveReason, Membership};
 
 /// How a process may enter its first view.
@@ -307,7 +307,8 @@ pub trait Effects {
         true
     }
 
-    /// Notes that a multicast is sent: from now on it belongs to `view`, as number `seq` of this process's stream.
+    /// Notes that a multicast that waited is sent: from now on it belongs to `view`, as number `seq` of this process's
+    /// stream. What is sent at once is not reported here: [`Accepted::sent`] says so.
     fn sent(
         &mut self,
         _group: GroupId,

@@ -11,6 +11,7 @@ table!(
     has [SEND, SYNC, UNPIN, UNWIND_SAFE, REF_UNWIND_SAFE],
     lacks [],
     [
+        phalanx_core::Accepted,
         phalanx_core::CellView,
         phalanx_core::CommandError,
         phalanx_core::Delivery<'static>,
@@ -24,6 +25,7 @@ table!(
         phalanx_core::Limits,
         phalanx_core::Membership,
         phalanx_core::Order,
+        phalanx_core::Sent,
         phalanx_core::Settings,
         phalanx_core::SlowMembers,
         phalanx_core::Stability,
@@ -132,6 +134,7 @@ table!(
         phalanx_core::order::HeldPackets,
         phalanx_core::order::Hold,
         phalanx_core::order::MessageCounts,
+        phalanx_core::order::Packing,
         phalanx_core::order::Pairs<'static>,
         phalanx_core::order::Backlog,
         phalanx_core::order::Status,

@@ -2,8 +2,8 @@
 
 use phalanx_core::member::FounderRecord;
 use phalanx_core::{
-    Delivery, Event, GroupId, InboxId, Incarnation, Instant, MemberInfo, Order, Sequence, Snapshot, Uniformity,
-    ViewNumber,
+    Accepted, Delivery, Event, GroupId, InboxId, Incarnation, Instant, MemberInfo, Order, Sequence, Snapshot,
+    Uniformity, ViewNumber,
 };
 
 /// A command that the core accepted.
@@ -24,14 +24,14 @@ pub enum Command<'a> {
         /// The group.
         group: GroupId,
     },
-    /// Multicasts to a group. If it was sent at once, [`Handler::sent`] directly preceded this call.
+    /// Multicasts to a group.
     Multicast {
         /// The group.
         group: GroupId,
         /// The requested order.
         order: Order,
-        /// What it is, by its stability or by the group's default.
-        uniformity: Uniformity,
+        /// What it is, and where it belongs if it is sent at once.
+        accepted: Accepted,
         /// The payload, as the concatenation of these parts.
         parts: &'a [&'a [u8]],
     },
@@ -73,7 +73,7 @@ pub trait Handler {
     /// Reports the time, before each poll and command. It never decreases within an incarnation.
     fn at(&mut self, _now: Instant) {}
 
-    /// A command was accepted; its effects come later (a multicast may have been sent already).
+    /// A command was accepted; its effects come later.
     fn command(&mut self, _command: &Command<'_>) {}
 
     /// Reports after each poll whether a view change keeps this process from sending.
@@ -88,7 +88,7 @@ pub trait Handler {
         true
     }
 
-    /// A multicast was assigned to a view and is being sent; see [`phalanx_core::Effects::sent`].
+    /// A multicast that waited was assigned to a view and is being sent; see [`phalanx_core::Effects::sent`].
     fn sent(
         &mut self,
         _group: GroupId,

@@ -11,8 +11,8 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use phalanx_core::{
-    CellInstance, CommandError, Founding, GroupId, GroupTerms, InboxId, Incarnation, Instant, Membership, Order,
-    Stability, ViewNumber,
+    Accepted, CellInstance, CommandError, Founding, GroupId, GroupTerms, InboxId, Incarnation, Instant, Membership,
+    Order, Stability, ViewNumber,
 };
 use phalanx_driver::fork::Forked;
 use phalanx_driver::{Lossy, Shm, Udp, Wait, Waker};
@@ -275,7 +275,7 @@ impl<D: Wait> Inline<D> {
         stability: Stability,
         payload: &[u8],
         handler: &mut impl Handler,
-    ) -> Result<(), CommandError> {
+    ) -> Result<Accepted, CommandError> {
         let mut gated = GatedHandler { inner: handler, startup_gate: &mut self.local_agent.startup_gate };
         // The time of the last poll stands in for the present: so a message costs no clock read.
         self.node.multicast(self.now, group, order, stability, &[payload], &mut gated)
@@ -293,7 +293,7 @@ impl<D: Wait> Inline<D> {
         stability: Stability,
         payload: &[u8],
         handler: &mut impl Handler,
-    ) -> Result<(), CommandError> {
+    ) -> Result<Accepted, CommandError> {
         let mut gated = GatedHandler { inner: handler, startup_gate: &mut self.local_agent.startup_gate };
         self.node.multicast_in_view(self.now, group, view, order, stability, &[payload], &mut gated)
     }

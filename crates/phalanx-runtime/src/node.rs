@@ -11,8 +11,8 @@ use std::net::SocketAddr;
 use phalanx_core::member::Role;
 use phalanx_core::process::Kept;
 use phalanx_core::{
-    CommandError, Event, Founding, GroupId, GroupTerms, InboxId, Incarnation, Instant, Membership, Order, Process,
-    SEEDS_MAX, Security, Settings, Stability, ViewNumber,
+    Accepted, CommandError, Event, Founding, GroupId, GroupTerms, InboxId, Incarnation, Instant, Membership, Order,
+    Process, SEEDS_MAX, Security, Settings, Stability, ViewNumber,
 };
 use phalanx_driver::fork::{Forked, Home};
 use phalanx_driver::{Driver, Transmit};
@@ -426,7 +426,7 @@ impl<D: Driver> Node<D> {
     }
 
     /// Multicasts the concatenation of `parts` to the group. Accepted means queued; it is sent by the next poll at the
-    /// latest. Unless `stability` says otherwise, it is uniform if the group was founded so.
+    /// latest. What is packed at once is reported here, and not by [`Handler::sent`]. Unless `stability` says otherwise, it is uniform if the group was founded so.
     ///
     /// # Errors
     /// See [`CommandError`]; nothing was queued.
@@ -438,12 +438,12 @@ impl<D: Driver> Node<D> {
         stability: Stability,
         parts: &[&[u8]],
         handler: &mut impl Handler,
-    ) -> Result<(), CommandError> {
+    ) -> Result<Accepted, CommandError> {
         self.begin(now, handler)?;
         let mut sink = Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch };
-        let uniformity = self.process.multicast(now, group, order, stability, parts, &mut sink)?;
-        handler.command(&Command::Multicast { group, order, uniformity, parts });
-        Ok(())
+        let accepted = self.process.multicast(now, group, order, stability, parts, &mut sink)?;
+        handler.command(&Command::Multicast { group, order, accepted, parts });
+        Ok(accepted)
     }
 
     /// Like [`Node::multicast`], in this view of the group and in no other; see [`Process::multicast_in_view`].
@@ -460,12 +460,12 @@ impl<D: Driver> Node<D> {
         stability: Stability,
         parts: &[&[u8]],
         handler: &mut impl Handler,
-    ) -> Result<(), CommandError> {
+    ) -> Result<Accepted, CommandError> {
         self.begin(now, handler)?;
         let mut sink = Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch };
-        let uniformity = self.process.multicast_in_view(now, group, view, order, stability, parts, &mut sink)?;
-        handler.command(&Command::Multicast { group, order, uniformity, parts });
-        Ok(())
+        let accepted = self.process.multicast_in_view(now, group, view, order, stability, parts, &mut sink)?;
+        handler.command(&Command::Multicast { group, order, accepted, parts });
+        Ok(accepted)
     }
 
     /// Sends a reliable point-to-point message to a member of the cell view.

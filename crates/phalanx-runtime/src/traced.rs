@@ -8,7 +8,7 @@ use std::io::Write;
 
 use phalanx_core::member::FounderRecord;
 use phalanx_core::{
-    Delivery, Event, GroupId, InboxId, Incarnation, Instant, MemberInfo, Order, Sequence, Snapshot, Uniformity,
+    Delivery, Event, GroupId, InboxId, Incarnation, Instant, MemberInfo, Order, Sent, Sequence, Snapshot, Uniformity,
     ViewNumber,
 };
 use phalanx_driver::fork::Home;
@@ -168,13 +168,16 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
             Command::FoundAnew => self.record(&Record::FoundAnew),
             Command::RaiseLevel { level } => self.record(&Record::RiseAsked { level }),
             Command::Leave => self.record(&Record::LeaveAsked),
-            Command::Multicast { group, order, uniformity, parts } if self.writer.is_some() => {
+            Command::Multicast { group, order, accepted, parts } if self.writer.is_some() => {
                 let hash = match parts {
                     [payload] => payload_hash(payload),
                     _ => payload_hash(&parts.concat()),
                 };
-                let uniform = uniformity.is_uniform();
-                self.record(&Record::Accept { group: group.0, order: records::order(order), uniform, hash });
+                let (group, order, uniform) = (group.0, records::order(order), accepted.uniformity.is_uniform());
+                if let Some(Sent { view, seq }) = accepted.sent {
+                    self.record(&Record::Send { group, view: view.0, seq: seq.0, order, uniform, hash });
+                }
+                self.record(&Record::Accept { group, order, uniform, hash });
             }
             Command::Multicast { .. } => {}
             Command::Send { to, payload } => {

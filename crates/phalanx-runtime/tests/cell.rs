@@ -378,7 +378,10 @@ fn an_incarnation_that_is_given_up_reports_its_unsent_multicasts() {
     let mut accepted = 0_u64;
     let refused = loop {
         match process.multicast(group, Order::Fifo, Stability::Plain, &[7; 2_000], &mut app) {
-            Ok(()) => accepted += 1,
+            Ok(taken) => {
+                accepted += 1;
+                app.sent += u64::from(taken.sent.is_some());
+            }
             Err(refused) => break refused,
         }
         process.poll(&mut app);

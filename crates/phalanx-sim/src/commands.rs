@@ -360,13 +360,13 @@ impl World {
         };
         slot.end_watch(was_outside);
         match &outcome {
-            Ok(()) => self.counters.multicasts += 1,
+            Ok(_) => self.counters.multicasts += 1,
             Err(CommandError::NoCredit) => self.counters.refused += 1,
             Err(_) => {}
         }
         self.carry(index);
         self.wake(index, self.now_ns);
-        outcome
+        outcome.map(drop)
     }
 
     /// Sends a point-to-point message.

@@ -124,7 +124,7 @@ impl Work {
         let mut accepted = 0;
         while accepted < due {
             match member.multicast(group, order, stability, &load.message, app) {
-                Ok(()) => accepted += 1,
+                Ok(_) => accepted += 1,
                 Err(error) if for_now(&error) => {
                     self.held_back = true;
                     break;
@@ -159,12 +159,12 @@ impl Work {
         stamped.message[1..STAMPED_BYTES].copy_from_slice(&stamp);
         let (order, stability) = stamped.ordering.of_library();
         match member.multicast(group, order, stability, &stamped.message, app) {
-            Ok(()) if stamped.kind == PING => {
+            Ok(_) if stamped.kind == PING => {
                 stamped.under_way = true;
                 (app.awaited, app.awaited_stamp) = (stamped.answers, stamp);
                 Ok(1)
             }
-            Ok(()) => {
+            Ok(_) => {
                 stamped.due_ns += stamped.gap_ns;
                 Ok(1)
             }
@@ -182,7 +182,7 @@ impl Work {
                 member.send(asker, &self.reply, app)
             } else {
                 let (order, stability) = ordering.of_library();
-                member.multicast(group, order, stability, &self.reply, app)
+                member.multicast(group, order, stability, &self.reply, app).map(drop)
             };
             match answered {
                 Ok(()) => accepted += 1,

@@ -150,7 +150,7 @@ impl Feed {
             // Some updates are uniform, so that the checker sees both kinds mixed.
             let uniformity = Uniformity::from_flag(self.number.is_multiple_of(UNIFORM_EVERY));
             match process.multicast(group, Order::Total, uniformity.into(), &transfer.encode(), handler) {
-                Ok(()) => {
+                Ok(_) => {
                     self.number += 1;
                     self.sent += 1;
                     handler.inner_mut().under_way.push_back(now);

@@ -48,6 +48,24 @@ impl From<Uniformity> for Stability {
     }
 }
 
+/// A multicast that was accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// What it is: as its [`Stability`] names it, else as agreed for the group.
+    pub uniformity: Uniformity,
+    /// Where it belongs, if it could be packed at once. Else it waits, and [`crate::Effects::sent`] reports that later.
+    pub sent: Option<Sent>,
+}
+
+/// Where a multicast belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// The view in which it is delivered, by all that go on from there or by none.
+    pub view: ViewNumber,
+    /// Its number in its sender's stream of that view.
+    pub seq: Sequence,
+}
+
 /// Whether a message is uniform. A multicast requests it as a [`Stability`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Uniformity {

@@ -26,6 +26,7 @@ mod view_streams;
 
 pub use frame::{FragmentKind, Pairs, StreamFrame, read_frame};
 pub use output::{Backpressure, Hold, Status, StreamOutput};
+pub use pack::Packing;
 pub use stream::{Deliverable, HeldPackets};
 pub use view_streams::{Backlog, MessageCounts, StreamPrefixes, TokenCounts, ViewStreams, ViewStreamsSettings};
 

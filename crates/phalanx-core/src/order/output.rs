@@ -20,7 +20,7 @@ pub trait StreamOutput {
     fn status(&mut self, space: Space, rank: Option<Rank>, status: &Status);
     /// Delivers a message. True if the application took it at once; otherwise [`super::ViewStreams::consumed`] follows.
     fn deliver(&mut self, message: Deliverable<'_>) -> bool;
-    /// Notes that a message of ours is bound to this view.
+    /// Notes that a message of ours that waited in the outbox is bound to this view.
     fn sent(&mut self, seq: Sequence, order: Order, uniformity: Uniformity, payload: &[u8]);
     /// Notes that every member of the view has our messages up to number `seq`.
     fn stable(&mut self, seq: Sequence);

@@ -7,6 +7,7 @@ use super::outbox::Pending;
 use super::output::StreamOutput;
 use super::view_streams::{Backlog, ViewStreams};
 use crate::api::{Order, Uniformity};
+use crate::id::Sequence;
 use crate::link::Arrival;
 use crate::time::Instant;
 use crate::wire::codec::varint_len;
@@ -14,9 +15,18 @@ use crate::wire::codec::varint_len;
 /// Bytes at the end of each packet that are kept free for a stability announcement.
 const MARK_ROOM: usize = 11;
 
+/// What was done with a message that was accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// It is packed, as this one of this member's messages in the view.
+    Packed(Sequence),
+    /// It waits in the outbox.
+    Queued,
+}
+
 impl ViewStreams {
-    /// Accepts a message. Packs it now if the window allows, otherwise queues it in the outbox. False, with nothing
-    /// queued, if the outbox is full.
+    /// Accepts a message. Packs it now if the window allows, otherwise queues it in the outbox; then
+    /// [`StreamOutput::sent`] reports its number later. `None`, with nothing queued, if the outbox is full.
     pub fn multicast(
         &mut self,
         now: Instant,
@@ -24,16 +34,17 @@ impl ViewStreams {
         uniformity: Uniformity,
         parts: &[&[u8]],
         io: &mut impl StreamOutput,
-    ) -> bool {
-        if self.multicast_at_once(now, order, uniformity, parts, io) {
-            return true;
+    ) -> Option<Packing> {
+        if let Some(seq) = self.multicast_at_once(now, order, uniformity, parts, io) {
+            return Some(Packing::Packed(seq));
         }
         let taken = self.outbox.push(order, uniformity, parts, self.set.outbox_bytes);
         self.backpressure.note_outbox(taken, io);
-        taken
+        taken.then_some(Packing::Queued)
     }
 
-    /// Accepts a message if it can be packed now, so that it is bound to this view. False: nothing was accepted.
+    /// Accepts a message if it can be packed now, so that it is bound to this view: its number in it. `None`: nothing
+    /// was accepted.
     #[inline]
     pub fn multicast_at_once(
         &mut self,
@@ -42,7 +53,7 @@ impl ViewStreams {
         uniformity: Uniformity,
         parts: &[&[u8]],
         io: &mut impl StreamOutput,
-    ) -> bool {
+    ) -> Option<Sequence> {
         let len: usize = parts.iter().map(|p| p.len()).sum();
         // Without a quorum the others may continue without what this group delivers. In a view with too few members
         // nothing uniform is sent, by agreement.
@@ -50,12 +61,12 @@ impl ViewStreams {
         // A message is packed only if nothing waits before it: a sender's messages go out in the order in which it
         // accepted them.
         if self.outbox.is_empty() && !held && self.announce_past(now, order, io) && self.make_room(now, len, io) {
-            self.pack(order, uniformity, FragmentKind::Whole, len, io, |packer| {
+            self.pack(order, uniformity, FragmentKind::Whole, len, |packer| {
                 parts.iter().for_each(|p| packer.extend_from_slice(p));
             });
-            return true;
+            return Some(self.sent);
         }
-        false
+        None
     }
 
     /// Whether a message of `len` bytes fits into one packet of this view.
@@ -91,7 +102,6 @@ impl ViewStreams {
         uniformity: Uniformity,
         fragment: FragmentKind,
         len: usize,
-        io: &mut impl StreamOutput,
         body: impl FnOnce(&mut Vec<u8>),
     ) {
         // A message counts as sent with its last fragment: its causal past is all that was delivered here by then.
@@ -124,10 +134,6 @@ impl ViewStreams {
             // Later abcasts of ours are ordered by position only when this one has its place.
             self.last_unsequenced = self.sent;
         }
-        // A message in fragments is reported by `drain_outbox`, which has all of its bytes.
-        if fragment == FragmentKind::Whole {
-            io.sent(self.sent, order, uniformity, &self.packer[start..]);
-        }
     }
 
     /// Packs waiting messages as far as the window allows.
@@ -135,7 +141,7 @@ impl ViewStreams {
         if self.outbox.is_empty() {
             return;
         }
-        // Taken out while it is read, because packing borrows `self`.
+        // Packing out while it is read, because packing borrows `self`.
         let mut outbox = std::mem::take(&mut self.outbox);
         while let Some(next) = outbox.front() {
             let Pending { order, uniformity, payload, cut } = next;
@@ -149,7 +155,8 @@ impl ViewStreams {
                 if !self.make_room(now, payload.len(), io) {
                     break;
                 }
-                self.pack(order, uniformity, FragmentKind::Whole, payload.len(), io, |p| p.extend_from_slice(payload));
+                self.pack(order, uniformity, FragmentKind::Whole, payload.len(), |p| p.extend_from_slice(payload));
+                io.sent(self.sent, order, uniformity, payload);
                 outbox.forget_front();
                 continue;
             }
@@ -190,7 +197,7 @@ impl ViewStreams {
             (false, true) => FragmentKind::Last,
             (false, false) => FragmentKind::Middle,
         };
-        self.pack(order, uniformity, fragment, take, io, |p| p.extend_from_slice(&payload[cut..cut + take]));
+        self.pack(order, uniformity, fragment, take, |p| p.extend_from_slice(&payload[cut..cut + take]));
         Some((fragment, take))
     }
 

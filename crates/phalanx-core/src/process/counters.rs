@@ -243,6 +243,12 @@ counters! {
 }
 
 impl ProcessCounters {
+    /// Counts a multicast of so many bytes that is bound to a view.
+    pub(super) fn count_sent(&mut self, bytes: usize) {
+        self.sent += 1;
+        self.sent_bytes += bytes as u64;
+    }
+
     /// Adds the token counts of a view that ended. Until then its streams count for themselves.
     pub(super) fn add_token(&mut self, counts: TokenCounts) {
         self.token_passes += counts.passed;

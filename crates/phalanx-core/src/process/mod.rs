@@ -49,7 +49,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::api::{
-    CellView, CommandError, Effects, Event, Founding, Membership, Order, SEEDS_MAX, Settings, Stability, Uniformity,
+    Accepted, CellView, CommandError, Effects, Event, Founding, Membership, Order, SEEDS_MAX, Sent, Settings, Stability,
 };
 use crate::frames::Frames;
 use crate::id::{AWAY, CellInstance, DecreeNumber, GroupId, InboxId, Incarnation, Rank, ViewNumber};
@@ -57,6 +57,7 @@ use crate::member::{
     Acceptor, Agreed, BallotEvent, Coordinator, Directory, FailureDetector, Inheritance, PathMonitor, Patience,
     Proposal, Removals, RequestList, Wedge,
 };
+use crate::order::Packing;
 use crate::rng::Rng;
 use crate::seal::{CookieKey, Opener, Security};
 use crate::sorted::SortedMap;
@@ -650,11 +651,11 @@ impl Process {
         taken.map_err(|_full| CommandError::NoCredit)
     }
 
-    /// Multicasts `parts`, concatenated, to the group's view, and returns whether the message is uniform: as
-    /// `stability` names it, else as agreed for the group.
+    /// Multicasts `parts`, concatenated, to the group's view.
     ///
-    /// Accepted means queued. It goes out at the latest with [`Self::poll`], and belongs to the view that
-    /// [`Effects::sent`] reports. During a view change it waits for the next view.
+    /// Accepted means queued. It goes out at the latest with [`Self::poll`]. What is packed at once belongs to the view in
+    /// force, as [`Accepted::sent`] says. Else it waits for room, during a view change for the next view, and belongs to
+    /// the view that [`Effects::sent`] reports.
     ///
     /// # Errors
     /// [`CommandError::NotMember`], [`CommandError::NoCredit`] (try again after the next poll),
@@ -667,12 +668,12 @@ impl Process {
         stability: Stability,
         parts: &[&[u8]],
         fx: &mut impl Effects,
-    ) -> Result<Uniformity, CommandError> {
+    ) -> Result<Accepted, CommandError> {
         self.accept_multicast(now, group, None, order, stability, parts, fx)
     }
 
     /// Multicasts `parts`, concatenated, in this view of the group and in no other: what the sender composed on what it
-    /// saw of that view is sent in it, or nobody gets it. [`Effects::sent`] reports it before this returns.
+    /// saw of that view is sent in it, or nobody gets it.
     ///
     /// It never waits here, so it is at most as long as fits into one packet beside the headers.
     ///
@@ -690,7 +691,7 @@ impl Process {
         stability: Stability,
         parts: &[&[u8]],
         fx: &mut impl Effects,
-    ) -> Result<Uniformity, CommandError> {
+    ) -> Result<Accepted, CommandError> {
         self.accept_multicast(now, group, Some(view), order, stability, parts, fx)
     }
 
@@ -705,7 +706,7 @@ impl Process {
         stability: Stability,
         parts: &[&[u8]],
         fx: &mut impl Effects,
-    ) -> Result<Uniformity, CommandError> {
+    ) -> Result<Accepted, CommandError> {
         if matches!(self.stage, Stage::Over) {
             return Err(CommandError::Over);
         }
@@ -730,10 +731,17 @@ impl Process {
             Some(_) if !streams.fits_packet(len) => return Err(CommandError::TooLong(len)),
             Some(_) => {
                 let mut port = streams_port!(self, fx, &view_streams.meta);
-                streams.multicast_at_once(now, order, uniformity, parts, &mut port)
+                streams.multicast_at_once(now, order, uniformity, parts, &mut port).map(Packing::Packed)
             }
         };
-        taken.then_some(uniformity).ok_or(CommandError::NoCredit)
+        let sent = match taken.ok_or(CommandError::NoCredit)? {
+            Packing::Packed(seq) => Some(Sent { view: view_streams.meta.view, seq }),
+            Packing::Queued => None,
+        };
+        if sent.is_some() {
+            self.counters.count_sent(len);
+        }
+        Ok(Accepted { uniformity, sent })
     }
 
     /// The packet space of the group's view in force here.

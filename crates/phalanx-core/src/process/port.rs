@@ -107,8 +107,7 @@ impl<F: Effects + ?Sized> StreamOutput for StreamsPort<'_, F> {
     }
 
     fn sent(&mut self, seq: Sequence, order: Order, uniformity: Uniformity, payload: &[u8]) {
-        self.counters.sent += 1;
-        self.counters.sent_bytes += payload.len() as u64;
+        self.counters.count_sent(payload.len());
         self.fx.sent(self.meta.group, self.meta.view, seq, order, uniformity, payload);
     }
 

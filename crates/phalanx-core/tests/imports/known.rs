@@ -111,7 +111,7 @@ pub(crate) const LARGE_TYPES: [(&str, &str, Size); 10] = [
     ("phalanx-core", "order/view_streams::ViewStreams", size(28, 95, 6)),
     ("phalanx-core", "process::Process", size(70, 317, 22)),
     ("phalanx-core", "rpc/client::ClientSession", size(17, 58, 4)),
-    ("phalanx-sim", "app::App", size(29, 40, 5)),
+    ("phalanx-sim", "app::App", size(28, 40, 5)),
     ("phalanx-sim", "calls/world::World", size(13, 35, 4)),
     ("phalanx-sim", "script::Cell", size(3, 75, 3)),
     ("phalanx-sim", "world::World", size(37, 163, 21)),

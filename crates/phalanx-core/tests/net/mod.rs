@@ -263,7 +263,9 @@ impl Net {
         let now = self.now;
         let (process, seen, _) = &mut self.nodes[i];
         let Some(group) = seen.group else { return false };
-        let ok = process.multicast(now, group, order, uniformity.into(), &[payload], seen).is_ok();
+        let accepted = process.multicast(now, group, order, uniformity.into(), &[payload], seen);
+        let ok = accepted.is_ok();
+        seen.sent += u64::from(accepted.is_ok_and(|accepted| accepted.sent.is_some()));
         process.poll(now, seen);
         self.drain(i);
         ok

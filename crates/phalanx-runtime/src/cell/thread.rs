@@ -282,7 +282,7 @@ impl<D: Wait, H: Handler> Protocol<D, H> {
             None => Err(CommandError::NotMember),
         };
         let waits = match outcome {
-            Ok(()) => {
+            Ok(_) => {
                 slot.accept();
                 return false;
             }

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use phalanx_core::member::FounderRecord;
 use phalanx_core::{
-    CellInstance, CellView, Delivery, Event, GroupId, GroupView, InboxId, Incarnation, LeaveReason, MemberInfo, Order,
-    Sequence, Snapshot, Uniformity, ViewNumber,
+    Accepted, CellInstance, CellView, Delivery, Event, GroupId, GroupView, InboxId, Incarnation, LeaveReason,
+    MemberInfo, Order, Sent, Sequence, Snapshot, Uniformity, ViewNumber,
 };
 use phalanx_runtime::Handler;
 use phalanx_runtime::handler::Command;
@@ -79,8 +79,6 @@ pub(crate) struct App {
     was_excluded: bool,
     /// A uniform message that it sent since the last check. If it heard no quorum all the while, it may send none.
     pub(crate) sent_uniform: Option<(GroupId, Sequence)>,
-    /// The group and view of the last multicast that was sent, since one was to name a view.
-    sent_in: Option<(GroupId, ViewNumber)>,
     /// Whether the cell refuses this incarnation because of its build or a setting.
     pub(crate) kept_out: bool,
     /// Incarnations of this process that were notified of their exclusion.
@@ -174,7 +172,6 @@ impl App {
             over: false,
             was_excluded: false,
             sent_uniform: None,
-            sent_in: None,
             kept_out: false,
             excluded: Vec::new(),
             faults: Vec::new(),
@@ -412,9 +409,12 @@ impl Handler for App {
             Command::RaiseLevel { level } => self.record(trace::Event::RiseAsked { level }),
             Command::Leave => self.record(trace::Event::LeaveAsked),
             Command::Send { to, payload } => self.sent_to(to, payload),
-            Command::Multicast { group, order, uniformity, parts } => {
-                let hash = payload_hash(&parts.concat());
-                let uniform = uniformity.is_uniform();
+            Command::Multicast { group, order, accepted: Accepted { uniformity, sent }, parts } => {
+                let payload = parts.concat();
+                if let Some(Sent { view, seq }) = sent {
+                    self.sent(group, view, seq, order, uniformity, &payload);
+                }
+                let (hash, uniform) = (payload_hash(&payload), uniformity.is_uniform());
                 self.record(trace::Event::Accept { group: group.0, order: traced::order(order), uniform, hash });
             }
             // Commands without a record in the trace format.
@@ -452,7 +452,6 @@ impl Handler for App {
         if uniformity.is_uniform() {
             self.sent_uniform = Some((group, seq));
         }
-        self.sent_in = Some((group, view));
         self.record(trace::Event::Send {
             group: group.0,
             view: view.0,

@@ -1,6 +1,6 @@
 //! Multicasts that name a view: one in eight does, and is sent in that view or refused.
 
-use phalanx_core::{CommandError, GroupId, ViewNumber};
+use phalanx_core::{Accepted, CommandError, GroupId, ViewNumber};
 
 use super::App;
 use crate::oracle::hash_bytes;
@@ -13,8 +13,7 @@ const ALWAYS_FITS: usize = 256;
 impl App {
     /// The view that a multicast shall name, if any: the latest of the group that was handed over. The payload decides,
     /// so that no other draw of the seed changes.
-    pub(crate) fn names_view(&mut self, group: GroupId, payload: &[u8]) -> Option<ViewNumber> {
-        self.sent_in = None;
+    pub(crate) fn names_view(&self, group: GroupId, payload: &[u8]) -> Option<ViewNumber> {
         let view = self.groups.get(&group)?.view;
         (view > ViewNumber::NONE && hash_bytes(payload).is_multiple_of(NAMED_EVERY)).then_some(view)
     }
@@ -25,32 +24,27 @@ impl App {
         (group, view): (GroupId, ViewNumber),
         len: usize,
         packet_max: usize,
-        outcome: &Result<(), CommandError>,
+        outcome: &Result<Accepted, CommandError>,
     ) {
         self.counts.named_too_long += u64::from(*outcome == Err(CommandError::TooLong(len)));
-        match (outcome, self.sent_in) {
+        match outcome {
+            Ok(Accepted { sent: Some(sent), .. }) if sent.view == view => self.counts.named_sent += 1,
+            Ok(Accepted { sent, .. }) => {
+                let text =
+                    format!("a multicast to group {} that names {view} was accepted, and sent as {sent:?}", group.0);
+                self.faults.push(("sent_elsewhere", text));
+            }
             // Whoever is told that there is no room tries again, for ever.
-            (Err(CommandError::NoCredit), None) if len > packet_max => {
+            Err(CommandError::NoCredit) if len > packet_max => {
                 let text = format!("{len} bytes that name a view of group {} were refused for lack of room", group.0);
                 self.faults.push(("no_packet_holds", text));
             }
-            (Err(CommandError::TooLong(said)), None) if *said != len || len < ALWAYS_FITS => {
+            Err(CommandError::TooLong(said)) if *said != len || len < ALWAYS_FITS => {
                 let text = format!("{len} bytes that name a view of group {} were refused as {said}", group.0);
                 self.faults.push(("no_packet_holds", text));
             }
-            (Ok(()), Some(sent)) if sent == (group, view) => self.counts.named_sent += 1,
-            (Ok(()), sent) => {
-                let text =
-                    format!("a multicast to group {} that names {view} was accepted, and sent in {sent:?}", group.0);
-                self.faults.push(("sent_elsewhere", text));
-            }
-            (Err(_), Some(sent)) => {
-                let text =
-                    format!("a multicast to group {} that names {view} was refused, and sent in {sent:?}", group.0);
-                self.faults.push(("sent_elsewhere", text));
-            }
-            (Err(CommandError::OtherView), None) => self.counts.named_refused += 1,
-            (Err(_), None) => self.counts.named_later += 1,
+            Err(CommandError::OtherView) => self.counts.named_refused += 1,
+            Err(_) => self.counts.named_later += 1,
         }
     }
 }

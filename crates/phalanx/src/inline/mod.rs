@@ -181,22 +181,22 @@ impl Inline {
         payload: &[u8],
         app: &mut impl App,
     ) -> Result<(), SendError> {
-        let number = match self.table.accept(group) {
+        let number = match self.table.number_in_view(group) {
             Some(Some(number)) => number,
             Some(None) => return Err(self.dead().unwrap_or(SendError::NoView)),
             None => return Err(self.dead().unwrap_or(SendError::NotMember)),
         };
         let (order, guarantee) = (order.to_core(), guarantee.to_core());
         let mut handler = Adapter { table: &mut self.table, app };
-        let outcome = self.process.multicast(number, order, guarantee, payload, &mut handler);
-        outcome.map_err(|error| {
-            self.table.take_back(group);
-            match error {
-                CommandError::NoCredit => SendError::Full,
-                CommandError::TooLong(bytes) => SendError::TooLong(bytes),
-                _ => self.dead().unwrap_or(SendError::NoView),
+        match self.process.multicast(number, order, guarantee, payload, &mut handler) {
+            Ok(accepted) => {
+                handler.accepted(group, accepted.sent);
+                Ok(())
             }
-        })
+            Err(CommandError::NoCredit) => Err(SendError::Full),
+            Err(CommandError::TooLong(bytes)) => Err(SendError::TooLong(bytes)),
+            Err(_) => Err(self.dead().unwrap_or(SendError::NoView)),
+        }
     }
 
     /// How many multicasts of this process in the group were accepted, in this incarnation, and are not stable: 0 is what

@@ -142,20 +142,11 @@ impl Table {
         self.slots.get_mut(group.slot as usize).filter(|slot| slot.membership == group.membership)?.group.as_mut()
     }
 
-    /// Counts a multicast that the core is about to accept. The group's number; `Some(None)`: this process is in no view.
+    /// The number of a group; `Some(None)`: this process is in no view of it.
     #[inline]
-    pub(super) fn accept(&mut self, group: InlineGroup) -> Option<Option<GroupId>> {
+    pub(super) fn number_in_view(&mut self, group: InlineGroup) -> Option<Option<GroupId>> {
         let held = self.held(group)?;
-        let number = held.number.filter(|_| held.in_view);
-        held.tally.accepted += u64::from(number.is_some());
-        Some(number)
-    }
-
-    /// The core refused it.
-    pub(super) fn take_back(&mut self, group: InlineGroup) {
-        if let Some(held) = self.held(group) {
-            held.tally.accepted -= 1;
-        }
+        Some(held.number.filter(|_| held.in_view))
     }
 
     /// The multicasts that were accepted and are not stable.
@@ -243,6 +234,17 @@ pub(super) struct Adapter<'a, A> {
 }
 
 impl<A: App> Adapter<'_, A> {
+    /// The core accepted a multicast. `sent`: where it belongs, unless [`Handler::sent`] says that later.
+    #[inline]
+    pub(super) fn accepted(&mut self, group: InlineGroup, sent: Option<core::Sent>) {
+        let Some(held) = self.table.held(group) else { return };
+        held.tally.accepted += 1;
+        if let Some(core::Sent { view, seq }) = sent {
+            held.tally.bind(view.0, seq.0);
+            self.app.sent(group, view.0, seq.0);
+        }
+    }
+
     /// Tells the program which multicasts are stable, in groups whose state enough members hold. `is_adequate`: whether they
     /// do, as far as the core knows.
     pub(super) fn tell_outcomes(&mut self, is_adequate: impl Fn(GroupId) -> Option<bool>) {
@@ -638,9 +640,8 @@ mod tests {
         };
         adapter.event(Event::GroupView(Arc::new(view)));
         for seq in 1..=2 {
-            assert_eq!(adapter.table.accept(group), Some(Some(GroupId(1))));
-            let (order, uniformity) = (core::Order::Total, Uniformity::Uniform);
-            adapter.sent(GroupId(1), ViewNumber(7), Sequence(seq), order, uniformity, b"m");
+            assert_eq!(adapter.table.number_in_view(group), Some(Some(GroupId(1))));
+            adapter.accepted(group, Some(core::Sent { view: ViewNumber(7), seq: Sequence(seq) }));
         }
         adapter.stable(GroupId(1), ViewNumber(7), Sequence(1));
         adapter.tell_outcomes(|_| Some(true));

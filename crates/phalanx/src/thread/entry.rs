@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use phalanx_core as core;
 use phalanx_core::GroupId;
 
 use crate::commands::Command;
@@ -258,36 +259,22 @@ impl Entry {
         self.life_number
     }
 
-    /// The core accepts the message at the front: called before, because the core may bind it to a view at once.
-    pub(super) fn accept(&mut self) {
+    /// The core accepted the message at the front. `sent`: where it belongs, unless [`Self::bind`] says that later.
+    pub(super) fn accepted(&mut self, sent: Option<core::Sent>) {
+        let Some(Command::Send { receipt, body, .. }) = self.queue.front_mut() else { return };
         self.tally.accepted += 1;
-        if let Some(Command::Send { receipt, body, .. }) = self.queue.front_mut()
-            && body.len() == 1
+        if body.len() == 1
             && let Some(receipt) = receipt.take()
         {
             self.receipts.push_back((self.tally.accepted, receipt));
         }
-    }
-
-    /// The core did not accept it.
-    pub(super) fn take_back(&mut self) {
-        if self.receipts.back().is_some_and(|(number, _)| *number == self.tally.accepted)
-            && let Some(Command::Send { receipt: place, .. }) = self.queue.front_mut()
-            && let Some((_, receipt)) = self.receipts.pop_back()
-        {
-            *place = Some(receipt);
+        let bytes = body.bytes();
+        if body.forget_front() {
+            self.queue.pop_front();
+            self.shared.sent(bytes);
         }
-        self.tally.accepted -= 1;
-    }
-
-    /// Drops the message at the front, which was accepted.
-    pub(super) fn forget_front(&mut self) {
-        if let Some(Command::Send { body, .. }) = self.queue.front_mut() {
-            let bytes = body.bytes();
-            if body.forget_front() {
-                self.queue.pop_front();
-                self.shared.sent(bytes);
-            }
+        if let Some(core::Sent { view, seq }) = sent {
+            self.bind(view.0, seq.0);
         }
     }
 
@@ -414,6 +401,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use bytes::Bytes;
+    use phalanx_core::{Sequence, ViewNumber};
     use phalanx_driver::fork::Home;
     use phalanx_runtime::config::Config;
     use phalanx_runtime::{Inline, Options};
@@ -449,8 +437,7 @@ mod tests {
             receipt: Some(Arc::clone(&receipt)),
         };
         entry.queue(command);
-        entry.accept();
-        entry.forget_front();
+        entry.accepted(None);
         receipt
     }
 
@@ -529,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_the_core_takes_no_more_keeps_its_receipt() {
+    fn the_receipt_of_a_batch_is_that_of_its_last_message() {
         let mut entry = entry();
         let receipt = Arc::new(Receipt::new());
         let (group, life) = (Arc::clone(&entry.shared), entry.life_number());
@@ -544,14 +531,9 @@ mod tests {
             body,
             receipt: Some(Arc::clone(&receipt)),
         });
-        entry.accept();
-        entry.take_back();
-        assert_eq!(entry.tally.accepted, 0);
         for seq in 1..=2 {
-            entry.accept();
-            assert!(outcome(&receipt).is_none());
-            entry.bind(1, seq);
-            entry.forget_front();
+            assert!(outcome(&receipt).is_none() && entry.front().is_some());
+            entry.accepted(Some(core::Sent { view: ViewNumber(1), seq: Sequence(seq) }));
         }
         assert_eq!(sent(&receipt).seq(), 2, "the receipt of a batch is that of its last message");
         assert!(entry.front().is_none());

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use phalanx_core::{
     CellView, Delivery, Event, GroupId, GroupView, InboxId, Incarnation, LeaveReason as CoreReason, MemberInfo, Order,
-    Sequence, Snapshot, Stability, Uniformity, ViewNumber,
+    Sent, Sequence, Snapshot, Stability, Uniformity, ViewNumber,
 };
 use phalanx_runtime::Handler;
 
@@ -58,13 +58,6 @@ pub(super) struct Front {
     /// The only view in which it may be sent.
     pub(super) in_view: Option<ViewNumber>,
     pub(super) payload: Bytes,
-}
-
-/// What became of the message at the front.
-#[derive(Clone, Copy)]
-pub(super) enum Carried {
-    Accepted,
-    Refused(SendError),
 }
 
 impl AppHandler {
@@ -206,8 +199,7 @@ impl AppHandler {
         self.busy.get(at).copied()
     }
 
-    /// The next message of a group that may be sent now. It counts as accepted until [`Self::carried`] or
-    /// [`Self::wait`] says otherwise. `None`: nothing waits, or the process is not in the group yet.
+    /// The next message of a group that may be sent now. `None`: nothing waits, or the process is not in the group yet.
     pub(super) fn front(&mut self, slot: usize) -> Option<Front> {
         let entry = self.entries.get_mut(slot)?.as_mut()?;
         loop {
@@ -227,32 +219,21 @@ impl AppHandler {
             // In no view yet, or between two incarnations.
             entry.view.as_ref()?;
             let (Some(group), Some(payload)) = (entry.group, payload) else { return None };
-            entry.accept();
             return Some(Front { group, order, guarantee, in_view, payload });
         }
     }
 
-    /// The message at the front was taken by the core, or refused for good.
-    pub(super) fn carried(&mut self, slot: usize, outcome: Carried) {
-        match outcome {
-            Carried::Accepted => {
-                if let Some(entry) = self.entry(slot) {
-                    entry.forget_front();
-                }
-            }
-            Carried::Refused(why) => {
-                if let Some(entry) = self.touch(slot) {
-                    entry.take_back();
-                    entry.refuse_front(why);
-                }
-            }
+    /// The core accepted the message at the front; see [`Entry::accepted`].
+    pub(super) fn accepted(&mut self, slot: usize, sent: Option<Sent>) {
+        if let Some(entry) = self.entry(slot) {
+            entry.accepted(sent);
         }
     }
 
-    /// The message at the front has to wait.
-    pub(super) fn wait(&mut self, slot: usize) {
-        if let Some(entry) = self.entry(slot) {
-            entry.take_back();
+    /// The core refused the message at the front for good.
+    pub(super) fn refused(&mut self, slot: usize, why: SendError) {
+        if let Some(entry) = self.touch(slot) {
+            entry.refuse_front(why);
         }
     }
 

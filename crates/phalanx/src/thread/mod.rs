@@ -19,7 +19,7 @@ use phalanx_trace::TraceError;
 use crate::cell::{Begun, CellShared};
 use crate::commands::Command;
 use crate::error::{SendError, StartError};
-use handler::{AppHandler, Carried, Front};
+use handler::{AppHandler, Front};
 
 /// Starts a thread that starts a process.
 pub(crate) fn start(options: Options, warnings: Vec<String>) -> io::Result<Begun> {
@@ -285,15 +285,14 @@ impl<H: Holds> Protocol<H> {
                 };
                 let app = self.handler.app();
                 match outcome {
-                    Ok(()) => app.carried(slot, Carried::Accepted),
+                    Ok(accepted) => app.accepted(slot, accepted.sent),
                     // Between two views of different incarnations, it waits; the end of the incarnation refuses it.
                     Err(CommandError::NoCredit | CommandError::NotMember | CommandError::Over) => {
-                        app.wait(slot);
                         break;
                     }
-                    Err(CommandError::OtherView) => app.carried(slot, Carried::Refused(SendError::OtherView)),
-                    Err(CommandError::TooLong(bytes)) => app.carried(slot, Carried::Refused(SendError::TooLong(bytes))),
-                    Err(_) => app.carried(slot, Carried::Refused(SendError::NotSent)),
+                    Err(CommandError::OtherView) => app.refused(slot, SendError::OtherView),
+                    Err(CommandError::TooLong(bytes)) => app.refused(slot, SendError::TooLong(bytes)),
+                    Err(_) => app.refused(slot, SendError::NotSent),
                 }
                 sent += 1;
             }

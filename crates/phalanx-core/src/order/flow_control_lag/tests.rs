@@ -38,13 +38,9 @@ impl Sender {
 
     fn fill(&mut self) {
         while !self.view_streams.is_blocked() {
-            assert!(self.view_streams.multicast(
-                self.now,
-                Order::Fifo,
-                Uniformity::Plain,
-                &[&[0; 600]],
-                &mut self.port
-            ));
+            let (order, uniformity) = (Order::Fifo, Uniformity::Plain);
+            let taken = self.view_streams.multicast(self.now, order, uniformity, &[&[0; 600]], &mut self.port);
+            assert!(taken.is_some());
             while self.view_streams.poll(self.now, &mut self.port) {}
         }
     }
@@ -161,7 +157,7 @@ fn who_is_to_order_and_whose_own_application_waits_is_the_slow_one() {
         let mut sender = Sender::blocked_with(3, true);
         let (mut other, mut port) = view_streams(Rank(1), 3);
         for _ in 0..4 {
-            assert!(other.multicast(sender.now, Order::Total, Uniformity::Plain, &[b"m"], &mut port));
+            assert!(other.multicast(sender.now, Order::Total, Uniformity::Plain, &[b"m"], &mut port).is_some());
             while other.poll(sender.now, &mut port) {}
         }
         for number in 1..=4 {

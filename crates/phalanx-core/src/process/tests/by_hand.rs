@@ -199,7 +199,7 @@ fn said(process: &mut Process, to: Incarnation) -> Vec<Control> {
 
 fn multicast(process: &mut Process, payload: &[u8], fx: &mut Out) {
     let taken = process.multicast(NOW, GROUP, Order::Fifo, Stability::Plain, &[payload], fx);
-    assert_eq!(taken, Ok(Uniformity::Plain));
+    assert_eq!(taken.map(|accepted| accepted.uniformity), Ok(Uniformity::Plain));
     process.flush(NOW, fx);
 }
 
