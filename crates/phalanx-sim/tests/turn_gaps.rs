@@ -104,3 +104,26 @@ fn a_declared_gap_is_borne_by_probes_ballots_and_silence() {
     assert!(cell.run_until(Duration::from_secs(30), |cell| cell.are_alone(&[0, 1, 3])));
     assert_eq!(cell.exclusions(3), 0);
 }
+
+/// A member of three polls a little less often than the patience of the second in rank, and did not say so. Others found
+/// a group, and it joins. Only the first knew what was asked for. The second superseded each ballot just before the late
+/// one answered, and decided that nothing changes: for ever, because the next ballot began when the late one had read
+/// that.
+#[test]
+fn who_turns_seldom_keeps_nobody_out_of_a_group() {
+    for every_ms in (600..900).step_by(20) {
+        let settings = WorldSettings { late: vec![(2, every_ms * 1_000_000)], ..WorldSettings::quiet(3) };
+        let mut cell = Cell::new(settings, 1);
+        for slot in 0..3 {
+            cell.start(slot);
+            let is_in = |cell: &Cell| are_together(cell, slot + 1);
+            assert!(cell.run_until(Duration::from_secs(20), is_in), "{every_ms} ms: {slot} is not in the cell");
+        }
+        cell.run_for(Duration::from_secs(10));
+        for slot in 0..3 {
+            cell.join(slot, "a");
+            let is_in = |cell: &Cell| cell.group_view(slot, "a").is_some_and(|(_, members)| members == slot + 1);
+            assert!(cell.run_until(Duration::from_secs(20), is_in), "{every_ms} ms: {slot} is not in the group");
+        }
+    }
+}

@@ -114,7 +114,8 @@ impl Process {
         }
         self.directory = next;
         let directory = &self.directory;
-        self.waits.install(now, |who| directory.rank(who).is_some());
+        let is_empty = !view_changed && proposal.groups.is_empty();
+        self.waits.install(now, is_empty, |who| directory.rank(who).is_some());
         // The directory names them, so that members that joined beside them know as well.
         self.outcasts = self.directory.outcasts();
         self.forget_state_holders();

@@ -51,6 +51,8 @@ pub(super) struct Waits {
     rival: Option<Rival>,
     /// Proposals of others that were accepted here for the next decree.
     contested: u32,
+    /// The latest decrees, in a row, that changed nothing: somebody superseded the ballot of who knew what to change.
+    empty: u32,
     /// Ballots that took longer than their steps may and proposed nothing, by the rank of their coordinator.
     vain: BTreeMap<Rank, u32>,
     /// Members whose requests the last decree left open, and until when they have time to repeat them.
@@ -66,16 +68,19 @@ impl Waits {
             took: BTreeMap::new(),
             rival: None,
             contested: 0,
+            empty: 0,
             vain: BTreeMap::new(),
             repeats: None,
         }
     }
 
-    /// A decree is installed: its ballots are over. `is_member` tells whose distance is still of interest.
-    pub(super) fn install(&mut self, now: Instant, is_member: impl Fn(Incarnation) -> bool) {
+    /// A decree is installed: its ballots are over. `is_empty`: it changed no view. `is_member` tells whose distance is
+    /// still of interest.
+    pub(super) fn install(&mut self, now: Instant, is_empty: bool, is_member: impl Fn(Incarnation) -> bool) {
         let mut took = std::mem::take(&mut self.took);
         took.retain(|who, _| is_member(*who));
-        *self = Self { took, ..Self::new(now) };
+        let empty = if is_empty { self.empty.saturating_add(1) } else { 0 };
+        *self = Self { took, empty, ..Self::new(now) };
     }
 
     /// Requests of these members are open after a decree. They repeat them once they have installed it, a round trip from
@@ -178,10 +183,10 @@ impl Waits {
         self.vain.get(&rank).is_some_and(|vain| *vain >= VAIN_MAX)
     }
 
-    /// The time that ballots have from each other: `base`, or three of their round trips, and more with each proposal that
-    /// came to nothing.
+    /// The time that ballots have from each other: `base`, or three of their round trips, and more with each proposal and
+    /// each decree in a row that came to nothing.
     pub(super) fn length(&self, base: Duration, round: Duration) -> Duration {
-        base.max(round * ROUNDS) * (1 << self.contested.min(DOUBLINGS_MAX))
+        base.max(round * ROUNDS) * (1 << self.contested.saturating_add(self.empty).min(DOUBLINGS_MAX))
     }
 
     /// Until when the last ballot of another member has its time, and that member's rank. It is a `step` at least: what goes
@@ -219,7 +224,7 @@ mod tests {
         }
         assert_eq!((answers(ROUND), waits.took[&FAR].len()), (ROUND, ANSWERS_MAX));
         // Who left is of no interest any more.
-        waits.install(NOW, |_| false);
+        waits.install(NOW, false, |_| false);
         assert_eq!(waits.took(FAR), Duration::ZERO);
     }
 
@@ -254,7 +259,20 @@ mod tests {
             assert_eq!(waits.length(ROUND, ROUND), ROUND * 3 * doubled);
             waits.accepts(NOW, ballot(1, 1));
         }
-        waits.install(NOW, |_| true);
+        waits.install(NOW, false, |_| true);
+        assert_eq!(waits.length(ROUND, ROUND), ROUND * 3);
+    }
+
+    /// Who supersedes a ballot without its requests brings about a decree that changes nothing. The next one's ballots have
+    /// more time.
+    #[test]
+    fn ballots_have_twice_as_much_time_after_each_decree_that_changed_nothing_up_to_eight_times() {
+        let mut waits = Waits::new(NOW);
+        for doubled in [1, 2, 4, 8, 8] {
+            assert_eq!(waits.length(ROUND, ROUND), ROUND * 3 * doubled);
+            waits.install(NOW, true, |_| true);
+        }
+        waits.install(NOW, false, |_| true);
         assert_eq!(waits.length(ROUND, ROUND), ROUND * 3);
     }
 
@@ -270,7 +288,7 @@ mod tests {
         assert!(waits.awaits_repeats(NOW + ROUND * 2 - Duration::from_nanos(1), |who| who == late));
         assert!(!waits.awaits_repeats(NOW + ROUND * 2, |who| who == late), "one is gone");
         waits.await_repeats(NOW, BTreeSet::from([away]), ROUND);
-        waits.install(NOW, |_| true);
+        waits.install(NOW, false, |_| true);
         assert!(!waits.awaits_repeats(NOW, |_| false), "another decree");
     }
 
