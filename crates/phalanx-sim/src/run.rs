@@ -232,9 +232,10 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
         if settled_ns.is_none() && world.unsettled().is_none() {
             settled_ns = Some(world.now_ns);
         }
-        if settled_ns.is_none() && world.now_ns >= quiet_ns + settle_ns
-            || settled_ns.is_some() && plan.partial.is_some()
-        {
+        // Nobody is to be left out for late packets of the faulty phase after paths broke in part. While they were under
+        // way, their sender was not heard.
+        let may_break = plan.partial.is_some() && !world.net.is_late(world.now_ns.saturating_sub(2 * SECOND));
+        if settled_ns.is_none() && world.now_ns >= quiet_ns + settle_ns || settled_ns.is_some() && may_break {
             break;
         }
     }
@@ -316,7 +317,16 @@ fn live_impaired(world: &mut World, chaos: &mut Chaos, partial: &Partial) {
     let whole = if world.impaired.is_empty() { Vec::new() } else { world.unimpaired() };
     world.enter(Phase::Quiet, whole);
     let until_ns = world.now_ns + PARTIAL_NS;
-    go(world, until_ns, None);
+    while world.now_ns < until_ns {
+        // The crash that began a view change may have taken the only one with a group's state.
+        world.tend_orphans();
+        let next_ns = until_ns.min(world.now_ns + SECOND);
+        go(world, next_ns, None);
+        // In a storm no time passes any more.
+        if world.now_ns < next_ns {
+            return;
+        }
+    }
 }
 
 /// Counts the properties of a plan that hold for the whole run.
@@ -494,7 +504,12 @@ fn tell(world: &World, header: &str, violations: &[Violation], report: &Report, 
             told.push(&violation.code);
             let _ = writeln!(story, "\nbefore {}:", violation.code);
             let proofs = crate::judge::proofs(report, &violation.code);
-            story.push_str(&timeline::render(world, violation.at_ns, rows, &proofs));
+            story.push_str(&timeline::render(
+                world,
+                violation.at_ns,
+                std::env::var("ROWS").map_or(rows, |r| r.parse().unwrap_or(rows)),
+                &proofs,
+            ));
         }
     }
     story

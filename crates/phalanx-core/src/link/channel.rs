@@ -56,6 +56,12 @@ const FRAGMENT_LAST: u8 = 1;
 const FRAGMENT_FIRST: u8 = 2;
 const _: () = assert!(FRAGMENT_FIRST & FRAGMENT_LAST == 0, "a flag has a bit of its own");
 
+/// How far beyond the prefix packets are kept where a window is allowed. Twice as far, because the other end sends as much
+/// as its own window until it was told this one.
+fn reach(window: u64) -> u64 {
+    window.saturating_mul(2)
+}
+
 impl Channel {
     /// A channel whose ends allow each other `window` packets.
     #[must_use]
@@ -64,7 +70,7 @@ impl Channel {
             space,
             sending: Sending::new(1, window, now),
             retained: VecDeque::new(),
-            receiving: Receiving::new(window.saturating_mul(2)),
+            receiving: Receiving::new(reach(window)),
             outbox: VecDeque::new(),
             outbox_bytes: 0,
             queued: 0,
@@ -84,6 +90,7 @@ impl Channel {
     /// known.
     pub fn set_window(&mut self, window: u64) {
         self.window = window;
+        self.receiving.extend(reach(window));
     }
 
     /// Queues a message. An empty outbox takes a message of any length.
@@ -602,6 +609,12 @@ mod tests {
         b.set_window(3);
         b.handle_packet(Instant::ZERO, PacketNumber(1), &frames, Duration::ZERO, &mut |_| {}).expect("well formed");
         assert_eq!(b.poll_ack(Instant::ZERO).map(|ack| ack.limit), Some(1 + 3));
+        // What is allowed is kept, whatever is missing before it.
+        b.set_window(64);
+        let last = b.handle_packet(Instant::ZERO, PacketNumber(1 + 64), &frames, Duration::ZERO, &mut |_| {
+            panic!("one is missing")
+        });
+        assert!(matches!(last, Ok(crate::link::Arrival::New)));
     }
 
     #[test]

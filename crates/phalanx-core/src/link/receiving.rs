@@ -54,6 +54,11 @@ impl Receiving {
         Self { prefix: 0, next: None, waiting: BTreeMap::new(), highest: 0, reach, unacknowledged: 0, ack_due: None }
     }
 
+    /// Keeps packets at least `reach` beyond the prefix from now on.
+    pub fn extend(&mut self, reach: u64) {
+        self.reach = self.reach.max(reach);
+    }
+
     /// Keeps a packet that arrived, unless it is a duplicate or too far ahead.
     pub fn accept(&mut self, number: PacketNumber, frames: Frames) -> Arrival {
         if self.has(number) {
