@@ -504,12 +504,7 @@ fn tell(world: &World, header: &str, violations: &[Violation], report: &Report, 
             told.push(&violation.code);
             let _ = writeln!(story, "\nbefore {}:", violation.code);
             let proofs = crate::judge::proofs(report, &violation.code);
-            story.push_str(&timeline::render(
-                world,
-                violation.at_ns,
-                std::env::var("ROWS").map_or(rows, |r| r.parse().unwrap_or(rows)),
-                &proofs,
-            ));
+            story.push_str(&timeline::render(world, violation.at_ns, rows, &proofs));
         }
     }
     story
