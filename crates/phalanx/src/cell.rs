@@ -108,6 +108,9 @@ impl Cell {
 
     /// Waits until [`Cell::standing`] differs from `seen`. Ready with the latest, which may be several changes ahead; a
     /// process that is over stays so.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing: another one with the same `seen` is ready at once if it has changed.
     pub fn changed(&self, seen: &Standing) -> Changed {
         Changed::new(&self.held.shared.belief, seen)
     }
@@ -165,7 +168,8 @@ impl Cell {
     /// ends as not sent. Inboxes keep their items, and end. The last members of a cell wait a while before they leave
     /// together, if a group waits for members that are cut off (`timing.end_wait`).
     ///
-    /// Dropping the future once it was polled does not take the leave back.
+    /// # Cancel safety
+    /// Before the first poll nothing is asked. Dropping the future later does not take the leave back.
     ///
     /// # Errors
     /// See [`LeaveError`]. Without a quorum it may take for ever; stop waiting, and drop the handles.
@@ -311,7 +315,8 @@ impl CellBuilder {
     /// Starts the process. Ready once its sockets are bound; it then looks for its cell, and [`Cell::members`] is empty. A
     /// group's join is ready with the first view. [`Cell::notices`] says what it waits for.
     ///
-    /// Dropping the future stops the process.
+    /// # Cancel safety
+    /// The process begins with this call, not with the first poll. Dropping the future stops it.
     pub fn start(self) -> Starting {
         let started = self.resolve().and_then(|(config, warnings)| {
             let options = phalanx_runtime::Options { rejoin: self.rejoin, ..phalanx_runtime::Options::from(config) };

@@ -64,6 +64,9 @@ impl Group {
     /// none, or wants to know before it has read that far. Ready with the latest, which may be several changes ahead;
     /// `None` while this process is in no view.
     ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing: another one with the same `seen` is ready at once if the view has changed.
+    ///
     /// # Errors
     /// [`LeaveError::Already`]: this process is out of the group for good. [`LeaveError::Forked`].
     pub async fn changed(&self, seen: Option<&View>) -> Result<Option<View>, LeaveError> {
@@ -127,6 +130,9 @@ impl Group {
     /// Waits until every member has all that this process sent to the group before this call: what must precede an
     /// action that others see outside the group.
     ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing: what was sent is sent, and what was lost is told to the next flush of this handle.
+    ///
     /// # Errors
     /// [`FlushError::Lost`] if any of it was not sent or is in doubt, since the last flush of this handle.
     pub async fn flush(&self) -> Result<(), FlushError> {
@@ -187,7 +193,8 @@ impl Group {
     /// Leaves the group, after everything sent before, and waits for that. The inbox keeps its items, and ends with
     /// [`Next::Left`](crate::Next::Left).
     ///
-    /// Dropping the future once it was polled does not take the leave back.
+    /// # Cancel safety
+    /// Before the first poll nothing is asked. Dropping the future later does not take the leave back.
     ///
     /// # Errors
     /// See [`LeaveError`].
@@ -348,12 +355,17 @@ impl GroupBuilder {
     /// while it waits. A membership that has ended by the time this is polled is ready as well: the inbox holds its views,
     /// and ends with why.
     ///
-    /// Dropping the future takes the request back; a membership that came too late for that is ended.
+    /// # Cancel safety
+    /// Before the first poll nothing is asked. Dropping the future later takes the request back; a membership that came too
+    /// late for that is ended.
     pub fn join(self) -> Joining {
         Joining(Membership::new(self.begin(None)))
     }
 
     /// Like [`GroupBuilder::join`], with `inbox` in place of an inbox of the group's own, whose bounds do not count then.
+    ///
+    /// # Cancel safety
+    /// As for [`GroupBuilder::join`]. Items of the group that are in `inbox` stay there.
     ///
     /// # Errors
     /// See [`JoinError`].

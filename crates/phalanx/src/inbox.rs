@@ -91,7 +91,8 @@ impl Inbox {
 
     /// The next item; `None` after the last.
     ///
-    /// Dropping the future loses nothing.
+    /// # Cancel safety
+    /// Dropping the future loses nothing: an item is taken when the future is ready, and not before.
     #[expect(clippy::should_implement_trait, reason = "it is the name that streams have for it")]
     pub fn next(&mut self) -> impl Future<Output = Option<Next>> {
         poll_fn(|context| self.shared.poll(context))
@@ -120,6 +121,9 @@ impl Inbox {
 
     /// Waits for an item, and takes those that wait behind it too, at most `max` in all. They are appended to `items`.
     /// Returns their number: 0 after the last item, or if `max` is 0.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing: items are taken when the future is ready, and not before.
     pub async fn next_batch(&mut self, items: &mut Vec<Next>, max: usize) -> usize {
         if max == 0 {
             return 0;
@@ -236,7 +240,8 @@ impl Merged {
 
     /// The next item and the name of its group; `None` after the last.
     ///
-    /// Dropping the future loses nothing.
+    /// # Cancel safety
+    /// Dropping the future loses nothing: an item is taken when the future is ready, and not before.
     #[expect(clippy::should_implement_trait, reason = "it is the name that streams have for it")]
     pub fn next(&mut self) -> impl Future<Output = Option<(Arc<str>, Next)>> {
         poll_fn(|context| self.poll(context))

@@ -24,8 +24,10 @@ use crate::waiting::{Place, Waiters, block};
 /// By default it is totally ordered, and uniform if the group was founded so.
 ///
 /// Awaited, it waits while too much waits to be sent, then until the message is bound to a view; it gives the receipt.
-/// Dropped before it was polled to the point of being queued, nothing is sent. Dropped later, the message is sent
-/// nevertheless, and [`Next::Lost`](crate::Next::Lost) counts it if not.
+///
+/// # Cancel safety
+/// If the future is dropped before the message is queued ([`Sending::is_queued`]), nothing is sent. Dropped later, the
+/// message is sent nevertheless, and [`Next::Lost`](crate::Next::Lost) counts it if not.
 #[must_use = "nothing is sent until it is awaited"]
 #[derive(Debug)]
 pub struct Multicast {
@@ -97,6 +99,9 @@ impl Multicast {
 
     /// Queues the message and asks for no receipt: the cheapest way. Waits only while too much waits to be sent. What is
     /// not sent, or in doubt, [`Next::Lost`](crate::Next::Lost) counts, and [`Group::flush`](crate::Group::flush) fails.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped before it was ready, nothing is sent.
     ///
     /// # Errors
     /// See [`SendError`]; nothing was queued.
@@ -265,6 +270,9 @@ impl Sent {
     /// it. No receipt of this kind is given outside the primary partition, nor while fewer members have the group's state
     /// than [`GroupBuilder::members_min`](crate::GroupBuilder::members_min) asks for: so at least that many have it then.
     ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing; another one learns the same.
+    ///
     /// # Errors
     /// [`InDoubt`]: this incarnation ended first.
     pub fn stable(&self) -> Outcome {
@@ -286,6 +294,9 @@ impl Sent {
     /// A read that must hold all that any other member was told is stable needs a message of its own: send an empty
     /// uniform one in total order, wait until it is delivered, then read. What is stable is received everywhere, and may
     /// not be delivered here yet.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing; another one learns the same.
     ///
     /// # Errors
     /// [`InDoubt`]: this incarnation ended first.

@@ -114,6 +114,10 @@ impl Client {
 }
 
 /// A call before it is made: choose its deadline, then await it, or call [`Call::blocking`].
+///
+/// # Cancel safety
+/// Before the first poll nothing is called. Dropping the future later gives the call up: the server is told, and the call
+/// may have run, may run on, or may never run.
 #[must_use = "nothing is called until it is awaited"]
 #[derive(Debug)]
 pub struct Call<A> {

@@ -156,7 +156,8 @@ impl<Q: DeserializeOwned, A: Serialize> Server<Q, A> {
     /// The next request; `None` once the server is stopped. Requests that their callers gave up before are left out. One
     /// that is no `Q` is refused.
     ///
-    /// Dropping the future loses nothing.
+    /// # Cancel safety
+    /// Dropping the future loses nothing: a request is taken when the future is ready, and not before.
     pub fn next(&self) -> impl Future<Output = Option<Request<Q, A>>> {
         let shared = &self.handle.shared;
         let mut waiting = Waiting::new(&shared.takers, shared.home);
@@ -293,6 +294,9 @@ impl<Q, A> Request<Q, A> {
 
     /// Waits until the caller gives the call up. Ready for ever after. A deadline that passes at the caller is a reason,
     /// too: the caller says so.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing; another one learns the same.
     pub fn given_up(&self) -> impl Future<Output = ()> + use<Q, A> {
         let (asked, home) = (Arc::clone(&self.asked), self.shared.home);
         async move {
