@@ -268,7 +268,10 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
 /// Lets a group go on changing until what waits is back, for as long as that may take.
 fn await_calm(world: &mut World, chaos: &mut Chaos, settle_ns: u64, go: impl Fn(&mut World, &mut Chaos, u64)) {
     let healed_ns = world.now_ns;
-    while let Some(why) = waits_for_calm(world) {
+    // The faults may have taken the last quorum for good, as where the view that a dying coordinator proposed is decided.
+    while world.has_future(None)
+        && let Some(why) = waits_for_calm(world)
+    {
         if world.now_ns >= chaos.churning.waits_until(healed_ns, settle_ns) {
             let seconds = (world.now_ns - healed_ns) / SECOND;
             world.violation("liveness", format!("{seconds} s after the heal, while a group changes: {why}"));
