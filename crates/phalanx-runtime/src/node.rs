@@ -426,7 +426,8 @@ impl<D: Driver> Node<D> {
     }
 
     /// Multicasts the concatenation of `parts` to the group. Accepted means queued; it is sent by the next poll at the
-    /// latest. What is packed at once is reported here, and not by [`Handler::sent`]. Unless `stability` says otherwise, it is uniform if the group was founded so.
+    /// latest. What is packed at once is reported here, and not by [`Handler::sent`]. Unless `stability` says otherwise, it
+    /// is uniform if the group was founded so.
     ///
     /// # Errors
     /// See [`CommandError`]; nothing was queued.

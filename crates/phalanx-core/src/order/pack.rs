@@ -141,7 +141,7 @@ impl ViewStreams {
         if self.outbox.is_empty() {
             return;
         }
-        // Packing out while it is read, because packing borrows `self`.
+        // Taken out while it is read, because packing borrows `self`.
         let mut outbox = std::mem::take(&mut self.outbox);
         while let Some(next) = outbox.front() {
             let Pending { order, uniformity, payload, cut } = next;
