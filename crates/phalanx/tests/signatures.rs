@@ -54,56 +54,48 @@ fn no_public_signature_names_a_crate_below() {
     assert!(count > 100, "only {count} signatures were found");
 }
 
-/// What a file says of futures: the types that are some (`impl Future for`, `impl IntoFuture for`), and each public item
-/// with its documentation.
-fn items(source: &str) -> (Vec<String>, Vec<(String, String)>) {
-    let is_future = |line: &&str| line.starts_with("impl") && line.contains("Future for ");
-    let named = |line: &str| {
-        let name = line.rsplit("Future for ").next().unwrap_or_default();
-        name.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned()
-    };
-    let types = source.lines().filter(is_future).map(named).collect();
+/// The first word of a text.
+fn word(text: &str) -> &str {
+    text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default()
+}
+
+/// The types for which a file implements a trait.
+fn implementors<'a>(source: &'a str, name: &str) -> Vec<&'a str> {
+    let of =
+        |line: &'a str| line.strip_prefix("impl")?.split_once(&format!(" {name} for ")).map(|(_, kind)| word(kind));
+    source.lines().filter_map(of).collect()
+}
+
+/// Public items, each with its documentation.
+fn documented(source: &str) -> Vec<(&str, String)> {
     let (mut found, mut docs) = (Vec::new(), String::new());
     for line in source.lines().map(str::trim) {
         if let Some(text) = line.strip_prefix("///") {
             docs.push_str(text);
             docs.push('\n');
         } else if line.starts_with("pub ") {
-            found.push((line.to_owned(), std::mem::take(&mut docs)));
+            found.push((line, std::mem::take(&mut docs)));
         } else if !line.starts_with("#[") {
             docs.clear();
         }
     }
-    (types, found)
+    found
 }
 
-/// Whether an item has to say what dropping its future does. `types`: the types that are futures, and those that become
-/// one; these say it themselves.
-fn owes_cancel_safety(item: &str, futures: &[String], becomes: &[String]) -> bool {
-    let word = |text: &str| text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned();
-    let is_named = |names: &[String], end: &str| names.contains(&word(end));
-    let gives = item.split("-> ").nth(1).unwrap_or_default();
-    item.starts_with("pub async fn")
-        || item.starts_with("pub fn") && (gives.starts_with("impl Future") || is_named(futures, gives))
-        || item.strip_prefix("pub struct ").is_some_and(|name| is_named(becomes, name))
-}
-
-/// Who awaits in a `select!` has to know what is lost with a future that is dropped.
+/// A `select!` drops the futures that are not ready first. Their documentation says what is lost with them: that of the
+/// function, or that of the type which becomes a future.
 #[test]
 fn each_future_says_what_dropping_it_does() {
     let files = sources::below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
     let sources: Vec<String> = files.iter().map(|path| fs::read_to_string(path).expect("readable")).collect();
-    let becoming = |line: &str| line.contains("IntoFuture for ");
-    let types = |becomes: bool| -> Vec<String> {
-        let of = |source: &String| {
-            items(&source.lines().filter(|l| becoming(l) == becomes).collect::<Vec<_>>().join("\n")).0
-        };
-        sources.iter().flat_map(of).collect()
-    };
-    let (futures, becomes) = (types(false), types(true));
+    let all = |name: &str| sources.iter().flat_map(|source| implementors(source, name)).collect::<Vec<_>>();
+    let (futures, becoming) = (all("Future"), all("IntoFuture"));
     let mut count = 0;
-    for (item, docs) in sources.iter().flat_map(|source| items(source).1) {
-        if owes_cancel_safety(&item, &futures, &becomes) {
+    for (item, docs) in sources.iter().flat_map(|source| documented(source)) {
+        let gives = item.split("-> ").nth(1).unwrap_or_default();
+        let gives_one = gives.starts_with("impl Future") || futures.contains(&word(gives));
+        let becomes_one = item.strip_prefix("pub struct ").is_some_and(|kind| becoming.contains(&word(kind)));
+        if item.starts_with("pub async fn") || item.starts_with("pub fn") && gives_one || becomes_one {
             count += 1;
             assert!(docs.contains("# Cancel safety"), "{item} does not say what dropping its future does");
         }
