@@ -77,7 +77,7 @@ pub(crate) struct Slot {
 }
 
 /// The least time between two counts of a process's packets.
-const COUNT_NS: u64 = 250_000_000;
+const COUNT_EVERY_NS: u64 = 250_000_000;
 
 /// A crash in the middle of the sends of an iteration: some receivers get the packets, the others do not.
 #[derive(Clone, Copy, Debug)]
@@ -142,12 +142,12 @@ impl Slot {
         self.node = None;
     }
 
-    /// Called after an iteration in the quiet phase: at intervals, how many packets its process has sent. Whole
-    /// iterations lie between two such counts. Between counts of any moment, the packets that gather in a long iteration
-    /// would seem to be sent within a shorter time.
+    /// Returns how many packets its process has sent, if a count is due. It is called after an iteration in the quiet
+    /// phase, so that whole iterations lie between two counts. Counts at any moment would attribute what a long iteration
+    /// gathered to a shorter time.
     pub(crate) fn count_packets(&mut self, now_ns: u64) -> Option<u64> {
         let process = self.node.as_ref().filter(|_| now_ns >= self.next_count_ns)?.process();
-        self.next_count_ns = now_ns + COUNT_NS;
+        self.next_count_ns = now_ns + COUNT_EVERY_NS;
         let mut packets = 0;
         process.counters(&mut |name, count| {
             if matches!(name, "datagrams_sent" | "packets_shared") {
@@ -162,11 +162,11 @@ impl Slot {
     }
 }
 
-/// An ample number of packets a second while nothing is sent, with so many other processes, and so many that lost the
-/// cell: ten heartbeats a second to each other process, and twice that for other packets. A process that is excluded
-/// and does not hear of it is notified again and again.
+/// The most packets that a process sends in a second while its application is idle. `others` counts the other processes
+/// that run: each gets ten heartbeats a second, and twice that of other packets. `ruined` counts the processes that stay
+/// broken: one that is excluded and does not hear of it is notified again and again.
 pub(crate) fn packets_idle(others: usize, ruined: usize) -> u64 {
-    30 * others as u64 + 40 * ruined as u64 + 10
+    30 * others as u64 + 40 * ruined as u64
 }
 
 /// The members on a process's host.

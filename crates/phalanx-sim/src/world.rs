@@ -396,7 +396,7 @@ impl World {
             && let Some(packets) = self.slots[index].count_packets(self.now_ns)
             && let Some(incarnation) = self.slots[index].incarnation()
         {
-            let idle = packets_idle(self.running().saturating_sub(1), self.ruined.len());
+            let idle = packets_idle(self.running().saturating_sub(1), self.ruined.len()) + 10;
             self.harness.push(self.now_ns, phalanx_trace::Event::Traffic { incarnation: incarnation.0, packets, idle });
         }
         while let Some((code, text)) = self.slots[index].app.faults.pop() {
