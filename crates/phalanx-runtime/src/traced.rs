@@ -17,7 +17,7 @@ use phalanx_trace::{Event as Record, TraceError, TraceWriter, payload_hash};
 use crate::handler::{Command, Handler};
 pub(crate) use directory::create;
 pub use directory::{to_directory, to_directory_if_any};
-pub use records::{group_incomplete, group_observers, left, lost, order};
+pub use records::{group_incomplete, group_observers, left, lost, order, sent};
 
 /// Opens the trace of one incarnation. Called with each new one.
 pub type OpenTrace<W> = Box<dyn FnMut(&MemberInfo) -> Result<TraceWriter<W>, TraceError> + Send>;
@@ -173,11 +173,11 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
                     [payload] => payload_hash(payload),
                     _ => payload_hash(&parts.concat()),
                 };
-                let (group, order, uniform) = (group.0, records::order(order), accepted.uniformity.is_uniform());
-                if let Some(Sent { view, seq }) = accepted.sent {
-                    self.record(&Record::Send { group, view: view.0, seq: seq.0, order, uniform, hash });
+                if let Some(place) = accepted.sent {
+                    self.record(&sent(group, place, order, accepted.uniformity, hash));
                 }
-                self.record(&Record::Accept { group, order, uniform, hash });
+                let uniform = accepted.uniformity.is_uniform();
+                self.record(&Record::Accept { group: group.0, order: records::order(order), uniform, hash });
             }
             Command::Multicast { .. } => {}
             Command::Send { to, payload } => {
@@ -218,14 +218,7 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
         payload: &[u8],
     ) {
         if self.writer.is_some() {
-            self.record(&Record::Send {
-                group: group.0,
-                view: view.0,
-                seq: seq.0,
-                order: records::order(order),
-                uniform: uniformity.is_uniform(),
-                hash: payload_hash(payload),
-            });
+            self.record(&sent(group, Sent { view, seq }, order, uniformity, payload_hash(payload)));
         }
         self.inner.sent(group, view, seq, order, uniformity, payload);
     }

@@ -243,7 +243,7 @@ counters! {
 }
 
 impl ProcessCounters {
-    /// Counts a multicast of so many bytes that is bound to a view.
+    /// Counts a multicast that is bound to a view. `bytes` is the length of its payload.
     pub(super) fn count_sent(&mut self, bytes: usize) {
         self.sent += 1;
         self.sent_bytes += bytes as u64;

@@ -271,7 +271,7 @@ impl Process {
             let mut port = streams_port!(self, fx, &old.meta);
             match old.view_streams.finish(&cut.prefixes, &mut port) {
                 Some(discarded) => self.counters.discarded += discarded,
-                // Who is out of the group by this change goes on without it, whatever of the cut it could read.
+                // A member that leaves the group goes on without it, whatever of the cut it could read.
                 None => self.cannot_go_on |= change.left.iter().all(|(who, _)| *who != me),
             }
         }

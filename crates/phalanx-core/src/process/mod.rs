@@ -735,12 +735,12 @@ impl Process {
             }
         };
         let sent = match taken.ok_or(CommandError::NoCredit)? {
-            Packing::Packed(seq) => Some(Sent { view: view_streams.meta.view, seq }),
+            Packing::Packed(seq) => {
+                self.counters.count_sent(len);
+                Some(Sent { view: view_streams.meta.view, seq })
+            }
             Packing::Queued => None,
         };
-        if sent.is_some() {
-            self.counters.count_sent(len);
-        }
         Ok(Accepted { uniformity, sent })
     }
 

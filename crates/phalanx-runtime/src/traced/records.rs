@@ -1,6 +1,6 @@
 //! The core's events as records of a trace.
 
-use phalanx_core::{CellView, Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, Order};
+use phalanx_core::{CellView, Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, Order, Sent, Uniformity};
 use phalanx_trace::{Event as Record, payload_hash};
 
 /// An order, as a trace names it.
@@ -11,6 +11,13 @@ pub fn order(order: Order) -> phalanx_trace::Order {
         Order::Causal => phalanx_trace::Order::Causal,
         Order::Total => phalanx_trace::Order::Total,
     }
+}
+
+/// The record of a multicast that is bound to a view. `hash` is that of its payload.
+#[must_use]
+pub fn sent(group: GroupId, Sent { view, seq }: Sent, of: Order, uniformity: Uniformity, hash: u64) -> Record {
+    let uniform = uniformity.is_uniform();
+    Record::Send { group: group.0, view: view.0, seq: seq.0, order: order(of), uniform, hash }
 }
 
 pub(super) fn delivery(delivery: &Delivery<'_>) -> Record {

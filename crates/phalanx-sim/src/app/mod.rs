@@ -452,14 +452,7 @@ impl Handler for App {
         if uniformity.is_uniform() {
             self.sent_uniform = Some((group, seq));
         }
-        self.record(trace::Event::Send {
-            group: group.0,
-            view: view.0,
-            seq: seq.0,
-            order: traced::order(order),
-            uniform: uniformity.is_uniform(),
-            hash: payload_hash(payload),
-        });
+        self.record(traced::sent(group, Sent { view, seq }, order, uniformity, payload_hash(payload)));
     }
 
     fn stable(&mut self, group: GroupId, view: ViewNumber, seq: Sequence) {
