@@ -1,17 +1,14 @@
 //! Commands from the application to the protocol thread.
 
-use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use bytes::Bytes;
 use crossbeam_queue::ArrayQueue;
 use phalanx_core::GroupTerms;
 use phalanx_driver::Waker;
 
 use crate::error::SendError;
 use crate::group::GroupShared;
-use crate::id::{Guarantee, Order};
 use crate::inbox::Next;
 use crate::queue::Queue;
 use crate::replica::Replicating;
@@ -37,24 +34,15 @@ impl Destination {
     }
 }
 
+/// What is asked for in a group.
+pub(crate) type Queued = phalanx_life::Queued<Arc<Receipt>>;
+
 /// A command for the protocol thread.
 pub(crate) enum Command {
-    Send {
+    /// Something of one membership.
+    Ask {
         group: Arc<GroupShared>,
-        /// The life of the group in which it was asked for. In a later one it is not sent.
-        life: u64,
-        order: Order,
-        guarantee: Guarantee,
-        /// The only view in which it may be sent.
-        in_view: Option<NonZeroU64>,
-        body: Body,
-        receipt: Option<Arc<Receipt>>,
-    },
-    /// Gives a receipt when all messages before it are sent.
-    Flush {
-        group: Arc<GroupShared>,
-        life: u64,
-        receipt: Arc<Receipt>,
+        asked: Queued,
     },
     Join {
         group: Arc<GroupShared>,
@@ -73,84 +61,11 @@ pub(crate) enum Command {
     FoundAnew,
 }
 
-impl Command {
-    /// Whether it asks for a receipt and sends nothing.
-    pub(crate) fn is_empty(&self) -> bool {
-        match self {
-            Self::Flush { .. } => true,
-            Self::Send { body, .. } => body.len() == 0,
-            _ => false,
-        }
-    }
-}
-
 impl std::fmt::Debug for Command {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Command")
     }
 }
-
-/// What is sent.
-#[derive(Debug)]
-pub(crate) enum Body {
-    One(Bytes),
-    /// Boxed, because commands are moved several times on their way, and most are single messages.
-    Batch(Box<Batch>),
-}
-
-/// Payloads one behind the other.
-#[derive(Debug)]
-pub(crate) struct Batch {
-    pub(crate) bytes: Bytes,
-    /// Where each ends.
-    pub(crate) ends: Vec<usize>,
-    /// How many were taken.
-    pub(crate) taken: usize,
-}
-
-impl Body {
-    /// The first payload that was not taken.
-    pub(crate) fn front(&self) -> Option<Bytes> {
-        match self {
-            Self::One(payload) => Some(payload.clone()),
-            Self::Batch(batch) => {
-                let Batch { bytes, ends, taken } = &**batch;
-                let start = taken.checked_sub(1).map_or(0, |last| ends[last]);
-                ends.get(*taken).map(|end| bytes.slice(start..*end))
-            }
-        }
-    }
-
-    /// Drops the payload at the front. True: none is left.
-    pub(crate) fn forget_front(&mut self) -> bool {
-        match self {
-            Self::One(_) => true,
-            Self::Batch(batch) => {
-                batch.taken += 1;
-                batch.taken >= batch.ends.len()
-            }
-        }
-    }
-
-    /// The number of payloads left.
-    pub(crate) fn len(&self) -> u64 {
-        match self {
-            Self::One(_) => 1,
-            Self::Batch(batch) => (batch.ends.len() - batch.taken) as u64,
-        }
-    }
-
-    /// The memory it occupies, in bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        match self {
-            Self::One(payload) => payload.len() + COMMAND_BYTES,
-            Self::Batch(batch) => batch.bytes.len() + batch.ends.len() * size_of::<usize>() + COMMAND_BYTES,
-        }
-    }
-}
-
-/// The fixed cost of a command, beside its payload.
-const COMMAND_BYTES: usize = 64;
 
 /// Most commands that wait for the protocol thread.
 const COMMANDS_MAX: usize = 1_024;

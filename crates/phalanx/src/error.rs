@@ -1,5 +1,7 @@
 //! Errors: one for each operation. Each variant says whether anything changed, and what to do.
 
+use phalanx_life::Refusal;
+
 use crate::id::LeaveReason;
 
 /// Why a process, a client or a server could not start. Nothing is left behind.
@@ -93,6 +95,16 @@ pub enum SendError {
     /// The handle was made before a fork, and this is the child. Nothing was queued.
     #[error("this handle belongs to the parent process: start a cell of its own in the forked child")]
     Forked,
+}
+
+impl SendError {
+    pub(crate) fn of(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NotSent => Self::NotSent,
+            Refusal::OtherView => Self::OtherView,
+            Refusal::TooLong(bytes) => Self::TooLong(bytes),
+        }
+    }
 }
 
 /// The message was sent, and this incarnation ended before it was known that every member has it: the survivors may

@@ -3,19 +3,20 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use phalanx_core::{GroupTerms, MESSAGE_BYTES_MAX, Uniformity, check_name};
 use phalanx_driver::fork::Home;
+use phalanx_life::{Key, Payloads};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::calls::server::{Origin, ServerBuilder};
 use crate::cell::{CellShared, Held};
-use crate::commands::{Body, Command, Destination};
+use crate::commands::{Command, Destination, Queued};
 use crate::domains::Domains;
 use crate::error::{FlushError, JoinError, LeaveError, SendError};
 use crate::id::LeaveReason;
@@ -110,14 +111,14 @@ impl Group {
         let body = if payload.len() > MESSAGE_BYTES_MAX {
             Err(SendError::TooLong(payload.len()))
         } else {
-            Ok(Body::One(payload))
+            Ok(Payloads::One(payload))
         };
         Multicast::new(Arc::clone(&self.shared), body)
     }
 
     /// Like [`Group::send`], of a value; see [`Message::decode`](crate::Message::decode).
     pub fn send_value<T: Serialize>(&self, value: &T) -> Multicast {
-        let body = postcard::to_allocvec(value).map(|bytes| Body::One(Bytes::from(bytes)));
+        let body = postcard::to_allocvec(value).map(|bytes| Payloads::One(Bytes::from(bytes)));
         Multicast::new(Arc::clone(&self.shared), body.map_err(|_unencodable| SendError::Unencodable))
     }
 
@@ -138,7 +139,10 @@ impl Group {
     pub async fn flush(&self) -> Result<(), FlushError> {
         let shared = &self.shared;
         let receipt = Arc::new(Receipt::new());
-        let flush = || Command::Flush { group: Arc::clone(shared), life: shared.life(), receipt: Arc::clone(&receipt) };
+        let flush = || {
+            let asked = Queued::Flush { life: shared.life(), receipt: Arc::clone(&receipt) };
+            Command::Ask { group: Arc::clone(shared), asked }
+        };
         let mut waiting = Waiting::new(shared.room(), shared.home());
         let queued = poll_fn(|context| {
             if !shared.home().is_here() {
@@ -584,8 +588,8 @@ impl Lost {
 pub(crate) struct GroupShared {
     pub(crate) name: Arc<str>,
     pub(crate) cell: Arc<CellShared>,
-    /// Its place at the protocol thread, once the join is taken from the ring.
-    pub(crate) slot: AtomicUsize,
+    /// The membership at the protocol thread, once the join is taken from the ring.
+    pub(crate) key: OnceLock<Key>,
     /// The bytes of messages that wait to be sent.
     queued: AtomicUsize,
     /// Counts incarnations: a message asked for in one is not sent in the next.
@@ -607,7 +611,7 @@ impl GroupShared {
         Self {
             name: name.into(),
             cell,
-            slot: AtomicUsize::new(usize::MAX),
+            key: OnceLock::new(),
             queued: AtomicUsize::new(0),
             life: AtomicU64::new(0),
             lost: Lost::default(),
@@ -629,9 +633,9 @@ impl GroupShared {
         self.life.load(Ordering::Acquire)
     }
 
-    /// Ends the life of this group in this incarnation. Returns the next one.
-    pub(crate) fn next_life(&self) -> u64 {
-        self.life.fetch_add(1, Ordering::AcqRel) + 1
+    /// A life is over, and this is the next one.
+    pub(crate) fn begin_life(&self, life: u64) {
+        self.life.store(life, Ordering::Release);
     }
 
     pub(crate) fn status(&self) -> MutexGuard<'_, Status> {
@@ -653,7 +657,7 @@ impl GroupShared {
             return Err((SendError::NotMember, command));
         }
         let bytes = match &command {
-            Command::Send { body, .. } => body.bytes(),
+            Command::Ask { asked, .. } => asked.bytes(),
             _ => 0,
         };
         // The bound is checked before the message is added, so that one longer than the bound can be sent too.

@@ -100,6 +100,9 @@ pub enum LeaveReason {
     Stopped = 7,
     /// It was heard, and a path to it failed.
     NoProgress = 8,
+    /// This process is over, and the group was not left: its protocol thread ended after an error or a panic, or it was
+    /// excluded while it left the cell. A notice says which. The others learn another reason.
+    Over = 9,
 }
 
 impl Order {
@@ -156,6 +159,7 @@ impl fmt::Display for LeaveReason {
             Self::Anew => "takes the state anew",
             Self::Stopped => "the group stopped",
             Self::NoProgress => "no progress",
+            Self::Over => "the process is over",
         })
     }
 }
@@ -180,6 +184,7 @@ mod tests {
             core::LeaveReason::NoProgress,
         ];
         assert_eq!(reasons.map(|reason| LeaveReason::of(reason) as u8), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(LeaveReason::Over as u8, 9);
         for order in [Order::Fifo, Order::Causal, Order::Total] {
             assert_eq!(Order::of(order.to_core()), order);
         }

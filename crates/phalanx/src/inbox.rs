@@ -55,7 +55,7 @@ pub enum Next {
         in_doubt: u64,
     },
     /// This incarnation is over: the process was excluded from the cell. It comes back as another one, and the group's
-    /// next item says with which state.
+    /// next item says with which state; if it [stays out](crate::CellBuilder::stay_out), [`Next::Left`] follows.
     Excluded {
         /// The incarnation that is over.
         was: MemberId,

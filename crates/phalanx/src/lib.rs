@@ -188,7 +188,6 @@ pub mod simulate;
 mod snapshot;
 mod standing;
 mod sync;
-mod tally;
 mod thread;
 mod view;
 mod waiting;

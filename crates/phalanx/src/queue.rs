@@ -287,11 +287,6 @@ impl<T: Item> Outlet<T> {
         }
     }
 
-    #[cfg(test)]
-    pub(crate) fn last(&self) -> Option<&T> {
-        self.staged.back()
-    }
-
     /// No more items follow.
     pub(crate) fn end(&self) {
         self.queue.end();

@@ -52,7 +52,7 @@ pub trait State: Send + Sync + Sized + 'static {
     /// a part of it.
     ///
     /// # Errors
-    /// [`DecodeError`] if it makes no sense. This process then leaves the group.
+    /// [`DecodeError`] if it makes no sense. This process then leaves the group, and is given no further message of it.
     fn restore(snapshot: Snapshot) -> Result<Self, DecodeError>;
 
     /// A state that [`State::restore_piece`] will fill with another member's, so that its bytes need not all be in memory
@@ -168,8 +168,8 @@ pub(crate) trait Replicating: Send {
     fn snapshot(&mut self, notice: Notice) -> Box<dyn phalanx_core::Snapshot>;
     /// Another member's state begins.
     fn begin(&mut self, bytes: u64);
-    /// A piece of it.
-    fn restore(&mut self, chunk: &[u8]);
+    /// A piece of it. An error says that the state makes no sense.
+    fn restore(&mut self, chunk: &[u8]) -> Result<(), DecodeError>;
     /// It is complete.
     fn complete(&mut self) -> Result<(), DecodeError>;
     /// The present state goes on, whatever was on its way.

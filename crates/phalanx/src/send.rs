@@ -10,8 +10,9 @@ use std::task::{Context, Poll};
 use atomic_waker::AtomicWaker;
 use bytes::Bytes;
 use phalanx_driver::fork::Home;
+use phalanx_life::{Message, Payloads};
 
-use crate::commands::{Batch, Body, Command};
+use crate::commands::{Command, Queued};
 use crate::error::{InDoubt, SendError};
 use crate::group::GroupShared;
 use crate::id::{Guarantee, Order};
@@ -35,11 +36,11 @@ pub struct Multicast {
     order: Order,
     guarantee: Guarantee,
     in_view: Option<NonZeroU64>,
-    body: Result<Body, SendError>,
+    body: Result<Payloads, SendError>,
 }
 
 impl Multicast {
-    pub(crate) fn new(group: Arc<GroupShared>, body: Result<Body, SendError>) -> Self {
+    pub(crate) fn new(group: Arc<GroupShared>, body: Result<Payloads, SendError>) -> Self {
         Self { group, order: Order::Total, guarantee: Guarantee::GroupDefault, in_view: None, body }
     }
 
@@ -143,7 +144,11 @@ impl Multicast {
 
     fn command(self, receipt: Option<Arc<Receipt>>) -> Result<Command, SendError> {
         let Self { group, order, guarantee, in_view, body } = self;
-        Ok(Command::Send { life: group.life(), group, order, guarantee, in_view, body: body?, receipt })
+        let (life, order, stability) = (group.life(), order.to_core(), guarantee.to_core());
+        Ok(Command::Ask {
+            group,
+            asked: Queued::Send(Message { life, order, stability, in_view, body: body?, receipt }),
+        })
     }
 }
 
@@ -391,11 +396,6 @@ impl Life {
         self.stable.load(Ordering::Acquire)
     }
 
-    /// The last message that was published as delivered.
-    pub(crate) fn delivered(&self) -> u64 {
-        self.delivered.load(Ordering::Acquire)
-    }
-
     pub(crate) fn end(&self) {
         self.over.store(true, Ordering::Release);
         self.waiters.wake();
@@ -430,7 +430,7 @@ impl Receipt {
 }
 
 /// Concatenated payloads of a batch.
-pub(crate) fn batch<P: AsRef<[u8]>>(payloads: impl IntoIterator<Item = P>) -> Result<Body, SendError> {
+pub(crate) fn batch<P: AsRef<[u8]>>(payloads: impl IntoIterator<Item = P>) -> Result<Payloads, SendError> {
     let (mut bytes, mut ends) = (Vec::new(), Vec::new());
     for payload in payloads {
         bytes.extend_from_slice(payload.as_ref());
@@ -439,5 +439,5 @@ pub(crate) fn batch<P: AsRef<[u8]>>(payloads: impl IntoIterator<Item = P>) -> Re
             return Err(SendError::TooLong(bytes.len()));
         }
     }
-    Ok(Body::Batch(Box::new(Batch { bytes: Bytes::from(bytes), ends, taken: 0 })))
+    Ok(Payloads::batch(Bytes::from(bytes), ends))
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use phalanx_core as core;
+use phalanx_life::ShownView;
 
 use crate::id::{LeaveReason, Member, MemberId};
 
@@ -19,6 +20,10 @@ pub struct View {
 impl View {
     pub(crate) fn new(view: Arc<core::GroupView>, cell: Option<Arc<core::CellView>>, me: core::Incarnation) -> Self {
         Self { view, cell, me }
+    }
+
+    pub(crate) fn of(seen: ShownView<'_>) -> Self {
+        Self::new(Arc::clone(seen.view), seen.cell.cloned(), seen.me)
     }
 
     pub(crate) fn with_adequate(&self, adequate: bool) -> Self {

@@ -1,5 +1,6 @@
 //! What a program is called with by the process that it polls.
 
+use phalanx_life::Key;
 use serde::de::DeserializeOwned;
 
 use crate::error::DecodeError;
@@ -11,11 +12,7 @@ use crate::view::View;
 /// A group of an [`Inline`](crate::Inline) process: what [`InlineJoin::join`](crate::InlineJoin::join) gives. It stands
 /// for one membership, through exclusions and returns, and for nothing once that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct InlineGroup {
-    pub(super) slot: u32,
-    /// Which membership of those that the slot had.
-    pub(super) membership: u32,
-}
+pub struct InlineGroup(pub(super) Key);
 
 /// A delivered message, borrowed for the length of a call. The fields are those of [`Message`].
 #[derive(Clone, Copy, Debug)]

@@ -14,7 +14,7 @@ use phalanx_driver::{Shm, Udp};
 use phalanx_runtime::Options;
 
 pub use self::app::{App, InlineGroup, MessageRef};
-use self::table::{Adapter, Table, inbox_of};
+use self::table::{Adapter, Table, inbox_of, reason};
 use crate::error::{JoinError, LeaveError, SendError, StartError, WaitError};
 use crate::group::check_group_name;
 use crate::id::{Guarantee, Member, Order};
@@ -99,36 +99,38 @@ pub struct Polled {
 impl Inline {
     pub(crate) fn start(options: &Options, warnings: Vec<String>) -> Result<Self, StartError> {
         let process = phalanx_runtime::Inline::start(options).map_err(|error| StartError::Host(error.to_string()))?;
-        let table = Table::new(process.node().incarnation(), options.rejoin, warnings);
+        let table = Table::new(options.rejoin, warnings);
         Ok(Self { process, table, home: Home::here() })
     }
 
     /// Handles what arrived and what is due, once: delivers, sends what was multicast since the last poll, checks timers.
     pub fn poll(&mut self, app: &mut impl App) -> Polled {
-        let report = self.process.poll(&mut Adapter { table: &mut self.table, app });
-        if self.table.has_outcomes {
+        let report = self.process.poll(&mut Adapter::new(&mut self.table, app));
+        if self.table.lives.has_news() {
             let process = self.process.node().process();
-            Adapter { table: &mut self.table, app }.tell_outcomes(|group| process.is_adequate(group));
+            Adapter::new(&mut self.table, app).tell_outcomes(|group| process.is_adequate(group));
         }
-        if self.table.is_untidy {
+        if self.table.lives.take_untidy() {
             self.tidy(app);
+        }
+        if self.process.is_over() && self.home.is_here() {
+            Adapter::new(&mut self.table, app).end();
         }
         Polled { received: report.received, more: report.more }
     }
 
     /// Does what the handler could not do from inside a poll.
     fn tidy(&mut self, app: &mut impl App) {
-        for name in self.table.take_forgotten() {
+        for name in self.table.lives.take_forgotten() {
             self.process.set_inbox(&name, InboxId::MAIN);
         }
-        while let Some((group, number)) = self.table.to_leave() {
+        while let Some((key, group)) = self.table.lives.to_leave() {
             // Refused only if the incarnation is over, and the next view comes back to it.
-            if self.process.leave_group(number, &mut Adapter { table: &mut self.table, app }).is_err() {
+            if self.process.leave_group(group, &mut Adapter::new(&mut self.table, app)).is_err() {
                 break;
             }
-            self.table.leave_asked(group);
+            self.table.lives.leave_asked(key);
         }
-        self.table.is_untidy = false;
     }
 
     /// Sleeps until there is work (a datagram, a wake-up, a death, a timer of the protocol), or until `limit` has passed.
@@ -181,13 +183,13 @@ impl Inline {
         payload: &[u8],
         app: &mut impl App,
     ) -> Result<(), SendError> {
-        let number = match self.table.number_in_view(group) {
+        let number = match self.table.lives.number_in_view(group.0) {
             Some(Some(number)) => number,
             Some(None) => return Err(self.dead().unwrap_or(SendError::NoView)),
             None => return Err(self.dead().unwrap_or(SendError::NotMember)),
         };
         let (order, guarantee) = (order.to_core(), guarantee.to_core());
-        let mut handler = Adapter { table: &mut self.table, app };
+        let mut handler = Adapter::new(&mut self.table, app);
         match self.process.multicast(number, order, guarantee, payload, &mut handler) {
             Ok(accepted) => {
                 handler.accepted(group, accepted.sent);
@@ -204,7 +206,7 @@ impl Inline {
     /// not in the group.
     #[must_use]
     pub fn unstable(&self, group: InlineGroup) -> Option<u64> {
-        self.table.unstable(group)
+        self.table.lives.unstable(group.0)
     }
 
     /// Asks to leave a group; [`App::left`] when done. What was sent becomes stable first, and what was not sent is lost. If
@@ -216,7 +218,7 @@ impl Inline {
         if !self.home.is_here() {
             return Err(LeaveError::Forked);
         }
-        self.table.want_leave(group).map_err(LeaveError::Already)?;
+        self.table.lives.want_leave(group.0).map_err(|end| LeaveError::Already(reason(end)))?;
         self.tidy(app);
         Ok(())
     }
@@ -224,7 +226,7 @@ impl Inline {
     /// Leaves the cell. Poll on until [`Inline::is_over`]; without a quorum that may take for ever. A second call, and one
     /// in a forked child, does nothing.
     pub fn leave(&mut self, app: &mut impl App) {
-        self.process.leave(&mut Adapter { table: &mut self.table, app });
+        self.process.leave(&mut Adapter::new(&mut self.table, app));
     }
 
     /// Whether it left, or was excluded and does not come back. [`App`] was told. Also in a forked child, whose [`App`] is
@@ -238,7 +240,7 @@ impl Inline {
     /// See [`LeaveError::InDoubt`].
     #[must_use]
     pub fn left_in_doubt(&self) -> bool {
-        self.table.in_doubt
+        self.table.left_in_doubt()
     }
 
     /// This process. Its id changes when it comes back after an exclusion.
@@ -275,7 +277,7 @@ impl Inline {
     /// # Errors
     /// [`SendError::Over`] or [`SendError::Forked`]; nothing was requested.
     pub fn give_up_group(&mut self, name: &str, app: &mut impl App) -> Result<(), SendError> {
-        let outcome = self.process.give_up_group(name, &mut Adapter { table: &mut self.table, app });
+        let outcome = self.process.give_up_group(name, &mut Adapter::new(&mut self.table, app));
         self.requested(outcome, |error| format!("group {name} is not given up: {error}"))
     }
 
@@ -284,7 +286,7 @@ impl Inline {
     /// # Errors
     /// See [`Inline::give_up_group`].
     pub fn raise_level(&mut self, level: u16, app: &mut impl App) -> Result<(), SendError> {
-        let outcome = self.process.raise_level(level, &mut Adapter { table: &mut self.table, app });
+        let outcome = self.process.raise_level(level, &mut Adapter::new(&mut self.table, app));
         self.requested(outcome, |error| format!("the cell does not rise to level {level}: {error}"))
     }
 
@@ -294,7 +296,7 @@ impl Inline {
     /// # Errors
     /// See [`Inline::give_up_group`].
     pub fn reform(&mut self, app: &mut impl App) -> Result<(), SendError> {
-        let outcome = self.process.reform(&mut Adapter { table: &mut self.table, app });
+        let outcome = self.process.reform(&mut Adapter::new(&mut self.table, app));
         self.requested(outcome, |error| format!("the cell is not reformed: {error}"))
     }
 
@@ -304,7 +306,7 @@ impl Inline {
     /// # Errors
     /// See [`Inline::give_up_group`].
     pub fn found_anew(&mut self, app: &mut impl App) -> Result<(), SendError> {
-        let outcome = self.process.found_anew(&mut Adapter { table: &mut self.table, app });
+        let outcome = self.process.found_anew(&mut Adapter::new(&mut self.table, app));
         self.requested(outcome, |error| format!("the cell is not founded again: {error}"))
     }
 
@@ -380,14 +382,14 @@ impl InlineJoin<'_> {
     pub fn join(self, app: &mut impl App) -> Result<InlineGroup, JoinError> {
         let Self { member, name, with_state, terms } = self;
         check_group_name(&name, false)?;
-        if member.table.has_name(&name) {
+        if member.table.lives.has_name(&name) {
             return Err(JoinError::AlreadyMember(name));
         }
         let group = member.table.add(&name, with_state);
         member.process.set_inbox(&name, inbox_of(group));
-        let mut handler = Adapter { table: &mut member.table, app };
+        let mut handler = Adapter::new(&mut member.table, app);
         if let Err(error) = member.process.join_group(&name, with_state, terms, &mut handler) {
-            member.table.remove(group);
+            member.table.lives.remove(group.0);
             member.tidy(app);
             return Err(match error {
                 CommandError::Forked => JoinError::Forked,

@@ -1,10 +1,11 @@
 //! The groups of an inline process, and the handler that passes on what the core reports.
 
-use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use phalanx_core as core;
-use phalanx_core::{Delivery, Event, GroupId, InboxId, MemberInfo, Sequence, Uniformity, ViewNumber};
+use phalanx_core::{Delivery, Event, GroupId, InboxId, Incarnation, MemberInfo, Sequence, Uniformity, ViewNumber};
+use phalanx_life::{Bound, End, Front, Key, Lives, Refusal, Step};
 use phalanx_runtime::Handler;
 
 use super::app::{App, InlineGroup, MessageRef};
@@ -12,420 +13,114 @@ use crate::error::DecodeError;
 use crate::id::{LeaveReason, MemberId, Order};
 use crate::layout::{Flags, Incoming, Outgoing, Taker, shown};
 use crate::notices::{self, Notices};
-use crate::tally::Tally;
 use crate::view::View;
 
-/// The groups, by slot. A slot is used again when its group is left.
+/// What an inline process keeps between its owner's calls.
 pub(super) struct Table {
-    me: core::Incarnation,
-    rejoin: bool,
-    cell_view: Option<Arc<core::CellView>>,
-    slots: Vec<Slot>,
-    names: BTreeMap<Arc<str>, usize>,
-    numbers: BTreeMap<GroupId, usize>,
-    /// The latest group: most messages have the same.
-    latest: (GroupId, usize),
+    /// Nothing is queued, so nothing waits for an outcome.
+    pub(super) lives: Lives<Taking, Infallible>,
+    kept: Kept,
+}
+
+/// What its groups share.
+struct Kept {
     notices: Notices,
     /// Whether this process left as one of the last, and left something behind.
-    pub(super) in_doubt: bool,
+    in_doubt: bool,
     /// Notices of snapshots that are on their way to others.
     of_snapshots: Arc<Mutex<Vec<String>>>,
-    /// The cell has as many members as agreed.
-    is_cell_adequate: bool,
-    /// Some group has multicasts that became stable, and the program was not told.
-    pub(super) has_outcomes: bool,
-    /// Something is to be done after the poll.
-    pub(super) is_untidy: bool,
-    /// Names whose groups are over, for the process to forget.
-    forgotten: Vec<Arc<str>>,
 }
 
-pub(super) struct Slot {
-    /// Grows when a membership ends.
-    membership: u32,
-    /// Why the one before ended.
-    ended: LeaveReason,
-    group: Option<Held>,
-}
-
-/// A group that this process is in, or joins.
-struct Held {
-    name: Arc<str>,
-    with_state: bool,
-    number: Option<GroupId>,
-    /// The group whose complete state is here; kept through an exclusion.
-    holds: Option<GroupId>,
-    in_view: bool,
-    /// The state of another member that is on its way.
+/// The state of another member that is on its way to a group.
+#[derive(Debug, Default)]
+pub(super) struct Taking {
     incoming: Option<Incoming>,
     /// What comes of it now is a domain that this process does not know.
     passes_over: bool,
-    /// The state that was taken last makes no sense: the group is left.
-    is_senseless: bool,
-    leave: Leave,
-    tally: Tally,
-    /// Enough members hold the group's state, by the latest view that the program was told of.
-    is_adequate: bool,
-    /// Multicasts that became stable since the program was told: views, and numbers in them.
-    reached: Vec<(u64, u64)>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Leave {
-    No,
-    /// As soon as this process is in a view.
-    Wanted,
-    Asked,
 }
 
 impl Table {
-    pub(super) fn new(me: core::Incarnation, rejoin: bool, warnings: Vec<String>) -> Self {
-        Self {
-            me,
-            rejoin,
-            cell_view: None,
-            slots: Vec::new(),
-            names: BTreeMap::new(),
-            numbers: BTreeMap::new(),
-            latest: (GroupId(0), usize::MAX),
-            notices: Notices::from(warnings),
-            in_doubt: false,
-            of_snapshots: Arc::default(),
-            is_cell_adequate: true,
-            has_outcomes: false,
-            is_untidy: false,
-            forgotten: Vec::new(),
-        }
-    }
-
-    pub(super) fn has_name(&self, name: &str) -> bool {
-        self.names.contains_key(name)
+    pub(super) fn new(rejoin: bool, warnings: Vec<String>) -> Self {
+        let kept = Kept { notices: Notices::from(warnings), in_doubt: false, of_snapshots: Arc::default() };
+        Self { lives: Lives::new(rejoin), kept }
     }
 
     /// Adds a group that is about to be joined.
     pub(super) fn add(&mut self, name: &str, with_state: bool) -> InlineGroup {
-        let name: Arc<str> = name.into();
-        let free = self.slots.iter().position(|slot| slot.group.is_none() && slot.membership < u32::MAX);
-        let at = free.unwrap_or_else(|| {
-            self.slots.push(Slot { membership: 0, ended: LeaveReason::Left, group: None });
-            self.slots.len() - 1
-        });
-        self.names.insert(Arc::clone(&name), at);
-        self.slots[at].group = Some(Held {
-            name,
-            with_state,
-            number: None,
-            holds: None,
-            in_view: false,
-            incoming: None,
-            passes_over: false,
-            is_senseless: false,
-            leave: Leave::No,
-            tally: Tally::default(),
-            is_adequate: true,
-            reached: Vec::new(),
-        });
-        self.key(at)
+        InlineGroup(self.lives.add(name.into(), with_state, Taking::default()))
     }
 
-    /// Takes a group back whose join was refused.
-    pub(super) fn remove(&mut self, group: InlineGroup) {
-        self.end(group.slot as usize, LeaveReason::Left);
-    }
-
-    fn key(&self, at: usize) -> InlineGroup {
-        InlineGroup { slot: u32::try_from(at).unwrap_or(u32::MAX), membership: self.slots[at].membership }
-    }
-
-    #[inline]
-    fn held(&mut self, group: InlineGroup) -> Option<&mut Held> {
-        self.slots.get_mut(group.slot as usize).filter(|slot| slot.membership == group.membership)?.group.as_mut()
-    }
-
-    /// The number of a group; `Some(None)`: this process is in no view of it.
-    #[inline]
-    pub(super) fn number_in_view(&mut self, group: InlineGroup) -> Option<Option<GroupId>> {
-        let held = self.held(group)?;
-        Some(held.number.filter(|_| held.in_view))
-    }
-
-    /// The multicasts that were accepted and are not stable.
-    pub(super) fn unstable(&self, group: InlineGroup) -> Option<u64> {
-        let slot = self.slots.get(group.slot as usize).filter(|slot| slot.membership == group.membership)?;
-        slot.group.as_ref().map(|held| held.tally.accepted - held.tally.stable)
-    }
-
-    /// The group shall be left; the error is why it was left before.
-    pub(super) fn want_leave(&mut self, group: InlineGroup) -> Result<(), LeaveReason> {
-        if let Some(held) = self.held(group) {
-            if held.leave == Leave::No {
-                held.leave = Leave::Wanted;
-                self.is_untidy = true;
-            }
-            return Ok(());
-        }
-        let slot =
-            self.slots.get(group.slot as usize).filter(|slot| slot.membership == group.membership.wrapping_add(1));
-        Err(slot.map_or(LeaveReason::Left, |slot| slot.ended))
-    }
-
-    /// A group in a view that shall be left.
-    pub(super) fn to_leave(&self) -> Option<(InlineGroup, GroupId)> {
-        let due = |held: &Held| held.number.filter(|_| held.in_view && held.leave == Leave::Wanted);
-        let mut slots = self.slots.iter().enumerate();
-        slots.find_map(|(at, slot)| Some((self.key(at), slot.group.as_ref().and_then(due)?)))
-    }
-
-    pub(super) fn leave_asked(&mut self, group: InlineGroup) {
-        if let Some(held) = self.held(group) {
-            held.leave = Leave::Asked;
-        }
-    }
-
-    pub(super) fn take_forgotten(&mut self) -> Vec<Arc<str>> {
-        let names = std::mem::take(&mut self.forgotten);
-        names.into_iter().filter(|name| !self.names.contains_key(name)).collect()
+    pub(super) fn left_in_doubt(&self) -> bool {
+        self.kept.in_doubt
     }
 
     pub(super) fn take_notices(&mut self) -> Vec<String> {
-        let late = std::mem::take(&mut *self.of_snapshots.lock().unwrap_or_else(PoisonError::into_inner));
+        let late = std::mem::take(&mut *self.kept.of_snapshots.lock().unwrap_or_else(PoisonError::into_inner));
         late.into_iter().for_each(|text| self.notice(text));
-        self.notices.take()
+        self.kept.notices.take()
     }
 
     pub(super) fn notice(&mut self, text: String) {
-        self.notices.push(text);
+        self.kept.notices.push(text);
     }
+}
 
-    #[inline]
-    fn numbered(&mut self, group: GroupId) -> Option<usize> {
-        if self.latest.0 != group {
-            self.latest = (group, *self.numbers.get(&group)?);
-        }
-        Some(self.latest.1)
-    }
-
-    /// Learns the number of a named group.
-    fn number(&mut self, group: GroupId, name: &str) -> Option<usize> {
-        let at = *self.names.get(name)?;
-        self.numbers.insert(group, at);
-        self.latest = (GroupId(0), usize::MAX);
-        self.slots[at].group.as_mut()?.number = Some(group);
-        Some(at)
-    }
-
-    /// This process is out of the group for good.
-    fn end(&mut self, at: usize, reason: LeaveReason) {
-        let Some(slot) = self.slots.get_mut(at) else { return };
-        let Some(held) = slot.group.take() else { return };
-        (slot.membership, slot.ended) = (slot.membership + 1, reason);
-        self.names.remove(&held.name);
-        self.numbers.retain(|_, other| *other != at);
-        self.latest = (GroupId(0), usize::MAX);
-        self.forgotten.push(held.name);
-        self.is_untidy = true;
+/// Why a membership is over, for the program.
+pub(super) fn reason(end: End) -> LeaveReason {
+    match end {
+        End::Left(why) => LeaveReason::of(why),
+        End::Over => LeaveReason::Over,
+        End::Refused | End::Differs { .. } => LeaveReason::Left,
     }
 }
 
 /// Passes on what the core reports.
 pub(super) struct Adapter<'a, A> {
-    pub(super) table: &'a mut Table,
-    pub(super) app: &'a mut A,
+    lives: &'a mut Lives<Taking, Infallible>,
+    front: InlineFront<'a, A>,
 }
 
-impl<A: App> Adapter<'_, A> {
+impl<'a, A: App> Adapter<'a, A> {
+    pub(super) fn new(table: &'a mut Table, app: &'a mut A) -> Self {
+        let Table { lives, kept } = table;
+        Self { lives, front: InlineFront { app, kept } }
+    }
+
     /// The core accepted a multicast. `sent`: where it belongs, unless [`Handler::sent`] says that later.
     #[inline]
     pub(super) fn accepted(&mut self, group: InlineGroup, sent: Option<core::Sent>) {
-        let Some(held) = self.table.held(group) else { return };
-        held.tally.accepted += 1;
-        if let Some(core::Sent { view, seq }) = sent {
-            held.tally.bind(view.0, seq.0);
-            self.app.sent(group, view.0, seq.0);
-        }
+        self.lives.accepted_at_once(group.0, sent, &mut self.front);
     }
 
     /// Tells the program which multicasts are stable, in groups whose state enough members hold. `is_adequate`: whether they
     /// do, as far as the core knows.
     pub(super) fn tell_outcomes(&mut self, is_adequate: impl Fn(GroupId) -> Option<bool>) {
-        self.table.has_outcomes = false;
-        for at in 0..self.table.slots.len() {
-            let Some(held) = &self.table.slots[at].group else { continue };
-            if held.reached.is_empty() {
-                continue;
-            }
-            if held.number.and_then(&is_adequate).unwrap_or(true) && held.is_adequate && self.table.is_cell_adequate {
-                self.tell_stable(at);
-            } else {
-                self.table.has_outcomes = true;
-            }
-        }
+        self.lives.tell(is_adequate, &mut self.front);
     }
 
-    fn tell_stable(&mut self, at: usize) {
-        let key = self.table.key(at);
-        let Some(held) = self.table.slots[at].group.as_mut() else { return };
-        for (view, seq) in held.reached.drain(..) {
-            held.tally.stabilize(view, seq);
-            self.app.stable(key, view, seq);
-        }
-    }
-
-    /// The group's multicasts of this incarnation have come to their end.
-    fn end_life(&mut self, at: usize) {
-        if self.table.slots[at].group.as_ref().is_some_and(|held| held.is_adequate) && self.table.is_cell_adequate {
-            self.tell_stable(at);
-        }
-        let Some(held) = self.table.slots[at].group.as_mut() else { return };
-        let Tally { accepted, sent, stable, .. } = std::mem::take(&mut held.tally);
-        held.in_view = false;
-        held.reached.clear();
-        if accepted > stable {
-            let key = self.table.key(at);
-            self.app.lost(key, accepted - sent, sent - stable);
-        }
-    }
-
-    /// This incarnation is over in all groups.
-    fn end_incarnation(&mut self, is_final: bool, reason: LeaveReason) {
-        for at in 0..self.table.slots.len() {
-            self.end_life(at);
-        }
-        if reason != LeaveReason::Left {
-            self.app.excluded(MemberId::of(self.table.me));
-        }
-        for at in 0..self.table.slots.len() {
-            let Some(held) = &self.table.slots[at].group else { continue };
-            // The process does not join a group again that it had asked to leave.
-            let is_left = held.leave == Leave::Asked;
-            if is_final || is_left {
-                let reason = if is_left { LeaveReason::Left } else { reason };
-                self.app.left(self.table.key(at), reason);
-                self.table.end(at, reason);
-            }
-        }
-        self.table.numbers.clear();
-        self.table.latest = (GroupId(0), usize::MAX);
-        self.table.cell_view = None;
-        self.table.me = core::Incarnation::NONE;
-        // The next incarnation numbers its groups anew.
-        for slot in &mut self.table.slots {
-            if let Some(held) = &mut slot.group {
-                held.number = None;
-            }
-        }
-    }
-
-    fn view(&mut self, view: &Arc<core::GroupView>) {
-        let Some(at) = self.table.number(view.group, &view.name) else { return };
-        let seen = View::new(Arc::clone(view), self.table.cell_view.clone(), self.table.me);
-        let key = self.table.key(at);
-        if let Some(held) = &mut self.table.slots[at].group {
-            (held.in_view, held.holds) = (true, Some(view.group));
-            held.is_adequate = view.adequate;
-            // A leave that waited for a view, or that an earlier incarnation asked for.
-            self.table.is_untidy |= held.leave == Leave::Wanted;
-        }
-        self.app.view(key, &seen);
-    }
-
-    fn left(&mut self, group: GroupId, why: core::LeaveReason) {
-        let Some(at) = self.table.numbered(group) else { return };
-        let reason = LeaveReason::of(why);
-        self.end_life(at);
-        let key = self.table.key(at);
-        self.app.left(key, reason);
-        if why != core::LeaveReason::Anew {
-            self.table.end(at, reason);
-        }
-    }
-
-    fn state_end(&mut self, group: GroupId) {
-        let Some(at) = self.table.numbered(group) else { return };
-        let Some(held) = self.table.slots[at].group.as_mut() else { return };
-        if let Some(incoming) = held.incoming.take()
-            && !incoming.is_complete()
-            && !held.is_senseless
-        {
-            self.make_no_sense(at, &DecodeError::new("a part of it is missing"));
-        }
-        let is_senseless = self.table.slots[at].group.as_ref().is_some_and(|held| held.is_senseless);
-        self.tell(Some(at).filter(|_| !is_senseless), A::current);
-    }
-
-    /// The state that another member sent makes no sense here: the group is left.
-    fn make_no_sense(&mut self, at: usize, error: &DecodeError) {
-        let Some(held) = self.table.slots[at].group.as_mut() else { return };
-        held.is_senseless = true;
-        let text = format!("the state of group {} makes no sense here: {error}; it is left", held.name);
-        if held.leave == Leave::No {
-            held.leave = Leave::Wanted;
-        }
-        self.table.is_untidy = true;
-        self.table.notice(text);
-    }
-
-    /// Calls the program about a group.
-    fn tell(&mut self, at: Option<usize>, call: impl FnOnce(&mut A, InlineGroup)) {
-        if let Some(at) = at.filter(|at| self.table.slots[*at].group.is_some()) {
-            call(self.app, self.table.key(at));
-        }
+    /// The process is over.
+    pub(super) fn end(&mut self) {
+        self.lives.end(&mut self.front);
     }
 }
 
-impl<A: App> Handler for Adapter<'_, A> {
-    fn begin(&mut self, me: &MemberInfo) {
-        // Without an event an incarnation ends when the process gives it up by itself, before it was in a view.
-        if self.table.me != core::Incarnation::NONE && self.table.me != me.incarnation {
-            // The core that knew whether enough members hold a state is gone, so what was withheld ends in doubt.
-            self.table.slots.iter_mut().flat_map(|slot| &mut slot.group).for_each(|held| held.is_adequate = false);
-            self.end_incarnation(false, LeaveReason::Unreachable);
-        }
-        self.table.me = me.incarnation;
-    }
+/// Calls the program.
+struct InlineFront<'a, A> {
+    app: &'a mut A,
+    kept: &'a mut Kept,
+}
 
-    fn ready(&mut self, inbox: InboxId) -> bool {
-        // Nothing of the process itself waits for the program.
-        let Some(at) = slot_of(inbox).filter(|at| *at < self.table.slots.len()) else { return true };
-        self.table.slots[at].group.is_none() || self.app.ready(self.table.key(at))
-    }
+impl<A: App> Front for InlineFront<'_, A> {
+    type Group = Taking;
+    type Receipt = Infallible;
 
-    fn sent(
-        &mut self,
-        group: GroupId,
-        view: ViewNumber,
-        seq: Sequence,
-        _order: core::Order,
-        _uniformity: Uniformity,
-        _payload: &[u8],
-    ) {
-        let Some(at) = self.table.numbered(group) else { return };
-        if let Some(held) = &mut self.table.slots[at].group {
-            held.tally.bind(view.0, seq.0);
-            self.app.sent(self.table.key(at), view.0, seq.0);
-        }
-    }
-
-    fn stable(&mut self, group: GroupId, view: ViewNumber, seq: Sequence) {
-        let Some(at) = self.table.numbered(group) else { return };
-        if let Some(held) = &mut self.table.slots[at].group {
-            // Told after the poll, when the core knows what follows the view.
-            match held.reached.last_mut() {
-                Some((last, up_to)) if *last == view.0 => *up_to = seq.0,
-                _ => held.reached.push((view.0, seq.0)),
-            }
-            self.table.has_outcomes = true;
-        }
-    }
+    // `App::message` says it.
+    const COUNTS_DELIVERED: bool = false;
 
     #[inline]
-    fn deliver(&mut self, delivery: &Delivery<'_>) {
-        let Some(at) = self.table.numbered(delivery.group) else { return };
-        if self.table.slots[at].group.as_ref().is_none_or(|held| held.is_senseless) {
-            return;
-        }
+    fn deliver(&mut self, key: Key, _group: &mut Taking, delivery: &Delivery<'_>) {
         self.app.message(&MessageRef {
-            group: self.table.key(at),
+            group: InlineGroup(key),
             view: delivery.view.0,
             sender: MemberId::of(delivery.sender),
             seq: delivery.seq.0,
@@ -437,111 +132,155 @@ impl<A: App> Handler for Adapter<'_, A> {
         });
     }
 
-    fn event(&mut self, event: Event) {
-        if let Some(text) = notices::text(&event) {
-            self.table.notice(text);
-        }
-        match event {
-            Event::CellView(view) => {
-                self.table.is_cell_adequate = view.is_adequate();
-                self.table.cell_view = Some(view);
+    #[inline]
+    fn sent(&mut self, key: Key, _group: &mut Taking, view: ViewNumber, seq: Sequence) {
+        self.app.sent(InlineGroup(key), view.0, seq.0);
+    }
+
+    fn step(&mut self, key: Key, group: &mut Taking, step: Step<'_>) {
+        let (app, key) = (&mut *self.app, InlineGroup(key));
+        match step {
+            Step::View(seen) => app.view(key, &View::of(seen)),
+            Step::Adequate(adequate) => app.adequate(key, adequate),
+            Step::Reached { latest, .. } => latest.iter().for_each(|(view, seq)| app.stable(key, view.0, seq.0)),
+            Step::Over { not_sent: 0, in_doubt: 0, .. } => {}
+            Step::Over { not_sent, in_doubt, .. } => app.lost(key, not_sent, in_doubt),
+            Step::Anew(why) => app.left(key, LeaveReason::of(why)),
+            Step::Waiting(members) => {
+                let names: Vec<String> = members.iter().map(|(_, name)| name.clone()).collect();
+                app.waiting(key, &names);
             }
-            Event::GroupView(view) => self.view(&view),
-            Event::GroupAdequacy { group, adequate, .. } => {
-                let at = self.table.numbered(group);
-                if let Some(held) = at.and_then(|at| self.table.slots[at].group.as_mut()) {
-                    held.is_adequate = adequate;
-                }
-                self.tell(at, |app, key| app.adequate(key, adequate));
+            Step::Forgotten => app.forgotten(key),
+            Step::Kept => {
+                group.incoming = None;
+                app.kept(key);
             }
-            Event::GroupLeft { group, why } => self.left(group, why),
-            Event::GroupRefused { name } | Event::GroupDiffers { name, .. } => {
-                let at = self.table.names.get(&name).copied();
-                self.tell(at, A::refused);
-                at.into_iter().for_each(|at| self.table.end(at, LeaveReason::Left));
+            Step::Taking(bytes) => {
+                group.incoming = Some(Incoming::default());
+                app.taking(key, bytes);
             }
-            Event::GroupOrphaned { name, waits_for, .. } => {
-                let names: Vec<String> = waits_for.into_iter().map(|(_, name)| name).collect();
-                let at = self.table.names.get(&name).copied();
-                self.tell(at, |app, key| app.waiting(key, &names));
+            Step::OwnState => {
+                group.incoming = None;
+                app.taking(key, 0);
+                app.current(key);
             }
-            Event::GroupForgotten { name, .. } => {
-                let at = self.table.names.get(&name).copied();
-                self.tell(at, A::forgotten);
-            }
-            Event::StateKept { group, name, .. } => {
-                let at = self.table.number(group, &name);
-                if let Some(held) = at.and_then(|at| self.table.slots[at].group.as_mut()) {
-                    (held.incoming, held.is_senseless) = (None, false);
-                }
-                self.tell(at, A::kept);
-            }
-            Event::StateBegin { group, name, bytes } => {
-                let at = self.table.number(group, &name);
-                if let Some(held) = at.and_then(|at| self.table.slots[at].group.as_mut()) {
-                    (held.holds, held.incoming) = (None, Some(Incoming::default()));
-                    held.is_senseless = false;
-                }
-                self.tell(at, |app, key| app.taking(key, bytes));
-            }
-            Event::StateAnew { group, name } => {
-                let at = self.table.number(group, &name);
-                if let Some(held) = at.and_then(|at| self.table.slots[at].group.as_mut()) {
-                    (held.holds, held.incoming, held.is_senseless) = (None, None, false);
-                }
-                self.tell(at, |app, key| app.taking(key, 0));
-                self.tell(at, A::current);
-            }
-            Event::StateEnd { group } => self.state_end(group),
-            Event::Excluded { .. } | Event::Renounced { .. } => {
-                self.end_incarnation(!self.table.rejoin, LeaveReason::Unreachable);
-            }
-            Event::EndInDoubt { .. } => self.table.in_doubt = true,
-            Event::Left => self.end_incarnation(true, LeaveReason::Left),
-            // The outcomes of multicasts follow from what was accepted, bound and stable.
-            _ => {}
+            Step::Current => app.current(key),
+            Step::Senseless => group.incoming = None,
+            // The program is told of an exclusion once, for all groups. Nothing is queued.
+            Step::Excluded { .. } | Step::Ending { .. } | Step::Unsent { .. } => {}
         }
     }
 
-    fn snapshot(&mut self, group: GroupId) -> Option<Box<dyn core::Snapshot>> {
-        let at = self.table.numbered(group)?;
-        let held = self.table.slots[at].group.as_ref()?;
-        if !held.with_state {
-            return None;
+    fn answer(&mut self, _group: &mut Taking, receipt: Infallible, _outcome: Result<Bound, Refusal>) {
+        match receipt {}
+    }
+
+    fn excluded(&mut self, was: Incarnation) {
+        self.app.excluded(MemberId::of(was));
+    }
+
+    fn ended(&mut self, key: Key, _group: Taking, end: End) {
+        match end {
+            End::Left(_) | End::Over => self.app.left(InlineGroup(key), reason(end)),
+            End::Refused | End::Differs { .. } => self.app.refused(InlineGroup(key)),
         }
-        let notices = Arc::clone(&self.table.of_snapshots);
-        let name = Arc::clone(&held.name);
+    }
+
+    fn snapshot(
+        &mut self,
+        key: Key,
+        _group: &mut Taking,
+        name: &Arc<str>,
+        is_sound: bool,
+    ) -> Option<Box<dyn core::Snapshot>> {
+        let (notices, name) = (Arc::clone(&self.kept.of_snapshots), Arc::clone(name));
         let notice = Box::new(move |text: String| {
             notices.lock().unwrap_or_else(PoisonError::into_inner).push(format!("group {name}: {text}"));
         });
-        if held.is_senseless {
+        if !is_sound {
             return Some(Box::new(Outgoing::failed(notice)));
         }
-        let snapshot = self.app.snapshot(self.table.key(at))?;
+        let snapshot = self.app.snapshot(InlineGroup(key))?;
         let mut outgoing = Outgoing::new(notice);
         // The state itself is the domain without a name.
         outgoing.add("", false, snapshot);
         Some(Box::new(outgoing))
     }
 
-    fn restore(&mut self, group: GroupId, chunk: &[u8]) {
-        let Some(at) = self.table.numbered(group) else { return };
-        let key = self.table.key(at);
-        let Some(held) = self.table.slots[at].group.as_mut() else { return };
-        let Some(incoming) = held.incoming.as_mut().filter(|_| !held.is_senseless) else { return };
-        let mut part = Part { app: self.app, key, passes_over: &mut held.passes_over };
-        if let Err(error) = incoming.take(chunk, &mut part) {
-            self.make_no_sense(at, &error);
+    fn restore(&mut self, key: Key, group: &mut Taking, chunk: &[u8]) -> Result<(), String> {
+        let Taking { incoming: Some(incoming), passes_over } = group else { return Ok(()) };
+        let mut part = Part { app: self.app, key: InlineGroup(key), passes_over };
+        incoming.take(chunk, &mut part).map_err(|error| error.to_string())
+    }
+
+    fn complete(&mut self, _key: Key, group: &mut Taking) -> Result<(), String> {
+        match group.incoming.take() {
+            Some(incoming) if !incoming.is_complete() => Err("a part of it is missing".to_owned()),
+            _ => Ok(()),
         }
     }
 
+    fn keeps_state(&mut self, key: Key, _group: &mut Taking) -> bool {
+        self.app.keeps_state(InlineGroup(key))
+    }
+
+    fn notice(&mut self, text: String) {
+        self.kept.notices.push(text);
+    }
+}
+
+impl<A: App> Handler for Adapter<'_, A> {
+    fn begin(&mut self, me: &MemberInfo) {
+        self.lives.begin(me.incarnation, &mut self.front);
+    }
+
+    fn ready(&mut self, inbox: InboxId) -> bool {
+        // Nothing of the process itself waits for the program.
+        let key = slot_of(inbox).and_then(|slot| self.lives.key_in(slot));
+        key.is_none_or(|key| self.front.app.ready(InlineGroup(key)))
+    }
+
+    fn sent(
+        &mut self,
+        group: GroupId,
+        view: ViewNumber,
+        seq: Sequence,
+        _order: core::Order,
+        _uniformity: Uniformity,
+        _payload: &[u8],
+    ) {
+        self.lives.sent(group, view, seq, &mut self.front);
+    }
+
+    fn stable(&mut self, group: GroupId, view: ViewNumber, seq: Sequence) {
+        self.lives.stable(group, view, seq);
+    }
+
+    #[inline]
+    fn deliver(&mut self, delivery: &Delivery<'_>) {
+        self.lives.deliver(delivery, &mut self.front);
+    }
+
+    fn event(&mut self, event: Event) {
+        if let Some(text) = notices::text(&event) {
+            self.front.kept.notices.push(text);
+        }
+        if matches!(event, Event::EndInDoubt { .. }) {
+            self.front.kept.in_doubt = true;
+        }
+        self.lives.event(event, &mut self.front);
+    }
+
+    fn snapshot(&mut self, group: GroupId) -> Option<Box<dyn core::Snapshot>> {
+        self.lives.snapshot(group, &mut self.front)
+    }
+
+    fn restore(&mut self, group: GroupId, chunk: &[u8]) {
+        self.lives.restore(group, chunk, &mut self.front);
+    }
+
     fn keeps_state(&mut self, group: GroupId) -> bool {
-        let holds = |slot: &Slot| slot.group.as_ref().is_some_and(|held| held.holds == Some(group));
-        let found = self.table.slots.iter().position(holds);
-        found.is_some_and(|at| {
-            let key = self.table.key(at);
-            self.app.keeps_state(key)
-        })
+        self.lives.keeps_state(group, &mut self.front)
     }
 }
 
@@ -572,11 +311,11 @@ impl<A: App> Taker for Part<'_, A> {
 
 /// The core's name for the inbox of a group.
 pub(super) fn inbox_of(group: InlineGroup) -> InboxId {
-    InboxId(group.slot + 1)
+    InboxId(group.0.slot + 1)
 }
 
-fn slot_of(inbox: InboxId) -> Option<usize> {
-    inbox.0.checked_sub(1).map(|slot| slot as usize)
+fn slot_of(inbox: InboxId) -> Option<u32> {
+    inbox.0.checked_sub(1)
 }
 
 #[cfg(test)]
@@ -611,7 +350,7 @@ mod tests {
         let (runtime_dir, state_dir) = (Some(directory.path().join("run")), Some(directory.path().join("state")));
         let config = phalanx_runtime::config::Config { runtime_dir, state_dir, ..config };
         let process = phalanx_runtime::Inline::start(&phalanx_runtime::Options::from(config)).expect("starts");
-        MemberInfo { incarnation: core::Incarnation(incarnation), ..process.node().settings().me.clone() }
+        MemberInfo { incarnation: Incarnation(incarnation), ..process.node().settings().me.clone() }
     }
 
     /// The view that has too few still waits for the program, so the core alone knows of it. An incarnation that the
@@ -619,10 +358,10 @@ mod tests {
     #[test]
     fn what_was_withheld_is_in_doubt_when_the_incarnation_is_given_up() {
         let me = [me(1), me(2)];
-        let mut table = Table::new(me[0].incarnation, true, Vec::new());
+        let mut table = Table::new(true, Vec::new());
         let mut app = Told::default();
         let group = table.add("g", false);
-        let mut adapter = Adapter { table: &mut table, app: &mut app };
+        let mut adapter = Adapter::new(&mut table, &mut app);
         adapter.begin(&me[0]);
         let view = GroupView {
             group: GroupId(1),
@@ -640,15 +379,15 @@ mod tests {
         };
         adapter.event(Event::GroupView(Arc::new(view)));
         for seq in 1..=2 {
-            assert_eq!(adapter.table.number_in_view(group), Some(Some(GroupId(1))));
+            assert_eq!(adapter.lives.number_in_view(group.0), Some(Some(GroupId(1))));
             adapter.accepted(group, Some(core::Sent { view: ViewNumber(7), seq: Sequence(seq) }));
         }
         adapter.stable(GroupId(1), ViewNumber(7), Sequence(1));
         adapter.tell_outcomes(|_| Some(true));
         adapter.stable(GroupId(1), ViewNumber(7), Sequence(2));
         adapter.tell_outcomes(|_| Some(false));
-        assert_eq!(adapter.app.stable, [(7, 1)], "the core knows of too few");
+        assert_eq!(adapter.front.app.stable, [(7, 1)], "the core knows of too few");
         adapter.begin(&me[1]);
-        assert_eq!((&adapter.app.stable[..], &adapter.app.lost[..]), (&[(7, 1)][..], &[(0, 1)][..]));
+        assert_eq!((&adapter.front.app.stable[..], &adapter.front.app.lost[..]), (&[(7, 1)][..], &[(0, 1)][..]));
     }
 }

@@ -1,21 +1,20 @@
 //! The handler on the protocol thread: turns what the core reports into items, receipts and states.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use phalanx_core::{
-    CellView, Delivery, Event, GroupId, GroupView, InboxId, Incarnation, LeaveReason as CoreReason, MemberInfo, Order,
-    Sent, Sequence, Snapshot, Stability, Uniformity, ViewNumber,
+    Delivery, Event, GroupId, InboxId, MemberInfo, Order, Sent, Sequence, Snapshot, Uniformity, ViewNumber,
 };
+use phalanx_life::{Bound, End, Front, Key, Lives, NextMessage, Refusal, Step};
 use phalanx_runtime::Handler;
 
-use super::entry::{Entry, Feed, MergedOutlet, refuse};
+use super::entry::{Entry, Feed, MergedOutlet};
 use crate::cell::CellShared;
-use crate::commands::{Command, Destination};
+use crate::commands::{Command, Destination, Queued};
 use crate::error::SendError;
 use crate::group::{GroupShared, Phase};
 use crate::id::{LeaveReason, MemberId};
@@ -24,97 +23,37 @@ use crate::message::Message;
 use crate::notices;
 use crate::queue::Outlet;
 use crate::replica::Replicating;
+use crate::send::{self, Receipt};
 use crate::view::View;
 
 pub(super) struct AppHandler {
-    shared: Arc<CellShared>,
-    rejoin: bool,
-    me: Incarnation,
-    cell_view: Option<Arc<CellView>>,
-    /// The cell has as many members as agreed.
-    is_cell_adequate: bool,
-    copier: Copier,
-    /// By slot. A slot is used again when nothing of its group is left.
-    entries: Vec<Option<Entry>>,
-    names: BTreeMap<Arc<str>, usize>,
-    numbers: BTreeMap<GroupId, usize>,
-    /// The latest delivery's group and slot: most deliveries have the same.
-    latest: (GroupId, usize),
-    /// Slots that changed since the last publication.
-    touched: Vec<usize>,
-    /// Slots with messages that wait to be sent.
-    busy: Vec<usize>,
-    /// Inboxes that groups share, by number. One whose reader is gone, and of which no group is left, is dropped.
-    merged: Vec<Option<MergedOutlet>>,
-    /// The names of groups of which nothing is left, for the process to forget.
-    forgotten: Vec<Arc<str>>,
+    pub(super) lives: Lives<Entry, Arc<Receipt>>,
+    pub(super) front: ThreadFront,
 }
 
-/// A message that may be sent now.
-pub(super) struct Front {
-    pub(super) group: GroupId,
-    pub(super) order: Order,
-    pub(super) guarantee: Stability,
-    /// The only view in which it may be sent.
-    pub(super) in_view: Option<ViewNumber>,
-    pub(super) payload: Bytes,
+/// What the groups share, and hands over what happens in them.
+pub(super) struct ThreadFront {
+    shared: Arc<CellShared>,
+    copier: Copier,
+    /// Memberships that changed since the last publication.
+    touched: Vec<Key>,
+    /// Those that are over, and whose inbox has had no room for all of it.
+    over: Vec<Entry>,
+    /// Inboxes that groups share, by number. One whose reader is gone, and of which no group is left, is dropped.
+    merged: Vec<Option<MergedOutlet>>,
 }
 
 impl AppHandler {
     /// `rejoin`: the process comes back after an exclusion.
     pub(super) fn new(shared: Arc<CellShared>, rejoin: bool) -> Self {
-        Self {
+        let front = ThreadFront {
             shared,
-            rejoin,
-            me: Incarnation::NONE,
-            cell_view: None,
-            is_cell_adequate: true,
             copier: Copier::default(),
-            entries: Vec::new(),
-            names: BTreeMap::new(),
-            numbers: BTreeMap::new(),
-            latest: (GroupId(0), usize::MAX),
             touched: Vec::new(),
-            busy: Vec::new(),
+            over: Vec::new(),
             merged: Vec::new(),
-            forgotten: Vec::new(),
-        }
-    }
-
-    fn entry(&mut self, slot: usize) -> Option<&mut Entry> {
-        self.entries.get_mut(slot)?.as_mut()
-    }
-
-    /// The entry of a group, which changes now.
-    fn touch(&mut self, slot: usize) -> Option<&mut Entry> {
-        let entry = self.entries.get_mut(slot)?.as_mut()?;
-        if !entry.is_touched {
-            entry.is_touched = true;
-            self.touched.push(slot);
-        }
-        Some(entry)
-    }
-
-    fn numbered(&mut self, group: GroupId) -> Option<&mut Entry> {
-        if self.latest.0 != group {
-            self.latest = (group, *self.numbers.get(&group)?);
-        }
-        self.touch(self.latest.1)
-    }
-
-    fn named(&mut self, name: &str) -> Option<&mut Entry> {
-        let slot = *self.names.get(name)?;
-        self.touch(slot)
-    }
-
-    /// Learns the number of a named group.
-    fn number(&mut self, group: GroupId, name: &str) -> Option<&mut Entry> {
-        let slot = *self.names.get(name)?;
-        self.numbers.insert(group, slot);
-        self.latest = (GroupId(0), usize::MAX);
-        let entry = self.touch(slot)?;
-        entry.group = Some(group);
-        Some(entry)
+        };
+        Self { lives: Lives::new(rejoin), front }
     }
 
     /// Adds a group that is about to be joined. Returns the core's name for its inbox.
@@ -125,277 +64,287 @@ impl AppHandler {
         with_state: bool,
         replica: Option<Box<dyn Replicating>>,
     ) -> InboxId {
-        let slot = self.entries.iter().position(Option::is_none).unwrap_or(self.entries.len());
-        shared.slot.store(slot, Ordering::Relaxed);
-        self.names.insert(Arc::clone(&shared.name), slot);
+        let key = self.lives.next_key();
         let (feed, inbox) = match inbox {
-            Destination::Own(queue) => (Feed::Own(Outlet::new(queue)), inbox_of(slot)),
+            Destination::Own(queue) => (Feed::Own(Outlet::new(queue)), inbox_of(key)),
             Destination::Merged(queue) => {
+                let merged = &mut self.front.merged;
                 let known = |outlet: &Option<MergedOutlet>| outlet.as_ref().is_some_and(|o| o.borrow().is_of(&queue));
-                let number = self.merged.iter().position(known).unwrap_or(self.merged.len());
-                if number == self.merged.len() {
-                    self.merged.push(Some(Rc::new(RefCell::new(Outlet::new(queue)))));
+                let number = merged.iter().position(known).unwrap_or(merged.len());
+                if number == merged.len() {
+                    merged.push(Some(Rc::new(RefCell::new(Outlet::new(queue)))));
                 }
-                let outlet = self.merged[number].clone().expect("it was found, or added");
+                let outlet = merged[number].clone().expect("it was found, or added");
                 (Feed::Merged { name: Arc::clone(&shared.name), outlet }, merged_inbox(number))
             }
         };
-        let entry = Some(Entry::new(shared, feed, with_state, replica));
-        if slot == self.entries.len() {
-            self.entries.push(entry);
-        } else {
-            self.entries[slot] = entry;
+        let (name, is_leaving) = (Arc::clone(&shared.name), shared.is_leaving());
+        let first = shared.key.set(key).is_ok();
+        debug_assert!(first, "a group is joined once");
+        self.lives.add(name, with_state, Entry::new(shared, feed, replica));
+        if is_leaving {
+            self.note_leave(key);
         }
         inbox
     }
 
-    /// The names of groups that were forgotten since the last call.
-    pub(super) fn take_forgotten(&mut self) -> Vec<Arc<str>> {
-        let names = std::mem::take(&mut self.forgotten);
-        names.into_iter().filter(|name| !self.names.contains_key(name)).collect()
-    }
-
-    /// Queues a message or a flush in its group.
-    pub(super) fn queue(&mut self, command: Command) {
-        let (slot, group) = match &command {
-            Command::Send { group, .. } | Command::Flush { group, .. } => {
-                (group.slot.load(Ordering::Relaxed), Arc::as_ptr(group))
-            }
-            _ => return,
+    /// Carries out something that was asked for in a group, or refuses it.
+    pub(super) fn ask(&mut self, group: &GroupShared, asked: Queued) {
+        let refused = match group.key.get() {
+            Some(key) => self.lives.ask(*key, asked).err(),
+            None => Some(asked),
         };
-        let is_its = |entry: &&mut Entry| std::ptr::eq(Arc::as_ptr(&entry.shared), group);
-        let entry = self.entries.get_mut(slot).and_then(Option::as_mut).filter(is_its);
-        match entry {
-            Some(entry) if !entry.is_over => {
-                entry.queue(command);
-                if !entry.is_busy {
-                    entry.is_busy = true;
-                    self.busy.push(slot);
-                }
-            }
-            _ => self.refuse(command),
-        }
+        refused.into_iter().for_each(|asked| refuse(group, asked, SendError::NotSent));
     }
 
     /// Refuses a command that came too late.
-    pub(super) fn refuse(&mut self, command: Command) {
+    pub(super) fn refuse(&self, command: Command) {
         match command {
-            Command::Send { ref group, .. } | Command::Flush { ref group, .. } => {
-                let group = Arc::clone(group);
-                let lost = refuse(command, SendError::NotSent);
-                group.lost.add(lost, 0);
-            }
+            Command::Ask { group, asked } => refuse(&group, asked, SendError::NotSent),
             Command::Join { group, inbox, .. } => {
-                group.change(|status| status.phase = Phase::Left(LeaveReason::Left));
-                self.shared.free_name(&group);
+                group.change(|status| status.phase = Phase::Left(LeaveReason::Over));
+                self.front.shared.free_name(&group);
                 inbox.end();
             }
             Command::RaiseLevel { .. } | Command::GiveUpGroup { .. } | Command::Reform | Command::FoundAnew => {}
         }
     }
 
-    /// The slot at place `at` among those with messages that wait.
-    pub(super) fn busy(&self, at: usize) -> Option<usize> {
-        self.busy.get(at).copied()
+    /// The next message of a group that may be sent now.
+    pub(super) fn due(&mut self, key: Key) -> Option<NextMessage> {
+        self.lives.due(key, &mut self.front)
     }
 
-    /// The next message of a group that may be sent now. `None`: nothing waits, or the process is not in the group yet.
-    pub(super) fn front(&mut self, slot: usize) -> Option<Front> {
-        let entry = self.entries.get_mut(slot)?.as_mut()?;
-        loop {
-            let life = entry.life_number();
-            let Some(Command::Send { order, guarantee, in_view, body, life: asked, .. }) = entry.front() else {
-                entry.is_busy = false;
-                self.busy.retain(|other| *other != slot);
-                return None;
-            };
-            if *asked != life {
-                // Asked for in a life that has ended since.
-                entry.refuse_front(SendError::NotSent);
-                continue;
-            }
-            let (order, guarantee, payload) = (order.to_core(), guarantee.to_core(), body.front());
-            let in_view = in_view.map(|view| ViewNumber(view.get()));
-            // In no view yet, or between two incarnations.
-            entry.view.as_ref()?;
-            let (Some(group), Some(payload)) = (entry.group, payload) else { return None };
-            return Some(Front { group, order, guarantee, in_view, payload });
-        }
+    /// The core accepted the message that was due.
+    pub(super) fn accepted(&mut self, key: Key, sent: Option<Sent>) {
+        self.lives.accepted(key, sent, &mut self.front);
     }
 
-    /// The core accepted the message at the front; see [`Entry::accepted`].
-    pub(super) fn accepted(&mut self, slot: usize, sent: Option<Sent>) {
-        if let Some(entry) = self.entry(slot) {
-            entry.accepted(sent);
-        }
+    /// The core refused the message that was due, for good.
+    pub(super) fn refused(&mut self, key: Key, why: Refusal) {
+        self.lives.refused(key, why, &mut self.front);
     }
 
-    /// The core refused the message at the front for good.
-    pub(super) fn refused(&mut self, slot: usize, why: SendError) {
-        if let Some(entry) = self.touch(slot) {
-            entry.refuse_front(why);
-        }
+    /// Notes which groups are to be left.
+    pub(super) fn note_leaves(&mut self) {
+        let leaving: Vec<Key> =
+            self.lives.owns().filter(|(_, entry)| entry.shared.is_leaving()).map(|(key, _)| key).collect();
+        leaving.into_iter().for_each(|key| self.note_leave(key));
     }
 
-    /// The number of slots.
-    pub(super) fn slots(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Whether a group asks to be left: its number; `Some(None)`: not yet.
-    pub(super) fn leaves(&mut self, slot: usize) -> Option<Option<GroupId>> {
-        let entry = self.entry(slot)?;
-        if !entry.shared.is_leaving() || entry.leave_asked || entry.is_over {
-            return None;
-        }
-        let ready = entry.view.is_some() && entry.front().is_none();
-        Some(entry.group.filter(|_| ready))
-    }
-
-    pub(super) fn leave_asked(&mut self, slot: usize) {
-        if let Some(entry) = self.entry(slot) {
-            entry.leave_asked = true;
-        }
+    fn note_leave(&mut self, key: Key) {
+        let noted = self.lives.want_leave(key);
+        debug_assert!(noted.is_ok(), "the membership goes on");
     }
 
     /// Publishes what changed. `is_adequate`: whether cell and group have as many members as agreed, as far as the core
     /// knows.
     pub(super) fn publish(&mut self, is_adequate: impl Fn(GroupId) -> Option<bool>) {
+        let Self { lives, front } = self;
+        let mut touched = std::mem::take(&mut front.touched);
         // All are prepared before the first is published: groups may share an inbox.
-        for at in 0..self.touched.len() {
-            if let Some(entry) = self.entries[self.touched[at]].as_mut() {
-                entry.prepare();
-            }
+        for key in &touched {
+            lives.own(*key).into_iter().for_each(Entry::prepare);
         }
-        let mut kept = 0;
-        for at in 0..self.touched.len() {
-            let slot = self.touched[at];
-            let Some(entry) = self.entries.get_mut(slot).and_then(Option::as_mut) else { continue };
-            entry.is_touched = false;
-            let is_left = entry.publish(entry.group.and_then(&is_adequate).unwrap_or(true));
-            if is_left {
-                entry.is_touched = true;
-                self.touched[kept] = slot;
-                kept += 1;
-            } else if entry.is_over {
-                self.remove(slot);
-            }
+        front.over.iter_mut().for_each(Entry::prepare);
+        touched.retain(|key| {
+            lives.own(*key).is_some_and(|entry| {
+                entry.is_touched = entry.publish_items();
+                entry.publish_phase(entry.is_touched);
+                entry.is_touched
+            })
+        });
+        front.touched = touched;
+        if lives.has_news() {
+            lives.tell(is_adequate, front);
         }
-        self.touched.truncate(kept);
+        front.publish_over();
     }
 
-    /// Forgets a group of which nothing is left.
-    fn remove(&mut self, slot: usize) {
-        let Some(entry) = self.entries[slot].take() else { return };
-        if self.names.get(&entry.shared.name) == Some(&slot) {
-            self.names.remove(&entry.shared.name);
-            self.forgotten.push(Arc::clone(&entry.shared.name));
+    /// The thread ends.
+    pub(super) fn end(&mut self) {
+        self.lives.end(&mut self.front);
+        self.front.over.iter_mut().for_each(Entry::end_with_thread);
+        self.front.over.clear();
+    }
+}
+
+/// After a panic in a state, all that waits for a group ends, and nothing of the application is called any more.
+impl Drop for AppHandler {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.lives.owns().for_each(|(_, entry)| entry.give_up_replica());
+            self.front.over.iter_mut().for_each(Entry::give_up_replica);
+            self.end();
         }
-        self.numbers.retain(|_, other| *other != slot);
-        self.busy.retain(|other| *other != slot);
-        self.latest = (GroupId(0), usize::MAX);
-        drop(entry);
+    }
+}
+
+impl ThreadFront {
+    /// Publishes what is left of memberships that are over, and forgets those of which nothing is.
+    fn publish_over(&mut self) {
+        if self.over.is_empty() {
+            return;
+        }
+        self.over.retain_mut(|entry| {
+            let is_left = entry.publish_items();
+            entry.publish_phase(is_left);
+            is_left
+        });
         for merged in &mut self.merged {
             merged.take_if(|outlet| Rc::strong_count(outlet) == 1 && outlet.borrow().is_discarding());
         }
     }
 
-    /// The thread ends.
-    pub(super) fn end(&mut self) {
-        self.entries.iter_mut().flatten().for_each(Entry::apply);
-        for entry in self.entries.iter_mut().flatten() {
-            entry.end_with_thread();
+    fn touch(&mut self, key: Key, entry: &mut Entry) {
+        if !entry.is_touched {
+            entry.is_touched = true;
+            self.touched.push(key);
         }
     }
+}
 
-    /// This incarnation is over in all groups.
-    fn end_incarnation(&mut self, is_final: bool, reason: LeaveReason) {
-        let was = MemberId::of(self.me);
-        for slot in 0..self.entries.len() {
-            let Some(entry) = self.touch(slot).filter(|entry| !entry.is_over) else { continue };
-            entry.apply();
-            if reason == LeaveReason::Left {
-                entry.end(Some(Next::Left(reason)), Phase::Left(reason));
-            } else if is_final {
-                entry.end(Some(Next::Excluded { was }), Phase::Left(reason));
-            } else {
-                let was_in = entry.view.is_some();
-                entry.end_life();
-                if was_in {
-                    entry.stage(Next::Excluded { was });
-                    entry.set_phase(Phase::Member);
+impl Front for ThreadFront {
+    type Group = Entry;
+    type Receipt = Arc<Receipt>;
+
+    const COUNTS_DELIVERED: bool = true;
+
+    fn deliver(&mut self, key: Key, entry: &mut Entry, delivery: &Delivery<'_>) {
+        let message = Message::of(delivery, self.copier.copy(delivery.payload));
+        self.touch(key, entry);
+        entry.deliver(message);
+    }
+
+    fn step(&mut self, key: Key, entry: &mut Entry, step: Step<'_>) {
+        if let Step::Reached { stable, delivered, .. } = step {
+            return entry.life.publish(stable, delivered);
+        }
+        self.touch(key, entry);
+        match step {
+            Step::View(seen) => {
+                let view = View::of(seen);
+                entry.apply();
+                if let Some(replica) = &mut entry.replica {
+                    replica.view(&view);
+                    replica.set_current(true);
+                }
+                entry.view = Some(view.clone());
+                entry.stage(Next::View(view));
+                entry.set_phase(Phase::Member);
+            }
+            Step::Adequate(adequate) => {
+                entry.view = entry.view.as_ref().map(|view| view.with_adequate(adequate));
+                entry.stage(Next::Adequate(adequate));
+                entry.set_phase(Phase::Member);
+            }
+            Step::Ending { is_final } => {
+                entry.apply();
+                if is_final {
+                    entry.close();
                 }
             }
+            Step::Over { next, not_sent, in_doubt } => entry.end_life(next, not_sent, in_doubt),
+            Step::Unsent { messages } => entry.lose(messages, 0),
+            Step::Excluded { was } => {
+                entry.stage(Next::Excluded { was: MemberId::of(was) });
+                entry.set_phase(Phase::Member);
+            }
+            Step::Anew(why) => {
+                entry.stage(Next::Left(LeaveReason::of(why)));
+                entry.set_phase(Phase::Member);
+            }
+            Step::Waiting(members) => {
+                let for_members = members.iter().map(|(_, name)| name.clone()).collect();
+                entry.stage(Next::Waiting { for_members });
+            }
+            Step::Forgotten => entry.stage(Next::Forgotten),
+            Step::Kept => {
+                entry.replica.iter_mut().for_each(|replica| replica.keep());
+                entry.stage(Next::Kept);
+            }
+            Step::Taking(bytes) => {
+                entry.apply();
+                entry.replica.iter_mut().for_each(|replica| replica.begin(bytes));
+                entry.stage(Next::Taking { bytes });
+            }
+            Step::OwnState => {
+                entry.apply();
+                entry.replica.iter_mut().for_each(|replica| replica.keep());
+                entry.stage(Next::Current);
+            }
+            Step::Current => entry.stage(Next::Current),
+            // No message is accepted any more.
+            Step::Senseless => entry.shared.close(),
+            Step::Reached { .. } => {}
         }
-        self.me = Incarnation::NONE;
     }
 
-    fn view(&mut self, view: &Arc<GroupView>) {
-        let (cell_view, me, is_cell_adequate) = (self.cell_view.clone(), self.me, self.is_cell_adequate);
-        let Some(entry) = self.number(view.group, &view.name) else { return };
-        let seen = View::new(Arc::clone(view), cell_view, me);
+    fn answer(&mut self, entry: &mut Entry, receipt: Arc<Receipt>, outcome: Result<Bound, Refusal>) {
+        receipt.end(match outcome {
+            Ok(Bound { view, seq, number }) => Ok(send::Sent::new(view.0, seq.0, number, Arc::clone(&entry.life))),
+            Err(why) => Err(SendError::of(why)),
+        });
+    }
+
+    fn release(&mut self, entry: &mut Entry, bytes: usize) {
+        entry.shared.sent(bytes);
+    }
+
+    fn ended(&mut self, _key: Key, mut entry: Entry, end: End) {
+        entry.end(match end {
+            End::Left(why) => Phase::Left(LeaveReason::of(why)),
+            End::Over => Phase::Left(LeaveReason::Over),
+            End::Refused => Phase::Refused,
+            End::Differs { has_state } => Phase::Differs { has_state },
+        });
+        self.over.push(entry);
+    }
+
+    fn snapshot(
+        &mut self,
+        _key: Key,
+        entry: &mut Entry,
+        name: &Arc<str>,
+        _is_sound: bool,
+    ) -> Option<Box<dyn Snapshot>> {
         entry.apply();
-        if let Some(replica) = &mut entry.replica {
-            replica.view(&seen);
-            replica.set_current(true);
-        }
-        // A state that made no sense is none: the group is left.
-        entry.holds = entry.replica.as_ref().is_none_or(|replica| replica.is_sound()).then_some(view.group);
-        entry.view = Some(seen.clone());
-        entry.note_adequacy(is_cell_adequate);
-        entry.stage(Next::View(seen));
-        entry.set_phase(Phase::Member);
+        let (cell, name) = (Arc::clone(&self.shared), Arc::clone(name));
+        let notice = move |why| cell.notice(format!("group {name}: {why}"));
+        entry.replica.as_mut().map(|replica| replica.snapshot(Box::new(notice)))
     }
 
-    fn left(&mut self, group: GroupId, why: CoreReason) {
-        let Some(entry) = self.numbered(group) else { return };
-        entry.apply();
-        let reason = LeaveReason::of(why);
-        if why == CoreReason::Anew {
-            entry.end_life();
-            entry.stage(Next::Left(reason));
-            entry.set_phase(Phase::Member);
-        } else {
-            entry.end(Some(Next::Left(reason)), Phase::Left(reason));
-        }
+    fn restore(&mut self, _key: Key, entry: &mut Entry, chunk: &[u8]) -> Result<(), String> {
+        let restored = entry.replica.as_mut().map_or(Ok(()), |replica| replica.restore(chunk));
+        restored.map_err(|error| error.to_string())
     }
 
-    fn state_end(&mut self, group: GroupId) {
-        let Some(entry) = self.numbered(group) else { return };
+    fn complete(&mut self, _key: Key, entry: &mut Entry) -> Result<(), String> {
         entry.apply();
         let completed = entry.replica.as_mut().map_or(Ok(()), |replica| replica.complete());
-        if let Err(error) = completed {
-            let shared = Arc::clone(&entry.shared);
-            self.shared.notice(format!("the state of group {} makes no sense here: {error}; it is left", shared.name));
-            shared.ask_to_leave();
-        } else {
-            entry.stage(Next::Current);
-        }
+        completed.map_err(|error| error.to_string())
+    }
+
+    fn notice(&mut self, text: String) {
+        self.shared.notice(text);
     }
 }
 
 impl Handler for AppHandler {
     fn begin(&mut self, me: &MemberInfo) {
-        // Without an event an incarnation ends when the process gives it up by itself. What was asked for since the event
-        // waits for the next view. The core that knew whether enough members hold a state is gone.
-        if self.me != Incarnation::NONE {
-            self.entries.iter_mut().flatten().for_each(Entry::withhold);
-            self.end_incarnation(false, LeaveReason::Unreachable);
-        }
-        self.me = me.incarnation;
-        self.cell_view = None;
-        let mut facts = self.shared.facts();
+        self.lives.begin(me.incarnation, &mut self.front);
+        let mut facts = self.front.shared.facts();
         (facts.me, facts.view) = (me.clone(), None);
     }
 
     fn ready(&mut self, inbox: InboxId) -> bool {
         // Nothing of the process itself waits for the application.
         if let Some(number) = merged_number(inbox) {
-            let outlet = self.merged.get(number).and_then(Option::as_ref);
+            let outlet = self.front.merged.get(number).and_then(Option::as_ref);
             return outlet.is_none_or(|outlet| outlet.borrow_mut().is_ready());
         }
-        let Some(slot) = slot_of(inbox) else { return true };
-        self.entry(slot).is_none_or(|entry| entry.is_over || entry.is_ready())
+        let key = slot_of(inbox).and_then(|slot| self.lives.key_in(slot));
+        key.and_then(|key| self.lives.own(key)).is_none_or(Entry::is_ready)
     }
 
     fn sent(
@@ -407,134 +356,48 @@ impl Handler for AppHandler {
         _uniformity: Uniformity,
         _payload: &[u8],
     ) {
-        if let Some(entry) = self.numbered(group) {
-            entry.bind(view.0, seq.0);
-        }
+        self.lives.sent(group, view, seq, &mut self.front);
     }
 
     fn stable(&mut self, group: GroupId, view: ViewNumber, seq: Sequence) {
-        if let Some(entry) = self.numbered(group) {
-            entry.stabilize(view.0, seq.0);
-        }
+        self.lives.stable(group, view, seq);
     }
 
     fn deliver(&mut self, delivery: &Delivery<'_>) {
-        let message = Message::of(delivery, self.copier.copy(delivery.payload));
-        let is_mine = delivery.sender == self.me;
-        if let Some(entry) = self.numbered(delivery.group) {
-            entry.deliver(message, is_mine);
-        }
+        self.lives.deliver(delivery, &mut self.front);
     }
 
     fn event(&mut self, event: Event) {
         if let Some(text) = notices::text(&event) {
-            self.shared.notice(text);
+            self.front.shared.notice(text);
         }
-        match event {
-            Event::CellView(view) => {
-                self.cell_view = Some(Arc::clone(&view));
-                self.is_cell_adequate = view.is_adequate();
-                for slot in 0..self.entries.len() {
-                    if let Some(entry) = self.touch(slot) {
-                        entry.note_adequacy(view.is_adequate());
-                    }
-                }
-                self.shared.facts().view = Some(view);
-            }
-            Event::GroupView(view) => self.view(&view),
-            Event::GroupAdequacy { group, adequate, .. } => {
-                let is_cell_adequate = self.is_cell_adequate;
-                if let Some(entry) = self.numbered(group) {
-                    entry.view = entry.view.as_ref().map(|view| view.with_adequate(adequate));
-                    entry.note_adequacy(is_cell_adequate);
-                    entry.stage(Next::Adequate(adequate));
-                    entry.set_phase(Phase::Member);
-                }
-            }
-            Event::GroupLeft { group, why } => self.left(group, why),
-            Event::GroupRefused { name } => {
-                if let Some(entry) = self.named(&name) {
-                    entry.end(None, Phase::Refused);
-                }
-            }
-            Event::GroupDiffers { name, has_state } => {
-                if let Some(entry) = self.named(&name) {
-                    entry.end(None, Phase::Differs { has_state });
-                }
-            }
-            Event::GroupOrphaned { name, waits_for, .. } => {
-                if let Some(entry) = self.named(&name) {
-                    let for_members = waits_for.into_iter().map(|(_, name)| name).collect();
-                    entry.stage(Next::Waiting { for_members });
-                }
-            }
-            Event::GroupForgotten { name, .. } => {
-                if let Some(entry) = self.named(&name) {
-                    entry.stage(Next::Forgotten);
-                }
-            }
-            Event::StateKept { group, name, .. } => {
-                if let Some(entry) = self.number(group, &name) {
-                    if let Some(replica) = &mut entry.replica {
-                        replica.keep();
-                    }
-                    entry.stage(Next::Kept);
-                }
-            }
-            Event::StateBegin { group, name, bytes } => {
-                if let Some(entry) = self.number(group, &name) {
-                    entry.apply();
-                    entry.holds = None;
-                    if let Some(replica) = &mut entry.replica {
-                        replica.begin(bytes);
-                    }
-                    entry.stage(Next::Taking { bytes });
-                }
-            }
-            Event::StateAnew { group, name } => {
-                if let Some(entry) = self.number(group, &name) {
-                    entry.apply();
-                    entry.holds = None;
-                    if let Some(replica) = &mut entry.replica {
-                        replica.keep();
-                    }
-                    entry.stage(Next::Current);
-                }
-            }
-            Event::StateEnd { group } => self.state_end(group),
-            Event::Excluded { .. } | Event::Renounced { .. } => {
-                self.end_incarnation(!self.rejoin, LeaveReason::Unreachable);
-                self.shared.facts().view = None;
-            }
-            Event::EndInDoubt { .. } => self.shared.in_doubt.store(true, Ordering::SeqCst),
-            Event::Left => {
-                self.end_incarnation(true, LeaveReason::Left);
-                self.shared.facts().view = None;
-            }
-            // The outcomes of messages follow from what was accepted, bound and stable.
+        match &event {
+            Event::CellView(view) => self.front.shared.facts().view = Some(Arc::clone(view)),
+            Event::EndInDoubt { .. } => self.front.shared.in_doubt.store(true, Ordering::SeqCst),
+            Event::Excluded { .. } | Event::Renounced { .. } | Event::Left => self.front.shared.facts().view = None,
             _ => {}
         }
+        self.lives.event(event, &mut self.front);
     }
 
     fn snapshot(&mut self, group: GroupId) -> Option<Box<dyn Snapshot>> {
-        let cell = Arc::clone(&self.shared);
-        let entry = self.numbered(group)?;
-        entry.apply();
-        let name = Arc::clone(&entry.shared.name);
-        let notice = move |why| cell.notice(format!("group {name}: {why}"));
-        entry.replica.as_mut().map(|replica| replica.snapshot(Box::new(notice)))
+        self.lives.snapshot(group, &mut self.front)
     }
 
     fn restore(&mut self, group: GroupId, chunk: &[u8]) {
-        if let Some(replica) = self.numbered(group).and_then(|entry| entry.replica.as_mut()) {
-            replica.restore(chunk);
-        }
+        self.lives.restore(group, chunk, &mut self.front);
     }
 
     fn keeps_state(&mut self, group: GroupId) -> bool {
-        let keeps = |entry: &Entry| entry.holds == Some(group) && (entry.replica.is_some() || !entry.with_state);
-        self.entries.iter().flatten().any(keeps)
+        self.lives.keeps_state(group, &mut self.front)
     }
+}
+
+/// Ends something asked for in a group that never reached its membership, and gives its room back.
+pub(super) fn refuse(group: &GroupShared, asked: Queued, why: SendError) {
+    group.sent(asked.bytes());
+    group.lost.add(asked.messages(), 0);
+    asked.into_receipt().into_iter().for_each(|receipt| receipt.end(Err(why)));
 }
 
 /// Numbers of inboxes that groups share begin here.
@@ -549,13 +412,13 @@ fn merged_number(inbox: InboxId) -> Option<usize> {
     inbox.0.checked_sub(MERGED).map(|number| number as usize)
 }
 
-/// The core's name for the inbox of a slot.
-fn inbox_of(slot: usize) -> InboxId {
-    InboxId(u32::try_from(slot + 1).unwrap_or(u32::MAX))
+/// The core's name for the inbox of a membership.
+fn inbox_of(key: Key) -> InboxId {
+    InboxId(key.slot + 1)
 }
 
-fn slot_of(inbox: InboxId) -> Option<usize> {
-    inbox.0.checked_sub(1).map(|slot| slot as usize)
+fn slot_of(inbox: InboxId) -> Option<u32> {
+    inbox.0.checked_sub(1)
 }
 
 /// Copies payloads out of packets, many small ones into one block of memory.
@@ -582,3 +445,150 @@ const ALONE_BYTES: usize = 4 << 10;
 
 /// Shorter ones share blocks of this size.
 const PIECE_BYTES: usize = 32 << 10;
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use phalanx_core::{GroupTerms, GroupView, Stability};
+    use phalanx_driver::fork::Home;
+    use phalanx_life::{Message, Payloads};
+    use phalanx_runtime::config::Config;
+    use phalanx_runtime::{Inline, Options};
+
+    use super::*;
+    use crate::error::InDoubt;
+    use crate::inbox::Inbox;
+    use crate::queue::Queue;
+
+    const GROUP: GroupId = GroupId(1);
+
+    /// A process in view 7 of a group, that it shares with nobody.
+    fn member() -> (AppHandler, Arc<GroupShared>, Inbox) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (runtime_dir, state_dir) = (Some(directory.path().join("run")), Some(directory.path().join("state")));
+        let options = Options::from(Config { runtime_dir, state_dir, ..Config::default() });
+        let process = Inline::start(&options).expect("starts");
+        let me = process.node().settings().me.clone();
+        let cell = Arc::new(CellShared::new(process.waker(), process.belief(), me.clone(), options.config.clone()));
+        let mut handler = AppHandler::new(Arc::clone(&cell), true);
+        handler.begin(&me);
+        let group = Arc::new(GroupShared::new("g", cell));
+        let queue = Arc::new(Queue::new(8, 1 << 20, process.waker(), Home::here()));
+        handler.add(Arc::clone(&group), Destination::Own(Arc::clone(&queue)), false, None);
+        let view = GroupView {
+            group: GROUP,
+            name: "g".into(),
+            view: ViewNumber(7),
+            prev: None,
+            members: Vec::new(),
+            joined: Vec::new(),
+            left: Vec::new(),
+            incomplete: Vec::new(),
+            observers: Vec::new(),
+            has_state: None,
+            terms: GroupTerms::default(),
+            adequate: true,
+        };
+        handler.event(Event::GroupView(Arc::new(view)));
+        handler.publish(|_| Some(true));
+        (handler, group, Inbox::new(queue))
+    }
+
+    /// Has the core accept a message, as number `seq` of view 7. Its receipt.
+    fn send(handler: &mut AppHandler, group: &GroupShared, seq: u64) -> send::Sent {
+        let receipt = Arc::new(Receipt::new());
+        let asked = Queued::Send(Message {
+            life: group.life(),
+            order: Order::Total,
+            stability: Stability::Uniform,
+            in_view: None,
+            body: Payloads::One(Bytes::from_static(b"m")),
+            receipt: Some(Arc::clone(&receipt)),
+        });
+        handler.ask(group, asked);
+        let key = *group.key.get().expect("it is joined");
+        assert!(handler.due(key).is_some(), "it may be sent");
+        handler.accepted(key, Some(Sent { view: ViewNumber(7), seq: Sequence(seq) }));
+        match receipt.poll(&Context::from_waker(Waker::noop())) {
+            Poll::Ready(sent) => sent.expect("it was sent"),
+            Poll::Pending => panic!("it is bound to a view"),
+        }
+    }
+
+    fn look<F: Future>(future: F) -> Option<F::Output> {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => None,
+        }
+    }
+
+    /// The view that has too few still waits for the inbox, so the core alone knows of it. Nobody asks the core when the
+    /// thread ends or a state panics: what was withheld must not be told then.
+    #[test]
+    fn what_was_withheld_is_in_doubt_when_the_thread_ends() {
+        let ends: [fn(AppHandler); 2] = [
+            |mut handler| handler.end(),
+            |handler| {
+                let panics = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+                    let _handler = handler;
+                    std::panic::resume_unwind(Box::new("a state panics"));
+                }));
+                panics.expect_err("it panics");
+            },
+        ];
+        for end in ends {
+            let (mut handler, group, mut inbox) = member();
+            let [told, withheld] = [1, 2].map(|seq| send(&mut handler, &group, seq));
+            handler.stable(GROUP, ViewNumber(7), Sequence(1));
+            assert!(look(told.stable()).is_none(), "not published yet");
+            handler.publish(|_| Some(true));
+            handler.stable(GROUP, ViewNumber(7), Sequence(2));
+            handler.publish(|_| Some(false));
+            assert_eq!(
+                [look(told.stable()), look(withheld.stable())],
+                [Some(Ok(())), None],
+                "the core knows of too few"
+            );
+            end(handler);
+            assert_eq!([look(told.stable()), look(withheld.stable())], [Some(Ok(())), Some(Err(InDoubt))]);
+            assert_eq!(group.lost.get(), (0, 1));
+            let items: Vec<Next> = std::iter::from_fn(|| inbox.blocking_next()).collect();
+            let [Next::View(_), lost, left] = &items[..] else { panic!("{items:?}") };
+            assert!(matches!(lost, Next::Lost { not_sent: 0, in_doubt: 1 }), "{lost:?}");
+            assert!(matches!(left, Next::Left(LeaveReason::Over)), "{left:?}");
+        }
+    }
+
+    /// Room that a refused message kept would be lost to its group for ever.
+    #[test]
+    fn what_comes_too_late_is_refused_and_gives_its_room_back() {
+        let (mut handler, group, _inbox) = member();
+        let life = group.life();
+        let post = |body| {
+            Queued::Send(Message {
+                life,
+                order: Order::Fifo,
+                stability: Stability::Plain,
+                in_view: None,
+                body,
+                receipt: None,
+            })
+        };
+        let command = |asked| Command::Ask { group: Arc::clone(&group), asked };
+        for text in ["of a life that ends", "for a handler that has ended"] {
+            group.push(command(post(Payloads::One(Bytes::from_static(text.as_bytes()))))).expect("there is room");
+        }
+        let Some(Command::Ask { asked, .. }) = group.cell.commands.pop() else { panic!("a command waits") };
+        handler.event(Event::Excluded { view: ViewNumber(9) });
+        handler.ask(&group, asked);
+        let key = *group.key.get().expect("it is joined");
+        assert!(handler.due(key).is_none() && group.lost.get() == (1, 0));
+        handler.end();
+        let late = group.cell.commands.pop().expect("a command waits");
+        handler.refuse(late);
+        assert_eq!((group.queued_bytes(), group.lost.get()), (0, (2, 0)));
+    }
+}

@@ -13,13 +13,14 @@ use std::time::Duration;
 use atomic_waker::AtomicWaker;
 use phalanx_core::{CommandError, InboxId, Instant};
 use phalanx_driver::{Shm, Udp};
+use phalanx_life::{NextMessage, Refusal};
 use phalanx_runtime::{Handler, Inline, Options, Traced, clock, traced};
 use phalanx_trace::TraceError;
 
 use crate::cell::{Begun, CellShared};
 use crate::commands::Command;
 use crate::error::{SendError, StartError};
-use handler::{AppHandler, Front};
+use handler::AppHandler;
 
 /// Starts a thread that starts a process.
 pub(crate) fn start(options: Options, warnings: Vec<String>) -> io::Result<Begun> {
@@ -112,7 +113,9 @@ impl Drop for Ends {
         }
         // Only after a panic are any left.
         self.0.commands.close(|command| {
-            entry::refuse(command, SendError::Over);
+            if let Command::Ask { group, asked } = command {
+                handler::refuse(&group, asked, SendError::Over);
+            }
         });
         self.0.end();
     }
@@ -183,7 +186,7 @@ impl<H: Holds> Protocol<H> {
             }
             let process = self.process.node().process();
             self.handler.app().publish(|group| process.is_adequate(group));
-            for name in self.handler.app().take_forgotten() {
+            for name in self.handler.app().lives.take_forgotten() {
                 self.process.set_inbox(&name, InboxId::MAIN);
             }
             if self.process.is_over() || self.shared.commands.is_stopping() {
@@ -219,7 +222,7 @@ impl<H: Holds> Protocol<H> {
         }
         let taken = count > 0;
         count += self.send_waiting();
-        self.leaves |= self.shared.commands.take_leaves();
+        self.leaves |= self.shared.commands.take_leaves() | self.handler.app().lives.take_untidy();
         if self.leaves {
             self.leave_groups();
         }
@@ -233,7 +236,7 @@ impl<H: Holds> Protocol<H> {
 
     fn carry(&mut self, command: Command) {
         match command {
-            Command::Send { .. } | Command::Flush { .. } => self.handler.app().queue(command),
+            Command::Ask { group, asked } => self.handler.app().ask(&group, asked),
             Command::Join { group, inbox, terms, with_state, replica } => {
                 let name = Arc::clone(&group.name);
                 self.leaves |= group.is_leaving();
@@ -273,49 +276,47 @@ impl<H: Holds> Protocol<H> {
     fn send_waiting(&mut self) -> usize {
         let mut count = 0;
         let mut at = 0;
-        while let Some(slot) = self.handler.app().busy(at) {
+        while let Some(key) = self.handler.app().lives.busy(at) {
             let mut sent = 0;
             while sent < MESSAGES_PER_TURN {
-                let Some(front) = self.handler.app().front(slot) else { break };
-                let Front { group, order, guarantee, in_view, payload } = &front;
+                let Some(due) = self.handler.app().due(key) else { break };
+                let NextMessage { group, order, stability, in_view, payload } = &due;
                 let (process, handler) = (&mut self.process, &mut self.handler);
                 let outcome = match in_view {
-                    None => process.multicast(*group, *order, *guarantee, payload, handler),
-                    Some(view) => process.multicast_in_view(*group, *view, *order, *guarantee, payload, handler),
+                    None => process.multicast(*group, *order, *stability, payload, handler),
+                    Some(view) => process.multicast_in_view(*group, *view, *order, *stability, payload, handler),
                 };
                 let app = self.handler.app();
                 match outcome {
-                    Ok(accepted) => app.accepted(slot, accepted.sent),
+                    Ok(accepted) => app.accepted(key, accepted.sent),
                     // Between two views of different incarnations, it waits; the end of the incarnation refuses it.
                     Err(CommandError::NoCredit | CommandError::NotMember | CommandError::Over) => {
                         break;
                     }
-                    Err(CommandError::OtherView) => app.refused(slot, SendError::OtherView),
-                    Err(CommandError::TooLong(bytes)) => app.refused(slot, SendError::TooLong(bytes)),
-                    Err(_) => app.refused(slot, SendError::NotSent),
+                    Err(CommandError::OtherView) => app.refused(key, Refusal::OtherView),
+                    Err(CommandError::TooLong(bytes)) => app.refused(key, Refusal::TooLong(bytes)),
+                    Err(_) => app.refused(key, Refusal::NotSent),
                 }
                 sent += 1;
             }
             count += sent;
             // Goes to the next group; one that has nothing left has given its place up.
-            at += usize::from(self.handler.app().busy(at) == Some(slot));
+            at += usize::from(self.handler.app().lives.busy(at) == Some(key));
         }
         count
     }
 
     /// Leaves the groups that ask for it and have nothing left to send.
     fn leave_groups(&mut self) {
-        self.leaves = false;
-        for slot in 0..self.handler.app().slots() {
-            match self.handler.app().leaves(slot) {
-                None => {}
-                Some(None) => self.leaves = true,
-                Some(Some(group)) => match self.process.leave_group(group, &mut self.handler) {
-                    Ok(()) => self.handler.app().leave_asked(slot),
-                    Err(_) => self.leaves = true,
-                },
+        self.handler.app().note_leaves();
+        while let Some((key, group)) = self.handler.app().lives.to_leave() {
+            // Refused only if the incarnation is over, and the next view comes back to it.
+            if self.process.leave_group(group, &mut self.handler).is_err() {
+                break;
             }
+            self.handler.app().lives.leave_asked(key);
         }
+        self.leaves = self.handler.app().lives.wants_leave();
     }
 
     /// Starts a requested leave. What waits is sent first, but not for ever: without a quorum it never would be.
@@ -328,7 +329,7 @@ impl<H: Holds> Protocol<H> {
         if self.shared.is_dropped.load(Ordering::SeqCst) && now.since(since) > DROP_PATIENCE {
             self.shared.commands.stop();
         }
-        let idle = self.handler.app().busy(0).is_none();
+        let idle = self.handler.app().lives.busy(0).is_none();
         if !self.left && (idle || now.since(since) > LEAVE_AFTER) {
             self.left = true;
             self.process.leave(&mut self.handler);

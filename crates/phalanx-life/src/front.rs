@@ -1,0 +1,185 @@
+//! What an application is told, step by step.
+
+use std::sync::Arc;
+
+use phalanx_core::{CellView, Delivery, GroupView, Incarnation, LeaveReason, Sequence, Snapshot, ViewNumber};
+
+/// A membership of this process in a group: its slot, and which membership of that slot it is. It stands for the
+/// membership through exclusions and returns, and for nothing once that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// The slot. A slot is used again when its membership is over.
+    pub slot: u32,
+    /// Grows with each membership of the slot.
+    pub membership: u32,
+}
+
+/// Who hands the steps to an application. The calls about one group come in the order in which all members see what
+/// they tell. A call cannot reach the [`Lives`](crate::Lives) that makes it.
+pub trait Front {
+    /// What the front keeps for each membership.
+    type Group;
+    /// What waits for the outcome of a queued message.
+    type Receipt;
+
+    /// Whether it wants to know how many of this process's own messages were delivered.
+    const COUNTS_DELIVERED: bool;
+
+    /// A message was delivered.
+    fn deliver(&mut self, key: Key, group: &mut Self::Group, delivery: &Delivery<'_>);
+
+    /// The next accepted message was bound to a view, as this process's message `seq` in it.
+    fn sent(&mut self, _key: Key, _group: &mut Self::Group, _view: ViewNumber, _seq: Sequence) {}
+
+    /// Something else happened in a group.
+    fn step(&mut self, key: Key, group: &mut Self::Group, step: Step<'_>);
+
+    /// A queued message, or a flush, has its place in a view, or is refused.
+    fn answer(&mut self, group: &mut Self::Group, receipt: Self::Receipt, outcome: Result<Bound, Refusal>);
+
+    /// A queued message takes up no memory any more.
+    fn release(&mut self, _group: &mut Self::Group, _bytes: usize) {}
+
+    /// The incarnation is over, and so are its messages in all groups; told before any group is told.
+    fn excluded(&mut self, _was: Incarnation) {}
+
+    /// A membership is over for good. [`Step::Ending`] and [`Step::Over`] came before.
+    fn ended(&mut self, key: Key, group: Self::Group, end: End);
+
+    /// The present state, for a member that joins. `is_sound`: it is the group's. `None`: there is none now.
+    fn snapshot(
+        &mut self,
+        key: Key,
+        group: &mut Self::Group,
+        name: &Arc<str>,
+        is_sound: bool,
+    ) -> Option<Box<dyn Snapshot>>;
+
+    /// The next bytes of another member's state.
+    ///
+    /// # Errors
+    /// The text says why they make no sense. The group is left.
+    fn restore(&mut self, key: Key, group: &mut Self::Group, chunk: &[u8]) -> Result<(), String>;
+
+    /// All of another member's state, and the messages that belong to it, came.
+    ///
+    /// # Errors
+    /// The text says why it makes no sense. The group is left.
+    fn complete(&mut self, key: Key, group: &mut Self::Group) -> Result<(), String>;
+
+    /// Whether the state that was held at an exclusion is kept.
+    fn keeps_state(&mut self, _key: Key, _group: &mut Self::Group) -> bool {
+        true
+    }
+
+    /// For the operator.
+    fn notice(&mut self, text: String);
+}
+
+/// What happened in a group.
+#[derive(Clone, Copy, Debug)]
+pub enum Step<'a> {
+    /// A view was installed.
+    View(ShownView<'a>),
+    /// Within the view, enough members have the group's state now, or too few.
+    Adequate(bool),
+    /// What may be told of this life's messages. No outcome is told while too few members hold the group's state: a message
+    /// may be held by this process alone, whose death would undo what somebody was told.
+    Reached {
+        /// The views in which messages became stable since the last time, and up to which number in each.
+        latest: &'a [(ViewNumber, Sequence)],
+        /// The stable messages, counted over all views of this life.
+        stable: u64,
+        /// This process's messages that were delivered here, counted likewise.
+        delivered: u64,
+    },
+    /// A life ends: what was handed over is to be settled before anything else is told.
+    Ending {
+        /// The membership ends with it. No message is accepted any more.
+        is_final: bool,
+    },
+    /// A life is over: messages of the next one are counted anew.
+    Over {
+        /// The number of the next life.
+        next: u64,
+        /// Accepted messages that nobody has.
+        not_sent: u64,
+        /// Sent messages that the others may have or not.
+        in_doubt: u64,
+    },
+    /// Queued messages were refused within a life: nobody awaits them, or they were asked for in an earlier one.
+    Unsent {
+        /// How many.
+        messages: u64,
+    },
+    /// The incarnation is over, and this process was in the group.
+    Excluded {
+        /// The incarnation.
+        was: Incarnation,
+    },
+    /// This process is out of the group, and comes back by itself.
+    Anew(LeaveReason),
+    /// The join waits for these members, which have the group's state and are cut off.
+    Waiting(&'a [(Incarnation, String)]),
+    /// What only this process had of the group's state is lost to the others.
+    Forgotten,
+    /// The group goes on with the state that this process kept.
+    Kept,
+    /// Another member's state of so many bytes begins.
+    Taking(u64),
+    /// The members that had the state are gone. What came of it is dropped, and the group begins with the present one.
+    OwnState,
+    /// The state is complete.
+    Current,
+    /// The state that came makes no sense. The group is left, and no further message of it is handed over.
+    Senseless,
+}
+
+/// A view of a group, and what goes with it.
+#[derive(Clone, Copy, Debug)]
+pub struct ShownView<'a> {
+    /// The view.
+    pub view: &'a Arc<GroupView>,
+    /// The view of the cell that was in force, for names and addresses.
+    pub cell: Option<&'a Arc<CellView>>,
+    /// This process.
+    pub me: Incarnation,
+}
+
+/// Where a message belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// The view in which it is sent.
+    pub view: ViewNumber,
+    /// Its number among this process's messages in that view, from 1.
+    pub seq: Sequence,
+    /// Its number among the messages of this life, from 1. [`Step::Reached`] counts the same.
+    pub number: u64,
+}
+
+/// Why a queued message is not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The life in which it was asked for ended first.
+    NotSent,
+    /// It named a view, and another one is in force.
+    OtherView,
+    /// It is too long, with its length in bytes.
+    TooLong(usize),
+}
+
+/// How a membership ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was in the group, or wanted to be, and is not any more.
+    Left(LeaveReason),
+    /// The process is over: its thread ended, or it does not come back after an exclusion that came while it left.
+    Over,
+    /// The group cannot be made.
+    Refused,
+    /// The group has a state and was joined without one, or it has none and was joined with one.
+    Differs {
+        /// The group has one.
+        has_state: bool,
+    },
+}

@@ -1,0 +1,22 @@
+//! The life of a process's memberships and messages, as its application is told of it.
+//!
+//! The core reports what is decided: views, deliveries, bound and stable multicasts, states that begin and end. An
+//! application wants more: a membership that goes on through exclusions, one outcome for each message, no outcome while
+//! too few members hold the group's state, and an end that says why. [`Lives`] turns the one into the other. It has no
+//! thread, socket, clock or inbox: it takes what the core reports, and gives ordered steps to a [`Front`], which hands
+//! them to the application its own way.
+//!
+//! The protocol thread and the inline process of the crate `phalanx` are such fronts.
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod front;
+mod lives;
+mod membership;
+mod messages;
+mod tally;
+
+pub use front::{Bound, End, Front, Key, Refusal, ShownView, Step};
+pub use lives::Lives;
+pub use messages::{Batch, Message, NextMessage, Payloads, Queued};

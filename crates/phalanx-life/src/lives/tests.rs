@@ -1,0 +1,458 @@
+use bytes::Bytes;
+use phalanx_core::{GroupTerms, Order, Stability, Uniformity};
+
+use super::*;
+use crate::front::Bound;
+use crate::messages::{Message, Payloads};
+
+/// Writes down what it is told, in one order.
+#[derive(Default)]
+struct Told {
+    steps: Vec<String>,
+    released: usize,
+    /// What it says of a state that comes.
+    refuses: Option<&'static str>,
+}
+
+impl Front for Told {
+    type Group = ();
+    type Receipt = &'static str;
+
+    const COUNTS_DELIVERED: bool = true;
+
+    fn deliver(&mut self, _key: Key, (): &mut (), delivery: &Delivery<'_>) {
+        self.steps.push(format!("message {}", delivery.seq.0));
+    }
+
+    fn sent(&mut self, _key: Key, (): &mut (), view: ViewNumber, seq: Sequence) {
+        self.steps.push(format!("sent {}.{}", view.0, seq.0));
+    }
+
+    fn step(&mut self, _key: Key, (): &mut (), step: Step<'_>) {
+        self.steps.push(match step {
+            Step::View(seen) => format!("view {}", seen.view.view.0),
+            Step::Reached { stable, delivered, latest } => {
+                let latest: Vec<String> = latest.iter().map(|(view, seq)| format!(" {}.{}", view.0, seq.0)).collect();
+                format!("stable {stable}, delivered {delivered}{}", latest.concat())
+            }
+            Step::Ending { is_final } => if is_final { "closing" } else { "ending" }.to_owned(),
+            Step::Over { next, not_sent, in_doubt } => {
+                format!("life {next}: {not_sent} not sent, {in_doubt} in doubt")
+            }
+            Step::Unsent { messages } => format!("{messages} refused"),
+            Step::Excluded { was } => format!("excluded {}", was.0),
+            other => format!("{other:?}"),
+        });
+    }
+
+    fn answer(&mut self, (): &mut (), receipt: &'static str, outcome: Result<Bound, Refusal>) {
+        self.steps.push(match outcome {
+            Ok(Bound { view, seq, number }) => format!("{receipt} is {number}, {}.{}", view.0, seq.0),
+            Err(why) => format!("{receipt}: {why:?}"),
+        });
+    }
+
+    fn release(&mut self, (): &mut (), bytes: usize) {
+        self.released += bytes;
+    }
+
+    fn excluded(&mut self, was: Incarnation) {
+        self.steps.push(format!("all excluded {}", was.0));
+    }
+
+    fn ended(&mut self, _key: Key, (): (), end: End) {
+        self.steps.push(format!("ended {end:?}"));
+    }
+
+    fn snapshot(&mut self, _: Key, (): &mut (), _: &Arc<str>, is_sound: bool) -> Option<Box<dyn Snapshot>> {
+        self.steps.push(format!("snapshot {is_sound}"));
+        None
+    }
+
+    fn restore(&mut self, _key: Key, (): &mut (), _chunk: &[u8]) -> Result<(), String> {
+        self.refuses.map_or(Ok(()), |why| Err(why.to_owned()))
+    }
+
+    fn complete(&mut self, _key: Key, (): &mut ()) -> Result<(), String> {
+        self.refuses.map_or(Ok(()), |why| Err(why.to_owned()))
+    }
+
+    fn notice(&mut self, text: String) {
+        self.steps.push(format!("notice: {text}"));
+    }
+}
+
+/// A process in one group.
+struct Process {
+    lives: Lives<(), &'static str>,
+    told: Told,
+    key: Key,
+}
+
+const GROUP: GroupId = GroupId(1);
+const ME: Incarnation = Incarnation(5);
+
+fn view(number: u64, adequate: bool) -> Event {
+    Event::GroupView(Arc::new(GroupView {
+        group: GROUP,
+        name: "g".into(),
+        view: ViewNumber(number),
+        prev: None,
+        members: vec![ME],
+        joined: Vec::new(),
+        left: Vec::new(),
+        incomplete: Vec::new(),
+        observers: Vec::new(),
+        has_state: None,
+        terms: GroupTerms::default(),
+        adequate,
+    }))
+}
+
+impl Process {
+    fn new(rejoin: bool) -> Self {
+        let mut lives = Lives::new(rejoin);
+        let mut told = Told::default();
+        lives.begin(ME, &mut told);
+        let key = lives.add("g".into(), true, ());
+        Self { lives, told, key }
+    }
+
+    /// In view 7.
+    fn member() -> Self {
+        let mut process = Self::new(true);
+        process.event(view(7, true));
+        process.take();
+        process
+    }
+
+    fn event(&mut self, event: Event) {
+        self.lives.event(event, &mut self.told);
+    }
+
+    /// What was told since the last call.
+    fn take(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.told.steps)
+    }
+
+    fn ask(&mut self, body: Payloads, life: u64, receipt: Option<&'static str>) {
+        let (order, stability, in_view) = (Order::Total, Stability::Uniform, None);
+        let asked = Queued::Send(Message { life, order, stability, in_view, body, receipt });
+        self.lives.ask(self.key, asked).expect("the membership goes on");
+    }
+
+    fn one(&mut self, receipt: &'static str) {
+        self.ask(Payloads::One(Bytes::from_static(b"m")), 0, Some(receipt));
+    }
+
+    fn flush(&mut self, receipt: &'static str) {
+        self.lives.ask(self.key, Queued::Flush { life: 0, receipt }).expect("the membership goes on");
+    }
+
+    fn due(&mut self) -> bool {
+        self.lives.due(self.key, &mut self.told).is_some()
+    }
+
+    /// The core accepts what is due.
+    fn accept(&mut self, sent: Option<(u64, u64)>) {
+        assert!(self.due(), "something may be sent");
+        let sent = sent.map(|(view, seq)| Sent { view: ViewNumber(view), seq: Sequence(seq) });
+        self.lives.accepted(self.key, sent, &mut self.told);
+    }
+
+    fn bind(&mut self, view: u64, seq: u64) {
+        self.lives.sent(GROUP, ViewNumber(view), Sequence(seq), &mut self.told);
+    }
+
+    fn stable(&mut self, view: u64, seq: u64) {
+        self.lives.stable(GROUP, ViewNumber(view), Sequence(seq));
+    }
+
+    fn tell(&mut self, is_adequate: bool) {
+        self.lives.tell(|_| Some(is_adequate), &mut self.told);
+    }
+
+    fn deliver(&mut self, seq: u64) {
+        let delivery = Delivery {
+            group: GROUP,
+            view: ViewNumber(7),
+            sender: ME,
+            seq: Sequence(seq),
+            order: Order::Total,
+            uniformity: Uniformity::Uniform,
+            position: Some(seq),
+            replayed: false,
+            payload: b"m",
+        };
+        self.lives.deliver(&delivery, &mut self.told);
+    }
+}
+
+#[test]
+fn each_message_ends_as_stable_in_doubt_or_not_sent() {
+    let mut process = Process::member();
+    for receipt in ["a", "b", "c", "d"] {
+        process.one(receipt);
+        process.accept(None);
+    }
+    assert!(process.take().is_empty(), "none is bound to a view");
+    process.bind(7, 1);
+    process.bind(7, 2);
+    process.bind(8, 1);
+    assert_eq!(process.take(), ["sent 7.1", "a is 1, 7.1", "sent 7.2", "b is 2, 7.2", "sent 8.1", "c is 3, 8.1"]);
+    // View 7 ended, and all survivors have what was sent in it. That is learnt after a message is bound to view 8.
+    process.stable(7, 2);
+    assert_eq!(process.lives.unstable(process.key), Some(4), "not told yet");
+    process.tell(true);
+    assert_eq!(
+        (process.take(), process.lives.unstable(process.key)),
+        (vec!["stable 2, delivered 0 7.2".to_owned()], Some(2))
+    );
+    process.one("e");
+    process.event(Event::GroupLeft { group: GROUP, why: LeaveReason::Anew });
+    assert_eq!(process.take(), ["ending", "d: NotSent", "e: NotSent", "life 1: 2 not sent, 1 in doubt", "Anew(Anew)"]);
+
+    // The next life counts from the start, and tells nothing about the one before.
+    process.event(view(9, true));
+    process.ask(Payloads::One(Bytes::from_static(b"m")), 1, Some("f"));
+    process.accept(Some((9, 1)));
+    process.stable(9, 1);
+    process.tell(true);
+    assert_eq!(process.take(), ["view 9", "sent 9.1", "f is 1, 9.1", "stable 1, delivered 0 9.1"]);
+}
+
+#[test]
+fn what_is_stable_is_told_however_many_views_withheld_it() {
+    let mut process = Process::member();
+    for number in 7..=10 {
+        process.event(view(number, false));
+        process.one("m");
+        process.accept(Some((number, 1)));
+        process.stable(number, 1);
+        process.tell(true);
+    }
+    assert!(!process.take().iter().any(|step| step.starts_with("stable")));
+    process.event(Event::GroupAdequacy { group: GROUP, view: ViewNumber(10), adequate: true });
+    process.tell(true);
+    assert_eq!(process.take().last().expect("steps"), "stable 4, delivered 0 7.1 8.1 9.1 10.1");
+    assert_eq!(process.lives.unstable(process.key), Some(0));
+}
+
+#[test]
+fn a_flush_waits_for_what_was_sent_before_it() {
+    let mut process = Process::member();
+    process.flush("nothing");
+    assert!(!process.due());
+    assert_eq!(process.take(), ["nothing is 0, 0.0"], "nothing was sent");
+    process.one("a");
+    process.accept(None);
+    process.flush("flush");
+    assert!(!process.due() && process.take().is_empty(), "it waits");
+    process.bind(7, 1);
+    assert_eq!(process.take(), ["sent 7.1", "a is 1, 7.1", "flush is 1, 7.1"]);
+    process.lives.ask(process.key, Queued::Flush { life: 3, receipt: "late" }).expect("the membership goes on");
+    assert!(!process.due());
+    assert_eq!(process.take(), ["late: NotSent"], "it was asked for in another life");
+}
+
+#[test]
+fn the_receipt_of_a_batch_is_that_of_its_last_message() {
+    let mut process = Process::member();
+    let batch = || Payloads::batch(Bytes::from_static(b"ab"), vec![1, 2]);
+    process.ask(batch(), 0, Some("batch"));
+    process.accept(Some((7, 1)));
+    assert_eq!((process.take(), process.told.released), (vec!["sent 7.1".to_owned()], 0));
+    process.accept(Some((7, 2)));
+    assert_eq!(process.take(), ["sent 7.2", "batch is 2, 7.2"]);
+    assert_eq!(process.told.released, batch().bytes());
+    assert_eq!((process.lives.busy(0), process.due(), process.lives.busy(0)), (Some(process.key), false, None));
+}
+
+/// Room that a refused message kept would be lost to its group for ever, and an empty batch must hold nobody up.
+#[test]
+fn what_is_refused_or_empty_gives_its_room_back() {
+    let mut process = Process::member();
+    let none = || Payloads::batch(Bytes::new(), Vec::new());
+    let two = || Payloads::batch(Bytes::from_static(b"ab"), vec![1, 2]);
+    process.ask(none(), 0, Some("empty"));
+    process.ask(two(), 7, Some("of another life"));
+    process.ask(two(), 0, None);
+    assert!(process.due());
+    assert_eq!(process.take(), ["empty is 0, 0.0", "2 refused", "of another life: NotSent"]);
+    process.lives.refused(process.key, Refusal::OtherView, &mut process.told);
+    assert_eq!(process.take(), ["2 refused"], "nobody awaits them");
+    process.ask(two(), 0, Some("awaited"));
+    assert!(process.due());
+    process.lives.refused(process.key, Refusal::TooLong(9), &mut process.told);
+    assert_eq!(process.take(), ["awaited: TooLong(9)"]);
+    assert_eq!(process.told.released, none().bytes() + 3 * two().bytes());
+}
+
+/// While too few members hold the state, what is reached is not told; if the life ends then, it is in doubt.
+#[test]
+fn outcomes_are_withheld_while_too_few_hold_the_state() {
+    let mut process = Process::member();
+    for seq in 1..=2 {
+        process.one("m");
+        process.accept(Some((7, seq)));
+    }
+    process.stable(7, 1);
+    process.deliver(1);
+    process.take();
+    process.tell(false);
+    assert!(process.take().is_empty() && process.lives.has_news(), "the core knows of too few");
+    process.event(Event::GroupAdequacy { group: GROUP, view: ViewNumber(7), adequate: false });
+    process.tell(true);
+    assert_eq!(process.take(), ["Adequate(false)"], "the last view that was handed over has too few");
+    process.event(Event::GroupAdequacy { group: GROUP, view: ViewNumber(7), adequate: true });
+    process.tell(true);
+    assert_eq!(process.take(), ["Adequate(true)", "stable 1, delivered 1 7.1"]);
+    process.stable(7, 2);
+    process.event(view(8, false));
+    process.event(Event::Excluded { view: ViewNumber(3) });
+    assert_eq!(
+        process.take(),
+        ["view 8", "ending", "life 1: 0 not sent, 1 in doubt", "all excluded 5", "excluded 5"],
+        "it was withheld"
+    );
+}
+
+/// The view that has too few may still wait for the application, so that the core alone knows of it. An incarnation that
+/// the process gives up by itself takes that knowledge with it, and so does the end of its thread.
+#[test]
+fn what_was_withheld_is_in_doubt_when_nobody_asks_the_core_any_more() {
+    let ends: [fn(&mut Process); 2] = [
+        |process| process.lives.begin(Incarnation(6), &mut process.told),
+        |process| process.lives.end(&mut process.told),
+    ];
+    for (end, last) in ends.into_iter().zip(["excluded 5", "ended Over"]) {
+        let mut process = Process::member();
+        process.one("m");
+        process.accept(Some((7, 1)));
+        process.stable(7, 1);
+        process.tell(false);
+        process.take();
+        end(&mut process);
+        let steps = process.take();
+        assert_eq!(steps[1], "life 1: 0 not sent, 1 in doubt", "{steps:?}");
+        assert_eq!(steps.last().expect("steps"), last);
+    }
+}
+
+/// What was reached, and what came to nothing, is told before the end that explains it.
+#[test]
+fn an_exclusion_tells_outcomes_first_and_its_reason_last() {
+    let mut process = Process::new(false);
+    process.event(view(7, true));
+    for seq in 1..=2 {
+        process.one("m");
+        process.accept(Some((7, seq)));
+    }
+    process.stable(7, 1);
+    process.take();
+    process.event(Event::Excluded { view: ViewNumber(3) });
+    let told = [
+        "closing",
+        "stable 1, delivered 0 7.1",
+        "life 1: 0 not sent, 1 in doubt",
+        "all excluded 5",
+        "excluded 5",
+        "ended Left(Unreachable)",
+    ];
+    assert_eq!(process.take(), told);
+    assert_eq!(process.lives.take_forgotten(), ["g".into()]);
+}
+
+/// The process does not join a group again that it had asked to leave, so nothing would ever end the membership.
+#[test]
+fn who_is_excluded_while_it_leaves_a_group_has_left_it() {
+    let mut process = Process::member();
+    process.lives.want_leave(process.key).expect("it goes on");
+    assert_eq!(process.lives.to_leave(), Some((process.key, GROUP)));
+    process.lives.leave_asked(process.key);
+    process.event(Event::Excluded { view: ViewNumber(3) });
+    assert_eq!(process.take().last().expect("steps"), "ended Left(Left)");
+    assert_eq!(process.lives.want_leave(process.key), Err(End::Left(LeaveReason::Left)));
+
+    // One that had not asked yet comes back, and leaves then.
+    let mut process = Process::member();
+    process.one("m");
+    process.lives.want_leave(process.key).expect("it goes on");
+    assert_eq!(process.lives.to_leave(), None, "a message waits to be sent");
+    process.event(Event::Excluded { view: ViewNumber(3) });
+    process.lives.begin(Incarnation(6), &mut process.told);
+    assert_eq!((process.lives.to_leave(), process.lives.wants_leave()), (None, true));
+    process.lives.take_untidy();
+    process.event(view(9, true));
+    assert!(process.lives.take_untidy());
+    assert_eq!(process.lives.to_leave(), Some((process.key, GROUP)));
+}
+
+#[test]
+fn a_state_that_makes_no_sense_is_not_kept_and_its_group_is_left() {
+    let begin = |process: &mut Process| {
+        let (group, name) = (GROUP, "g".into());
+        process.event(Event::StateBegin { group, name, bytes: 8 });
+        process.take();
+    };
+    for in_piece in [true, false] {
+        let mut process = Process::new(true);
+        begin(&mut process);
+        process.told.refuses = (!in_piece).then_some("it is odd");
+        if in_piece {
+            process.told.refuses = Some("it is odd");
+            process.lives.restore(GROUP, b"bytes", &mut process.told);
+            process.lives.restore(GROUP, b"bytes", &mut process.told);
+        }
+        process.event(Event::StateEnd { group: GROUP });
+        let notice = "notice: the state of group g makes no sense here: it is odd; it is left";
+        assert_eq!(process.take(), [notice, "Senseless"], "once");
+        process.deliver(1);
+        assert!(process.take().is_empty(), "no message is handed over");
+        process.event(view(7, true));
+        assert_eq!(process.lives.to_leave(), Some((process.key, GROUP)));
+        assert!(!process.lives.keeps_state(GROUP, &mut process.told));
+        process.lives.snapshot(GROUP, &mut process.told);
+        assert_eq!(process.take(), ["view 7", "snapshot false"]);
+
+        // Another one may come before it has left.
+        process.told.refuses = None;
+        begin(&mut process);
+        process.event(Event::StateEnd { group: GROUP });
+        process.event(view(8, true));
+        assert_eq!(process.take(), ["Current", "view 8"]);
+        assert!(process.lives.keeps_state(GROUP, &mut process.told));
+    }
+}
+
+/// The only member with the state died in the middle of its transfer. Nothing is wrong with what came.
+#[test]
+fn a_state_whose_donors_are_gone_ends_no_membership() {
+    let mut process = Process::new(true);
+    process.event(Event::StateBegin { group: GROUP, name: "g".into(), bytes: 8 });
+    process.lives.restore(GROUP, b"half", &mut process.told);
+    process.event(Event::StateAnew { group: GROUP, name: "g".into() });
+    process.event(view(1, true));
+    assert_eq!(process.take(), ["Taking(8)", "OwnState", "view 1"]);
+    assert_eq!(process.lives.to_leave(), None);
+    assert!(process.lives.keeps_state(GROUP, &mut process.told));
+}
+
+#[test]
+fn a_key_stands_for_one_membership() {
+    let mut process = Process::member();
+    let old = process.key;
+    process.stable(7, 1);
+    process.event(Event::GroupRefused { name: "g".into() });
+    assert_eq!(process.take().last().expect("steps"), "ended Refused");
+    let new = process.lives.add("g".into(), false, ());
+    assert_eq!((new.slot, new.membership), (old.slot, old.membership + 1));
+    assert!(process.lives.take_forgotten().is_empty(), "a group of that name is joined again");
+    assert!(process.lives.own(old).is_none() && process.lives.own(new).is_some());
+    assert!(process.lives.ask(old, Queued::Flush { life: 0, receipt: "late" }).is_err());
+    assert_eq!(process.lives.number_in_view(new), Some(None), "the group's number was the other's");
+    process.lives.sent(GROUP, ViewNumber(7), Sequence(1), &mut process.told);
+    process.tell(true);
+    assert!(process.take().is_empty(), "nothing of the old one is told");
+    assert_eq!(process.lives.want_leave(old), Err(End::Refused));
+}

@@ -1,0 +1,269 @@
+//! The messages that wait to be sent in a group, in the order in which they were asked for.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU64;
+
+use bytes::Bytes;
+use phalanx_core::{GroupId, Order, Stability, ViewNumber};
+
+use crate::front::Bound;
+use crate::tally::Tally;
+
+/// Something asked for in a group.
+#[derive(Debug)]
+pub enum Queued<R> {
+    /// Messages of one kind.
+    Send(Message<R>),
+    /// A receipt when all messages before it are sent.
+    Flush {
+        /// The life in which it was asked for.
+        life: u64,
+        /// What waits for it.
+        receipt: R,
+    },
+}
+
+/// Messages to be sent.
+#[derive(Debug)]
+pub struct Message<R> {
+    /// The life in which they were asked for. In a later one they are not sent.
+    pub life: u64,
+    /// The order.
+    pub order: Order,
+    /// Whether they are uniform.
+    pub stability: Stability,
+    /// The only view in which they may be sent.
+    pub in_view: Option<NonZeroU64>,
+    /// The payloads.
+    pub body: Payloads,
+    /// What waits for the outcome of the last of them.
+    pub receipt: Option<R>,
+}
+
+impl<R> Queued<R> {
+    /// Whether it asks for a receipt and sends nothing.
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Flush { .. } => true,
+            Self::Send(message) => message.body.len() == 0,
+        }
+    }
+
+    /// The life in which it was asked for.
+    pub(crate) fn life(&self) -> u64 {
+        match self {
+            Self::Flush { life, .. } | Self::Send(Message { life, .. }) => *life,
+        }
+    }
+
+    /// The memory that it occupies, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Flush { .. } => 0,
+            Self::Send(message) => message.body.bytes(),
+        }
+    }
+
+    /// The messages in it.
+    #[must_use]
+    pub fn messages(&self) -> u64 {
+        match self {
+            Self::Flush { .. } => 0,
+            Self::Send(message) => message.body.len(),
+        }
+    }
+
+    /// What waits for it.
+    #[must_use]
+    pub fn into_receipt(self) -> Option<R> {
+        match self {
+            Self::Flush { receipt, .. } => Some(receipt),
+            Self::Send(message) => message.receipt,
+        }
+    }
+}
+
+/// A message whose turn it is.
+#[derive(Clone, Debug)]
+pub struct NextMessage {
+    /// Its group.
+    pub group: GroupId,
+    /// The order.
+    pub order: Order,
+    /// Whether it is uniform.
+    pub stability: Stability,
+    /// The only view in which it may be sent.
+    pub in_view: Option<ViewNumber>,
+    /// What is sent.
+    pub payload: Bytes,
+}
+
+/// What is sent.
+#[derive(Debug)]
+pub enum Payloads {
+    /// One message.
+    One(Bytes),
+    /// Several. Boxed, because what is asked for is moved several times on its way, and most of it is single messages.
+    Batch(Box<Batch>),
+}
+
+/// Payloads one behind the other.
+#[derive(Debug)]
+pub struct Batch {
+    bytes: Bytes,
+    /// Where each ends.
+    ends: Vec<usize>,
+    /// How many were taken.
+    taken: usize,
+}
+
+impl Payloads {
+    /// Several messages, that end in `bytes` at `ends`.
+    ///
+    /// # Panics
+    /// If an end lies before the one before it, or behind the bytes.
+    #[must_use]
+    pub fn batch(bytes: Bytes, ends: Vec<usize>) -> Self {
+        assert!(
+            ends.is_sorted() && ends.last().is_none_or(|end| *end <= bytes.len()),
+            "ends of payloads lie in the bytes"
+        );
+        Self::Batch(Box::new(Batch { bytes, ends, taken: 0 }))
+    }
+
+    /// The first payload that was not taken.
+    #[must_use]
+    pub fn front(&self) -> Option<Bytes> {
+        match self {
+            Self::One(payload) => Some(payload.clone()),
+            Self::Batch(batch) => {
+                let Batch { bytes, ends, taken } = &**batch;
+                let start = taken.checked_sub(1).map_or(0, |last| ends[last]);
+                ends.get(*taken).map(|end| bytes.slice(start..*end))
+            }
+        }
+    }
+
+    /// Drops the payload at the front. True: none is left.
+    fn forget_front(&mut self) -> bool {
+        match self {
+            Self::One(_) => true,
+            Self::Batch(batch) => {
+                batch.taken += 1;
+                batch.taken >= batch.ends.len()
+            }
+        }
+    }
+
+    /// The number of payloads left.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::One(_) => 1,
+            Self::Batch(batch) => (batch.ends.len() - batch.taken) as u64,
+        }
+    }
+
+    /// Whether no payload is left.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The memory that it occupies, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::One(payload) => payload.len() + MESSAGE_BYTES,
+            Self::Batch(batch) => batch.bytes.len() + batch.ends.len() * size_of::<usize>() + MESSAGE_BYTES,
+        }
+    }
+}
+
+/// The fixed cost of what waits, beside its payload.
+const MESSAGE_BYTES: usize = 64;
+
+/// What waits in one group, and what waits for a place in a view.
+#[derive(Debug)]
+pub(crate) struct Messages<R> {
+    queue: VecDeque<Queued<R>>,
+    /// Receipts to be given when so many messages are bound.
+    receipts: VecDeque<(u64, R)>,
+}
+
+impl<R> Messages<R> {
+    pub(crate) fn new() -> Self {
+        Self { queue: VecDeque::new(), receipts: VecDeque::new() }
+    }
+
+    pub(crate) fn push(&mut self, asked: Queued<R>) {
+        self.queue.push_back(asked);
+    }
+
+    /// Takes what waits at the front if it sends nothing: what asks for a receipt alone has its turn then.
+    pub(crate) fn take_empty(&mut self) -> Option<Queued<R>> {
+        self.queue.front().is_some_and(Queued::is_empty).then(|| self.queue.pop_front()).flatten()
+    }
+
+    /// The message whose turn it is.
+    pub(crate) fn front(&self) -> Option<&Message<R>> {
+        match self.queue.front() {
+            Some(Queued::Send(message)) => Some(message),
+            _ => None,
+        }
+    }
+
+    /// Takes all at the front that was asked for together.
+    pub(crate) fn pop(&mut self) -> Option<Queued<R>> {
+        self.queue.pop_front()
+    }
+
+    /// The message at the front was accepted, as the message `number` of this life. Returns the bytes that nothing of it
+    /// occupies any more, if all of what was asked for together is accepted.
+    pub(crate) fn accepted(&mut self, number: u64) -> Option<usize> {
+        let Some(Queued::Send(message)) = self.queue.front_mut() else { return None };
+        if message.body.len() == 1
+            && let Some(receipt) = message.receipt.take()
+        {
+            self.receipts.push_back((number, receipt));
+        }
+        let bytes = message.body.bytes();
+        if !message.body.forget_front() {
+            return None;
+        }
+        self.queue.pop_front();
+        Some(bytes)
+    }
+
+    /// Has a receipt wait until so many messages are bound.
+    pub(crate) fn wait(&mut self, number: u64, receipt: R) {
+        self.receipts.push_back((number, receipt));
+    }
+
+    /// A receipt whose messages are bound, with its number.
+    #[inline]
+    pub(crate) fn bound(&mut self, tally: &Tally) -> Option<(u64, R)> {
+        self.receipts
+            .front()
+            .is_some_and(|(number, _)| *number <= tally.sent)
+            .then(|| self.receipts.pop_front())
+            .flatten()
+    }
+
+    /// Ends all: first what waits for a place in a view, then what waits to be sent.
+    pub(crate) fn end(&mut self) -> (VecDeque<(u64, R)>, VecDeque<Queued<R>>) {
+        (std::mem::take(&mut self.receipts), std::mem::take(&mut self.queue))
+    }
+
+    /// Whether something waits to be sent.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+}
+
+/// Where the latest message that was bound belongs, as what a receipt says that was given for message `number`.
+pub(crate) fn latest(tally: &Tally, number: u64) -> Bound {
+    let (view, seq) = tally.latest();
+    Bound { view, seq, number }
+}
