@@ -73,8 +73,9 @@ impl<G, R> Lives<G, R> {
         self.key(at)
     }
 
-    /// Adds a group that is about to be joined. No other of its name is among them.
-    pub fn add(&mut self, name: Arc<str>, with_state: bool, own: G) -> Key {
+    /// Adds a group that is about to be joined. No other of its name is among them. `observes`: it never has the group's
+    /// state.
+    pub fn add(&mut self, name: Arc<str>, with_state: bool, observes: bool, own: G) -> Key {
         debug_assert!(!self.has_name(&name), "one membership of a name at a time");
         let key = self.next_key();
         let at = key.slot as usize;
@@ -82,7 +83,7 @@ impl<G, R> Lives<G, R> {
             self.slots.push(Slot { membership: 0, ended: End::Left(LeaveReason::Left), held: None });
         }
         self.names.insert(Arc::clone(&name), at);
-        self.slots[at].held = Some(Membership::new(name, with_state, own));
+        self.slots[at].held = Some(Membership::new(name, with_state, observes, own));
         key
     }
 
@@ -90,6 +91,24 @@ impl<G, R> Lives<G, R> {
     pub fn remove(&mut self, key: Key) -> Option<G> {
         self.held(key)?;
         self.take(key.slot as usize, End::Left(LeaveReason::Left))
+    }
+
+    /// This incarnation; [`Incarnation::NONE`] between two.
+    #[must_use]
+    pub fn me(&self) -> Incarnation {
+        self.me
+    }
+
+    /// The cell view that was handed over last, in this incarnation.
+    #[must_use]
+    pub fn cell_view(&self) -> Option<&Arc<CellView>> {
+        self.cell_view.as_ref()
+    }
+
+    /// The name of a group that the core names by number.
+    #[must_use]
+    pub fn name_of(&mut self, group: GroupId) -> Option<Arc<str>> {
+        self.numbered(group).map(|(_, held)| Arc::clone(&held.name))
     }
 
     /// Whether a membership of this name goes on.
@@ -526,7 +545,7 @@ impl<G, R> Lives<G, R> {
         let Some((key, held)) = self.number(view.group, &view.name) else { return };
         (held.in_view, held.is_adequate) = (true, view.adequate);
         // A state that made no sense is none: the group is left.
-        held.holds = held.is_sound.then_some(view.group);
+        held.holds = (held.is_sound && !held.observes).then_some(view.group);
         // A leave that waited for a view, or that an earlier incarnation asked for.
         let wants_leave = held.leave == Leave::Wanted;
         front.step(key, &mut held.own, Step::View(ShownView { view, cell: cell.as_ref(), me }));

@@ -13,6 +13,8 @@ use crate::tally::Tally;
 pub(crate) struct Membership<G, R> {
     pub(crate) name: Arc<str>,
     pub(crate) with_state: bool,
+    /// It never has the group's state.
+    pub(crate) observes: bool,
     /// The group's number in this incarnation.
     pub(crate) number: Option<GroupId>,
     /// The group whose complete state is here; kept through an exclusion.
@@ -46,10 +48,11 @@ pub(crate) enum Leave {
 }
 
 impl<G, R> Membership<G, R> {
-    pub(crate) fn new(name: Arc<str>, with_state: bool, own: G) -> Self {
+    pub(crate) fn new(name: Arc<str>, with_state: bool, observes: bool, own: G) -> Self {
         Self {
             name,
             with_state,
+            observes,
             number: None,
             holds: None,
             in_view: false,

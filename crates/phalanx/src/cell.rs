@@ -1,6 +1,7 @@
 //! A process of a cell: starting it, its view, and leaving.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::future::{Future, poll_fn};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -23,13 +24,14 @@ use serde::de::DeserializeOwned;
 use crate::calls::client::Client;
 use crate::calls::directory::Directory;
 use crate::calls::server::{Origin, ServerBuilder};
+use crate::cell_view::CellView;
 use crate::commands::{Command, Commands};
 use crate::error::{LeaveError, SendError, StartError};
+use crate::events::{CellEvent, Events, Telling};
 use crate::group::{GroupBuilder, GroupShared, INBOX_BYTES, INBOX_ITEMS, Taken};
 use crate::id::{Member, MemberId};
 use crate::inbox::Merged;
 use crate::inline::Inline;
-use crate::notices::Notices;
 use crate::queue::MergedQueue;
 use crate::standing::{Changed, Standing};
 use crate::thread;
@@ -100,6 +102,51 @@ impl Cell {
         view.map_or_else(Vec::new, |view| view.members.iter().map(Member::of).collect())
     }
 
+    /// The cell view last installed; `None` before the first, and between two incarnations.
+    #[must_use]
+    pub fn view(&self) -> Option<CellView> {
+        let shared = &self.held.shared;
+        if !shared.home.is_here() {
+            return None;
+        }
+        let facts = shared.facts();
+        facts.view.clone().map(|view| CellView::new(view, facts.me.incarnation))
+    }
+
+    /// What happens to this process in its cell, from its start on, of which the latest 256 events are kept: views of cell and
+    /// groups, a quorum that is not heard, what a join waits for. For a log, or a program that watches its cell; what a
+    /// group's program acts on is in the group's inbox. Each reader sees all events.
+    ///
+    /// Between events and an inbox there is no order, except that who takes a view from an inbox finds its event here. A group's
+    /// view is told here a moment before [`Group::view`](crate::Group::view) shows it.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use phalanx::{Cell, CellEvent};
+    ///
+    /// let cell = Cell::builder("orders").blocking_start()?;
+    /// let mut events = cell.events();
+    /// while let Some(event) = events.blocking_next() {
+    ///     match event {
+    ///         CellEvent::View(view) => println!("{} members at level {}", view.len(), view.level()),
+    ///         other => println!("{other}"),
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn events(&self) -> Events {
+        Events::new(Arc::clone(&self.held.shared.telling))
+    }
+
+    /// Whether the trace ([`CellBuilder::trace`]) cannot be written any more. The process goes on without it;
+    /// [`CellEvent::TraceLost`] says why.
+    #[must_use]
+    pub fn is_trace_lost(&self) -> bool {
+        self.held.shared.is_trace_lost.load(Ordering::Relaxed)
+    }
+
     /// What this process believes of its place in the cell now, beside all inboxes.
     #[must_use]
     pub fn standing(&self) -> Standing {
@@ -122,11 +169,11 @@ impl Cell {
     }
 
     /// Takes the notices for the operator since the last call, oldest first: a quorum that is not heard, a setting in
-    /// which the cell differs, a trace that stopped. At most 256 are kept, the latest.
+    /// which the cell differs, a trace that stopped. They are the texts of [`Cell::events`] that [`CellEvent::is_notice`]
+    /// names, among the latest 256 events.
     #[must_use]
     pub fn notices(&self) -> Vec<String> {
-        let shared = &self.held.shared;
-        if shared.home.is_here() { shared.notices().take() } else { Vec::new() }
+        self.held.shared.telling.take_notices()
     }
 
     /// Requests that a group stops waiting for members that are cut off. Their state is lost, and its name is free; see
@@ -261,6 +308,12 @@ impl CellBuilder {
             .set("state_dir", state.as_ref().display().to_string())
     }
 
+    /// A directory for a trace of all that this process sees and does; `phalanx check` evaluates the traces of a cell's
+    /// processes together. Default: none is written.
+    pub fn trace(self, directory: impl AsRef<Path>) -> Self {
+        self.set("trace", directory.as_ref().display().to_string())
+    }
+
     /// Any key of the configuration, such as `("timing.suspect_after", "500ms")`. A later value replaces an earlier one.
     pub fn set(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.push((key.into(), value.into()));
@@ -307,7 +360,9 @@ impl CellBuilder {
 
     /// The configuration, and warnings about it.
     fn resolve(&self) -> Result<(Config, Vec<String>), StartError> {
-        let variables = self.environment.then(std::env::vars).into_iter().flatten();
+        // A variable that is no text cannot be one of this library's.
+        let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+        let variables = self.environment.then(std::env::vars_os).into_iter().flatten().filter_map(text);
         let resolved = Config::load(&self.settings, variables, self.file.as_deref());
         resolved.map(|found| (found.config, found.warnings)).map_err(|error| StartError::Setting(error.to_string()))
     }
@@ -426,7 +481,8 @@ pub(crate) struct CellShared {
     pub(crate) belief: Belief,
     groups: Mutex<BTreeMap<Arc<str>, Arc<GroupShared>>>,
     facts: Mutex<Facts>,
-    notices: Mutex<Notices>,
+    telling: Arc<Telling>,
+    pub(crate) is_trace_lost: AtomicBool,
     pub(crate) is_dropped: AtomicBool,
     pub(crate) over: AtomicBool,
     pub(crate) panicked: AtomicBool,
@@ -464,7 +520,8 @@ impl CellShared {
             belief,
             groups: Mutex::default(),
             facts: Mutex::new(Facts { me, view: None }),
-            notices: Mutex::default(),
+            telling: Arc::new(Telling::new(Home::here())),
+            is_trace_lost: AtomicBool::new(false),
             is_dropped: AtomicBool::new(false),
             over: AtomicBool::new(false),
             panicked: AtomicBool::new(false),
@@ -486,15 +543,16 @@ impl CellShared {
             return Member::of(&self.facts().me);
         }
         // The thread that held the lock at the fork does not exist here, so the lock may never be released.
-        Member { id: MemberId::of(core::Incarnation::NONE), name: String::new(), address: ([0, 0, 0, 0], 0).into() }
+        Member::unknown(MemberId::of(core::Incarnation::NONE), String::new())
     }
 
-    fn notices(&self) -> MutexGuard<'_, Notices> {
-        self.notices.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Tells the program what happened.
+    pub(crate) fn tell(&self, event: CellEvent) {
+        self.telling.tell(event);
     }
 
     pub(crate) fn notice(&self, text: String) {
-        self.notices().push(text);
+        self.tell(CellEvent::Notice(text));
     }
 
     /// Ends an inbox when the process ends.
@@ -518,6 +576,7 @@ impl CellShared {
     pub(crate) fn end(&self) {
         self.over.store(true, Ordering::SeqCst);
         self.ended.wake();
+        self.telling.end();
         let ending = std::mem::take(&mut *self.ending.lock().unwrap_or_else(PoisonError::into_inner));
         ending.iter().filter_map(Weak::upgrade).for_each(|inbox| inbox.end());
     }

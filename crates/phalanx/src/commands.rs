@@ -49,6 +49,7 @@ pub(crate) enum Command {
         inbox: Destination,
         terms: GroupTerms,
         with_state: bool,
+        observes: bool,
         replica: Option<Box<dyn Replicating>>,
     },
     RaiseLevel {

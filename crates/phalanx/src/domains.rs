@@ -131,6 +131,10 @@ impl Replicating for Domains {
             self.outcome = Taken::Aside;
         }
         self.taken_bytes += chunk.len() as u64;
+        if incoming.is_unframed() && self.taken_bytes == self.bytes && taken.is_ok() {
+            taken = self.parts.end_unframed();
+            self.outcome = Taken::Aside;
+        }
         self.set_progress(self.taken_bytes, self.bytes);
         if let Err(error) = &taken {
             self.fail(error.clone());
@@ -201,6 +205,11 @@ impl Parts {
         }
     }
 
+    /// All of a state without a frame came.
+    fn end_unframed(&mut self) -> Result<(), DecodeError> {
+        self.parts.iter_mut().try_for_each(|part| part.domain.end_unframed())
+    }
+
     /// All of a state came: what of the domains?
     fn settle(&mut self) -> Result<(), DecodeError> {
         for part in self.parts.iter_mut().filter(|part| !part.has_come) {
@@ -233,6 +242,15 @@ impl Taker for Parts {
 
     fn end(&mut self) -> Result<(), DecodeError> {
         self.current.map_or(Ok(()), |at| self.parts[at].domain.end())
+    }
+
+    fn begin_unframed(&mut self) -> Result<(), DecodeError> {
+        let [only] = &mut self.parts[..] else {
+            return Err(DecodeError::new("a state without a frame has no domains, and this process has some"));
+        };
+        only.domain.begin(true);
+        self.current = Some(0);
+        Ok(())
     }
 }
 
@@ -319,6 +337,55 @@ mod tests {
 
     fn why(given: Result<(), DecodeError>) -> String {
         given.expect_err("it is refused").to_string()
+    }
+
+    /// The state of a program of another layer, which takes its own bytes.
+    #[derive(Debug, PartialEq, Eq)]
+    struct Plain(Vec<u8>);
+
+    impl State for Plain {
+        fn apply(&mut self, message: &Message) {
+            self.0.extend_from_slice(&message.payload);
+        }
+
+        fn snapshot(&self) -> Snapshot {
+            Snapshot::new(self.0.clone())
+        }
+
+        fn restore(snapshot: Snapshot) -> Result<Self, DecodeError> {
+            Ok(Self(snapshot.into_bytes().to_vec()))
+        }
+
+        fn restore_unframed(bytes: &[u8]) -> Result<Self, DecodeError> {
+            let state = bytes.strip_prefix(b"PLAIN").ok_or_else(|| DecodeError::new("no state of ours"))?;
+            Ok(Self(state.to_vec()))
+        }
+    }
+
+    #[test]
+    fn a_state_without_a_frame_is_taken_by_who_knows_it() -> Result<(), DecodeError> {
+        let replica = Replica::new(Plain(vec![9]));
+        let mut joiner = Domains::new(vec![(String::new(), replica.for_group(None))]);
+        joiner.begin(7);
+        joiner.restore(b"PLAI")?;
+        joiner.restore(b"Nab")?;
+        joiner.apply(&[message(3)]);
+        assert_eq!(replica.read().0, [9], "readers see the old one until it is complete");
+        assert_eq!(joiner.complete(), Ok(()));
+        assert_eq!(replica.read().0, *b"ab\x03");
+
+        assert_eq!(why(give(b"OTHER", &mut joiner)), "no state of ours");
+        assert_eq!(replica.read().0, *b"ab\x03", "what is shown is not touched");
+        joiner.begin(8);
+        joiner.restore(b"PLAINab")?;
+        assert_eq!(why(joiner.complete()), "a part of it is missing");
+        assert_eq!(give(&sent(&mut Domains::new(vec![(String::new(), replica.for_group(None))])), &mut joiner), Ok(()));
+        assert_eq!(replica.read().0, *b"ab\x03", "a state with a frame is taken as ever");
+
+        let log = Replica::new(Whole::default());
+        let mut other = Domains::new(vec![(String::new(), log.for_group(None))]);
+        assert_eq!(why(give(b"PLAINab", &mut other)), "it has the format of another version of this library");
+        Ok(())
     }
 
     #[test]

@@ -8,7 +8,8 @@ use crate::id::LeaveReason;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// A setting is unknown or has a bad value. The text names its origin and what would be right.
+    /// A setting is unknown, has a bad value, or is missing: no way into the cell, no key, no address that others reach. The
+    /// text says what would be right.
     #[error("{0}")]
     Setting(String),
     /// A socket, directory or key cannot be used. The text says what to do. A name that a living member has is no such
@@ -21,6 +22,21 @@ pub enum StartError {
     /// The handle was made before a fork, and this is the child. Start a process of its own here.
     #[error("this handle belongs to the parent process: start a cell of its own in the forked child")]
     Forked,
+}
+
+impl StartError {
+    pub(crate) fn of(error: &phalanx_runtime::StartError) -> Self {
+        use phalanx_runtime::StartError as Below;
+        let text = error.to_string();
+        match error {
+            Below::NoWayIn { .. }
+            | Below::NoKey { .. }
+            | Below::NoAddress { .. }
+            | Below::BadName { .. }
+            | Below::Seed { .. } => Self::Setting(text),
+            _ => Self::Host(text),
+        }
+    }
 }
 
 /// Why a group was not joined. This process is not in it, and no longer asks.

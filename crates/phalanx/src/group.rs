@@ -246,6 +246,7 @@ pub struct GroupBuilder {
     items_max: usize,
     bytes_max: usize,
     is_reserved: bool,
+    observes: bool,
 }
 
 impl std::fmt::Debug for GroupBuilder {
@@ -258,7 +259,8 @@ impl GroupBuilder {
     pub(crate) fn new(held: Arc<Held>, name: String) -> Self {
         let (terms, domains, bad_domain) = (GroupTerms::default(), Vec::new(), None);
         let (items_max, bytes_max) = (INBOX_ITEMS, INBOX_BYTES);
-        Self { held, name, terms, domains, bad_domain, items_max, bytes_max, is_reserved: false }
+        let (is_reserved, observes) = (false, false);
+        Self { held, name, terms, domains, bad_domain, items_max, bytes_max, is_reserved, observes }
     }
 
     /// How to join a group of the library's own.
@@ -316,6 +318,27 @@ impl GroupBuilder {
         let twice = || "a replica was given twice: each domain needs one of its own".to_owned();
         self.bad_domain = self.bad_domain.or_else(|| is_twice.then(twice));
         self.domains.push((name.to_owned(), domain));
+        self
+    }
+
+    /// Observes the group: this process is a member of it that never has its state, whether the group has one or not, and
+    /// that makes no group. The join waits until others have made it, and waits again when the group is over;
+    /// [`CellEvent::GroupAbsent`](crate::CellEvent::GroupAbsent) says so. For a program that shows who is there. It sees the
+    /// group's messages and may send some. A group goes on through its other members alone, and an observer does not count for
+    /// [`GroupBuilder::members_min`].
+    ///
+    /// With a state it is refused ([`JoinError::BadDomain`]), because it keeps none.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cell = phalanx::Cell::builder("orders").blocking_start()?;
+    /// let (_stock, inbox) = cell.group("stock").observe().blocking_join()?;
+    /// # drop(inbox);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn observe(mut self) -> Self {
+        self.observes = true;
         self
     }
 
@@ -396,7 +419,7 @@ impl GroupBuilder {
 
     /// Makes what a join needs. Without `merged`, the group has an inbox of its own.
     fn begin(self, merged: Option<&Merged>) -> Result<Begun, JoinError> {
-        let Self { held, name, terms, domains, bad_domain, items_max, bytes_max, is_reserved } = self;
+        let Self { held, name, terms, domains, bad_domain, items_max, bytes_max, is_reserved, observes } = self;
         let cell = &held.shared;
         if !cell.home.is_here() {
             return Err(JoinError::Forked);
@@ -405,8 +428,9 @@ impl GroupBuilder {
         if merged.is_some_and(|merged| !merged.is_of(cell)) {
             return Err(JoinError::OtherInbox);
         }
-        bad_domain.map_or(Ok(()), |bad| Err(JoinError::BadDomain(bad)))?;
         let with_state = !domains.is_empty();
+        let of_observer = (observes && with_state).then(|| "an observer keeps no state".to_owned());
+        bad_domain.or(of_observer).map_or(Ok(()), |bad| Err(JoinError::BadDomain(bad)))?;
         let replica = with_state.then(|| -> Box<dyn Replicating> { Box::new(Domains::new(domains)) });
         let shared = Arc::new(GroupShared::new(&name, Arc::clone(cell)));
         cell.take_name(&shared).map_err(|Taken| JoinError::AlreadyMember(name))?;
@@ -417,7 +441,8 @@ impl GroupBuilder {
                 (Destination::Own(Arc::clone(&queue)), Some(Inbox::new(queue)))
             }
         };
-        let command = Command::Join { group: Arc::clone(&shared), inbox: destination, terms, with_state, replica };
+        let group = Arc::clone(&shared);
+        let command = Command::Join { group, inbox: destination, terms, with_state, observes, replica };
         let group = Group { held: Arc::clone(&held), shared, seen: Lost::default() };
         Ok(Begun { group, inbox, command: Some(command) })
     }

@@ -35,6 +35,40 @@ impl fmt::Display for MemberId {
     }
 }
 
+/// One founding of a cell. A cell that is founded again, or reformed, is another instance; of two, the later is the larger.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instance(core::CellInstance);
+
+impl Instance {
+    pub(crate) const fn of(instance: core::CellInstance) -> Self {
+        Self(instance)
+    }
+
+    /// The bits, for a log or another language.
+    #[must_use]
+    pub const fn bits(self) -> u64 {
+        self.0.0
+    }
+
+    /// How often the cell was founded, from 1.
+    #[must_use]
+    pub fn generation(self) -> u16 {
+        self.0.generation()
+    }
+}
+
+impl fmt::Debug for Instance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Instance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
 /// A member of a view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -45,11 +79,19 @@ pub struct Member {
     pub name: String,
     /// Its control address, which others can use as a seed.
     pub address: SocketAddr,
+    /// The highest level that its build knows (`docs/levels.md`).
+    pub level: u16,
 }
 
 impl Member {
     pub(crate) fn of(info: &core::MemberInfo) -> Self {
-        Self { id: MemberId::of(info.incarnation), name: info.name.clone(), address: info.control }
+        let (name, address) = (info.name.clone(), info.control);
+        Self { id: MemberId::of(info.incarnation), name, address, level: info.level }
+    }
+
+    /// One of which nothing is known but that.
+    pub(crate) fn unknown(id: MemberId, name: String) -> Self {
+        Self { id, name, address: ([0, 0, 0, 0], 0).into(), level: 0 }
     }
 }
 

@@ -227,6 +227,13 @@ pub(crate) trait Taker {
     fn bytes(&mut self, bytes: &[u8], is_end: bool) -> Result<(), DecodeError>;
     /// All of the domain is here.
     fn end(&mut self) -> Result<(), DecodeError>;
+    /// The state has no frame of this library: all of its bytes follow, in one piece without an end.
+    ///
+    /// # Errors
+    /// Nobody takes it.
+    fn begin_unframed(&mut self) -> Result<(), DecodeError> {
+        Err(senseless("it has the format of another version of this library"))
+    }
 }
 
 /// A state that comes from another member. What it says of its lengths takes no memory: only what came does.
@@ -256,9 +263,16 @@ enum Expects {
     },
     Checksum,
     Zeros,
+    /// The rest of a state without a frame.
+    Unframed,
 }
 
 impl Incoming {
+    /// Whether it has no frame, so that only its announced length says when all of it came.
+    pub(crate) fn is_unframed(&self) -> bool {
+        self.expects == Expects::Unframed
+    }
+
     /// Whether all of it came.
     pub(crate) fn is_complete(&self) -> bool {
         self.expects == Expects::Zeros
@@ -266,6 +280,10 @@ impl Incoming {
 
     /// Takes the next bytes, cut anywhere.
     pub(crate) fn take(&mut self, mut chunk: &[u8], taker: &mut impl Taker) -> Result<(), DecodeError> {
+        if self.expects == Expects::Version && chunk.first().is_some_and(|first| *first != VERSION) {
+            taker.begin_unframed()?;
+            self.expects = Expects::Unframed;
+        }
         while !chunk.is_empty() {
             let wanted = match self.expects {
                 Expects::Version | Expects::Tag => 1,
@@ -282,6 +300,7 @@ impl Incoming {
                     taker.bytes(part, left == 0)?;
                     continue;
                 }
+                Expects::Unframed => return taker.bytes(chunk, false),
                 Expects::Zeros if chunk.iter().all(|byte| *byte == 0) => return Ok(()),
                 Expects::Zeros => return Err(senseless("bytes follow its end")),
             };
@@ -305,7 +324,6 @@ impl Incoming {
         }
         self.expects = match (self.expects, field) {
             (Expects::Version, [VERSION]) => Expects::Tag,
-            (Expects::Version, _) => return Err(senseless("it has the format of another version of this library")),
             (Expects::Tag, [END]) => Expects::Checksum,
             (Expects::Tag, [DOMAIN]) => Expects::Flags,
             (Expects::Flags, &[flags, bytes]) => {

@@ -168,17 +168,18 @@ mod book {
 
 mod calls;
 mod cell;
+mod cell_view;
 mod commands;
 mod descriptor;
 mod domains;
 mod error;
+mod events;
 mod group;
 mod id;
 mod inbox;
 mod inline;
 mod layout;
 mod message;
-mod notices;
 mod queue;
 mod readiness;
 mod replica;
@@ -196,12 +197,14 @@ pub use bytes::Bytes;
 pub use calls::client::{Call, Calling, Client, To};
 pub use calls::server::{Request, Server, ServerBuilder};
 pub use cell::{Cell, CellBuilder, Starting};
+pub use cell_view::CellView;
 pub use error::{
     CallError, DecodeError, DescriptorError, FlushError, InDoubt, JoinError, LeaveError, Reason, SendError, StartError,
     WaitError,
 };
+pub use events::{CellEvent, Events};
 pub use group::{Group, GroupBuilder, Joining};
-pub use id::{Guarantee, LeaveReason, Member, MemberId, Order};
+pub use id::{Guarantee, Instance, LeaveReason, Member, MemberId, Order};
 pub use inbox::{Inbox, Merged, Next};
 pub use inline::{App, Inline, InlineGroup, InlineJoin, MessageRef, Polled};
 pub use message::Message;

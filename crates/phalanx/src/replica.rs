@@ -55,6 +55,16 @@ pub trait State: Send + Sync + Sized + 'static {
     /// [`DecodeError`] if it makes no sense. This process then leaves the group, and is given no further message of it.
     fn restore(snapshot: Snapshot) -> Result<Self, DecodeError>;
 
+    /// The state of a member whose program does not frame it as this crate does (`docs/interface.md`, *Format*): all bytes of
+    /// the transfer. For a program that was built on another layer before, and is replaced member by member. It is a state of
+    /// this crate if its first byte is 1.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if it makes no sense, which is the default. This process then leaves the group.
+    fn restore_unframed(_bytes: &[u8]) -> Result<Self, DecodeError> {
+        Err(DecodeError::new("it has the format of another version of this library"))
+    }
+
     /// A state that [`State::restore_piece`] will fill with another member's, so that its bytes need not all be in memory
     /// beside it. By default there is none, and [`State::restore`] takes all pieces together. It also takes a state that
     /// is no pieces, whatever this gives: what a member of an earlier version of the program may send.
@@ -190,6 +200,8 @@ pub(crate) trait Domain: Send {
     fn bytes(&mut self, bytes: &[u8], is_end: bool) -> Result<(), DecodeError>;
     /// It is here.
     fn end(&mut self) -> Result<(), DecodeError>;
+    /// A state without a frame is here.
+    fn end_unframed(&mut self) -> Result<(), DecodeError>;
     /// The donor has no such domain. False: this process needs its.
     fn begin_anew(&mut self) -> bool;
     /// Whether a donor may lack it.
@@ -286,6 +298,13 @@ impl<S: State> Domain for Building<S> {
             Aside::Nothing => return Ok(()),
         };
         self.aside = Aside::Built(built);
+        Ok(())
+    }
+
+    fn end_unframed(&mut self) -> Result<(), DecodeError> {
+        if let Aside::Bytes { bytes, .. } = std::mem::replace(&mut self.aside, Aside::Nothing) {
+            self.aside = Aside::Built(S::restore_unframed(&bytes)?);
+        }
         Ok(())
     }
 

@@ -107,12 +107,28 @@ impl View {
         self.view.adequate
     }
 
+    /// The least members with the group's state with which uniform messages are sent;
+    /// [`members_min`](crate::GroupBuilder::members_min) of the group's founder.
+    #[must_use]
+    pub fn members_min(&self) -> u16 {
+        self.view.terms.members_min
+    }
+
+    /// Whether messages of [`Guarantee::GroupDefault`](crate::Guarantee::GroupDefault) are uniform.
+    #[must_use]
+    pub fn is_uniform_by_default(&self) -> bool {
+        self.view.terms.uniformity.is_uniform()
+    }
+
+    /// Whether the group ends when nobody in the cell has its state; see [`ends_alone`](crate::GroupBuilder::ends_alone).
+    #[must_use]
+    pub fn ends_alone(&self) -> bool {
+        self.view.terms.ends_alone
+    }
+
     fn member(&self, who: core::Incarnation) -> Member {
         let info = self.cell.as_ref().and_then(|cell| cell.members.iter().find(|info| info.incarnation == who));
-        info.map_or_else(
-            || Member { id: MemberId::of(who), name: who.to_string(), address: ([0, 0, 0, 0], 0).into() },
-            Member::of,
-        )
+        info.map_or_else(|| Member::unknown(MemberId::of(who), who.to_string()), Member::of)
     }
 }
 

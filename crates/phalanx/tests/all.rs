@@ -7,6 +7,7 @@ mod sources;
 mod auto_traits;
 mod calls;
 mod descriptors;
+mod events;
 mod forks;
 mod groups;
 mod inlines;

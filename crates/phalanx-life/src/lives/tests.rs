@@ -114,7 +114,7 @@ impl Process {
         let mut lives = Lives::new(rejoin);
         let mut told = Told::default();
         lives.begin(ME, &mut told);
-        let key = lives.add("g".into(), true, ());
+        let key = lives.add("g".into(), true, false, ());
         Self { lives, told, key }
     }
 
@@ -425,6 +425,19 @@ fn a_state_that_makes_no_sense_is_not_kept_and_its_group_is_left() {
     }
 }
 
+#[test]
+fn an_observer_never_keeps_a_state() {
+    let mut lives = Lives::new(true);
+    let mut told = Told::default();
+    lives.begin(ME, &mut told);
+    for (observes, keeps) in [(true, false), (false, true)] {
+        let key = lives.add("g".into(), false, observes, ());
+        lives.event(view(7, true), &mut told);
+        assert_eq!(lives.keeps_state(GROUP, &mut told), keeps);
+        lives.remove(key);
+    }
+}
+
 /// The only member with the state died in the middle of its transfer. Nothing is wrong with what came.
 #[test]
 fn a_state_whose_donors_are_gone_ends_no_membership() {
@@ -445,7 +458,7 @@ fn a_key_stands_for_one_membership() {
     process.stable(7, 1);
     process.event(Event::GroupRefused { name: "g".into() });
     assert_eq!(process.take().last().expect("steps"), "ended Refused");
-    let new = process.lives.add("g".into(), false, ());
+    let new = process.lives.add("g".into(), false, false, ());
     assert_eq!((new.slot, new.membership), (old.slot, old.membership + 1));
     assert!(process.lives.take_forgotten().is_empty(), "a group of that name is joined again");
     assert!(process.lives.own(old).is_none() && process.lives.own(new).is_some());

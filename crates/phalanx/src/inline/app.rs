@@ -4,6 +4,7 @@ use phalanx_life::Key;
 use serde::de::DeserializeOwned;
 
 use crate::error::DecodeError;
+use crate::events::CellEvent;
 use crate::id::{LeaveReason, MemberId, Order};
 use crate::message::Message;
 use crate::snapshot::Snapshot;
@@ -97,6 +98,11 @@ pub trait App {
     /// Accepted multicasts came to nothing, because this incarnation or this membership ended: the last of them. The
     /// reason follows.
     fn lost(&mut self, _group: InlineGroup, _not_sent: u64, _in_doubt: u64) {}
+
+    /// What happens to the process in its cell, for a log or an operator; what follows from it for a group is told by the
+    /// other methods. All but what the host refuses ([`Inline::notices`](crate::Inline::notices)), in its place among the
+    /// messages.
+    fn event(&mut self, _event: &CellEvent) {}
 
     /// This incarnation is over: the process was excluded from the cell. Unless it [stays
     /// out](crate::CellBuilder::stay_out) it comes back as another one in all its groups, and their states follow.

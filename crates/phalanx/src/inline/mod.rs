@@ -15,6 +15,7 @@ use phalanx_runtime::Options;
 
 pub use self::app::{App, InlineGroup, MessageRef};
 use self::table::{Adapter, Table, inbox_of, reason};
+use crate::cell_view::CellView;
 use crate::error::{JoinError, LeaveError, SendError, StartError, WaitError};
 use crate::group::check_group_name;
 use crate::id::{Guarantee, Member, Order};
@@ -98,7 +99,7 @@ pub struct Polled {
 
 impl Inline {
     pub(crate) fn start(options: &Options, warnings: Vec<String>) -> Result<Self, StartError> {
-        let process = phalanx_runtime::Inline::start(options).map_err(|error| StartError::Host(error.to_string()))?;
+        let process = phalanx_runtime::Inline::start(options).map_err(|error| StartError::of(&error))?;
         let table = Table::new(options.rejoin, warnings);
         Ok(Self { process, table, home: Home::here() })
     }
@@ -166,7 +167,8 @@ impl Inline {
 
     /// How to join a group of the cell.
     pub fn group(&mut self, name: impl Into<String>) -> InlineJoin<'_> {
-        InlineJoin { member: self, name: name.into(), with_state: false, terms: GroupTerms::default() }
+        let (with_state, observes) = (false, false);
+        InlineJoin { member: self, name: name.into(), with_state, observes, terms: GroupTerms::default() }
     }
 
     /// Multicasts `payload` to a group. It is sent by the next poll, together with all that was multicast since the last
@@ -256,13 +258,22 @@ impl Inline {
         view.map_or_else(Vec::new, |view| view.members.iter().map(Member::of).collect())
     }
 
+    /// The cell view last installed; `None` before the first, and between two incarnations.
+    #[must_use]
+    pub fn view(&self) -> Option<CellView> {
+        let process = self.process.node().process();
+        let view = process.cell_view().filter(|_| self.home.is_here())?;
+        Some(CellView::new(Arc::clone(view), self.process.node().incarnation()))
+    }
+
     /// What this process believes of its place in the cell, as of its last poll.
     #[must_use]
     pub fn standing(&self) -> Standing {
         Standing::of(self.process.belief().look())
     }
 
-    /// Takes the notices for the operator since the last call, oldest first. At most 256 are kept, the latest.
+    /// Takes the notices for the operator since the last call, oldest first. At most 256 are kept, the latest. Beside what
+    /// [`App::event`] tells they say what the host refuses, such as a directory that cannot be written.
     #[must_use]
     pub fn notices(&mut self) -> Vec<String> {
         for text in self.process.notices() {
@@ -339,6 +350,7 @@ pub struct InlineJoin<'a> {
     member: &'a mut Inline,
     name: String,
     with_state: bool,
+    observes: bool,
     terms: GroupTerms,
 }
 
@@ -353,6 +365,12 @@ impl InlineJoin<'_> {
     /// join later ([`App::snapshot`]). All members must name a state, or none.
     pub fn with_state(mut self) -> Self {
         self.with_state = true;
+        self
+    }
+
+    /// See [`GroupBuilder::observe`](crate::GroupBuilder::observe). [`InlineJoin::with_state`] has no effect then.
+    pub fn observe(mut self) -> Self {
+        self.observes = true;
         self
     }
 
@@ -380,15 +398,19 @@ impl InlineJoin<'_> {
     /// # Errors
     /// See [`JoinError`]; nothing was asked.
     pub fn join(self, app: &mut impl App) -> Result<InlineGroup, JoinError> {
-        let Self { member, name, with_state, terms } = self;
+        let Self { member, name, with_state, observes, terms } = self;
         check_group_name(&name, false)?;
         if member.table.lives.has_name(&name) {
             return Err(JoinError::AlreadyMember(name));
         }
-        let group = member.table.add(&name, with_state);
+        let group = member.table.add(&name, with_state && !observes, observes);
         member.process.set_inbox(&name, inbox_of(group));
         let mut handler = Adapter::new(&mut member.table, app);
-        if let Err(error) = member.process.join_group(&name, with_state, terms, &mut handler) {
+        let asked = match observes {
+            true => member.process.observe_group(&name, &mut handler),
+            false => member.process.join_group(&name, with_state, terms, &mut handler),
+        };
+        if let Err(error) = asked {
             member.table.lives.remove(group.0);
             member.tidy(app);
             return Err(match error {

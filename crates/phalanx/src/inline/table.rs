@@ -10,9 +10,9 @@ use phalanx_runtime::Handler;
 
 use super::app::{App, InlineGroup, MessageRef};
 use crate::error::DecodeError;
+use crate::events::{CellEvent, Log};
 use crate::id::{LeaveReason, MemberId, Order};
 use crate::layout::{Flags, Incoming, Outgoing, Taker, shown};
-use crate::notices::{self, Notices};
 use crate::view::View;
 
 /// What an inline process keeps between its owner's calls.
@@ -24,7 +24,7 @@ pub(super) struct Table {
 
 /// What its groups share.
 struct Kept {
-    notices: Notices,
+    notices: Log,
     /// Whether this process left as one of the last, and left something behind.
     in_doubt: bool,
     /// Notices of snapshots that are on their way to others.
@@ -41,13 +41,13 @@ pub(super) struct Taking {
 
 impl Table {
     pub(super) fn new(rejoin: bool, warnings: Vec<String>) -> Self {
-        let kept = Kept { notices: Notices::from(warnings), in_doubt: false, of_snapshots: Arc::default() };
+        let kept = Kept { notices: Log::from(warnings), in_doubt: false, of_snapshots: Arc::default() };
         Self { lives: Lives::new(rejoin), kept }
     }
 
     /// Adds a group that is about to be joined.
-    pub(super) fn add(&mut self, name: &str, with_state: bool) -> InlineGroup {
-        InlineGroup(self.lives.add(name.into(), with_state, Taking::default()))
+    pub(super) fn add(&mut self, name: &str, with_state: bool, observes: bool) -> InlineGroup {
+        InlineGroup(self.lives.add(name.into(), with_state, observes, Taking::default()))
     }
 
     pub(super) fn left_in_doubt(&self) -> bool {
@@ -57,11 +57,11 @@ impl Table {
     pub(super) fn take_notices(&mut self) -> Vec<String> {
         let late = std::mem::take(&mut *self.kept.of_snapshots.lock().unwrap_or_else(PoisonError::into_inner));
         late.into_iter().for_each(|text| self.notice(text));
-        self.kept.notices.take()
+        self.kept.notices.take_notices()
     }
 
     pub(super) fn notice(&mut self, text: String) {
-        self.kept.notices.push(text);
+        self.kept.notices.push(CellEvent::Notice(text));
     }
 }
 
@@ -225,7 +225,7 @@ impl<A: App> Front for InlineFront<'_, A> {
     }
 
     fn notice(&mut self, text: String) {
-        self.kept.notices.push(text);
+        self.kept.notices.push(CellEvent::Notice(text));
     }
 }
 
@@ -262,8 +262,16 @@ impl<A: App> Handler for Adapter<'_, A> {
     }
 
     fn event(&mut self, event: Event) {
-        if let Some(text) = notices::text(&event) {
-            self.front.kept.notices.push(text);
+        if let Some(told) = CellEvent::of(&event, self.lives.cell_view(), self.lives.me()) {
+            self.front.app.event(&told);
+            if told.is_notice() {
+                self.front.kept.notices.push(told);
+            }
+        }
+        if let Event::GroupAdequacy { group, view, adequate } = &event
+            && let Some(group) = self.lives.name_of(*group)
+        {
+            self.front.app.event(&CellEvent::GroupAdequate { group, view: view.0, adequate: *adequate });
         }
         if matches!(event, Event::EndInDoubt { .. }) {
             self.front.kept.in_doubt = true;
@@ -360,7 +368,7 @@ mod tests {
         let me = [me(1), me(2)];
         let mut table = Table::new(true, Vec::new());
         let mut app = Told::default();
-        let group = table.add("g", false);
+        let group = table.add("g", false, false);
         let mut adapter = Adapter::new(&mut table, &mut app);
         adapter.begin(&me[0]);
         let view = GroupView {

@@ -16,11 +16,11 @@ use super::entry::{Entry, Feed, MergedOutlet};
 use crate::cell::CellShared;
 use crate::commands::{Command, Destination, Queued};
 use crate::error::SendError;
+use crate::events::CellEvent;
 use crate::group::{GroupShared, Phase};
 use crate::id::{LeaveReason, MemberId};
 use crate::inbox::Next;
 use crate::message::Message;
-use crate::notices;
 use crate::queue::Outlet;
 use crate::replica::Replicating;
 use crate::send::{self, Receipt};
@@ -62,6 +62,7 @@ impl AppHandler {
         shared: Arc<GroupShared>,
         inbox: Destination,
         with_state: bool,
+        observes: bool,
         replica: Option<Box<dyn Replicating>>,
     ) -> InboxId {
         let key = self.lives.next_key();
@@ -81,7 +82,7 @@ impl AppHandler {
         let (name, is_leaving) = (Arc::clone(&shared.name), shared.is_leaving());
         let first = shared.key.set(key).is_ok();
         debug_assert!(first, "a group is joined once");
-        self.lives.add(name, with_state, Entry::new(shared, feed, replica));
+        self.lives.add(name, with_state, observes, Entry::new(shared, feed, replica));
         if is_leaving {
             self.note_leave(key);
         }
@@ -368,16 +369,26 @@ impl Handler for AppHandler {
     }
 
     fn event(&mut self, event: Event) {
-        if let Some(text) = notices::text(&event) {
-            self.front.shared.notice(text);
-        }
+        let shared = &self.front.shared;
         match &event {
-            Event::CellView(view) => self.front.shared.facts().view = Some(Arc::clone(view)),
-            Event::EndInDoubt { .. } => self.front.shared.in_doubt.store(true, Ordering::SeqCst),
-            Event::Excluded { .. } | Event::Renounced { .. } | Event::Left => self.front.shared.facts().view = None,
+            // First: who learns of the view finds it.
+            Event::CellView(view) => shared.facts().view = Some(Arc::clone(view)),
+            Event::EndInDoubt { .. } => shared.in_doubt.store(true, Ordering::SeqCst),
+            Event::GroupAdequacy { group, view, adequate } => {
+                if let Some(group) = self.lives.name_of(*group) {
+                    shared.tell(CellEvent::GroupAdequate { group, view: view.0, adequate: *adequate });
+                }
+            }
             _ => {}
         }
+        if let Some(told) = CellEvent::of(&event, self.lives.cell_view(), self.lives.me()) {
+            shared.tell(told);
+        }
+        let is_end = matches!(event, Event::Excluded { .. } | Event::Renounced { .. } | Event::Left);
         self.lives.event(event, &mut self.front);
+        if is_end {
+            self.front.shared.facts().view = None;
+        }
     }
 
     fn snapshot(&mut self, group: GroupId) -> Option<Box<dyn Snapshot>> {
@@ -477,7 +488,7 @@ mod tests {
         handler.begin(&me);
         let group = Arc::new(GroupShared::new("g", cell));
         let queue = Arc::new(Queue::new(8, 1 << 20, process.waker(), Home::here()));
-        handler.add(Arc::clone(&group), Destination::Own(Arc::clone(&queue)), false, None);
+        handler.add(Arc::clone(&group), Destination::Own(Arc::clone(&queue)), false, false, None);
         let view = GroupView {
             group: GROUP,
             name: "g".into(),

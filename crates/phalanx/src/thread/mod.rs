@@ -20,6 +20,7 @@ use phalanx_trace::TraceError;
 use crate::cell::{Begun, CellShared};
 use crate::commands::Command;
 use crate::error::{SendError, StartError};
+use crate::events::CellEvent;
 use handler::AppHandler;
 
 /// Starts a thread that starts a process.
@@ -63,7 +64,7 @@ fn run(options: &Options, warnings: Vec<String>, reporting: Reporting) {
     let process = match Inline::start(options) {
         Ok(process) => process,
         Err(error) => {
-            reporting.report(Err(StartError::Host(error.to_string())));
+            reporting.report(Err(StartError::of(&error)));
             return;
         }
     };
@@ -83,9 +84,8 @@ fn run(options: &Options, warnings: Vec<String>, reporting: Reporting) {
         Some(directory) => {
             let lost = Arc::clone(&shared);
             let tell = Box::new(move |error: &TraceError| {
-                lost.notice(format!(
-                    "the trace ends here: {error}; once there is room, start this process again to trace on"
-                ));
+                lost.is_trace_lost.store(true, Ordering::Relaxed);
+                lost.tell(CellEvent::TraceLost { why: error.to_string() });
             });
             match traced::to_directory(app, &options.config.cell, directory, tell) {
                 Ok(traced) => {
@@ -237,12 +237,16 @@ impl<H: Holds> Protocol<H> {
     fn carry(&mut self, command: Command) {
         match command {
             Command::Ask { group, asked } => self.handler.app().ask(&group, asked),
-            Command::Join { group, inbox, terms, with_state, replica } => {
+            Command::Join { group, inbox, terms, with_state, observes, replica } => {
                 let name = Arc::clone(&group.name);
                 self.leaves |= group.is_leaving();
-                let inbox = self.handler.app().add(group, inbox, with_state, replica);
+                let inbox = self.handler.app().add(group, inbox, with_state, observes, replica);
                 self.process.set_inbox(&name, inbox);
-                if let Err(error) = self.process.join_group(&name, with_state, terms, &mut self.handler) {
+                let asked = match observes {
+                    true => self.process.observe_group(&name, &mut self.handler),
+                    false => self.process.join_group(&name, with_state, terms, &mut self.handler),
+                };
+                if let Err(error) = asked {
                     // The name was checked before, so the incarnation is over. The node itself repeats the request in
                     // the next one.
                     self.shared.notice(format!("group {name} is not joined: {error}"));
