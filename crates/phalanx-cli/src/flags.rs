@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use phalanx::{Cell, CellBuilder};
 use phalanx_runtime::config::{Config, Resolved};
 use phalanx_runtime::core::{BadName, check_name};
 
@@ -64,8 +65,8 @@ pub(crate) fn group_name(text: &str) -> Result<String, BadName> {
 }
 
 impl CellFlags {
-    /// Merges flags, environment and file, and prints the warnings.
-    pub(crate) fn load(&self) -> Result<Resolved, Failure> {
+    /// Keys and values, as given.
+    fn given(&self) -> Result<Vec<(String, String)>, Failure> {
         let named = [
             ("cell", &self.cell),
             ("name", &self.name),
@@ -89,6 +90,21 @@ impl CellFlags {
             };
             flags.push((key.trim().to_owned(), value.trim().to_owned()));
         }
+        Ok(flags)
+    }
+
+    /// How to start a process with them, the environment and the file, whose merged configuration is `config`. It warns as
+    /// [`Self::load`] does.
+    pub(crate) fn builder(&self, config: &Config) -> Result<CellBuilder, Failure> {
+        // The library has no default for the cell's name.
+        let builder = Cell::builder(config.cell.as_str()).environment();
+        let builder = self.config.iter().fold(builder, CellBuilder::file);
+        Ok(self.given()?.into_iter().fold(builder, |builder, (key, value)| builder.set(key, value)))
+    }
+
+    /// Merges flags, environment and file, and prints the warnings.
+    pub(crate) fn load(&self) -> Result<Resolved, Failure> {
+        let flags = self.given()?;
         // A variable that is not valid UTF-8 cannot be one of this program's.
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))

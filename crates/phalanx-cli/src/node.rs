@@ -1,14 +1,15 @@
 //! `phalanx node`: a plain member of a cell.
 
-use std::sync::Arc;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use phalanx::{Cell, CellEvent, Events, Group, JoinError, Merged, wait_for};
 use phalanx_runtime::config::parse_duration;
-use phalanx_runtime::core::Event;
-use phalanx_runtime::{CallError, Cell, Item, JoinOptions, Options};
 
-use crate::exit::{Exit, Failure, While};
+use crate::exit::{Exit, Failure};
 use crate::flags::{self, CellFlags};
 use crate::member::{Ending, Narrator, Told, start};
 use crate::notice::{data, say};
@@ -42,43 +43,82 @@ pub(crate) fn run(node: &Node) -> Result<Exit, Failure> {
         data(flags::show(&resolved, node.json));
         return Ok(Exit::Good);
     }
-    let cell = start(Options::from(resolved.config.clone()))?;
-    for group in &node.group {
-        cell.join_group(group, JoinOptions { observer: true, ..JoinOptions::default() })
-            .when(format_args!("cannot join group {group}"))?;
+    let cell = start(node.cell.builder(&resolved.config)?)?;
+    let ending = Ending::watch(&cell, resolved.config.timing.end_wait)?;
+    ending.watch_output(&cell)?;
+    let me = cell.me();
+    say(format_args!("{} receives control traffic at {}: others name that as a seed", me.name, me.address));
+    let groups = Observed::begin(&cell, &node.group);
+    let narrator = Narrator::new(Told::Out, node.json, resolved.warnings);
+    let mut printer = Printer { ending, narrator, in_view: false };
+    printer.print_all(&cell, groups, node.patience)?;
+    Ok(printer.ending.exit(&cell, &printer.narrator))
+}
+
+/// A group on its way.
+type Observing = Pin<Box<dyn Future<Output = Result<Group, JoinError>> + Send>>;
+
+/// The groups that are observed, with one inbox for all. What is told of them comes with the events of the cell, so that is
+/// read only to hold nobody back.
+struct Observed {
+    joining: Vec<(String, Observing)>,
+    inbox: Merged,
+}
+
+impl Observed {
+    fn begin(cell: &Cell, names: &[String]) -> Self {
+        let inbox = cell.merged();
+        let joining = names.iter().map(|name| -> (String, Observing) {
+            (name.clone(), Box::pin(cell.group(name).observe().join_into(&inbox)))
+        });
+        Self { joining: joining.collect(), inbox }
     }
-    follow(&cell, resolved.config.timing.end_wait, node.patience, node.json)
+
+    /// Goes on with the joins and empties the inbox, until an event is there or the process is over.
+    async fn next_event(&mut self, events: &mut Events) -> Result<Option<CellEvent>, Failure> {
+        let mut event = Box::pin(events.next());
+        poll_fn(|context| {
+            let mut failed = None;
+            self.joining.retain_mut(|(name, joining)| match joining.as_mut().poll(context) {
+                Poll::Pending => true,
+                // The group goes on without its handle. One that is refused is told as an event, and so is the end.
+                Poll::Ready(Ok(_) | Err(JoinError::NoNumbers(_) | JoinError::Over)) => false,
+                Poll::Ready(Err(error)) => {
+                    failed = Some(Failure::new(Exit::Failure, format!("cannot join group {name}: {error}")));
+                    false
+                }
+            });
+            if let Some(failure) = failed {
+                return Poll::Ready(Err(failure));
+            }
+            while let Poll::Ready(Some(_)) = pin!(self.inbox.next()).poll(context) {}
+            event.as_mut().poll(context).map(Ok)
+        })
+        .await
+    }
 }
 
 /// Prints the member's events until it ends.
-pub(crate) fn follow(
-    cell: &Arc<Cell>,
-    end_wait: Duration,
-    patience: Option<Duration>,
-    json: bool,
-) -> Result<Exit, Failure> {
-    let ending = Ending::watch(cell, end_wait)?;
-    let me = cell.me();
-    say(format_args!("{} receives control traffic at {}: others name that as a seed", me.name, me.control));
-    let mut narrator = Narrator::new(Told::Out, json);
-    let since = Instant::now();
-    let mut in_view = false;
-    loop {
-        let patience = patience.filter(|_| !in_view).map(|patience| patience.saturating_sub(since.elapsed()));
-        match patience.map_or_else(|| cell.recv(), |left| cell.recv_timeout(left)) {
-            Ok(Item::Event(event)) => {
-                in_view |= matches!(event, Event::CellView(_));
-                narrator.note(&event);
-            }
-            Ok(Item::Unsent { group, first, messages }) => narrator.note_unsent(&group, first, messages),
-            Ok(Item::Notice(notice)) => say(notice),
-            Ok(_) => {}
-            Err(CallError::Over) => return Ok(ending.exit(cell, &narrator)),
-            Err(CallError::Timeout) => {
+struct Printer {
+    ending: Ending,
+    narrator: Narrator,
+    in_view: bool,
+}
+
+impl Printer {
+    fn print_all(&mut self, cell: &Cell, mut groups: Observed, patience: Option<Duration>) -> Result<(), Failure> {
+        let mut events = cell.events();
+        let since = Instant::now();
+        loop {
+            let next = groups.next_event(&mut events);
+            let patience = patience.filter(|_| !self.in_view).map(|patience| patience.saturating_sub(since.elapsed()));
+            let Ok(event) = wait_for(next, patience.unwrap_or(Duration::MAX)) else {
                 let what = "in no view of the cell in time; `phalanx doctor` looks at what may stand in the way";
                 return Err(Failure::new(Exit::Unreachable, what));
-            }
-            Err(error) => return Err(Failure::new(Exit::Failure, error.to_string())),
+            };
+            let Some(event) = event? else { return Ok(()) };
+            self.in_view |= matches!(event, CellEvent::View(_));
+            self.narrator.note(&event);
         }
     }
 }

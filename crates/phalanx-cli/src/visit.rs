@@ -8,11 +8,10 @@ use std::time::{Duration, Instant};
 
 use phalanx_runtime::config::Config;
 use phalanx_runtime::core::{CellView, Delivery, Event, Founding, Incarnation, Membership, Process};
-use phalanx_runtime::{Handler, Inline, Options, Traced, traced};
+use phalanx_runtime::{Handler, Inline, Options, StartError, Traced, traced};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::exit::{Exit, Failure, While};
-use crate::member::not_started;
 use crate::notice::say;
 
 /// A process that joins the cell, makes a request, and leaves.
@@ -83,6 +82,20 @@ pub(crate) fn visit<T>(
     leave(&mut visitor.process, &mut visitor.seen);
     visitor.seen.finish();
     outcome
+}
+
+/// Maps a start error to an exit code.
+#[expect(clippy::needless_pass_by_value, reason = "it is what an error is mapped by")]
+fn not_started(error: StartError) -> Failure {
+    let exit = match error {
+        StartError::NoWayIn { .. }
+        | StartError::NoKey { .. }
+        | StartError::NoAddress { .. }
+        | StartError::BadName { .. }
+        | StartError::Seed { .. } => Exit::Configuration,
+        _ => Exit::Failure,
+    };
+    Failure::new(exit, error.to_string())
 }
 
 /// Waits for the first view that contains the visitor.

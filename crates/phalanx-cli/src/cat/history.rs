@@ -1,6 +1,9 @@
 //! The last lines of a group, kept by every member for later joiners.
 
 use std::collections::VecDeque;
+use std::sync::OnceLock;
+
+use phalanx::{Bytes, DecodeError, Message, Piece, Snapshot, State};
 
 use super::text::Text;
 
@@ -10,9 +13,10 @@ pub(super) const LINES_KEPT: usize = 1_000;
 /// Bound on the kept bytes, because lines may be long.
 const BYTES_MAX: usize = 16 << 20;
 
-/// Bound on the bytes taken from a donor: the bytes that a donor may keep, and its bookkeeping.
-const STATE_BYTES_MAX: usize = 2 * BYTES_MAX;
+/// What `--history` of this process asks for. A state that is restored knows nothing but bytes.
+static WANTED: OnceLock<usize> = OnceLock::new();
 
+/// The first bytes of a history that a build before this one sends.
 const MAGIC: [u8; 8] = *b"PHXCAT01";
 
 /// A text in the history.
@@ -22,7 +26,7 @@ pub(super) struct Kept {
     start: u64,
     number: u64,
     continues: bool,
-    bytes: Vec<u8>,
+    bytes: Bytes,
 }
 
 impl Kept {
@@ -35,7 +39,7 @@ impl Kept {
 impl From<Text<'_>> for Kept {
     fn from(text: Text<'_>) -> Self {
         let (start, number, continues) = (text.start, text.number, text.continues);
-        Self { from: text.from.to_owned(), start, number, continues, bytes: text.bytes.to_vec() }
+        Self { from: text.from.to_owned(), start, number, continues, bytes: Bytes::copy_from_slice(text.bytes) }
     }
 }
 
@@ -46,12 +50,22 @@ pub(super) struct History {
     lines: usize,
     bytes: usize,
     lines_max: usize,
+    /// How many texts came after those of a transfer.
+    since: usize,
+    /// Another member's history had texts that make no sense.
+    refused: bool,
 }
 
 impl History {
     /// An empty history that keeps at least the last `lines` lines, within the bound on bytes.
     pub(super) fn new(lines: usize) -> Self {
-        Self { texts: VecDeque::new(), lines: 0, bytes: 0, lines_max: lines.max(LINES_KEPT) }
+        let lines_max = lines.max(LINES_KEPT);
+        Self { texts: VecDeque::new(), lines: 0, bytes: 0, lines_max, since: 0, refused: false }
+    }
+
+    /// The history of this process. It keeps at least the last `lines` lines, as do those that it takes from others.
+    pub(super) fn of_process(lines: usize) -> Self {
+        Self::new(*WANTED.get_or_init(|| lines))
     }
 
     pub(super) fn push(&mut self, text: Text<'_>) {
@@ -73,47 +87,82 @@ impl History {
         }
     }
 
-    /// All texts, oldest first.
-    pub(super) fn all(&self) -> Vec<Kept> {
-        self.texts.iter().cloned().collect()
+    /// The texts that were there when this process had taken another member's history, oldest first. `Err`: some of them made
+    /// no sense, and none is given.
+    pub(super) fn taken(&self) -> Result<Vec<Kept>, ()> {
+        let count = self.texts.len().saturating_sub(self.since);
+        if self.refused { Err(()) } else { Ok(self.texts.iter().take(count).cloned().collect()) }
     }
 
-    /// Encodes the history for a joiner.
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let mut out = MAGIC.to_vec();
-        let mut payload = Vec::new();
-        for text in self.texts.iter().map(Kept::text) {
-            payload.clear();
-            text.encode(&mut payload);
-            let len = u32::try_from(payload.len()).expect("a kept text is far shorter than 4 GiB");
-            out.extend_from_slice(&len.to_le_bytes());
-            out.extend_from_slice(&payload);
+    /// Takes a text from another member.
+    fn take(&mut self, payload: &[u8]) {
+        match Text::decode(payload) {
+            Some(text) => self.push(text),
+            None => self.refused = true,
         }
-        out
     }
 
-    /// Replaces the history by a donor's. False: the bytes are malformed, and the history is then empty.
-    pub(super) fn decode(&mut self, state: &[u8]) -> bool {
-        self.clear();
-        let Some(mut rest) = state.strip_prefix(&MAGIC) else { return false };
+    fn encode_each(&self) -> impl Iterator<Item = Vec<u8>> + use<> {
+        // The texts are shared, so that this is cheap.
+        let texts = self.texts.clone();
+        texts.into_iter().map(|kept| {
+            let mut payload = Vec::new();
+            kept.text().encode(&mut payload);
+            payload
+        })
+    }
+
+    /// The history that a build before this one sends.
+    fn decode_unframed(&mut self, state: &[u8]) {
+        let Some(mut rest) = state.strip_prefix(&MAGIC) else {
+            self.refused = true;
+            return;
+        };
         while !rest.is_empty() {
-            let Some(payload) = take(&mut rest) else {
-                self.clear();
-                return false;
-            };
-            let Some(text) = Text::decode(payload) else {
-                self.clear();
-                return false;
-            };
+            match take(&mut rest) {
+                Some(payload) => self.take(payload),
+                None => {
+                    self.refused = true;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// A history that makes no sense is left out, and the group goes on with this member.
+impl State for History {
+    fn apply(&mut self, message: &Message) {
+        if let Some(text) = Text::decode(&message.payload) {
+            self.since += usize::from(!message.replayed && !text.ends);
             self.push(text);
         }
-        true
     }
 
-    pub(super) fn clear(&mut self) {
-        self.texts.clear();
-        self.lines = 0;
-        self.bytes = 0;
+    fn snapshot(&self) -> Snapshot {
+        let bytes = |kept: &Kept| kept.text().encoded_bytes() as u64 + Snapshot::FRAME_BYTES;
+        Snapshot::pieces(self.texts.iter().map(bytes).sum(), self.encode_each())
+    }
+
+    fn restore(snapshot: Snapshot) -> Result<Self, DecodeError> {
+        let mut history = Self::of_process(0);
+        snapshot.into_pieces().for_each(|payload| history.take(&payload));
+        Ok(history)
+    }
+
+    fn restore_unframed(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut history = Self::of_process(0);
+        history.decode_unframed(bytes);
+        Ok(history)
+    }
+
+    fn restore_begin() -> Option<Self> {
+        Some(Self::of_process(0))
+    }
+
+    fn restore_piece(&mut self, piece: Piece<'_>) -> Result<(), DecodeError> {
+        self.take(piece.bytes());
+        Ok(())
     }
 }
 
@@ -131,39 +180,10 @@ pub(super) fn last(texts: &[Kept], lines: usize) -> Vec<Kept> {
         let skip: usize = text.text().lines().take(surplus).map(<[u8]>::len).sum();
         let continues = text.continues && surplus == 0;
         surplus = 0;
-        let bytes = text.bytes.get(skip..).unwrap_or_default().to_vec();
+        let bytes = text.bytes.slice(skip.min(text.bytes.len())..);
         last.push(Kept { continues, bytes, ..text.clone() });
     }
     last
-}
-
-/// Assembles the pieces of a donor's state, up to [`STATE_BYTES_MAX`].
-#[derive(Debug, Default)]
-pub(super) struct Incoming {
-    bytes: Vec<u8>,
-    too_long: bool,
-}
-
-impl Incoming {
-    pub(super) fn push(&mut self, piece: &[u8]) {
-        if self.bytes.len() + piece.len() > STATE_BYTES_MAX {
-            self.too_long = true;
-            self.bytes.clear();
-        }
-        if !self.too_long {
-            self.bytes.extend_from_slice(piece);
-        }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.bytes.is_empty() && !self.too_long
-    }
-
-    /// Returns the assembled state, or `None` if it exceeded the bound.
-    pub(super) fn take(&mut self) -> Option<Vec<u8>> {
-        let whole = std::mem::take(self);
-        (!whole.too_long).then_some(whole.bytes)
-    }
 }
 
 /// Number of lines; a last line without a newline counts.
@@ -192,15 +212,19 @@ mod tests {
         texts.iter().map(|t| String::from_utf8_lossy(&t.bytes).into_owned()).collect()
     }
 
+    fn all(history: &History) -> Vec<Kept> {
+        history.texts.iter().cloned().collect()
+    }
+
     #[test]
     fn the_last_lines_are_cut_inside_a_text() {
         let mut history = History::new(5);
         push(&mut history, 1, "1\n2\n3\n");
         push(&mut history, 2, "4\n5\n");
-        assert_eq!(joined(&last(&history.all(), 0)), "");
-        assert_eq!(joined(&last(&history.all(), 2)), "4\n5\n");
-        assert_eq!(joined(&last(&history.all(), 3)), "3\n4\n5\n");
-        assert_eq!(joined(&last(&history.all(), 99)), "1\n2\n3\n4\n5\n");
+        assert_eq!(joined(&last(&all(&history), 0)), "");
+        assert_eq!(joined(&last(&all(&history), 2)), "4\n5\n");
+        assert_eq!(joined(&last(&all(&history), 3)), "3\n4\n5\n");
+        assert_eq!(joined(&last(&all(&history), 99)), "1\n2\n3\n4\n5\n");
     }
 
     #[test]
@@ -210,7 +234,7 @@ mod tests {
             push(&mut history, i as u64, &format!("{i}\n"));
         }
         assert_eq!(history.lines, LINES_KEPT);
-        assert!(joined(&last(&history.all(), LINES_KEPT)).starts_with("2000\n"));
+        assert!(joined(&last(&all(&history), LINES_KEPT)).starts_with("2000\n"));
         let long = "x".repeat(BYTES_MAX / 4) + "\n";
         for i in 0..9 {
             push(&mut history, i, &long);
@@ -219,37 +243,49 @@ mod tests {
         assert_eq!(history.bytes, history.texts.iter().map(|t| t.bytes.len()).sum::<usize>());
     }
 
-    #[test]
-    fn a_state_reads_back_and_damage_is_refused() {
+    /// What a build before this one sends.
+    fn unframed(history: &History) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        for payload in history.encode_each() {
+            out.extend_from_slice(&u32::try_from(payload.len()).expect("short").to_le_bytes());
+            out.extend_from_slice(&payload);
+        }
+        out
+    }
+
+    fn donor() -> History {
         let mut donor = History::new(10);
         push(&mut donor, 1, "1\n");
         donor.push(Text { from: "b", start: 2, number: 1, continues: true, ends: false, bytes: b"\xff\x00" });
         donor.push(Text { from: "b", start: 2, number: 2, continues: false, ends: true, bytes: b"" });
-        let state = donor.encode();
-        let mut joiner = History::new(10);
-        assert!(joiner.decode(&state));
-        assert_eq!(joiner.texts, donor.texts);
-        assert_eq!(joiner.texts.len(), 2, "an end is not kept");
-        for cut in 0..state.len() - 1 {
-            // A cut between two texts yields a shorter state. A cut inside a text either shortens it or is refused.
-            let whole = joiner.decode(&state[..cut]);
-            assert!(!whole || joiner.encode() == state[..cut]);
-        }
-        assert!(!joiner.decode(b"something else"));
-        let mut huge = MAGIC.to_vec();
-        huge.extend_from_slice(&u32::MAX.to_le_bytes());
-        assert!(!joiner.decode(&huge));
-        assert_eq!(joiner.lines, 0);
+        assert_eq!(donor.texts.len(), 2, "an end is not kept");
+        donor
     }
 
     #[test]
-    fn what_comes_in_is_bounded() {
-        let mut incoming = Incoming::default();
-        for _ in 0..=STATE_BYTES_MAX >> 20 {
-            incoming.push(&vec![0; 1 << 20]);
+    fn a_state_reads_back() {
+        let donor = donor();
+        let whole = History::restore(donor.snapshot()).expect("it is taken");
+        assert_eq!((whole.texts, whole.refused), (donor.texts.clone(), false));
+        let earlier = History::restore_unframed(&unframed(&donor)).expect("it is taken");
+        assert_eq!((earlier.texts, earlier.refused), (donor.texts, false));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_left_out() {
+        let state = unframed(&donor());
+        for cut in 0..state.len() {
+            let taken = History::restore_unframed(&state[..cut]).expect("it is taken");
+            // A cut between two texts yields a shorter state.
+            assert!(taken.refused || unframed(&taken) == state[..cut]);
+            assert_eq!(taken.taken().is_err(), taken.refused);
         }
-        assert_eq!(incoming.take(), None);
-        incoming.push(b"again");
-        assert_eq!(incoming.take(), Some(b"again".to_vec()));
+        let mut huge = MAGIC.to_vec();
+        huge.extend_from_slice(&u32::MAX.to_le_bytes());
+        for nonsense in [&b"something else"[..], &huge] {
+            assert!(History::restore_unframed(nonsense).is_ok_and(|history| history.refused && history.lines == 0));
+        }
+        let pieces = Snapshot::pieces(100, [b"no text".to_vec()]);
+        assert!(History::restore(pieces).is_ok_and(|history| history.refused));
     }
 }

@@ -1,10 +1,12 @@
 //! Reads standard input on a thread of its own, and multicasts texts as fast as credit allows.
+//!
+//! Each text waits until the one before is bound to a view. So what was not sent when an incarnation ends is the last text
+//! alone, and it is sent in the next one, in its place. The wait is short beside the 256 KiB that a text may have.
 
 use std::io;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::Receiver;
 
-use phalanx_runtime::core::{Order, Stability};
-use phalanx_runtime::{CallError, Group};
+use phalanx::{Bytes, Group, Guarantee, Order, SendError};
 
 use super::text::{Splitter, Text};
 use crate::notice::say;
@@ -19,24 +21,22 @@ pub(super) enum Go {
 }
 
 /// Parameters of the sending thread.
-#[derive(Clone)]
 pub(super) struct Sending {
     pub(super) group: Group,
     pub(super) order: Order,
-    pub(super) stability: Stability,
+    pub(super) guarantee: Guarantee,
     pub(super) name: String,
     pub(super) start: u64,
 }
 
 /// Starts the thread; it waits for [`Go::Begin`] before it reads.
-pub(super) fn begin(sending: Sending) -> io::Result<Sender<Go>> {
-    let (tell, told) = channel();
-    std::thread::Builder::new().name("input".to_owned()).spawn(move || {
+pub(super) fn begin(sending: Sending, told: Receiver<Go>) -> io::Result<()> {
+    let work = move || {
         if let Err(error) = sending.run(&told) {
             say(format_args!("standard input: {error}"));
         }
-    })?;
-    Ok(tell)
+    };
+    std::thread::Builder::new().name("input".to_owned()).spawn(work).map(drop)
 }
 
 impl Sending {
@@ -77,12 +77,18 @@ impl Sending {
         Text { from: &self.name, start: self.start, number, continues: false, ends: false, bytes: b"" }
     }
 
-    fn send(&self, text: &Text<'_>) -> Result<(), CallError> {
-        let mut payload = Vec::with_capacity(text.bytes.len() + text.from.len() + HEAD_BYTES);
+    /// Returns when the text is bound to a view.
+    fn send(&self, text: &Text<'_>) -> Result<(), SendError> {
+        let mut payload = Vec::with_capacity(text.encoded_bytes());
         text.encode(&mut payload);
-        self.group.cast(self.order, self.stability, &payload)
+        let payload = Bytes::from(payload);
+        loop {
+            let message = self.group.send_bytes(payload.clone()).order(self.order).guarantee(self.guarantee);
+            match message.blocking() {
+                // Nobody has it, and this process comes back or is over: the next call tells.
+                Err(SendError::NotSent) => {}
+                outcome => return outcome.map(drop),
+            }
+        }
     }
 }
-
-/// Upper bound of a text's head without the name.
-const HEAD_BYTES: usize = 32;

@@ -1,8 +1,8 @@
 //! `phalanx cat`: a fault-tolerant pipe.
 //!
 //! There are three threads. One reads standard input and multicasts ([`input`]), the protocol thread keeps the history
-//! ([`past`]), and the main thread takes deliveries and prints. When the reader of standard output stalls, the main
-//! thread blocks; then its bounded queue fills, and missing credit stops the senders.
+//! ([`history`]), and the main thread takes deliveries and prints. When the reader of standard output stalls, the main
+//! thread blocks; then its bounded inbox fills, and missing credit stops the senders.
 
 mod history;
 mod input;
@@ -10,23 +10,27 @@ mod layout;
 mod past;
 mod text;
 
+use std::future::poll_fn;
 use std::io::{self, Write};
-use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::pin::{Pin, pin};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use phalanx::{
+    Cell, CellEvent, Events, Group, Guarantee, JoinError, LeaveReason, Merged, Next, Order, Replica, View, wait_for,
+};
 use phalanx_runtime::config::parse_duration;
-use phalanx_runtime::core::{Event, Order, Stability};
-use phalanx_runtime::{CallError, Cell, Item, JoinOptions, Options};
 
 use crate::exit::{Exit, Failure, While};
 use crate::flags::{CellFlags, group_name};
 use crate::member::{Ending, Narrator, Told, start};
 use crate::notice::say;
+use history::History;
 use input::{Go, Sending};
 use layout::Layout;
-use past::{Past, Printed};
+use past::Printed;
 use text::Text;
 
 /// A fault-tolerant pipe: every member prints the same lines in the same order
@@ -70,38 +74,28 @@ pub(crate) struct Cat {
 }
 
 impl Cat {
-    fn stability(&self) -> Stability {
+    fn guarantee(&self) -> Guarantee {
         match (self.plain, self.uniform) {
-            (true, _) => Stability::Plain,
-            (false, true) => Stability::Uniform,
-            (false, false) => Stability::GroupDefault,
+            (true, _) => Guarantee::Plain,
+            (false, true) => Guarantee::Uniform,
+            (false, false) => Guarantee::GroupDefault,
         }
     }
 }
 
 pub(crate) fn run(cat: &Cat) -> Result<Exit, Failure> {
     let resolved = cat.cell.load()?;
-    let end_wait = resolved.config.timing.end_wait;
-    let cell = start(Options::from(resolved.config))?;
-    let ending = Ending::watch(&cell, end_wait)?;
-    let past = Past::new(cat.history);
-    let options = JoinOptions { with_state: true, state: Some(Box::new(past.clone())), ..JoinOptions::default() };
-    let group = cell.join_group(&cat.group, options).when(format_args!("cannot join group {}", cat.group))?;
-    let me = cell.me();
-    let sending = Sending {
-        group,
-        order: if cat.causal { Order::Causal } else { Order::Total },
-        stability: cat.stability(),
-        name: me.name.clone(),
-        start: me.incarnation.0,
-    };
+    let cell = start(cat.cell.builder(&resolved.config)?)?;
+    let ending = Ending::watch(&cell, resolved.config.timing.end_wait)?;
+    let history = Replica::new(History::of_process(cat.history));
+    let (input, told) = channel();
     let mut printer = Printer {
         cat,
         ending,
-        past,
-        start: sending.start,
-        input: input::begin(sending).when("cannot start a thread")?,
-        narrator: Narrator::new(Told::Beside, cat.json),
+        start: cell.me().id.bits(),
+        history: history.clone(),
+        input,
+        narrator: Narrator::new(Told::Beside, cat.json, resolved.warnings),
         layout: Layout::new(&cat.group, cat.json),
         printed: Printed::default(),
         out: Vec::new(),
@@ -112,7 +106,10 @@ pub(crate) fn run(cat: &Cat) -> Result<Exit, Failure> {
         was_member: false,
         lost: 0,
     };
-    printer.print_all(&cell)?;
+    let inbox = cell.merged();
+    let joining = Box::pin(cell.group(&cat.group).state(&history).join_into(&inbox));
+    let news = News { events: cell.events(), joining: Some(joining), inbox, told: Some(told) };
+    printer.print_all(&cell, news)?;
     if printer.lost > 0 {
         let lost = printer.lost;
         let what = format!("{lost} pieces of this member's input were lost when it was excluded; send them again");
@@ -124,10 +121,49 @@ pub(crate) fn run(cat: &Cat) -> Result<Exit, Failure> {
 /// Bytes collected before a write, so that many small deliveries make one system call.
 const WRITE_BYTES: usize = 256 << 10;
 
+/// Where this member learns what happens.
+struct News<J> {
+    events: Events,
+    /// The group on its way.
+    joining: Option<Pin<Box<J>>>,
+    inbox: Merged,
+    /// For the thread that reads the input, which begins when the group is there.
+    told: Option<Receiver<Go>>,
+}
+
+enum Piece {
+    Joined(Result<Group, JoinError>),
+    Event(CellEvent),
+    Item(Next),
+}
+
+impl<J: Future<Output = Result<Group, JoinError>>> News<J> {
+    /// What comes next; `None` when this process is over and all was taken. Events first, so that who is in a view is said
+    /// before what they sent is printed.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Piece>> {
+        if let Some(joining) = &mut self.joining
+            && let Poll::Ready(outcome) = joining.as_mut().poll(context)
+        {
+            self.joining = None;
+            return Poll::Ready(Some(Piece::Joined(outcome)));
+        }
+        let event = pin!(self.events.next()).poll(context);
+        if let Poll::Ready(Some(event)) = event {
+            return Poll::Ready(Some(Piece::Event(event)));
+        }
+        match pin!(self.inbox.next()).poll(context) {
+            Poll::Ready(Some((_, next))) => Poll::Ready(Some(Piece::Item(next))),
+            // The inbox ends with the process, and so do the events.
+            Poll::Ready(None) if event.is_ready() => Poll::Ready(None),
+            Poll::Ready(None) | Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
 struct Printer<'a> {
     cat: &'a Cat,
     ending: Ending,
-    past: Past,
+    history: Replica<History>,
     /// Random number of this start; its texts carry it.
     start: u64,
     input: Sender<Go>,
@@ -149,52 +185,76 @@ struct Printer<'a> {
 }
 
 impl Printer<'_> {
-    fn print_all(&mut self, cell: &Arc<Cell>) -> Result<(), Failure> {
+    fn print_all<J>(&mut self, cell: &Cell, mut news: News<J>) -> Result<(), Failure>
+    where
+        J: Future<Output = Result<Group, JoinError>>,
+    {
         let since = Instant::now();
         loop {
             // The patience ends with the first view.
             let patience = self.cat.patience.filter(|_| !self.was_member);
-            let item = match patience.map(|patience| patience.saturating_sub(since.elapsed())) {
-                None => cell.recv(),
-                Some(left) => cell.recv_timeout(left),
+            let patience = patience.map_or(Duration::MAX, |patience| patience.saturating_sub(since.elapsed()));
+            let Ok(piece) = wait_for(poll_fn(|context| news.poll(context)), patience) else {
+                let what = format!("in no view of group {} in time; `phalanx stat` shows who is there", self.cat.group);
+                return Err(Failure::new(Exit::Unreachable, what));
             };
-            match item {
-                Ok(item) => self.take(cell, item),
-                Err(CallError::Over) => return self.write(cell),
-                Err(CallError::Timeout) => {
-                    let what =
-                        format!("in no view of group {} in time; `phalanx stat` shows who is there", self.cat.group);
-                    return Err(Failure::new(Exit::Unreachable, what));
-                }
-                Err(error) => return Err(Failure::new(Exit::Failure, error.to_string())),
+            match piece {
+                Some(Piece::Joined(group)) => self.begin_input(cell, group, news.told.take())?,
+                Some(Piece::Event(event)) => self.narrator.note(&event),
+                Some(Piece::Item(next)) => self.take(cell, next),
+                None => return self.write(cell),
             }
             // Items that already wait go into the same write.
-            while self.out.len() < WRITE_BYTES {
-                match cell.try_recv() {
-                    Ok(Some(item)) => self.take(cell, item),
-                    _ => break,
-                }
+            while self.out.len() < WRITE_BYTES
+                && let Some((_, next)) = news.inbox.try_next()
+            {
+                self.take(cell, next);
             }
             self.write(cell)?;
         }
     }
 
-    fn take(&mut self, cell: &Arc<Cell>, item: Item) {
-        match item {
+    /// The group has come: its input may begin.
+    fn begin_input(
+        &self,
+        cell: &Cell,
+        group: Result<Group, JoinError>,
+        told: Option<Receiver<Go>>,
+    ) -> Result<(), Failure> {
+        let group = match group {
+            Ok(group) => group,
+            // Events say so, and how to go on.
+            Err(JoinError::NoNumbers(_) | JoinError::HasState(_) | JoinError::HasNoState(_) | JoinError::Over) => {
+                return Ok(());
+            }
+            Err(error) => {
+                return Err(Failure::new(Exit::Failure, format!("cannot join group {}: {error}", self.cat.group)));
+            }
+        };
+        let order = if self.cat.causal { Order::Causal } else { Order::Total };
+        let (guarantee, name) = (self.cat.guarantee(), cell.me().name);
+        let sending = Sending { group, order, guarantee, name, start: self.start };
+        told.map_or(Ok(()), |told| input::begin(sending, told)).when("cannot start a thread")
+    }
+
+    fn take(&mut self, cell: &Cell, next: Next) {
+        match next {
             // Messages replayed with a transferred history are part of that history and are printed from there.
-            Item::Message(message) if message.replayed && !self.goes_on => {}
-            Item::Message(message) => match Text::decode(&message.payload) {
+            Next::Message(message) if message.replayed && !self.goes_on => {}
+            Next::Message(message) => match Text::decode(&message.payload) {
                 Some(text) => self.print(cell, text),
                 None => say("a message that is not from `phalanx cat` was left out"),
             },
-            Item::Event(event) => self.event(&event),
-            Item::Unsent { group, first, messages } => self.narrator.note_unsent(&group, first, messages),
-            Item::Notice(notice) => say(notice),
+            Next::View(view) => self.view(&view),
+            Next::Lost { not_sent, in_doubt } => self.narrator.note_lost(&self.cat.group, not_sent, in_doubt),
+            Next::Kept => self.goes_on = true,
+            Next::Current => self.catch_up(),
+            Next::Excluded { .. } | Next::Left(LeaveReason::Anew) => self.in_view = false,
             _ => {}
         }
     }
 
-    fn print(&mut self, cell: &Arc<Cell>, text: Text<'_>) {
+    fn print(&mut self, cell: &Cell, text: Text<'_>) {
         let missed = self.printed.note(text);
         let mine = text.start == self.start;
         if mine {
@@ -209,39 +269,28 @@ impl Printer<'_> {
         }
     }
 
-    fn event(&mut self, event: &Event) {
-        self.narrator.note(event);
-        match event {
-            Event::GroupView(view) if *view.name == *self.cat.group => {
-                // The announcement of the input's end may have been lost with the earlier incarnation.
-                if !self.in_view && self.was_member {
-                    let _ = self.input.send(Go::Again);
-                }
-                if !self.was_member && view.members.len() < self.cat.expect {
-                    let (expect, there) = (self.cat.expect, view.members.len());
-                    say(format_args!(
-                        "nothing is sent before the group has {expect} members (--expect); it has {there}"
-                    ));
-                }
-                self.in_view = true;
-                self.goes_on = false;
-                self.was_member = true;
-                if !self.began && view.members.len() >= self.cat.expect {
-                    self.began = true;
-                    let _ = self.input.send(Go::Begin);
-                }
-            }
-            Event::StateKept { .. } => self.goes_on = true,
-            Event::StateEnd { .. } => self.catch_up(),
-            Event::Excluded { .. } => self.in_view = false,
-            _ => {}
+    fn view(&mut self, view: &View) {
+        // The announcement of the input's end may have been lost with the earlier incarnation.
+        if !self.in_view && self.was_member {
+            let _ = self.input.send(Go::Again);
+        }
+        if !self.was_member && view.len() < self.cat.expect {
+            let (expect, there) = (self.cat.expect, view.len());
+            say(format_args!("nothing is sent before the group has {expect} members (--expect); it has {there}"));
+        }
+        self.in_view = true;
+        self.goes_on = false;
+        self.was_member = true;
+        if !self.began && view.len() >= self.cat.expect {
+            self.began = true;
+            let _ = self.input.send(Go::Begin);
         }
     }
 
     /// Prints the history from before this member joined, up to `--history` lines; or the texts it missed while it was
     /// excluded.
     fn catch_up(&mut self) {
-        let Ok(taken) = self.past.taken() else {
+        let Ok(taken) = self.history.read().taken() else {
             say("the history of another member makes no sense, and was left out");
             return;
         };
@@ -270,7 +319,7 @@ impl Printer<'_> {
         }
     }
 
-    fn write(&mut self, cell: &Arc<Cell>) -> Result<(), Failure> {
+    fn write(&mut self, cell: &Cell) -> Result<(), Failure> {
         if self.out.is_empty() {
             return Ok(());
         }

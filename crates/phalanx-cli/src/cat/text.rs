@@ -49,6 +49,11 @@ impl<'a> Text<'a> {
         })
     }
 
+    /// The length of the payload.
+    pub(super) fn encoded_bytes(&self) -> usize {
+        HEAD_BYTES + self.from.len() + self.bytes.len()
+    }
+
     /// Appends the payload.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let flags = if self.continues { CONTINUES } else { 0 } | if self.ends { END } else { 0 };
@@ -65,6 +70,9 @@ impl<'a> Text<'a> {
         self.bytes.split_inclusive(|byte| *byte == b'\n')
     }
 }
+
+/// Tag, flags, the name's length, start and number.
+const HEAD_BYTES: usize = 3 + 8 + 8;
 
 /// Bytes requested from standard input in one read.
 const READ_BYTES: usize = 256 << 10;
