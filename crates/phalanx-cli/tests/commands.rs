@@ -4,7 +4,7 @@ mod common;
 
 use std::process::Output;
 
-use common::{Running, directory, run, wait_for};
+use common::{Running, directory, phalanx, run, wait_for};
 use rustix::process::Signal;
 
 fn code(output: &Output) -> i32 {
@@ -13,6 +13,16 @@ fn code(output: &Output) -> i32 {
 
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_node_leaves_when_nobody_reads_its_output() {
+    let dir = directory();
+    let mut node = Running::start("node", &mut phalanx(dir.path(), &["node", "--name", "node"]), false);
+    node.await_notice("receives control traffic");
+    // Nothing happens in its cell any more, so no line of its own tells it.
+    node.close_stdout();
+    assert_eq!(node.end().0, Some(0));
 }
 
 #[test]
@@ -118,12 +128,12 @@ fn a_command_of_the_laboratory_names_its_remedy() {
 /// A node whose views go to standard output.
 fn node(dir: &std::path::Path, name: &str, more: &[&str]) -> Running {
     let arguments = [&["node", "--name", name], more].concat();
-    Running::start(name, &mut common::phalanx(dir, &arguments), true)
+    Running::start(name, &mut phalanx(dir, &arguments), true)
 }
 
 /// A member with the state of that group, whose views go to standard error.
 fn with_state(dir: &std::path::Path, name: &str, group: &str) -> Running {
-    Running::start(name, &mut common::phalanx(dir, &["cat", "--name", name, "--group", group]), true)
+    Running::start(name, &mut phalanx(dir, &["cat", "--name", name, "--group", group]), true)
 }
 
 fn await_line(node: &Running, wanted: &str) {
