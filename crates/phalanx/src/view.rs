@@ -150,3 +150,22 @@ impl PartialEq for View {
 }
 
 impl Eq for View {}
+
+/// A view of group 1, "g", without members.
+#[cfg(test)]
+pub(crate) fn of_nobody(number: u64) -> core::GroupView {
+    core::GroupView {
+        group: core::GroupId(1),
+        name: "g".into(),
+        view: core::ViewNumber(number),
+        prev: None,
+        members: Vec::new(),
+        joined: Vec::new(),
+        left: Vec::new(),
+        incomplete: Vec::new(),
+        observers: Vec::new(),
+        has_state: None,
+        terms: core::GroupTerms::default(),
+        adequate: true,
+    }
+}

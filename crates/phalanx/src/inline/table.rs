@@ -328,8 +328,6 @@ fn slot_of(inbox: InboxId) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use phalanx_core::{GroupTerms, GroupView};
-
     use super::*;
 
     #[derive(Default)]
@@ -371,21 +369,7 @@ mod tests {
         let group = table.add("g", false, false);
         let mut adapter = Adapter::new(&mut table, &mut app);
         adapter.begin(&me[0]);
-        let view = GroupView {
-            group: GroupId(1),
-            name: "g".into(),
-            view: ViewNumber(7),
-            prev: None,
-            members: Vec::new(),
-            joined: Vec::new(),
-            left: Vec::new(),
-            incomplete: Vec::new(),
-            observers: Vec::new(),
-            has_state: None,
-            terms: GroupTerms::default(),
-            adequate: true,
-        };
-        adapter.event(Event::GroupView(Arc::new(view)));
+        adapter.event(Event::GroupView(Arc::new(crate::view::of_nobody(7))));
         for seq in 1..=2 {
             assert_eq!(adapter.lives.number_in_view(group.0), Some(Some(GroupId(1))));
             adapter.accepted(group, Some(core::Sent { view: ViewNumber(7), seq: Sequence(seq) }));

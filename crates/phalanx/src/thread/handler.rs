@@ -79,13 +79,10 @@ impl AppHandler {
                 (Feed::Merged { name: Arc::clone(&shared.name), outlet }, merged_inbox(number))
             }
         };
-        let (name, is_leaving) = (Arc::clone(&shared.name), shared.is_leaving());
+        let name = Arc::clone(&shared.name);
         let first = shared.key.set(key).is_ok();
         debug_assert!(first, "a group is joined once");
         self.lives.add(name, with_state, observes, Entry::new(shared, feed, replica));
-        if is_leaving {
-            self.note_leave(key);
-        }
         inbox
     }
 
@@ -130,12 +127,10 @@ impl AppHandler {
     pub(super) fn note_leaves(&mut self) {
         let leaving: Vec<Key> =
             self.lives.owns().filter(|(_, entry)| entry.shared.is_leaving()).map(|(key, _)| key).collect();
-        leaving.into_iter().for_each(|key| self.note_leave(key));
-    }
-
-    fn note_leave(&mut self, key: Key) {
-        let noted = self.lives.want_leave(key);
-        debug_assert!(noted.is_ok(), "the membership goes on");
+        for key in leaving {
+            let noted = self.lives.want_leave(key);
+            debug_assert!(noted.is_ok(), "the membership goes on");
+        }
     }
 
     /// Publishes what changed. `is_adequate`: whether cell and group have as many members as agreed, as far as the core
@@ -463,7 +458,7 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
-    use phalanx_core::{GroupTerms, GroupView, Stability};
+    use phalanx_core::Stability;
     use phalanx_driver::fork::Home;
     use phalanx_life::{Message, Payloads};
     use phalanx_runtime::config::Config;
@@ -489,21 +484,7 @@ mod tests {
         let group = Arc::new(GroupShared::new("g", cell));
         let queue = Arc::new(Queue::new(8, 1 << 20, process.waker(), Home::here()));
         handler.add(Arc::clone(&group), Destination::Own(Arc::clone(&queue)), false, false, None);
-        let view = GroupView {
-            group: GROUP,
-            name: "g".into(),
-            view: ViewNumber(7),
-            prev: None,
-            members: Vec::new(),
-            joined: Vec::new(),
-            left: Vec::new(),
-            incomplete: Vec::new(),
-            observers: Vec::new(),
-            has_state: None,
-            terms: GroupTerms::default(),
-            adequate: true,
-        };
-        handler.event(Event::GroupView(Arc::new(view)));
+        handler.event(Event::GroupView(Arc::new(crate::view::of_nobody(7))));
         handler.publish(|_| Some(true));
         (handler, group, Inbox::new(queue))
     }
