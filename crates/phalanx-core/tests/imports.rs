@@ -32,7 +32,10 @@ const CRATES: [(&str, &[&str]); 11] = [
     // The simulator is behind a feature.
     ("phalanx", &["phalanx-core", "phalanx-driver", "phalanx-life", "phalanx-runtime", "phalanx-sim", "phalanx-trace"]),
     ("phalanx-bench", &["phalanx", "phalanx-runtime"]),
-    ("phalanx-sim", &["phalanx-core", "phalanx-driver", "phalanx-runtime", "phalanx-check", "phalanx-trace"]),
+    (
+        "phalanx-sim",
+        &["phalanx-core", "phalanx-driver", "phalanx-life", "phalanx-runtime", "phalanx-check", "phalanx-trace"],
+    ),
     ("phalanx-model", &["phalanx-core", "phalanx-runtime", "phalanx-check", "phalanx-sim", "phalanx-trace"]),
     ("phalanx-cli", &["phalanx", "phalanx-runtime", "phalanx-bench", "phalanx-check", "phalanx-sim", "phalanx-trace"]),
 ];

@@ -117,6 +117,12 @@ impl<G, R> Lives<G, R> {
         self.names.contains_key(name)
     }
 
+    /// The membership of a group that the core names by number.
+    #[must_use]
+    pub fn key_of(&mut self, group: GroupId) -> Option<Key> {
+        self.numbered(group).map(|(key, _)| key)
+    }
+
     /// The membership in a slot.
     #[must_use]
     pub fn key_in(&self, slot: u32) -> Option<Key> {

@@ -17,7 +17,7 @@ use phalanx_trace::{Event as Record, TraceError, TraceWriter, payload_hash};
 use crate::handler::{Command, Handler};
 pub(crate) use directory::create;
 pub use directory::{to_directory, to_directory_if_any};
-pub use records::{group_incomplete, group_observers, left, lost, order, sent};
+pub use records::{group_incomplete, group_observers, left, lost, order, reason, sent};
 
 /// Opens the trace of one incarnation. Called with each new one.
 pub type OpenTrace<W> = Box<dyn FnMut(&MemberInfo) -> Result<TraceWriter<W>, TraceError> + Send>;

@@ -42,7 +42,7 @@ impl World {
         slot.activity = Activity::default();
         slot.app.takes = true;
         slot.app.read_all();
-        slot.app.wanted.clear();
+        slot.app.start_anew();
         slot.neighbours = Neighbours::default();
         let memory =
             self.settings.memory.map(|memory| Memory::new(&memory, slot.rng.fork(&format!("memory {}", slot.life))));
@@ -170,6 +170,11 @@ impl World {
         let Some(dead) = self.slots[index].incarnation() else { return };
         self.keep_core_counters(index);
         let slot = &mut self.slots[index];
+        // Half of the crashes are the end of the thread that runs the process, which its application outlives for a moment.
+        if !slot.paused && slot.rng.fork(&format!("thread {}", slot.life)).below(2) == 0 {
+            slot.app.now_ns = self.now_ns;
+            slot.app.end_thread();
+        }
         slot.end();
         slot.doom = None;
         slot.paused = false;
@@ -297,6 +302,7 @@ impl World {
             Role::State | Role::Stateless => node.join_group(now, name, role == Role::State, terms, &mut slot.app)?,
         }
         slot.app.wanted.insert(name.to_owned(), role == Role::State);
+        slot.app.joins(name, role == Role::State, role == Role::Observer);
         self.wake(index, self.now_ns);
         Ok(())
     }
@@ -309,6 +315,7 @@ impl World {
         slot.app.now_ns = self.now_ns;
         let (group, _) = slot.app.member_of(name).ok_or(CommandError::NotMember)?;
         node.leave_group(now, group, &mut slot.app)?;
+        slot.app.leaves(group);
         slot.app.wanted.remove(name);
         self.wake(index, self.now_ns);
         Ok(())

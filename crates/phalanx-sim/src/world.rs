@@ -293,8 +293,9 @@ impl World {
         let Some(node) = slot.node.as_mut() else { return };
         node.driver_mut().at(now_ns);
         let report = node.poll(now, &mut slot.app);
-        let waiting = node.process().undelivered();
-        slot.app.end_turn(waiting);
+        let process = node.process();
+        slot.app.tell_outcomes(|group| process.is_adequate(group));
+        slot.app.end_turn(process.undelivered());
         slot.end_watch(was_outside);
         if let Some(before) = before {
             slot.check_promise(&before);
@@ -459,7 +460,7 @@ impl World {
             }
         }
         for slot in &self.slots {
-            let counts = &slot.app.counts;
+            let (counts, told) = (&slot.app.counts, slot.app.told_counts());
             counters.deliveries += counts.deliveries;
             counters.cell_view_installs += counts.cell_views;
             counters.group_view_installs += counts.group_views;
@@ -481,6 +482,13 @@ impl World {
                 ("multicasts that named a view that was over or ending", counts.named_refused),
                 ("multicasts that named a view and could not be sent then", counts.named_later),
                 ("multicasts that named a view and that no packet holds", counts.named_too_long),
+                ("multicasts whose outcome was told: not sent", told.not_sent),
+                ("multicasts whose outcome was told: in doubt", told.in_doubt),
+                ("iterations after which an outcome was withheld", told.withheld),
+                ("memberships that ended with a leave", told.left),
+                ("memberships that ended because the group stopped", told.stopped),
+                ("memberships that ended with their process", told.over),
+                ("states whose donors were gone before they were complete", told.own_states),
             ];
             for (name, count) in moments.into_iter().filter(|(_, count)| *count > 0) {
                 add_to(&mut counters.moments, name, count);

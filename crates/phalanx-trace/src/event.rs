@@ -46,6 +46,19 @@ pub enum LeaveReason {
     NoProgress,
 }
 
+/// Why a membership ended, as an application is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum MembershipEnd {
+    /// It left, or was put out of the group or the cell.
+    Left(LeaveReason),
+    /// The process is over.
+    Over,
+    /// The group cannot be made.
+    Refused,
+    /// The group has a state and was joined without one, or it has none and was joined with one.
+    Differs,
+}
+
 /// The harness's phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Phase {
@@ -629,5 +642,37 @@ pub enum Event {
         groups: Vec<String>,
         /// The names of members that were left out since it asked to leave, and that may live.
         members: Vec<String>,
+    },
+    /// The application was told that its multicasts in a group view, up to this number, are stable. It is told later than
+    /// [`Event::Stable`] while too few members hold the group's state.
+    ToldStable {
+        /// The group.
+        group: u32,
+        /// The view to which they were bound.
+        view: u64,
+        /// The number of the last of them.
+        seq: u64,
+    },
+    /// The application was told what became of all multicasts of an incarnation of its membership that it was not told
+    /// are stable. They are the last that it had accepted. Precedes the record of the end.
+    ToldLost {
+        /// The group.
+        group: u32,
+        /// How many nobody has.
+        not_sent: u64,
+        /// How many the others may have or not.
+        in_doubt: u64,
+    },
+    /// The application was told that a state that came makes no sense. The group is left.
+    ToldSenseless {
+        /// The group's name.
+        name: String,
+    },
+    /// The application was told that it is out of the group of this name for good.
+    MembershipEnded {
+        /// The group's name.
+        name: String,
+        /// Why.
+        why: MembershipEnd,
     },
 }

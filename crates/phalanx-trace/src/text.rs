@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::{CallOutcome, Event, LeaveReason, Order, Phase, Record, Trouble};
+use crate::{CallOutcome, Event, LeaveReason, MembershipEnd, Order, Phase, Record, Trouble};
 
 impl Display for Record {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -220,6 +220,25 @@ impl Display for Event {
                 let (groups, members) = (List(groups.iter()), List(members.iter()));
                 write!(f, "leaves in doubt: behind stay groups {groups} and members {members}")
             }
+            Self::ToldStable { group, view, seq } => {
+                write!(f, "tells the application that its messages in group {group} view {view} are stable up to {seq}")
+            }
+            Self::ToldLost { group, not_sent, in_doubt } => {
+                write!(f, "tells the application of group {group}: {not_sent} not sent, {in_doubt} in doubt")
+            }
+            Self::ToldSenseless { name } => {
+                write!(f, "tells the application that the state of group {name} makes no sense")
+            }
+            Self::MembershipEnded { name, why } => match why {
+                MembershipEnd::Left(why) => write!(f, "tells the application that it is out of group {name}: {why}"),
+                MembershipEnd::Over => {
+                    write!(f, "tells the application that it is out of group {name}, with its process")
+                }
+                MembershipEnd::Refused => write!(f, "tells the application that group {name} cannot be made"),
+                MembershipEnd::Differs => {
+                    write!(f, "tells the application that group {name} differs in having a state")
+                }
+            },
             Self::GivenUp { name } => write!(f, "asks that group {name} waits no more"),
             Self::CallDeadline { call, within_ns } => {
                 let (s, ms) = (within_ns / 1_000_000_000, within_ns / 1_000_000 % 1000);

@@ -6,6 +6,7 @@ mod group;
 mod harness;
 mod object;
 mod stream;
+mod told;
 
 use std::collections::BTreeSet;
 
@@ -60,6 +61,8 @@ struct Reader {
     runs: FastMap<u64, usize>,
     /// Multicasts accepted and not yet sent, by group.
     queues: FastMap<u32, accepted::Queue>,
+    /// Messages of the present lives, by group.
+    ledgers: FastMap<u32, told::Ledger>,
     /// Sends without an acceptance. They matter only if the process records acceptances.
     unasked: Vec<Moment>,
     accepts: bool,
@@ -249,13 +252,19 @@ impl Builder {
                 }
                 None => self.malformed("left a group it is not in"),
             },
-            Event::Send { group, order, uniform, hash, .. } => {
+            Event::Send { group, view, order, uniform, hash, .. } => {
+                self.note_sent(*group, *view);
                 self.sent(me, *group, What { order: *order, uniform: *uniform, hash: *hash }, moment);
                 self.send(me, event, moment);
             }
             Event::Accept { group, order, uniform, hash } => {
+                self.note_accepted(*group);
                 self.accept(me, *group, What { order: *order, uniform: *uniform, hash: *hash }, moment);
             }
+            Event::ToldStable { .. }
+            | Event::ToldLost { .. }
+            | Event::ToldSenseless { .. }
+            | Event::MembershipEnded { .. } => self.told(me, event, moment),
             Event::Unsent { group, messages } => self.unsent(me, *group, *messages, moment),
             Event::Deliver { .. } => self.deliver(event, moment),
             Event::Stable { group, view, seq } => {
@@ -445,6 +454,7 @@ impl Proc {
             forgotten: Vec::new(),
             p2p: crate::model::P2p::default(),
             receipts: Vec::new(),
+            told: crate::model::told::Told::default(),
             endpoint: None,
         }
     }

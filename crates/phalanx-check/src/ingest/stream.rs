@@ -173,6 +173,10 @@ impl StreamRules {
             | Event::Renounced { .. }
             | Event::Accept { .. }
             | Event::Stable { .. }
+            | Event::ToldStable { .. }
+            | Event::ToldLost { .. }
+            | Event::ToldSenseless { .. }
+            | Event::MembershipEnded { .. }
             | Event::Balance { .. }
             | Event::JoinAsked { .. }
             | Event::LeaveAsked

@@ -9,6 +9,7 @@ mod owed;
 mod query;
 pub(crate) mod quiet;
 pub(crate) mod span;
+pub(crate) mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -134,6 +135,8 @@ pub(crate) struct Proc {
     pub(crate) p2p: P2p,
     /// Notices that its multicasts are stable.
     pub(crate) receipts: Vec<Receipt>,
+    /// What its application was told.
+    pub(crate) told: told::Told,
     /// Address of its endpoint, if it is an endpoint of calls and not a member.
     pub(crate) endpoint: Option<String>,
 }

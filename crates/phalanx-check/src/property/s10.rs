@@ -82,7 +82,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
 }
 
 /// The sends of each process in each view, by their numbers.
-fn sends(model: &Model) -> FastMap<(ProcIx, ViewIx), Vec<(MessageIx, Moment)>> {
+pub(super) fn sends(model: &Model) -> FastMap<(ProcIx, ViewIx), Vec<(MessageIx, Moment)>> {
     let mut sends: FastMap<(ProcIx, ViewIx), Vec<(MessageIx, Moment)>> = FastMap::default();
     for (ix, message) in (0..).zip(&model.messages) {
         let stream = &model.streams[message.stream as usize];

@@ -27,7 +27,7 @@ use crate::model::quiet::Quiet;
 use crate::model::{Epoch, EpochIx, Model, Moment, ProcIx};
 
 /// The level from which on minima of groups are in force.
-const GROUP_MINIMA_LEVEL: u16 = 2;
+pub(super) const GROUP_MINIMA_LEVEL: u16 = 2;
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;

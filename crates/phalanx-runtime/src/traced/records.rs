@@ -135,7 +135,9 @@ pub fn left(left: &[(Incarnation, LeaveReason)]) -> Vec<(u64, phalanx_trace::Lea
     left.iter().map(|(who, why)| (who.0, reason(*why))).collect()
 }
 
-fn reason(reason: LeaveReason) -> phalanx_trace::LeaveReason {
+/// A reason to leave, as a trace names it.
+#[must_use]
+pub fn reason(reason: LeaveReason) -> phalanx_trace::LeaveReason {
     match reason {
         LeaveReason::Left => phalanx_trace::LeaveReason::Left,
         LeaveReason::Died => phalanx_trace::LeaveReason::Died,

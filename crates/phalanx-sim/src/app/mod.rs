@@ -8,6 +8,7 @@ mod machine;
 mod named;
 mod operations;
 mod reading;
+mod told;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use phalanx_trace::{Header, Trace, payload_hash};
 use crate::app::calls::Calls;
 pub(crate) use crate::app::calls::OBJECTS_GROUP;
 use crate::app::reading::Reading;
+use crate::app::told::Told;
 use crate::machine::{Both, Held, Maker};
 use crate::state::{Frozen, Incoming, State};
 
@@ -92,6 +94,8 @@ pub(crate) struct App {
     pub(crate) calls: Calls,
     /// What makes the machines of a user, if there is one.
     pub(crate) maker: Option<Maker>,
+    /// What it is told of its memberships and messages.
+    told: Told,
 }
 
 /// Counts of an application's events.
@@ -179,6 +183,7 @@ impl App {
             point_to_point: BTreeMap::new(),
             calls: Calls::default(),
             maker: None,
+            told: Told::default(),
         }
     }
 
@@ -358,146 +363,22 @@ impl App {
         }
     }
 
+    fn record_sent(&mut self, group: GroupId, sent: Sent, order: Order, uniformity: Uniformity, payload: &[u8]) {
+        if uniformity.is_uniform() {
+            self.sent_uniform = Some((group, sent.seq));
+        }
+        self.record(traced::sent(group, sent, order, uniformity, payload_hash(payload)));
+    }
+
     /// Records a complete state.
     fn record_whole(&mut self, id: GroupId) {
         let digest = self.groups.get_mut(&id).map_or(0, Group::digest);
         self.record(trace::Event::StateEnd { group: id.0, digest });
         self.record_balance(id);
     }
-}
 
-fn digest(id: GroupId, group: &mut Group) -> trace::Event {
-    trace::Event::Digest { group: id.0, view: group.view.0, delivered: group.delivered, digest: group.digest() }
-}
-
-impl Handler for App {
-    fn begin(&mut self, me: &MemberInfo) {
-        // The trace of the earlier incarnation ends with the reason of its end: a crash in the harness's trace, or the
-        // exclusion.
-        let left = std::mem::take(&mut self.groups);
-        if self.was_excluded {
-            self.kept.extend(left.into_iter().filter(|(_, group)| group.view > ViewNumber::NONE));
-        } else {
-            self.kept.clear(); // its process was restarted
-        }
-        self.was_excluded = false;
-        self.answerable.clear();
-        self.point_to_point.clear();
-        (self.silent, self.over, self.kept_out) = (false, false, false);
-        self.searching = None;
-        self.calls = Calls::begin(me.incarnation);
-        self.traces.push(Trace::new(Header::process(CELL, &self.name, me.incarnation.0, CLOCK)));
-        self.record(trace::Event::Start);
-        self.record(trace::Event::JoinAsked { cell: CELL.into() });
-        self.begin_reading();
-    }
-
-    fn command(&mut self, command: &Command<'_>) {
-        match *command {
-            Command::JoinGroup { name, with_state, observes } => {
-                // The request was accepted, so the earlier group is over, whether or not its end was announced.
-                self.groups.values_mut().filter(|group| group.name == name).for_each(|group| group.is_over = true);
-                let name = name.to_owned();
-                let asked = observes.then(|| trace::Event::Observes { name: name.clone() });
-                self.record(trace::Event::GroupJoinAsked { name, with_state });
-                asked.into_iter().for_each(|asked| self.record(asked));
-            }
-            Command::LeaveGroup { group } => self.record(trace::Event::GroupLeaveAsked { group: group.0 }),
-            Command::GiveUpGroup { name } => self.record(trace::Event::GivenUp { name: name.to_owned() }),
-            Command::Reform => self.record(trace::Event::ReformAsked),
-            Command::FoundAnew => self.record(trace::Event::FoundAnew),
-            Command::RaiseLevel { level } => self.record(trace::Event::RiseAsked { level }),
-            Command::Leave => self.record(trace::Event::LeaveAsked),
-            Command::Send { to, payload } => self.sent_to(to, payload),
-            Command::Multicast { group, order, accepted: Accepted { uniformity, sent }, parts } => {
-                let payload = parts.concat();
-                if let Some(Sent { view, seq }) = sent {
-                    self.sent(group, view, seq, order, uniformity, &payload);
-                }
-                let (hash, uniform) = (payload_hash(&payload), uniformity.is_uniform());
-                self.record(trace::Event::Accept { group: group.0, order: traced::order(order), uniform, hash });
-            }
-            // Commands without a record in the trace format.
-            _ => {}
-        }
-    }
-
-    fn keep_record(&mut self, record: &FounderRecord) -> bool {
-        if !self.disk_full {
-            self.record = record.clone();
-        }
-        !self.disk_full
-    }
-
-    fn silent(&mut self, silent: bool) {
-        if silent != self.silent && !self.over {
-            self.silent = silent;
-            self.record(if silent { trace::Event::Block } else { trace::Event::Unblock });
-        }
-    }
-
-    fn ready(&mut self, inbox: InboxId) -> bool {
-        self.takes && self.reads(inbox)
-    }
-
-    fn sent(
-        &mut self,
-        group: GroupId,
-        view: ViewNumber,
-        seq: Sequence,
-        order: Order,
-        uniformity: Uniformity,
-        payload: &[u8],
-    ) {
-        if uniformity.is_uniform() {
-            self.sent_uniform = Some((group, seq));
-        }
-        self.record(traced::sent(group, Sent { view, seq }, order, uniformity, payload_hash(payload)));
-    }
-
-    fn stable(&mut self, group: GroupId, view: ViewNumber, seq: Sequence) {
-        self.told_stable(group);
-        self.record(trace::Event::Stable { group: group.0, view: view.0, seq: seq.0 });
-    }
-
-    fn deliver(&mut self, delivery: &Delivery<'_>) {
-        self.counts.deliveries += 1;
-        self.took(delivery.group);
-        if delivery.replayed {
-            self.take_state(delivery.group);
-        }
-        let hash = payload_hash(delivery.payload);
-        self.record(trace::Event::Deliver {
-            group: delivery.group.0,
-            view: delivery.view.0,
-            sender: delivery.sender.0,
-            seq: delivery.seq.0,
-            order: traced::order(delivery.order),
-            uniform: delivery.uniformity.is_uniform(),
-            position: delivery.position,
-            hash,
-            replayed: delivery.replayed,
-        });
-        if let Some(group) = self.groups.get_mut(&delivery.group) {
-            group.state.apply(delivery.order, delivery.sender.0, hash);
-            let applied = group.state.objects.apply(delivery, self.generation);
-            if let Some(machine) = &mut group.machine {
-                machine.apply(delivery);
-            }
-            if !delivery.replayed {
-                group.delivered += 1;
-                if let Some(chain) = delivery.payload.first() {
-                    self.answerable.push((delivery.group, *chain));
-                }
-            }
-            if let Some((op, outcome)) = applied {
-                self.answered(delivery, op, outcome);
-            }
-        }
-    }
-
-    fn event(&mut self, event: Event) {
-        self.took_event(&event);
+    /// Records an event, and does what it asks for.
+    fn note_event(&mut self, event: Event) {
         match event {
             Event::CellView(view) => self.cell_view(&view),
             Event::GroupView(view) => self.group_view(&view),
@@ -586,6 +467,154 @@ impl Handler for App {
             Event::OtherInstance { instance, .. } => self.instances_met.push(instance),
             // The other events are information for people and not evaluated.
             _ => {}
+        }
+    }
+}
+
+fn digest(id: GroupId, group: &mut Group) -> trace::Event {
+    trace::Event::Digest { group: id.0, view: group.view.0, delivered: group.delivered, digest: group.digest() }
+}
+
+impl Handler for App {
+    fn begin(&mut self, me: &MemberInfo) {
+        // The trace of the earlier incarnation ends with the reason of its end: a crash in the harness's trace, or the
+        // exclusion.
+        let left = std::mem::take(&mut self.groups);
+        if self.was_excluded {
+            self.kept.extend(left.into_iter().filter(|(_, group)| group.view > ViewNumber::NONE));
+        } else {
+            self.kept.clear(); // its process was restarted
+        }
+        self.was_excluded = false;
+        self.answerable.clear();
+        self.point_to_point.clear();
+        (self.silent, self.over, self.kept_out) = (false, false, false);
+        self.searching = None;
+        self.calls = Calls::begin(me.incarnation);
+        self.traces.push(Trace::new(Header::process(CELL, &self.name, me.incarnation.0, CLOCK)));
+        self.record(trace::Event::Start);
+        self.record(trace::Event::JoinAsked { cell: CELL.into() });
+        self.begin_reading();
+        self.tell_begin(me.incarnation);
+    }
+
+    fn command(&mut self, command: &Command<'_>) {
+        match *command {
+            Command::JoinGroup { name, with_state, observes } => {
+                // The request was accepted, so the earlier group is over, whether or not its end was announced.
+                self.groups.values_mut().filter(|group| group.name == name).for_each(|group| group.is_over = true);
+                let name = name.to_owned();
+                let asked = observes.then(|| trace::Event::Observes { name: name.clone() });
+                self.record(trace::Event::GroupJoinAsked { name, with_state });
+                asked.into_iter().for_each(|asked| self.record(asked));
+            }
+            Command::LeaveGroup { group } => self.record(trace::Event::GroupLeaveAsked { group: group.0 }),
+            Command::GiveUpGroup { name } => self.record(trace::Event::GivenUp { name: name.to_owned() }),
+            Command::Reform => self.record(trace::Event::ReformAsked),
+            Command::FoundAnew => self.record(trace::Event::FoundAnew),
+            Command::RaiseLevel { level } => self.record(trace::Event::RiseAsked { level }),
+            Command::Leave => self.record(trace::Event::LeaveAsked),
+            Command::Send { to, payload } => self.sent_to(to, payload),
+            Command::Multicast { group, order, accepted: Accepted { uniformity, sent }, parts } => {
+                let payload = parts.concat();
+                if let Some(Sent { view, seq }) = sent {
+                    self.record_sent(group, Sent { view, seq }, order, uniformity, &payload);
+                }
+                let (hash, uniform) = (payload_hash(&payload), uniformity.is_uniform());
+                self.record(trace::Event::Accept { group: group.0, order: traced::order(order), uniform, hash });
+                self.tell_accepted(group, sent);
+            }
+            // Commands without a record in the trace format.
+            _ => {}
+        }
+    }
+
+    fn keep_record(&mut self, record: &FounderRecord) -> bool {
+        if !self.disk_full {
+            self.record = record.clone();
+        }
+        !self.disk_full
+    }
+
+    fn silent(&mut self, silent: bool) {
+        if silent != self.silent && !self.over {
+            self.silent = silent;
+            self.record(if silent { trace::Event::Block } else { trace::Event::Unblock });
+        }
+    }
+
+    fn ready(&mut self, inbox: InboxId) -> bool {
+        self.takes && self.reads(inbox)
+    }
+
+    fn sent(
+        &mut self,
+        group: GroupId,
+        view: ViewNumber,
+        seq: Sequence,
+        order: Order,
+        uniformity: Uniformity,
+        payload: &[u8],
+    ) {
+        self.record_sent(group, Sent { view, seq }, order, uniformity, payload);
+        self.tell_sent(group, view, seq);
+    }
+
+    fn stable(&mut self, group: GroupId, view: ViewNumber, seq: Sequence) {
+        self.told_stable(group);
+        self.record(trace::Event::Stable { group: group.0, view: view.0, seq: seq.0 });
+        self.tell_stable(group, view, seq);
+    }
+
+    fn deliver(&mut self, delivery: &Delivery<'_>) {
+        self.counts.deliveries += 1;
+        self.took(delivery.group);
+        self.tell_delivery(delivery);
+        if delivery.replayed {
+            self.take_state(delivery.group);
+        }
+        let hash = payload_hash(delivery.payload);
+        self.record(trace::Event::Deliver {
+            group: delivery.group.0,
+            view: delivery.view.0,
+            sender: delivery.sender.0,
+            seq: delivery.seq.0,
+            order: traced::order(delivery.order),
+            uniform: delivery.uniformity.is_uniform(),
+            position: delivery.position,
+            hash,
+            replayed: delivery.replayed,
+        });
+        if let Some(group) = self.groups.get_mut(&delivery.group) {
+            group.state.apply(delivery.order, delivery.sender.0, hash);
+            let applied = group.state.objects.apply(delivery, self.generation);
+            if let Some(machine) = &mut group.machine {
+                machine.apply(delivery);
+            }
+            if !delivery.replayed {
+                group.delivered += 1;
+                if let Some(chain) = delivery.payload.first() {
+                    self.answerable.push((delivery.group, *chain));
+                }
+            }
+            if let Some((op, outcome)) = applied {
+                self.answered(delivery, op, outcome);
+            }
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        self.took_event(&event);
+        let told = event.clone();
+        // What an end leaves behind is told before the end is.
+        let is_end =
+            matches!(event, Event::GroupLeft { .. } | Event::Excluded { .. } | Event::Renounced { .. } | Event::Left);
+        if is_end {
+            self.tell_event(told);
+            self.note_event(event);
+        } else {
+            self.note_event(event);
+            self.tell_event(told);
         }
     }
 

@@ -114,7 +114,8 @@ impl Inline {
         if self.table.lives.take_untidy() {
             self.tidy(app);
         }
-        if self.process.is_over() && self.home.is_here() {
+        // Not while it is busy: nothing is left to do for who is over.
+        if report.received == 0 && self.process.is_over() && self.home.is_here() {
             Adapter::new(&mut self.table, app).end();
         }
         Polled { received: report.received, more: report.more }

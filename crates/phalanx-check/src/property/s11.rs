@@ -1,0 +1,115 @@
+//! S11, an application is told *stable* only what enough members have: let the application of `p` be told that its
+//! multicasts in the group view `v` are stable up to number `k`.
+//!
+//! - `p` was notified before that they are stable (S10), and what it is told of `v` grows.
+//! - By the last notices of its cell view and of its group view there are as many members as agreed.
+//! - At least as many members as agreed can have each: those of `v` that were not out of reach from the send until it was
+//!   told, and those that came into a later view of the group, or took its state, before.
+//!
+//! Instances: notices; *under failure*: those in groups or cells with a minimum above 1. Source: stability (Chockler,
+//! Keidar, Vitenberg 2001), and the least size of a primary partition: what somebody was told must not be undone by the
+//! failure of one process.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::u3::out_of_reach;
+use super::u7::GROUP_MINIMA_LEVEL;
+use super::{Run, s10};
+use crate::findings::{Findings, Place};
+use crate::model::told::ToldStable;
+use crate::model::{Adequacy, Model, Moment, ProcIx, ViewIx};
+
+pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
+    let model = run.model;
+    let sends = s10::sends(model);
+    for (p, proc) in model.procs.iter().enumerate() {
+        let before = |moment: &Moment, told: &ToldStable| moment.place.index < told.moment.place.index;
+        let mut receipts = proc.receipts.iter().peekable();
+        let mut notices = proc.adequacy.iter().peekable();
+        // What it was notified of so far, by view, and the last notice of the cell and of each group.
+        let mut known: BTreeMap<ViewIx, u64> = BTreeMap::new();
+        let mut adequacy: BTreeMap<Option<u32>, &Adequacy> = BTreeMap::new();
+        let mut last: BTreeMap<ViewIx, &ToldStable> = BTreeMap::new();
+        for told in &proc.told.stable {
+            while let Some(receipt) = receipts.next_if(|receipt| before(&receipt.moment, told)) {
+                known.insert(receipt.view, receipt.seq);
+            }
+            while let Some(notice) = notices.next_if(|notice| before(&notice.moment, told)) {
+                adequacy.insert(notice.group, notice);
+            }
+            let least = least(model, p, told);
+            out.instance_when(least > 1);
+            let what =
+                || format!("{} told that its message {} in {}", model.who(p), told.seq, model.view_name(told.view));
+            if known.get(&told.view).is_none_or(|seq| *seq < told.seq) {
+                out.violation(&[told.moment.place], || format!("{} is stable, and was not notified so", what()));
+            }
+            if let Some(earlier) = last.insert(told.view, told).filter(|earlier| earlier.seq >= told.seq) {
+                out.violation(&[earlier.moment.place, told.moment.place], || format!("{} is stable again", what()));
+            }
+            let group = model.groups[model.views[told.view].group].id;
+            for few in [None, Some(group)].iter().filter_map(|of| adequacy.get(of)).filter(|notice| !notice.adequate) {
+                out.violation(&[few.moment.place, told.moment.place], || {
+                    format!("{} is stable, with too few members", what())
+                });
+            }
+            let of = sends.get(&(p, told.view)).filter(|_| least > 1 && model.one_clock().is_some());
+            let sent = of.and_then(|sends| sends.get(usize::try_from(told.seq.checked_sub(1)?).ok()?));
+            if let Some((_, sent)) = sent.filter(|(_, sent)| has_minima(model, p, *sent)) {
+                enough(run, p, told, *sent, least, out);
+            }
+        }
+    }
+}
+
+/// The least members with the group's state, by its terms in that view.
+fn least(model: &Model, p: ProcIx, told: &ToldStable) -> u64 {
+    let stays = model.procs[p].epochs.iter().map(|&e| &model.epochs[e]).filter(|stay| stay.view == told.view);
+    stays.filter_map(|stay| stay.terms).map(|terms| terms.members_min).max().unwrap_or(1)
+}
+
+/// Whether minima of groups were in force when it was sent.
+fn has_minima(model: &Model, p: ProcIx, sent: Moment) -> bool {
+    let installs = model.procs[p].installs.iter().map(|&i| &model.installs[i]);
+    let last = installs.filter(|install| install.moment.place.index < sent.place.index).last();
+    last.and_then(|install| install.level).is_some_and(|(level, _)| level >= GROUP_MINIMA_LEVEL)
+}
+
+/// Whether that many can have the message.
+fn enough(run: &Run<'_>, p: ProcIx, told: &ToldStable, sent: Moment, least: u64, out: &mut Findings) {
+    let (model, slack) = (run.model, run.options.clock_slack_ns);
+    let view = &model.views[told.view];
+    let is_away = |q: ProcIx| {
+        let mut spans = out_of_reach(model, told.view, q, &run.absences[q]).into_iter();
+        spans.find(|away| {
+            let begins = away.from.0.saturating_add(slack) < sent.at_ns;
+            begins && away.to_ns > told.moment.at_ns.saturating_add(slack)
+        })
+    };
+    let mut away: Vec<Place> = Vec::new();
+    let mut have: BTreeSet<ProcIx> = BTreeSet::new();
+    for &q in &view.members {
+        match (q != p).then(|| is_away(q)).flatten() {
+            Some(span) => away.push(span.from.1),
+            None => _ = have.insert(q),
+        }
+    }
+    // Who took the state later has the message with it.
+    for (q, proc) in model.procs.iter().enumerate() {
+        let came = proc.epochs.iter().map(|&e| &model.epochs[e]).any(|stay| {
+            let of = &model.views[stay.view];
+            of.group == view.group && of.number > view.number && stay.install.at_ns <= told.moment.at_ns
+        });
+        let took = proc.begun.iter().any(|(group, at)| *group == view.group && at.at_ns <= told.moment.at_ns);
+        if came || took {
+            have.insert(q);
+        }
+    }
+    if (have.len() as u64) < least {
+        let evidence: Vec<Place> = away.into_iter().chain([sent.place, told.moment.place]).collect();
+        out.violation(&evidence, || {
+            let (who, view, seq) = (model.who(p), model.view_name(told.view), told.seq);
+            format!("{who} told that its message {seq} in {view} is stable, and {} of {least} can have it", have.len())
+        });
+    }
+}

@@ -1,0 +1,223 @@
+//! What the application is told of its memberships and messages. The machine that decides it is the one of real
+//! processes.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use phalanx_core::{Delivery, Event, GroupId, Sent, Sequence, Snapshot, ViewNumber};
+use phalanx_life::{Bound, End, Front, Key, Lives, Refusal, Step};
+use phalanx_runtime::traced;
+use phalanx_trace as trace;
+
+use super::App;
+
+/// The memberships of one process, through its incarnations, and what is to be recorded of them.
+#[derive(Debug)]
+pub(super) struct Told {
+    lives: Lives<Stay, Infallible>,
+    writer: Writer,
+    /// Requests for groups whose earlier membership has not ended, oldest first: the core takes such a request.
+    again: Vec<(String, bool, bool)>,
+}
+
+impl Default for Told {
+    fn default() -> Self {
+        Self { lives: Lives::new(true), writer: Writer::default(), again: Vec::new() }
+    }
+}
+
+/// A membership, as records name it.
+#[derive(Debug)]
+pub(super) struct Stay {
+    name: String,
+    group: GroupId,
+}
+
+/// Keeps what is to be recorded.
+#[derive(Debug, Default)]
+struct Writer {
+    records: Vec<trace::Event>,
+    counts: ToldCounts,
+    /// A state was refused, and all that members give make sense.
+    is_mistaken: bool,
+}
+
+/// What applications were told.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ToldCounts {
+    /// Multicasts that were not sent, and in doubt.
+    pub(crate) not_sent: u64,
+    pub(crate) in_doubt: u64,
+    /// Times in which an outcome was withheld for another iteration.
+    pub(crate) withheld: u64,
+    /// Ends of memberships: by a leave, because the group stopped, and with the process.
+    pub(crate) left: u64,
+    pub(crate) stopped: u64,
+    pub(crate) over: u64,
+    /// States whose donors were gone before they were complete.
+    pub(crate) own_states: u64,
+}
+
+impl Front for Writer {
+    type Group = Stay;
+    type Receipt = Infallible;
+
+    const COUNTS_DELIVERED: bool = true;
+
+    fn deliver(&mut self, _key: Key, _stay: &mut Stay, _delivery: &Delivery<'_>) {}
+
+    fn step(&mut self, _key: Key, stay: &mut Stay, step: Step<'_>) {
+        let group = stay.group.0;
+        match step {
+            Step::View(seen) => stay.group = seen.view.group,
+            Step::Reached { latest, .. } => self
+                .records
+                .extend(latest.iter().map(|(view, seq)| trace::Event::ToldStable { group, view: view.0, seq: seq.0 })),
+            // Before its first view a life has no messages.
+            Step::Over { not_sent, in_doubt, .. } if group > 0 => {
+                self.counts.not_sent += not_sent;
+                self.counts.in_doubt += in_doubt;
+                self.records.push(trace::Event::ToldLost { group, not_sent, in_doubt });
+                stay.group = GroupId(0);
+            }
+            Step::Senseless => {
+                self.is_mistaken = true;
+                self.records.push(trace::Event::ToldSenseless { name: stay.name.clone() });
+            }
+            Step::OwnState => self.counts.own_states += 1,
+            _ => {}
+        }
+    }
+
+    fn answer(&mut self, _stay: &mut Stay, receipt: Infallible, _outcome: Result<Bound, Refusal>) {
+        match receipt {}
+    }
+
+    fn ended(&mut self, _key: Key, stay: Stay, end: End) {
+        let why = match end {
+            End::Left(why) => trace::MembershipEnd::Left(traced::reason(why)),
+            End::Over => trace::MembershipEnd::Over,
+            End::Refused => trace::MembershipEnd::Refused,
+            End::Differs { .. } => trace::MembershipEnd::Differs,
+        };
+        match why {
+            trace::MembershipEnd::Left(trace::LeaveReason::Stopped) => self.counts.stopped += 1,
+            trace::MembershipEnd::Over => self.counts.over += 1,
+            _ => self.counts.left += 1,
+        }
+        self.records.push(trace::Event::MembershipEnded { name: stay.name, why });
+    }
+
+    // The states are the application's.
+    fn snapshot(&mut self, _: Key, _: &mut Stay, _: &Arc<str>, _is_sound: bool) -> Option<Box<dyn Snapshot>> {
+        None
+    }
+
+    fn restore(&mut self, _key: Key, _stay: &mut Stay, _chunk: &[u8]) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn complete(&mut self, _key: Key, _stay: &mut Stay) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn notice(&mut self, _text: String) {}
+}
+
+impl App {
+    /// Another process starts in its place.
+    pub(crate) fn start_anew(&mut self) {
+        self.wanted.clear();
+        let Told { writer, .. } = std::mem::take(&mut self.told);
+        self.told.writer.counts = writer.counts;
+    }
+
+    pub(crate) fn told_counts(&self) -> ToldCounts {
+        self.told.writer.counts
+    }
+
+    /// It asks to join a group.
+    pub(crate) fn joins(&mut self, name: &str, with_state: bool, observes: bool) {
+        let Told { lives, again, .. } = &mut self.told;
+        if lives.has_name(name) {
+            again.push((name.to_owned(), with_state, observes));
+        } else {
+            lives.add(name.into(), with_state, observes, Stay { name: name.to_owned(), group: GroupId(0) });
+        }
+    }
+
+    /// It asked to leave a group.
+    pub(crate) fn leaves(&mut self, group: GroupId) {
+        let lives = &mut self.told.lives;
+        if let Some(key) = lives.key_of(group) {
+            let wanted = lives.want_leave(key);
+            debug_assert!(wanted.is_ok(), "the membership goes on");
+            lives.leave_asked(key);
+        }
+    }
+
+    pub(super) fn tell_begin(&mut self, me: phalanx_core::Incarnation) {
+        let Told { lives, writer, .. } = &mut self.told;
+        lives.begin(me, writer);
+        self.settle_told();
+        // One request for each group goes into the next incarnation.
+        self.told.again.clear();
+    }
+
+    pub(super) fn tell_event(&mut self, event: Event) {
+        let Told { lives, writer, .. } = &mut self.told;
+        lives.event(event, writer);
+        self.settle_told();
+    }
+
+    pub(super) fn tell_accepted(&mut self, group: GroupId, sent: Option<Sent>) {
+        let Told { lives, writer, .. } = &mut self.told;
+        if let Some(key) = lives.key_of(group) {
+            lives.accepted_at_once(key, sent, writer);
+        }
+    }
+
+    pub(super) fn tell_sent(&mut self, group: GroupId, view: ViewNumber, seq: Sequence) {
+        let Told { lives, writer, .. } = &mut self.told;
+        lives.sent(group, view, seq, writer);
+    }
+
+    pub(super) fn tell_stable(&mut self, group: GroupId, view: ViewNumber, seq: Sequence) {
+        self.told.lives.stable(group, view, seq);
+    }
+
+    pub(super) fn tell_delivery(&mut self, delivery: &Delivery<'_>) {
+        let Told { lives, writer, .. } = &mut self.told;
+        lives.deliver(delivery, writer);
+    }
+
+    /// Its iteration is over: outcomes are told that may be. `is_adequate`: whether enough members hold a group's state.
+    pub(crate) fn tell_outcomes(&mut self, is_adequate: impl Fn(GroupId) -> Option<bool>) {
+        let Told { lives, writer, .. } = &mut self.told;
+        if lives.has_news() {
+            lives.tell(is_adequate, writer);
+            writer.counts.withheld += u64::from(lives.has_news());
+            self.settle_told();
+        }
+    }
+
+    /// Its thread ends, and the process goes on for a moment: nobody asks the core any more.
+    pub(crate) fn end_thread(&mut self) {
+        let Told { lives, writer, .. } = &mut self.told;
+        lives.end(writer);
+        self.settle_told();
+    }
+
+    /// Records what it was told, and joins groups again whose earlier membership has ended.
+    fn settle_told(&mut self) {
+        let records = std::mem::take(&mut self.told.writer.records);
+        records.into_iter().for_each(|record| self.record(record));
+        if std::mem::take(&mut self.told.writer.is_mistaken) {
+            self.faults.push(("restore", "a state was refused, and each that members give makes sense".to_owned()));
+        }
+        for (name, with_state, observes) in std::mem::take(&mut self.told.again) {
+            // Again, if that name is in use.
+            self.joins(&name, with_state, observes);
+        }
+    }
+}
