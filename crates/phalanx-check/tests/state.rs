@@ -355,3 +355,103 @@ fn x5_who_asked_for_none_gets_none_and_is_not_compared() {
     w.holds(&[]);
     assert_eq!(w.traces[1].header.incarnation, id(1));
 }
+
+/// `a` and `b` are in view 1, in which `a` freezes its state. `b` leaves with view 2, and `c` takes the state and comes in with
+/// view 3. `replay` is what is replayed to it.
+fn joins_after_a_view(frozen_in: Option<u64>, replay: impl Fn(&mut World)) -> World {
+    let mut w = World::cell(3);
+    for p in [0, 1] {
+        w.ask_group(p, true);
+        w.group_view(p, 1, None, &[0, 1], &[0, 1], &[]);
+    }
+    w.ask_group(2, true);
+    w.push(0, Event::SnapshotOut { group: GROUP, view: 1, digest: 1 });
+    w.push(2, Event::SnapshotIn { group: GROUP, bytes: 10 });
+    frozen_in.into_iter().for_each(|view| w.push(2, Event::SnapshotView { group: GROUP, view }));
+    w.multicast(fifo(0, 1, 1), &[0, 1]);
+    w.push(1, Event::GroupLeaveAsked { group: GROUP });
+    w.group_view(0, 2, Some(1), &[0], &[], &[(1, LeaveReason::Left)]);
+    w.multicast(fifo(0, 2, 1), &[0]);
+    replay(&mut w);
+    w.push(2, Event::StateEnd { group: GROUP, digest: DIGEST });
+    w.group_view(0, 3, Some(2), &[0, 2], &[2], &[]);
+    w.group_view(2, 3, None, &[0, 2], &[2], &[]);
+    w
+}
+
+fn view_2(joined: &[usize]) -> Event {
+    let (members, joined) = (vec![id(0)], joined.iter().map(|&p| id(p)).collect());
+    Event::GroupViewReplayed { group: GROUP, view: 2, members, joined, left: vec![(id(1), LeaveReason::Left)] }
+}
+
+#[test]
+fn x8_a_view_between_its_messages_holds() {
+    let w = joins_after_a_view(Some(1), |w| {
+        w.replay(2, fifo(0, 1, 1));
+        w.push(2, view_2(&[]));
+        w.replay(2, fifo(0, 2, 1));
+    });
+    w.holds(&[Property::X8, Property::X2, Property::X3]);
+    assert_eq!(w.report().instances(Property::X8), 1);
+}
+
+#[test]
+fn x8_a_view_is_left_out_comes_twice_or_is_another_one() {
+    let with = |frozen_in, views: &[Event]| {
+        joins_after_a_view(frozen_in, |w| {
+            w.replay(2, fifo(0, 1, 1));
+            views.iter().for_each(|view| w.push(2, view.clone()));
+            w.replay(2, fifo(0, 2, 1));
+        })
+    };
+    with(Some(1), &[]).breaks(Property::X8);
+    with(Some(1), &[view_2(&[]), view_2(&[])]).breaks(Property::X8);
+    with(Some(1), &[view_2(&[0])]).breaks(Property::X8);
+    with(Some(2), &[]).breaks(Property::X8); // nobody froze its state in view 2
+    with(None, &[view_2(&[])]).breaks(Property::X8);
+    let again = |mut view: Event| {
+        if let Event::GroupViewReplayed { view, .. } = &mut view {
+            *view = 1;
+        }
+        view
+    };
+    with(Some(1), &[again(view_2(&[])), view_2(&[])]).breaks(Property::X8); // that of the snapshot
+    with(None, &[]).holds(&[Property::X2]); // below level 7
+}
+
+#[test]
+fn x8_a_view_after_the_wrong_message() {
+    let early = |w: &mut World| {
+        w.push(2, view_2(&[]));
+        w.replay(2, fifo(0, 1, 1));
+        w.replay(2, fifo(0, 2, 1));
+    };
+    joins_after_a_view(Some(1), early).breaks(Property::X8);
+    let late = |w: &mut World| {
+        w.replay(2, fifo(0, 1, 1));
+        w.replay(2, fifo(0, 2, 1));
+        w.push(2, view_2(&[]));
+    };
+    joins_after_a_view(Some(1), late).breaks(Property::X8);
+}
+
+#[test]
+fn x8_a_state_does_not_say_its_view_at_level_7() {
+    let mut w = joins_after_a_view(None, |w| {
+        w.replay(2, fifo(0, 1, 1));
+        w.replay(2, fifo(0, 2, 1));
+    });
+    w.holds(&[Property::X3]);
+    let level = Event::Level { level: 7, known: 7 };
+    let after = w.traces[2].records.iter().position(|r| matches!(r.event, Event::CellView { .. })).expect("it is in");
+    let at_ns = w.traces[2].records[after].at_ns;
+    w.traces[2].records.insert(after + 1, phalanx_trace::Record { at_ns, event: level });
+    w.breaks(Property::X8);
+}
+
+#[test]
+fn x3_a_view_is_replayed_to_a_member() {
+    let mut w = Join::good().run();
+    w.push(2, view_2(&[]));
+    w.breaks(Property::X3);
+}

@@ -53,10 +53,7 @@ fn s11_what_was_notified_may_be_told_later_and_once() {
 
 #[test]
 fn s11_nothing_is_told_in_a_view_that_was_reported_as_too_small() {
-    for few in [
-        Event::GroupAdequacy { group: GROUP, view: 1, adequate: false },
-        Event::CellMinimum { members: 3 },
-    ] {
+    for few in [Event::GroupAdequacy { group: GROUP, view: 1, adequate: false }, Event::CellMinimum { members: 3 }] {
         let mut w = pair(1);
         w.multicast(uniform(fifo(0, 1, 1)), &[0, 1]);
         w.push(0, few);

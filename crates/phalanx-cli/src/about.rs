@@ -47,7 +47,8 @@ pub(crate) const TORTURE_EXCLUSION: &[Property] = &[M4, M8, S3, O3, X1, X2, X3, 
 /// - S9: leaves beside silence.
 /// - The rest: objects that members replicate, and their users.
 #[cfg(test)]
-const SIMULATED: &[Property] = &[M7, M9, M10, M12, M13, M15, S11, S12, U7, X6, S9, V5, V8, V12, V14, V16, L1, L2, R7, BANK];
+const SIMULATED: &[Property] =
+    &[M7, M9, M10, M12, M13, M15, S11, S12, U7, X6, S9, V5, V8, V12, V14, V16, L1, L2, R7, BANK];
 
 /// The harness's record of these properties; the checker requires each of them.
 pub(crate) fn record(of: &[Property]) -> Event {

@@ -58,6 +58,11 @@ pub enum Event {
     CellView(Arc<CellView>),
     /// A group view was installed.
     GroupView(Arc<GroupView>),
+    /// A view that the members of a group installed before this process was one of them. It belongs to the state that is
+    /// being taken, at this point between the replayed deliveries: after the snapshot, and before [`Event::StateEnd`]. The
+    /// process was never in it. Its `prev` is `None`, and `adequate` follows from its lists and terms alone. From level 7
+    /// on.
+    GroupViewReplayed(Arc<GroupView>),
     /// The view's adequacy changed without a new view. Either enough members are now known to have the group's state (a
     /// joiner's state is complete), or the terms came into force (the cell rose to level 2) and too few have it.
     GroupAdequacy {
@@ -256,7 +261,7 @@ pub enum Event {
         /// The last view of the group that is part of the state, with what follows.
         view: ViewNumber,
     },
-    /// A donor's state begins: discard the group's earlier state. Chunks and replayed deliveries follow.
+    /// A donor's state begins: discard the group's earlier state. Chunks, then replayed deliveries and views follow.
     StateBegin {
         /// The group.
         group: GroupId,
@@ -264,6 +269,9 @@ pub enum Event {
         name: Arc<str>,
         /// Length of the snapshot, in bytes.
         bytes: u64,
+        /// The view in which the donor froze it. All views after it and before the first one here are replayed. `None`:
+        /// none is, because the snapshot was taken below level 7.
+        view: Option<ViewNumber>,
     },
     /// No member that has the state is left, and the group begins here without one: discard what a donor sent of it. The
     /// first view follows.

@@ -116,6 +116,7 @@ table!(
         phalanx_core::member::Silence<'static>,
         phalanx_core::member::Slow,
         phalanx_core::member::SlowReport,
+        phalanx_core::member::ReplayedView,
         phalanx_core::member::StateMessage,
         phalanx_core::member::Suspicion,
         phalanx_core::member::Targets,

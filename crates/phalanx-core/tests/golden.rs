@@ -15,8 +15,8 @@ use phalanx_core::member::{
     Agreed, Ballot, BootstrapMarker, Control, Directory, End, Ended, Findings, FirstView, FounderRecord,
     FoundingBallot, FoundingMessage, FoundingRefusal, GroupChange, GroupCut, GroupEntry, GroupRequest, Heard,
     KIND_LEVEL, LastView, LinkReport, Lost, MembershipRequests, Orphan, OrphanHolder, PathKind, Proposal,
-    RecoveredPacket, Report, RequestList, Return, ReturnPoint, Revived, Role, SlowReport, StateMessage, Suspicion,
-    Unread, Unreadable, Waiting, Wedge, Welcome, WelcomePart, build_proposal,
+    RecoveredPacket, ReplayedView, Report, RequestList, Return, ReturnPoint, Revived, Role, SlowReport, StateMessage,
+    Suspicion, Unread, Unreadable, Waiting, Wedge, Welcome, WelcomePart, build_proposal,
 };
 use phalanx_core::order::Status;
 use phalanx_core::process::best_effort::{
@@ -521,8 +521,8 @@ fn state_messages() {
     };
     let all = [
         ("ask", StateMessage::Ask { group: GroupId(1), view: ViewNumber(3), transfer }),
-        ("begin", StateMessage::Begin { transfer, bytes: Some(300) }),
-        ("begin_without_state", StateMessage::Begin { transfer, bytes: None }),
+        ("begin", StateMessage::Begin { transfer, bytes: Some(300), view: None }),
+        ("begin_without_state", StateMessage::Begin { transfer, bytes: None, view: None }),
         ("chunk", StateMessage::Chunk { transfer, offset: 128, bytes: FRAMES.to_vec() }),
         ("replay", replay),
         ("caught_up", StateMessage::CaughtUp { transfer }),
@@ -531,6 +531,33 @@ fn state_messages() {
         ("taken", StateMessage::Taken { transfer, bytes: 428 }),
     ];
     messages("state.txt", &all);
+}
+
+/// From level 7 on: a snapshot that says its view, and a view that is replayed.
+#[test]
+fn views_within_a_state() {
+    let transfer = 0x5152_5354;
+    let view = ReplayedView {
+        view: ViewNumber(301),
+        members: vec![member(1), member(3), member(4)],
+        joined: vec![Incarnation(4)],
+        left: vec![(Incarnation(2), LeaveReason::Unreachable)],
+        incomplete: vec![Incarnation(4)],
+        observers: Vec::new(),
+        has_state: Some(true),
+        uniform: true,
+        members_min: 2,
+        ends_alone: false,
+    };
+    let all = [
+        ("begin", StateMessage::Begin { transfer, bytes: Some(300), view: Some(ViewNumber(300)) }),
+        ("replay_view", StateMessage::ReplayView { transfer, view: Box::new(view) }),
+    ];
+    let encode = |message: &StateMessage| message.encode(Vec::new()).expect("it can be written");
+    hold("views.txt", all.iter().map(|(name, message)| ((*name).to_owned(), encode(message))).collect());
+    for ((_, bytes), (name, message)) in read("views.txt").into_iter().zip(&all) {
+        assert_eq!(StateMessage::decode(&bytes).as_ref(), Ok(message), "{name}");
+    }
 }
 
 /// Each message alone, and the first also with an entry behind it that no build knows yet.

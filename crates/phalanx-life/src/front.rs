@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use phalanx_core::{CellView, Delivery, GroupView, Incarnation, LeaveReason, Sequence, Snapshot, ViewNumber};
+use phalanx_core::{Delivery, GroupView, Incarnation, LeaveReason, Sequence, Snapshot, ViewNumber};
 
 /// A membership of this process in a group: its slot, and which membership of that slot it is. It stands for the
 /// membership through exclusions and returns, and for nothing once that is over.
@@ -81,6 +81,9 @@ pub trait Front {
 pub enum Step<'a> {
     /// A view was installed.
     View(ShownView<'a>),
+    /// A view that belongs to the state that comes: the members installed it after that was frozen, and this process is not in
+    /// it. Told of groups that were joined with a state.
+    ViewReplayed(ShownView<'a>),
     /// Within the view, enough members have the group's state now, or too few.
     Adequate(bool),
     /// What may be told of this life's messages. No outcome is told while too few members hold the group's state: a message
@@ -135,13 +138,11 @@ pub enum Step<'a> {
     Senseless,
 }
 
-/// A view of a group, and what goes with it.
+/// A view of a group.
 #[derive(Clone, Copy, Debug)]
 pub struct ShownView<'a> {
     /// The view.
     pub view: &'a Arc<GroupView>,
-    /// The view of the cell that was in force, for names and addresses.
-    pub cell: Option<&'a Arc<CellView>>,
     /// This process.
     pub me: Incarnation,
 }

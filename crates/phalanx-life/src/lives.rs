@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use phalanx_core::{
-    CellView, Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, Sent, Sequence, Snapshot, ViewNumber,
+    Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, Sent, Sequence, Snapshot, ViewNumber,
 };
 
 use crate::front::{End, Front, Key, Refusal, ShownView, Step};
@@ -17,7 +17,6 @@ use crate::messages::{NextMessage, Queued};
 pub struct Lives<G, R> {
     me: Incarnation,
     rejoin: bool,
-    cell_view: Option<Arc<CellView>>,
     /// The cell has as many members as agreed, by its latest view that was handed over.
     is_cell_adequate: bool,
     slots: Vec<Slot<G, R>>,
@@ -50,7 +49,6 @@ impl<G, R> Lives<G, R> {
         Self {
             me: Incarnation::NONE,
             rejoin,
-            cell_view: None,
             is_cell_adequate: true,
             slots: Vec::new(),
             names: BTreeMap::new(),
@@ -97,12 +95,6 @@ impl<G, R> Lives<G, R> {
     #[must_use]
     pub fn me(&self) -> Incarnation {
         self.me
-    }
-
-    /// The cell view that was handed over last, in this incarnation.
-    #[must_use]
-    pub fn cell_view(&self) -> Option<&Arc<CellView>> {
-        self.cell_view.as_ref()
     }
 
     /// The name of a group that the core names by number.
@@ -416,7 +408,7 @@ impl<G, R> Lives<G, R> {
             self.withhold();
             self.end_incarnation(false, LeaveReason::Unreachable, front);
         }
-        (self.me, self.cell_view) = (me, None);
+        self.me = me;
     }
 
     /// The process is over, and nobody asks the core any more: all memberships end, and what was withheld ends in doubt.
@@ -486,7 +478,7 @@ impl<G, R> Lives<G, R> {
         self.slots.iter_mut().filter_map(|slot| slot.held.as_mut()).for_each(|held| held.number = None);
         self.numbers.clear();
         self.latest = NO_GROUP;
-        (self.cell_view, self.me) = (None, Incarnation::NONE);
+        self.me = Incarnation::NONE;
     }
 
     // What the core reports.
@@ -494,11 +486,16 @@ impl<G, R> Lives<G, R> {
     /// An event of the core.
     pub fn event<F: Front<Group = G, Receipt = R>>(&mut self, event: Event, front: &mut F) {
         match event {
-            Event::CellView(view) => {
-                self.is_cell_adequate = view.is_adequate();
-                self.cell_view = Some(view);
-            }
+            Event::CellView(view) => self.is_cell_adequate = view.is_adequate(),
             Event::GroupView(view) => self.view(&view, front),
+            Event::GroupViewReplayed(view) => {
+                let me = self.me;
+                if let Some((key, held)) =
+                    self.numbered(view.group).filter(|(_, held)| held.with_state && held.is_sound)
+                {
+                    front.step(key, &mut held.own, Step::ViewReplayed(ShownView { view: &view, me }));
+                }
+            }
             Event::GroupAdequacy { group, adequate, .. } => {
                 if let Some((key, held)) = self.numbered(group) {
                     held.is_adequate = adequate;
@@ -524,7 +521,7 @@ impl<G, R> Lives<G, R> {
                     front.step(key, &mut held.own, Step::Kept);
                 }
             }
-            Event::StateBegin { group, name, bytes } => {
+            Event::StateBegin { group, name, bytes, .. } => {
                 if let Some((key, held)) = self.number(group, &name) {
                     held.begin_state(None);
                     front.step(key, &mut held.own, Step::Taking(bytes));
@@ -547,14 +544,14 @@ impl<G, R> Lives<G, R> {
     }
 
     fn view<F: Front<Group = G, Receipt = R>>(&mut self, view: &Arc<GroupView>, front: &mut F) {
-        let (cell, me) = (self.cell_view.clone(), self.me);
+        let me = self.me;
         let Some((key, held)) = self.number(view.group, &view.name) else { return };
         (held.in_view, held.is_adequate) = (true, view.adequate);
         // A state that made no sense is none: the group is left.
         held.holds = (held.is_sound && !held.observes).then_some(view.group);
         // A leave that waited for a view, or that an earlier incarnation asked for.
         let wants_leave = held.leave == Leave::Wanted;
-        front.step(key, &mut held.own, Step::View(ShownView { view, cell: cell.as_ref(), me }));
+        front.step(key, &mut held.own, Step::View(ShownView { view, me }));
         self.is_untidy |= wants_leave;
     }
 

@@ -18,7 +18,8 @@ pub trait State: Send {
     /// requested orders determine it.
     fn apply(&mut self, message: &Delivery<'_>);
 
-    /// A view of the group was installed.
+    /// A view of the group was installed. Between [`State::clear`] and [`State::restored`] it is one of those that the members
+    /// installed after the snapshot, at its place between the messages.
     fn view(&mut self, _view: &GroupView) {}
 
     /// Freezes the present state for a member that joins.

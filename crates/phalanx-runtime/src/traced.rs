@@ -17,7 +17,9 @@ use phalanx_trace::{Event as Record, TraceError, TraceWriter, payload_hash};
 use crate::handler::{Command, Handler};
 pub(crate) use directory::create;
 pub use directory::{to_directory, to_directory_if_any};
-pub use records::{group_incomplete, group_observers, left, lost, order, reason, sent};
+pub use records::{
+    group_incomplete, group_observers, group_view_replayed, left, lost, order, reason, sent, snapshot_view,
+};
 
 /// Opens the trace of one incarnation. Called with each new one.
 pub type OpenTrace<W> = Box<dyn FnMut(&MemberInfo) -> Result<TraceWriter<W>, TraceError> + Send>;
@@ -273,6 +275,7 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
                 self.record(&records::level(view));
                 self.record(&records::cell_minimum(view));
             }
+            Event::StateBegin { group, view: Some(view), .. } => self.record(&snapshot_view(*group, *view)),
             Event::GroupView(view) => {
                 self.record(&records::group_terms(view));
                 for record in [group_incomplete(view), group_observers(view)].into_iter().flatten() {

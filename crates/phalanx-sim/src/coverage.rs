@@ -67,6 +67,7 @@ const MOMENTS: &[Moment] = &[
     ("members found too slow", |c| core(c, "slow_reported"), 280),
     ("views without a member that was too slow", |c| core(c, "slow_expelled"), 680),
     ("state transfers", |c| c.transfers, 42_000),
+    ("views inside of state transfers", |c| moment(c, "views inside of state transfers"), 3_300),
     ("packets sent again", |c| core(c, "retransmissions"), 3_100_000),
     ("multicasts refused for want of credit", |c| c.refused, 1_200_000),
     ("token passes", |c| c.passes, 31_000),
@@ -126,8 +127,16 @@ const MOMENTS: &[Moment] = &[
         |c| moment(c, "multicasts that named a view and that no packet holds"),
         1_800,
     ),
-    ("multicasts whose outcome was told: not sent", |c| moment(c, "multicasts whose outcome was told: not sent"), 110_000),
-    ("multicasts whose outcome was told: in doubt", |c| moment(c, "multicasts whose outcome was told: in doubt"), 130_000),
+    (
+        "multicasts whose outcome was told: not sent",
+        |c| moment(c, "multicasts whose outcome was told: not sent"),
+        110_000,
+    ),
+    (
+        "multicasts whose outcome was told: in doubt",
+        |c| moment(c, "multicasts whose outcome was told: in doubt"),
+        130_000,
+    ),
     (
         "iterations after which an outcome was withheld",
         |c| moment(c, "iterations after which an outcome was withheld"),

@@ -7,15 +7,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use phalanx_core::rng::Rng;
-use phalanx_core::{CellView, Delivery, GroupView, Incarnation, Order, Snapshot, Stability};
+use phalanx_core::{Delivery, GroupView, Incarnation, Order, Snapshot, Stability};
 
 /// One copy of a group's state at one process. Calls come in the order of the process's deliveries and events.
 pub trait Machine {
     /// A delivery of the group. Its payload is that of [`ToSend`].
     fn apply(&mut self, delivery: &Delivery<'_>);
 
-    /// A view of the group, in the incarnation `me`, and the latest view of the cell.
-    fn view(&mut self, view: &Arc<GroupView>, cell: Option<&Arc<CellView>>, me: Incarnation);
+    /// A view of the group, in the incarnation `me`.
+    fn view(&mut self, view: &Arc<GroupView>, me: Incarnation);
+
+    /// A view that belongs to the state that is arriving.
+    fn view_replayed(&mut self, view: &Arc<GroupView>, me: Incarnation);
 
     /// The present state for a joiner.
     fn snapshot(&mut self) -> Box<dyn Snapshot>;
@@ -90,8 +93,6 @@ pub(crate) struct Maker {
     slot: usize,
     /// Random numbers of its messages.
     pub(crate) rng: Rng,
-    /// The latest view of the cell.
-    pub(crate) cell: Option<Arc<CellView>>,
     running: Running,
 }
 
@@ -100,7 +101,7 @@ type Running = Rc<Cell<Option<&'static str>>>;
 
 impl Maker {
     pub(crate) fn new(machines: &Machines, slot: usize, rng: Rng) -> Self {
-        Self { machines: machines.clone(), slot, rng, cell: None, running: Running::default() }
+        Self { machines: machines.clone(), slot, rng, running: Running::default() }
     }
 
     pub(crate) fn make(&self) -> Held {
@@ -146,9 +147,13 @@ impl Held {
         self.check();
     }
 
-    pub(crate) fn view(&mut self, view: &Arc<GroupView>, cell: Option<&Arc<CellView>>, me: Incarnation) {
-        self.run("in `view`", |machine| machine.view(view, cell, me));
+    pub(crate) fn view(&mut self, view: &Arc<GroupView>, me: Incarnation) {
+        self.run("in `view`", |machine| machine.view(view, me));
         self.check();
+    }
+
+    pub(crate) fn view_replayed(&mut self, view: &Arc<GroupView>, me: Incarnation) {
+        self.run("in `view`", |machine| machine.view_replayed(view, me));
     }
 
     pub(crate) fn snapshot(&mut self) -> Box<dyn Snapshot> {

@@ -1,7 +1,7 @@
 //! The state that a simulated application keeps for a group: digests of its deliveries and the users' objects, padded
 //! so that a transfer takes more than one packet.
 
-use phalanx_core::{Order, Snapshot};
+use phalanx_core::{GroupView, Order, Snapshot};
 
 use crate::objects::{self, Objects};
 use crate::oracle::{fold, hash_bytes};
@@ -18,6 +18,8 @@ pub(crate) struct State {
     all: u64,
     /// Number of messages.
     count: u64,
+    /// Digest of the views, in their order, each with the messages before it.
+    views: u64,
     /// Registers, locks, bank.
     pub(crate) objects: Objects,
 }
@@ -37,13 +39,23 @@ impl State {
         self.count += 1;
     }
 
+    /// Takes in a view. All members have the same messages before it.
+    pub(crate) fn view(&mut self, view: &GroupView) {
+        let members = view.members.iter().map(|who| who.0);
+        let joined = view.joined.iter().map(|who| who.0.rotate_left(1));
+        let left = view.left.iter().map(|(who, why)| who.0.rotate_left(2) ^ fold(*why as u64));
+        let rest = [view.view.0, self.ordered, self.all, self.count];
+        let words = members.chain(joined).chain(left).chain(rest);
+        self.views = words.fold(self.views, |digest, word| fold(digest.rotate_left(7) ^ word));
+    }
+
     pub(crate) fn digest(&self) -> u64 {
         hash_bytes(&self.head())
     }
 
     fn head(&self) -> [u8; HEAD_BYTES] {
         let mut head = [0; HEAD_BYTES];
-        let words = [self.ordered, self.all, self.count].into_iter().chain(self.objects.words());
+        let words = [self.ordered, self.all, self.count, self.views].into_iter().chain(self.objects.words());
         for (place, word) in head.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
@@ -51,7 +63,9 @@ impl State {
     }
 }
 
-const HEAD_BYTES: usize = 8 * (3 + objects::WORDS);
+/// Words of the state itself, before those of the objects.
+const OWN_WORDS: usize = 4;
+const HEAD_BYTES: usize = 8 * (OWN_WORDS + objects::WORDS);
 
 /// A state frozen for a joiner: the head, then padding derived from it.
 #[derive(Debug)]
@@ -134,8 +148,8 @@ impl Incoming {
             };
         };
         let word = |at: usize| head[at..at + 8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-        let objects = Objects::of_words(&std::array::from_fn(|index| word(24 + 8 * index)));
-        let state = State { ordered: word(0), all: word(8), count: word(16), objects };
+        let objects = Objects::of_words(&std::array::from_fn(|index| word(8 * (OWN_WORDS + index))));
+        let state = State { ordered: word(0), all: word(8), count: word(16), views: word(24), objects };
         let mut padding = Vec::with_capacity(rest.len());
         pad(state.digest(), HEAD_BYTES as u64, self.expected_bytes, &mut padding);
         match rest.iter().zip(&padding).position(|(came, due)| came != due) {
@@ -147,6 +161,8 @@ impl Incoming {
 
 #[cfg(test)]
 mod tests {
+    use phalanx_core::{GroupId, GroupTerms, Incarnation, ViewNumber};
+
     use super::*;
 
     fn state(messages: &[(Order, u64)]) -> State {
@@ -165,6 +181,39 @@ mod tests {
         assert_eq!(one.digest(), same.digest());
         assert_ne!(one.digest(), other.digest());
         assert_ne!(one.digest(), state(&[(Order::Fifo, 1)]).digest());
+    }
+
+    #[test]
+    fn the_place_of_a_view_between_the_messages_counts() {
+        let view = |number, members: &[u64]| GroupView {
+            group: GroupId(1),
+            name: "g".into(),
+            view: ViewNumber(number),
+            prev: None,
+            members: members.iter().copied().map(Incarnation).collect(),
+            infos: Vec::new(),
+            joined: Vec::new(),
+            left: Vec::new(),
+            incomplete: Vec::new(),
+            observers: Vec::new(),
+            has_state: None,
+            terms: GroupTerms::default(),
+            adequate: true,
+        };
+        let after = |views: &[(u64, &[u64])]| {
+            let mut state = state(&[(Order::Fifo, 1)]);
+            views.iter().for_each(|(number, members)| state.view(&view(*number, members)));
+            state.apply(Order::Fifo, 1, 2);
+            state.digest()
+        };
+        let whole = after(&[(2, &[1, 3]), (3, &[1])]);
+        assert_eq!(whole, after(&[(2, &[1, 3]), (3, &[1])]));
+        for other in [&[(3, &[1][..])][..], &[(2, &[1]), (3, &[1])], &[(2, &[1, 3]), (2, &[1, 3]), (3, &[1])]] {
+            assert_ne!(whole, after(other));
+        }
+        let mut later = state(&[(Order::Fifo, 1), (Order::Fifo, 2)]);
+        [(2, &[1, 3][..]), (3, &[1])].into_iter().for_each(|(number, members)| later.view(&view(number, members)));
+        assert_ne!(whole, later.digest(), "after the wrong message");
     }
 
     #[test]

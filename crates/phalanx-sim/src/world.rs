@@ -151,7 +151,7 @@ impl World {
             let like = settings.copies.iter().find(|(who, _)| *who == index).map_or(index, |(_, whose)| *whose);
             let mut rng = rng.fork(&format!("p{like}"));
             Slot {
-                app: App::new(name.clone(), state_bytes),
+                app: App::new(name.clone(), state_bytes, settings.builds.is_none()),
                 name,
                 host: settings.hosts[index],
                 node: None,
@@ -471,6 +471,7 @@ impl World {
             counters.transfers += counts.transfers;
             let moments = [
                 ("times told that a group waits", counts.orphaned),
+                ("views inside of state transfers", counts.views_replayed),
                 ("groups that went on with a kept state", counts.kept),
                 ("states kept in vain", counts.forgotten),
                 ("last members told that their leave is in doubt", counts.ends_in_doubt),

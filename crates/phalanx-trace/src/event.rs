@@ -675,4 +675,25 @@ pub enum Event {
         /// Why.
         why: MembershipEnd,
     },
+    /// The view in which the donor froze the snapshot whose begin was just recorded. The views after it are replayed.
+    SnapshotView {
+        /// The group.
+        group: u32,
+        /// The view.
+        view: u64,
+    },
+    /// Within a state transfer: a view that the members installed after the snapshot, at its place between the replayed
+    /// deliveries. The process was not in it.
+    GroupViewReplayed {
+        /// The group.
+        group: u32,
+        /// The view.
+        view: u64,
+        /// Members by rank.
+        members: Vec<u64>,
+        /// Members that were not in the view before.
+        joined: Vec<u64>,
+        /// Members of the view before that are not in it, and why.
+        left: Vec<(u64, LeaveReason)>,
+    },
 }

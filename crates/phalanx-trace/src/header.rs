@@ -22,6 +22,9 @@ pub const FORMAT_STABLE: u16 = 11;
 /// From this version on it reports that the end of its cell is in doubt ([`crate::Event::EndInDoubt`]).
 pub const FORMAT_LEFT_BEHIND: u16 = 14;
 
+/// From this version on it reports the views within a state transfer ([`crate::Event::GroupViewReplayed`]).
+pub const FORMAT_REPLAYED_VIEWS: u16 = 15;
+
 /// The oldest format version this crate reads.
 pub const FORMAT_VERSION_MIN: u16 = 1;
 

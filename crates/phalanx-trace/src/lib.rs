@@ -30,8 +30,8 @@ pub use error::TraceError;
 pub use event::{CallOutcome, Event, LeaveReason, MembershipEnd, Order, Phase, Record, Trouble};
 pub use hash::payload_hash;
 pub use header::{
-    FORMAT_IN_DOUBT, FORMAT_LEFT_BEHIND, FORMAT_STABLE, FORMAT_UNSENT, FORMAT_VERSION, FORMAT_VERSION_MIN, Header,
-    MAGIC,
+    FORMAT_IN_DOUBT, FORMAT_LEFT_BEHIND, FORMAT_REPLAYED_VIEWS, FORMAT_STABLE, FORMAT_UNSENT, FORMAT_VERSION,
+    FORMAT_VERSION_MIN, Header, MAGIC,
 };
 pub use reader::TraceReader;
 pub use trace::Trace;

@@ -239,6 +239,13 @@ impl Display for Event {
                     write!(f, "tells the application that group {name} differs in having a state")
                 }
             },
+            Self::SnapshotView { group, view } => {
+                write!(f, "the snapshot of group {group} was frozen in view {view}")
+            }
+            Self::GroupViewReplayed { group, view, members, left, .. } => {
+                let members = List(members.iter().map(|p| Id(*p)));
+                write!(f, "view {view} of group {group} replayed: {members}{}", Gone(left))
+            }
             Self::GivenUp { name } => write!(f, "asks that group {name} waits no more"),
             Self::CallDeadline { call, within_ns } => {
                 let (s, ms) = (within_ns / 1_000_000_000, within_ns / 1_000_000 % 1000);

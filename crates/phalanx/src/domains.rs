@@ -98,6 +98,15 @@ impl Replicating for Domains {
         }
     }
 
+    fn view_replayed(&mut self, view: &View) {
+        match self.outcome {
+            Taken::Well => self.parts.together(&mut |domain| domain.view(view)),
+            Taken::Aside => self.each_mut().for_each(|domain| domain.view_aside(view)),
+            Taken::Partly => self.fail(DecodeError::new("a view came before all of it did")),
+            Taken::Senseless(_) => {}
+        }
+    }
+
     fn snapshot(&mut self, notice: Notice) -> Box<dyn phalanx_core::Snapshot> {
         if !self.is_sound() {
             return Box::new(Outgoing::failed(notice));
@@ -256,6 +265,7 @@ impl Taker for Parts {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use bytes::Bytes;
@@ -407,6 +417,80 @@ mod tests {
         assert_eq!((third.progress(), fourth.progress(), third.applied()), (None, None, 1));
         assert_eq!((&*third.read(), &*fourth.read()), (&Log(vec![1, 2, 3]), &Log(vec![1, 2, 3])));
         assert!(joiner.is_sound());
+        Ok(())
+    }
+
+    /// Counts its views, and notes how many of them held this process.
+    #[derive(Debug, Default, PartialEq, Eq)]
+    struct Views(Vec<(u64, bool)>);
+
+    impl State for Views {
+        fn apply(&mut self, _message: &Message) {
+            self.0.push((0, false));
+        }
+
+        fn view(&mut self, view: &View) {
+            self.0.push((view.number(), view.rank_of(view.me()).is_some()));
+        }
+
+        fn snapshot(&self) -> Snapshot {
+            Snapshot::encode(&self.0)
+        }
+
+        fn restore(snapshot: Snapshot) -> Result<Self, DecodeError> {
+            snapshot.decode().map(Self)
+        }
+    }
+
+    fn view(number: u64, members: &[u64]) -> Arc<phalanx_core::GroupView> {
+        let nowhere = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
+        let who = |&member: &u64| phalanx_core::Incarnation(member);
+        let info = |&member: &u64| {
+            phalanx_core::MemberInfo::new(phalanx_core::Incarnation(member), format!("m{member}"), nowhere, nowhere)
+        };
+        Arc::new(phalanx_core::GroupView {
+            group: phalanx_core::GroupId(1),
+            name: "g".into(),
+            view: phalanx_core::ViewNumber(number),
+            prev: None,
+            members: members.iter().map(who).collect(),
+            infos: members.iter().map(info).collect(),
+            joined: Vec::new(),
+            left: Vec::new(),
+            incomplete: Vec::new(),
+            observers: Vec::new(),
+            has_state: Some(true),
+            terms: phalanx_core::GroupTerms::default(),
+            adequate: true,
+        })
+    }
+
+    #[test]
+    fn views_within_a_state_are_applied_to_it_in_their_place() -> Result<(), DecodeError> {
+        let me = phalanx_core::Incarnation(9);
+        let given = Replica::new(Views(vec![(1, true)]));
+        let bytes = sent(&mut Domains::new(vec![(String::new(), given.for_group(None))]));
+        let taken = Replica::new(Views::default());
+        let mut joiner = Domains::new(vec![(String::new(), taken.for_group(None))]);
+        joiner.begin(bytes.len() as u64);
+        joiner.restore(&bytes)?;
+        joiner.apply(&[message(1)]);
+        let replayed = View::replayed(view(2, &[7]), me);
+        assert_eq!((replayed.is_replayed(), replayed.my_rank(), replayed.me()), (true, usize::MAX, MemberId::of(me)));
+        assert_eq!(replayed.members().map(|member| member.name).collect::<Vec<_>>(), ["m7"]);
+        joiner.view_replayed(&replayed);
+        joiner.apply(&[message(2)]);
+        assert_eq!(*taken.read(), Views::default(), "nothing is shown yet");
+        joiner.complete()?;
+        let own = View::new(view(3, &[7, 9]), me);
+        assert_eq!((own.is_replayed(), own.my_rank()), (false, 1));
+        joiner.view(&own);
+        assert_eq!(*taken.read(), Views(vec![(1, true), (0, false), (2, false), (0, false), (3, true)]));
+        // A view before the end of a snapshot, like a message, makes no sense.
+        joiner.begin(bytes.len() as u64);
+        joiner.view_replayed(&replayed);
+        joiner.restore(&bytes)?;
+        joiner.complete().expect_err("a part came too late");
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use futures_core::Stream;
-use phalanx_core::{CellView as CoreView, Event, Incarnation};
+use phalanx_core::{Event, Incarnation};
 use phalanx_driver::fork::Home;
 
 use crate::cell_view::CellView;
@@ -192,11 +192,11 @@ pub enum CellEvent {
 }
 
 impl CellEvent {
-    /// What the core reports. `cell` is the view of the cell that is in force, `me` this process.
-    pub(crate) fn of(event: &Event, cell: Option<&Arc<CoreView>>, me: Incarnation) -> Option<Self> {
+    /// What the core reports. `me`: this process.
+    pub(crate) fn of(event: &Event, me: Incarnation) -> Option<Self> {
         Some(match event.clone() {
             Event::CellView(view) => Self::View(CellView::new(view, me)),
-            Event::GroupView(view) => Self::GroupView(View::new(view, cell.cloned(), me)),
+            Event::GroupView(view) => Self::GroupView(View::new(view, me)),
             Event::NonPrimary { heard, needed, why } => Self::NonPrimary { heard, needed, why },
             Event::Primary => Self::Primary,
             Event::Excluded { view } => Self::Excluded { view: view.0 },

@@ -12,18 +12,22 @@ use crate::id::{LeaveReason, Member, MemberId};
 #[derive(Clone)]
 pub struct View {
     view: Arc<core::GroupView>,
-    /// All members of the cell at that moment, for names and addresses.
-    cell: Option<Arc<core::CellView>>,
     me: core::Incarnation,
+    is_replayed: bool,
 }
 
 impl View {
-    pub(crate) fn new(view: Arc<core::GroupView>, cell: Option<Arc<core::CellView>>, me: core::Incarnation) -> Self {
-        Self { view, cell, me }
+    pub(crate) fn new(view: Arc<core::GroupView>, me: core::Incarnation) -> Self {
+        Self { view, me, is_replayed: false }
+    }
+
+    /// A view before the first one of `me`.
+    pub(crate) fn replayed(view: Arc<core::GroupView>, me: core::Incarnation) -> Self {
+        Self { view, me, is_replayed: true }
     }
 
     pub(crate) fn of(seen: ShownView<'_>) -> Self {
-        Self::new(Arc::clone(seen.view), seen.cell.cloned(), seen.me)
+        Self::new(Arc::clone(seen.view), seen.me)
     }
 
     pub(crate) fn with_adequate(&self, adequate: bool) -> Self {
@@ -46,7 +50,7 @@ impl View {
 
     /// The members by rank, the oldest first.
     pub fn members(&self) -> impl ExactSizeIterator<Item = Member> {
-        self.view.members.iter().map(|who| self.member(*who))
+        self.view.infos.iter().map(Member::of)
     }
 
     /// The members' ids by rank, the oldest first.
@@ -60,13 +64,21 @@ impl View {
         self.view.members.len()
     }
 
-    /// Never: a view holds at least this process.
+    /// Never: a view has at least one member.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.view.members.is_empty()
     }
 
-    /// This process in this view.
+    /// Whether it is part of a state transfer: the members installed it before this process was one of them. Only
+    /// [`State::view`](crate::State::view) and [`App::view`](crate::App::view) are called with such a view. It does not hold this
+    /// process: [`View::me`] is none of [`View::members`].
+    #[must_use]
+    pub fn is_replayed(&self) -> bool {
+        self.is_replayed
+    }
+
+    /// This process. It is a member of this view, unless [`View::is_replayed`].
     #[must_use]
     pub fn me(&self) -> MemberId {
         MemberId::of(self.me)
@@ -79,7 +91,7 @@ impl View {
         self.view.members.iter().position(|member| MemberId::of(*member) == who)
     }
 
-    /// The rank of this process.
+    /// The rank of this process. `usize::MAX`, which is no rank, if [`View::is_replayed`].
     #[must_use]
     pub fn my_rank(&self) -> usize {
         self.rank_of(self.me()).unwrap_or(usize::MAX)
@@ -101,7 +113,8 @@ impl View {
     /// A view is a value, and this is as of when it was got: [`Next::Adequate`](crate::Next::Adequate) says when it changes
     /// within the view, and [`Group::view`](crate::Group::view) then gives the new one. With a minimum of 2 or more the first
     /// view of a joiner is not adequate: the others have not said yet that they have the state. The least members of the cell
-    /// (`limits.members_min`) do not count here.
+    /// (`limits.members_min`) do not count here. As this may differ between the members, no state may depend on it. In a view
+    /// that is replayed all members count that the view does not list as joiners.
     #[must_use]
     pub fn is_adequate(&self) -> bool {
         self.view.adequate
@@ -127,7 +140,7 @@ impl View {
     }
 
     fn member(&self, who: core::Incarnation) -> Member {
-        let info = self.cell.as_ref().and_then(|cell| cell.members.iter().find(|info| info.incarnation == who));
+        let info = self.view.infos.iter().find(|info| info.incarnation == who);
         info.map_or_else(|| Member::unknown(MemberId::of(who), who.to_string()), Member::of)
     }
 }
@@ -160,6 +173,7 @@ pub(crate) fn of_nobody(number: u64) -> core::GroupView {
         view: core::ViewNumber(number),
         prev: None,
         members: Vec::new(),
+        infos: Vec::new(),
         joined: Vec::new(),
         left: Vec::new(),
         incomplete: Vec::new(),

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 
 use phalanx_trace::{Event, Header, Record};
 
+use self::group::view_of_transfer;
 use crate::findings::Place;
 use crate::model::accepted::What;
 use crate::model::intern::{FastMap, Messages};
@@ -275,6 +276,9 @@ impl Builder {
             }
             Event::SnapshotOut { group, view, .. } => self.snapshot_out(*group, *view),
             Event::SnapshotIn { group, bytes } => self.snapshot_in(me, *group, *bytes, moment),
+            Event::SnapshotView { group, .. } | Event::GroupViewReplayed { group, .. } => {
+                view_of_transfer(self, *group, event, moment.place);
+            }
             Event::StateEnd { group, digest } => self.state_end(*group, *digest, moment.place),
             Event::Digest { group, view, delivered, digest } => {
                 self.digest((*group, *view), *delivered, *digest, moment.place);

@@ -183,6 +183,8 @@ impl StreamRules {
             | Event::GroupJoinAsked { .. }
             | Event::GroupLeaveAsked { .. }
             | Event::SnapshotIn { .. }
+            | Event::SnapshotView { .. }
+            | Event::GroupViewReplayed { .. }
             | Event::StateEnd { .. }
             | Event::Excluded { .. }
             | Event::Left

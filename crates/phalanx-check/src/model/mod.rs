@@ -360,7 +360,11 @@ pub(crate) struct Digest {
 #[derive(Debug, Default)]
 pub(crate) struct Transfer {
     pub(crate) snapshot: Option<(u64, Place)>,
+    /// The view in which the donor froze it, if that is said.
+    pub(crate) frozen_in: Option<u64>,
     pub(crate) replayed: Vec<Replayed>,
+    /// Views within it, in order.
+    pub(crate) views: Vec<ReplayedView>,
     pub(crate) ends: Vec<(u64, Place)>,
     /// The state is one that an earlier incarnation of the process kept.
     pub(crate) kept: Option<Kept>,
@@ -383,6 +387,16 @@ pub(crate) struct Kept {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Replayed {
     pub(crate) step: Step,
+    pub(crate) place: Place,
+}
+
+/// A view within a state transfer.
+#[derive(Debug)]
+pub(crate) struct ReplayedView {
+    pub(crate) number: u64,
+    pub(crate) members: Vec<ProcIx>,
+    pub(crate) joined: Vec<ProcIx>,
+    pub(crate) left: Vec<(ProcIx, LeaveReason)>,
     pub(crate) place: Place,
 }
 

@@ -85,6 +85,7 @@ mod x4;
 mod x5;
 mod x6;
 mod x7;
+mod x8;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -188,6 +189,7 @@ properties! {
     X5 "a process that asked for the state has it before its first view" x5;
     X6 "uniform deliveries of a member that left survive it" x6;
     X7 "members without the state are listed alike" x7;
+    X8 "the views since a snapshot are replayed in their place" x8;
     V1 "in the quiet phase all are in one view" v1;
     V2 "in the quiet phase every silence ends" v2;
     V3 "a sender delivers its own messages" v3;

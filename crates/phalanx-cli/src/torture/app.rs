@@ -237,6 +237,7 @@ mod tests {
             view,
             prev: None,
             members: vec![Incarnation(life)],
+            infos: Vec::new(),
             joined: vec![Incarnation(life)],
             left: Vec::new(),
             incomplete: Vec::new(),

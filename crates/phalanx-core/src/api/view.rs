@@ -102,6 +102,8 @@ pub struct GroupView {
     pub prev: Option<ViewNumber>,
     /// Members in rank order.
     pub members: Vec<Incarnation>,
+    /// Their records, in the same order: names and addresses.
+    pub infos: Vec<MemberInfo>,
     /// Incarnations that entered with this view.
     pub joined: Vec<Incarnation>,
     /// Incarnations that left with this view, and why.

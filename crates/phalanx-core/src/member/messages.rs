@@ -1,6 +1,7 @@
 //! The control messages: views are decided and states transferred with them, over the control channel. Encoded with
 //! postcard; the channel bounds their length.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -11,11 +12,18 @@ use super::directory::Directory;
 use super::founding::FoundingMessage;
 use super::request_list::RequestList;
 use super::terms::{read_requested_terms, requested_terms};
-use crate::id::{CellInstance, DecreeNumber, GroupId, Incarnation, Rank, Sequence, ViewNumber};
+use crate::api::{GroupTerms, GroupView, LeaveReason, Uniformity};
+use crate::id::{CellInstance, DecreeNumber, GroupId, Incarnation, MemberInfo, Rank, Sequence, ViewNumber};
 use crate::wire::{Malformed, PacketNumber, Space, Tags, put_with_tail, read_with_tail};
 
 /// Tag in the tail of a request to leave the cell: its sender waits.
 const LEAVE_WAITS: u64 = 1;
+
+/// Tag in the tail of the begin of a state: the view in which the donor froze it.
+const SNAPSHOT_VIEW: u64 = 1;
+
+/// The level from which on views are replayed to a joiner.
+pub const REPLAYED_VIEWS_LEVEL: u16 = 7;
 
 /// What a joiner needs beside the decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,6 +83,9 @@ pub enum StateMessage {
         transfer: u64,
         /// Bytes of the snapshot.
         bytes: Option<u64>,
+        /// The view in which it was frozen. The views after it are replayed. In the tail, from level 7 on.
+        #[serde(skip)]
+        view: Option<ViewNumber>,
     },
     /// A chunk of the snapshot, in order.
     Chunk {
@@ -128,6 +139,137 @@ pub enum StateMessage {
         /// Bytes.
         bytes: u64,
     },
+    /// A view that the donor installed after the snapshot, at its place between the replayed deliveries. From level 7 on.
+    ReplayView {
+        /// See `Ask`.
+        transfer: u64,
+        /// The view.
+        view: Box<ReplayedView>,
+    },
+}
+
+/// A view of a group as it is replayed: what is the same at all its members.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplayedView {
+    /// Its number.
+    pub view: ViewNumber,
+    /// The records of its members, in rank order.
+    pub members: Vec<MemberInfo>,
+    /// Members that entered with it.
+    pub joined: Vec<Incarnation>,
+    /// Incarnations that left with it, and why.
+    pub left: Vec<(Incarnation, LeaveReason)>,
+    /// Members without the whole state; see [`GroupView::incomplete`].
+    pub incomplete: Vec<Incarnation>,
+    /// Members that observe.
+    pub observers: Vec<Incarnation>,
+    /// Whether the group has a state, if that is agreed.
+    pub has_state: Option<bool>,
+    /// The group's terms: whether a multicast that asks for neither kind is uniform.
+    pub uniform: bool,
+    /// The group's terms: the least members with its state in an adequate view.
+    pub members_min: u16,
+    /// The group's terms: whether it ends rather than wait for members that are cut off.
+    pub ends_alone: bool,
+}
+
+/// Bytes that the record of a member counts for beside its name and its tail, and those of an incarnation in a list.
+const MEMBER_BYTES: usize = 128;
+const LISTED_BYTES: usize = 16;
+
+impl ReplayedView {
+    /// The view as a donor sends it.
+    #[must_use]
+    pub fn of(view: &GroupView) -> Self {
+        Self {
+            view: view.view,
+            members: view.infos.clone(),
+            joined: view.joined.clone(),
+            left: view.left.clone(),
+            incomplete: view.incomplete.clone(),
+            observers: view.observers.clone(),
+            has_state: view.has_state,
+            uniform: view.terms.uniformity.is_uniform(),
+            members_min: view.terms.members_min,
+            ends_alone: view.terms.ends_alone,
+        }
+    }
+
+    /// The view as a joiner has it.
+    #[must_use]
+    pub fn into_view(self, group: GroupId, name: Arc<str>) -> GroupView {
+        let whole = self.members.len().saturating_sub(self.incomplete.len());
+        GroupView {
+            group,
+            name,
+            view: self.view,
+            prev: None,
+            members: self.members.iter().map(|info| info.incarnation).collect(),
+            infos: self.members,
+            joined: self.joined,
+            left: self.left,
+            incomplete: self.incomplete,
+            observers: self.observers,
+            has_state: self.has_state,
+            terms: GroupTerms {
+                uniformity: Uniformity::from_flag(self.uniform),
+                members_min: self.members_min,
+                ends_alone: self.ends_alone,
+            },
+            // What each member knows of the others' states differs. This follows from the view alone.
+            adequate: whole >= usize::from(self.members_min),
+        }
+    }
+
+    /// Whether it can be a view of other processes than `me`: its lists name members, each once, and no leaver is one.
+    #[must_use]
+    pub fn is_sound(&self, me: Incarnation) -> bool {
+        let members: BTreeSet<Incarnation> = self.members.iter().map(|info| info.incarnation).collect();
+        let lists = [&self.joined, &self.incomplete, &self.observers];
+        let named = lists.into_iter().all(|list| {
+            let once: BTreeSet<&Incarnation> = list.iter().collect();
+            once.len() == list.len() && once.into_iter().all(|who| members.contains(who))
+        });
+        !members.is_empty()
+            && members.len() == self.members.len()
+            && !members.contains(&me)
+            && named
+            && self.left.iter().all(|(who, _)| !members.contains(who))
+    }
+}
+
+/// Bytes that a replayed view counts for, at the donor as at the joiner.
+#[must_use]
+pub fn replayed_bytes(view: &GroupView) -> usize {
+    let info = |info: &MemberInfo| MEMBER_BYTES + info.name.len() + info.tail.as_bytes().len();
+    let listed = view.joined.len() + view.left.len() + view.incomplete.len() + view.observers.len();
+    view.infos.iter().map(info).sum::<usize>() + LISTED_BYTES * listed
+}
+
+impl StateMessage {
+    /// Appends the encoded message, with its tail, to `out`.
+    ///
+    /// # Errors
+    /// If it cannot be encoded.
+    pub fn encode(&self, out: Vec<u8>) -> Result<Vec<u8>, postcard::Error> {
+        let mut tail = Tags::default();
+        if let Self::Begin { view: Some(view), .. } = self {
+            tail.put_number(SNAPSHOT_VIEW, view.0);
+        }
+        put_with_tail(self, &tail, out)
+    }
+
+    /// Reads what [`Self::encode`] appended.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is no such message.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let (mut message, tail) = read_with_tail(bytes)?;
+        if let Self::Begin { view, .. } = &mut message {
+            *view = tail.number(SNAPSHOT_VIEW)?.map(ViewNumber);
+        }
+        Ok(message)
+    }
 }
 
 /// A message on the control channel.

@@ -51,7 +51,9 @@ pub use founding::{
 pub use graph::WatchGraph;
 pub use kind::{KIND_LEVEL, Role, agrees_on_state, has_agreed_state};
 pub use membership_requests::MembershipRequests;
-pub use messages::{Control, RecoveredPacket, StateMessage, Welcome, WelcomePart};
+pub use messages::{
+    Control, REPLAYED_VIEWS_LEVEL, RecoveredPacket, ReplayedView, StateMessage, Welcome, WelcomePart, replayed_bytes,
+};
 pub use orphan::{
     INCARNATIONS_MAX, NAMED_MAX, ORPHANS_LEVEL, Orphan, OrphanHolder, Return, ReturnPoint, Returns, Revived, awaited,
     holders,

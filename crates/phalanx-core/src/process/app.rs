@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::api::{Delivery, Effects, Event, LeaveReason, Order, Uniformity};
 use crate::id::{GroupId, InboxId, Incarnation, Rank, Sequence, ViewNumber};
+use crate::member::replayed_bytes;
 use crate::sorted::SortedMap;
 use crate::wire::Space;
 
@@ -90,7 +91,7 @@ impl Item {
             // A receipt waits for the event that a quorum is heard again, which is the process's own.
             Self::Message { .. } | Self::Stable { .. } => None,
             Self::Event(event) => match event {
-                Event::GroupView(view) => Some((view.group, Some(&view.name))),
+                Event::GroupView(view) | Event::GroupViewReplayed(view) => Some((view.group, Some(&view.name))),
                 Event::StateBegin { group, name, .. }
                 | Event::StateAnew { group, name }
                 | Event::StateKept { group, name, .. }
@@ -297,6 +298,7 @@ impl UntakenBytes {
             Item::Message { payload, .. } => Some((&mut self.messages, payload.len() + ITEM_BYTES)),
             Item::Restore { chunk, .. } => Some((&mut self.state, chunk.len() + ITEM_BYTES)),
             Item::Delivery(held) if held.replayed => Some((&mut self.state, held.payload.len() + ITEM_BYTES)),
+            Item::Event(Event::GroupViewReplayed(view)) => Some((&mut self.state, replayed_bytes(view) + ITEM_BYTES)),
             // A state can begin without a byte of it, and still takes memory.
             Item::Event(Event::StateBegin { .. } | Event::StateAnew { .. } | Event::StateEnd { .. }) => {
                 Some((&mut self.state, ITEM_BYTES))
@@ -322,6 +324,7 @@ mod tests {
             view: ViewNumber(1),
             prev: None,
             members: Vec::new(),
+            infos: Vec::new(),
             joined: Vec::new(),
             left: Vec::new(),
             incomplete: Vec::new(),

@@ -72,7 +72,8 @@ counters! {
     requests_overtaken,
     /// Wedges that reached this member when it alone of its group held unstable packets and had nothing more to send.
     wedged_idle,
-    /// State records of a donor that ended at another view than the first one here: the transfer started over.
+    /// State records of a donor that ended at another view than the first one here, or in which a view was missing: the
+    /// transfer started over.
     records_astray,
     /// Cuts that some member had to fetch packets for before they could be proposed.
     cut_recoveries,
@@ -199,6 +200,8 @@ counters! {
     transfers_given,
     /// State transfers taken.
     transfers_taken,
+    /// Views that came to this process within a state.
+    views_replayed,
     /// State transfers that this process gave up because the joiner made no progress.
     transfers_stalled,
     /// State transfers that this process gave up because the group delivered more meanwhile than is kept for a joiner.

@@ -16,7 +16,7 @@ use crate::id::MemberInfo;
 use crate::id::{DecreeNumber, Incarnation, Rank, ViewNumber};
 use crate::member::{
     Agreed, BallotEvent, Coordinator, Directory, FailureDetector, GroupChange, GroupNames, LastView, PathMonitor,
-    Proposal, RequestList,
+    Proposal, RequestList, StateMessage,
 };
 use crate::order::{ViewStreams, ViewStreamsSettings};
 use crate::time::Instant;
@@ -134,6 +134,9 @@ impl Process {
         self.check_orphans(now);
         refuse_groups(&self.directory, &mut self.wants, &mut self.app, me);
         self.bring_group_minima(former_level);
+        for (to, transfer) in self.transfers.risen(former_level, self.directory.level) {
+            self.send_state(to, &StateMessage::Abort { transfer });
+        }
         self.evaluate_adequacy();
         self.go_on(now, fx);
         for (who, _) in &proposal.left {
@@ -311,6 +314,7 @@ impl Process {
         let packet_room = self.room(packet_bytes);
         let window = sent_window(self.set.limits.group_window_bytes, n, packet_room).min(received_window(&infos));
         let addresses: Vec<_> = infos.iter().map(|m| m.data).collect();
+        let infos: Vec<MemberInfo> = infos.into_iter().map(|info| (*info).clone()).collect();
         let others = Rank::enumerate(&addresses).filter(|(r, _)| *r != my_rank).map(|(_, a)| *a).collect();
         let settings = ViewStreamsSettings {
             group: change.group,
@@ -353,6 +357,7 @@ impl Process {
             view: change.view,
             prev,
             members: members.clone(),
+            infos,
             joined: change.joined.clone(),
             left: change.left.clone(),
             incomplete: change.incomplete(&members),

@@ -55,7 +55,7 @@ use crate::frames::Frames;
 use crate::id::{AWAY, CellInstance, DecreeNumber, GroupId, InboxId, Incarnation, Rank, ViewNumber};
 use crate::member::{
     Acceptor, Agreed, BallotEvent, Coordinator, Directory, FailureDetector, Inheritance, PathMonitor, Patience,
-    Proposal, Removals, RequestList, Wedge,
+    Proposal, Removals, RequestList, Wedge, replayed_bytes,
 };
 use crate::order::Packing;
 use crate::rng::Rng;
@@ -558,12 +558,17 @@ impl Process {
                     }
                 }
                 Item::Event(event) => {
-                    if let Event::GroupView(view) = &event {
-                        self.transfers.view_reached(view);
-                        let reached = |f: &&mut GroupStreams| f.meta.group == view.group && f.meta.since <= view.view;
-                        if let Some(view_streams) = self.group_streams.values_mut().find(reached) {
-                            view_streams.meta.told = Some(view.view);
+                    match &event {
+                        Event::GroupView(view) => {
+                            self.transfers.view_reached(view);
+                            let reached =
+                                |f: &&mut GroupStreams| f.meta.group == view.group && f.meta.since <= view.view;
+                            if let Some(view_streams) = self.group_streams.values_mut().find(reached) {
+                                view_streams.meta.told = Some(view.view);
+                            }
                         }
+                        Event::GroupViewReplayed(view) => self.transfers.taken(view.group, replayed_bytes(view)),
+                        _ => {}
                     }
                     fx.event(event);
                 }

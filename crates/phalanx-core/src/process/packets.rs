@@ -16,7 +16,7 @@ use crate::packet::Packet;
 use crate::process::app::Item;
 use crate::seal::CLEAR_HEAD_LEN;
 use crate::time::Instant;
-use crate::wire::{DropReason, Header, Kind, Reader, Tags, put_with_tail, read_with_tail};
+use crate::wire::{DropReason, Header, Kind, Reader};
 
 /// Upper bound on peers of a process without a view: those that speak to it while it looks for its cell.
 const STRANGERS_MAX: usize = 64;
@@ -285,7 +285,7 @@ impl Process {
                 Ok(())
             }
             Some(&DATA_STATE) => {
-                let (message, _) = read_with_tail(&message[1..])?;
+                let message = StateMessage::decode(&message[1..])?;
                 self.handle_state(now, from, message, fx);
                 Ok(())
             }
@@ -369,11 +369,11 @@ impl Process {
     /// Queues a state-transfer message to `to`. Returns false if too much waits.
     pub(super) fn send_state(&mut self, to: Incarnation, message: &StateMessage) -> bool {
         let Some(peer) = self.peers.get_mut(to) else { return false };
-        let Ok(mut bytes) = put_with_tail(message, &Tags::default(), vec![DATA_STATE]) else { return false };
+        let Ok(mut bytes) = message.encode(vec![DATA_STATE]) else { return false };
         bytes.shrink_to_fit();
         let bytes = Bytes::from(bytes);
         match message {
-            StateMessage::Chunk { .. } | StateMessage::Replay { .. } => {
+            StateMessage::Chunk { .. } | StateMessage::Replay { .. } | StateMessage::ReplayView { .. } => {
                 peer.data_channel.send_bulk(bytes, BULK_BYTES).is_ok()
             }
             _ => peer.data_channel.send(bytes, STATE_OUTBOX_BYTES).is_ok(),

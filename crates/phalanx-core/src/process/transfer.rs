@@ -1,7 +1,7 @@
 //! State transfer: a joiner's state holds exactly the deliveries before its first view.
 //!
 //! Before it becomes a member, a joiner takes the snapshot of a member, the donor. It then takes every delivery that
-//! the donor makes after the snapshot, in the donor's order, while senders continue. Once it has caught up, it asks for
+//! the donor makes after the snapshot, and every view that it installs, in the donor's order, while senders continue. Once it has caught up, it asks for
 //! membership. The view that holds it ends the donor's record: when the joiner has all of it, its state stands at the
 //! cut, and it delivers what arrived in the new view meanwhile. If the donor dies or falls silent, the joiner starts
 //! over with another donor. Senders never wait for a joiner: one that falls too far behind is given up, and begins
@@ -12,6 +12,7 @@ mod joiner;
 mod table;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -23,11 +24,11 @@ use super::peers::Peer;
 use super::waits::ROUNDS;
 use super::{Process, Stage};
 use crate::api::{Effects, Event};
-use crate::id::{GroupId, Incarnation, Rank, ViewNumber};
-use crate::member::{StateMessage, has_agreed_state};
+use crate::id::{GroupId, Incarnation, LEVEL, Rank, ViewNumber};
+use crate::member::{REPLAYED_VIEWS_LEVEL, StateMessage, has_agreed_state, replayed_bytes};
 use crate::time::Instant;
 use crate::wire::{DropReason, Space};
-use donor::{Giving, GivingEvent, Moves, OutgoingTransfer, REPLAY_BYTES, ReachedBytes, order_from, replay_bytes};
+use donor::{Giving, GivingEvent, Moves, OutgoingTransfer, REPLAY_BYTES, ReachedBytes, order_from};
 use joiner::{IncomingTransfer, Taking, TakingEvent};
 use table::{AHEAD_BYTES, GIVING_MAX};
 
@@ -46,6 +47,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// A donor that has begun and owes more is given up after this many times `suspect_after`, like a member that answers
 /// no coordinator, or after [`ROUNDS`] round trips if these are longer.
 const SILENT_PATIENCE: u32 = 5;
+const _: () = assert!(REPLAYED_VIEWS_LEVEL <= LEVEL, "a build knows the levels that it has rules for");
 
 impl Process {
     /// Advances the state transfer of a group that this process wants to be in. `group`: its number, if it exists.
@@ -93,6 +95,7 @@ impl Process {
             came_bytes: 0,
             taken_bytes: 0,
             reported_bytes: 0,
+            view: None,
             done: None,
             first_view: None,
         };
@@ -167,7 +170,8 @@ impl Process {
             return;
         }
         let bytes = snapshot.as_ref().map(|s| s.len_bytes());
-        self.send_state(to, &StateMessage::Begin { transfer, bytes });
+        let replays_views = self.directory.level >= REPLAYED_VIEWS_LEVEL;
+        self.send_state(to, &StateMessage::Begin { transfer, bytes, view: told.filter(|_| replays_views) });
         let (Some(snapshot), Some(total)) = (snapshot, bytes) else { return };
         self.counters.transfers_given += 1;
         self.transfers.giving.push(OutgoingTransfer {
@@ -176,6 +180,7 @@ impl Process {
             transfer,
             state: Giving::Snapshot { snapshot, offset: 0 },
             total,
+            replays_views,
             record: VecDeque::new(),
             record_bytes: 0,
             sent_bytes: 0,
@@ -192,6 +197,7 @@ impl Process {
             StateMessage::Begin { transfer, .. }
             | StateMessage::Chunk { transfer, .. }
             | StateMessage::Replay { transfer, .. }
+            | StateMessage::ReplayView { transfer, .. }
             | StateMessage::CaughtUp { transfer }
             | StateMessage::Done { transfer, .. }
             | StateMessage::Abort { transfer } => *transfer,
@@ -203,7 +209,7 @@ impl Process {
         all_of_donor.for_each(|taking| taking.heard = now);
         let found = self.transfers.taking.iter_mut().find(|(_, t)| t.transfer == transfer && t.donor == from);
         let Some((name, taking)) = found else { return };
-        let (name, group) = (name.clone(), taking.group);
+        let (name, group, me) = (name.clone(), taking.group, self.set.me.incarnation);
         match message {
             // Nothing may be missing in a state. What comes out of order makes the transfer start over.
             StateMessage::Begin { .. } if taking.state != Taking::Asked => self.start_over(&name, now),
@@ -217,7 +223,8 @@ impl Process {
                 self.state_ready(&name, Ready::Yes);
                 self.advance_intents(now);
             }
-            StateMessage::Begin { bytes: Some(bytes), .. } => {
+            StateMessage::Begin { bytes: Some(bytes), view, .. } => {
+                taking.view = view;
                 taking.enter(TakingEvent::Begin, Taking::Snapshot { expected: bytes, received: 0 });
                 if bytes == 0 {
                     taking.enter(TakingEvent::Replay, Taking::Record);
@@ -225,7 +232,7 @@ impl Process {
                 if let Some(want) = self.wants.get_mut(&name) {
                     want.partial = true;
                 }
-                self.app.event(Event::StateBegin { group, name: name.as_str().into(), bytes });
+                self.app.event(Event::StateBegin { group, name: name.as_str().into(), bytes, view });
             }
             StateMessage::Chunk { offset, bytes, .. } => {
                 let Taking::Snapshot { expected, received } = &mut taking.state else {
@@ -249,7 +256,7 @@ impl Process {
                     self.counters.drop(DropReason::Malformed);
                     return self.start_over(&name, now);
                 };
-                taking.came_bytes += replay_bytes(&payload);
+                taking.came_bytes += payload.len() as u64 + REPLAY_BYTES;
                 let payload = Bytes::from(payload);
                 self.app.push(Item::Delivery(OwnedDelivery {
                     group,
@@ -265,6 +272,19 @@ impl Process {
                     replayed: true,
                     payload,
                 }));
+            }
+            StateMessage::ReplayView { view, .. } => {
+                // A view left out would be missing in the state for ever.
+                let follows = taking.view.is_some_and(|last| last.checked_add(1) == Some(view.view));
+                if !taking.has_snapshot() || !follows || !view.is_sound(me) {
+                    self.counters.records_astray += 1;
+                    return self.start_over(&name, now);
+                }
+                taking.view = Some(view.view);
+                let view = Arc::new(view.into_view(group, name.as_str().into()));
+                taking.came_bytes += replayed_bytes(&view) as u64 + REPLAY_BYTES;
+                self.counters.views_replayed += 1;
+                self.app.event(Event::GroupViewReplayed(view));
             }
             StateMessage::CaughtUp { .. } => {
                 if !taking.has_snapshot() {
@@ -294,7 +314,8 @@ impl Process {
     fn complete_state(&mut self, now: Instant, name: &str) {
         let Some(taking) = self.transfers.taking.get(name) else { return };
         let (Some(done), Some(first)) = (taking.done, taking.first_view) else { return };
-        if done != first {
+        let has_all_views = taking.view.is_none_or(|last| last.checked_add(1) == Some(done));
+        if done != first || !has_all_views {
             self.counters.records_astray += 1;
             return self.start_over(name, now);
         }
@@ -414,7 +435,7 @@ impl Process {
                 g.enter(GivingEvent::Replay, Giving::Record);
             }
             let Some(next) = g.record.front() else { break };
-            if !self.send_state(g.to, next) {
+            if !self.send_state(g.to, &next.message) {
                 g.waits = true;
                 return true;
             }

@@ -7,8 +7,8 @@ use phalanx_core::member::Role;
 use phalanx_core::member::{
     Agreed, Ballot, BootstrapMarker, Control, Directory, End, Ended, FirstView, FounderRecord, FoundingBallot,
     FoundingMessage, FoundingRefusal, GroupChange, GroupCut, GroupEntry, GroupRequest, Heard, LastView, Lost, Proposal,
-    RecoveredPacket, Report, RequestList, Return, ReturnPoint, StateMessage, Unread, Unreadable, Waiting, Wedge,
-    Welcome, WelcomePart,
+    RecoveredPacket, ReplayedView, Report, RequestList, Return, ReturnPoint, StateMessage, Unread, Unreadable, Waiting,
+    Wedge, Welcome, WelcomePart,
 };
 use phalanx_core::rng::Rng;
 use phalanx_core::wire::{PacketNumber, Space, Tags, put_with_tail};
@@ -166,9 +166,9 @@ impl Speech<'_> {
             return [vec![0], self.frames()].concat();
         }
         let transfer = self.number();
-        let message = match self.0.below(8) {
+        let message = match self.0.below(9) {
             0 => StateMessage::Ask { group: self.group(), view: self.view(), transfer },
-            1 => StateMessage::Begin { transfer, bytes: self.maybe(Self::number) },
+            1 => StateMessage::Begin { transfer, bytes: self.maybe(Self::number), view: self.maybe(Self::view) },
             2 => StateMessage::Chunk { transfer, offset: self.number(), bytes: self.frames() },
             3 => StateMessage::Replay {
                 transfer,
@@ -182,9 +182,26 @@ impl Speech<'_> {
             4 => StateMessage::CaughtUp { transfer },
             5 => StateMessage::Done { transfer, view: self.view() },
             6 => StateMessage::Abort { transfer },
-            _ => StateMessage::Taken { transfer, bytes: self.number() },
+            7 => StateMessage::Taken { transfer, bytes: self.number() },
+            _ => {
+                let view = ReplayedView {
+                    view: self.view(),
+                    members: self.some(Self::info),
+                    joined: self.some(Self::who),
+                    left: self.some(|s| (s.who(), LeaveReason::Left)),
+                    incomplete: self.some(Self::who),
+                    observers: self.some(Self::who),
+                    has_state: self.maybe(Self::coin),
+                    uniform: self.coin(),
+                    members_min: self.short(),
+                    ends_alone: self.coin(),
+                };
+                StateMessage::ReplayView { transfer, view: Box::new(view) }
+            }
         };
-        put_with_tail(&message, &self.tail(), vec![1]).expect("a message can be written")
+        let with_own_tail = self.coin();
+        if with_own_tail { message.encode(vec![1]) } else { put_with_tail(&message, &self.tail(), vec![1]) }
+            .expect("a message can be written")
     }
 
     /// Bytes that begin like frames more often than by chance.

@@ -31,6 +31,7 @@ impl Front for Told {
     fn step(&mut self, _key: Key, (): &mut (), step: Step<'_>) {
         self.steps.push(match step {
             Step::View(seen) => format!("view {}", seen.view.view.0),
+            Step::ViewReplayed(seen) => format!("view {} of the state", seen.view.view.0),
             Step::Reached { stable, delivered, latest } => {
                 let latest: Vec<String> = latest.iter().map(|(view, seq)| format!(" {}.{}", view.0, seq.0)).collect();
                 format!("stable {stable}, delivered {delivered}{}", latest.concat())
@@ -99,6 +100,7 @@ fn view(number: u64, adequate: bool) -> Event {
         view: ViewNumber(number),
         prev: None,
         members: vec![ME],
+        infos: Vec::new(),
         joined: Vec::new(),
         left: Vec::new(),
         incomplete: Vec::new(),
@@ -392,7 +394,7 @@ fn who_is_excluded_while_it_leaves_a_group_has_left_it() {
 fn a_state_that_makes_no_sense_is_not_kept_and_its_group_is_left() {
     let begin = |process: &mut Process| {
         let (group, name) = (GROUP, "g".into());
-        process.event(Event::StateBegin { group, name, bytes: 8 });
+        process.event(Event::StateBegin { group, name, bytes: 8, view: None });
         process.take();
     };
     for in_piece in [true, false] {
@@ -442,13 +444,31 @@ fn an_observer_never_keeps_a_state() {
 #[test]
 fn a_state_whose_donors_are_gone_ends_no_membership() {
     let mut process = Process::new(true);
-    process.event(Event::StateBegin { group: GROUP, name: "g".into(), bytes: 8 });
+    process.event(Event::StateBegin { group: GROUP, name: "g".into(), bytes: 8, view: None });
     process.lives.restore(GROUP, b"half", &mut process.told);
     process.event(Event::StateAnew { group: GROUP, name: "g".into() });
     process.event(view(1, true));
     assert_eq!(process.take(), ["Taking(8)", "OwnState", "view 1"]);
     assert_eq!(process.lives.to_leave(), None);
     assert!(process.lives.keeps_state(GROUP, &mut process.told));
+}
+
+#[test]
+fn views_within_a_state_are_told_to_who_has_it() {
+    for with_state in [true, false] {
+        let mut lives = Lives::new(true);
+        let mut told = Told::default();
+        lives.begin(ME, &mut told);
+        let key = lives.add("g".into(), with_state, false, ());
+        lives.event(
+            Event::StateBegin { group: GROUP, name: "g".into(), bytes: 0, view: Some(ViewNumber(3)) },
+            &mut told,
+        );
+        let Event::GroupView(view) = view(4, true) else { panic!("a view") };
+        lives.event(Event::GroupViewReplayed(view), &mut told);
+        assert_eq!(lives.number_in_view(key), Some(None), "it is in no view yet");
+        assert_eq!(told.steps.last().expect("steps") == "view 4 of the state", with_state);
+    }
 }
 
 #[test]

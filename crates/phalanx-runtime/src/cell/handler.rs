@@ -189,6 +189,13 @@ impl Handler for Queueing {
                     }
                 }
             }
+            // It belongs to the state, and to no inbox.
+            Event::GroupViewReplayed(view) => {
+                if let Some(state) = self.state(view.group) {
+                    state.view(view);
+                }
+                return;
+            }
             Event::GroupAdequacy { group, adequate, .. } => {
                 if let Some(joined) = self.names.get(group).and_then(|name| self.groups.get(name))
                     && let Some(view) = joined.slot.view()

@@ -234,6 +234,7 @@ fn view(group: u32, name: &str) -> Event {
         view: ViewNumber(1),
         prev: None,
         members: vec![Incarnation(1)],
+        infos: vec![me(1)],
         joined: vec![Incarnation(1)],
         left: Vec::new(),
         incomplete: Vec::new(),
@@ -282,7 +283,7 @@ fn a_state_is_kept_where_something_holds_it_until_another_begins() {
         was: Incarnation(1),
         view: ViewNumber(1),
     });
-    queueing.event(Event::StateBegin { group: GroupId(1), name, bytes: 0 });
+    queueing.event(Event::StateBegin { group: GroupId(1), name, bytes: 0, view: None });
     assert_eq!(*notes.0.lock().expect("no panic"), ["kept", "clear"]);
     assert_eq!(kept(&mut queueing), [false, true, false], "another state begins");
 }

@@ -1,6 +1,8 @@
 //! The core's events as records of a trace.
 
-use phalanx_core::{CellView, Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, Order, Sent, Uniformity};
+use phalanx_core::{
+    CellView, Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, Order, Sent, Uniformity, ViewNumber,
+};
 use phalanx_trace::{Event as Record, payload_hash};
 
 /// An order, as a trace names it.
@@ -46,6 +48,7 @@ pub(super) fn event(event: &Event) -> Option<Record> {
     Some(match event {
         Event::CellView(view) => cell_view(view),
         Event::GroupView(view) => group_view(view),
+        Event::GroupViewReplayed(view) => group_view_replayed(view),
         Event::Unsent { group, messages } => Record::Unsent { group: group.0, messages: *messages },
         Event::InDoubt { to, messages } => Record::InDoubt { to: to.0, messages: *messages },
         Event::GroupLeft { group, .. } => Record::GroupLeft { group: group.0 },
@@ -123,6 +126,24 @@ fn group_view(view: &GroupView) -> Record {
         name: view.name.to_string(),
         view: view.view.0,
         prev: view.prev.map(|view| view.0),
+        members: view.members.iter().map(|m| m.0).collect(),
+        joined: view.joined.iter().map(|m| m.0).collect(),
+        left: left(&view.left),
+    }
+}
+
+/// The record that follows the begin of a snapshot: the view in which it was frozen.
+#[must_use]
+pub fn snapshot_view(group: GroupId, view: ViewNumber) -> Record {
+    Record::SnapshotView { group: group.0, view: view.0 }
+}
+
+/// A view within a state transfer.
+#[must_use]
+pub fn group_view_replayed(view: &GroupView) -> Record {
+    Record::GroupViewReplayed {
+        group: view.group.0,
+        view: view.view.0,
         members: view.members.iter().map(|m| m.0).collect(),
         joined: view.joined.iter().map(|m| m.0).collect(),
         left: left(&view.left),

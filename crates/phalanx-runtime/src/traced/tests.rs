@@ -59,12 +59,17 @@ fn me(incarnation: u64) -> MemberInfo {
 }
 
 fn group_view(view: ViewNumber) -> Event {
-    Event::GroupView(Arc::new(GroupView {
+    Event::GroupView(Arc::new(view_of(view)))
+}
+
+fn view_of(view: ViewNumber) -> GroupView {
+    GroupView {
         group: GroupId(3),
         name: "g".into(),
         view,
         prev: None,
         members: vec![Incarnation(7)],
+        infos: vec![me(7)],
         joined: vec![Incarnation(7)],
         left: vec![(Incarnation(5), LeaveReason::Died)],
         incomplete: Vec::new(),
@@ -72,7 +77,7 @@ fn group_view(view: ViewNumber) -> Event {
         has_state: None,
         terms: GroupTerms::default(),
         adequate: true,
-    }))
+    }
 }
 
 fn delivery(seq: u64) -> Delivery<'static> {
@@ -123,8 +128,9 @@ fn an_incarnation_is_recorded_in_order() {
     })));
     traced.command(&Command::JoinGroup { name: "g", with_state: true, observes: false });
     traced.at(Instant(20));
-    traced.event(Event::StateBegin { group: GroupId(3), name: "g".into(), bytes: 5 });
+    traced.event(Event::StateBegin { group: GroupId(3), name: "g".into(), bytes: 5, view: Some(ViewNumber(1)) });
     traced.restore(GroupId(3), b"state");
+    traced.event(Event::GroupViewReplayed(Arc::new(view_of(ViewNumber(2)))));
     traced.event(Event::StateEnd { group: GroupId(3) });
     traced.event(group_view(ViewNumber(1)));
     traced.sent(GroupId(3), ViewNumber(1), Sequence(1), Order::Total, Uniformity::Uniform, b"payload");
@@ -150,6 +156,17 @@ fn an_incarnation_is_recorded_in_order() {
         (10, Record::CellMinimum { members: 1 }),
         (10, Record::GroupJoinAsked { name: "g".into(), with_state: true }),
         (20, Record::SnapshotIn { group, bytes: 5 }),
+        (20, Record::SnapshotView { group, view: 1 }),
+        (
+            20,
+            Record::GroupViewReplayed {
+                group,
+                view: 2,
+                members: vec![7],
+                joined: vec![7],
+                left: vec![(5, phalanx_trace::LeaveReason::Died)],
+            },
+        ),
         (20, Record::StateEnd { group, digest: 0 }),
         (
             20,

@@ -80,6 +80,7 @@ impl App {
                 self.reading.were_in.insert(view.name.to_string());
                 (view.group, Some(&view.name))
             }
+            Event::GroupViewReplayed(view) => (view.group, Some(&view.name)),
             Event::StateBegin { group, name, .. }
             | Event::StateAnew { group, name }
             | Event::StateKept { group, name, .. }

@@ -27,8 +27,6 @@ impl App {
 
     /// Tells a machine of a view. Before the view is recorded, as the state that it holds then is.
     pub(super) fn machine_view(&mut self, view: &Arc<GroupView>) {
-        let Some(maker) = &self.maker else { return };
-        let (cell, me) = (maker.cell.clone(), Incarnation(self.calls.me));
         let machine = match self.groups.get(&view.group) {
             Some(Group { machine: Some(_), .. }) => None,
             _ => self.machine_of(view.group, &view.name),
@@ -38,10 +36,7 @@ impl App {
             group.machine = machine;
         }
         if let Some(machine) = &mut group.machine {
-            machine.view(view, cell.as_ref(), me);
-        }
-        if std::mem::take(&mut group.is_whole) {
-            self.record_whole(view.group);
+            machine.view(view, Incarnation(self.calls.me));
         }
     }
 

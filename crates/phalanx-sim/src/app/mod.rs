@@ -96,6 +96,8 @@ pub(crate) struct App {
     pub(crate) maker: Option<Maker>,
     /// What it is told of its memberships and messages.
     told: Told,
+    /// Whether its states hold the views of their groups. Not where a build is too old to replay them to a joiner.
+    pub(crate) has_views: bool,
 }
 
 /// Counts of an application's events.
@@ -127,6 +129,8 @@ pub(crate) struct AppCounts {
     pub(crate) named_later: u64,
     /// Those refused because no packet holds them.
     pub(crate) named_too_long: u64,
+    /// Views inside of state transfers.
+    pub(crate) views_replayed: u64,
 }
 
 /// A group as seen by one member.
@@ -153,7 +157,7 @@ pub(crate) struct Group {
 }
 
 impl App {
-    pub(crate) fn new(name: String, state_bytes: u64) -> Self {
+    pub(crate) fn new(name: String, state_bytes: u64, has_views: bool) -> Self {
         Self {
             name,
             now_ns: 0,
@@ -184,6 +188,7 @@ impl App {
             calls: Calls::default(),
             maker: None,
             told: Told::default(),
+            has_views,
         }
     }
 
@@ -231,9 +236,6 @@ impl App {
 
     fn cell_view(&mut self, view: &Arc<CellView>) {
         self.counts.cell_views += 1;
-        if let Some(maker) = &mut self.maker {
-            maker.cell = Some(Arc::clone(view));
-        }
         self.kept_out = false;
         self.generation = view.instance.generation();
         self.record(trace::Event::CellView {
@@ -259,7 +261,19 @@ impl App {
 
     fn group_view(&mut self, view: &Arc<GroupView>) {
         self.counts.group_views += 1;
+        let brings_state = view.members == view.joined && self.wanted.get(&*view.name) == Some(&true);
+        let state = if brings_state { State::brought_by(self.calls.me) } else { State::default() };
+        let has_views = self.has_views;
+        let group = self.groups.entry(view.group).or_insert_with(|| Group { state, ..Group::default() });
+        if has_views {
+            group.state.view(view);
+        }
         self.machine_view(view);
+        if let Some(group) = self.groups.get_mut(&view.group)
+            && std::mem::take(&mut group.is_whole)
+        {
+            self.record_whole(view.group);
+        }
         self.record(trace::Event::GroupView {
             group: view.group.0,
             name: view.name.to_string(),
@@ -278,9 +292,7 @@ impl App {
         for record in [traced::group_incomplete(view), traced::group_observers(view)].into_iter().flatten() {
             self.record(record);
         }
-        let brings_state = view.members == view.joined && self.wanted.get(&*view.name) == Some(&true);
-        let state = if brings_state { State::brought_by(self.calls.me) } else { State::default() };
-        let group = self.groups.entry(view.group).or_insert_with(|| Group { state, ..Group::default() });
+        let group = self.groups.entry(view.group).or_default();
         if group.name.is_empty() {
             group.name = view.name.to_string();
         }
@@ -296,8 +308,29 @@ impl App {
         self.void_grants(view);
     }
 
-    fn state_begin(&mut self, id: GroupId, name: &str, bytes: u64) {
+    /// A view inside of a state transfer.
+    fn view_replayed(&mut self, view: &Arc<GroupView>) {
+        self.counts.views_replayed += 1;
+        self.take_state(view.group);
+        self.record(traced::group_view_replayed(view));
+        let has_views = self.has_views;
+        let Some(group) = self.groups.get_mut(&view.group).filter(|group| group.view == ViewNumber::NONE) else {
+            return self.faults.push((
+                "X8",
+                format!("view {} of group {} is replayed outside of a transfer", view.view, view.group.0),
+            ));
+        };
+        if has_views {
+            group.state.view(view);
+        }
+        if let Some(machine) = &mut group.machine {
+            machine.view_replayed(view, Incarnation(self.calls.me));
+        }
+    }
+
+    fn state_begin(&mut self, id: GroupId, name: &str, bytes: u64, view: Option<ViewNumber>) {
         self.record(trace::Event::SnapshotIn { group: id.0, bytes });
+        view.into_iter().for_each(|view| self.record(traced::snapshot_view(id, view)));
         let group = self.groups.entry(id).or_default();
         if group.view > ViewNumber::NONE {
             self.faults.push(("X3", format!("a state transfer begins for group {} it is a member of", id.0)));
@@ -357,8 +390,8 @@ impl App {
             self.faults.push(("restore", format!("the snapshot of another member makes no sense: {wrong}")));
         }
         match self.groups.get_mut(&id) {
-            // A machine compares after it learned of the view: views since the snapshot were not repeated for it.
-            Some(group) if group.machine.is_some() => group.is_whole = true,
+            // The others are compared as they are after the view that follows.
+            Some(group) if self.has_views || group.machine.is_some() => group.is_whole = true,
             _ => self.record_whole(id),
         }
     }
@@ -446,9 +479,10 @@ impl App {
                 self.record(trace::Event::Left);
                 self.calls.close();
             }
-            Event::StateBegin { group, name, bytes } => self.state_begin(group, &name, bytes),
+            Event::GroupViewReplayed(view) => self.view_replayed(&view),
+            Event::StateBegin { group, name, bytes, view } => self.state_begin(group, &name, bytes, view),
             Event::StateAnew { group, name } => {
-                self.state_begin(group, &name, 0);
+                self.state_begin(group, &name, 0, None);
                 self.state_end(group, false);
             }
             Event::StateKept { group, was, view, .. } => self.state_kept(group, was, view),

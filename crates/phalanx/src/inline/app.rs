@@ -80,6 +80,10 @@ pub trait App {
 
     /// A view was installed. All members that install it delivered the same messages before it. Multicasts are accepted
     /// from the first on.
+    ///
+    /// While another member's state comes, between [`App::taking`] and [`App::current`], it is one of the views that the
+    /// members installed since that state was frozen, at its place between the messages ([`View::is_replayed`]): it belongs to
+    /// the state as they do. Only a group that was joined [with state](crate::InlineJoin::with_state) gets them.
     fn view(&mut self, _group: InlineGroup, _view: &View) {}
 
     /// Enough members of the view have the group's state now, or too few; see [`View::is_adequate`].
@@ -132,7 +136,8 @@ pub trait App {
     }
 
     /// Another member's state of `_bytes` bytes begins. What was kept of the group is replaced by it. Its
-    /// pieces follow, then [`App::message`] with the messages that belong to it, then [`App::current`]. 0: the members
+    /// pieces follow, then [`App::message`] and [`App::view`] with the messages and views that belong to it, then
+    /// [`App::current`]. 0: the members
     /// that had it are gone. What came of it is dropped, and the group begins here with the program's own state.
     fn taking(&mut self, _group: InlineGroup, _bytes: u64) {}
 

@@ -141,6 +141,7 @@ impl<A: App> Front for InlineFront<'_, A> {
         let (app, key) = (&mut *self.app, InlineGroup(key));
         match step {
             Step::View(seen) => app.view(key, &View::of(seen)),
+            Step::ViewReplayed(seen) => app.view(key, &View::replayed(Arc::clone(seen.view), seen.me)),
             Step::Adequate(adequate) => app.adequate(key, adequate),
             Step::Reached { latest, .. } => latest.iter().for_each(|(view, seq)| app.stable(key, view.0, seq.0)),
             Step::Over { not_sent: 0, in_doubt: 0, .. } => {}
@@ -262,7 +263,7 @@ impl<A: App> Handler for Adapter<'_, A> {
     }
 
     fn event(&mut self, event: Event) {
-        if let Some(told) = CellEvent::of(&event, self.lives.cell_view(), self.lives.me()) {
+        if let Some(told) = CellEvent::of(&event, self.lives.me()) {
             self.front.app.event(&told);
             if told.is_notice() {
                 self.front.kept.notices.push(told);

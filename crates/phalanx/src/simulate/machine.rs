@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use phalanx_core::rng::Rng;
-use phalanx_core::{CellView, Delivery, GroupView, Incarnation, Snapshot};
+use phalanx_core::{Delivery, GroupView, Incarnation, Snapshot};
 use phalanx_sim::{Machine, Machines, ToSend};
 
 use super::Sender;
@@ -53,9 +53,13 @@ impl<S: State> Machine for Copied<S> {
         self.side.apply(&[Message::of(delivery, Bytes::copy_from_slice(delivery.payload))]);
     }
 
-    fn view(&mut self, view: &Arc<GroupView>, cell: Option<&Arc<CellView>>, me: Incarnation) {
-        self.side.view(&View::new(Arc::clone(view), cell.cloned(), me));
+    fn view(&mut self, view: &Arc<GroupView>, me: Incarnation) {
+        self.side.view(&View::new(Arc::clone(view), me));
         self.side.set_current(true);
+    }
+
+    fn view_replayed(&mut self, view: &Arc<GroupView>, me: Incarnation) {
+        self.side.view_replayed(&View::replayed(Arc::clone(view), me));
     }
 
     fn snapshot(&mut self) -> Box<dyn Snapshot> {

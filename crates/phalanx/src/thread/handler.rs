@@ -229,6 +229,12 @@ impl Front for ThreadFront {
                 entry.stage(Next::View(view));
                 entry.set_phase(Phase::Member);
             }
+            Step::ViewReplayed(seen) => {
+                entry.apply();
+                if let Some(replica) = &mut entry.replica {
+                    replica.view_replayed(&View::replayed(Arc::clone(seen.view), seen.me));
+                }
+            }
             Step::Adequate(adequate) => {
                 entry.view = entry.view.as_ref().map(|view| view.with_adequate(adequate));
                 entry.stage(Next::Adequate(adequate));
@@ -376,7 +382,7 @@ impl Handler for AppHandler {
             }
             _ => {}
         }
-        if let Some(told) = CellEvent::of(&event, self.lives.cell_view(), self.lives.me()) {
+        if let Some(told) = CellEvent::of(&event, self.lives.me()) {
             shared.tell(told);
         }
         let is_end = matches!(event, Event::Excluded { .. } | Event::Renounced { .. } | Event::Left);

@@ -1,17 +1,17 @@
-//! A state transfer at its donor: the snapshot, and the record of the deliveries after it.
+//! A state transfer at its donor: the snapshot, and the record of the deliveries and views after it.
 
 use std::collections::VecDeque;
 
-use crate::api::{Delivery, Order, Snapshot, Uniformity};
+use crate::api::{Delivery, GroupView, Order, Snapshot, Uniformity};
 use crate::id::{GroupId, Incarnation, ViewNumber};
-use crate::member::StateMessage;
+use crate::member::{ReplayedView, StateMessage, replayed_bytes};
 use crate::time::Instant;
 use crate::transitions::transitions;
 
-/// Bytes that a recorded delivery counts for beside its payload.
+/// Bytes that a recorded delivery or view counts for beside its payload or its lists.
 pub(super) const REPLAY_BYTES: u64 = 64;
 
-/// Bytes of deliveries recorded for a joiner, beyond what it has taken of the state. A joiner that takes the state
+/// Bytes of deliveries and views recorded for a joiner, beyond what it has taken of the state. A joiner that takes the state
 /// faster than the group delivers stays below, however long the state is. One that falls farther behind is given up.
 pub(super) const RECORD_BYTES: u64 = 64 << 20;
 
@@ -21,8 +21,10 @@ pub(super) struct OutgoingTransfer {
     pub(super) transfer: u64,
     pub(super) state: Giving,
     pub(super) total: u64,
-    /// Encoded deliveries since the snapshot.
-    pub(super) record: VecDeque<StateMessage>,
+    /// Whether the record has the views since the snapshot: it was taken at level 7 or above.
+    pub(super) replays_views: bool,
+    /// Deliveries and views since the snapshot.
+    pub(super) record: VecDeque<Recorded>,
     pub(super) record_bytes: u64,
     pub(super) sent_bytes: u64,
     pub(super) taken_bytes: u64,
@@ -31,6 +33,13 @@ pub(super) struct OutgoingTransfer {
     /// The view that contains the joiner, once the application here has reached it. The record ends there.
     pub(super) done: Option<ViewNumber>,
     pub(super) moves: Moves,
+}
+
+/// Something that the snapshot does not contain, as it is sent.
+pub(super) struct Recorded {
+    pub(super) message: StateMessage,
+    /// What it counts for.
+    pub(super) bytes: u64,
 }
 
 /// Progress of a donor.
@@ -108,8 +117,7 @@ impl OutgoingTransfer {
 
     /// Records a delivery that the snapshot does not contain.
     pub(super) fn record(&mut self, delivery: &Delivery<'_>) {
-        self.record_bytes += replay_bytes(delivery.payload);
-        self.record.push_back(StateMessage::Replay {
+        let message = StateMessage::Replay {
             transfer: self.transfer,
             view: delivery.view,
             sender: delivery.sender,
@@ -117,15 +125,30 @@ impl OutgoingTransfer {
             order: order_code(delivery.order, delivery.uniformity),
             position: delivery.position,
             payload: delivery.payload.to_vec(),
-        });
+        };
+        self.push(message, delivery.payload.len());
     }
 
-    /// Moves the first recorded delivery to the sent ones.
+    /// Records a view that the application here was notified of after the snapshot, and that does not hold the joiner.
+    pub(super) fn record_view(&mut self, view: &GroupView) {
+        if self.replays_views {
+            let (transfer, replayed) = (self.transfer, Box::new(ReplayedView::of(view)));
+            self.push(StateMessage::ReplayView { transfer, view: replayed }, replayed_bytes(view));
+        }
+    }
+
+    fn push(&mut self, message: StateMessage, len: usize) {
+        let bytes = len as u64 + REPLAY_BYTES;
+        self.record_bytes += bytes;
+        self.record.push_back(Recorded { message, bytes });
+    }
+
+    /// Moves the first recorded delivery or view to the sent ones.
     pub(super) fn replayed(&mut self) {
-        if let Some(StateMessage::Replay { payload, .. }) = self.record.pop_front() {
-            debug_assert!(self.record_bytes >= replay_bytes(&payload), "a recorded delivery is counted");
-            self.record_bytes -= replay_bytes(&payload);
-            self.sent_bytes += replay_bytes(&payload);
+        if let Some(Recorded { bytes, .. }) = self.record.pop_front() {
+            debug_assert!(self.record_bytes >= bytes, "what is recorded is counted");
+            self.record_bytes -= bytes;
+            self.sent_bytes += bytes;
         }
     }
 
@@ -133,11 +156,6 @@ impl OutgoingTransfer {
     pub(super) fn is_outrun(&self) -> bool {
         self.done.is_none() && self.record_bytes > RECORD_BYTES + self.taken_bytes.min(self.total)
     }
-}
-
-/// Bytes that a recorded delivery counts for.
-pub(super) fn replay_bytes(payload: &[u8]) -> u64 {
-    payload.len() as u64 + REPLAY_BYTES
 }
 
 pub(super) fn order_code(order: Order, uniformity: Uniformity) -> u8 {

@@ -70,6 +70,9 @@ pub(super) struct IncomingTransfer {
     pub(super) came_bytes: u64,
     pub(super) taken_bytes: u64,
     pub(super) reported_bytes: u64,
+    /// The view up to which the state has come: that of the snapshot, then the last replayed one. `None`: no views are
+    /// replayed.
+    pub(super) view: Option<ViewNumber>,
     /// The view at which the donor's record ends, once the donor has reported it.
     pub(super) done: Option<ViewNumber>,
     /// The first installed view that contains this process.

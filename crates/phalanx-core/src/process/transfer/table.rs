@@ -7,7 +7,7 @@ use super::donor::{Giving, GivingEvent, OutgoingTransfer, RECORD_BYTES, REPLAY_B
 use super::joiner::{IncomingTransfer, Taking, TakingEvent, Tried};
 use crate::api::{Delivery, GroupView};
 use crate::id::{GroupId, Incarnation};
-use crate::member::Directory;
+use crate::member::{Directory, REPLAYED_VIEWS_LEVEL};
 use crate::process::app::{AppQueue, Item};
 use crate::rng::Rng;
 use crate::time::Instant;
@@ -96,13 +96,29 @@ impl Transfers {
         }
     }
 
-    /// Notes that the application here was notified of a group view. The record of a joiner in it ends.
+    /// Notes that the application here was notified of a group view. The record of a joiner in it ends. It is recorded for
+    /// the others.
     pub(in crate::process) fn view_reached(&mut self, view: &GroupView) {
         for giving in self.giving.iter_mut().filter(|g| g.group == view.group && g.done.is_none()) {
             if view.joined.contains(&giving.to) {
                 giving.done = Some(view.view);
+            } else {
+                giving.record_view(view);
             }
         }
+    }
+
+    /// Notes that the cell rose from one level to another. At the one from which on views are replayed, the transfers stop that
+    /// replay none and whose joiner is in no view: nobody comes in at that level without the views since its snapshot.
+    /// Returns these joiners, with the numbers of their transfers.
+    pub(in crate::process) fn risen(&mut self, from: u16, to: u16) -> Vec<(Incarnation, u64)> {
+        if !(from < REPLAYED_VIEWS_LEVEL && to >= REPLAYED_VIEWS_LEVEL) {
+            return Vec::new();
+        }
+        let goes = |g: &OutgoingTransfer| !g.replays_views && g.done.is_none();
+        let stopped = self.giving.iter().filter(|g| goes(g)).map(|g| (g.to, g.transfer)).collect();
+        self.stop_giving(goes);
+        stopped
     }
 
     /// Notes that this process installed its first view of a group.

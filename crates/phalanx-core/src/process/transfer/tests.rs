@@ -1,8 +1,8 @@
-use super::donor::{RECORD_BYTES, order_code};
+use super::donor::{RECORD_BYTES, Recorded, order_code};
 use super::*;
-use crate::api::{Delivery, GroupTerms, Order, Uniformity};
-use crate::id::{Sequence, ViewNumber};
-use crate::member::GroupEntry;
+use crate::api::{Delivery, GroupTerms, GroupView, LeaveReason, Order, Uniformity};
+use crate::id::{MemberInfo, Sequence, ViewNumber};
+use crate::member::{GroupEntry, ReplayedView};
 use crate::process::app::AppQueue;
 use crate::process::tests::by_hand::{NOW, Out, in_cell, measure};
 use crate::rng::Rng;
@@ -20,6 +20,7 @@ fn giving(group: GroupId, to: Incarnation, transfer: u64) -> OutgoingTransfer {
         transfer,
         state: Giving::Record,
         total: 0,
+        replays_views: true,
         record: VecDeque::new(),
         record_bytes: 0,
         sent_bytes: 0,
@@ -40,6 +41,7 @@ fn taking(group: GroupId, first_view: Option<ViewNumber>) -> IncomingTransfer {
         came_bytes: 0,
         taken_bytes: 0,
         reported_bytes: 0,
+        view: None,
         done: None,
         first_view,
     }
@@ -102,7 +104,7 @@ fn a_joiner_that_the_group_outran_is_given_up() {
             total: 1000,
             done,
             sent_bytes: u64::MAX,
-            record: VecDeque::from([StateMessage::CaughtUp { transfer: 1 }]),
+            record: VecDeque::from([Recorded { message: StateMessage::CaughtUp { transfer: 1 }, bytes: record_bytes }]),
             ..giving(GROUP, joiner, 1)
         }];
         process.poll_transfers(NOW);
@@ -330,7 +332,7 @@ fn a_donor_is_given_up_only_for_what_it_owes() {
 fn a_donor_that_gives_another_group_is_not_silent() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
     let (donor, other) = (Incarnation(2), Incarnation(3));
-    let begin = StateMessage::Begin { transfer: 2, bytes: Some(10) };
+    let begin = StateMessage::Begin { transfer: 2, bytes: Some(10), view: None };
     for (name, transfer, donor) in [("first", 1, donor), ("second", 2, donor), ("of another", 3, other)] {
         let asked = IncomingTransfer { donor, transfer, heard: NOW, ..taking(GROUP, None) };
         process.transfers.taking.insert(name.into(), asked);
@@ -377,6 +379,159 @@ fn a_joiner_that_comes_no_farther_is_given_up() {
     assert_eq!(process.counters.transfers_stalled, 1);
 }
 
+fn member(who: u64) -> MemberInfo {
+    MemberInfo { incarnation: Incarnation(who), ..crate::process::tests::member() }
+}
+
+/// A view of members 1 and 9, of which the latter takes the state.
+fn view(number: u64) -> GroupView {
+    GroupView {
+        group: GROUP,
+        name: "g".into(),
+        view: ViewNumber(number),
+        prev: Some(ViewNumber(number - 1)),
+        members: vec![Incarnation(1), Incarnation(9)],
+        infos: vec![member(1), member(9)],
+        joined: vec![Incarnation(9)],
+        left: vec![(Incarnation(3), LeaveReason::Died)],
+        incomplete: vec![Incarnation(9)],
+        observers: Vec::new(),
+        has_state: Some(true),
+        terms: GroupTerms { members_min: 2, ..GroupTerms::default() },
+        adequate: true,
+    }
+}
+
+/// A view stands in the record where the application was told of it, and counts as a delivery does.
+#[test]
+fn a_view_is_recorded_between_the_deliveries() {
+    let mut all = transfers();
+    all.giving.push(giving(GROUP, JOINER, 1));
+    all.giving.push(OutgoingTransfer { replays_views: false, ..giving(GROUP, SECOND_JOINER, 2) });
+    all.record(&delivery(b"before"));
+    all.view_reached(&view(2));
+    all.record(&delivery(b"after"));
+    all.view_reached(&GroupView { joined: vec![JOINER], ..view(3) });
+    let seen = |g: &OutgoingTransfer| -> Vec<Option<u64>> {
+        let number = |recorded: &Recorded| match &recorded.message {
+            StateMessage::ReplayView { view, .. } => Some(view.view.0),
+            _ => None,
+        };
+        g.record.iter().map(number).collect()
+    };
+    assert_eq!(seen(&all.giving[0]), [None, Some(2), None]);
+    assert_eq!(
+        (seen(&all.giving[1]).len(), all.giving[0].done),
+        (2, Some(ViewNumber(3))),
+        "the other one replays no views"
+    );
+    let given = &mut all.giving[0];
+    assert_eq!(given.record_bytes, 6 + 5 + replayed_bytes(&view(2)) as u64 + 3 * 64);
+    (0..3).for_each(|_| given.replayed());
+    assert_eq!(given.sent_bytes, 6 + 5 + replayed_bytes(&view(2)) as u64 + 3 * 64);
+    all.view_reached(&view(4));
+    assert!(all.giving[0].record.is_empty(), "the joiner is in");
+}
+
+/// What the application takes of a replayed view is what the donor counts for it. One that is left out, comes twice, or
+/// holds the joiner is no part of a state.
+#[test]
+fn replayed_views_follow_each_other() {
+    let replayed = |number| Box::new(ReplayedView::of(&view(number)));
+    let holds_me = || Box::new(ReplayedView { members: vec![member(1), member(9)], ..*replayed(4) });
+    let cases: [(Option<u64>, &[u64], u64, bool); 9] = [
+        (Some(3), &[4, 5], 6, true),
+        (Some(3), &[], 4, true),
+        (Some(3), &[5], 6, false),
+        (Some(3), &[4, 4], 5, false),
+        (Some(3), &[3], 4, false),
+        (Some(3), &[4], 6, false),
+        (Some(u64::MAX), &[], 6, false),
+        (None, &[4], 5, false),
+        (None, &[], 9, true),
+    ];
+    for (frozen_in, views, done, is_whole) in cases {
+        let (mut process, _) = in_cell(Incarnation(1), 2);
+        process.set.me.incarnation = JOINER;
+        let begun = IncomingTransfer {
+            view: frozen_in.map(ViewNumber),
+            state: Taking::Record,
+            ..taking(GROUP, Some(ViewNumber(done)))
+        };
+        let (donor, transfer) = (begun.donor, begun.transfer);
+        process.transfers.taking.insert("g".into(), begun);
+        process.transfers.held.insert(GROUP, VecDeque::new());
+        for number in views {
+            process.take_state(NOW, donor, StateMessage::ReplayView { transfer, view: replayed(*number) });
+        }
+        process.take_state(NOW, donor, StateMessage::Done { transfer, view: ViewNumber(done) });
+        assert_eq!(process.counters.transfers_taken, u64::from(is_whole), "{frozen_in:?} {views:?} {done}");
+    }
+    let (mut process, _) = in_cell(Incarnation(1), 2);
+    let begun = IncomingTransfer { view: Some(ViewNumber(3)), state: Taking::Record, ..taking(GROUP, None) };
+    let (donor, transfer) = (begun.donor, begun.transfer);
+    process.set.me.incarnation = Incarnation(9);
+    process.transfers.taking.insert("g".into(), begun);
+    process.take_state(NOW, donor, StateMessage::ReplayView { transfer, view: holds_me() });
+    assert!(!process.transfers.is_taking("g"), "it was never in a view before its first");
+}
+
+#[test]
+fn a_replayed_view_counts_when_the_application_takes_it() {
+    let (mut process, mut out) = in_cell(Incarnation(1), 2);
+    let begun = IncomingTransfer { view: Some(ViewNumber(3)), state: Taking::Record, ..taking(GROUP, None) };
+    let (donor, transfer) = (begun.donor, begun.transfer);
+    process.set.me.incarnation = JOINER;
+    process.transfers.taking.insert("g".into(), begun);
+    let view = Box::new(ReplayedView::of(&view(4)));
+    process.take_state(NOW, donor, StateMessage::ReplayView { transfer, view: view.clone() });
+    let bytes = |process: &Process| process.transfers.taking.get("g").map(|t| (t.came_bytes, t.taken_bytes));
+    let all = replayed_bytes(&view.into_view(GROUP, "g".into())) as u64 + REPLAY_BYTES;
+    assert_eq!(bytes(&process), Some((all, 0)));
+    process.app.check_invariants();
+    process.give_to_app(&mut out);
+    assert_eq!(bytes(&process), Some((all, all)));
+}
+
+/// What each member knows of the others differs, so the lists alone decide.
+#[test]
+fn the_adequacy_of_a_replayed_view_follows_from_its_lists() {
+    let adequate = |incomplete: &[u64], members_min| {
+        let incomplete = incomplete.iter().copied().map(Incarnation).collect();
+        let terms = GroupTerms { members_min, ..GroupTerms::default() };
+        let replayed = ReplayedView::of(&GroupView { incomplete, terms, ..view(4) });
+        replayed.into_view(GROUP, "g".into()).adequate
+    };
+    assert_eq!([adequate(&[9], 1), adequate(&[9], 2), adequate(&[], 2), adequate(&[], 3)], [true, false, true, false]);
+}
+
+#[test]
+fn views_that_cannot_be_are_refused() {
+    let good = || ReplayedView::of(&view(4));
+    assert!(good().is_sound(JOINER) && !good().is_sound(Incarnation(1)));
+    let bad = [
+        ReplayedView { members: Vec::new(), joined: Vec::new(), incomplete: Vec::new(), ..good() },
+        ReplayedView { members: vec![member(1), member(9), member(1)], ..good() },
+        ReplayedView { joined: vec![Incarnation(5)], ..good() },
+        ReplayedView { incomplete: vec![Incarnation(9), Incarnation(9)], ..good() },
+        ReplayedView { left: vec![(Incarnation(9), LeaveReason::Died)], ..good() },
+    ];
+    assert!(bad.iter().all(|view| !view.is_sound(JOINER)));
+}
+
+/// Nobody comes in at level 7 with a state that lacks the views since its snapshot.
+#[test]
+fn a_rise_begins_transfers_anew_that_replay_no_views() {
+    let (mut process, _) = in_cell(Incarnation(1), 2);
+    let earlier = |to, transfer| OutgoingTransfer { replays_views: false, ..giving(GROUP, to, transfer) };
+    let is_in = OutgoingTransfer { done: Some(ViewNumber(2)), ..earlier(SECOND_JOINER, 2) };
+    process.transfers.giving = vec![earlier(JOINER, 1), is_in, giving(OTHER, JOINER, 3)];
+    let goes_on = |process: &Process| process.transfers.giving.iter().map(|g| g.transfer).collect::<Vec<_>>();
+    let risen = |process: &mut Process, from| process.transfers.risen(from, REPLAYED_VIEWS_LEVEL);
+    assert_eq!((risen(&mut process, REPLAYED_VIEWS_LEVEL), goes_on(&process)), (Vec::new(), vec![1, 2, 3]));
+    assert_eq!((risen(&mut process, REPLAYED_VIEWS_LEVEL - 1), goes_on(&process)), (vec![(JOINER, 1)], vec![2, 3]));
+}
+
 #[test]
 fn the_tables_of_a_transfer_are_the_ones_that_are_kept() {
     crate::transitions::kept::hold::<GivingEvent>("transfer-giving");
@@ -389,7 +544,7 @@ fn a_donor_that_leaves_a_step_out_is_left() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
     let restoring = Taking::Snapshot { expected: 5, received: 3 };
     let (donor, transfer) = (taking(GROUP, None).donor, taking(GROUP, None).transfer);
-    let begin = |bytes| StateMessage::Begin { transfer, bytes };
+    let begin = |bytes| StateMessage::Begin { transfer, bytes, view: None };
     let done = || StateMessage::Done { transfer, view: ViewNumber(3) };
     let chunk = || StateMessage::Chunk { transfer, offset: 5, bytes: Vec::new() };
     let cases = [
