@@ -6,8 +6,8 @@ use super::Builder;
 use crate::findings::Place;
 use crate::model::intern::Said;
 use crate::model::{
-    Digest, Epoch, EpochEnd, Group, MessageIx, Moment, ProcIx, Replayed, ReplayedView, SetSum, Snapshot, Step, Stray,
-    StrayKind, Transfer, View, ViewIx,
+    Digest, Epoch, EpochEnd, Group, MessageIx, Moment, ProcIx, Replayed, SetSum, Snapshot, Step, Stray, StrayKind,
+    Transfer, View, ViewIx,
 };
 
 impl Builder {
@@ -215,25 +215,5 @@ impl Builder {
     fn stray(&mut self, kind: StrayKind, group: u32) {
         let place = self.place();
         self.model.strays.push(Stray { kind, group, place });
-    }
-}
-
-/// Reads a record within a state transfer: the view of its snapshot, or a view that is replayed.
-pub(super) fn view_of_transfer(builder: &mut Builder, group: u32, event: &Event, place: Place) {
-    if let Some(&epoch) = builder.now.open.get(&group) {
-        return builder.model.epochs[epoch].transfer.get_or_insert_default().misplaced.push(place);
-    }
-    match event {
-        Event::SnapshotView { view, .. } => {
-            builder.now.transfers.entry(group).or_default().frozen_in = Some(*view);
-        }
-        Event::GroupViewReplayed { view: number, members, joined, left, .. } => {
-            let members = members.iter().map(|&m| builder.proc(m)).collect();
-            let joined = joined.iter().map(|&m| builder.proc(m)).collect();
-            let left = left.iter().map(|&(m, reason)| (builder.proc(m), reason)).collect();
-            let view = ReplayedView { number: *number, members, joined, left, place };
-            builder.now.transfers.entry(group).or_default().views.push(view);
-        }
-        _ => {}
     }
 }

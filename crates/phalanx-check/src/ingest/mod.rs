@@ -12,13 +12,12 @@ use std::collections::BTreeSet;
 
 use phalanx_trace::{Event, Header, Record};
 
-use self::group::view_of_transfer;
 use crate::findings::Place;
 use crate::model::accepted::What;
 use crate::model::intern::{FastMap, Messages};
 use crate::model::{
     Adequacy, AfterOver, CellInstall, EpochEnd, EpochIx, Forgotten, GroupJoin, Kept, Kinds, Model, Moment, Over, Proc,
-    ProcIx, Receipt, Step, Terms, TraceInfo, Transfer,
+    ProcIx, Receipt, ReplayedView, Step, Terms, TraceInfo, Transfer,
 };
 use stream::StreamRules;
 
@@ -408,6 +407,26 @@ impl Builder {
     fn malformed(&mut self, what: impl Into<String>) {
         let place = self.place();
         self.model.malformed.push((place, what.into()));
+    }
+}
+
+/// Reads a record within a state transfer: the view of its snapshot, or a view that is replayed.
+fn view_of_transfer(builder: &mut Builder, group: u32, event: &Event, place: Place) {
+    if let Some(&epoch) = builder.now.open.get(&group) {
+        return builder.model.epochs[epoch].transfer.get_or_insert_default().misplaced.push(place);
+    }
+    match event {
+        Event::SnapshotView { view, .. } => {
+            builder.now.transfers.entry(group).or_default().frozen_in = Some(*view);
+        }
+        Event::GroupViewReplayed { view: number, members, joined, left, .. } => {
+            let members = members.iter().map(|&m| builder.proc(m)).collect();
+            let joined = joined.iter().map(|&m| builder.proc(m)).collect();
+            let left = left.iter().map(|&(m, reason)| (builder.proc(m), reason)).collect();
+            let view = ReplayedView { number: *number, members, joined, left, place };
+            builder.now.transfers.entry(group).or_default().views.push(view);
+        }
+        _ => {}
     }
 }
 

@@ -51,8 +51,8 @@ pub(crate) struct App {
     reading: Reading,
     /// Whether nothing in this run is a reason to exclude it.
     pub(crate) must_stay: bool,
-    /// Bytes of padding in a group's state.
-    state_bytes: u64,
+    /// What the states of its groups hold.
+    holds: Holds,
     /// The traces of this process's incarnations, oldest first.
     pub(crate) traces: Vec<Trace>,
     /// Groups of which it is, or is becoming, a member in this incarnation.
@@ -96,8 +96,14 @@ pub(crate) struct App {
     pub(crate) maker: Option<Maker>,
     /// What it is told of its memberships and messages.
     told: Told,
-    /// Whether its states hold the views of their groups. Not where a build is too old to replay them to a joiner.
-    pub(crate) has_views: bool,
+}
+
+/// What the state of a group holds beside digests of its messages.
+#[derive(Clone, Copy, Debug)]
+struct Holds {
+    padding_bytes: u64,
+    /// Digests of the group's views. Not where a build is too old to replay them to a joiner.
+    views: bool,
 }
 
 /// Counts of an application's events.
@@ -165,7 +171,7 @@ impl App {
             inboxes: BTreeMap::new(),
             reading: Reading::default(),
             must_stay: false,
-            state_bytes,
+            holds: Holds { padding_bytes: state_bytes, views: has_views },
             traces: Vec::new(),
             groups: BTreeMap::new(),
             kept: BTreeMap::new(),
@@ -188,7 +194,6 @@ impl App {
             calls: Calls::default(),
             maker: None,
             told: Told::default(),
-            has_views,
         }
     }
 
@@ -263,7 +268,7 @@ impl App {
         self.counts.group_views += 1;
         let brings_state = view.members == view.joined && self.wanted.get(&*view.name) == Some(&true);
         let state = if brings_state { State::brought_by(self.calls.me) } else { State::default() };
-        let has_views = self.has_views;
+        let has_views = self.holds.views;
         let group = self.groups.entry(view.group).or_insert_with(|| Group { state, ..Group::default() });
         if has_views {
             group.state.view(view);
@@ -308,26 +313,6 @@ impl App {
         self.void_grants(view);
     }
 
-    /// A view inside of a state transfer.
-    fn view_replayed(&mut self, view: &Arc<GroupView>) {
-        self.counts.views_replayed += 1;
-        self.take_state(view.group);
-        self.record(traced::group_view_replayed(view));
-        let has_views = self.has_views;
-        let Some(group) = self.groups.get_mut(&view.group).filter(|group| group.view == ViewNumber::NONE) else {
-            return self.faults.push((
-                "X8",
-                format!("view {} of group {} is replayed outside of a transfer", view.view, view.group.0),
-            ));
-        };
-        if has_views {
-            group.state.view(view);
-        }
-        if let Some(machine) = &mut group.machine {
-            machine.view_replayed(view, Incarnation(self.calls.me));
-        }
-    }
-
     fn state_begin(&mut self, id: GroupId, name: &str, bytes: u64, view: Option<ViewNumber>) {
         self.record(trace::Event::SnapshotIn { group: id.0, bytes });
         view.into_iter().for_each(|view| self.record(traced::snapshot_view(id, view)));
@@ -338,7 +323,7 @@ impl App {
         }
         group.state = State::default();
         let machine = group.machine.take().or_else(|| self.machine_of(id, name));
-        let own_bytes = machine.as_ref().map_or(bytes, |_| bytes.min(Frozen::bytes(self.state_bytes)));
+        let own_bytes = machine.as_ref().map_or(bytes, |_| bytes.min(Frozen::bytes(self.holds.padding_bytes)));
         let group = self.groups.entry(id).or_default();
         group.incoming = Some(Incoming::new(own_bytes));
         group.machine = machine;
@@ -391,7 +376,7 @@ impl App {
         }
         match self.groups.get_mut(&id) {
             // The others are compared as they are after the view that follows.
-            Some(group) if self.has_views || group.machine.is_some() => group.is_whole = true,
+            Some(group) if self.holds.views || group.machine.is_some() => group.is_whole = true,
             _ => self.record_whole(id),
         }
     }
@@ -479,7 +464,7 @@ impl App {
                 self.record(trace::Event::Left);
                 self.calls.close();
             }
-            Event::GroupViewReplayed(view) => self.view_replayed(&view),
+            Event::GroupViewReplayed(view) => view_replayed(self, &view),
             Event::StateBegin { group, name, bytes, view } => self.state_begin(group, &name, bytes, view),
             Event::StateAnew { group, name } => {
                 self.state_begin(group, &name, 0, None);
@@ -502,6 +487,25 @@ impl App {
             // The other events are information for people and not evaluated.
             _ => {}
         }
+    }
+}
+
+/// A view inside of a state transfer.
+fn view_replayed(app: &mut App, view: &Arc<GroupView>) {
+    app.counts.views_replayed += 1;
+    app.take_state(view.group);
+    app.record(traced::group_view_replayed(view));
+    let has_views = app.holds.views;
+    let Some(group) = app.groups.get_mut(&view.group).filter(|group| group.view == ViewNumber::NONE) else {
+        return app
+            .faults
+            .push(("X8", format!("view {} of group {} is replayed outside of a transfer", view.view, view.group.0)));
+    };
+    if has_views {
+        group.state.view(view);
+    }
+    if let Some(machine) = &mut group.machine {
+        machine.view_replayed(view, Incarnation(app.calls.me));
     }
 }
 
@@ -673,7 +677,7 @@ impl Handler for App {
         let (view, state, digest) = (group.view, group.state, group.digest());
         let machine = group.machine.as_mut().map(Held::snapshot);
         self.record(trace::Event::SnapshotOut { group: id.0, view: view.0, digest });
-        let own = Frozen::new(&state, self.state_bytes);
+        let own = Frozen::new(&state, self.holds.padding_bytes);
         Some(match machine {
             Some(machine) => Box::new(Both { own, machine }),
             None => Box::new(own),
