@@ -42,7 +42,8 @@ impl World {
         slot.activity = Activity::default();
         slot.app.takes = true;
         slot.app.read_all();
-        slot.app.start_anew();
+        slot.app.wanted.clear();
+        slot.app.told.start_anew();
         slot.neighbours = Neighbours::default();
         let memory =
             self.settings.memory.map(|memory| Memory::new(&memory, slot.rng.fork(&format!("memory {}", slot.life))));
@@ -173,7 +174,8 @@ impl World {
         // Half of the crashes are the end of the thread that runs the process, which its application outlives for a moment.
         if !slot.paused && slot.rng.fork(&format!("thread {}", slot.life)).below(2) == 0 {
             slot.app.now_ns = self.now_ns;
-            slot.app.end_thread();
+            slot.app.told.end();
+            slot.app.settle_told();
         }
         slot.end();
         slot.doom = None;
@@ -302,7 +304,7 @@ impl World {
             Role::State | Role::Stateless => node.join_group(now, name, role == Role::State, terms, &mut slot.app)?,
         }
         slot.app.wanted.insert(name.to_owned(), role == Role::State);
-        slot.app.joins(name, role == Role::State, role == Role::Observer);
+        slot.app.told.joins(name, role == Role::State, role == Role::Observer);
         self.wake(index, self.now_ns);
         Ok(())
     }
@@ -315,7 +317,7 @@ impl World {
         slot.app.now_ns = self.now_ns;
         let (group, _) = slot.app.member_of(name).ok_or(CommandError::NotMember)?;
         node.leave_group(now, group, &mut slot.app)?;
-        slot.app.leaves(group);
+        slot.app.told.leaves(group);
         slot.app.wanted.remove(name);
         self.wake(index, self.now_ns);
         Ok(())

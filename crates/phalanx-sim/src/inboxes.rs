@@ -81,11 +81,11 @@ impl World {
     pub(crate) fn begin_inboxes(&mut self, index: usize) {
         let Some(inboxes) = &self.settings.inboxes else { return };
         let slot = &mut self.slots[index];
-        slot.app.inboxes.clear();
+        slot.app.reading.inboxes.clear();
         let Some(node) = slot.node.as_mut() else { return };
         for (name, inbox) in inboxes.of(index) {
             node.set_inbox(name, InboxId(inbox));
-            slot.app.inboxes.insert(name.to_owned(), InboxId(inbox));
+            slot.app.reading.inboxes.insert(name.to_owned(), InboxId(inbox));
         }
     }
 
@@ -99,7 +99,7 @@ impl World {
         if !moves || !slot.app.was_in(name) || node.process().wants_group(name) {
             return;
         }
-        let before = slot.app.inboxes.get(name).map_or(0, |inbox| inbox.0);
+        let before = slot.app.reading.inboxes.get(name).map_or(0, |inbox| inbox.0);
         let inbox = InboxId((before + 1) % (INBOXES + 1));
         node.set_inbox(name, inbox);
         slot.app.now_ns = self.now_ns;
@@ -109,7 +109,7 @@ impl World {
 
     /// The inboxes of a process that belong to groups.
     pub(crate) fn inboxes_of(&self, index: usize) -> Vec<InboxId> {
-        let mut inboxes: Vec<InboxId> = self.slots[index].app.inboxes.values().copied().collect();
+        let mut inboxes: Vec<InboxId> = self.slots[index].app.reading.inboxes.values().copied().collect();
         inboxes.sort_unstable();
         inboxes.dedup();
         inboxes

@@ -294,7 +294,8 @@ impl World {
         node.driver_mut().at(now_ns);
         let report = node.poll(now, &mut slot.app);
         let process = node.process();
-        slot.app.tell_outcomes(|group| process.is_adequate(group));
+        slot.app.told.tell(|group| process.is_adequate(group));
+        slot.app.settle_told();
         slot.app.end_turn(process.undelivered());
         slot.end_watch(was_outside);
         if let Some(before) = before {
@@ -460,7 +461,7 @@ impl World {
             }
         }
         for slot in &self.slots {
-            let (counts, told) = (&slot.app.counts, slot.app.told_counts());
+            let (counts, told) = (&slot.app.counts, slot.app.told.counts());
             counters.deliveries += counts.deliveries;
             counters.cell_view_installs += counts.cell_views;
             counters.group_view_installs += counts.group_views;

@@ -13,7 +13,7 @@ impl App {
     pub(super) fn begin_reading(&mut self) {
         let Reading { numbers, were_in, forced, .. } = &mut self.reading;
         (*numbers, *were_in, *forced) = (BTreeMap::new(), BTreeSet::new(), false);
-        for (name, inbox) in self.inboxes.clone() {
+        for (name, inbox) in self.reading.inboxes.clone() {
             self.record(trace::Event::Inbox { name, inbox: inbox.0 });
         }
     }
@@ -21,9 +21,9 @@ impl App {
     /// Notes another inbox of a group.
     pub(crate) fn assign(&mut self, name: &str, inbox: InboxId) {
         if inbox == InboxId::MAIN {
-            self.inboxes.remove(name);
+            self.reading.inboxes.remove(name);
         } else {
-            self.inboxes.insert(name.to_owned(), inbox);
+            self.reading.inboxes.insert(name.to_owned(), inbox);
         }
         self.record(trace::Event::Inbox { name: name.to_owned(), inbox: inbox.0 });
     }
@@ -100,7 +100,7 @@ impl App {
         if let Some(name) = name
             && !self.groups.contains_key(&group)
         {
-            let inbox = self.inboxes.get(&**name).copied().unwrap_or_default();
+            let inbox = self.reading.inboxes.get(&**name).copied().unwrap_or_default();
             self.reading.numbers.insert(group, inbox);
         }
         self.took(group);

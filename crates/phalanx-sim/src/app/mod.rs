@@ -45,10 +45,8 @@ pub(crate) struct App {
     pub(crate) now_ns: u64,
     /// Whether it takes deliveries now.
     pub(crate) takes: bool,
-    /// The inboxes of groups that have one of their own, by the group's name.
-    pub(crate) inboxes: BTreeMap<String, InboxId>,
-    /// Its reading of them.
-    reading: Reading,
+    /// Its inboxes, and its reading of them.
+    pub(crate) reading: Reading,
     /// Whether nothing in this run is a reason to exclude it.
     pub(crate) must_stay: bool,
     /// What the states of its groups hold.
@@ -95,7 +93,7 @@ pub(crate) struct App {
     /// What makes the machines of a user, if there is one.
     pub(crate) maker: Option<Maker>,
     /// What it is told of its memberships and messages.
-    told: Told,
+    pub(crate) told: Told,
 }
 
 /// What the state of a group holds beside digests of its messages.
@@ -168,7 +166,6 @@ impl App {
             name,
             now_ns: 0,
             takes: true,
-            inboxes: BTreeMap::new(),
             reading: Reading::default(),
             must_stay: false,
             holds: Holds { padding_bytes: state_bytes, views: has_views },
@@ -395,6 +392,15 @@ impl App {
         self.record_balance(id);
     }
 
+    /// Records what it was told.
+    pub(crate) fn settle_told(&mut self) {
+        let (records, is_mistaken) = self.told.settle();
+        records.into_iter().for_each(|record| self.record(record));
+        if is_mistaken {
+            self.faults.push(("restore", "a state was refused, and each that members give makes sense".to_owned()));
+        }
+    }
+
     /// Records an event, and does what it asks for.
     fn note_event(&mut self, event: Event) {
         match event {
@@ -533,7 +539,8 @@ impl Handler for App {
         self.record(trace::Event::Start);
         self.record(trace::Event::JoinAsked { cell: CELL.into() });
         self.begin_reading();
-        self.tell_begin(me.incarnation);
+        self.told.begin(me.incarnation);
+        self.settle_told();
     }
 
     fn command(&mut self, command: &Command<'_>) {
@@ -560,7 +567,7 @@ impl Handler for App {
                 }
                 let (hash, uniform) = (payload_hash(&payload), uniformity.is_uniform());
                 self.record(trace::Event::Accept { group: group.0, order: traced::order(order), uniform, hash });
-                self.tell_accepted(group, sent);
+                self.told.accepted(group, sent);
             }
             // Commands without a record in the trace format.
             _ => {}
@@ -595,19 +602,19 @@ impl Handler for App {
         payload: &[u8],
     ) {
         self.record_sent(group, Sent { view, seq }, order, uniformity, payload);
-        self.tell_sent(group, view, seq);
+        self.told.sent(group, view, seq);
     }
 
     fn stable(&mut self, group: GroupId, view: ViewNumber, seq: Sequence) {
         self.told_stable(group);
         self.record(trace::Event::Stable { group: group.0, view: view.0, seq: seq.0 });
-        self.tell_stable(group, view, seq);
+        self.told.stable(group, view, seq);
     }
 
     fn deliver(&mut self, delivery: &Delivery<'_>) {
         self.counts.deliveries += 1;
         self.took(delivery.group);
-        self.tell_delivery(delivery);
+        self.told.deliver(delivery);
         if delivery.replayed {
             self.take_state(delivery.group);
         }
@@ -648,11 +655,13 @@ impl Handler for App {
         let is_end =
             matches!(event, Event::GroupLeft { .. } | Event::Excluded { .. } | Event::Renounced { .. } | Event::Left);
         if is_end {
-            self.tell_event(told);
+            self.told.event(told);
+            self.settle_told();
             self.note_event(event);
         } else {
             self.note_event(event);
-            self.tell_event(told);
+            self.told.event(told);
+            self.settle_told();
         }
     }
 

@@ -6,7 +6,9 @@ use phalanx_core::{GroupId, InboxId};
 
 /// State of reading. That of one incarnation is in the last three fields.
 #[derive(Debug, Default)]
-pub(super) struct Reading {
+pub(crate) struct Reading {
+    /// The inboxes of groups that have one of their own, by the group's name.
+    pub(crate) inboxes: BTreeMap<String, InboxId>,
     /// Inboxes that it does not read now.
     pub(super) unread: BTreeSet<InboxId>,
     /// Whether one of these held items after the last iteration.

@@ -4,16 +4,14 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use phalanx_core::{Delivery, Event, GroupId, Sent, Sequence, Snapshot, ViewNumber};
+use phalanx_core::{Delivery, Event, GroupId, Incarnation, Sent, Sequence, Snapshot, ViewNumber};
 use phalanx_life::{Bound, End, Front, Key, Lives, Refusal, Step};
 use phalanx_runtime::traced;
 use phalanx_trace as trace;
 
-use super::App;
-
 /// The memberships of one process, through its incarnations, and what is to be recorded of them.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(crate) struct Told {
     lives: Lives<Stay, Infallible>,
     writer: Writer,
     /// Requests for groups whose earlier membership has not ended, oldest first: the core takes such a request.
@@ -124,100 +122,89 @@ impl Front for Writer {
     fn notice(&mut self, _text: String) {}
 }
 
-impl App {
+impl Told {
     /// Another process starts in its place.
     pub(crate) fn start_anew(&mut self) {
-        self.wanted.clear();
-        let Told { writer, .. } = std::mem::take(&mut self.told);
-        self.told.writer.counts = writer.counts;
+        let Self { writer, .. } = std::mem::take(self);
+        self.writer.counts = writer.counts;
     }
 
-    pub(crate) fn told_counts(&self) -> ToldCounts {
-        self.told.writer.counts
+    pub(crate) fn counts(&self) -> ToldCounts {
+        self.writer.counts
     }
 
     /// It asks to join a group.
     pub(crate) fn joins(&mut self, name: &str, with_state: bool, observes: bool) {
-        let Told { lives, again, .. } = &mut self.told;
-        if lives.has_name(name) {
-            again.push((name.to_owned(), with_state, observes));
+        if self.lives.has_name(name) {
+            self.again.push((name.to_owned(), with_state, observes));
         } else {
-            lives.add(name.into(), with_state, observes, Stay { name: name.to_owned(), group: GroupId(0) });
+            let stay = Stay { name: name.to_owned(), group: GroupId(0) };
+            self.lives.add(name.into(), with_state, observes, stay);
         }
     }
 
     /// It asked to leave a group.
     pub(crate) fn leaves(&mut self, group: GroupId) {
-        let lives = &mut self.told.lives;
-        if let Some(key) = lives.key_of(group) {
-            let wanted = lives.want_leave(key);
+        if let Some(key) = self.lives.key_of(group) {
+            let wanted = self.lives.want_leave(key);
             debug_assert!(wanted.is_ok(), "the membership goes on");
-            lives.leave_asked(key);
+            self.lives.leave_asked(key);
         }
     }
 
-    pub(super) fn tell_begin(&mut self, me: phalanx_core::Incarnation) {
-        let Told { lives, writer, .. } = &mut self.told;
-        lives.begin(me, writer);
-        self.settle_told();
+    pub(super) fn begin(&mut self, me: Incarnation) {
+        self.lives.begin(me, &mut self.writer);
+        self.join_again();
         // One request for each group goes into the next incarnation.
-        self.told.again.clear();
+        self.again.clear();
     }
 
-    pub(super) fn tell_event(&mut self, event: Event) {
-        let Told { lives, writer, .. } = &mut self.told;
-        lives.event(event, writer);
-        self.settle_told();
+    pub(super) fn event(&mut self, event: Event) {
+        self.lives.event(event, &mut self.writer);
+        self.join_again();
     }
 
-    pub(super) fn tell_accepted(&mut self, group: GroupId, sent: Option<Sent>) {
-        let Told { lives, writer, .. } = &mut self.told;
-        if let Some(key) = lives.key_of(group) {
-            lives.accepted_at_once(key, sent, writer);
+    /// Joins groups again whose earlier membership has ended.
+    fn join_again(&mut self) {
+        for (name, with_state, observes) in std::mem::take(&mut self.again) {
+            // Once more, if that name is in use.
+            self.joins(&name, with_state, observes);
         }
     }
 
-    pub(super) fn tell_sent(&mut self, group: GroupId, view: ViewNumber, seq: Sequence) {
-        let Told { lives, writer, .. } = &mut self.told;
-        lives.sent(group, view, seq, writer);
+    pub(super) fn accepted(&mut self, group: GroupId, sent: Option<Sent>) {
+        if let Some(key) = self.lives.key_of(group) {
+            self.lives.accepted_at_once(key, sent, &mut self.writer);
+        }
     }
 
-    pub(super) fn tell_stable(&mut self, group: GroupId, view: ViewNumber, seq: Sequence) {
-        self.told.lives.stable(group, view, seq);
+    pub(super) fn sent(&mut self, group: GroupId, view: ViewNumber, seq: Sequence) {
+        self.lives.sent(group, view, seq, &mut self.writer);
     }
 
-    pub(super) fn tell_delivery(&mut self, delivery: &Delivery<'_>) {
-        let Told { lives, writer, .. } = &mut self.told;
-        lives.deliver(delivery, writer);
+    pub(super) fn stable(&mut self, group: GroupId, view: ViewNumber, seq: Sequence) {
+        self.lives.stable(group, view, seq);
+    }
+
+    pub(super) fn deliver(&mut self, delivery: &Delivery<'_>) {
+        self.lives.deliver(delivery, &mut self.writer);
     }
 
     /// Its iteration is over: outcomes are told that may be. `is_adequate`: whether enough members hold a group's state.
-    pub(crate) fn tell_outcomes(&mut self, is_adequate: impl Fn(GroupId) -> Option<bool>) {
-        let Told { lives, writer, .. } = &mut self.told;
-        if lives.has_news() {
-            lives.tell(is_adequate, writer);
-            writer.counts.withheld += u64::from(lives.has_news());
-            self.settle_told();
+    pub(crate) fn tell(&mut self, is_adequate: impl Fn(GroupId) -> Option<bool>) {
+        if self.lives.has_news() {
+            self.lives.tell(is_adequate, &mut self.writer);
+            self.writer.counts.withheld += u64::from(self.lives.has_news());
         }
     }
 
     /// Its thread ends, and the process goes on for a moment: nobody asks the core any more.
-    pub(crate) fn end_thread(&mut self) {
-        let Told { lives, writer, .. } = &mut self.told;
-        lives.end(writer);
-        self.settle_told();
+    pub(crate) fn end(&mut self) {
+        self.lives.end(&mut self.writer);
     }
 
-    /// Records what it was told, and joins groups again whose earlier membership has ended.
-    fn settle_told(&mut self) {
-        let records = std::mem::take(&mut self.told.writer.records);
-        records.into_iter().for_each(|record| self.record(record));
-        if std::mem::take(&mut self.told.writer.is_mistaken) {
-            self.faults.push(("restore", "a state was refused, and each that members give makes sense".to_owned()));
-        }
-        for (name, with_state, observes) in std::mem::take(&mut self.told.again) {
-            // Again, if that name is in use.
-            self.joins(&name, with_state, observes);
-        }
+    /// What is to be recorded since the last call, and whether a state was refused.
+    pub(super) fn settle(&mut self) -> (Vec<trace::Event>, bool) {
+        (std::mem::take(&mut self.writer.records), std::mem::take(&mut self.writer.is_mistaken))
     }
 }
