@@ -28,7 +28,7 @@ const PLAIN: &str = "\
     scene script search security select selection send sender sending sent serve server service serving settled setup shape \
     shm shown shrunk signal silence sim simulate simulation sink size sorted span sparse spent spread stage starting stat status step \
     stop style summary suspicion svg sweep switch sync table tally tap target task tcp test text thread tick \
-    timeline timeout timer to tool torture total traced transmit trouble try typed udp unit unknown unread \
+    timeline timeout timer to told tool torture total traced transmit trouble try typed udp unit unknown unread \
     unreadable unreliable unsent vain validate validation validator variant violation visit vote wait waiting watcher way \
     what where wire wish woken word work workload world writer";
 

@@ -14,7 +14,7 @@ use phalanx_runtime::{Node, NodeOptions};
 use phalanx_trace as trace;
 
 use crate::address::Endpoint;
-use crate::app::CELL;
+use crate::app::{CELL, record_told};
 use crate::classes::late_death;
 use crate::driver::{PACKET_OVERHEAD_BYTES, SimDriver};
 use crate::memory::Memory;
@@ -175,7 +175,7 @@ impl World {
         if !slot.paused && slot.rng.fork(&format!("thread {}", slot.life)).below(2) == 0 {
             slot.app.now_ns = self.now_ns;
             slot.app.told.end();
-            slot.app.settle_told();
+            record_told(&mut slot.app);
         }
         slot.end();
         slot.doom = None;

@@ -15,7 +15,7 @@ use phalanx_driver::{Driver, Transmit};
 use phalanx_trace::{Header, Trace};
 
 use crate::address::Endpoint;
-use crate::app::{App, CELL, CLOCK};
+use crate::app::{App, CELL, CLOCK, record_told};
 use crate::attacker::Attacker;
 use crate::chain::Chain;
 use crate::clock::Clock;
@@ -295,7 +295,7 @@ impl World {
         let report = node.poll(now, &mut slot.app);
         let process = node.process();
         slot.app.told.tell(|group| process.is_adequate(group));
-        slot.app.settle_told();
+        record_told(&mut slot.app);
         slot.app.end_turn(process.undelivered());
         slot.end_watch(was_outside);
         if let Some(before) = before {

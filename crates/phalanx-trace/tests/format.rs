@@ -1,8 +1,8 @@
 //! The file format: what is written is read back, a cut file is accepted, a broken one is refused.
 
 use phalanx_trace::{
-    Action, CallOutcome, Event, Header, LeaveReason, MAGIC, Order, Outcome, Phase, RECORD_BYTES_MAX, Trace, TraceError,
-    TraceReader, TraceWriter, Trouble,
+    Action, CallOutcome, Event, Header, LeaveReason, MAGIC, MembershipEnd, Order, Outcome, Phase, RECORD_BYTES_MAX,
+    Trace, TraceError, TraceReader, TraceWriter, Trouble,
 };
 use proptest::prelude::*;
 

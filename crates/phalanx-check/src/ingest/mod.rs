@@ -17,7 +17,7 @@ use crate::model::accepted::What;
 use crate::model::intern::{FastMap, Messages};
 use crate::model::{
     Adequacy, AfterOver, CellInstall, EpochEnd, EpochIx, Forgotten, GroupJoin, Kept, Kinds, Model, Moment, Over, Proc,
-    ProcIx, Receipt, ReplayedView, Step, Terms, TraceInfo, Transfer,
+    ProcIx, Receipt, ReplayedView, Step, Terms, ToldStable, TraceInfo, Transfer,
 };
 use stream::StreamRules;
 
@@ -62,7 +62,7 @@ struct Reader {
     /// Multicasts accepted and not yet sent, by group.
     queues: FastMap<u32, accepted::Queue>,
     /// Messages of the present lives, by group.
-    ledgers: FastMap<u32, told::Ledger>,
+    ledgers: told::Ledgers,
     /// Sends without an acceptance. They matter only if the process records acceptances.
     unasked: Vec<Moment>,
     accepts: bool,
@@ -253,18 +253,25 @@ impl Builder {
                 None => self.malformed("left a group it is not in"),
             },
             Event::Send { group, view, order, uniform, hash, .. } => {
-                self.note_sent(*group, *view);
+                self.now.ledgers.sent(*group, *view);
                 self.sent(me, *group, What { order: *order, uniform: *uniform, hash: *hash }, moment);
                 self.send(me, event, moment);
             }
             Event::Accept { group, order, uniform, hash } => {
-                self.note_accepted(*group);
+                self.now.ledgers.accepted(*group);
                 self.accept(me, *group, What { order: *order, uniform: *uniform, hash: *hash }, moment);
             }
-            Event::ToldStable { .. }
-            | Event::ToldLost { .. }
-            | Event::ToldSenseless { .. }
-            | Event::MembershipEnded { .. } => self.told(me, event, moment),
+            Event::ToldStable { group, view, seq } => {
+                self.now.ledgers.stable(*group, *view, *seq);
+                let of = self.group(*group);
+                let (view, seq) = (self.view(of, *view), *seq);
+                self.model.procs[me].told.stable.push(ToldStable { view, seq, moment });
+            }
+            &Event::ToldLost { group, not_sent, in_doubt } => {
+                proc.told.lives.push(self.now.ledgers.end(group, not_sent, in_doubt, moment));
+            }
+            Event::ToldSenseless { name } => proc.told.senseless.push((name.clone(), moment)),
+            Event::MembershipEnded { name, why } => proc.told.ended.push((name.clone(), *why, moment)),
             Event::Unsent { group, messages } => self.unsent(me, *group, *messages, moment),
             Event::Deliver { .. } => self.deliver(event, moment),
             Event::Stable { group, view, seq } => {
@@ -477,7 +484,7 @@ impl Proc {
             forgotten: Vec::new(),
             p2p: crate::model::P2p::default(),
             receipts: Vec::new(),
-            told: crate::model::told::Told::default(),
+            told: crate::model::Told::default(),
             endpoint: None,
         }
     }

@@ -9,11 +9,10 @@ mod owed;
 mod query;
 pub(crate) mod quiet;
 pub(crate) mod span;
-pub(crate) mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use phalanx_trace::{LeaveReason, Order, Phase, Trouble};
+use phalanx_trace::{LeaveReason, MembershipEnd, Order, Phase, Trouble};
 
 use crate::Property;
 use crate::findings::Place;
@@ -136,7 +135,7 @@ pub(crate) struct Proc {
     /// Notices that its multicasts are stable.
     pub(crate) receipts: Vec<Receipt>,
     /// What its application was told.
-    pub(crate) told: told::Told,
+    pub(crate) told: Told,
     /// Address of its endpoint, if it is an endpoint of calls and not a member.
     pub(crate) endpoint: Option<String>,
 }
@@ -208,6 +207,40 @@ pub(crate) struct Receipt {
     pub(crate) stay: Option<EpochIx>,
     /// Whether its last notice was that it hears no quorum, without a view after that.
     pub(crate) outside: bool,
+    pub(crate) moment: Moment,
+}
+
+/// What one process's application was told.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) stable: Vec<ToldStable>,
+    /// Ends of lives, one for each incarnation of a membership that was in a view.
+    pub(crate) lives: Vec<LifeEnd>,
+    /// Ends of memberships, by the group's name.
+    pub(crate) ended: Vec<(String, MembershipEnd, Moment)>,
+    /// Names of groups whose state made no sense.
+    pub(crate) senseless: Vec<(String, Moment)>,
+}
+
+/// Messages in a view were told to be stable, up to a number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ToldStable {
+    pub(crate) view: ViewIx,
+    pub(crate) seq: u64,
+    pub(crate) moment: Moment,
+}
+
+/// A life is over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LifeEnd {
+    pub(crate) group: u32,
+    /// Messages that its records say were accepted, sent, and told to be stable.
+    pub(crate) accepted: u64,
+    pub(crate) sent: u64,
+    pub(crate) stable: u64,
+    /// What it was told of the others.
+    pub(crate) not_sent: u64,
+    pub(crate) in_doubt: u64,
     pub(crate) moment: Moment,
 }
 

@@ -16,8 +16,7 @@ use super::u3::out_of_reach;
 use super::u7::GROUP_MINIMA_LEVEL;
 use super::{Run, s10};
 use crate::findings::{Findings, Place};
-use crate::model::told::ToldStable;
-use crate::model::{Adequacy, Model, Moment, ProcIx, ViewIx};
+use crate::model::{Adequacy, Model, Moment, ProcIx, ToldStable, ViewIx};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
@@ -70,8 +69,8 @@ fn least(model: &Model, p: ProcIx, told: &ToldStable) -> u64 {
 
 /// Whether minima of groups were in force when it was sent.
 fn has_minima(model: &Model, p: ProcIx, sent: Moment) -> bool {
-    let installs = model.procs[p].installs.iter().map(|&i| &model.installs[i]);
-    let last = installs.filter(|install| install.moment.place.index < sent.place.index).last();
+    let mut installs = model.procs[p].installs.iter().map(|&i| &model.installs[i]);
+    let last = installs.rfind(|install| install.moment.place.index < sent.place.index);
     last.and_then(|install| install.level).is_some_and(|(level, _)| level >= GROUP_MINIMA_LEVEL)
 }
 

@@ -378,31 +378,188 @@ impl App {
         }
     }
 
-    fn record_sent(&mut self, group: GroupId, sent: Sent, order: Order, uniformity: Uniformity, payload: &[u8]) {
-        if uniformity.is_uniform() {
-            self.sent_uniform = Some((group, sent.seq));
-        }
-        self.record(traced::sent(group, sent, order, uniformity, payload_hash(payload)));
-    }
-
     /// Records a complete state.
     fn record_whole(&mut self, id: GroupId) {
         let digest = self.groups.get_mut(&id).map_or(0, Group::digest);
         self.record(trace::Event::StateEnd { group: id.0, digest });
         self.record_balance(id);
     }
+}
 
-    /// Records what it was told.
-    pub(crate) fn settle_told(&mut self) {
-        let (records, is_mistaken) = self.told.settle();
-        records.into_iter().for_each(|record| self.record(record));
-        if is_mistaken {
-            self.faults.push(("restore", "a state was refused, and each that members give makes sense".to_owned()));
+/// A view inside of a state transfer.
+fn view_replayed(app: &mut App, view: &Arc<GroupView>) {
+    app.counts.views_replayed += 1;
+    app.take_state(view.group);
+    app.record(traced::group_view_replayed(view));
+    let has_views = app.holds.views;
+    let Some(group) = app.groups.get_mut(&view.group).filter(|group| group.view == ViewNumber::NONE) else {
+        return app
+            .faults
+            .push(("X8", format!("view {} of group {} is replayed outside of a transfer", view.view, view.group.0)));
+    };
+    if has_views {
+        group.state.view(view);
+    }
+    if let Some(machine) = &mut group.machine {
+        machine.view_replayed(view, Incarnation(app.calls.me));
+    }
+}
+
+/// Records what an application was told since the last call.
+pub(crate) fn record_told(app: &mut App) {
+    let (records, is_mistaken) = app.told.settle();
+    records.into_iter().for_each(|record| app.record(record));
+    if is_mistaken {
+        app.faults.push(("restore", "a state was refused, and each that members give makes sense".to_owned()));
+    }
+}
+
+fn digest(id: GroupId, group: &mut Group) -> trace::Event {
+    trace::Event::Digest { group: id.0, view: group.view.0, delivered: group.delivered, digest: group.digest() }
+}
+
+impl Handler for App {
+    fn begin(&mut self, me: &MemberInfo) {
+        // The trace of the earlier incarnation ends with the reason of its end: a crash in the harness's trace, or the
+        // exclusion.
+        let left = std::mem::take(&mut self.groups);
+        if self.was_excluded {
+            self.kept.extend(left.into_iter().filter(|(_, group)| group.view > ViewNumber::NONE));
+        } else {
+            self.kept.clear(); // its process was restarted
+        }
+        self.was_excluded = false;
+        self.answerable.clear();
+        self.point_to_point.clear();
+        (self.silent, self.over, self.kept_out) = (false, false, false);
+        self.searching = None;
+        self.calls = Calls::begin(me.incarnation);
+        self.traces.push(Trace::new(Header::process(CELL, &self.name, me.incarnation.0, CLOCK)));
+        self.record(trace::Event::Start);
+        self.record(trace::Event::JoinAsked { cell: CELL.into() });
+        self.begin_reading();
+        self.told.begin(me.incarnation);
+        record_told(self);
+    }
+
+    fn command(&mut self, command: &Command<'_>) {
+        match *command {
+            Command::JoinGroup { name, with_state, observes } => {
+                // The request was accepted, so the earlier group is over, whether or not its end was announced.
+                self.groups.values_mut().filter(|group| group.name == name).for_each(|group| group.is_over = true);
+                let name = name.to_owned();
+                let asked = observes.then(|| trace::Event::Observes { name: name.clone() });
+                self.record(trace::Event::GroupJoinAsked { name, with_state });
+                asked.into_iter().for_each(|asked| self.record(asked));
+            }
+            Command::LeaveGroup { group } => self.record(trace::Event::GroupLeaveAsked { group: group.0 }),
+            Command::GiveUpGroup { name } => self.record(trace::Event::GivenUp { name: name.to_owned() }),
+            Command::Reform => self.record(trace::Event::ReformAsked),
+            Command::FoundAnew => self.record(trace::Event::FoundAnew),
+            Command::RaiseLevel { level } => self.record(trace::Event::RiseAsked { level }),
+            Command::Leave => self.record(trace::Event::LeaveAsked),
+            Command::Send { to, payload } => self.sent_to(to, payload),
+            Command::Multicast { group, order, accepted: Accepted { uniformity, sent }, parts } => {
+                let payload = parts.concat();
+                self.told.accepted(group);
+                if let Some(Sent { view, seq }) = sent {
+                    self.sent(group, view, seq, order, uniformity, &payload);
+                }
+                let (hash, uniform) = (payload_hash(&payload), uniformity.is_uniform());
+                self.record(trace::Event::Accept { group: group.0, order: traced::order(order), uniform, hash });
+            }
+            // Commands without a record in the trace format.
+            _ => {}
         }
     }
 
-    /// Records an event, and does what it asks for.
-    fn note_event(&mut self, event: Event) {
+    fn keep_record(&mut self, record: &FounderRecord) -> bool {
+        if !self.disk_full {
+            self.record = record.clone();
+        }
+        !self.disk_full
+    }
+
+    fn silent(&mut self, silent: bool) {
+        if silent != self.silent && !self.over {
+            self.silent = silent;
+            self.record(if silent { trace::Event::Block } else { trace::Event::Unblock });
+        }
+    }
+
+    fn ready(&mut self, inbox: InboxId) -> bool {
+        self.takes && self.reads(inbox)
+    }
+
+    fn sent(
+        &mut self,
+        group: GroupId,
+        view: ViewNumber,
+        seq: Sequence,
+        order: Order,
+        uniformity: Uniformity,
+        payload: &[u8],
+    ) {
+        if uniformity.is_uniform() {
+            self.sent_uniform = Some((group, seq));
+        }
+        self.record(traced::sent(group, Sent { view, seq }, order, uniformity, payload_hash(payload)));
+        self.told.sent(group, view, seq);
+    }
+
+    fn stable(&mut self, group: GroupId, view: ViewNumber, seq: Sequence) {
+        self.told_stable(group);
+        self.record(trace::Event::Stable { group: group.0, view: view.0, seq: seq.0 });
+        self.told.stable(group, view, seq);
+    }
+
+    fn deliver(&mut self, delivery: &Delivery<'_>) {
+        self.counts.deliveries += 1;
+        self.took(delivery.group);
+        self.told.deliver(delivery);
+        if delivery.replayed {
+            self.take_state(delivery.group);
+        }
+        let hash = payload_hash(delivery.payload);
+        self.record(trace::Event::Deliver {
+            group: delivery.group.0,
+            view: delivery.view.0,
+            sender: delivery.sender.0,
+            seq: delivery.seq.0,
+            order: traced::order(delivery.order),
+            uniform: delivery.uniformity.is_uniform(),
+            position: delivery.position,
+            hash,
+            replayed: delivery.replayed,
+        });
+        if let Some(group) = self.groups.get_mut(&delivery.group) {
+            group.state.apply(delivery.order, delivery.sender.0, hash);
+            let applied = group.state.objects.apply(delivery, self.generation);
+            if let Some(machine) = &mut group.machine {
+                machine.apply(delivery);
+            }
+            if !delivery.replayed {
+                group.delivered += 1;
+                if let Some(chain) = delivery.payload.first() {
+                    self.answerable.push((delivery.group, *chain));
+                }
+            }
+            if let Some((op, outcome)) = applied {
+                self.answered(delivery, op, outcome);
+            }
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        self.took_event(&event);
+        let told = event.clone();
+        // What an end leaves behind is told before the end is.
+        let is_end =
+            matches!(event, Event::GroupLeft { .. } | Event::Excluded { .. } | Event::Renounced { .. } | Event::Left);
+        if is_end {
+            self.told.event(told.clone());
+            record_told(self);
+        }
         match event {
             Event::CellView(view) => self.cell_view(&view),
             Event::GroupView(view) => self.group_view(&view),
@@ -493,175 +650,9 @@ impl App {
             // The other events are information for people and not evaluated.
             _ => {}
         }
-    }
-}
-
-/// A view inside of a state transfer.
-fn view_replayed(app: &mut App, view: &Arc<GroupView>) {
-    app.counts.views_replayed += 1;
-    app.take_state(view.group);
-    app.record(traced::group_view_replayed(view));
-    let has_views = app.holds.views;
-    let Some(group) = app.groups.get_mut(&view.group).filter(|group| group.view == ViewNumber::NONE) else {
-        return app
-            .faults
-            .push(("X8", format!("view {} of group {} is replayed outside of a transfer", view.view, view.group.0)));
-    };
-    if has_views {
-        group.state.view(view);
-    }
-    if let Some(machine) = &mut group.machine {
-        machine.view_replayed(view, Incarnation(app.calls.me));
-    }
-}
-
-fn digest(id: GroupId, group: &mut Group) -> trace::Event {
-    trace::Event::Digest { group: id.0, view: group.view.0, delivered: group.delivered, digest: group.digest() }
-}
-
-impl Handler for App {
-    fn begin(&mut self, me: &MemberInfo) {
-        // The trace of the earlier incarnation ends with the reason of its end: a crash in the harness's trace, or the
-        // exclusion.
-        let left = std::mem::take(&mut self.groups);
-        if self.was_excluded {
-            self.kept.extend(left.into_iter().filter(|(_, group)| group.view > ViewNumber::NONE));
-        } else {
-            self.kept.clear(); // its process was restarted
-        }
-        self.was_excluded = false;
-        self.answerable.clear();
-        self.point_to_point.clear();
-        (self.silent, self.over, self.kept_out) = (false, false, false);
-        self.searching = None;
-        self.calls = Calls::begin(me.incarnation);
-        self.traces.push(Trace::new(Header::process(CELL, &self.name, me.incarnation.0, CLOCK)));
-        self.record(trace::Event::Start);
-        self.record(trace::Event::JoinAsked { cell: CELL.into() });
-        self.begin_reading();
-        self.told.begin(me.incarnation);
-        self.settle_told();
-    }
-
-    fn command(&mut self, command: &Command<'_>) {
-        match *command {
-            Command::JoinGroup { name, with_state, observes } => {
-                // The request was accepted, so the earlier group is over, whether or not its end was announced.
-                self.groups.values_mut().filter(|group| group.name == name).for_each(|group| group.is_over = true);
-                let name = name.to_owned();
-                let asked = observes.then(|| trace::Event::Observes { name: name.clone() });
-                self.record(trace::Event::GroupJoinAsked { name, with_state });
-                asked.into_iter().for_each(|asked| self.record(asked));
-            }
-            Command::LeaveGroup { group } => self.record(trace::Event::GroupLeaveAsked { group: group.0 }),
-            Command::GiveUpGroup { name } => self.record(trace::Event::GivenUp { name: name.to_owned() }),
-            Command::Reform => self.record(trace::Event::ReformAsked),
-            Command::FoundAnew => self.record(trace::Event::FoundAnew),
-            Command::RaiseLevel { level } => self.record(trace::Event::RiseAsked { level }),
-            Command::Leave => self.record(trace::Event::LeaveAsked),
-            Command::Send { to, payload } => self.sent_to(to, payload),
-            Command::Multicast { group, order, accepted: Accepted { uniformity, sent }, parts } => {
-                let payload = parts.concat();
-                if let Some(Sent { view, seq }) = sent {
-                    self.record_sent(group, Sent { view, seq }, order, uniformity, &payload);
-                }
-                let (hash, uniform) = (payload_hash(&payload), uniformity.is_uniform());
-                self.record(trace::Event::Accept { group: group.0, order: traced::order(order), uniform, hash });
-                self.told.accepted(group, sent);
-            }
-            // Commands without a record in the trace format.
-            _ => {}
-        }
-    }
-
-    fn keep_record(&mut self, record: &FounderRecord) -> bool {
-        if !self.disk_full {
-            self.record = record.clone();
-        }
-        !self.disk_full
-    }
-
-    fn silent(&mut self, silent: bool) {
-        if silent != self.silent && !self.over {
-            self.silent = silent;
-            self.record(if silent { trace::Event::Block } else { trace::Event::Unblock });
-        }
-    }
-
-    fn ready(&mut self, inbox: InboxId) -> bool {
-        self.takes && self.reads(inbox)
-    }
-
-    fn sent(
-        &mut self,
-        group: GroupId,
-        view: ViewNumber,
-        seq: Sequence,
-        order: Order,
-        uniformity: Uniformity,
-        payload: &[u8],
-    ) {
-        self.record_sent(group, Sent { view, seq }, order, uniformity, payload);
-        self.told.sent(group, view, seq);
-    }
-
-    fn stable(&mut self, group: GroupId, view: ViewNumber, seq: Sequence) {
-        self.told_stable(group);
-        self.record(trace::Event::Stable { group: group.0, view: view.0, seq: seq.0 });
-        self.told.stable(group, view, seq);
-    }
-
-    fn deliver(&mut self, delivery: &Delivery<'_>) {
-        self.counts.deliveries += 1;
-        self.took(delivery.group);
-        self.told.deliver(delivery);
-        if delivery.replayed {
-            self.take_state(delivery.group);
-        }
-        let hash = payload_hash(delivery.payload);
-        self.record(trace::Event::Deliver {
-            group: delivery.group.0,
-            view: delivery.view.0,
-            sender: delivery.sender.0,
-            seq: delivery.seq.0,
-            order: traced::order(delivery.order),
-            uniform: delivery.uniformity.is_uniform(),
-            position: delivery.position,
-            hash,
-            replayed: delivery.replayed,
-        });
-        if let Some(group) = self.groups.get_mut(&delivery.group) {
-            group.state.apply(delivery.order, delivery.sender.0, hash);
-            let applied = group.state.objects.apply(delivery, self.generation);
-            if let Some(machine) = &mut group.machine {
-                machine.apply(delivery);
-            }
-            if !delivery.replayed {
-                group.delivered += 1;
-                if let Some(chain) = delivery.payload.first() {
-                    self.answerable.push((delivery.group, *chain));
-                }
-            }
-            if let Some((op, outcome)) = applied {
-                self.answered(delivery, op, outcome);
-            }
-        }
-    }
-
-    fn event(&mut self, event: Event) {
-        self.took_event(&event);
-        let told = event.clone();
-        // What an end leaves behind is told before the end is.
-        let is_end =
-            matches!(event, Event::GroupLeft { .. } | Event::Excluded { .. } | Event::Renounced { .. } | Event::Left);
-        if is_end {
+        if !is_end {
             self.told.event(told);
-            self.settle_told();
-            self.note_event(event);
-        } else {
-            self.note_event(event);
-            self.told.event(told);
-            self.settle_told();
+            record_told(self);
         }
     }
 

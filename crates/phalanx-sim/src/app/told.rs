@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use phalanx_core::{Delivery, Event, GroupId, Incarnation, Sent, Sequence, Snapshot, ViewNumber};
+use phalanx_core::{Delivery, Event, GroupId, Incarnation, Sequence, Snapshot, ViewNumber};
 use phalanx_life::{Bound, End, Front, Key, Lives, Refusal, Step};
 use phalanx_runtime::traced;
 use phalanx_trace as trace;
@@ -172,9 +172,10 @@ impl Told {
         }
     }
 
-    pub(super) fn accepted(&mut self, group: GroupId, sent: Option<Sent>) {
+    /// The core accepted a multicast. [`Self::sent`] follows, at once or later.
+    pub(super) fn accepted(&mut self, group: GroupId) {
         if let Some(key) = self.lives.key_of(group) {
-            self.lives.accepted_at_once(key, sent, &mut self.writer);
+            self.lives.accepted_at_once(key, None, &mut self.writer);
         }
     }
 
