@@ -14,10 +14,12 @@ fn told(w: &mut World, p: usize, view: u64, seq: u64) {
     w.push(p, Event::ToldStable { group: GROUP, view, seq });
 }
 
-/// A group of two in a cell of level 2, which is to have `least` members.
+/// A group of the first two members of a cell of three, of level 2, which is to have `least` members.
 fn pair(least: u64) -> World {
-    let mut w = World::group(2);
+    let mut w = World::cell(3);
     for p in [0, 1] {
+        w.ask_group(p, false);
+        w.group_view(p, 1, None, &[0, 1], &[0, 1], &[]);
         w.push(p, Event::Level { level: 2, known: 2 });
         w.push(p, Event::CellMinimum { members: 1 });
         w.push(p, Event::GroupTerms { group: GROUP, uniform: true, members_min: least, adequate: true });
@@ -53,7 +55,7 @@ fn s11_what_was_notified_may_be_told_later_and_once() {
 
 #[test]
 fn s11_nothing_is_told_in_a_view_that_was_reported_as_too_small() {
-    for few in [Event::GroupAdequacy { group: GROUP, view: 1, adequate: false }, Event::CellMinimum { members: 3 }] {
+    for few in [Event::GroupAdequacy { group: GROUP, view: 1, adequate: false }, Event::CellMinimum { members: 4 }] {
         let mut w = pair(1);
         w.multicast(uniform(fifo(0, 1, 1)), &[0, 1]);
         w.push(0, few);
@@ -79,6 +81,28 @@ fn s11_as_many_as_agreed_can_have_what_is_told() {
         told(&mut w, 0, 1, 1);
         let report = w.report();
         assert_eq!(report.violated().contains(&Property::S11), dead && least > 1, "{least} {dead}: {report}");
+    }
+}
+
+/// The third member comes after the message was sent. It counts from the view on that has it, dead before that or not.
+#[test]
+fn s11_who_came_in_a_later_view_can_have_what_is_told() {
+    for (comes, dead) in [(true, false), (true, true), (false, false)] {
+        let mut w = pair(3);
+        w.harness_says(Event::Phase { phase: Phase::Faulty, connected: Vec::new() });
+        w.multicast(uniform(fifo(0, 1, 1)), &[0, 1]);
+        w.wait(1_000_000);
+        if dead {
+            w.crash(2);
+            w.wait(1_000_000);
+        }
+        if comes {
+            w.group_view(0, 2, Some(1), &[0, 1, 2], &[2], &[]);
+        }
+        stable(&mut w, 0, 1, 1);
+        told(&mut w, 0, 1, 1);
+        let report = w.report();
+        assert_eq!(report.violated().contains(&Property::S11), dead || !comes, "{comes} {dead}: {report}");
     }
 }
 

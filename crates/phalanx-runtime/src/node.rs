@@ -158,7 +158,7 @@ impl<D: Driver> Node<D> {
         if was_at_rest && !self.rested {
             let mut sink = Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch };
             if self.process.deliver(now, &mut sink) {
-                self.forget_stopped();
+                self.forget_what_is_over();
                 self.flush(&mut report);
                 self.quiet_until = Instant::ZERO;
                 report.more = true;
@@ -170,7 +170,7 @@ impl<D: Driver> Node<D> {
         }
         self.wanted.ask(now, &mut self.process, handler);
         self.process.poll(now, &mut Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch });
-        self.forget_stopped();
+        self.forget_what_is_over();
         self.flush(&mut report);
         report.more |= self.process.is_packing();
         handler.silent(self.process.activity().flushing);
@@ -191,10 +191,10 @@ impl<D: Driver> Node<D> {
         report
     }
 
-    /// Drops groups that stopped, so that a new incarnation joins them only on request. A handler that learned it late
-    /// may have requested the group again, and means its successor.
-    fn forget_stopped(&mut self) {
-        for name in self.watch.stopped.drain(..).filter(|name| !self.process.wants_group(name)) {
+    /// Drops groups whose membership is over, so that a new incarnation joins them only on request. A handler that
+    /// learned it late may have requested the group again, and means its successor.
+    fn forget_what_is_over(&mut self) {
+        for name in self.watch.over.drain(..).filter(|name| !self.process.wants_group(name)) {
             self.wanted.remove(&name);
         }
     }

@@ -1,7 +1,7 @@
 //! Applies the faults of a plan, and undoes them.
 
-use phalanx_core::InboxId;
 use phalanx_core::rng::Rng;
+use phalanx_core::{InboxId, LEVEL};
 
 use crate::classes::churn::Churning;
 use crate::classes::{crowded, late_death, stop};
@@ -16,7 +16,6 @@ use crate::result::add_to;
 use crate::ruin::Ruins;
 use crate::slot::Doom;
 use crate::timer::{CHURN, FLAP, RUIN, STRIKE, UNDO, timer};
-use crate::unequal::Builds;
 use crate::weather::Weather;
 use crate::world::World;
 
@@ -427,9 +426,10 @@ impl Chaos {
                 Some(Undo::Disk(slot))
             }
             Kind::Raise => {
+                let level = world.settings.builds.map_or(LEVEL, |builds| builds.later);
                 for slot in 0..world.slots.len() {
                     // Refused by a member whose build does not know the level, or that knows such a member.
-                    let _ = world.raise_level(slot, Builds::LATER);
+                    let _ = world.raise_level(slot, level);
                 }
                 None
             }

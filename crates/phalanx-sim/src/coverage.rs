@@ -86,6 +86,7 @@ const MOMENTS: &[Moment] = &[
     ("long messages cut off by a view change", |c| core(c, "carried_over_cut"), 550),
     ("members with settings of their own", |c| moment(c, "members with settings of their own"), 1_800),
     ("seeds between two builds", |c| moment(c, "seeds between two builds"), 1_000),
+    ("seeds between the last two builds", |c| moment(c, "seeds between the last two builds"), 500),
     ("views of a higher level", |c| core(c, "levels_risen"), 170),
     ("joins refused for a level or a setting", |c| core(c, "joins_differing"), 14_000),
     ("times agreed settings took the place of others", |c| core(c, "settings_adopted"), 3_000),

@@ -218,6 +218,10 @@ impl World {
             if !self.settings.stateless.is_empty() && wanting().all(waits) {
                 continue;
             }
+            let is_out = |slot: &Slot| slot.app.member_of(name).is_none();
+            if wanting().all(is_out) && self.slots.iter().any(|slot| slot.app.kept_out && had_group(slot, name)) {
+                continue;
+            }
             let wants: BTreeSet<Incarnation> = wanting().filter_map(Slot::incarnation).collect();
             let mut number = None;
             for slot in wanting() {
@@ -237,6 +241,13 @@ impl World {
         }
         None
     }
+}
+
+/// Whether an earlier incarnation was in that group. While the cell keeps the present one out, it learns of no death from
+/// it, and the group waits for the earlier one.
+fn had_group(slot: &Slot, name: &str) -> bool {
+    let mut records = slot.app.traces.iter().flat_map(|trace| &trace.records);
+    records.any(|record| matches!(&record.event, Event::GroupView { name: of, .. } if of == name))
 }
 
 /// Whether it is out of that group for good, as a sender of what the other could not read: it leaves the cell if the

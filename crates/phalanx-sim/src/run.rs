@@ -9,7 +9,7 @@ use phalanx_check::Report;
 use phalanx_core::member::FaultKind;
 use phalanx_core::rng::Rng;
 use phalanx_core::wire::DropReason;
-use phalanx_core::{Limits, Timing};
+use phalanx_core::{LEVEL, Limits, Timing};
 use phalanx_trace::{Event as TraceEvent, Phase, Trace};
 
 use crate::bounds::Bounds;
@@ -340,6 +340,8 @@ fn count_shape(world: &mut World, plan: &Plan) {
     };
     count("members with settings of their own", plan.unequal.len());
     count("seeds between two builds", usize::from(plan.builds.is_some()));
+    let last = plan.builds.is_some_and(|builds| builds.later == LEVEL);
+    count("seeds between the last two builds", usize::from(last));
     count("seeds with minima of members", usize::from(plan.minima.is_some()));
     count("members with agreed settings of their own", plan.unequal.iter().filter(|own| own.agreed.is_some()).count());
     count("seeds with inboxes of groups", usize::from(plan.inboxes.is_some()));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use phalanx_core::rng::Rng;
-use phalanx_core::{Limits, SlowMembers, Timing};
+use phalanx_core::{LEVEL, Limits, SlowMembers, Timing};
 
 use crate::draw::index;
 
@@ -40,6 +40,8 @@ pub struct OwnAgreed {
 /// A cell between two builds. Each build knows its own level, and the later one's is one higher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Builds {
+    /// The level of the later build.
+    pub later: u16,
     /// First incarnations in a million that run the later build.
     pub first_ppm: u32,
     /// Later incarnations in a million that do.
@@ -52,32 +54,34 @@ pub struct Builds {
 }
 
 impl Builds {
-    /// The level of an earlier build.
-    pub const EARLIER: u16 = 1;
-    /// The level of a later one.
-    pub const LATER: u16 = 2;
+    /// All incarnations run the later build, of the second level.
+    pub const LATE: Self = Self { later: 2, first_ppm: 1_000_000, later_ppm: 1_000_000, raise_ppm: 0, returns: None };
 
-    /// All incarnations run the later build.
-    pub const LATE: Self = Self { first_ppm: 1_000_000, later_ppm: 1_000_000, raise_ppm: 0, returns: None };
+    /// The level of the earlier build.
+    #[must_use]
+    pub const fn earlier(self) -> u16 {
+        self.later - 1
+    }
 
     /// Draws the level known to the build of a new incarnation of a process.
     pub(crate) fn draw(self, rng: &mut Rng, index: usize, first: bool) -> u16 {
         if let Some(returns) = self.returns {
             let is_earlier = index == if first { 0 } else { returns };
-            return if is_earlier { Self::EARLIER } else { Self::LATER };
+            return if is_earlier { self.earlier() } else { self.later };
         }
         let later = rng.chance_ppm(if first { self.first_ppm } else { self.later_ppm });
-        if later { Self::LATER } else { Self::EARLIER }
+        if later { self.later } else { self.earlier() }
     }
 }
 
-/// Draws builds for a third of the seeds.
+/// Draws builds for a third of the seeds: those of the first rise that there was, or of the last.
 pub(crate) fn draw_builds(rng: &mut Rng) -> Option<Builds> {
     rng.chance_ppm(330_000).then(|| Builds {
         first_ppm: [0, 300_000, 800_000, 1_000_000][index(rng, 4)],
         later_ppm: [300_000, 900_000, 1_000_000][index(rng, 3)],
         raise_ppm: [2_000, 20_000, 100_000][index(rng, 3)],
         returns: None,
+        later: [Builds::LATE.later, LEVEL][index(rng, 2)],
     })
 }
 

@@ -6,7 +6,6 @@ use phalanx_core::{GroupId, GroupTerms, Order, Stability, Uniformity, ViewNumber
 use crate::machine::{ToSend, enclose};
 use crate::oracle::hash_bytes;
 use crate::plan::Workload;
-use crate::unequal::Builds;
 use crate::world::{Event, World};
 
 /// The groups of every simulation. Most processes are in the first.
@@ -40,7 +39,7 @@ impl World {
             && self.levels_rng.chance_ppm(builds.raise_ppm)
         {
             // Refused if a member does not know the level; requested again later.
-            let _ = self.raise_level(index, Builds::LATER);
+            let _ = self.raise_level(index, builds.later);
         }
         if self.sending {
             if !self.operate(index, &workload) {

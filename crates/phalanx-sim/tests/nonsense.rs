@@ -65,6 +65,10 @@ fn a_sender_that_most_cannot_read_goes_and_comes_back_as_another() {
     assert_eq!(lost(&cell, 0), [LeaveReason::Nonsense]);
     assert!((1..4).all(|slot| lost(&cell, slot).is_empty()));
     assert_eq!(lost(&cell, 4), [LeaveReason::Anew], "it acted upon what the others cannot read");
+    // Its membership is over, and it comes back into the group only on request.
+    assert_eq!([0, 1, 2, 3, 4].map(|slot| members(&cell, slot)), [0, 4, 4, 4, 4]);
+    cell.join(0, "a");
+    cell.settle();
     assert!((0..5).all(|slot| members(&cell, slot) == 5));
     cell.finish_clean();
 }

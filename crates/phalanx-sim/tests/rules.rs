@@ -194,7 +194,7 @@ fn between_builds(members: usize, seed: u64) -> Cell {
     cell.start(0);
     cell.join(0, "a");
     cell.settle();
-    assert_eq!(cell.level(1), Some(Builds::EARLIER));
+    assert_eq!(cell.level(1), Some(Builds::LATE.earlier()));
     cell
 }
 
@@ -208,9 +208,9 @@ fn a_rise_that_a_decree_overtook_comes_with_the_next() {
         let (first, last) = (ranks[0], ranks[3]);
         cell.leave_group(ranks[2], "a").expect("in the group");
         assert!(cell.run_until(SECOND, |cell| cell.activity(first).proposing));
-        assert_eq!(cell.raise_level(last, Builds::LATER), Ok(()));
-        overtaken += usize::from(cell.level(first) == Some(Builds::EARLIER));
-        assert!(cell.run_until(5 * SECOND, |cell| cell.level(first) == Some(Builds::LATER)), "it is asked for once");
+        assert_eq!(cell.raise_level(last, Builds::LATE.later), Ok(()));
+        overtaken += usize::from(cell.level(first) == Some(Builds::LATE.earlier()));
+        assert!(cell.run_until(5 * SECOND, |cell| cell.level(first) == Some(Builds::LATE.later)), "it is asked for once");
         cell.settle();
         cell.finish_clean();
     }
@@ -400,8 +400,8 @@ fn a_rise_tells_of_too_few_members_whoever_reads_late() {
     cell.set_takes(2, false);
     cell.multicast(1, "two", Order::Fifo, Uniformity::Plain, 40).expect("in the group");
     cell.run_for(Duration::from_millis(100));
-    assert_eq!(cell.raise_level(1, Builds::LATER), Ok(()));
-    assert!(cell.run_until(5 * SECOND, |cell| (1..3).all(|slot| cell.level(slot) == Some(Builds::LATER))));
+    assert_eq!(cell.raise_level(1, Builds::LATE.later), Ok(()));
+    assert!(cell.run_until(5 * SECOND, |cell| (1..3).all(|slot| cell.level(slot) == Some(Builds::LATE.later))));
     cell.run_for(SECOND);
     cell.set_takes(2, true);
     cell.run_for(SECOND);

@@ -4,7 +4,7 @@
 //! - `p` was notified before that they are stable (S10), and what it is told of `v` grows.
 //! - By the last notices of its cell view and of its group view there are as many members as agreed.
 //! - At least as many members as agreed can have each: those of `v` that were not out of reach from the send until it was
-//!   told, and those that came into a later view of the group, or took its state, before.
+//!   told, and those of later views that somebody installed before, if they were not out of reach since.
 //!
 //! Instances: notices; *under failure*: those in groups or cells with a minimum above 1. Source: stability (Chockler,
 //! Keidar, Vitenberg 2001), and the least size of a primary partition: what somebody was told must not be undone by the
@@ -78,30 +78,27 @@ fn has_minima(model: &Model, p: ProcIx, sent: Moment) -> bool {
 fn enough(run: &Run<'_>, p: ProcIx, told: &ToldStable, sent: Moment, least: u64, out: &mut Findings) {
     let (model, slack) = (run.model, run.options.clock_slack_ns);
     let view = &model.views[told.view];
-    let is_away = |q: ProcIx| {
-        let mut spans = out_of_reach(model, told.view, q, &run.absences[q]).into_iter();
-        spans.find(|away| {
-            let begins = away.from.0.saturating_add(slack) < sent.at_ns;
-            begins && away.to_ns > told.moment.at_ns.saturating_add(slack)
-        })
-    };
     let mut away: Vec<Place> = Vec::new();
-    let mut have: BTreeSet<ProcIx> = BTreeSet::new();
-    for &q in &view.members {
-        match (q != p).then(|| is_away(q)).flatten() {
-            Some(span) => away.push(span.from.1),
-            None => _ = have.insert(q),
+    let mut have: BTreeSet<ProcIx> = BTreeSet::from([p]);
+    let mut reach = |of: ViewIx, since_ns: u64| {
+        for &q in model.views[of].members.iter().filter(|&&q| q != p) {
+            let mut spans = out_of_reach(model, of, q, &run.absences[q]).into_iter();
+            let missed = spans.find(|away| {
+                let begins = away.from.0.saturating_add(slack) < since_ns;
+                begins && away.to_ns > told.moment.at_ns.saturating_add(slack)
+            });
+            match missed {
+                Some(span) => away.push(span.from.1),
+                None => _ = have.insert(q),
+            }
         }
-    }
-    // Who took the state later has the message with it.
-    for (q, proc) in model.procs.iter().enumerate() {
-        let came = proc.epochs.iter().map(|&e| &model.epochs[e]).any(|stay| {
-            let of = &model.views[stay.view];
-            of.group == view.group && of.number > view.number && stay.install.at_ns <= told.moment.at_ns
-        });
-        let took = proc.begun.iter().any(|(group, at)| *group == view.group && at.at_ns <= told.moment.at_ns);
-        if came || took {
-            have.insert(q);
+    };
+    reach(told.view, sent.at_ns);
+    // Who came later has the message with the state. A process may have that, and a view, before its application reads.
+    for stay in model.epochs.iter().filter(|stay| stay.install.at_ns <= told.moment.at_ns) {
+        let of = &model.views[stay.view];
+        if of.group == view.group && of.number > view.number {
+            reach(stay.view, stay.install.at_ns);
         }
     }
     if (have.len() as u64) < least {

@@ -5,8 +5,8 @@
 //! is later; starts and deaths of others do not postpone it. An operator's command to found the cell does: until then
 //! nobody may be able to found it. For a group it counts from the request, or from the last cell view. Evaluated only if V1 holds. A join that was withdrawn is not due. One that takes state and was under way
 //! when the phase began is V12. Where paths stay partly broken, joins of the cell are V14's, which gives them longer. A
-//! process at the end of such a path is not evaluated, and neither is a join of a group all of whose members are. An
-//! observer waits until somebody is in the group.
+//! process at the end of such a path is not evaluated, and neither is a join of a group all of whose members are, or died before a
+//! later incarnation was kept out by its cell. An observer waits until somebody is in the group.
 //!
 //! Instances: joins that were not done when the phase began. Source: Chockler, Keidar, Vitenberg 2001 (liveness of
 //! membership), with a bound; joins that wait for each other for ever are a defect known from the field.
@@ -69,14 +69,16 @@ fn is_there(run: &Run<'_>, quiet: &Quiet, name: &str) -> bool {
     quiet.running.iter().any(|&p| model.stays_at(p, quiet.end_ns).any(is_named))
 }
 
-/// Whether all members of a group are at the ends of partly broken paths. Its state then may reach no process.
+/// Whether all members of a group are at the ends of partly broken paths, or were not running when a later incarnation of
+/// a process was kept out by its cell, which then learns of no death from it. Their state may reach no process.
 fn is_out_of_reach(run: &Run<'_>, quiet: &Quiet, name: &str) -> bool {
     let model = run.model;
     let is_named = |e: EpochIx| model.groups[model.views[model.epochs[e].view].group].name == name;
     let is_in = |p: &ProcIx| model.stays_at(*p, quiet.end_ns).any(is_named);
     let was_in = |p: ProcIx| model.procs[p].epochs.iter().any(|e| is_named(*e));
     let is_elsewhere = || (0..model.procs.len()).any(|p| !quiet.running.contains(&p) && was_in(p));
-    quiet.impaired_ns.is_some() && !quiet.running.iter().any(is_in) && is_elsewhere()
+    let may_be = quiet.impaired_ns.is_some() || model.procs.iter().any(|proc| proc.is_kept_out(quiet.end_ns));
+    may_be && !quiet.running.iter().any(is_in) && is_elsewhere()
 }
 
 fn judge(

@@ -23,8 +23,8 @@ pub(super) struct Watch {
     pub(super) left: bool,
     /// Names of the groups this process is a member of.
     pub(super) names: BTreeMap<GroupId, Arc<str>>,
-    /// Names of groups that stopped, or that refused this process, since the node last checked.
-    pub(super) stopped: Vec<Arc<str>>,
+    /// Names of groups whose membership is over, or that refused this process, since the node last checked.
+    pub(super) over: Vec<Arc<str>>,
 }
 
 pub(super) struct Sink<'a, T: ?Sized, H> {
@@ -89,10 +89,10 @@ impl<T: Transmit + ?Sized, H: Handler> Effects for Sink<'_, T, H> {
             }
             Event::GroupLeft { group, why } => {
                 let name = self.watch.names.remove(group);
-                self.watch.stopped.extend(name.filter(|_| *why == LeaveReason::Stopped));
+                self.watch.over.extend(name.filter(|_| *why != LeaveReason::Anew));
             }
             Event::GroupRefused { name } | Event::GroupDiffers { name, .. } => {
-                self.watch.stopped.push(Arc::clone(name));
+                self.watch.over.push(Arc::clone(name));
             }
             Event::Excluded { .. } | Event::Renounced { .. } => self.watch.excluded = true,
             Event::Left => self.watch.left = true,

@@ -587,7 +587,7 @@ impl Handler for App {
                     if left.name == OBJECTS_GROUP {
                         self.calls.left(group);
                     }
-                    if why == LeaveReason::Stopped && !left.is_over {
+                    if matches!(why, LeaveReason::Nonsense | LeaveReason::Stopped) && !left.is_over {
                         self.wanted.remove(&left.name); // to be joined again in the next step
                     }
                 }
