@@ -358,7 +358,8 @@ impl<G, R> Lives<G, R> {
     /// Tells outcomes, after the core's turn, when it knows what follows the view. What a group withholds waits.
     ///
     /// `is_adequate`: whether enough members hold a group's state, as far as the core knows: the view that has too few may
-    /// still wait for the application.
+    /// still wait for the application. `None`: the core is in no view of the group any more, and what the application is
+    /// yet to learn of its last ones decides.
     pub fn tell<F: Front<Group = G, Receipt = R>>(
         &mut self,
         is_adequate: impl Fn(GroupId) -> Option<bool>,
@@ -369,7 +370,7 @@ impl<G, R> Lives<G, R> {
             let at = self.news[place];
             let may_tell = self.is_cell_adequate;
             let Some((key, held)) = self.at(at) else { continue };
-            if may_tell && held.is_adequate && held.number.and_then(&is_adequate).unwrap_or(true) {
+            if may_tell && held.is_adequate && held.number.and_then(&is_adequate) == Some(true) {
                 held.has_news = false;
                 held.tell(key, front);
             } else {

@@ -210,7 +210,10 @@ fn a_rise_that_a_decree_overtook_comes_with_the_next() {
         assert!(cell.run_until(SECOND, |cell| cell.activity(first).proposing));
         assert_eq!(cell.raise_level(last, Builds::LATE.later), Ok(()));
         overtaken += usize::from(cell.level(first) == Some(Builds::LATE.earlier()));
-        assert!(cell.run_until(5 * SECOND, |cell| cell.level(first) == Some(Builds::LATE.later)), "it is asked for once");
+        assert!(
+            cell.run_until(5 * SECOND, |cell| cell.level(first) == Some(Builds::LATE.later)),
+            "it is asked for once"
+        );
         cell.settle();
         cell.finish_clean();
     }

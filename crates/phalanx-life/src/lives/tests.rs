@@ -170,8 +170,9 @@ impl Process {
         self.lives.stable(GROUP, ViewNumber(view), Sequence(seq));
     }
 
-    fn tell(&mut self, is_adequate: bool) {
-        self.lives.tell(|_| Some(is_adequate), &mut self.told);
+    fn tell(&mut self, is_adequate: impl Into<Option<bool>>) {
+        let is_adequate = is_adequate.into();
+        self.lives.tell(|_| is_adequate, &mut self.told);
     }
 
     fn deliver(&mut self, seq: u64) {
@@ -288,6 +289,21 @@ fn what_is_refused_or_empty_gives_its_room_back() {
     process.lives.refused(process.key, Refusal::TooLong(9), &mut process.told);
     assert_eq!(process.take(), ["awaited: TooLong(9)"]);
     assert_eq!(process.told.released, none().bytes() + 3 * two().bytes());
+}
+
+/// The core was left out while the application had yet to learn that a view had too few members.
+#[test]
+fn what_the_application_has_not_read_decides_when_the_core_is_out() {
+    let mut process = Process::member();
+    process.one("m");
+    process.accept(Some((8, 1)));
+    process.stable(8, 1);
+    process.take();
+    process.tell(None);
+    assert!(process.take().is_empty());
+    process.event(view(8, false));
+    process.event(Event::GroupLeft { group: GROUP, why: LeaveReason::Anew });
+    assert_eq!(process.take(), ["view 8", "ending", "life 1: 0 not sent, 1 in doubt", "Anew(Anew)"]);
 }
 
 /// While too few members hold the state, what is reached is not told; if the life ends then, it is in doubt.
