@@ -318,6 +318,13 @@ impl Narrator {
                 format!("taking {bytes} bytes of state of group {group}"),
                 json!({"event": "state_begin", "group": &**group, "bytes": bytes}),
             ),
+            CellEvent::GroupFoundedAnew { group } => (
+                format!(
+                    "group {group} is FOUNDED ANEW by this process: the members that had its state are gone, and the state with \
+                     them"
+                ),
+                json!({"event": "group_founded_anew", "group": &**group}),
+            ),
             CellEvent::EndWaits { groups, members, at_most } => (
                 format!(
                     "the leave waits for at most {at_most:?}, because the cell may end with it{}",

@@ -273,8 +273,8 @@ pub enum Event {
         /// none is, because the snapshot was taken below level 7.
         view: Option<ViewNumber>,
     },
-    /// No member that has the state is left, and the group begins here without one: discard what a donor sent of it. The
-    /// first view follows.
+    /// This process sought the group's state, and no member that has it is left: the group is founded anew, and its first
+    /// view follows. Discard what a donor sent; there may have been nothing yet.
     StateAnew {
         /// The group.
         group: GroupId,

@@ -130,7 +130,8 @@ pub enum Step<'a> {
     Kept,
     /// Another member's state of so many bytes begins.
     Taking(u64),
-    /// The members that had the state are gone. What came of it is dropped, and the group begins with the present one.
+    /// The members that had the state are gone while this process sought it. What came of it is dropped, and this process
+    /// founds the group anew with its own state. Its first view follows.
     OwnState,
     /// The state is complete.
     Current,

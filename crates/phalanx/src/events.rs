@@ -177,6 +177,12 @@ pub enum CellEvent {
         /// The length of the state.
         bytes: u64,
     },
+    /// This process founds a group anew: it sought the group's state, and the members that had it are gone; see
+    /// [`Next::FoundedAnew`](crate::Next::FoundedAnew).
+    GroupFoundedAnew {
+        /// The group.
+        group: Arc<str>,
+    },
     /// The trace (`trace` of the configuration) cannot be written any more. The process goes on without it.
     TraceLost {
         /// The reason, for people.
@@ -229,6 +235,7 @@ impl CellEvent {
             }
             Event::StateKept { name, view, .. } => Self::GroupKept { group: name, view: view.0 },
             Event::StateBegin { name, bytes, .. } => Self::GroupTaking { group: name, bytes },
+            Event::StateAnew { name, .. } => Self::GroupFoundedAnew { group: name },
             // What became of messages is told to who sent them, and the rest in the inboxes. That a group is adequate is
             // told where its name is known.
             _ => return None,
@@ -253,6 +260,7 @@ impl CellEvent {
             | Self::EndInDoubt { .. }
             | Self::GroupPutOff { .. }
             | Self::GroupAbsent { .. }
+            | Self::GroupFoundedAnew { .. }
             | Self::TraceLost { .. }
             | Self::Notice(_) => true,
             Self::View(_)
@@ -342,6 +350,11 @@ impl fmt::Display for CellEvent {
                 write!(f, "group {group} goes on with the state that this process kept of its view {view}")
             }
             Self::GroupTaking { group, bytes } => write!(f, "taking {bytes} bytes of state of group {group}"),
+            Self::GroupFoundedAnew { group } => write!(
+                f,
+                "group {group} is founded anew by this process: the members that had its state are gone, and the state with \
+                 them"
+            ),
             Self::TraceLost { why } => {
                 write!(f, "the trace ends here: {why}; once there is room, start this process again to trace on")
             }

@@ -31,13 +31,20 @@ pub enum Next {
     /// do. The same as [`View::is_adequate`] of [`Group::view`](crate::Group::view), which changed with it.
     Adequate(bool),
     /// This process takes the group's state from another member: so many bytes, then the messages that belong to it.
-    /// Readers of a [`Replica`](crate::Replica) see the old state until [`Next::Current`].
+    /// Readers of a [`Replica`](crate::Replica) see the old state until [`Next::Current`]. If the members that have it die
+    /// before it is complete, it is taken from another one, which begins with this item again, or [`Next::FoundedAnew`]
+    /// follows.
     Taking {
         /// The length of the state.
         bytes: u64,
     },
     /// The state is complete. A view follows.
     Current,
+    /// The members that had the group's state are gone, and it with them, while this process asked for it or took it: this
+    /// process founds the group anew. What came of their state is dropped, and the group begins with what this process's
+    /// [`Replica`](crate::Replica) shows. It takes the place of [`Next::Current`], also if no [`Next::Taking`] came before. A
+    /// view follows.
+    FoundedAnew,
     /// The group continues with the state that this process kept since an earlier incarnation.
     Kept,
     /// Nobody in the cell has the group's state, and these members that have it are cut off. The join waits for one of

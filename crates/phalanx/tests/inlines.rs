@@ -9,6 +9,8 @@ use phalanx::{
     Message, MessageRef, Next, Order, Place, Replica, SendError, Snapshot, StartError, State, View,
 };
 
+use crate::states::{Deadly, Dies};
+
 /// A program that writes down all it is told. Its state is the list of payloads.
 struct Log {
     takes: bool,
@@ -262,6 +264,32 @@ fn a_joiner_takes_the_state_in_pieces() {
     run(&mut members, |members| members[1].1.state == members[0].1.state);
     assert!(members[1].1.is_current && members[1].1.pieces > 1, "{} pieces", members[1].1.pieces);
     leave(&mut members);
+}
+
+/// The program drops what came of the state: by default it is told of an empty one.
+#[test]
+fn who_takes_a_state_whose_only_holder_dies_begins_the_group_with_its_own() {
+    for dies in [Dies::Freezing, Dies::AtPiece(32), Dies::WithJoiner] {
+        let directory = tempfile::tempdir().expect("a directory");
+        // The oldest is beside the group: without it the joiner is no quorum.
+        let [oldest, ann] =
+            ["oldest", "ann"].map(|name| builder(directory.path(), name).blocking_start().expect("starts"));
+        let holder = Replica::new(Deadly::of_holder(dies));
+        let (_group, inbox) = ann.group("g").state(&holder).blocking_join().expect("founds it");
+        drop(inbox);
+        let mut members = [start(directory.path(), "bob")];
+        let (bob, app) = &mut members[0];
+        bob.group("g").with_state().join(app).expect("asks");
+        run(&mut members, |members| members[0].1.members() == 1);
+        let (bob, app) = &mut members[0];
+        assert_eq!((app.state.len(), app.is_current, app.views[0].number()), (0, true, 1), "{dies:?}");
+        assert_eq!((app.pieces > 0, app.pieces < 64), (dies != Dies::Freezing, dies != Dies::WithJoiner), "{dies:?}");
+        assert!(bob.notices().iter().any(|notice| notice.starts_with("group g is founded anew by this process")));
+        leave(&mut members);
+        assert_eq!(members[0].1.left, [LeaveReason::Left], "it stayed a member until it left");
+        assert_eq!(ann.blocking_leave(PATIENCE), Err(LeaveError::Panicked));
+        oldest.blocking_leave(PATIENCE).expect("leaves");
+    }
 }
 
 #[test]

@@ -11,7 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use phalanx::{
-    Bytes, Cell, DecodeError, Inbox, JoinError, LeaveReason, Message, Next, Piece, Replica, Snapshot, State,
+    Bytes, Cell, CellEvent, DecodeError, Inbox, JoinError, LeaveError, LeaveReason, Message, Next, Piece, Replica,
+    Snapshot, State, View,
 };
 
 fn start(directory: &Path, name: &str) -> Cell {
@@ -236,6 +237,97 @@ fn domains_move_together_and_a_joiner_without_one_leaves_again() {
     assert_eq!(alone.read().0, sums.read().0);
     for cell in cells {
         cell.blocking_leave(PATIENCE).expect("leaves");
+    }
+}
+
+/// Where the only member that has the state dies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Dies {
+    Never,
+    /// When it freezes its state: nothing of it is sent yet.
+    Freezing,
+    /// When it makes this piece of it.
+    AtPiece(u8),
+    /// When it installs the view in which the joiner is a member: all bytes are there, and not their end.
+    WithJoiner,
+}
+
+/// A state of 2 MiB whose donor dies where it is told to.
+pub(super) struct Deadly {
+    pub(super) bytes: Vec<u8>,
+    pub(super) dies: Dies,
+}
+
+impl Deadly {
+    const PIECES: u8 = 64;
+    const PIECE_BYTES: usize = 32 << 10;
+
+    pub(super) fn of_holder(dies: Dies) -> Self {
+        Self { bytes: vec![1; usize::from(Self::PIECES) * Self::PIECE_BYTES], dies }
+    }
+}
+
+impl State for Deadly {
+    fn apply(&mut self, message: &Message) {
+        self.bytes.extend_from_slice(&message.payload);
+    }
+
+    fn view(&mut self, view: &View) {
+        assert!(self.dies != Dies::WithJoiner || view.len() == 1, "dies on purpose");
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let dies = self.dies;
+        assert_ne!(dies, Dies::Freezing, "dies on purpose");
+        let make = move |piece| {
+            assert_ne!(dies, Dies::AtPiece(piece), "dies on purpose");
+            vec![1; Self::PIECE_BYTES]
+        };
+        let bytes = u64::from(Self::PIECES) * (Self::PIECE_BYTES as u64 + Snapshot::FRAME_BYTES);
+        Snapshot::pieces(bytes, (0..Self::PIECES).map(make))
+    }
+
+    fn restore(snapshot: Snapshot) -> Result<Self, DecodeError> {
+        Ok(Self { bytes: snapshot.into_bytes().into(), dies: Dies::Never })
+    }
+}
+
+/// Wherever the holder dies, the joiner shows no state that is not whole, and is told what it founds.
+#[test]
+fn who_takes_a_state_whose_only_holder_dies_founds_the_group_anew_and_is_told() {
+    for dies in [Dies::Freezing, Dies::AtPiece(9), Dies::AtPiece(32), Dies::AtPiece(63), Dies::WithJoiner] {
+        let directory = tempfile::tempdir().expect("a directory");
+        // The oldest is beside the group: without it the joiner is no quorum.
+        let [oldest, ann, bob] = ["oldest", "ann", "bob"].map(|name| start(directory.path(), name));
+        let (holder, copy) =
+            (Replica::new(Deadly::of_holder(dies)), Replica::new(Deadly { bytes: b"own".to_vec(), dies: Dies::Never }));
+        let (_group, inbox) = ann.group("g").state(&holder).blocking_join().expect("founds it");
+        drop(inbox);
+        let mut events = bob.events();
+        let (group, mut inbox) = bob.group("g").state(&copy).blocking_join().expect("joins");
+        let mut items = Vec::new();
+        let view = loop {
+            match inbox.blocking_next_timeout(PATIENCE).expect("it goes on").expect("it stays a member") {
+                Next::View(view) if view.len() == 1 => break view,
+                item => items.push(item),
+            }
+        };
+        assert!(matches!(items.last(), Some(Next::FoundedAnew)), "{dies:?}: {items:?}");
+        assert!(!items.iter().any(|item| matches!(item, Next::Current)), "{dies:?}: {items:?}");
+        assert_eq!(items.iter().any(|item| matches!(item, Next::Taking { .. })), dies != Dies::Freezing);
+        assert_eq!((view.number(), view.my_rank()), (1, 0), "{dies:?}");
+        let told = std::iter::from_fn(|| events.try_next())
+            .filter(|event| matches!(event, CellEvent::GroupFoundedAnew { group } if &**group == "g"));
+        assert_eq!(told.count(), 1);
+        assert!(bob.notices().iter().any(|notice| notice.starts_with("group g is founded anew by this process")));
+        assert_eq!(copy.progress(), None);
+        let sent = group.send(" and more").blocking().expect("it is a member");
+        sent.blocking_stable().expect("it goes on");
+        assert!(copy.is_current() && copy.read().bytes == b"own and more", "{dies:?}");
+        assert_eq!(ann.blocking_leave(PATIENCE), Err(LeaveError::Panicked));
+        for cell in [bob, oldest] {
+            cell.blocking_leave(PATIENCE).expect("leaves");
+        }
     }
 }
 

@@ -80,7 +80,7 @@ impl Process {
             return Err(CommandError::AlreadyMember);
         }
         let ready = if role == Role::State { Ready::No } else { Ready::Yes };
-        self.wants.insert(name.to_owned(), GroupIntent { role, terms, leaving: None, ready, partial: false });
+        self.wants.insert(name.to_owned(), GroupIntent { role, terms, leaving: None, ready, seeks: false });
         self.report_orphans(); // it may have to wait, and no view change need come to report it
         refuse_groups(&self.directory, &mut self.wants, &mut self.app, self.set.me.incarnation);
         self.advance_intents(now);
@@ -103,7 +103,7 @@ impl Process {
             terms: GroupTerms::default(),
             leaving: None,
             ready: Ready::Yes,
-            partial: false,
+            seeks: false,
         });
         want.leaving.get_or_insert(now);
         self.advance_intents(now);

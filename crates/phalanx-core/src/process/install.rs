@@ -412,7 +412,7 @@ impl Process {
             return self.transfers.retreat(group);
         }
         want.ready = Ready::Yes;
-        if std::mem::take(&mut want.partial) {
+        if std::mem::take(&mut want.seeks) {
             self.app.event(Event::StateAnew { group, name: view.name.clone() });
         }
     }

@@ -255,7 +255,7 @@ impl Process {
         self.left_undelivered = self.app.len();
         if let Some(want) = self.wants.get_mut(&change.name) {
             want.ready = Ready::Yes;
-            want.partial = false;
+            want.seeks = false;
         }
     }
 }

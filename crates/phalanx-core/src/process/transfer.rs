@@ -65,9 +65,10 @@ impl Process {
         }
         let (view, observers) = (entry.view, entry.observers());
         let donors: Vec<Incarnation> = entry.members.iter().copied().filter(|who| !observers.contains(who)).collect();
-        let asked_as_new = self.wants.get(name).is_some_and(|want| want.ready == Ready::IfNew);
-        self.counters.founded_by_others += u64::from(asked_as_new);
-        self.state_ready(name, Ready::No);
+        if let Some(want) = self.wants.get_mut(name) {
+            self.counters.founded_by_others += u64::from(want.ready == Ready::IfNew);
+            (want.ready, want.seeks) = (Ready::No, true);
+        }
         if self.transfers.waits_to_try(now, name) {
             return;
         }
@@ -220,7 +221,9 @@ impl Process {
                 if let Some(mut taking) = self.transfers.taking.remove(&name) {
                     taking.enter(TakingEvent::Nothing, Taking::Over);
                 }
-                self.state_ready(&name, Ready::Yes);
+                if let Some(want) = self.wants.get_mut(&name) {
+                    (want.ready, want.seeks) = (Ready::Yes, false);
+                }
                 self.advance_intents(now);
             }
             StateMessage::Begin { bytes: Some(bytes), view, .. } => {
@@ -228,9 +231,6 @@ impl Process {
                 taking.enter(TakingEvent::Begin, Taking::Snapshot { expected: bytes, received: 0 });
                 if bytes == 0 {
                     taking.enter(TakingEvent::Replay, Taking::Record);
-                }
-                if let Some(want) = self.wants.get_mut(&name) {
-                    want.partial = true;
                 }
                 self.app.event(Event::StateBegin { group, name: name.as_str().into(), bytes, view });
             }
@@ -329,7 +329,7 @@ impl Process {
             taking.enter(TakingEvent::Complete, Taking::Over);
         }
         if let Some(want) = self.wants.get_mut(name) {
-            want.partial = false;
+            want.seeks = false;
         }
         self.counters.transfers_taken += 1;
         self.app.event(Event::StateEnd { group });

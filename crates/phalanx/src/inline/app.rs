@@ -137,8 +137,8 @@ pub trait App {
 
     /// Another member's state of `_bytes` bytes begins. What was kept of the group is replaced by it. Its
     /// pieces follow, then [`App::message`] and [`App::view`] with the messages and views that belong to it, then
-    /// [`App::current`]. 0: the members
-    /// that had it are gone. What came of it is dropped, and the group begins here with the program's own state.
+    /// [`App::current`]. If the members that have it die before, it begins again with another one's, or
+    /// [`App::founded_anew`] is called.
     fn taking(&mut self, _group: InlineGroup, _bytes: u64) {}
 
     /// The next part of a piece of it, as the other member's [`Snapshot`] made its pieces; a snapshot that is a whole is one
@@ -152,6 +152,16 @@ pub trait App {
 
     /// The state is complete. A view follows.
     fn current(&mut self, _group: InlineGroup) {}
+
+    /// The members that had the group's state are gone, and it with them, while this process asked for it or took it: this
+    /// process founds the group anew. Drop what came of their state; the group begins with what the program has then. A view
+    /// follows.
+    ///
+    /// By default it is told as an empty state: [`App::taking`] with 0 bytes, which drops what came, and [`App::current`].
+    fn founded_anew(&mut self, group: InlineGroup) {
+        self.taking(group, 0);
+        self.current(group);
+    }
 
     /// The group continues with the state that this process kept since an earlier incarnation.
     fn kept(&mut self, _group: InlineGroup) {}

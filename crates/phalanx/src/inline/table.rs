@@ -162,8 +162,7 @@ impl<A: App> Front for InlineFront<'_, A> {
             }
             Step::OwnState => {
                 group.incoming = None;
-                app.taking(key, 0);
-                app.current(key);
+                app.founded_anew(key);
             }
             Step::Current => app.current(key),
             Step::Senseless => group.incoming = None,

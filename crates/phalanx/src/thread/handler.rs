@@ -273,7 +273,7 @@ impl Front for ThreadFront {
             Step::OwnState => {
                 entry.apply();
                 entry.replica.iter_mut().for_each(|replica| replica.keep());
-                entry.stage(Next::Current);
+                entry.stage(Next::FoundedAnew);
             }
             Step::Current => entry.stage(Next::Current),
             // No message is accepted any more.

@@ -14,8 +14,8 @@ pub(in crate::process) struct GroupIntent {
     pub(in crate::process) leaving: Option<Instant>,
     /// Whether the cell may be asked to take this process in.
     pub(in crate::process) ready: Ready,
-    /// Whether the application holds part of a state that was never completed.
-    pub(in crate::process) partial: bool,
+    /// Whether the state of other members was sought, and never completed.
+    pub(in crate::process) seeks: bool,
 }
 
 impl GroupIntent {
