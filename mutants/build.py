@@ -8,16 +8,28 @@ import shutil
 import signal
 import subprocess
 
-from edits import changes, replaced
+from edits import UNIT_CRATE, changes, replaced
 from rust import Refused
 from switch import Switched
 
-# What finds a mutant: the program that runs seeds, the simulator's stories, or the core's unit tests.
-SEEDS, STORIES, UNIT = "seeds", "stories", "unit tests"
+# What finds a mutant: the program that runs seeds, the simulator's stories, or the unit tests of a crate.
+SEEDS, STORIES, UNIT = "seeds", "stories", "unit tests of "
+# The copies in which mutants are branches. What is found by unit tests of other crates than the core has one of its own:
+# these need not compile what all others change in the core.
+SWITCHED, UNITS = "switched", "units"
 STORIES_FOLDER = os.path.join("crates", "phalanx-sim", "tests")
 # Built once and run for a minute: a quick build counts for more than the last bit of speed.
 PROFILE = ["--locked", "--profile", "quick", "--message-format", "json"]
-UNIT_SPEED = ["--config", "profile.quick.package.phalanx-core.opt-level=1"]
+UNIT_SPEED = "profile.quick.package.{}.opt-level=1"
+
+
+def unit_kind(crate):
+    return UNIT + crate
+
+
+def copy_of(kind):
+    """The copy in which what this kind finds is a branch."""
+    return UNITS if kind.startswith(UNIT) and kind != unit_kind(UNIT_CRATE) else SWITCHED
 
 
 class Broken(Exception):
@@ -100,14 +112,14 @@ class Workshop:
 
     def build(self, copy, kind, suites):
         """Builds the programs of one kind. Returns them by the name of their target."""
-        package = "phalanx-core" if kind == UNIT else "phalanx-sim"
+        package = kind.removeprefix(UNIT) if kind.startswith(UNIT) else "phalanx-sim"
         command = ["cargo", "build" if kind == SEEDS else "test", *PROFILE, "-p", package]
         if kind == SEEDS:
             command += ["--example", "campaign"]
         elif kind == STORIES:
             command += ["--no-run", *(word for suite in sorted(suites) for word in ("--test", suite))]
         else:
-            command += ["--no-run", "--lib", *UNIT_SPEED]
+            command += ["--no-run", "--lib", "--config", UNIT_SPEED.format(package)]
         environment = dict(os.environ, CARGO_TARGET_DIR=os.path.join(self.folder, "target"))
         with open(self.log, "a", encoding="utf-8") as log:
             code, output = self.run(command, cwd=copy, env=environment, stdout=subprocess.PIPE, stderr=log)
@@ -127,7 +139,7 @@ class Workshop:
         while True:
             held = [(mutant, places) for mutant, places in mutants if mutant.name not in refused]
             switched = Switched(tree, held, numbers)
-            copy = self.refresh("switched", switched.files)
+            copy = self.refresh(copy_of(kind), switched.files)
             try:
                 return self.build(copy, kind, suites), refused
             except Broken as broken:

@@ -12,10 +12,12 @@ FORMS = {
     "seeds": (r"\d+\.\.\d+", "A..B"),
     "draw": (r"[\w-]+(=\d+)?", "a kind of plan, such as partial"),
     "tests": (r"\w+", "the name of a story"),
-    "unit": (r"\w+", "the name of a unit test of phalanx-core"),
+    "unit": (r"([\w-]+/)?\w+", "the name of a unit test of phalanx-core, or CRATE/TEST"),
     "stories": (r"\w+( +\w+)*", "names of stories"),
     "build": (r"own", "the word `own`"),
 }
+# Whose unit test it is where a mutant names none.
+UNIT_CRATE = "phalanx-core"
 BEFORE, AFTER, END = "<<<<", "====", ">>>>"
 
 
@@ -68,6 +70,11 @@ class Mutant:
             raise Refused(f"{name}: there is no block 'edit: CRATE'")
         if "tests" in self.fields and "unit" in self.fields:
             raise Refused(f"{name}: both `tests` and `unit` are given")
+
+    def unit_test(self):
+        """The crate and the name of the unit test that finds it; None: something else does."""
+        crate, slash, name = self.fields.get("unit", "").rpartition("/")
+        return (crate or UNIT_CRATE, name) if name else None
 
     def _read(self, lines):
         at = 0

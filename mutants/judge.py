@@ -4,7 +4,7 @@ import os
 import re
 import time
 
-from build import SEEDS, STORIES, UNIT, Broken, suite_of
+from build import SEEDS, STORIES, SWITCHED, Broken, copy_of, suite_of, unit_kind
 from switch import VARIABLE, why_own
 
 # "seed 17: S3 text", or in a story's list "S3 at 1.5 s: text".
@@ -14,7 +14,9 @@ FIRST_SEED = re.compile(r"^seed (\d+): ", re.MULTILINE)
 
 
 def kind_of(mutant):
-    return STORIES if "tests" in mutant.fields else UNIT if "unit" in mutant.fields else SEEDS
+    if mutant.unit_test():
+        return unit_kind(mutant.unit_test()[0])
+    return STORIES if "tests" in mutant.fields else SEEDS
 
 
 def stories_of(mutant):
@@ -38,22 +40,27 @@ class Judge:
         chosen = [mutant for mutant in mutants if mutant.name not in self.own]
         needed = {kind_of(mutant) for mutant in chosen} | {STORIES for mutant in chosen if stories_of(mutant)}
         suites = {suite_of(self.tree.root, story) for mutant in chosen for story in stories_of(mutant)}
-        for kind in (SEEDS, STORIES, UNIT):
+        for kind in (SEEDS, STORIES, *sorted(needed - {SEEDS, STORIES})):
             if kind in needed:
                 began = time.monotonic()
-                branches = [known for name, known in self.known.items() if name not in self.own]
+                branches = self._branches(copy_of(kind))
                 self.workshop.tell(f"building the program for {kind}, with {len(branches)} mutants in it")
                 built, refused = self.workshop.build_switched(self.tree, branches, self.numbers, kind, suites)
                 self._programs.update(built)
                 self.own.update(refused)
                 self.workshop.tell(f"built in {time.monotonic() - began:.0f} s")
 
+    def _branches(self, copy):
+        """The mutants that are branches in this copy, with their places. The first one has all."""
+        held = [(mutant, places) for mutant, places in self.known.values() if mutant.name not in self.own]
+        return [(mutant, places) for mutant, places in held if copy in (SWITCHED, copy_of(kind_of(mutant)))]
+
     def attempt(self, mutant):
         """Tries one mutant. Returns what came of it."""
         began, kind = time.monotonic(), kind_of(mutant)
         reported, first, note = [], None, ""
         try:
-            programs, copy = self._programs, "switched"
+            programs, copy = self._programs, copy_of(kind)
             if mutant.name in self.own:
                 copy, programs = "own", self._build_own(mutant, kind)
             reported, first, note = self._run(mutant, kind, programs, copy)
@@ -86,7 +93,7 @@ class Judge:
     def _run(self, mutant, kind, programs, copy):
         """Runs what should find it. Returns the codes reported, the first seed that failed, and whether it was ended."""
         if kind != SEEDS:
-            name = mutant.fields.get("tests") or mutant.fields["unit"]
+            name = mutant.fields.get("tests") or mutant.unit_test()[1]
             failed, output, code = self._failed(mutant, programs, copy, name)
             found = {"story" if kind == STORIES else "unit"} if failed else set()
         else:
@@ -105,16 +112,18 @@ class Judge:
 
     def _failed(self, mutant, programs, copy, name):
         """Runs a story or unit test. Returns those that failed, what was written, and the exit code."""
-        unit = mutant.fields.get("unit") == name
-        program = programs["phalanx_core" if unit else suite_of(self.tree.root, name)]
-        package = "phalanx-core" if unit else "phalanx-sim"
+        package, unit = mutant.unit_test() or (None, None)
+        if unit == name:
+            program = programs[package.replace("-", "_")]
+        else:
+            program, package = programs[suite_of(self.tree.root, name)], "phalanx-sim"
         code, output = self._execute(mutant, [program, "-q", name], copy, package)
         return " ".join(FAILED.findall(output)), output, code
 
     def _execute(self, mutant, command, copy, package, **variables):
         environment = dict(os.environ, **variables)
         environment.pop(VARIABLE, None)
-        if copy == "switched":
+        if copy != "own":
             environment[VARIABLE] = str(self.numbers[mutant.name])
         folder = os.path.join(self.workshop.folder, copy, "crates", package)
         log = os.path.join(self.workshop.folder, "run.log")

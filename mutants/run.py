@@ -10,7 +10,7 @@
 
 A mutant is a file `mutants/NAME.mutant`; docs/simulator.md ("Checking the checkers") describes it. Most are branches in a
 generated copy of the tree, which is built once for the seeds, once for the stories and once for the core's unit tests, in
-target/mutants. Those that cannot be a branch are built one by one.
+target/mutants; what unit tests of other crates find is in a copy of its own. Those that cannot be a branch are built one by one.
 Verdicts: recognised; SURVIVED (nothing was reported), MISTAKEN (other codes were), UNTOLD (a story passes on it), BROKEN (it
 does not compile). Exit code: the number of mutants that were not recognised, at most 100. 2: wrong usage, or a mutant that
 cannot be applied. PHALANX_MUTANT_SECONDS ends a run [1800], PHALANX_MUTANTS_DIR is another directory to build in."""
@@ -66,7 +66,7 @@ def tell(text):
 
 def checked(tree, mutants):
     """The mutants that can be applied, with their places, and what is wrong with the others, by name."""
-    tests = "\n".join(source.text for source in tree.crate("phalanx-core").sources_with_tests)
+    tests = {}
     good, wrong = [], {}
     for mutant in mutants:
         try:
@@ -74,9 +74,12 @@ def checked(tree, mutants):
             for story in stories_of(mutant):
                 if suite_of(tree.root, story) is None:
                     raise Refused(f"{mutant.name}: no story is called {story}")
-            unit = mutant.fields.get("unit")
-            if unit and not re.search(rf"\bfn {unit}\(", tests):
-                raise Refused(f"{mutant.name}: no unit test of phalanx-core is called {unit}")
+            if unit := mutant.unit_test():
+                crate, name = unit
+                if crate not in tests:
+                    tests[crate] = "\n".join(source.text for source in tree.crate(crate).sources_with_tests)
+                if not re.search(rf"\bfn {name}\(", tests[crate]):
+                    raise Refused(f"{mutant.name}: no unit test of {crate} is called {name}")
             good.append((mutant, places))
         except Refused as refused:
             wrong[mutant.name] = str(refused)

@@ -29,6 +29,11 @@ case "$1 $2" in
 esac
 """
 
+# The working directory is that of the crate in the copy, and the mutant is switched on.
+LIFE = """
+case "$1 $2 $PHALANX_MUTANT $PWD" in "-q life_test 1 "*/units/crates/phalanx-life) echo "y::life_test --- FAILED" ;; esac
+"""
+
 
 class FakeWorkshop(Workshop):
     """Builds nothing; `broken` says what the compiler finds in a generated file."""
@@ -40,7 +45,7 @@ class FakeWorkshop(Workshop):
             for line, text in enumerate(file, 1):
                 if self.broken in text:
                     raise Broken([("crates/phalanx-core/src/lib.rs", line, "mismatched types")])
-        return {name: os.path.join(self.root, name) for name in ("campaign", "tales", "phalanx_core")}
+        return {name: os.path.join(self.root, name) for name in ("campaign", "tales", "phalanx_core", "phalanx_life")}
 
 
 class Trying(unittest.TestCase):
@@ -50,6 +55,7 @@ class Trying(unittest.TestCase):
         self.root, self.told = os.path.join(folder.name, "tree"), []
         for path, text in (("crates/phalanx-core/src/lib.rs", LIB), ("crates/phalanx-sim/src/lib.rs", ""),
                            ("crates/phalanx-sim/tests/tales.rs", "fn tale() {}\nfn fable() {}\n"),
+                           ("crates/phalanx-life/src/lib.rs", "fn twice(a: u32) -> u32 { a + a }\n"), ("phalanx_life", "#!/bin/sh" + LIFE),
                            ("campaign", "#!/bin/sh" + CAMPAIGN), ("tales", "#!/bin/sh" + STORY), ("phalanx_core", "#!/bin/sh" + STORY)):
             write_if_other(os.path.join(self.root, path), text.encode())
             os.chmod(os.path.join(self.root, path), 0o755)
@@ -87,6 +93,16 @@ class Trying(unittest.TestCase):
         self.expect("recognised", ["S3", "U1"], "expect: S3\nstories: tale")
         untold = self.expect("UNTOLD", ["S3", "U1"], "expect: S3\nstories: tale fable")
         self.assertEqual(untold["note"], "the story fable ends well on it")
+
+    def test_unit_tests_of_other_crates_have_a_copy_of_their_own(self):
+        text = "expect: unit\nunit: phalanx-life/life_test\nedit: phalanx-life\n<<<<\na + a\n====\na\n>>>>\n"
+        other = Mutant("other", "expect: S3\nedit: phalanx-core\n<<<<\na + b\n====\na\n>>>>\n")
+        judge = self.judge(Mutant("life", text), other)
+        self.assertEqual([judge.attempt(judge.known[name][0])["verdict"] for name in ("life", "other")], ["recognised"] * 2)
+        self.assertEqual(self.workshop.built, [("switched", "seeds", []), ("units", "unit tests of phalanx-life", [])])
+        for copy, crate, is_branch in (("units", "core", False), ("units", "life", True), ("switched", "core", True)):
+            with open(os.path.join(self.workshop.folder, copy, f"crates/phalanx-{crate}/src/lib.rs"), encoding="utf-8") as file:
+                self.assertEqual("mutant::active" in file.read(), is_branch, (copy, crate))
 
     def test_a_run_that_does_not_end_is_ended_with_what_it_started(self):
         result = self.expect("SURVIVED", [], "expect: S3\nseeds: 0..1", seconds=1)
