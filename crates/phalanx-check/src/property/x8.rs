@@ -4,7 +4,7 @@
 //! follows. So the sequence of views and messages of its state is that of the other members' states. Some member froze its
 //! state in `u`.
 //!
-//! From level 7 on: a state whose transfer begins at that level says in which view it was frozen. One that a process kept has
+//! From level 7 on: a state that is asked for at that level says in which view it was frozen. One that a process kept has
 //! its views, and none is replayed to it.
 //!
 //! Instances: joins with such a state; *under failure*: those to which a view was replayed. Source: as X1, with the views
@@ -80,13 +80,17 @@ fn misplaced(model: &Model, transfer: &Transfer, frozen_in: u64, who: impl std::
     }
 }
 
-/// Whether the level was in force as the snapshot came, and the trace would say its view.
+/// Whether the level was in force as the state was asked for, and the trace would say its view. A snapshot that began before
+/// may be read after the rise.
 fn says_view(model: &Model, e: EpochIx) -> bool {
     let epoch = &model.epochs[e];
     let proc = &model.procs[epoch.proc];
     let Some((_, begun)) = epoch.transfer.as_ref().and_then(|transfer| transfer.snapshot) else { return false };
     let mut installs = proc.installs.iter().map(|&i| &model.installs[i]);
-    let last = installs.rfind(|install| install.moment.place.index < begun.index);
+    let name = &model.groups[model.views[epoch.view].group].name;
+    let mut joins = proc.group_joins.iter().filter(|join| join.name == *name);
+    let Some(join) = joins.rfind(|join| join.asked.place.index < begun.index) else { return false };
+    let last = installs.rfind(|install| install.moment.place.index < join.asked.place.index);
     let level = last.and_then(|install| install.level).is_some_and(|(level, _)| level >= LEVEL);
     level && proc.trace.is_some_and(|trace| model.traces[trace].format >= FORMAT_REPLAYED_VIEWS)
 }
