@@ -625,6 +625,20 @@ mod tests {
         assert_eq!(first.read().0, [1, 1]);
     }
 
+    /// A lock that is given back before the last domain is changed lets a reader see half of it.
+    #[test]
+    fn no_domain_is_shown_before_all_are_changed() {
+        let replicas = [(); 3].map(|()| Replica::new(Whole::default()));
+        let parts = replicas.iter().enumerate().map(|(at, replica)| (at.to_string(), replica.for_group(None)));
+        let mut domains = Domains::new(parts.collect());
+        let mut changed = 0;
+        domains.parts.together(&mut |_| {
+            changed += 1;
+            assert!(replicas.iter().all(Replica::is_locked), "before change {changed}");
+        });
+        assert_eq!((changed, replicas.iter().any(Replica::is_locked)), (3, false));
+    }
+
     #[test]
     fn who_holds_several_guards_sees_one_point_between_the_messages() {
         let (first, second) = (Replica::new(Whole::default()), Replica::new(Whole::default()));

@@ -564,6 +564,14 @@ mod tests {
         assert!(log.next(&mut slow).is_none() && log.next(&mut quick).is_none());
     }
 
+    /// A state that is gone is no matter of views alone.
+    #[test]
+    fn an_operator_is_told_that_a_group_is_founded_anew() {
+        let event = Event::StateAnew { group: phalanx_core::GroupId(1), name: "g".into() };
+        let told = CellEvent::of(&event, Incarnation(1)).expect("it is told");
+        assert!(matches!(&told, CellEvent::GroupFoundedAnew { group } if &**group == "g") && told.is_notice());
+    }
+
     #[test]
     fn notices_are_taken_once_and_are_the_texts_for_an_operator() {
         let mut log = Log::from(vec!["a warning".to_owned()]);

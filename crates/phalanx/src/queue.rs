@@ -380,6 +380,34 @@ mod tests {
         assert!(queue.ring.is_empty() && outlet.is_empty());
     }
 
+    /// Who waits by `poll` or `epoll` is woken by an item and by the end, and sleeps while there is neither.
+    #[test]
+    fn its_descriptor_is_readable_while_something_is_here_or_it_is_over() {
+        let (queue, mut outlet) = queue(8, 1 << 20);
+        let event = Event::default();
+        let is_readable = || {
+            let descriptor = queue.descriptor(&event).expect("there is one");
+            let mut watched = [rustix::event::PollFd::from_borrowed_fd(descriptor, rustix::event::PollFlags::IN)];
+            let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+            rustix::event::poll(&mut watched, Some(&now)).expect("it is watched") == 1
+        };
+        assert!(!is_readable(), "nothing is here");
+        let mut items = Vec::new();
+        for takes_all in [
+            |queue: &Queue<Next>, _: &mut Vec<Next>| assert!(queue.pop().is_some() && queue.pop().is_none()),
+            |queue: &Queue<Next>, items: &mut Vec<Next>| assert_eq!(queue.pop_many(items, 2), 1),
+        ] {
+            outlet.stage(message(1, 10));
+            assert!(!is_readable(), "it is not published");
+            outlet.publish();
+            assert!(is_readable() && is_readable(), "nobody took it");
+            takes_all(&queue, &mut items);
+            assert!(!is_readable(), "all was taken");
+        }
+        outlet.end();
+        assert!(is_readable() && queue.pop().is_none() && is_readable(), "it is over");
+    }
+
     /// The two sides in threads, with bounds that are met all the time.
     #[test]
     fn nothing_is_lost_or_turned_round_between_threads() {

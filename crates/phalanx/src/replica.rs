@@ -167,6 +167,12 @@ impl<S: State> Replica<S> {
         (bytes > 0).then(|| Transfer { taken: self.shared.taken.load(Ordering::Acquire).min(bytes), bytes })
     }
 
+    /// Whether no reader gets in.
+    #[cfg(test)]
+    pub(crate) fn is_locked(&self) -> bool {
+        self.shared.state.try_read().is_err()
+    }
+
     /// The protocol thread's side of it. `initial`: what it begins with if the donor has no such domain.
     pub(crate) fn for_group(&self, initial: Option<fn() -> S>) -> Box<dyn Domain> {
         Box::new(Building { shared: Arc::clone(&self.shared), initial, aside: Aside::Nothing })

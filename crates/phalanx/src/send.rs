@@ -441,3 +441,35 @@ pub(crate) fn batch<P: AsRef<[u8]>>(payloads: impl IntoIterator<Item = P>) -> Re
     }
     Ok(Payloads::batch(Bytes::from(bytes), ends))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::Waker;
+
+    use super::*;
+
+    fn look(outcome: Outcome) -> Poll<Result<(), InDoubt>> {
+        pin!(outcome).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn each_receipt_has_its_own_two_outcomes() {
+        let life = Arc::new(Life::new(Home::here()));
+        let sent = [1, 2, 3].map(|number| Sent::new(7, number, number, Arc::clone(&life)));
+        life.publish(1, 2);
+        assert_eq!(sent.each_ref().map(|sent| look(sent.stable()).is_ready()), [true, false, false]);
+        assert_eq!(sent.each_ref().map(|sent| look(sent.delivered()).is_ready()), [true, true, false]);
+        assert_eq!(sent.each_ref().map(Sent::is_stable), [true, false, false]);
+        assert_eq!((sent[0].blocking_stable(), sent[1].blocking_delivered()), (Ok(()), Ok(())));
+        // The end of the life takes back nothing that was reached before.
+        life.end();
+        let doubt = Poll::Ready(Err(InDoubt));
+        assert_eq!(sent.each_ref().map(|sent| look(sent.stable())), [Poll::Ready(Ok(())), doubt, doubt]);
+        assert_eq!(
+            sent.each_ref().map(|sent| look(sent.delivered())),
+            [Poll::Ready(Ok(())), Poll::Ready(Ok(())), doubt]
+        );
+        assert_eq!((sent[1].blocking_stable(), sent[2].blocking_delivered()), (Err(InDoubt), Err(InDoubt)));
+    }
+}

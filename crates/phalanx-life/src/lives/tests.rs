@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use phalanx_core::{GroupTerms, Order, Stability, Uniformity};
+use phalanx_core::{CellInstance, CellView, GroupTerms, MemberInfo, Order, Stability, Uniformity};
 
 use super::*;
 use crate::front::Bound;
@@ -333,6 +333,72 @@ fn outcomes_are_withheld_while_too_few_hold_the_state() {
         ["view 8", "ending", "life 1: 0 not sent, 1 in doubt", "all excluded 5", "excluded 5"],
         "it was withheld"
     );
+}
+
+/// With fewer members than were agreed on the cell may be decided over. What such a view has is no outcome.
+#[test]
+fn outcomes_are_withheld_while_the_cell_has_too_few_members() {
+    let cell = |members: u64, members_min| {
+        let member = |incarnation| {
+            let nowhere = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
+            MemberInfo::new(Incarnation(incarnation), format!("m{incarnation}"), nowhere, nowhere)
+        };
+        Event::CellView(Arc::new(CellView {
+            instance: CellInstance(1),
+            ancestors: Vec::new(),
+            view: ViewNumber(3),
+            level: 7,
+            members: (5..5 + members).map(member).collect(),
+            joined: Vec::new(),
+            left: Vec::new(),
+            apart: Vec::new(),
+            members_min,
+        }))
+    };
+    let mut process = Process::member();
+    process.one("m");
+    process.accept(Some((7, 1)));
+    process.stable(7, 1);
+    process.take();
+    process.event(cell(1, 2));
+    process.tell(true);
+    assert!(process.take().is_empty() && process.lives.has_news(), "it is withheld");
+    process.event(cell(2, 2));
+    process.tell(true);
+    assert_eq!(process.take(), ["stable 1, delivered 0 7.1"]);
+    process.one("n");
+    process.accept(Some((7, 2)));
+    process.stable(7, 2);
+    process.event(cell(1, 2));
+    process.take();
+    process.event(Event::Excluded { view: ViewNumber(3) });
+    assert_eq!(process.take()[1], "life 1: 0 not sent, 1 in doubt", "it was withheld");
+}
+
+/// A state that comes holds what this process sent in an earlier incarnation, too. That was no message of this life.
+#[test]
+fn what_is_replayed_is_not_counted_as_delivered() {
+    let mut process = Process::member();
+    process.one("m");
+    process.accept(Some((7, 1)));
+    process.take();
+    let delivery = Delivery {
+        group: GROUP,
+        view: ViewNumber(6),
+        sender: ME,
+        seq: Sequence(1),
+        order: Order::Total,
+        uniformity: Uniformity::Uniform,
+        position: Some(1),
+        replayed: true,
+        payload: b"m",
+    };
+    process.lives.deliver(&delivery, &mut process.told);
+    process.tell(true);
+    assert_eq!(process.take(), ["message 1"]);
+    process.deliver(1);
+    process.tell(true);
+    assert_eq!(process.take(), ["message 1", "stable 0, delivered 1"]);
 }
 
 /// The view that has too few may still wait for the application, so that the core alone knows of it. An incarnation that

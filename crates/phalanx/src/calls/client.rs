@@ -340,3 +340,78 @@ impl<A> Drop for Calling<A> {
 fn is_nobody(failed: Option<&CallError>) -> bool {
     failed.is_none_or(|failed| *failed == CallError::NotExecuted(Reason::Nobody))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use phalanx_core::Incarnation;
+    use phalanx_core::rpc::{CallId, HandlerResult};
+    use phalanx_runtime::rpc::{Port, Service};
+
+    use super::super::{directory::Entry, split_request};
+    use super::*;
+    use crate::cell::Cell;
+
+    /// Counts the calls that it is asked for, with the time that is left of the last one, and says what becomes of them.
+    struct Counts(u32, Duration, HandlerResult);
+
+    impl Service for Counts {
+        fn request(&mut self, _: CallId, _: Incarnation, request: &[u8], answer: &mut Vec<u8>) -> HandlerResult {
+            self.0 += 1;
+            self.1 = split_request(request).expect("a request").0;
+            answer.extend([0, 7]);
+            self.2
+        }
+    }
+
+    /// The first server of a group begins a call and is gone: the call may have run. The second one must not run it, too.
+    /// One that certainly did not run is made there.
+    #[test]
+    fn a_call_that_may_have_run_is_not_made_again_at_another_server() {
+        let place = tempfile::tempdir().expect("a directory");
+        let builder =
+            Cell::builder("once").name("ann").directories(place.path().join("run"), place.path().join("state"));
+        let cell = builder.blocking_start().expect("starts");
+        let config = cell.held.shared.config.clone();
+        let start = || Port::start(&port_options(&config, 0, true)).expect("starts");
+        for (became, again, outcome) in [
+            (HandlerResult::Later, 0, Err(CallError::Unknown(Reason::Restarted))),
+            (HandlerResult::Refused, 1, Ok(7_u64)),
+        ] {
+            let client = cell.client().expect("starts");
+            let directory = client.shared.directory.clone().expect("it is in the cell");
+            let (mut first, mut second) = (start(), start());
+            let entry = |port: &Port| Entry { group: Some("g".to_owned()), address: port.address() };
+            let _listed = [&first, &second].map(|port| directory.list(entry(port)).expect("there is room"));
+            let both = Wanted::Group("g".to_owned());
+            let end = Instant::now() + PATIENCE;
+            while !matches!(directory.find(&both, &[first.address()], 0), Found::Server(at) if at == second.address()) {
+                assert!(Instant::now() < end, "the directory does not list both");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let (mut began, mut takes) = (Counts(0, PATIENCE, became), Counts(0, PATIENCE, HandlerResult::Answered));
+            let is_over = AtomicBool::new(false);
+            let ended = std::thread::scope(|scope| {
+                let call = scope.spawn(|| {
+                    let ended = client.call::<u64>("g", &1_u64).deadline(PATIENCE).blocking();
+                    is_over.store(true, Ordering::Release);
+                    ended
+                });
+                while began.0 == 0 || (became != HandlerResult::Later && !is_over.load(Ordering::Acquire)) {
+                    first.poll(&mut began);
+                    second.poll(&mut takes);
+                }
+                drop(first);
+                while !is_over.load(Ordering::Acquire) {
+                    second.poll(&mut takes);
+                }
+                call.join().expect("no panic")
+            });
+            assert_eq!((ended, began.0, takes.0), (outcome, 1, again));
+            assert!(began.1 <= PATIENCE && (again == 0 || takes.1 < began.1), "the second one has less time left");
+        }
+    }
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+}

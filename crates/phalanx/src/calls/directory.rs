@@ -468,6 +468,32 @@ mod tests {
         Entry { group: group.map(str::to_owned), address: SocketAddr::from(([127, 0, 0, 1], port)) }
     }
 
+    /// Nobody takes back what a member announced that died. A call to it would cost its caller the deadline.
+    #[test]
+    fn who_is_gone_is_not_in_the_directory() {
+        let who = |incarnation| MemberId::of(phalanx_core::Incarnation(incarnation));
+        let announces = |incarnation, entries: &[Entry]| Message {
+            view: 1,
+            sender: who(incarnation),
+            seq: 1,
+            order: crate::id::Order::Total,
+            uniform: true,
+            position: Some(1),
+            replayed: false,
+            payload: postcard::to_allocvec(entries).expect("entries").into(),
+        };
+        let mut servers = Servers::default();
+        for incarnation in 1..=3 {
+            servers.apply(&announces(incarnation, &[entry(Some("stock"), 1)]));
+        }
+        servers.apply(&announces(2, &[]));
+        assert_eq!(servers.of.keys().copied().collect::<Vec<_>>(), [who(1), who(3)], "who serves no more");
+        let mut view = crate::view::of_nobody(2);
+        view.members = [2, 3].map(phalanx_core::Incarnation).into();
+        servers.view(&View::new(Arc::new(view), phalanx_core::Incarnation(3)));
+        assert_eq!(servers.of.into_keys().collect::<Vec<_>>(), [who(3)]);
+    }
+
     #[test]
     fn entries_survive_the_wire() -> Result<(), DecodeError> {
         let entries = vec![entry(Some("stock"), 1), entry(None, 2)];

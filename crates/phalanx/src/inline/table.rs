@@ -329,17 +329,53 @@ fn slot_of(inbox: InboxId) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::snapshot::Snapshot;
 
     #[derive(Default)]
     struct Told {
         stable: Vec<(u64, u64)>,
         lost: Vec<(u64, u64)>,
+        steps: Vec<String>,
+        is_full: bool,
     }
 
     impl App for Told {
-        fn view(&mut self, _group: InlineGroup, _view: &View) {}
+        fn view(&mut self, _group: InlineGroup, view: &View) {
+            self.steps.push(format!("view {}", view.number()));
+        }
 
-        fn message(&mut self, _message: &MessageRef<'_>) {}
+        fn message(&mut self, message: &MessageRef<'_>) {
+            self.steps.push(format!("message {}", message.seq));
+        }
+
+        fn ready(&mut self, _group: InlineGroup) -> bool {
+            !self.is_full
+        }
+
+        fn taking(&mut self, _group: InlineGroup, bytes: u64) {
+            self.steps.push(format!("taking {bytes}"));
+        }
+
+        fn restore(&mut self, _group: InlineGroup, part: &[u8], is_end: bool) -> Result<(), DecodeError> {
+            self.steps.push(format!("{} bytes{}", part.len(), if is_end { ", the end" } else { "" }));
+            Ok(())
+        }
+
+        fn current(&mut self, _group: InlineGroup) {
+            self.steps.push("current".to_owned());
+        }
+
+        fn snapshot(&mut self, _group: InlineGroup) -> Option<Snapshot> {
+            Some(Snapshot::new("state"))
+        }
+
+        fn left(&mut self, _group: InlineGroup, reason: LeaveReason) {
+            self.steps.push(format!("left {reason:?}"));
+        }
+
+        fn excluded(&mut self, _was: MemberId) {
+            self.steps.push("excluded".to_owned());
+        }
 
         fn stable(&mut self, _group: InlineGroup, view: u64, seq: u64) {
             self.stable.push((view, seq));
@@ -381,5 +417,82 @@ mod tests {
         assert_eq!(adapter.front.app.stable, [(7, 1)], "the core knows of too few");
         adapter.begin(&me[1]);
         assert_eq!((&adapter.front.app.stable[..], &adapter.front.app.lost[..]), (&[(7, 1)][..], &[(0, 1)][..]));
+    }
+
+    const GROUP: GroupId = GroupId(1);
+
+    fn view(number: u64) -> Event {
+        Event::GroupView(Arc::new(crate::view::of_nobody(number)))
+    }
+
+    fn begins(bytes: usize) -> Event {
+        Event::StateBegin { group: GROUP, name: "g".into(), bytes: bytes as u64, view: None }
+    }
+
+    /// The state that this process gives away.
+    fn given(adapter: &mut Adapter<'_, Told>) -> Vec<u8> {
+        let mut snapshot = adapter.snapshot(GROUP).expect("it gives one");
+        let mut bytes = Vec::new();
+        while (bytes.len() as u64) < snapshot.len_bytes() {
+            let before = bytes.len();
+            snapshot.read(before as u64, 1 << 10, &mut bytes);
+            if bytes.len() == before {
+                break;
+            }
+        }
+        bytes
+    }
+
+    /// A program restores where its state is, so it must be told whether that is whole.
+    #[test]
+    fn a_state_that_is_not_whole_is_left_and_given_to_nobody() {
+        let mut table = Table::new(true, Vec::new());
+        let mut app = Told::default();
+        let group = table.add("g", true, false);
+        let mut adapter = Adapter::new(&mut table, &mut app);
+        adapter.begin(&me(1));
+        adapter.event(view(1));
+        let whole = given(&mut adapter);
+        assert!(whole.windows(5).any(|part| part == b"state"), "{whole:?}");
+        adapter.event(begins(whole.len()));
+        adapter.restore(GROUP, &whole);
+        adapter.event(Event::StateEnd { group: GROUP });
+        adapter.event(view(2));
+        let told = ["view 1", &format!("taking {}", whole.len()), "5 bytes, the end", "current", "view 2"];
+        assert_eq!(std::mem::take(&mut adapter.front.app.steps), told);
+        assert_eq!(adapter.lives.to_leave(), None);
+
+        adapter.event(begins(whole.len()));
+        adapter.restore(GROUP, &whole[..whole.len() - 1]);
+        adapter.event(Event::StateEnd { group: GROUP });
+        adapter.event(view(3));
+        assert!(!adapter.front.app.steps.contains(&"current".to_owned()), "{:?}", adapter.front.app.steps);
+        assert_eq!(adapter.lives.to_leave(), Some((group.0, GROUP)));
+        assert!(given(&mut adapter).is_empty(), "who asks for it is sent elsewhere");
+        assert!(table.take_notices().iter().any(|notice| notice.contains("a part of it is missing")));
+    }
+
+    /// By default a program that founds a group anew is told of an empty state, which drops what came of another one.
+    #[test]
+    fn what_is_told_of_a_group_that_is_founded_anew_of_exclusions_and_of_the_end() {
+        let mut table = Table::new(true, Vec::new());
+        let mut app = Told::default();
+        let group = table.add("g", true, false);
+        let mut adapter = Adapter::new(&mut table, &mut app);
+        adapter.begin(&me(1));
+        adapter.event(begins(80));
+        adapter.event(Event::StateAnew { group: GROUP, name: "g".into() });
+        // It is none of that state's parts any more.
+        adapter.restore(GROUP, b"late");
+        adapter.event(view(1));
+        assert_eq!(std::mem::take(&mut adapter.front.app.steps), ["taking 80", "taking 0", "current", "view 1"]);
+        assert!(adapter.ready(inbox_of(group)) && adapter.ready(InboxId::MAIN));
+        adapter.front.app.is_full = true;
+        assert!(!adapter.ready(inbox_of(group)) && adapter.ready(InboxId::MAIN));
+        adapter.event(Event::Excluded { view: ViewNumber(4) });
+        adapter.begin(&me(2));
+        adapter.end();
+        assert_eq!(adapter.front.app.steps, ["excluded", "left Over"], "it would have come back");
+        assert!(table.take_notices().iter().any(|notice| notice.starts_with("group g is founded anew")));
     }
 }

@@ -471,14 +471,23 @@ mod tests {
     use phalanx_runtime::{Inline, Options};
 
     use super::*;
+    use crate::domains::Domains;
     use crate::error::InDoubt;
     use crate::inbox::Inbox;
     use crate::queue::Queue;
+    use crate::replica::{Replica, State};
+    use crate::send::Multicast;
+    use crate::snapshot::Snapshot as Snap;
 
     const GROUP: GroupId = GroupId(1);
 
     /// A process in view 7 of a group, that it shares with nobody.
     fn member() -> (AppHandler, Arc<GroupShared>, Inbox) {
+        member_of(None)
+    }
+
+    /// The same of a group with a state. Its inbox has room for eight items.
+    fn member_of(replica: Option<Box<dyn Replicating>>) -> (AppHandler, Arc<GroupShared>, Inbox) {
         let directory = tempfile::tempdir().expect("a directory");
         let (runtime_dir, state_dir) = (Some(directory.path().join("run")), Some(directory.path().join("state")));
         let options = Options::from(Config { runtime_dir, state_dir, ..Config::default() });
@@ -489,7 +498,8 @@ mod tests {
         handler.begin(&me);
         let group = Arc::new(GroupShared::new("g", cell));
         let queue = Arc::new(Queue::new(8, 1 << 20, process.waker(), Home::here()));
-        handler.add(Arc::clone(&group), Destination::Own(Arc::clone(&queue)), false, false, None);
+        let has_state = replica.is_some();
+        handler.add(Arc::clone(&group), Destination::Own(Arc::clone(&queue)), has_state, false, replica);
         handler.event(Event::GroupView(Arc::new(crate::view::of_nobody(7))));
         handler.publish(|_| Some(true));
         (handler, group, Inbox::new(queue))
@@ -497,6 +507,10 @@ mod tests {
 
     /// Has the core accept a message, as number `seq` of view 7. Its receipt.
     fn send(handler: &mut AppHandler, group: &GroupShared, seq: u64) -> send::Sent {
+        send_in(handler, group, 7, seq)
+    }
+
+    fn send_in(handler: &mut AppHandler, group: &GroupShared, view: u64, seq: u64) -> send::Sent {
         let receipt = Arc::new(Receipt::new());
         let asked = Queued::Send(Message {
             life: group.life(),
@@ -509,7 +523,7 @@ mod tests {
         handler.ask(group, asked);
         let key = *group.key.get().expect("it is joined");
         assert!(handler.due(key).is_some(), "it may be sent");
-        handler.accepted(key, Some(Sent { view: ViewNumber(7), seq: Sequence(seq) }));
+        handler.accepted(key, Some(Sent { view: ViewNumber(view), seq: Sequence(seq) }));
         match receipt.poll(&Context::from_waker(Waker::noop())) {
             Poll::Ready(sent) => sent.expect("it was sent"),
             Poll::Pending => panic!("it is bound to a view"),
@@ -558,6 +572,189 @@ mod tests {
             assert!(matches!(lost, Next::Lost { not_sent: 0, in_doubt: 1 }), "{lost:?}");
             assert!(matches!(left, Next::Left(LeaveReason::Over)), "{left:?}");
         }
+    }
+
+    fn view(number: u64) -> Event {
+        Event::GroupView(Arc::new(crate::view::of_nobody(number)))
+    }
+
+    fn deliver(handler: &mut AppHandler, seq: u64) {
+        handler.deliver(&Delivery {
+            group: GROUP,
+            view: ViewNumber(7),
+            sender: phalanx_core::Incarnation(77),
+            seq: Sequence(seq),
+            order: Order::Total,
+            uniformity: Uniformity::Uniform,
+            position: Some(seq),
+            replayed: false,
+            payload: b"m",
+        });
+    }
+
+    fn taken(inbox: &mut Inbox) -> Vec<String> {
+        let items = std::iter::from_fn(|| inbox.try_next());
+        items
+            .map(|item| match item {
+                Next::View(view) => format!("view {}", view.number()),
+                Next::Message(message) => format!("message {}", message.seq),
+                other => format!("{other:?}"),
+            })
+            .collect()
+    }
+
+    /// The numbers of its views, and 0 for each message.
+    #[derive(Debug, Default, PartialEq, Eq)]
+    struct Seen(Vec<u64>);
+
+    impl State for Seen {
+        fn apply(&mut self, _message: &crate::message::Message) {
+            self.0.push(0);
+        }
+
+        fn view(&mut self, view: &View) {
+            self.0.push(view.number());
+        }
+
+        fn snapshot(&self) -> Snap {
+            Snap::encode(&self.0)
+        }
+
+        fn restore(snapshot: Snap) -> Result<Self, crate::error::DecodeError> {
+            snapshot.decode().map(Self)
+        }
+    }
+
+    fn seeing() -> (Replica<Seen>, Option<Box<dyn Replicating>>) {
+        let replica = Replica::new(Seen::default());
+        let side = Box::new(Domains::new(vec![(String::new(), replica.for_group(None))]));
+        (replica, Some(side))
+    }
+
+    /// A reader that stands still must not have the process keep what its group sends without end.
+    #[test]
+    fn an_inbox_without_room_holds_its_groups_back() {
+        let (mut handler, group, mut inbox) = member();
+        let own = inbox_of(*group.key.get().expect("it is joined"));
+        let waker = phalanx_driver::Waker::new().expect("a descriptor is left");
+        let shared_queue = Arc::new(Queue::new(2, 1 << 20, waker, Home::here()));
+        let other = Arc::new(GroupShared::new("h", Arc::clone(&group.cell)));
+        let merged = handler.add(other, Destination::Merged(Arc::clone(&shared_queue)), false, false, None);
+        // The view is one of the eight.
+        for seq in 1..=7 {
+            assert!(handler.ready(own) && handler.ready(merged), "item {seq} has room");
+            deliver(&mut handler, seq);
+            handler.publish(|_| Some(true));
+        }
+        assert!(!handler.ready(own) && handler.ready(merged) && handler.ready(InboxId::MAIN));
+        assert_eq!(taken(&mut inbox).len(), 8);
+        assert!(handler.ready(own));
+        for number in 1..=2 {
+            assert!(handler.ready(merged));
+            let view =
+                phalanx_core::GroupView { name: "h".into(), group: GroupId(2), ..crate::view::of_nobody(number) };
+            handler.event(Event::GroupView(Arc::new(view)));
+            handler.publish(|_| Some(true));
+        }
+        assert!(handler.ready(own) && !handler.ready(merged));
+        shared_queue.discard();
+        assert!(handler.ready(merged), "nobody reads it any more");
+    }
+
+    /// What one incarnation was told says nothing of the messages of the next, which are numbered from 1 again.
+    #[test]
+    fn a_life_begins_with_no_outcome_of_the_one_before() {
+        let (mut handler, group, mut inbox) = member();
+        let before = send(&mut handler, &group, 1);
+        handler.stable(GROUP, ViewNumber(7), Sequence(1));
+        handler.publish(|_| Some(true));
+        assert_eq!((look(before.stable()), group.life()), (Some(Ok(())), 0));
+        handler.event(Event::Excluded { view: ViewNumber(9) });
+        assert_eq!((group.life(), group.status().view.is_none()), (1, false), "published with the items");
+        let mut me = group.cell.facts().me.clone();
+        me.incarnation = phalanx_core::Incarnation(me.incarnation.0 ^ 1);
+        handler.begin(&me);
+        handler.event(view(2));
+        handler.publish(|_| Some(true));
+        let after = send_in(&mut handler, &group, 2, 1);
+        assert!(look(after.stable()).is_none() && !after.is_stable(), "nobody else has it yet");
+        handler.stable(GROUP, ViewNumber(2), Sequence(1));
+        handler.publish(|_| Some(true));
+        assert_eq!([look(before.stable()), look(after.stable())], [Some(Ok(())); 2]);
+        let items = taken(&mut inbox);
+        let [first, excluded, second] = &items[..] else { panic!("{items:?}") };
+        assert!(first == "view 7" && excluded.starts_with("Excluded") && second == "view 2", "{items:?}");
+    }
+
+    /// Who takes an item finds the view, and a state, that are at least as new.
+    #[test]
+    fn views_and_states_are_never_older_than_the_inbox() {
+        let (replica, side) = seeing();
+        let (mut handler, group, mut inbox) = member_of(side);
+        let key = *group.key.get().expect("it is joined");
+        assert_eq!((taken(&mut inbox), &*replica.read()), (vec!["view 7".to_owned()], &Seen(vec![7])));
+        deliver(&mut handler, 1);
+        handler.event(view(8));
+        deliver(&mut handler, 2);
+        // The first half of a publication.
+        handler.lives.own(key).expect("it goes on").prepare();
+        let seen = group.status().view.as_ref().map(View::number);
+        assert_eq!((seen, replica.applied(), &*replica.read()), (Some(8), 2, &Seen(vec![7, 0, 8, 0])));
+        assert!(taken(&mut inbox).is_empty());
+        handler.publish(|_| Some(true));
+        assert_eq!(taken(&mut inbox), ["message 1", "view 8", "message 2"]);
+    }
+
+    #[test]
+    fn a_replica_is_current_in_a_view_alone() {
+        let (replica, side) = seeing();
+        let (mut handler, group, mut inbox) = member_of(side);
+        assert!(replica.is_current());
+        handler.event(Event::GroupLeft { group: GROUP, why: phalanx_core::LeaveReason::Anew });
+        assert!(!replica.is_current(), "it comes back with another state");
+        handler.event(view(8));
+        assert!(replica.is_current());
+        handler.event(Event::StateBegin { group: GROUP, name: "g".into(), bytes: 8, view: None });
+        assert!(!replica.is_current(), "another one comes");
+        handler.event(Event::StateAnew { group: GROUP, name: "g".into() });
+        assert!(!replica.is_current());
+        handler.event(view(1));
+        assert!(replica.is_current());
+        handler.event(Event::Excluded { view: ViewNumber(9) });
+        assert!(!replica.is_current(), "others may go on without it");
+        handler.publish(|_| Some(true));
+        let items = taken(&mut inbox);
+        assert_eq!(items[3..6], ["Taking { bytes: 8 }", "FoundedAnew", "view 1"], "{items:?}");
+        assert_eq!(group.status().phase, Phase::Member, "it comes back by itself");
+    }
+
+    /// A sender that gives up its wait has sent nothing, and one that waits on sends when there is room.
+    #[test]
+    fn messages_wait_for_room_and_are_sent_once() {
+        let (_handler, group, _inbox) = member();
+        let long = || Ok(Payloads::One(Bytes::from(vec![0; 1 << 20])));
+        let post = || Multicast::new(Arc::clone(&group), long());
+        let mut accepted = 0;
+        while post().try_post().is_ok() {
+            accepted += 1;
+            assert!(accepted < 9, "what waits has no bound");
+        }
+        assert_eq!(post().try_post(), Err(SendError::Full));
+        let mut given_up = Box::pin(post().into_future());
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(given_up.as_mut().poll(&mut context).is_pending() && !given_up.is_queued());
+        drop(given_up);
+        let mut waits = Box::pin(post().into_future());
+        assert!(waits.as_mut().poll(&mut context).is_pending() && !waits.is_queued());
+        let mut sent = 0;
+        while let Some(Command::Ask { group, asked }) = group.cell.commands.pop() {
+            group.sent(asked.bytes());
+            sent += 1;
+        }
+        assert_eq!((sent, group.queued_bytes()), (accepted, 0));
+        assert!(waits.as_mut().poll(&mut context).is_pending() && waits.is_queued());
+        assert!(matches!(group.cell.commands.pop(), Some(Command::Ask { asked, .. }) if asked.messages() == 1));
+        assert!(group.cell.commands.pop().is_none(), "it is queued once");
     }
 
     /// Room that a refused message kept would be lost to its group for ever.
