@@ -596,9 +596,11 @@ mod tests {
         assert_eq!(*replica.read(), Log(vec![8]));
     }
 
-    /// Whoever holds the guard of one domain while something is done to both sees the other one as it was.
+    /// Whoever holds the guard of one domain while something is done to both sees the other one as it was. `act` changes the
+    /// number of messages in both.
     fn expect_together(domains: &mut Domains, replicas: [&Replica<Whole>; 2], act: impl Fn(&mut Domains) + Sync) {
         for [held, other] in [replicas, [replicas[1], replicas[0]]] {
+            let before = held.read().0.len();
             std::thread::scope(|scope| {
                 let guard = held.read();
                 let acts = scope.spawn(|| act(domains));
@@ -610,6 +612,7 @@ mod tests {
                 drop(guard);
             });
             assert_eq!(held.read().0, other.read().0);
+            assert_ne!(held.read().0.len(), before, "nothing was done");
         }
     }
 
@@ -619,10 +622,15 @@ mod tests {
         let mut domains = domains([("", first.for_group(None)), ("more", second.for_group(None))]);
         expect_together(&mut domains, [&first, &second], |domains| domains.apply(&[message(1)]));
         assert_eq!(first.read().0, [1, 1]);
-        let bytes = sent(&mut domains);
+        let short = sent(&mut domains);
         domains.apply(&[message(2)]);
-        expect_together(&mut domains, [&first, &second], |domains| give(&bytes, domains).expect("it makes sense"));
-        assert_eq!(first.read().0, [1, 1]);
+        let long = sent(&mut domains);
+        let is_long = AtomicBool::new(false);
+        expect_together(&mut domains, [&first, &second], |domains| {
+            let bytes = if is_long.fetch_xor(true, Ordering::Relaxed) { &long } else { &short };
+            give(bytes, domains).expect("it makes sense");
+        });
+        assert_eq!(first.read().0, [1, 1, 2]);
     }
 
     /// A lock that is given back before the last domain is changed lets a reader see half of it.

@@ -247,6 +247,8 @@ mod tests {
     fn a_limit_ends_the_wait() {
         let until = Instant::now() + Duration::from_millis(5);
         assert_eq!(block_on(std::future::pending::<()>(), Some(until)), None);
+        let late = Instant::now().checked_duration_since(until).expect("not before the limit");
+        assert!(late < Duration::from_secs(4), "{late:?}");
         assert_eq!(block_on(std::future::ready(3), Some(until)), Some(3), "it is asked once in any case");
     }
 }

@@ -480,12 +480,15 @@ mod tests {
         let group = table.add("g", true, false);
         let mut adapter = Adapter::new(&mut table, &mut app);
         adapter.begin(&me(1));
-        adapter.event(begins(80));
+        adapter.event(view(7));
+        let whole = given(&mut adapter);
+        adapter.event(begins(whole.len()));
         adapter.event(Event::StateAnew { group: GROUP, name: "g".into() });
         // It is none of that state's parts any more.
-        adapter.restore(GROUP, b"late");
+        adapter.restore(GROUP, &whole);
         adapter.event(view(1));
-        assert_eq!(std::mem::take(&mut adapter.front.app.steps), ["taking 80", "taking 0", "current", "view 1"]);
+        let told = ["view 7", &format!("taking {}", whole.len()), "taking 0", "current", "view 1"];
+        assert_eq!(std::mem::take(&mut adapter.front.app.steps), told);
         assert!(adapter.ready(inbox_of(group)) && adapter.ready(InboxId::MAIN));
         adapter.front.app.is_full = true;
         assert!(!adapter.ready(inbox_of(group)) && adapter.ready(InboxId::MAIN));
