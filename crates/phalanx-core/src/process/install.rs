@@ -438,6 +438,51 @@ impl Process {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::GroupId;
+    use crate::member::GroupEntry;
+    use crate::process::tests::by_hand::{NOW, in_cell};
+    use crate::wire::{Space, Tags};
+
+    /// That a state was there and is gone does not depend on how much of it had come.
+    #[test]
+    fn who_sought_a_state_and_founds_the_group_is_told_once() {
+        let (group, me) = (GroupId(1), Incarnation(1));
+        for exists in [true, false] {
+            let (mut process, _) = in_cell(me, 2);
+            let entry = GroupEntry {
+                name: "g".into(),
+                view: ViewNumber(3),
+                space: Space(1),
+                members: vec![Incarnation(2)],
+                tail: Tags::default(),
+            };
+            process.directory.groups.extend(exists.then_some((group, entry)));
+            process.join_group(NOW, "g", true, GroupTerms::default()).expect("a good name");
+            // Nothing has come of it when the member is gone.
+            assert_eq!(process.transfers.is_taking("g"), exists, "it asks who has the state");
+            process.transfers.group_left(group, &mut process.app);
+            let view = Arc::new(GroupView {
+                group,
+                name: "g".into(),
+                view: ViewNumber(1),
+                prev: None,
+                members: vec![me],
+                infos: Vec::new(),
+                joined: vec![me],
+                left: Vec::new(),
+                incomplete: Vec::new(),
+                observers: Vec::new(),
+                has_state: Some(true),
+                terms: GroupTerms::default(),
+                adequate: true,
+            });
+            let before = process.app.len();
+            for _ in 0..2 {
+                process.begin_state(&view);
+                assert_eq!(process.app.len() - before, usize::from(exists), "the group existed: {exists}");
+            }
+        }
+    }
 
     #[test]
     fn a_window_is_no_larger_and_no_smaller_than_it_may_be() {
