@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use clap::Args;
+use phalanx::{CellGroup, Inline, MemberId};
 use phalanx_runtime::config::parse_duration;
-use phalanx_runtime::core::{CommandError, GroupId, Incarnation, Process, ViewNumber};
 use serde_json::json;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, While};
 use crate::flags::{CellFlags, group_name};
 use crate::member::{names_of, waits_for_json};
 use crate::notice::{data, say};
@@ -46,16 +46,18 @@ pub(crate) struct GiveUp {
 }
 
 /// The members a group waits for.
-type WaitsFor = Vec<(Incarnation, String)>;
+type WaitsFor = Vec<(MemberId, String)>;
 
 pub(crate) fn run(give_up: &GiveUp) -> Result<Exit, Failure> {
-    let config = give_up.cell.load()?.config;
+    let resolved = give_up.cell.load()?;
     let Some(group) = &give_up.group else {
-        let orphans = visit("give-up", &config, give_up.timeout, |visitor| Ok(orphans(visitor.core())))?;
+        let orphans =
+            visit("give-up", &give_up.cell, &resolved, give_up.timeout, |visitor| Ok(orphans(&visitor.process)))?;
         tell(&orphans, give_up.json);
         return Ok(Exit::Good);
     };
-    let (waits_for, view) = visit("give-up", &config, give_up.timeout, |visitor| ask(visitor, group, give_up.yes))?;
+    let (waits_for, view) =
+        visit("give-up", &give_up.cell, &resolved, give_up.timeout, |visitor| ask(visitor, group, give_up.yes))?;
     if give_up.json {
         data(json!({"group": group, "given_up": waits_for_json(&waits_for), "view": view}));
     } else {
@@ -67,8 +69,8 @@ pub(crate) fn run(give_up: &GiveUp) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-fn orphans(process: &Process) -> Vec<(String, WaitsFor)> {
-    process.orphans().map(|(name, waits_for)| (name.to_owned(), waits_for)).collect()
+fn orphans(process: &Inline) -> Vec<(String, WaitsFor)> {
+    process.groups().into_iter().filter(CellGroup::is_waiting).map(|group| (group.name, group.waits_for)).collect()
 }
 
 fn tell(orphans: &[(String, WaitsFor)], json: bool) {
@@ -87,16 +89,18 @@ fn tell(orphans: &[(String, WaitsFor)], json: bool) {
     }
 }
 
-/// The members that the group waits for; `None` if it does not wait.
-fn waits_for(process: &Process, group: &str) -> Option<WaitsFor> {
-    process.orphans().find(|(name, _)| *name == group).map(|(_, waits_for)| waits_for)
+/// The group, if the cell has it.
+fn named(process: &Inline, group: &str) -> Option<CellGroup> {
+    process.groups().into_iter().find(|known| known.name == group)
 }
 
 /// Gives the group up. Returns the members it waited for, and the view in which it no longer does.
-fn ask(visitor: &mut Visitor, group: &str, yes: bool) -> Result<(WaitsFor, ViewNumber), Failure> {
-    let Some(lost) = waits_for(visitor.core(), group) else { return Err(waits_not(visitor.core(), group)) };
+fn ask(visitor: &mut Visitor, group: &str, yes: bool) -> Result<(WaitsFor, u64), Failure> {
+    let Some(CellGroup { number, waits_for: lost, .. }) = named(&visitor.process, group).filter(CellGroup::is_waiting)
+    else {
+        return Err(waits_not(&visitor.process, group));
+    };
     let names = names_of(&lost);
-    let number = visitor.core().decree_state().directory.group_named(group).map(|(number, _)| number);
     if !yes {
         let what = format!(
             "group {group} waits for one of {names}: only they had its state. To give it up for good, add --yes; to keep it, \
@@ -105,13 +109,9 @@ fn ask(visitor: &mut Visitor, group: &str, yes: bool) -> Result<(WaitsFor, ViewN
         return Err(Failure::new(Exit::Usage, what));
     }
     say(format_args!("WARNING: giving up the state of group {group}, which only {names} had"));
-    match visitor.process.give_up_group(group, &mut visitor.seen) {
-        Ok(()) => {}
-        Err(CommandError::NotOrphan) => return Err(waits_not(visitor.core(), group)),
-        Err(error) => return Err(Failure::new(Exit::Failure, error.to_string())),
-    }
+    visitor.process.give_up_group(group, &mut visitor.seen).when("cannot ask the cell")?;
     match visitor.until(|process| outcome(process, group, number))? {
-        Some(Outcome::Over) => Ok((lost, visitor.view.view)),
+        Some(Outcome::Over) => Ok((lost, visitor.view.number())),
         Some(Outcome::Revived) => {
             let what =
                 format!("one of {names} was back just then, and group {group} goes on with its state: nothing is lost");
@@ -130,14 +130,14 @@ enum Outcome {
 }
 
 /// The outcome so far. `None`: the group still waits.
-fn outcome(process: &Process, group: &str, number: Option<GroupId>) -> Option<Outcome> {
-    match process.decree_state().directory.group_named(group) {
-        Some((id, entry)) if Some(id) == number => entry.orphan().is_none().then_some(Outcome::Revived),
+fn outcome(process: &Inline, group: &str, number: u32) -> Option<Outcome> {
+    match named(process, group) {
+        Some(known) if known.number == number => (!known.is_waiting()).then_some(Outcome::Revived),
         _ => Some(Outcome::Over),
     }
 }
 
-fn waits_not(process: &Process, group: &str) -> Failure {
+fn waits_not(process: &Inline, group: &str) -> Failure {
     let others = orphans(process);
     let what = if others.is_empty() {
         format!("group {group} does not wait, and no other group does: nothing was given up")

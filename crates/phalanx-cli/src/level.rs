@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use clap::Args;
+use phalanx::CellEvent;
 use phalanx_runtime::config::{Config, parse_duration};
-use phalanx_runtime::core::{CommandError, Event, LEVEL, ViewNumber};
+use phalanx_runtime::core::LEVEL;
 use phalanx_runtime::counters::Status;
 use serde_json::{Value, json};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, While};
 use crate::flags::CellFlags;
 use crate::here;
 use crate::notice::data;
@@ -47,7 +48,7 @@ pub(crate) struct Level {
 
 /// What a member knows of its cell's levels.
 struct Known {
-    view: ViewNumber,
+    view: u64,
     level: u64,
     /// The highest level that all members know.
     highest: u64,
@@ -58,16 +59,16 @@ struct Known {
 impl Known {
     fn of_status(status: &Status) -> Self {
         let members = status.members.iter().cloned().zip(status.levels.iter().copied());
-        Self { view: status.view, level: status.level, highest: status.level_known, members: members.collect() }
+        Self { view: status.view.0, level: status.level, highest: status.level_known, members: members.collect() }
     }
 
     /// From the visitor's view, without this command's own process, which is about to leave.
     fn of_view(visitor: &Visitor) -> Self {
         let (view, me) = (&visitor.view, visitor.me());
-        let others = view.members.iter().filter(|member| member.incarnation != me);
-        let members: Vec<_> = others.map(|member| (member.name.clone(), u64::from(member.level))).collect();
+        let others = view.members().filter(|member| member.id != me);
+        let members: Vec<_> = others.map(|member| (member.name, u64::from(member.level))).collect();
         let highest = members.iter().map(|(_, level)| *level).min().unwrap_or_default();
-        Self { view: view.view, level: u64::from(view.level), highest, members }
+        Self { view: view.number(), level: u64::from(view.level()), highest, members }
     }
 
     fn as_json(&self) -> Value {
@@ -94,10 +95,14 @@ impl Known {
 }
 
 pub(crate) fn run(level: &Level) -> Result<Exit, Failure> {
-    let config = level.cell.load()?.config;
+    let resolved = level.cell.load()?;
     let Some(raise) = level.raise else {
         let look = |visitor: &mut Visitor| Ok(Known::of_view(visitor));
-        let known = if level.join { visit("level", &config, level.timeout, look)? } else { told_here(&config)? };
+        let known = if level.join {
+            visit("level", &level.cell, &resolved, level.timeout, look)?
+        } else {
+            told_here(&resolved.config)?
+        };
         known.tell(level.json);
         return Ok(Exit::Good);
     };
@@ -107,7 +112,7 @@ pub(crate) fn run(level: &Level) -> Result<Exit, Failure> {
             format!("level {wanted} is not known to this build, which knows {LEVEL} at most: ask with a later one");
         return Err(Failure::new(Exit::Failure, what));
     }
-    let known = visit("level", &config, level.timeout, |visitor| rise(visitor, wanted))?;
+    let known = visit("level", &level.cell, &resolved, level.timeout, |visitor| rise(visitor, wanted))?;
     if level.json {
         data(known.as_json());
     } else {
@@ -140,20 +145,17 @@ fn told_here(config: &Config) -> Result<Known, Failure> {
 
 /// Requests a level, and waits until it is in force.
 fn rise(visitor: &mut Visitor, level: u16) -> Result<Known, Failure> {
-    let refused = |visitor: &Visitor, why: String| {
-        let now = visitor.view.level;
-        Failure::new(Exit::Failure, format!("the cell stays at level {now}, and does not rise to {level}: {why}"))
-    };
-    if visitor.view.level < level {
-        match visitor.process.raise_level(level, &mut visitor.seen) {
-            Ok(()) => {}
-            Err(CommandError::LevelRefused { why, .. }) => return Err(refused(visitor, why)),
-            Err(error) => return Err(Failure::new(Exit::Failure, error.to_string())),
-        }
+    // Refused at once or later, it is told as an event.
+    if visitor.view.level() < level {
+        visitor.process.raise_level(level, &mut visitor.seen).when("cannot ask the cell")?;
     }
-    while visitor.view.level < level {
+    while visitor.view.level() < level {
         match visitor.next()? {
-            Some(Event::LevelRefused { why, .. }) => return Err(refused(visitor, why)),
+            Some(CellEvent::LevelRefused { why, .. }) => {
+                let now = visitor.view.level();
+                let what = format!("the cell stays at level {now}, and does not rise to {level}: {why}");
+                return Err(Failure::new(Exit::Failure, what));
+            }
             Some(_) => {}
             None => return Err(visitor.in_vain(format!("the cell did not rise to level {level} in time, and may yet"))),
         }

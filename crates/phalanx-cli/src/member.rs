@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
-use phalanx::{Cell, CellBuilder, CellEvent, CellView, LeaveReason, MemberId, View, wait_for};
+use phalanx::{Cell, CellBuilder, CellEvent, CellView, LeaveReason, MemberId, StartError, View, wait_for};
 use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
@@ -22,13 +22,17 @@ const LEAVE_PATIENCE: Duration = Duration::from_secs(4);
 
 /// Starts a member.
 pub(crate) fn start(builder: CellBuilder) -> Result<Cell, Failure> {
-    builder.blocking_start().map_err(|error| {
-        let exit = match error {
-            phalanx::StartError::Setting(_) => Exit::Configuration,
-            _ => Exit::Failure,
-        };
-        Failure::new(exit, error.to_string())
-    })
+    builder.blocking_start().map_err(not_started)
+}
+
+/// Maps a start error to an exit code.
+#[expect(clippy::needless_pass_by_value, reason = "it is what an error is mapped by")]
+pub(crate) fn not_started(error: StartError) -> Failure {
+    let exit = match error {
+        StartError::Setting(_) => Exit::Configuration,
+        _ => Exit::Failure,
+    };
+    Failure::new(exit, error.to_string())
 }
 
 /// How a member ended, as an exit code.

@@ -1,59 +1,66 @@
 //! A temporary member: how commands ask a cell for something.
 
 use std::collections::VecDeque;
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use phalanx_runtime::config::Config;
-use phalanx_runtime::core::{CellView, Delivery, Event, Founding, Incarnation, Membership, Process};
-use phalanx_runtime::{Handler, Inline, Options, StartError, Traced, traced};
+use phalanx::{App, CellEvent, CellView, Inline, MemberId, MessageRef, Place};
+use phalanx_runtime::config::Resolved;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::exit::{Exit, Failure, While};
+use crate::flags::CellFlags;
+use crate::member::not_started;
 use crate::notice::say;
 
 /// A process that joins the cell, makes a request, and leaves.
 pub(crate) struct Visitor {
     pub(crate) process: Inline,
-    pub(crate) seen: Seen,
+    pub(crate) seen: Unread,
     /// The cell view in force.
-    pub(crate) view: Arc<CellView>,
+    pub(crate) view: CellView,
     until: Instant,
     interrupted: Arc<AtomicBool>,
 }
 
-/// The visitor's events, and its trace if the configuration requests one.
-pub(crate) type Seen = Traced<Unread, Box<dyn Write + Send>>;
+/// Events not yet processed. The visitor joins no group, so there are no messages.
+pub(crate) struct Unread {
+    events: VecDeque<CellEvent>,
+    /// Warnings of the configuration, which were printed before.
+    warned: Vec<String>,
+}
 
-/// Events not yet processed. The visitor joins no group, so there are no deliveries.
-#[derive(Default)]
-pub(crate) struct Unread(VecDeque<Event>);
+impl App for Unread {
+    fn message(&mut self, _message: &MessageRef<'_>) {}
 
-impl Handler for Unread {
-    fn deliver(&mut self, _delivery: &Delivery<'_>) {}
-
-    fn event(&mut self, event: Event) {
-        self.0.push_back(event);
+    fn event(&mut self, event: &CellEvent) {
+        match event {
+            CellEvent::Notice(text) if self.warned.contains(text) => {}
+            CellEvent::Notice(_) | CellEvent::TraceLost { .. } => say(event),
+            event => self.events.push_back(event.clone()),
+        }
     }
 }
 
 /// Joins the cell as a process with a name and ports of its own, has it `ask` within `timeout`, and leaves.
 pub(crate) fn visit<T>(
     purpose: &str,
-    config: &Config,
+    flags: &CellFlags,
+    resolved: &Resolved,
     timeout: Duration,
     ask: impl FnOnce(&mut Visitor) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let until = Instant::now() + timeout;
-    let config = Config {
+    let builder = flags
+        .builder(&resolved.config)?
         // The configured name and ports may be those of a running member.
-        name: Some(format!("{purpose}-{}-{}", hostname(), std::process::id())),
-        data_port: 0,
-        control_port: 0,
-        ..config.clone()
-    };
+        .name(format!("{purpose}-{}-{}", hostname(), std::process::id()))
+        .set("data_port", "0")
+        .control_port(0)
+        // It must not found a cell, and ends rather than come back as another incarnation.
+        .join_only()
+        .stay_out();
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         // A second signal ends the process at once.
@@ -62,66 +69,49 @@ pub(crate) fn visit<T>(
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&interrupted)))
             .when("cannot watch for signals")?;
     }
-    // It must not found a cell, and ends rather than come back as another incarnation.
-    let options = Options { founding: Some(Founding::Join), rejoin: false, ..Options::from(config.clone()) };
-    let mut process = Inline::start(&options).map_err(not_started)?;
-    let failed = Box::new(crate::child::trace_lost);
-    let traces = config.trace.as_deref();
-    let mut seen = traced::to_directory_if_any(Unread::default(), &config.cell, traces, failed)
-        .when("cannot use the directory for traces")?;
-    let outcome = enter(&mut process, &mut seen, &config.cell, until, &interrupted);
-    let mut visitor = match outcome {
-        Ok(view) => Visitor { process, seen, view, until, interrupted },
-        Err(failure) => {
-            leave(&mut process, &mut seen);
-            seen.finish();
-            return Err(failure);
+    let mut process = builder.inline().map_err(not_started)?;
+    let mut seen = Unread { events: VecDeque::new(), warned: resolved.warnings.clone() };
+    let outcome = match enter(&mut process, &mut seen, &resolved.config.cell, until, &interrupted) {
+        Ok(view) => {
+            let mut visitor = Visitor { process, seen, view, until, interrupted };
+            let outcome = ask(&mut visitor);
+            (process, seen) = (visitor.process, visitor.seen);
+            outcome
         }
+        Err(failure) => Err(failure),
     };
-    let outcome = ask(&mut visitor);
-    leave(&mut visitor.process, &mut visitor.seen);
-    visitor.seen.finish();
-    outcome
-}
-
-/// Maps a start error to an exit code.
-#[expect(clippy::needless_pass_by_value, reason = "it is what an error is mapped by")]
-fn not_started(error: StartError) -> Failure {
-    let exit = match error {
-        StartError::NoWayIn { .. }
-        | StartError::NoKey { .. }
-        | StartError::NoAddress { .. }
-        | StartError::BadName { .. }
-        | StartError::Seed { .. } => Exit::Configuration,
-        _ => Exit::Failure,
-    };
-    Failure::new(exit, error.to_string())
+    leave(&mut process, &mut seen);
+    // What was asked for is done; that the trace of it is missing is a failure all the same.
+    match outcome {
+        Ok(_) if process.is_trace_lost() => Err(Failure::new(Exit::Failure, "the trace of this command is incomplete")),
+        outcome => outcome,
+    }
 }
 
 /// Waits for the first view that contains the visitor.
 fn enter(
     process: &mut Inline,
-    seen: &mut Seen,
+    seen: &mut Unread,
     cell: &str,
     until: Instant,
     interrupted: &AtomicBool,
-) -> Result<Arc<CellView>, Failure> {
+) -> Result<CellView, Failure> {
     let mut why = None;
     loop {
         match next(process, seen, until, interrupted)? {
-            Some(Event::CellView(view)) => return Ok(view),
-            Some(Event::Searching { why: now, .. }) => {
+            Some(CellEvent::View(view)) => return Ok(view),
+            Some(CellEvent::Searching { why: now, .. }) => {
                 if why.is_none() {
                     say(format_args!("looking for cell '{cell}': {now}"));
                 }
                 why = Some(now);
             }
-            Some(Event::Differs { setting, cell: theirs, own }) if setting == "level" => {
+            Some(CellEvent::Differs { setting, cell: theirs, own }) if setting == "level" => {
                 let what =
                     format!("the cell is at level {theirs}, and this build knows {own} at most: use a later one");
                 return Err(Failure::new(Exit::Failure, what));
             }
-            Some(Event::Differs { setting, cell: theirs, own }) => {
+            Some(CellEvent::Differs { setting, cell: theirs, own }) => {
                 let what = format!("kept out of the cell: {setting} is {theirs} there and {own} here");
                 return Err(Failure::new(Exit::Configuration, what));
             }
@@ -136,42 +126,37 @@ fn enter(
 
 impl Visitor {
     /// This process.
-    pub(crate) fn me(&self) -> Incarnation {
-        self.process.node().incarnation()
-    }
-
-    /// The protocol core, for reading.
-    pub(crate) fn core(&self) -> &Process {
-        self.process.node().process()
+    pub(crate) fn me(&self) -> MemberId {
+        self.process.me().id
     }
 
     /// The next event. `None`: the time is used up.
-    pub(crate) fn next(&mut self) -> Result<Option<Event>, Failure> {
+    pub(crate) fn next(&mut self) -> Result<Option<CellEvent>, Failure> {
         let event = next(&mut self.process, &mut self.seen, self.until, &self.interrupted)?;
-        if let Some(Event::CellView(view)) = &event {
-            self.view = Arc::clone(view);
+        if let Some(CellEvent::View(view)) = &event {
+            self.view = view.clone();
         }
         Ok(event)
     }
 
     /// The failure of a request: `late`, unless the cell has no primary partition.
     pub(crate) fn in_vain(&self, late: String) -> Failure {
-        if self.process.node().membership() == Membership::NonPrimary {
+        if self.process.standing().place == Place::NonPrimary {
             return Failure::new(Exit::Degraded, "no quorum of the cell is heard from here: it decides nothing");
         }
         Failure::new(Exit::TimedOut, late)
     }
 
     /// Polls until `ready` returns something. `None`: the time is used up.
-    pub(crate) fn until<T>(&mut self, mut ready: impl FnMut(&Process) -> Option<T>) -> Result<Option<T>, Failure> {
+    pub(crate) fn until<T>(&mut self, mut ready: impl FnMut(&Inline) -> Option<T>) -> Result<Option<T>, Failure> {
         loop {
-            if let Some(value) = ready(self.core()) {
+            if let Some(value) = ready(&self.process) {
                 return Ok(Some(value));
             }
             if !turn(&mut self.process, &mut self.seen, self.until, &self.interrupted)? {
                 return Ok(None);
             }
-            while !self.seen.inner().0.is_empty() {
+            while !self.seen.events.is_empty() {
                 self.next()?;
             }
         }
@@ -180,13 +165,13 @@ impl Visitor {
 
 fn next(
     process: &mut Inline,
-    seen: &mut Seen,
+    seen: &mut Unread,
     until: Instant,
     interrupted: &AtomicBool,
-) -> Result<Option<Event>, Failure> {
+) -> Result<Option<CellEvent>, Failure> {
     loop {
-        match seen.inner_mut().0.pop_front() {
-            Some(Event::Excluded { .. }) => {
+        match seen.events.pop_front() {
+            Some(CellEvent::Excluded { .. }) => {
                 return Err(Failure::new(Exit::Failure, "the cell excluded this command's process: ask again"));
             }
             Some(event) => return Ok(Some(event)),
@@ -197,7 +182,7 @@ fn next(
 }
 
 /// Polls once, and waits if nothing happened. False: the time is used up.
-fn turn(process: &mut Inline, seen: &mut Seen, until: Instant, interrupted: &AtomicBool) -> Result<bool, Failure> {
+fn turn(process: &mut Inline, seen: &mut Unread, until: Instant, interrupted: &AtomicBool) -> Result<bool, Failure> {
     if interrupted.load(Ordering::SeqCst) {
         return Err(Failure::new(
             Exit::Interrupted,
@@ -209,20 +194,19 @@ fn turn(process: &mut Inline, seen: &mut Seen, until: Instant, interrupted: &Ato
         return Ok(false);
     }
     let more = process.poll(seen).more;
-    process.notices().into_iter().for_each(say);
-    if !more && seen.inner().0.is_empty() {
+    if !more && seen.events.is_empty() {
         process.wait(Some(left.min(LOOK_EVERY))).when("cannot wait")?;
     }
     Ok(true)
 }
 
-fn leave(process: &mut Inline, seen: &mut Seen) {
+fn leave(process: &mut Inline, seen: &mut Unread) {
     let until = Instant::now() + LEAVE_PATIENCE;
     process.leave(seen);
     while !process.is_over() {
         // A signal does not cut the leave short.
         let gone = turn(process, seen, until, &AtomicBool::new(false));
-        seen.inner_mut().0.clear();
+        seen.events.clear();
         if !matches!(gone, Ok(true)) {
             return say("could not leave in time; the others will learn of it as of a death");
         }

@@ -21,9 +21,9 @@ const PLAIN: &str = "\
     interrupt item join joined joining journal judge judged kernel known lag last late latency layout leave leaving \
     legend lib limit linear list listed live load long loss lossy machine main malformed map mapping mark measure measured \
     merge merged message mismatch missing mixed mod mode model monitor name named namespace nearby network next node note \
-    notice observe older one open operation option origin outcome output own pack packing pair panic parked part past payload \
+    notice observe one open operation option origin outcome output own pack packing pair panic parked part past payload \
     pending picture place plot point poison pool progress protocol provoke query queue queued rare raw reach read reader \
-    reading reason receiving recorded recovered reduction refusal refused register remaining render replica reporter \
+    reading reason receiving recorded recorder recovered reduction refusal refused register remaining render replica reporter \
     requested require resolved resource restore restored result rival rng room row rpc rule run runner said scale \
     scene script search security select selection send sender sending sent serve server service serving settled setup shape \
     shm shown shrunk signal silence sim simulate simulation sink size sorted span sparse spent spread stage starting stat status step \

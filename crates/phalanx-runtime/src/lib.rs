@@ -30,4 +30,4 @@ pub use phalanx_core as core;
 pub use phalanx_driver as driver;
 pub use start::{Options, StartError};
 pub use state::{Frozen, State};
-pub use traced::Traced;
+pub use traced::{Recorder, Traced};

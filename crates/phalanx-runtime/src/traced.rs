@@ -4,6 +4,7 @@ mod directory;
 mod records;
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::Write;
 
 use phalanx_core::member::FounderRecord;
@@ -16,7 +17,6 @@ use phalanx_trace::{Event as Record, TraceError, TraceWriter, payload_hash};
 
 use crate::handler::{Command, Handler};
 pub(crate) use directory::create;
-pub use directory::{to_directory, to_directory_if_any};
 pub use records::{
     group_incomplete, group_observers, group_view_replayed, left, lost, order, reason, sent, snapshot_view,
 };
@@ -27,15 +27,15 @@ pub type OpenTrace<W> = Box<dyn FnMut(&MemberInfo) -> Result<TraceWriter<W>, Tra
 /// Called, once per incarnation, with the reason why tracing stopped.
 pub type TraceFailed = Box<dyn FnMut(&TraceError) + Send>;
 
-/// A [`Handler`] that records what passes to the handler inside it.
+/// Writes the trace of a process: what passes through the handlers that it makes ([`Recorder::around`]).
 ///
 /// A trace that cannot be written (a full disk) is given up: the reason is reported once, and the process continues
 /// without a trace. A forked child writes nothing to its parent's trace; a process started there begins a trace of its
 /// own.
-pub struct Traced<H, W: Write> {
-    inner: H,
+pub struct Recorder<W: Write = File> {
     cell: String,
-    open: OpenTrace<W>,
+    /// `None`: nothing is recorded.
+    open: Option<OpenTrace<W>>,
     failed: TraceFailed,
     write_ahead: bool,
     writer: Option<TraceWriter<W>>,
@@ -49,22 +49,39 @@ pub struct Traced<H, W: Write> {
     messages: BTreeMap<Incarnation, Messages>,
 }
 
+/// A [`Handler`] that records what passes to the handler inside it; see [`Recorder::around`].
+pub struct Traced<'a, H, W: Write = File> {
+    inner: &'a mut H,
+    recorder: &'a mut Recorder<W>,
+}
+
 #[derive(Debug, Default)]
 struct Messages {
     sent: u64,
     got: u64,
 }
 
-impl<H: Handler, W: Write> Traced<H, W> {
-    /// Records what passes to `inner` in the traces that `open` opens.
+impl Recorder {
+    /// Records nothing.
+    #[must_use]
+    pub fn off() -> Self {
+        Self::with(String::new(), false, None, Box::new(|_| {}))
+    }
+}
+
+impl<W: Write> Recorder<W> {
+    /// Records in the traces that `open` opens.
     ///
     /// With `write_ahead` every record is written to the trace's file before any packet that may reveal the event. So
     /// records survive a kill of the process. Otherwise records are buffered, which is faster. The header that `open`
     /// writes must say the same.
-    pub fn new(inner: H, cell: &str, write_ahead: bool, open: OpenTrace<W>, failed: TraceFailed) -> Self {
+    pub fn new(cell: &str, write_ahead: bool, open: OpenTrace<W>, failed: TraceFailed) -> Self {
+        Self::with(cell.to_owned(), write_ahead, Some(open), failed)
+    }
+
+    fn with(cell: String, write_ahead: bool, open: Option<OpenTrace<W>>, failed: TraceFailed) -> Self {
         Self {
-            inner,
-            cell: cell.to_owned(),
+            cell,
             open,
             failed,
             write_ahead,
@@ -77,14 +94,11 @@ impl<H: Handler, W: Write> Traced<H, W> {
         }
     }
 
-    /// The handler inside.
-    pub fn inner(&self) -> &H {
-        &self.inner
-    }
-
-    /// The handler inside.
-    pub fn inner_mut(&mut self) -> &mut H {
-        &mut self.inner
+    /// A handler that passes everything on to `inner`, and records it. All handlers of a recorder record in one trace, so
+    /// one may be made for each call.
+    #[inline]
+    pub fn around<'a, H: Handler>(&'a mut self, inner: &'a mut H) -> Traced<'a, H, W> {
+        Traced { inner, recorder: self }
     }
 
     /// Whether records are being written.
@@ -128,32 +142,21 @@ impl<H: Handler, W: Write> Traced<H, W> {
         }
     }
 
-    fn digest_or_zero(&mut self, group: GroupId) -> u64 {
-        self.inner.digest(group).unwrap_or(0)
-    }
-}
-
-#[deny(clippy::missing_trait_methods, reason = "a decorator forwards every method, those with a default too")]
-impl<H: Handler, W: Write> Handler for Traced<H, W> {
+    /// Begins the trace of an incarnation.
     fn begin(&mut self, me: &MemberInfo) {
         // An incarnation that was given up before its first view has no ending event of its own.
         self.finish();
         self.silent = false;
         self.views.clear();
         self.messages.clear();
-        match (self.open)(me) {
+        let Some(open) = &mut self.open else { return };
+        match open(me) {
             Ok(writer) => (self.writer, self.home) = (Some(writer), Home::here()),
             Err(error) => self.settle(Err(error)),
         }
         self.record(&Record::Start);
         let cell = self.cell.clone();
         self.record(&Record::JoinAsked { cell });
-        self.inner.begin(me);
-    }
-
-    fn at(&mut self, now: Instant) {
-        self.now = now;
-        self.inner.at(now);
     }
 
     fn command(&mut self, command: &Command<'_>) {
@@ -170,7 +173,7 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
             Command::FoundAnew => self.record(&Record::FoundAnew),
             Command::RaiseLevel { level } => self.record(&Record::RiseAsked { level }),
             Command::Leave => self.record(&Record::LeaveAsked),
-            Command::Multicast { group, order, accepted, parts } if self.writer.is_some() => {
+            Command::Multicast { group, order, accepted, parts } => {
                 let hash = match parts {
                     [payload] => payload_hash(payload),
                     _ => payload_hash(&parts.concat()),
@@ -181,7 +184,6 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
                 let uniform = accepted.uniformity.is_uniform();
                 self.record(&Record::Accept { group: group.0, order: records::order(order), uniform, hash });
             }
-            Command::Multicast { .. } => {}
             Command::Send { to, payload } => {
                 let messages = self.messages.entry(to).or_default();
                 messages.sent += 1;
@@ -189,83 +191,22 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
                 self.record(&Record::P2pSend { to: to.0, k, hash: payload_hash(payload) });
             }
         }
-        self.inner.command(command);
     }
 
-    fn silent(&mut self, silent: bool) {
-        if std::mem::replace(&mut self.silent, silent) != silent {
-            self.record(if silent { &Record::Block } else { &Record::Unblock });
-        }
-        self.inner.silent(silent);
-    }
-
-    fn before_transmit(&mut self) {
-        if self.write_ahead && self.writer.as_ref().is_some_and(TraceWriter::has_unflushed) {
-            self.flush();
-        }
-        self.inner.before_transmit();
-    }
-
-    fn ready(&mut self, inbox: InboxId) -> bool {
-        self.inner.ready(inbox)
-    }
-
-    fn sent(
-        &mut self,
-        group: GroupId,
-        view: ViewNumber,
-        seq: Sequence,
-        order: Order,
-        uniformity: Uniformity,
-        payload: &[u8],
-    ) {
-        if self.writer.is_some() {
-            self.record(&sent(group, Sent { view, seq }, order, uniformity, payload_hash(payload)));
-        }
-        self.inner.sent(group, view, seq, order, uniformity, payload);
-    }
-
-    fn stable(&mut self, group: GroupId, view: ViewNumber, seq: Sequence) {
-        self.record(&Record::Stable { group: group.0, view: view.0, seq: seq.0 });
-        self.inner.stable(group, view, seq);
-    }
-
-    fn keep_record(&mut self, record: &FounderRecord) -> bool {
-        self.inner.keep_record(record)
-    }
-
-    fn deliver(&mut self, delivery: &Delivery<'_>) {
-        if self.writer.is_some() {
-            self.record(&records::delivery(delivery));
-        }
-        self.inner.deliver(delivery);
-    }
-
-    fn event(&mut self, event: Event) {
-        if let Event::GroupView(view) = &event {
+    /// Records an event, before the handler takes it.
+    fn event(&mut self, event: &Event) {
+        if let Event::GroupView(view) = event {
             self.views.insert(view.group, view.view);
         }
-        // The checker compares states after the application has taken an event, not before.
-        let compare = match &event {
-            Event::StateEnd { group } => Some((*group, None)),
-            Event::GroupView(view) => Some((view.group, Some(view.view))),
-            _ => None,
-        };
-        if let Event::StateKept { group, was, view, .. } = &event {
-            // Taken before the application learns of it: the digest of the state as it was kept.
-            let digest = self.digest_or_zero(*group);
-            self.record(&Record::StateKept { group: group.0, was: was.0, view: view.0, digest });
-        }
-        let over = matches!(event, Event::Excluded { .. } | Event::Renounced { .. } | Event::Left);
-        if let Event::GroupLeft { group, why } = event
+        if let Event::GroupLeft { group, why } = *event
             && let Some(lost) = lost(group, why)
         {
             self.record(&lost);
         }
-        if let Some(record) = records::event(&event) {
+        if let Some(record) = records::event(event) {
             self.record(&record);
         }
-        match &event {
+        match event {
             Event::CellView(view) => {
                 if !view.ancestors.is_empty() {
                     self.record(&Record::Ancestors {
@@ -284,37 +225,151 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
             }
             _ => {}
         }
+    }
+}
+
+impl<H: Handler, W: Write> Traced<'_, H, W> {
+    /// The handler inside.
+    pub fn inner(&self) -> &H {
+        self.inner
+    }
+
+    /// The handler inside.
+    pub fn inner_mut(&mut self) -> &mut H {
+        self.inner
+    }
+
+    /// See [`Recorder::finish`].
+    pub fn finish(&mut self) {
+        self.recorder.finish();
+    }
+
+    fn digest_or_zero(&mut self, group: GroupId) -> u64 {
+        self.inner.digest(group).unwrap_or(0)
+    }
+}
+
+#[deny(clippy::missing_trait_methods, reason = "a decorator forwards every method, those with a default too")]
+impl<H: Handler, W: Write> Handler for Traced<'_, H, W> {
+    fn begin(&mut self, me: &MemberInfo) {
+        self.recorder.begin(me);
+        self.inner.begin(me);
+    }
+
+    fn at(&mut self, now: Instant) {
+        self.recorder.now = now;
+        self.inner.at(now);
+    }
+
+    fn command(&mut self, command: &Command<'_>) {
+        if self.recorder.writer.is_some() {
+            self.recorder.command(command);
+        }
+        self.inner.command(command);
+    }
+
+    fn silent(&mut self, silent: bool) {
+        if std::mem::replace(&mut self.recorder.silent, silent) != silent {
+            self.recorder.record(if silent { &Record::Block } else { &Record::Unblock });
+        }
+        self.inner.silent(silent);
+    }
+
+    fn before_transmit(&mut self) {
+        if self.recorder.write_ahead && self.recorder.writer.as_ref().is_some_and(TraceWriter::has_unflushed) {
+            self.recorder.flush();
+        }
+        self.inner.before_transmit();
+    }
+
+    fn ready(&mut self, inbox: InboxId) -> bool {
+        self.inner.ready(inbox)
+    }
+
+    fn sent(
+        &mut self,
+        group: GroupId,
+        view: ViewNumber,
+        seq: Sequence,
+        order: Order,
+        uniformity: Uniformity,
+        payload: &[u8],
+    ) {
+        if self.recorder.writer.is_some() {
+            self.recorder.record(&sent(group, Sent { view, seq }, order, uniformity, payload_hash(payload)));
+        }
+        self.inner.sent(group, view, seq, order, uniformity, payload);
+    }
+
+    fn stable(&mut self, group: GroupId, view: ViewNumber, seq: Sequence) {
+        self.recorder.record(&Record::Stable { group: group.0, view: view.0, seq: seq.0 });
+        self.inner.stable(group, view, seq);
+    }
+
+    fn keep_record(&mut self, record: &FounderRecord) -> bool {
+        self.inner.keep_record(record)
+    }
+
+    fn deliver(&mut self, delivery: &Delivery<'_>) {
+        if self.recorder.writer.is_some() {
+            self.recorder.record(&records::delivery(delivery));
+        }
+        self.inner.deliver(delivery);
+    }
+
+    fn event(&mut self, event: Event) {
+        if self.recorder.writer.is_none() {
+            return self.inner.event(event);
+        }
+        // The checker compares states after the application has taken an event, not before.
+        let compare = match &event {
+            Event::StateEnd { group } => Some((*group, None)),
+            Event::GroupView(view) => Some((view.group, Some(view.view))),
+            _ => None,
+        };
+        if let Event::StateKept { group, was, view, .. } = &event {
+            // Taken before the application learns of it: the digest of the state as it was kept.
+            let digest = self.digest_or_zero(*group);
+            self.recorder.record(&Record::StateKept { group: group.0, was: was.0, view: view.0, digest });
+        }
+        let over = matches!(event, Event::Excluded { .. } | Event::Renounced { .. } | Event::Left);
+        self.recorder.event(&event);
         self.inner.event(event);
         match compare {
             Some((group, None)) => {
                 let digest = self.digest_or_zero(group);
-                self.record(&Record::StateEnd { group: group.0, digest });
+                self.recorder.record(&Record::StateEnd { group: group.0, digest });
             }
             Some((group, Some(view))) => {
                 if let Some(digest) = self.inner.digest(group) {
-                    self.record(&Record::Digest { group: group.0, view: view.0, delivered: 0, digest });
+                    self.recorder.record(&Record::Digest { group: group.0, view: view.0, delivered: 0, digest });
                 }
             }
             None => {}
         }
         if over {
-            self.finish();
+            self.recorder.finish();
         }
     }
 
     fn message(&mut self, from: Incarnation, payload: &[u8]) {
-        let messages = self.messages.entry(from).or_default();
-        messages.got += 1;
-        let k = messages.got;
-        self.record(&Record::P2pDeliver { from: from.0, k, hash: payload_hash(payload) });
+        if self.recorder.writer.is_some() {
+            let messages = self.recorder.messages.entry(from).or_default();
+            messages.got += 1;
+            let k = messages.got;
+            self.recorder.record(&Record::P2pDeliver { from: from.0, k, hash: payload_hash(payload) });
+        }
         self.inner.message(from, payload);
     }
 
     fn snapshot(&mut self, group: GroupId) -> Option<Box<dyn Snapshot>> {
         let snapshot = self.inner.snapshot(group)?;
-        let view = self.views.get(&group).copied().unwrap_or(ViewNumber::NONE);
+        if self.recorder.writer.is_none() {
+            return Some(snapshot);
+        }
+        let view = self.recorder.views.get(&group).copied().unwrap_or(ViewNumber::NONE);
         let digest = self.digest_or_zero(group);
-        self.record(&Record::SnapshotOut { group: group.0, view: view.0, digest });
+        self.recorder.record(&Record::SnapshotOut { group: group.0, view: view.0, digest });
         Some(snapshot)
     }
 
@@ -331,7 +386,7 @@ impl<H: Handler, W: Write> Handler for Traced<H, W> {
     }
 }
 
-impl<H, W: Write> Drop for Traced<H, W> {
+impl<W: Write> Drop for Recorder<W> {
     fn drop(&mut self) {
         if !self.home.is_here()
             && let Some(inherited) = &mut self.writer

@@ -86,6 +86,7 @@ table!(
         phalanx_runtime::cell::JoinOptions,
         phalanx_runtime::rpc::Client,
         phalanx_runtime::rpc::Port<Shm<Udp>>,
+        phalanx_runtime::traced::Recorder<Vec<u8>>,
     ]
 );
 
@@ -97,7 +98,7 @@ table!(
     [
         phalanx_runtime::inline::Inline<Shm<Udp>>,
         phalanx_runtime::node::Node<Udp>,
-        phalanx_runtime::traced::Traced<Box<dyn Handler>, Vec<u8>>,
+        phalanx_runtime::traced::Traced<'static, Box<dyn Handler>, Vec<u8>>,
     ]
 );
 

@@ -25,8 +25,9 @@ use phalanx_runtime::rpc::{
     CallId, CallOptions, Caller, Client, ClientCallId, Counters, Failure, HandlerResult, Outcome, Port, PortOptions,
     Service,
 };
-use phalanx_runtime::traced::to_directory;
-use phalanx_runtime::{CallError, Cell, Handler, Inline, JoinOptions, Node, NodeOptions, Options, clock};
+use phalanx_runtime::{
+    CallError, Cell, Handler, Inline, JoinOptions, Node, NodeOptions, Options, Recorder, clock,
+};
 use phalanx_trace::{Event as Record, Trace};
 
 /// An application that keeps what it receives.
@@ -189,46 +190,53 @@ fn an_inherited_process_is_dead_in_a_forked_child() {
         let mut process = Some(Inline::start(&with_driver(dir.path(), "a", driver)).expect("starts"));
         let parent = process.as_mut().expect("there");
         let panics = Box::new(|error: &_| panic!("{error}"));
-        let mut app = Some(to_directory(App::default(), "default", &traces, panics).expect("a directory"));
-        let shared = app.as_mut().expect("there");
-        parent.join_group("g", false, GroupTerms::default(), shared).expect("a good name");
+        let mut recorder = Some(Recorder::to_directory("default", &traces, panics).expect("a directory"));
+        let mut app = App::default();
+        macro_rules! traced {
+            () => {
+                &mut recorder.as_mut().expect("inherited").around(&mut app)
+            };
+        }
+        parent.join_group("g", false, GroupTerms::default(), traced!()).expect("a good name");
         let peer = Peer::start(with_driver(dir.path(), "b", driver));
-        poll_until(parent, shared, "both are in the group", |app| app.inner().members.len() == 2);
-        let group = shared.inner().group.expect("in the group");
-        let other = *shared.inner().members.iter().find(|m| **m != parent.node().incarnation()).expect("two");
-        parent.multicast(group, Order::Total, Stability::Plain, b"before", shared).expect("accepted");
-        poll_until(parent, shared, "the peer has it", |_| peer.has(1));
-        poll_for(parent, shared, Duration::from_millis(300));
+        poll_until(parent, traced!(), "both are in the group", |app| app.inner().members.len() == 2);
+        let group = app.group.expect("in the group");
+        let other = *app.members.iter().find(|m| **m != parent.node().incarnation()).expect("two");
+        parent.multicast(group, Order::Total, Stability::Plain, b"before", traced!()).expect("accepted");
+        poll_until(parent, traced!(), "the peer has it", |_| peer.has(1));
+        poll_for(parent, traced!(), Duration::from_millis(300));
         // Accepted and not yet sent: it is sent exactly once.
-        parent.multicast(group, Order::Total, Stability::Plain, b"queued", shared).expect("accepted");
+        parent.multicast(group, Order::Total, Stability::Plain, b"queued", traced!()).expect("accepted");
         let local = crate::common::local(dir.path());
         let me = parent.node().incarnation();
         let own = local.living().expect("readable").into_iter().find(|live| live.incarnation == me).expect("lives");
         let before = files(&[&run, &traces], &own.counters);
-        let told = shared.inner().told;
+        let told = app.told;
         let fresh = with_driver(dir.path(), "fresh", driver);
 
         let mut wrong = in_child(|child| {
             let dead = process.as_mut().expect("inherited");
-            let app_ = app.as_mut().expect("inherited");
-            child.refused("multicast", || dead.multicast(group, Order::Fifo, Stability::Plain, MARK, app_));
-            child
-                .refused("a long multicast", || dead.multicast(group, Order::Total, Stability::Uniform, &long(), app_));
-            child.refused("send", || dead.send(other, MARK, app_));
-            child.refused("join_group", || dead.join_group("h", true, GroupTerms::default(), app_));
-            child.tries("turn", || (0..50).all(|_| dead.poll(app_) == phalanx_runtime::PollReport::default()));
+            child.refused("multicast", || dead.multicast(group, Order::Fifo, Stability::Plain, MARK, traced!()));
+            child.refused("a long multicast", || {
+                dead.multicast(group, Order::Total, Stability::Uniform, &long(), traced!())
+            });
+            child.refused("send", || dead.send(other, MARK, traced!()));
+            child.refused("join_group", || dead.join_group("h", true, GroupTerms::default(), traced!()));
+            child.tries("turn", || (0..50).all(|_| dead.poll(traced!()) == phalanx_runtime::PollReport::default()));
             child.refused("wait", || dead.wait(None));
             child.refused("wait_also", || dead.wait_also(Some(Duration::from_millis(1)), &[]));
-            child.refused("leave_group", || dead.leave_group(group, app_));
+            child.refused("leave_group", || dead.leave_group(group, traced!()));
             child.tries("leave", || {
-                dead.leave(app_);
-                dead.poll(app_) == phalanx_runtime::PollReport::default()
+                dead.leave(traced!());
+                dead.poll(traced!()) == phalanx_runtime::PollReport::default()
             });
             child.tries("begin_anew", || {
                 dead.begin_anew();
                 dead.node().incarnation() == me
             });
-            child.tries("turn again", || (0..50).all(|_| dead.poll(app_) == phalanx_runtime::PollReport::default()));
+            child.tries("turn again", || {
+                (0..50).all(|_| dead.poll(traced!()) == phalanx_runtime::PollReport::default())
+            });
             child.tries("waker", || {
                 dead.waker().wake();
                 true
@@ -236,7 +244,7 @@ fn an_inherited_process_is_dead_in_a_forked_child() {
             child.tries("is_over", || dead.is_over());
             child.tries("it believes so", || dead.belief().look().membership == Membership::Over);
             child.tries("its node, too", || dead.node().membership() == Membership::Over);
-            child.tries("its application is told nothing", || app_.inner().told == told);
+            child.tries("its application is told nothing", || app.told == told);
             child.tries("a process of its own", || {
                 let mut own = Inline::start(&fresh).expect("starts");
                 let mut app = App::default();
@@ -248,24 +256,24 @@ fn an_inherited_process_is_dead_in_a_forked_child() {
                 true
             });
             child.tries("drop the trace", || {
-                drop(app.take());
+                drop(recorder.take());
                 true
             });
         });
 
         // Checked first: nothing was touched.
         let after = files(&[&run, &traces], &own.counters);
-        let (parent, shared) = (process.as_mut().expect("there"), app.as_mut().expect("there"));
-        parent.multicast(group, Order::Total, Stability::Uniform, b"after", shared).expect("accepted");
+        let parent = process.as_mut().expect("there");
+        parent.multicast(group, Order::Total, Stability::Uniform, b"after", traced!()).expect("accepted");
         let sent = Instant::now();
         while !peer.has(3) && sent.elapsed() < Duration::from_secs(10) {
-            poll_for(parent, shared, Duration::from_millis(50));
+            poll_for(parent, traced!(), Duration::from_millis(50));
         }
-        poll_for(parent, shared, Duration::from_millis(300));
+        poll_for(parent, traced!(), Duration::from_millis(300));
         wrong.extend(changes(&before, &after));
         wrong.extend(peer.end(&[b"before", b"queued", b"after"]));
         assert_eq!(wrong, [""; 0], "{driver:?}");
-        assert_eq!(shared.inner().got, [&b"before"[..], b"queued", b"after"], "{driver:?}");
+        assert_eq!(app.got, [&b"before"[..], b"queued", b"after"], "{driver:?}");
     }
 }
 

@@ -16,6 +16,7 @@ use atomic_waker::AtomicWaker;
 use phalanx_core as core;
 use phalanx_driver::Waker;
 use phalanx_driver::fork::Home;
+use phalanx_runtime::Options;
 use phalanx_runtime::belief::Belief;
 use phalanx_runtime::config::Config;
 use serde::Serialize;
@@ -50,7 +51,13 @@ pub struct Cell {
 impl Cell {
     /// How to start a process of the cell of that name.
     pub fn builder(cell: impl Into<String>) -> CellBuilder {
-        CellBuilder { settings: vec![("cell".to_owned(), cell.into())], file: None, environment: false, rejoin: true }
+        CellBuilder {
+            settings: vec![("cell".to_owned(), cell.into())],
+            file: None,
+            environment: false,
+            rejoin: true,
+            founds: true,
+        }
     }
 
     /// How to join a group of the cell.
@@ -185,7 +192,8 @@ impl Cell {
         self.held.shared.push(Command::GiveUpGroup { name: name.into() })
     }
 
-    /// Requests that the cell rises to a level (`docs/levels.md`). A notice reports a refusal.
+    /// Requests that the cell rises to a level (`docs/levels.md`). [`CellEvent::LevelRefused`] reports a refusal, in the
+    /// events and among the notices.
     ///
     /// # Errors
     /// See [`Cell::give_up_group`].
@@ -266,6 +274,7 @@ pub struct CellBuilder {
     file: Option<PathBuf>,
     environment: bool,
     rejoin: bool,
+    founds: bool,
 }
 
 impl CellBuilder {
@@ -340,6 +349,43 @@ impl CellBuilder {
         self
     }
 
+    /// Joins the cell that is there, and never founds one: for a tool that asks a cell for something. Until a member is
+    /// found, it looks at the seeds and, on a loopback address, among the processes of this user on this host.
+    ///
+    /// ```no_run
+    /// use std::time::{Duration, Instant};
+    /// use phalanx::{App, Cell, MessageRef};
+    ///
+    /// struct Nothing;
+    ///
+    /// impl App for Nothing {
+    ///     fn message(&mut self, _message: &MessageRef<'_>) {}
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut tool = Cell::builder("orders").name("tool").join_only().stay_out().inline()?;
+    /// let until = Instant::now() + Duration::from_secs(10);
+    /// while tool.view().is_none() && Instant::now() < until {
+    ///     tool.poll(&mut Nothing);
+    ///     tool.wait(Some(Duration::from_millis(100)))?;
+    /// }
+    /// match tool.view() {
+    ///     Some(view) => println!("{} members at level {}", view.len(), view.level()),
+    ///     None => println!("not found: {}", tool.notices().join("; ")),
+    /// }
+    /// tool.leave(&mut Nothing);
+    /// while !tool.is_over() && Instant::now() < until {
+    ///     tool.poll(&mut Nothing);
+    ///     tool.wait(Some(Duration::from_millis(100)))?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn join_only(mut self) -> Self {
+        self.founds = false;
+        self
+    }
+
     /// Starts a client of calls for a program that is no member of the cell: it needs the cell's name and key, and calls
     /// addresses. Blocks for the few system calls that this takes.
     ///
@@ -367,6 +413,12 @@ impl CellBuilder {
         resolved.map(|found| (found.config, found.warnings)).map_err(|error| StartError::Setting(error.to_string()))
     }
 
+    /// How to start a process of that configuration.
+    fn options(&self, config: Config) -> Options {
+        let founding = if self.founds { None } else { Some(core::Founding::Join) };
+        Options { rejoin: self.rejoin, founding, ..Options::from(config) }
+    }
+
     /// Starts the process. Ready once its sockets are bound; it then looks for its cell, and [`Cell::members`] is empty. A
     /// group's join is ready with the first view. [`Cell::notices`] says what it waits for.
     ///
@@ -374,8 +426,7 @@ impl CellBuilder {
     /// The process begins with this call, not with the first poll. Dropping the future stops it.
     pub fn start(self) -> Starting {
         let started = self.resolve().and_then(|(config, warnings)| {
-            let options = phalanx_runtime::Options { rejoin: self.rejoin, ..phalanx_runtime::Options::from(config) };
-            thread::start(options, warnings).map_err(|error| StartError::Thread(error.to_string()))
+            thread::start(self.options(config), warnings).map_err(|error| StartError::Thread(error.to_string()))
         });
         Starting { begun: started.map_err(Some) }
     }
@@ -384,14 +435,10 @@ impl CellBuilder {
     /// few system calls that this takes.
     ///
     /// # Errors
-    /// See [`StartError`]; nothing is left behind. [`StartError::Setting`] also if a trace is configured.
+    /// See [`StartError`]; nothing is left behind.
     pub fn inline(self) -> Result<Inline, StartError> {
         let (config, warnings) = self.resolve()?;
-        if config.trace.is_some() {
-            return Err(StartError::Setting("trace: an inline process writes none; leave the key out".to_owned()));
-        }
-        let options = phalanx_runtime::Options { rejoin: self.rejoin, ..phalanx_runtime::Options::from(config) };
-        Inline::start(&options, warnings)
+        Inline::start(&self.options(config), warnings)
     }
 
     /// Like [`CellBuilder::start`], in a thread.

@@ -168,6 +168,7 @@ mod book {
 
 mod calls;
 mod cell;
+mod cell_group;
 mod cell_view;
 mod commands;
 mod descriptor;
@@ -190,6 +191,7 @@ mod snapshot;
 mod standing;
 mod sync;
 mod thread;
+mod trace;
 mod view;
 mod waiting;
 
@@ -197,6 +199,7 @@ pub use bytes::Bytes;
 pub use calls::client::{Call, Calling, Client, To};
 pub use calls::server::{Request, Server, ServerBuilder};
 pub use cell::{Cell, CellBuilder, Starting};
+pub use cell_group::CellGroup;
 pub use cell_view::CellView;
 pub use error::{
     CallError, DecodeError, DescriptorError, FlushError, InDoubt, JoinError, LeaveError, Reason, SendError, StartError,

@@ -16,3 +16,5 @@ mod signatures;
 mod simulate;
 mod states;
 mod too_few;
+mod tools;
+mod traces;

@@ -29,6 +29,7 @@ table!(
         phalanx::CallError,
         phalanx::CellBuilder,
         phalanx::CellEvent,
+        phalanx::CellGroup,
         phalanx::CellView,
         phalanx::DecodeError,
         phalanx::DescriptorError,

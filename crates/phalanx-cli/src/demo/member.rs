@@ -1,6 +1,5 @@
 //! One member of the demonstration: a process of its own that keeps the ledger and feeds it.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
@@ -8,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use phalanx_runtime::config::Config;
 use phalanx_runtime::core::{CommandError, GroupTerms, Order, Uniformity};
-use phalanx_runtime::{Inline, Options, Traced, traced};
+use phalanx_runtime::{Inline, Options, Recorder, Traced};
 
 use super::ledger::{ACCOUNTS, Audit, Transfer};
 use super::replica::{GROUP, Replica};
@@ -51,8 +50,10 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
     };
     let traces = member.directory.join(TRACES);
     let failed = Box::new(crate::child::trace_lost);
-    let mut handler = traced::to_directory(Replica::new(), CELL, &traces, failed)
-        .when(format_args!("cannot use {}", traces.display()))?;
+    let mut recorder =
+        Recorder::to_directory(CELL, &traces, failed).when(format_args!("cannot use {}", traces.display()))?;
+    let mut replica = Replica::new();
+    let mut handler = recorder.around(&mut replica);
     let mut process = Inline::start(&Options::from(config)).when("cannot start")?;
     process.join_group(GROUP, true, GroupTerms::default(), &mut handler).when("cannot join the group")?;
     let waker = process.waker();
@@ -92,10 +93,10 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
 }
 
 /// Executes an order. False: leave.
-fn obey<W: Write>(
+fn obey(
     orders: &Receiver<Option<report::Order>>,
     feed: &mut Feed,
-    handler: &mut Traced<Replica, W>,
+    handler: &mut Traced<'_, Replica>,
 ) -> Result<bool, Failure> {
     loop {
         match orders.try_recv() {
@@ -139,7 +140,7 @@ impl Feed {
     }
 
     /// Sends the updates that are due. False: credit did not suffice for all.
-    fn send<W: Write>(&mut self, process: &mut Inline, handler: &mut Traced<Replica, W>) -> bool {
+    fn send(&mut self, process: &mut Inline, handler: &mut Traced<'_, Replica>) -> bool {
         let Some(group) = handler.inner().group else { return true };
         let elapsed_ns = u128::from(now_ns().saturating_sub(self.since_ns));
         let due = u64::try_from(elapsed_ns * u128::from(self.rate) / 1_000_000_000).unwrap_or(u64::MAX);

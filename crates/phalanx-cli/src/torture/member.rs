@@ -1,13 +1,12 @@
 //! One member of the torture: a process in a network namespace of its own that multicasts all the time.
 
-use std::io::Write;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
 use phalanx_runtime::core::rng::Rng;
 use phalanx_runtime::core::{CommandError, GroupTerms, Order, Uniformity};
-use phalanx_runtime::{Inline, Options, Traced, traced};
+use phalanx_runtime::{Inline, Options, Recorder, Traced};
 
 use super::app::{App, HEAD_BYTES, SIDE, WORK};
 use super::calls::Calls;
@@ -69,8 +68,10 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
     let config = member.cell.load()?.config;
     let traces = config.trace.clone().ok_or_else(|| Failure::new(Exit::Usage, "--trace is needed"))?;
     let failed = Box::new(crate::child::trace_lost);
-    let mut handler = traced::to_directory(App::default(), &config.cell, &traces, failed)
-        .when(format_args!("cannot use {}", traces.display()))?;
+    let mut recorder =
+        Recorder::to_directory(&config.cell, &traces, failed).when(format_args!("cannot use {}", traces.display()))?;
+    let mut app = App::default();
+    let mut handler = recorder.around(&mut app);
     handler.inner_mut().stops_in_transfer = member.stops_in_transfer;
     let calls = Calls::start(&config, member.seed)?;
     handler.inner_mut().reports.push(Report::Endpoint { incarnation: calls.incarnation() });
@@ -109,10 +110,10 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
 }
 
 /// Executes an order. False: the parent is gone.
-fn obey<W: Write>(
+fn obey(
     orders: &Receiver<Option<report::Order>>,
     process: &mut Inline,
-    handler: &mut Traced<App, W>,
+    handler: &mut Traced<'_, App>,
     dawdles: &mut Duration,
 ) -> bool {
     loop {
@@ -131,7 +132,7 @@ fn obey<W: Write>(
     }
 }
 
-fn rejoin<W: Write>(process: &mut Inline, handler: &mut Traced<App, W>) {
+fn rejoin(process: &mut Inline, handler: &mut Traced<'_, App>) {
     if handler.inner().to_join {
         match process.join_group(WORK, true, GroupTerms::default(), handler) {
             Ok(()) | Err(CommandError::AlreadyMember) => handler.inner_mut().to_join = false,
@@ -176,7 +177,7 @@ impl Talker {
         }
     }
 
-    fn talk<W: Write>(&mut self, process: &mut Inline, handler: &mut Traced<App, W>) {
+    fn talk(&mut self, process: &mut Inline, handler: &mut Traced<'_, App>) {
         let answerable = std::mem::take(&mut handler.inner_mut().answerable);
         for group in answerable {
             if self.rng.below(ANSWER_ONE_IN) == 0 {
@@ -211,13 +212,13 @@ impl Talker {
         }
     }
 
-    fn multicast<W: Write>(
+    fn multicast(
         &mut self,
         group: phalanx_runtime::core::GroupId,
         in_work: bool,
         order: Order,
         process: &mut Inline,
-        handler: &mut Traced<App, W>,
+        handler: &mut Traced<'_, App>,
     ) {
         self.fill(handler.inner().incarnation());
         let uniformity = Uniformity::from_flag(self.rng.below(UNIFORM_ONE_IN) == 0);

@@ -20,7 +20,7 @@ use crate::clock;
 use crate::handler::Handler;
 use crate::inline::Inline;
 use crate::start::{Options, Prepared, StartError, prepare};
-use crate::traced::{self, Traced};
+use crate::traced::{Recorder, Traced};
 
 /// Starts a process and its thread.
 pub(super) fn start(options: &Options) -> Result<(Arc<Shared>, JoinHandle<()>), StartError> {
@@ -65,11 +65,12 @@ fn spawn<D: Wait>(
                     "the trace ends here: {error}; once there is room, start this process again to trace on"
                 ));
             });
-            let traced = traced::to_directory(queueing, &options.config.cell, directory, tell)
+            let mut recorder = Recorder::to_directory(&options.config.cell, directory, tell)
                 .map_err(|source| StartError::Trace { path: directory.clone(), source })?;
             builder.spawn(move || {
                 let process = Inline::assemble(prepared, rejoin, wrap);
-                let mut protocol = Protocol::new(process, traced, theirs, spin);
+                let mut queueing = queueing;
+                let mut protocol = Protocol::new(process, recorder.around(&mut queueing), theirs, spin);
                 protocol.failed = Some(failed);
                 protocol.run(ends, Traced::inner_mut, Traced::finish);
             })

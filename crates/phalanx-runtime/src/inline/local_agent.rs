@@ -154,7 +154,7 @@ impl LocalAgent {
     }
 
     fn plan_is_lock(&self) -> bool {
-        matches!(self.plan, Plan::ByLock)
+        matches!(self.plan, Plan::ByLock { .. })
     }
 
     /// Settles whether the first view counts.

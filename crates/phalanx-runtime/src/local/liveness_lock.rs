@@ -21,6 +21,9 @@ use super::roster::{self, Live};
 pub enum Intent {
     /// As the lock decides: it founds the cell, or joins the processes that live on this host.
     ByLock,
+    /// By joining the processes that live on this host. It never founds, and keeps no other from founding before it is in a
+    /// view itself.
+    JoinOnly,
     /// As configured: by seed addresses or fixed founders. It counts as settled from the start, so that no process
     /// founds the same cell by the lock.
     AsConfigured,
@@ -231,7 +234,7 @@ impl LivenessLock {
         let living = roster::sweep(&self.cell.scope)?;
         let adverts = digests(&living);
         let others: Vec<Live> = living.into_iter().filter(|live| live.incarnation != self.incarnation).collect();
-        if self.settled || others.iter().any(|live| live.settled) {
+        if self.settled || self.intent == Intent::JoinOnly || others.iter().any(|live| live.settled) {
             self.lost.clear();
             return Ok(Some(Standing::Join(addresses(&others))));
         }

@@ -169,6 +169,22 @@ fn the_first_founds_and_later_ones_join_all_who_live() {
     assert_eq!(cell.living().expect("readable").len(), 1);
 }
 
+#[test]
+fn one_that_only_joins_keeps_nobody_from_founding_until_it_is_in_a_view() {
+    let dir = temporary();
+    let cell = open(&dir);
+    let (mut tool, standing) = enter(&cell, 1, Intent::JoinOnly);
+    assert_eq!(seeds(standing), [0; 0]);
+    assert_eq!(tool.reconsider().expect("sound").map(seeds), Some(Vec::new()), "it does not found");
+    let (founder, standing) = enter(&cell, 2, Intent::ByLock);
+    assert_eq!(standing, Standing::Found);
+    assert_eq!(tool.reconsider().expect("sound").map(seeds), Some(vec![2]));
+    assert_eq!(tool.settle().expect("sound"), Some(Settled::Yes));
+    drop(founder);
+    let (_later, standing) = enter(&cell, 3, Intent::ByLock);
+    assert_eq!(seeds(standing), [1], "it is in the cell");
+}
+
 /// A request to a process, and an answer not yet taken, stay for as long as a command may wait.
 #[test]
 fn old_requests_and_answers_are_removed_with_the_next_start() {

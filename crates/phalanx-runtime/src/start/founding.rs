@@ -13,8 +13,8 @@ use crate::local::{Advert, Founder, Intent, LocalCell, LocalError, Standing};
 /// How a process enters its cell, and what keeps it from founding the cell twice.
 #[derive(Debug)]
 pub(crate) enum Plan {
-    /// The lock of this host decides.
-    ByLock,
+    /// The lock of this host decides. One that only joins never founds, and keeps nobody from founding.
+    ByLock { joins_only: bool },
     /// As configured.
     Configured {
         founding: Founding,
@@ -37,11 +37,13 @@ impl Plan {
     ) -> Result<Self, StartError> {
         let config = &options.config;
         let founders = &config.founders;
+        let is_local = seeds.is_empty() && founders.is_empty() && config.bind.is_loopback();
         let founding = match &options.founding {
+            Some(Founding::Join) if is_local => return Ok(Self::ByLock { joins_only: true }),
             Some(founding) => founding.clone(),
             None if founders.contains(&advert.name) => Founding::Named(founders.clone()),
             None if !seeds.is_empty() || !founders.is_empty() => Founding::Join,
-            None if config.bind.is_loopback() => return Ok(Self::ByLock),
+            None if is_local => return Ok(Self::ByLock { joins_only: false }),
             None => return Err(StartError::NoWayIn { bind: config.bind }),
         };
         let mut doubled = false;
@@ -69,7 +71,8 @@ impl Plan {
 
     pub(super) fn intent(&self) -> Intent {
         match self {
-            Self::ByLock => Intent::ByLock,
+            Self::ByLock { joins_only: false } => Intent::ByLock,
+            Self::ByLock { joins_only: true } => Intent::JoinOnly,
             Self::Configured { .. } => Intent::AsConfigured,
         }
     }
@@ -77,8 +80,8 @@ impl Plan {
     /// The founding mode and seeds that follow from the lock's decision.
     pub(super) fn resolve(&self, standing: Standing) -> (Founding, Vec<SocketAddr>) {
         match (self, standing) {
-            (Self::ByLock, Standing::Found) => (Founding::Alone, Vec::new()),
-            (Self::ByLock, Standing::Join(seeds)) => (Founding::Join, seeds),
+            (Self::ByLock { .. }, Standing::Found) => (Founding::Alone, Vec::new()),
+            (Self::ByLock { .. }, Standing::Join(seeds)) => (Founding::Join, seeds),
             (Self::Configured { founding, seeds, loopback, .. }, standing) => {
                 let mut seeds = seeds.clone();
                 if let (Standing::Join(living), true) = (standing, *loopback) {
@@ -92,7 +95,7 @@ impl Plan {
     /// Whether the living processes of this host are seeds.
     pub(crate) fn looks_here(&self) -> bool {
         match self {
-            Self::ByLock => true,
+            Self::ByLock { .. } => true,
             Self::Configured { loopback, .. } => *loopback,
         }
     }
@@ -111,7 +114,7 @@ impl Plan {
     /// Its name and record, if it holds the lock of its name. The caller keeps them for as long as the process lives.
     pub(crate) fn take_founder(&mut self) -> Option<Box<Founder>> {
         match self {
-            Self::ByLock => None,
+            Self::ByLock { .. } => None,
             Self::Configured { founder, .. } => founder.take(),
         }
     }
@@ -120,7 +123,7 @@ impl Plan {
     pub(super) fn record(&self) -> FounderRecord {
         match self {
             Self::Configured { founder: Some(founder), .. } => founder.record().clone(),
-            Self::ByLock | Self::Configured { .. } => FounderRecord::default(),
+            Self::ByLock { .. } | Self::Configured { .. } => FounderRecord::default(),
         }
     }
 
@@ -130,7 +133,7 @@ impl Plan {
                 "this founder was a member of the cell before ({}): it founds no other, unless it learns that all members left, or `phalanx reform --all-dead` says that the cell is no more",
                 founder.path().display()
             )],
-            Self::ByLock | Self::Configured { .. } => Vec::new(),
+            Self::ByLock { .. } | Self::Configured { .. } => Vec::new(),
         }
     }
 }

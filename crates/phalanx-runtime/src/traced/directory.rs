@@ -4,51 +4,24 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use phalanx_core::{Incarnation, MemberInfo};
+use phalanx_core::Incarnation;
 use phalanx_trace::{Header, TraceError, TraceWriter};
 
-use super::{OpenTrace, TraceFailed, Traced};
+use super::{OpenTrace, Recorder, TraceFailed};
 use crate::clock::clock_name;
-use crate::handler::Handler;
 
-/// Records what passes to `inner` in files of `directory`, which is created if missing. Each incarnation gets a file,
-/// named after the process and the incarnation. Records survive a kill of the process.
-///
-/// # Errors
-/// When the directory, or a file in it, cannot be created. Later errors go to `failed`.
-pub fn to_directory<H: Handler>(
-    inner: H,
-    cell: &str,
-    directory: &Path,
-    failed: TraceFailed,
-) -> io::Result<Traced<H, File>> {
-    prepare(directory)?;
-    let (place, name_of_cell) = (directory.to_path_buf(), cell.to_owned());
-    let open: OpenTrace<File> = Box::new(move |me| create(&place, &name_of_cell, &me.name, me.incarnation));
-    Ok(Traced::new(inner, cell, true, open, failed))
-}
-
-/// Like [`to_directory`] if there is a directory; without one nothing is recorded.
-///
-/// # Errors
-/// As [`to_directory`].
-pub fn to_directory_if_any<H: Handler>(
-    inner: H,
-    cell: &str,
-    directory: Option<&Path>,
-    failed: TraceFailed,
-) -> io::Result<Traced<H, Box<dyn Write + Send>>> {
-    directory.map_or(Ok(()), prepare)?;
-    let (place, name_of_cell) = (directory.map(Path::to_path_buf), cell.to_owned());
-    let open = move |me: &MemberInfo| -> Result<TraceWriter<Box<dyn Write + Send>>, TraceError> {
-        let header = header(&name_of_cell, &me.name, me.incarnation);
-        let Some(place) = &place else { return TraceWriter::new(Box::new(io::sink()), "nowhere", &header) };
-        let path = trace_path(place, &me.name, me.incarnation);
-        let name = path.display().to_string();
-        let file = File::create_new(&path).map_err(|source| TraceError::Io { file: name.clone(), source })?;
-        TraceWriter::new(Box::new(file), name, &header)
-    };
-    Ok(Traced::new(inner, cell, true, Box::new(open), failed))
+impl Recorder {
+    /// Records in files of `directory`, which is created if missing. Each incarnation gets a file, named after the process
+    /// and the incarnation. Records survive a kill of the process.
+    ///
+    /// # Errors
+    /// When the directory, or a file in it, cannot be created. Later errors go to `failed`.
+    pub fn to_directory(cell: &str, directory: &Path, failed: TraceFailed) -> io::Result<Self> {
+        prepare(directory)?;
+        let (place, name_of_cell) = (directory.to_path_buf(), cell.to_owned());
+        let open: OpenTrace<File> = Box::new(move |me| create(&place, &name_of_cell, &me.name, me.incarnation));
+        Ok(Self::new(cell, true, open, failed))
+    }
 }
 
 fn header(cell: &str, name: &str, life: Incarnation) -> Header {

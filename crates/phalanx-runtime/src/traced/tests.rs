@@ -100,19 +100,20 @@ fn records(memory: &Memory) -> Vec<(u64, Record)> {
     reader.map(|record| record.map(|r| (r.at_ns, r.event)).expect("whole records")).collect()
 }
 
-fn traced(memory: &Memory, write_ahead: bool) -> Traced<Count, Memory> {
+fn recorder(memory: &Memory, write_ahead: bool) -> Recorder<Memory> {
     let memory = memory.clone();
     let open: OpenTrace<Memory> = Box::new(move |me| {
         let header = Header::process("cell", &me.name, me.incarnation.0, "test");
         TraceWriter::new(memory.clone(), "memory", &header)
     });
-    Traced::new(Count::default(), "cell", write_ahead, open, Box::new(|error| panic!("{error}")))
+    Recorder::new("cell", write_ahead, open, Box::new(|error| panic!("{error}")))
 }
 
 #[test]
 fn an_incarnation_is_recorded_in_order() {
     let memory = Memory::default();
-    let mut traced = traced(&memory, false);
+    let (mut recorder, mut count) = (recorder(&memory, false), Count::default());
+    let mut traced = recorder.around(&mut count);
     traced.at(Instant(10));
     traced.begin(&me(7));
     traced.event(Event::CellView(Arc::new(CellView {
@@ -142,8 +143,8 @@ fn an_incarnation_is_recorded_in_order() {
     traced.command(&Command::Leave);
     traced.event(Event::Left);
     traced.silent(true);
-    assert!(!traced.is_tracing(), "the life is over");
-    assert_eq!((traced.inner().delivered, traced.inner().messages), (1, 2));
+    assert!(!recorder.is_tracing(), "the life is over");
+    assert_eq!((count.delivered, count.messages), (1, 2));
 
     let (payload, p) = (payload_hash(b"payload"), payload_hash(b"p"));
     let total = phalanx_trace::Order::Total;
@@ -212,7 +213,8 @@ fn an_incarnation_is_recorded_in_order() {
 #[test]
 fn write_ahead_hands_over_before_each_transmission() {
     let memory = Memory::default();
-    let mut traced = traced(&memory, true);
+    let (mut recorder, mut count) = (recorder(&memory, true), Count::default());
+    let mut traced = recorder.around(&mut count);
     traced.begin(&me(7));
     for seq in 1..=3 {
         traced.deliver(&delivery(seq));
@@ -230,7 +232,9 @@ fn each_incarnation_has_its_own_trace() {
         lives.lock().expect("no panic").push((me.incarnation.0, memory.clone()));
         TraceWriter::new(memory, "memory", &Header::process("cell", &me.name, me.incarnation.0, "test"))
     });
-    let mut traced = Traced::new(Count::default(), "cell", false, open, Box::new(|error| panic!("{error}")));
+    let mut recorder = Recorder::new("cell", false, open, Box::new(|error| panic!("{error}")));
+    let mut count = Count::default();
+    let mut traced = recorder.around(&mut count);
     traced.begin(&me(1));
     traced.message(Incarnation(9), b"p");
     traced.event(Event::Excluded { view: ViewNumber(4) });
@@ -250,20 +254,21 @@ fn each_incarnation_has_its_own_trace() {
 fn a_full_disk_ends_the_trace_and_nothing_else() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let failures = Arc::clone(&told);
-    let open: OpenTrace<std::fs::File> = Box::new(|me| {
+    let open: OpenTrace<File> = Box::new(|me| {
         let full = OpenOptions::new().write(true).open("/dev/full");
         let full = full.map_err(|source| TraceError::Io { file: "/dev/full".into(), source })?;
         TraceWriter::new(full, "/dev/full", &Header::process("cell", &me.name, me.incarnation.0, "test"))
     });
     let failed: TraceFailed = Box::new(move |error| failures.lock().expect("no panic").push(error.to_string()));
-    let mut traced = Traced::new(Count::default(), "cell", true, open, failed);
+    let (mut recorder, mut count) = (Recorder::new("cell", true, open, failed), Count::default());
+    let mut traced = recorder.around(&mut count);
     traced.begin(&me(7));
     for seq in 1..=5 {
         traced.deliver(&delivery(seq));
         traced.before_transmit();
     }
-    assert!(!traced.is_tracing());
-    assert_eq!(traced.inner().delivered, 5, "deliveries go on");
+    assert!(!recorder.is_tracing());
+    assert_eq!(count.delivered, 5, "deliveries go on");
     let told = told.lock().expect("no panic");
     assert_eq!(told.len(), 1, "said once: {told:?}");
     assert!(told[0].contains("/dev/full") && told[0].contains("No space left"), "{told:?}");

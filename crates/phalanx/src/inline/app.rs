@@ -104,8 +104,7 @@ pub trait App {
     fn lost(&mut self, _group: InlineGroup, _not_sent: u64, _in_doubt: u64) {}
 
     /// What happens to the process in its cell, for a log or an operator; what follows from it for a group is told by the
-    /// other methods. All but what the host refuses ([`Inline::notices`](crate::Inline::notices)), in its place among the
-    /// messages.
+    /// other methods. In its place among the messages; what the host refuses comes at the end of a poll.
     fn event(&mut self, _event: &CellEvent) {}
 
     /// This incarnation is over: the process was excluded from the cell. Unless it [stays

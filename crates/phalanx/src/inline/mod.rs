@@ -5,21 +5,25 @@ mod table;
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use phalanx_core::{CommandError, GroupTerms, InboxId, Uniformity};
 use phalanx_driver::fork::Home;
 use phalanx_driver::{Shm, Udp};
-use phalanx_runtime::Options;
+use phalanx_runtime::{Options, Recorder};
 
 pub use self::app::{App, InlineGroup, MessageRef};
 use self::table::{Adapter, Table, inbox_of, reason};
+use crate::cell_group::CellGroup;
 use crate::cell_view::CellView;
 use crate::error::{JoinError, LeaveError, SendError, StartError, WaitError};
+use crate::events::CellEvent;
 use crate::group::check_group_name;
 use crate::id::{Guarantee, Member, Order};
 use crate::standing::Standing;
+use crate::trace;
 
 /// A process of a cell without a thread of its own: its owner polls it, and is called from inside the polls.
 ///
@@ -78,7 +82,16 @@ use crate::standing::Standing;
 pub struct Inline {
     process: phalanx_runtime::Inline<Shm<Udp>>,
     table: Table,
+    recorder: Recorder,
+    is_trace_lost: Arc<AtomicBool>,
     home: Home,
+}
+
+/// What the process calls: the program, and before it the trace.
+macro_rules! handler {
+    ($member:ident, $app:expr) => {
+        &mut $member.recorder.around(&mut Adapter::new(&mut $member.table, $app))
+    };
 }
 
 impl std::fmt::Debug for Inline {
@@ -99,14 +112,26 @@ pub struct Polled {
 
 impl Inline {
     pub(crate) fn start(options: &Options, warnings: Vec<String>) -> Result<Self, StartError> {
+        let mut table = Table::new(options.rejoin);
+        warnings.into_iter().for_each(|warning| table.note(CellEvent::Notice(warning)));
+        let is_trace_lost = Arc::new(AtomicBool::new(false));
+        let (late, lost) = (table.late(), Arc::clone(&is_trace_lost));
+        let recorder = trace::recorder(&options.config, move |error| {
+            lost.store(true, Ordering::Relaxed);
+            late.tell(CellEvent::TraceLost { why: error.to_string() });
+        })?;
         let process = phalanx_runtime::Inline::start(options).map_err(|error| StartError::of(&error))?;
-        let table = Table::new(options.rejoin, warnings);
-        Ok(Self { process, table, home: Home::here() })
+        Ok(Self { process, table, recorder, is_trace_lost, home: Home::here() })
     }
 
     /// Handles what arrived and what is due, once: delivers, sends what was multicast since the last poll, checks timers.
     pub fn poll(&mut self, app: &mut impl App) -> Polled {
-        let report = self.process.poll(&mut Adapter::new(&mut self.table, app));
+        let report = self.process.poll(handler!(self, app));
+        if !self.home.is_here() {
+            return Polled::default();
+        }
+        self.note_host();
+        self.table.tell_noted(app);
         if self.table.lives.has_news() {
             let process = self.process.node().process();
             Adapter::new(&mut self.table, app).tell_outcomes(|group| process.is_adequate(group));
@@ -115,10 +140,17 @@ impl Inline {
             self.tidy(app);
         }
         // Not while it is busy: nothing is left to do for who is over.
-        if report.received == 0 && self.process.is_over() && self.home.is_here() {
+        if report.received == 0 && self.process.is_over() {
             Adapter::new(&mut self.table, app).end();
         }
         Polled { received: report.received, more: report.more }
+    }
+
+    /// Notes what the host refused.
+    fn note_host(&mut self) {
+        for text in self.process.notices() {
+            self.table.note(CellEvent::Notice(text));
+        }
     }
 
     /// Does what the handler could not do from inside a poll.
@@ -128,7 +160,7 @@ impl Inline {
         }
         while let Some((key, group)) = self.table.lives.to_leave() {
             // Refused only if the incarnation is over, and the next view comes back to it.
-            if self.process.leave_group(group, &mut Adapter::new(&mut self.table, app)).is_err() {
+            if self.process.leave_group(group, handler!(self, app)).is_err() {
                 break;
             }
             self.table.lives.leave_asked(key);
@@ -192,10 +224,10 @@ impl Inline {
             None => return Err(self.dead().unwrap_or(SendError::NotMember)),
         };
         let (order, guarantee) = (order.to_core(), guarantee.to_core());
-        let mut handler = Adapter::new(&mut self.table, app);
-        match self.process.multicast(number, order, guarantee, payload, &mut handler) {
+        let mut adapter = Adapter::new(&mut self.table, app);
+        match self.process.multicast(number, order, guarantee, payload, &mut self.recorder.around(&mut adapter)) {
             Ok(accepted) => {
-                handler.accepted(group, accepted.sent);
+                adapter.accepted(group, accepted.sent);
                 Ok(())
             }
             Err(CommandError::NoCredit) => Err(SendError::Full),
@@ -229,7 +261,7 @@ impl Inline {
     /// Leaves the cell. Poll on until [`Inline::is_over`]; without a quorum that may take for ever. A second call, and one
     /// in a forked child, does nothing.
     pub fn leave(&mut self, app: &mut impl App) {
-        self.process.leave(&mut Adapter::new(&mut self.table, app));
+        self.process.leave(handler!(self, app));
     }
 
     /// Whether it left, or was excluded and does not come back. [`App`] was told. Also in a forked child, whose [`App`] is
@@ -267,19 +299,41 @@ impl Inline {
         Some(CellView::new(Arc::clone(view), self.process.node().incarnation()))
     }
 
+    /// The groups of the cell by name, those that this process is not in and those of the library itself among them, as of
+    /// the cell view last installed. Empty before the first.
+    ///
+    /// ```no_run
+    /// # fn show(member: &phalanx::Inline) {
+    /// for group in member.groups().into_iter().filter(phalanx::CellGroup::is_waiting) {
+    ///     println!("group {} waits for one of {:?}", group.name, group.waits_for);
+    /// }
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn groups(&self) -> Vec<CellGroup> {
+        let process = self.process.node().process();
+        let is_in = self.home.is_here() && process.cell_view().is_some();
+        if is_in { CellGroup::all_of(process.decree_state().directory) } else { Vec::new() }
+    }
+
+    /// Whether the trace ([`CellBuilder::trace`](crate::CellBuilder::trace)) cannot be written any more. The process goes on
+    /// without it; a notice says why.
+    #[must_use]
+    pub fn is_trace_lost(&self) -> bool {
+        self.is_trace_lost.load(Ordering::Relaxed)
+    }
+
     /// What this process believes of its place in the cell, as of its last poll.
     #[must_use]
     pub fn standing(&self) -> Standing {
         Standing::of(self.process.belief().look())
     }
 
-    /// Takes the notices for the operator since the last call, oldest first. At most 256 are kept, the latest. Beside what
-    /// [`App::event`] tells they say what the host refuses, such as a directory that cannot be written.
+    /// Takes the notices for the operator since the last call, oldest first. At most 256 are kept, the latest. They are the
+    /// texts of what [`App::event`] tells and [`CellEvent::is_notice`] names.
     #[must_use]
     pub fn notices(&mut self) -> Vec<String> {
-        for text in self.process.notices() {
-            self.table.notice(text);
-        }
+        self.note_host();
         self.table.take_notices()
     }
 
@@ -289,17 +343,25 @@ impl Inline {
     /// # Errors
     /// [`SendError::Over`] or [`SendError::Forked`]; nothing was requested.
     pub fn give_up_group(&mut self, name: &str, app: &mut impl App) -> Result<(), SendError> {
-        let outcome = self.process.give_up_group(name, &mut Adapter::new(&mut self.table, app));
-        self.requested(outcome, |error| format!("group {name} is not given up: {error}"))
+        let outcome = self.process.give_up_group(name, handler!(self, app));
+        self.requested(outcome, app, |error| format!("group {name} is not given up: {error}"))
     }
 
-    /// Requests that the cell rises to a level (`docs/levels.md`). A notice reports a refusal.
+    /// Requests that the cell rises to a level (`docs/levels.md`). [`App::event`] and a notice report a refusal
+    /// ([`CellEvent::LevelRefused`]), from inside this call if a member is known that cannot follow.
     ///
     /// # Errors
     /// See [`Inline::give_up_group`].
     pub fn raise_level(&mut self, level: u16, app: &mut impl App) -> Result<(), SendError> {
-        let outcome = self.process.raise_level(level, &mut Adapter::new(&mut self.table, app));
-        self.requested(outcome, |error| format!("the cell does not rise to level {level}: {error}"))
+        match self.process.raise_level(level, handler!(self, app)) {
+            Err(CommandError::LevelRefused { level, why }) if self.dead().is_none() => {
+                self.table.tell(CellEvent::LevelRefused { level, why }, app);
+                Ok(())
+            }
+            outcome => {
+                self.requested(outcome, app, |error| format!("the cell does not rise to level {level}: {error}"))
+            }
+        }
     }
 
     /// Founds the next instance of the cell from here, because its quorum is gone for good (`docs/founding.md`). A notice
@@ -308,8 +370,8 @@ impl Inline {
     /// # Errors
     /// See [`Inline::give_up_group`].
     pub fn reform(&mut self, app: &mut impl App) -> Result<(), SendError> {
-        let outcome = self.process.reform(&mut Adapter::new(&mut self.table, app));
-        self.requested(outcome, |error| format!("the cell is not reformed: {error}"))
+        let outcome = self.process.reform(handler!(self, app));
+        self.requested(outcome, app, |error| format!("the cell is not reformed: {error}"))
     }
 
     /// States that no member of the cell lives anywhere, so that this founder may found it again (`docs/founding.md`). A
@@ -318,20 +380,21 @@ impl Inline {
     /// # Errors
     /// See [`Inline::give_up_group`].
     pub fn found_anew(&mut self, app: &mut impl App) -> Result<(), SendError> {
-        let outcome = self.process.found_anew(&mut Adapter::new(&mut self.table, app));
-        self.requested(outcome, |error| format!("the cell is not founded again: {error}"))
+        let outcome = self.process.found_anew(handler!(self, app));
+        self.requested(outcome, app, |error| format!("the cell is not founded again: {error}"))
     }
 
     fn requested(
         &mut self,
         outcome: Result<(), CommandError>,
+        app: &mut impl App,
         refusal: impl FnOnce(&CommandError) -> String,
     ) -> Result<(), SendError> {
         let Err(error) = outcome else { return Ok(()) };
         if let Some(dead) = self.dead() {
             return Err(dead);
         }
-        self.table.notice(refusal(&error));
+        self.table.tell(CellEvent::Notice(refusal(&error)), app);
         Ok(())
     }
 
@@ -406,10 +469,9 @@ impl InlineJoin<'_> {
         }
         let group = member.table.add(&name, with_state && !observes, observes);
         member.process.set_inbox(&name, inbox_of(group));
-        let mut handler = Adapter::new(&mut member.table, app);
         let asked = match observes {
-            true => member.process.observe_group(&name, &mut handler),
-            false => member.process.join_group(&name, with_state, terms, &mut handler),
+            true => member.process.observe_group(&name, handler!(member, app)),
+            false => member.process.join_group(&name, with_state, terms, handler!(member, app)),
         };
         if let Err(error) = asked {
             member.table.lives.remove(group.0);

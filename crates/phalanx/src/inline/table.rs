@@ -1,6 +1,7 @@
 //! The groups of an inline process, and the handler that passes on what the core reports.
 
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use phalanx_core as core;
@@ -25,10 +26,38 @@ pub(super) struct Table {
 /// What its groups share.
 struct Kept {
     notices: Log,
+    /// What the program is told by the next poll.
+    untold: Vec<CellEvent>,
     /// Whether this process left as one of the last, and left something behind.
     in_doubt: bool,
-    /// Notices of snapshots that are on their way to others.
-    of_snapshots: Arc<Mutex<Vec<String>>>,
+    late: Late,
+}
+
+/// What is told from where the program is not at hand: by snapshots that are on their way to others, and by the trace.
+#[derive(Clone, Default)]
+pub(super) struct Late(Arc<LateEvents>);
+
+#[derive(Default)]
+struct LateEvents {
+    events: Mutex<Vec<CellEvent>>,
+    /// Read in each poll.
+    has_some: AtomicBool,
+}
+
+impl Late {
+    pub(super) fn tell(&self, event: CellEvent) {
+        self.0.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+        self.0.has_some.store(true, Ordering::Release);
+    }
+
+    fn take(&self) -> Vec<CellEvent> {
+        if !self.0.has_some.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        let mut events = self.0.events.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.has_some.store(false, Ordering::Relaxed);
+        std::mem::take(&mut events)
+    }
 }
 
 /// The state of another member that is on its way to a group.
@@ -40,8 +69,8 @@ pub(super) struct Taking {
 }
 
 impl Table {
-    pub(super) fn new(rejoin: bool, warnings: Vec<String>) -> Self {
-        let kept = Kept { notices: Log::from(warnings), in_doubt: false, of_snapshots: Arc::default() };
+    pub(super) fn new(rejoin: bool) -> Self {
+        let kept = Kept { notices: Log::default(), untold: Vec::new(), in_doubt: false, late: Late::default() };
         Self { lives: Lives::new(rejoin), kept }
     }
 
@@ -55,13 +84,36 @@ impl Table {
     }
 
     pub(super) fn take_notices(&mut self) -> Vec<String> {
-        let late = std::mem::take(&mut *self.kept.of_snapshots.lock().unwrap_or_else(PoisonError::into_inner));
-        late.into_iter().for_each(|text| self.notice(text));
+        self.gather();
         self.kept.notices.take_notices()
     }
 
-    pub(super) fn notice(&mut self, text: String) {
-        self.kept.notices.push(CellEvent::Notice(text));
+    /// Takes note of what the program is told by the next poll.
+    pub(super) fn note(&mut self, event: CellEvent) {
+        self.kept.notices.push(event.clone());
+        self.kept.untold.push(event);
+    }
+
+    /// Tells the program what was noted.
+    pub(super) fn tell_noted(&mut self, app: &mut impl App) {
+        self.gather();
+        for event in self.kept.untold.drain(..) {
+            app.event(&event);
+        }
+    }
+
+    fn gather(&mut self) {
+        self.kept.late.take().into_iter().for_each(|event| self.note(event));
+    }
+
+    /// Tells the program and the operator.
+    pub(super) fn tell(&mut self, event: CellEvent, app: &mut impl App) {
+        app.event(&event);
+        self.kept.notices.push(event);
+    }
+
+    pub(super) fn late(&self) -> Late {
+        self.kept.late.clone()
     }
 }
 
@@ -193,10 +245,8 @@ impl<A: App> Front for InlineFront<'_, A> {
         name: &Arc<str>,
         is_sound: bool,
     ) -> Option<Box<dyn core::Snapshot>> {
-        let (notices, name) = (Arc::clone(&self.kept.of_snapshots), Arc::clone(name));
-        let notice = Box::new(move |text: String| {
-            notices.lock().unwrap_or_else(PoisonError::into_inner).push(format!("group {name}: {text}"));
-        });
+        let (late, name) = (self.kept.late.clone(), Arc::clone(name));
+        let notice = Box::new(move |text: String| late.tell(CellEvent::Notice(format!("group {name}: {text}"))));
         if !is_sound {
             return Some(Box::new(Outgoing::failed(notice)));
         }
@@ -225,7 +275,9 @@ impl<A: App> Front for InlineFront<'_, A> {
     }
 
     fn notice(&mut self, text: String) {
-        self.kept.notices.push(CellEvent::Notice(text));
+        let event = CellEvent::Notice(text);
+        self.app.event(&event);
+        self.kept.notices.push(event);
     }
 }
 
@@ -400,7 +452,7 @@ mod tests {
     #[test]
     fn what_was_withheld_is_in_doubt_when_the_incarnation_is_given_up() {
         let me = [me(1), me(2)];
-        let mut table = Table::new(true, Vec::new());
+        let mut table = Table::new(true);
         let mut app = Told::default();
         let group = table.add("g", false, false);
         let mut adapter = Adapter::new(&mut table, &mut app);

@@ -14,13 +14,13 @@ use atomic_waker::AtomicWaker;
 use phalanx_core::{CommandError, InboxId, Instant};
 use phalanx_driver::{Shm, Udp};
 use phalanx_life::{NextMessage, Refusal};
-use phalanx_runtime::{Handler, Inline, Options, Traced, clock, traced};
-use phalanx_trace::TraceError;
+use phalanx_runtime::{Inline, Options, Recorder, clock};
 
 use crate::cell::{Begun, CellShared};
 use crate::commands::Command;
 use crate::error::{SendError, StartError};
 use crate::events::CellEvent;
+use crate::trace;
 use handler::AppHandler;
 
 /// Starts a thread that starts a process.
@@ -74,32 +74,19 @@ fn run(options: &Options, warnings: Vec<String>, reporting: Reporting) {
     let ends = Ends(Arc::clone(&shared));
     let app = AppHandler::new(Arc::clone(&shared), options.rejoin);
     let spin = options.spin;
-    match &options.config.trace {
-        None => {
+    let lost = Arc::clone(&shared);
+    let recorder = trace::recorder(&options.config, move |error| {
+        lost.is_trace_lost.store(true, Ordering::Relaxed);
+        lost.tell(CellEvent::TraceLost { why: error.to_string() });
+    });
+    match recorder {
+        Ok(recorder) => {
             if reporting.report(Ok(Arc::clone(&shared))) {
                 drop(reporting);
-                Protocol::new(process, app, shared, spin).run(ends);
+                Protocol::new(process, app, recorder, shared, spin).run(ends);
             }
         }
-        Some(directory) => {
-            let lost = Arc::clone(&shared);
-            let tell = Box::new(move |error: &TraceError| {
-                lost.is_trace_lost.store(true, Ordering::Relaxed);
-                lost.tell(CellEvent::TraceLost { why: error.to_string() });
-            });
-            match traced::to_directory(app, &options.config.cell, directory, tell) {
-                Ok(traced) => {
-                    if reporting.report(Ok(Arc::clone(&shared))) {
-                        drop(reporting);
-                        Protocol::new(process, traced, shared, spin).run(ends);
-                    }
-                }
-                Err(error) => {
-                    let text = format!("cannot write traces to {}: {error}", directory.display());
-                    reporting.report(Err(StartError::Host(text)));
-                }
-            }
-        }
+        Err(error) => drop(reporting.report(Err(error))),
     }
 }
 
@@ -121,32 +108,10 @@ impl Drop for Ends {
     }
 }
 
-/// A handler with the application's side inside.
-trait Holds: Handler {
-    fn app(&mut self) -> &mut AppHandler;
-    /// Its last call.
-    fn finish(&mut self) {}
-}
-
-impl Holds for AppHandler {
-    fn app(&mut self) -> &mut AppHandler {
-        self
-    }
-}
-
-impl<W: io::Write> Holds for Traced<AppHandler, W> {
-    fn app(&mut self) -> &mut AppHandler {
-        self.inner_mut()
-    }
-
-    fn finish(&mut self) {
-        Self::finish(self);
-    }
-}
-
-struct Protocol<H> {
+struct Protocol {
     process: Inline<Shm<Udp>>,
-    handler: H,
+    app: AppHandler,
+    recorder: Recorder,
     shared: Arc<CellShared>,
     spin: Duration,
     /// Some group asks to be left and was not left yet.
@@ -156,9 +121,22 @@ struct Protocol<H> {
     left: bool,
 }
 
-impl<H: Holds> Protocol<H> {
-    fn new(process: Inline<Shm<Udp>>, handler: H, shared: Arc<CellShared>, spin: Duration) -> Self {
-        Self { process, handler, shared, spin, leaves: false, leaving: None, left: false }
+/// What the process calls: the application's side, and before it the trace.
+macro_rules! handler {
+    ($protocol:ident) => {
+        &mut $protocol.recorder.around(&mut $protocol.app)
+    };
+}
+
+impl Protocol {
+    fn new(
+        process: Inline<Shm<Udp>>,
+        app: AppHandler,
+        recorder: Recorder,
+        shared: Arc<CellShared>,
+        spin: Duration,
+    ) -> Self {
+        Self { process, app, recorder, shared, spin, leaves: false, leaving: None, left: false }
     }
 
     fn run(mut self, ends: Ends) {
@@ -166,10 +144,9 @@ impl<H: Holds> Protocol<H> {
             self.shared.notice(format!("the process stops: {error}"));
         }
         let shared = Arc::clone(&self.shared);
-        let app = self.handler.app();
-        shared.commands.close(|command| app.refuse(command));
-        app.end();
-        self.handler.finish();
+        shared.commands.close(|command| self.app.refuse(command));
+        self.app.end();
+        self.recorder.finish();
         // Sockets, liveness lock and counters are released before any handle learns that this process is over.
         drop(self);
         drop(ends);
@@ -180,13 +157,13 @@ impl<H: Holds> Protocol<H> {
         loop {
             // Commands first, because the poll that follows sends what they multicast.
             let carried = self.carry_out();
-            let report = self.process.poll(&mut self.handler);
+            let report = self.process.poll(handler!(self));
             for notice in self.process.notices() {
                 self.shared.notice(notice);
             }
             let process = self.process.node().process();
-            self.handler.app().publish(|group| process.is_adequate(group));
-            for name in self.handler.app().lives.take_forgotten() {
+            self.app.publish(|group| process.is_adequate(group));
+            for name in self.app.lives.take_forgotten() {
                 self.process.set_inbox(&name, InboxId::MAIN);
             }
             if self.process.is_over() || self.shared.commands.is_stopping() {
@@ -222,7 +199,7 @@ impl<H: Holds> Protocol<H> {
         }
         let taken = count > 0;
         count += self.send_waiting();
-        self.leaves |= self.shared.commands.take_leaves() | self.handler.app().lives.take_untidy();
+        self.leaves |= self.shared.commands.take_leaves() | self.app.lives.take_untidy();
         if self.leaves {
             self.leave_groups();
         }
@@ -236,15 +213,15 @@ impl<H: Holds> Protocol<H> {
 
     fn carry(&mut self, command: Command) {
         match command {
-            Command::Ask { group, asked } => self.handler.app().ask(&group, asked),
+            Command::Ask { group, asked } => self.app.ask(&group, asked),
             Command::Join { group, inbox, terms, with_state, observes, replica } => {
                 let name = Arc::clone(&group.name);
                 self.leaves |= group.is_leaving();
-                let inbox = self.handler.app().add(group, inbox, with_state, observes, replica);
+                let inbox = self.app.add(group, inbox, with_state, observes, replica);
                 self.process.set_inbox(&name, inbox);
                 let asked = match observes {
-                    true => self.process.observe_group(&name, &mut self.handler),
-                    false => self.process.join_group(&name, with_state, terms, &mut self.handler),
+                    true => self.process.observe_group(&name, handler!(self)),
+                    false => self.process.join_group(&name, with_state, terms, handler!(self)),
                 };
                 if let Err(error) = asked {
                     // The name was checked before, so the incarnation is over. The node itself repeats the request in
@@ -253,22 +230,24 @@ impl<H: Holds> Protocol<H> {
                 }
             }
             Command::GiveUpGroup { name } => {
-                if let Err(error) = self.process.give_up_group(&name, &mut self.handler) {
+                if let Err(error) = self.process.give_up_group(&name, handler!(self)) {
                     self.shared.notice(format!("group {name} is not given up: {error}"));
                 }
             }
-            Command::RaiseLevel { level } => {
-                if let Err(error) = self.process.raise_level(level, &mut self.handler) {
-                    self.shared.notice(format!("the cell does not rise to level {level}: {error}"));
+            Command::RaiseLevel { level } => match self.process.raise_level(level, handler!(self)) {
+                Ok(()) => {}
+                Err(CommandError::LevelRefused { level, why }) => {
+                    self.shared.tell(CellEvent::LevelRefused { level, why });
                 }
-            }
+                Err(error) => self.shared.notice(format!("the cell does not rise to level {level}: {error}")),
+            },
             Command::Reform => {
-                if let Err(error) = self.process.reform(&mut self.handler) {
+                if let Err(error) = self.process.reform(handler!(self)) {
                     self.shared.notice(format!("the cell is not reformed: {error}"));
                 }
             }
             Command::FoundAnew => {
-                if let Err(error) = self.process.found_anew(&mut self.handler) {
+                if let Err(error) = self.process.found_anew(handler!(self)) {
                     self.shared.notice(format!("the cell is not founded again: {error}"));
                 }
             }
@@ -280,47 +259,46 @@ impl<H: Holds> Protocol<H> {
     fn send_waiting(&mut self) -> usize {
         let mut count = 0;
         let mut at = 0;
-        while let Some(key) = self.handler.app().lives.busy(at) {
+        while let Some(key) = self.app.lives.busy(at) {
             let mut sent = 0;
             while sent < MESSAGES_PER_TURN {
-                let Some(due) = self.handler.app().due(key) else { break };
+                let Some(due) = self.app.due(key) else { break };
                 let NextMessage { group, order, stability, in_view, payload } = &due;
-                let (process, handler) = (&mut self.process, &mut self.handler);
+                let (process, handler) = (&mut self.process, handler!(self));
                 let outcome = match in_view {
                     None => process.multicast(*group, *order, *stability, payload, handler),
                     Some(view) => process.multicast_in_view(*group, *view, *order, *stability, payload, handler),
                 };
-                let app = self.handler.app();
                 match outcome {
-                    Ok(accepted) => app.accepted(key, accepted.sent),
+                    Ok(accepted) => self.app.accepted(key, accepted.sent),
                     // Between two views of different incarnations, it waits; the end of the incarnation refuses it.
                     Err(CommandError::NoCredit | CommandError::NotMember | CommandError::Over) => {
                         break;
                     }
-                    Err(CommandError::OtherView) => app.refused(key, Refusal::OtherView),
-                    Err(CommandError::TooLong(bytes)) => app.refused(key, Refusal::TooLong(bytes)),
-                    Err(_) => app.refused(key, Refusal::NotSent),
+                    Err(CommandError::OtherView) => self.app.refused(key, Refusal::OtherView),
+                    Err(CommandError::TooLong(bytes)) => self.app.refused(key, Refusal::TooLong(bytes)),
+                    Err(_) => self.app.refused(key, Refusal::NotSent),
                 }
                 sent += 1;
             }
             count += sent;
             // Goes to the next group; one that has nothing left has given its place up.
-            at += usize::from(self.handler.app().lives.busy(at) == Some(key));
+            at += usize::from(self.app.lives.busy(at) == Some(key));
         }
         count
     }
 
     /// Leaves the groups that ask for it and have nothing left to send.
     fn leave_groups(&mut self) {
-        self.handler.app().note_leaves();
-        while let Some((key, group)) = self.handler.app().lives.to_leave() {
+        self.app.note_leaves();
+        while let Some((key, group)) = self.app.lives.to_leave() {
             // Refused only if the incarnation is over, and the next view comes back to it.
-            if self.process.leave_group(group, &mut self.handler).is_err() {
+            if self.process.leave_group(group, handler!(self)).is_err() {
                 break;
             }
-            self.handler.app().lives.leave_asked(key);
+            self.app.lives.leave_asked(key);
         }
-        self.leaves = self.handler.app().lives.wants_leave();
+        self.leaves = self.app.lives.wants_leave();
     }
 
     /// Starts a requested leave. What waits is sent first, but not for ever: without a quorum it never would be.
@@ -333,10 +311,10 @@ impl<H: Holds> Protocol<H> {
         if self.shared.is_dropped.load(Ordering::SeqCst) && now.since(since) > DROP_PATIENCE {
             self.shared.commands.stop();
         }
-        let idle = self.handler.app().lives.busy(0).is_none();
+        let idle = self.app.lives.busy(0).is_none();
         if !self.left && (idle || now.since(since) > LEAVE_AFTER) {
             self.left = true;
-            self.process.leave(&mut self.handler);
+            self.process.leave(handler!(self));
         }
     }
 }
