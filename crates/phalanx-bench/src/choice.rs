@@ -152,8 +152,6 @@ choice! {
 pub(crate) enum Interface {
     /// The runtime on the caller's own thread.
     Inline,
-    /// The older threaded runtime.
-    Older,
     /// The crate `phalanx` with calls that block their thread.
     Threads,
     /// The crate `phalanx` with futures on one thread.
@@ -164,7 +162,6 @@ impl Interface {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Inline => "inline",
-            Self::Older => "older",
             Self::Threads => "threaded",
             Self::Tasks => "async",
         }

@@ -7,8 +7,6 @@ mod sources;
 
 mod auto_traits;
 mod call_traces;
-mod cell;
-mod emptied;
 mod forks;
-mod processes;
+mod inline;
 mod rpc;

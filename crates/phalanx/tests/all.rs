@@ -6,12 +6,16 @@ mod sources;
 
 mod auto_traits;
 mod calls;
+mod cells;
+mod common;
 mod descriptors;
+mod emptied;
 mod events;
 mod forks;
 mod groups;
 mod inlines;
 mod merged;
+mod processes;
 mod signatures;
 mod simulate;
 mod states;

@@ -24,8 +24,6 @@ pub(super) struct GroupLoad {
     accepted: AtomicU64,
     delivered: AtomicU64,
     unread: AtomicBool,
-    /// Who reads no more until it is told to.
-    resting: AtomicBool,
     reader: Mutex<Option<Waker>>,
 }
 
@@ -36,7 +34,6 @@ impl GroupLoad {
             accepted: AtomicU64::new(0),
             delivered: AtomicU64::new(0),
             unread: AtomicBool::new(false),
-            resting: AtomicBool::new(false),
             reader: Mutex::new(None),
         }
     }
@@ -91,15 +88,6 @@ impl GroupLoad {
     /// Waits in the reading thread until the group is to be read.
     pub(super) fn rest(&self) {
         while !self.reads() {
-            self.resting.store(true, Ordering::SeqCst);
-            std::thread::sleep(REST);
-        }
-        self.resting.store(false, Ordering::SeqCst);
-    }
-
-    /// Waits in another thread until the reading one rests.
-    pub(super) fn wait_for_rest(&self) {
-        while !self.resting.load(Ordering::SeqCst) {
             std::thread::sleep(REST);
         }
     }

@@ -1,13 +1,12 @@
 //! A member of the suite `interface`: a program that uses the library in one of the ways that it offers.
 //!
-//! All four do the same: one thread or task of the application sends, another takes what is delivered. `inline` has one
+//! All three do the same: one thread or task of the application sends, another takes what is delivered. `inline` has one
 //! thread for all.
 
 mod commanding;
 mod executor;
 mod group_load;
 mod inline;
-mod older;
 mod tasks;
 mod threads;
 
@@ -20,7 +19,6 @@ pub(crate) fn run(role: &InterfaceRole) -> Result<(), BenchError> {
     let settings = settings(role);
     match role.interface {
         Interface::Inline => inline::run(role, &settings),
-        Interface::Older => older::run(role, &settings),
         Interface::Threads => threads::run(role, &settings),
         Interface::Tasks => tasks::run(role, &settings),
     }

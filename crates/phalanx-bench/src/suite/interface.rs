@@ -1,5 +1,5 @@
-//! The ways in which a program uses the library, beside the older threaded runtime; and a group whose inbox is not
-//! read, beside another group.
+//! The ways in which a program uses the library, beside each other; and a group whose inbox is not read, beside another
+//! group.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ pub(super) fn cases(request: &Request) -> Vec<Case> {
     for &transport in transports {
         let on = transport.word();
         for &size in sizes {
-            let what = format!("three members, uniform abcasts of {size} B: inline, threaded and async, beside older");
+            let what = format!("three members, uniform abcasts of {size} B: threaded and async, beside inline");
             cases.push(Case::new(format!("ways-{size}-{on}"), what, move |bench| ways(bench, transport, size)));
         }
         let what = "two groups of three members; one member does not read its inbox of the second";
@@ -63,40 +63,38 @@ impl What {
         }
     }
 
-    /// What the older runtime does in its place: it has no receipts.
-    fn of_older(self) -> Self {
+    /// What the inline runtime does in its place: a call takes one message, and they cost as little as in batches.
+    fn of_inline(self) -> Self {
         match self {
-            Self::Rate(senders, Way::Receipts) => Self::Rate(senders, Way::Posts),
-            Self::Trip(Until::Receipt) => Self::Trip(Until::Delivered),
-            other => other,
+            Self::Rate(senders, _) => Self::Rate(senders, Way::Batches),
+            Self::Trip(_) => Self::Trip(Until::Delivered),
         }
     }
 }
 
-/// All that is measured; the older runtime first in each group of comparable figures.
+/// All that is measured; the inline runtime first in each group of comparable figures.
 fn plan(size: usize) -> Vec<Measured> {
-    use Interface::{Inline, Older, Tasks, Threads};
+    use Interface::{Inline, Tasks, Threads};
     let mut whats: Vec<(What, &[Interface])> = Vec::new();
     for &senders in Senders::ALL {
-        // In the inline runtime a call takes one message, and they cost as little as in batches.
-        whats.push((What::Rate(senders, Way::Batches), &[Older, Inline, Threads, Tasks]));
-        whats.push((What::Rate(senders, Way::Posts), &[Older, Threads, Tasks]));
+        whats.push((What::Rate(senders, Way::Batches), &[Inline, Threads, Tasks]));
+        whats.push((What::Rate(senders, Way::Posts), &[Threads, Tasks]));
         if senders == Senders::One {
             whats.push((What::Rate(senders, Way::Receipts), &[Tasks]));
         }
     }
-    whats.push((What::Trip(Until::Delivered), &[Older, Inline, Threads, Tasks]));
+    whats.push((What::Trip(Until::Delivered), &[Inline, Threads, Tasks]));
     whats.push((What::Trip(Until::Receipt), &[Threads, Tasks]));
     let mut plan: Vec<Measured> = Vec::new();
     for (what, interfaces) in whats {
         for &interface in interfaces {
             let unit = if matches!(what, What::Rate(..)) { "msg/s" } else { "us" };
-            let known = plan.iter().position(|other| other.interface == Older && other.what == what.of_older());
+            let known = plan.iter().position(|other| other.interface == Inline && other.what == what.of_inline());
             let beside = known.unwrap_or(plan.len());
             let mut series = Series::new(what.metric(interface), unit, MEMBERS, size);
-            if interface != Older {
-                let same = what == what.of_older();
-                series = series.against(if same { "older" } else { "older without receipts" });
+            if interface != Inline {
+                let is_trip = matches!(what, What::Trip(_));
+                series = series.against(if is_trip { "inline, until delivered" } else { "inline" });
             }
             let metric = format!("processor time: {}", what.metric(interface));
             let cpu = Series::new(metric, "ns", MEMBERS, size).against(series.against.clone());
@@ -108,7 +106,7 @@ fn plan(size: usize) -> Vec<Measured> {
 
 fn ways(bench: &mut Bench<'_>, transport: Transport, size: usize) -> Result<(), BenchError> {
     let mut cells = Vec::new();
-    for interface in [Interface::Inline, Interface::Older, Interface::Threads, Interface::Tasks] {
+    for interface in [Interface::Inline, Interface::Threads, Interface::Tasks] {
         let plan = CellPlan { interface: Some(interface), ..CellPlan::new(MEMBERS, transport, Security::Sealed) };
         cells.push((interface, bench.new_cell(&plan)?));
     }
@@ -135,7 +133,7 @@ fn ways(bench: &mut Bench<'_>, transport: Transport, size: usize) -> Result<(), 
         for (measured, figure) in plan.iter_mut().zip(&figures) {
             let base = &figures[measured.beside];
             match (measured.what, measured.interface) {
-                (What::Rate(..), Interface::Older) => {
+                (What::Rate(..), Interface::Inline) => {
                     measured.series.add(figure.rate);
                     measured.cpu.add(figure.cpu_ns);
                 }
@@ -143,7 +141,7 @@ fn ways(bench: &mut Bench<'_>, transport: Transport, size: usize) -> Result<(), 
                     measured.series.add_beside(figure.rate, base.rate);
                     measured.cpu.add_beside(figure.cpu_ns, base.cpu_ns);
                 }
-                (What::Trip(_), Interface::Older) => measured.series.add_quantiles(&figure.times),
+                (What::Trip(_), Interface::Inline) => measured.series.add_quantiles(&figure.times),
                 (What::Trip(_), _) => measured.series.add_quantiles_beside(&figure.times, base.times.p50),
             }
         }

@@ -7,10 +7,10 @@ pub(crate) mod listening;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use phalanx_runtime::Options;
 use phalanx_runtime::config::{Config, DriverMode};
-use phalanx_runtime::core::{Event, GroupView, Timing};
+use phalanx_runtime::core::Timing;
 use phalanx_runtime::local::LocalCell;
-use phalanx_runtime::{Cell, Group, Item, JoinOptions, Message, Options};
 use tempfile::TempDir;
 
 /// A directory for each test.
@@ -49,53 +49,6 @@ pub(crate) fn state(directory: &Path) -> PathBuf {
 /// The processes of that directory on this host.
 pub(crate) fn local(directory: &Path) -> LocalCell {
     LocalCell::open(Some(&run(directory)), Some(&state(directory)), "default").expect("opens")
-}
-
-/// Starts a process and joins group `g`.
-pub(crate) fn member(options: Options) -> (Cell, Group) {
-    let cell = Cell::start(options).expect("starts");
-    let group = cell.join_group("g", JoinOptions::default()).expect("a good name");
-    (cell, group)
-}
-
-/// The next item. A test that waits this long for one has failed.
-pub(crate) fn next(cell: &Cell) -> Item {
-    cell.recv_timeout(PATIENCE).expect("an item comes")
-}
-
-/// Takes items until an event for which `wanted` gives a value, and returns that.
-pub(crate) fn await_event<T>(cell: &Cell, mut wanted: impl FnMut(&Event) -> Option<T>) -> T {
-    loop {
-        if let Item::Event(event) = next(cell)
-            && let Some(value) = wanted(&event)
-        {
-            return value;
-        }
-    }
-}
-
-/// Takes items until a view of a group has exactly that many members.
-pub(crate) fn await_members(cell: &Cell, count: usize) -> GroupView {
-    await_event(cell, |event| match event {
-        Event::GroupView(view) if view.members.len() == count => Some(GroupView::clone(view)),
-        _ => None,
-    })
-}
-
-/// Takes items until that many messages have arrived.
-pub(crate) fn messages(cell: &Cell, count: usize) -> Vec<Message> {
-    let mut messages = Vec::new();
-    while messages.len() < count {
-        if let Item::Message(message) = next(cell) {
-            messages.push(message);
-        }
-    }
-    messages
-}
-
-/// The payloads of messages.
-pub(crate) fn payloads(messages: &[Message]) -> Vec<Vec<u8>> {
-    messages.iter().map(|message| message.payload.to_vec()).collect()
 }
 
 /// Only a hang takes this long. Members that each wait seconds for a processor supersede each other's ballots, and one
