@@ -1,4 +1,4 @@
-//! What a process believes of its own membership. It is published beside the ordered items, because those may have to
+//! What a process believes of its own membership. It is published beside the ordered events, because those may have to
 //! wait behind others.
 
 use std::future::Future;
@@ -11,8 +11,22 @@ use std::time::Duration;
 use phalanx_core::{CellInstance, Incarnation, Instant, Membership, ViewNumber};
 use phalanx_driver::fork::{Forked, Home};
 
-use crate::cell::CallError;
 use crate::clock;
+
+/// Why a wait for another belief failed; it changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WaitError {
+    /// Nothing changed in time.
+    #[error("nothing changed in time")]
+    Timeout,
+    /// The process has left the cell, or was excluded and does not come back: nothing changes any more.
+    #[error("this process is no longer in the cell")]
+    Over,
+    /// The handle was made before a fork, and this process is the child.
+    #[error("this handle belongs to the parent process: start a cell of its own in the forked child")]
+    Forked,
+}
 
 /// What a process believed of its membership at its last poll, and how long ago that was.
 ///
@@ -51,15 +65,15 @@ impl Believed {
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use phalanx_runtime::core::Membership;
-/// use phalanx_runtime::{Cell, Options};
+/// use phalanx_runtime::{Inline, Options};
 ///
-/// let cell = Cell::start(Options::default())?;
-/// let belief = cell.belief();
+/// let process = Inline::start(&Options::default())?;
+/// let belief = process.belief();
 /// std::thread::spawn(move || {
 ///     let mut seen = belief.look();
 ///     while let Ok(now) = belief.wait(&seen, None) {
 ///         if now.membership != Membership::Primary || now.incarnation != seen.incarnation {
-///             // Stop what only the primary may do, though deliveries still wait in the queue.
+///             // Stop what only the primary may do, though deliveries still wait.
 ///         }
 ///         seen = now;
 ///     }
@@ -113,11 +127,11 @@ impl Shared {
     }
 
     /// What is believed, if it differs from `seen`; `Over` if it will not change any more.
-    fn news(&self, published: &Published, seen: &Believed) -> Option<Result<Believed, CallError>> {
+    fn news(&self, published: &Published, seen: &Believed) -> Option<Result<Believed, WaitError>> {
         if published.changes != seen.changes {
             Some(Ok(self.believed(published)))
         } else if published.membership == Membership::Over {
-            Some(Err(CallError::Over))
+            Some(Err(WaitError::Over))
         } else {
             None
         }
@@ -149,9 +163,9 @@ impl Belief {
     /// incarnation.
     ///
     /// # Errors
-    /// [`CallError::Timeout`]; [`CallError::Over`] if nothing changes any more; [`CallError::Forked`].
-    pub fn wait(&self, seen: &Believed, patience: Option<Duration>) -> Result<Believed, CallError> {
-        self.shared.home.check().map_err(|Forked| CallError::Forked)?;
+    /// [`WaitError::Timeout`]; [`WaitError::Over`] if nothing changes any more; [`WaitError::Forked`].
+    pub fn wait(&self, seen: &Believed, patience: Option<Duration>) -> Result<Believed, WaitError> {
+        self.shared.home.check().map_err(|Forked| WaitError::Forked)?;
         let until = patience.and_then(|patience| std::time::Instant::now().checked_add(patience));
         let mut published = self.shared.published();
         loop {
@@ -163,7 +177,7 @@ impl Belief {
                 Some(until) => {
                     let left = until.saturating_duration_since(std::time::Instant::now());
                     if left.is_zero() {
-                        return Err(CallError::Timeout);
+                        return Err(WaitError::Timeout);
                     }
                     self.shared.changed.wait_timeout(published, left).unwrap_or_else(PoisonError::into_inner).0
                 }
@@ -188,11 +202,11 @@ pub struct Changed {
 }
 
 impl Future for Changed {
-    type Output = Result<Believed, CallError>;
+    type Output = Result<Believed, WaitError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Err(Forked) = self.shared.home.check() {
-            return Poll::Ready(Err(CallError::Forked));
+            return Poll::Ready(Err(WaitError::Forked));
         }
         let shared = Arc::clone(&self.shared);
         let mut published = shared.published();
@@ -304,8 +318,8 @@ mod tests {
         let belief = believer.belief();
         let begun = belief.look();
         assert_eq!((begun.membership, begun.view, begun.changes), (Membership::Searching, ViewNumber::NONE, 0));
-        assert_eq!(belief.wait(&begun, Some(Duration::ZERO)), Err(CallError::Timeout));
-        let follow = |wait: &dyn Fn(&Believed) -> Result<Believed, CallError>| {
+        assert_eq!(belief.wait(&begun, Some(Duration::ZERO)), Err(WaitError::Timeout));
+        let follow = |wait: &dyn Fn(&Believed) -> Result<Believed, WaitError>| {
             let (mut seen, mut all) = (begun, Vec::new());
             let end = loop {
                 if let Err(end) = wait(&seen) {
@@ -329,7 +343,7 @@ mod tests {
             }
             drop(believer);
             for waiter in waiting {
-                assert_eq!(waiter.join().expect("no panic"), (CallError::Over, Some(Membership::Over)));
+                assert_eq!(waiter.join().expect("no panic"), (WaitError::Over, Some(Membership::Over)));
             }
         });
         let end = belief.look();

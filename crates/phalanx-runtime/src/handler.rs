@@ -104,8 +104,8 @@ pub trait Handler {
     fn stable(&mut self, _group: GroupId, _view: ViewNumber, _seq: Sequence) {}
 
     /// Stores the record that keeps a later process of this name from founding its cell a second time. It must be on
-    /// disk when this returns true; see [`phalanx_core::Effects::keep_record`]. [`crate::Inline`] and [`crate::Cell`]
-    /// write it to the state directory themselves.
+    /// disk when this returns true; see [`phalanx_core::Effects::keep_record`]. [`crate::Inline`] writes
+    /// it to the state directory itself.
     fn keep_record(&mut self, _record: &FounderRecord) -> bool {
         true
     }

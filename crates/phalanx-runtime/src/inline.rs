@@ -100,18 +100,13 @@ impl<D: Wait> Inline<D> {
     /// # Errors
     /// See [`StartError`].
     pub fn start_with(options: &Options, wrap: impl FnOnce(Shm<Udp>) -> D) -> Result<Self, StartError> {
-        Ok(Self::assemble(prepare(options)?, options.rejoin, wrap))
-    }
-
-    /// Assembles a process from prepared parts, which may come from another thread. The process itself stays in one
-    /// thread.
-    pub(crate) fn assemble(prepared: Prepared, rejoin: bool, wrap: impl FnOnce(Shm<Udp>) -> D) -> Self {
         let Prepared { driver, settings, security, entropy, liveness_lock, local, kept, plan, notices, believer } =
-            prepared;
+            prepare(options)?;
         let now = clock::now();
-        let mut node = Node::new(now, wrap(driver), settings, security, entropy, NodeOptions { rejoin });
+        let mut node =
+            Node::new(now, wrap(driver), settings, security, entropy, NodeOptions { rejoin: options.rejoin });
         let local_agent = LocalAgent::new(&mut node, liveness_lock, local, kept, plan, notices);
-        Self { node, local_agent, believer, now, idle: 0 }
+        Ok(Self { node, local_agent, believer, now, idle: 0 })
     }
 
     /// Runs one iteration of the event loop; see [`Node::poll`]. Also does the local agent's work.

@@ -4,12 +4,12 @@
 #![deny(missing_docs)]
 
 pub mod belief;
-pub mod cell;
 pub mod clock;
 pub mod config;
 pub mod counters;
 pub mod deaths;
 mod fork;
+mod frozen;
 pub mod handler;
 pub mod inline;
 pub mod local;
@@ -17,17 +17,14 @@ mod neighbours;
 pub mod node;
 pub mod rpc;
 mod start;
-pub mod state;
-mod sync;
 pub mod traced;
 
-pub use belief::{Belief, Believed};
-pub use cell::{CallError, Cell, CellStream, Group, Item, JoinOptions, Message};
+pub use belief::{Belief, Believed, WaitError};
+pub use frozen::Frozen;
 pub use handler::Handler;
 pub use inline::Inline;
 pub use node::{Node, NodeOptions, PollReport};
 pub use phalanx_core as core;
 pub use phalanx_driver as driver;
 pub use start::{Options, StartError};
-pub use state::{Frozen, State};
 pub use traced::{Recorder, Traced};

@@ -32,12 +32,8 @@ pub struct Options {
     /// quicker and costs processor time; zero never spins. Default: zero on one or two processors, else 20
     /// microseconds.
     pub spin: Duration,
-    /// For a process with a thread of its own: the most deliveries and events that wait for the application. Beyond
-    /// that, senders are held back. Default 4,096.
-    pub queue_items: usize,
-    /// The same bound in bytes of messages. One message may exceed it. Default 16 MiB.
-    pub queue_bytes: usize,
-    /// Faults applied to everything that arrives, and the seed that decides them. Default none.
+    /// Faults applied to everything that arrives at a process of [`Inline::start_lossy`](crate::Inline::start_lossy), and
+    /// the seed that decides them. Default none.
     pub faults: Option<(Faults, u64)>,
 }
 
@@ -55,8 +51,6 @@ impl From<Config> for Options {
             founding: None,
             rejoin: true,
             spin: if processors > 2 { SPIN } else { Duration::ZERO },
-            queue_items: 4_096,
-            queue_bytes: 16 << 20,
             faults: None,
         }
     }

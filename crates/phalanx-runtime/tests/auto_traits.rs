@@ -16,9 +16,7 @@ table!(
         phalanx_runtime::belief::Belief,
         phalanx_runtime::belief::Believed,
         phalanx_runtime::belief::Changed,
-        phalanx_runtime::cell::CallError,
-        phalanx_runtime::cell::Item,
-        phalanx_runtime::cell::Message,
+        phalanx_runtime::belief::WaitError,
         phalanx_runtime::config::Config,
         phalanx_runtime::config::DriverMode,
         phalanx_runtime::config::Key,
@@ -56,7 +54,7 @@ table!(
         phalanx_runtime::rpc::Recorded,
         phalanx_runtime::rpc::TimeTrace,
         phalanx_runtime::Options,
-        phalanx_runtime::state::Frozen,
+        phalanx_runtime::Frozen,
     ]
 );
 
@@ -66,9 +64,6 @@ table!(
     has [SEND, SYNC, UNPIN],
     lacks [],
     [
-        phalanx_runtime::cell::Cell,
-        phalanx_runtime::cell::CellStream,
-        phalanx_runtime::cell::Group,
         phalanx_runtime::config::ConfigError,
         phalanx_runtime::counters::CountersError,
         phalanx_runtime::local::LocalError,
@@ -83,7 +78,6 @@ table!(
     has [SEND, UNPIN],
     lacks [SYNC],
     [
-        phalanx_runtime::cell::JoinOptions,
         phalanx_runtime::rpc::Client,
         phalanx_runtime::rpc::Port<Shm<Udp>>,
         phalanx_runtime::traced::Recorder<Vec<u8>>,

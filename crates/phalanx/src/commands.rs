@@ -192,3 +192,96 @@ impl Commands {
         self.room.wake();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use phalanx_driver::{Udp, UdpOptions, Wait};
+
+    use super::*;
+
+    fn driver() -> Udp {
+        Udp::bind(&UdpOptions::default()).expect("loopback has free ports")
+    }
+
+    fn command(number: u64) -> Command {
+        Command::GiveUpGroup { name: number.to_string() }
+    }
+
+    fn number(command: &Command) -> u64 {
+        match command {
+            Command::GiveUpGroup { name } => name.parse().expect("a number"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A lost wake-up hangs it.
+    #[test]
+    fn commands_of_many_threads_all_arrive_each_in_its_order() {
+        const THREADS: usize = 4;
+        const EACH: u64 = 4_000;
+        let mut driver = driver();
+        let commands = Commands::new(driver.waker());
+        thread::scope(|scope| {
+            for thread in 0..THREADS as u64 {
+                let commands = &commands;
+                scope.spawn(move || {
+                    for i in 0..EACH {
+                        let mut next = command(thread * EACH + i);
+                        while let Err((refused, again)) = commands.push(next) {
+                            assert_eq!(refused, SendError::Full);
+                            thread::yield_now();
+                            next = again;
+                        }
+                    }
+                });
+            }
+            let mut next = [0; THREADS];
+            while next.iter().sum::<u64>() < THREADS as u64 * EACH {
+                match commands.pop() {
+                    Some(command) => {
+                        let number = number(&command);
+                        let of = &mut next[usize::try_from(number / EACH).expect("few")];
+                        assert_eq!(number % EACH, *of, "in order");
+                        *of += 1;
+                    }
+                    None => drop(driver.wait(None, &[]).expect("waiting works")),
+                }
+            }
+        });
+    }
+
+    /// None is accepted and lost.
+    #[test]
+    fn a_push_that_races_with_the_end_is_refused_or_given_back() {
+        for _ in 0..200 {
+            let driver = driver();
+            let commands = Commands::new(driver.waker());
+            let (mut carried, mut given_back) = (0_u64, 0_u64);
+            let accepted: u64 = thread::scope(|scope| {
+                let push_all = || {
+                    let mut accepted = 0;
+                    loop {
+                        match commands.push(command(accepted)) {
+                            Ok(()) => accepted += 1,
+                            Err((SendError::Full, _)) => thread::yield_now(),
+                            Err((refused, _)) => {
+                                assert_eq!(refused, SendError::Over);
+                                break accepted;
+                            }
+                        }
+                    }
+                };
+                let pushers = [scope.spawn(push_all), scope.spawn(push_all)];
+                while carried < 50 {
+                    carried += u64::from(commands.pop().is_some());
+                }
+                commands.close(|_| given_back += 1);
+                pushers.into_iter().map(|pusher| pusher.join().expect("no panic")).sum()
+            });
+            assert_eq!(accepted, carried + given_back);
+            assert!(commands.pop().is_none());
+        }
+    }
+}

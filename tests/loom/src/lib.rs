@@ -1,4 +1,4 @@
-//! The lock-free parts of Phalanx, compiled with loom's atomics, locks and condition variables. Loom tries every
+//! The lock-free parts of Phalanx, compiled with loom's atomics. Loom tries every
 //! interleaving of a test's threads, with every result of a load that the memory model allows.
 //!
 //! The files are the shipped ones, included by path. Loom treats sequentially consistent loads and stores as acquire
@@ -6,12 +6,8 @@
 #![cfg(test)]
 
 mod sync {
-    pub(crate) use std::sync::PoisonError;
-
-    pub(crate) use loom::sync::{Condvar, Mutex};
-
     pub(crate) mod atomic {
-        pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
+        pub(crate) use loom::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
     }
 
     /// Copied one by one, so that loom can track each word.
@@ -30,17 +26,7 @@ mod sync {
 
 #[path = "../../../crates/phalanx-driver/src/doze.rs"]
 mod doze;
-// These modules are `pub(super)` in the shipped crates.
-mod cell {
-    #[path = "../../../../crates/phalanx-runtime/src/cell/room.rs"]
-    pub(super) mod room;
-    #[path = "../../../../crates/phalanx-runtime/src/cell/signal.rs"]
-    pub(super) mod signal;
-
-    mod room_tests;
-    mod signal_tests;
-}
-// Functions that only the driver calls are unused here.
+// These modules are `pub(super)` in the shipped crate. Functions that only the driver calls are unused here.
 #[allow(dead_code)]
 mod shm {
     #[path = "../../../../crates/phalanx-driver/src/shm/parked.rs"]

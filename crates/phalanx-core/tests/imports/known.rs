@@ -3,24 +3,9 @@
 use super::types::Size;
 
 /// Circles of imports, by crate, each with all files of it. `lib` is the root.
-pub(crate) const KNOWN_CIRCLES: [(&str, &[&str]); 20] = [
+pub(crate) const KNOWN_CIRCLES: [(&str, &[&str]); 19] = [
     ("phalanx-driver", &["driver", "shm", "shm/links", "shm/segment", "shm/sending"]),
     ("phalanx-driver", &["fork", "fork/hook"]),
-    (
-        "phalanx-runtime",
-        &[
-            "belief",
-            "cell",
-            "cell/commands",
-            "cell/group",
-            "cell/handler",
-            "cell/thread",
-            "inline",
-            "inline/local_agent",
-            "start",
-            "start/founding",
-        ],
-    ),
     ("phalanx-runtime", &["local", "local/liveness_lock"]),
     ("phalanx-runtime", &["local/founder", "local/kept"]),
     ("phalanx-runtime", &["rpc/caller", "rpc/pending"]),

@@ -77,7 +77,7 @@ pub enum StartError {
     /// The system's random generator failed.
     #[error("the system gives no random bits: {0}")]
     Entropy(io::Error),
-    /// The protocol thread could not be started.
-    #[error("cannot start the protocol thread: {0}; raise the limit with `ulimit -u`")]
+    /// A thread could not be started.
+    #[error("cannot start a thread: {0}; raise the limit with `ulimit -u`")]
     Thread(io::Error),
 }
