@@ -498,7 +498,7 @@ mod tests {
     /// A program restores where its state is, so it must be told whether that is whole.
     #[test]
     fn a_state_that_is_not_whole_is_left_and_given_to_nobody() {
-        let mut table = Table::new(true, Vec::new());
+        let mut table = Table::new(true);
         let mut app = Told::default();
         let group = table.add("g", true, false);
         let mut adapter = Adapter::new(&mut table, &mut app);
@@ -527,7 +527,7 @@ mod tests {
     /// By default a program that founds a group anew is told of an empty state, which drops what came of another one.
     #[test]
     fn what_is_told_of_a_group_that_is_founded_anew_of_exclusions_and_of_the_end() {
-        let mut table = Table::new(true, Vec::new());
+        let mut table = Table::new(true);
         let mut app = Told::default();
         let group = table.add("g", true, false);
         let mut adapter = Adapter::new(&mut table, &mut app);
