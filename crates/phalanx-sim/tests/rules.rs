@@ -392,6 +392,31 @@ fn who_still_takes_the_state_does_not_count() {
     cell.finish_clean();
 }
 
+/// One of the three members that the terms ask for is dead when another one multicasts and leaves. One member will have
+/// the message then, and the leaver learns of no view that has more.
+#[test]
+fn a_leaver_is_not_told_stable_what_too_few_have() {
+    for (dies, doubt) in [(true, 1), (false, 0)] {
+        let mut cell = Cell::settled(4, 83).titled(format!("one dies: {dies}"));
+        let terms = GroupTerms { members_min: 3, ..GroupTerms::default() };
+        (0..3).for_each(|slot| cell.join_on_terms(slot, "two", terms));
+        cell.settle();
+        if dies {
+            cell.crash(2);
+        }
+        cell.multicast(0, "two", Order::Fifo, Uniformity::Plain, 40).expect("in the group");
+        cell.leave_group(0, "two").expect("in the group");
+        assert!(cell.run_until(5 * SECOND, |cell| cell.group_view(0, "two").is_none()), "it leaves");
+        let records = cell.traces(0).iter().flat_map(|trace| &trace.records);
+        let in_doubt = records.filter_map(|record| match &record.event {
+            Event::ToldLost { in_doubt, .. } => Some(*in_doubt),
+            _ => None,
+        });
+        assert_eq!(in_doubt.sum::<u64>(), doubt);
+        cell.finish_clean();
+    }
+}
+
 /// A group has fewer members than its terms ask for. That counts from the level on that has such terms, and each member
 /// is told so when its cell rises to it, also one whose application takes nothing at that moment.
 #[test]

@@ -4,7 +4,7 @@
 //! - `p` was notified before that they are stable (S10), and what it is told of `v` grows.
 //! - By the last notices of its cell view and of its group view there are as many members as agreed.
 //! - At least as many members as agreed can have each: those of `v` that were not out of reach from the send until it was
-//!   told, and those of the next view, and of later ones that somebody installed before, if they were not out of reach since.
+//!   told, and those of later views that somebody installed before, if they were not out of reach since.
 //!
 //! Instances: notices; *under failure*: those in groups or cells with a minimum above 1. Source: stability (Chockler,
 //! Keidar, Vitenberg 2001), and the least size of a primary partition: what somebody was told must not be undone by the
@@ -95,12 +95,10 @@ fn enough(run: &Run<'_>, p: ProcIx, told: &ToldStable, sent: Moment, least: u64,
     };
     reach(told.view, sent.at_ns);
     // Who came later has the message with the state. A process may have that, and a view, before its application reads.
-    // A leaver is told at the end of the view, and the next one may be installed after that.
-    for stay in &model.epochs {
-        let (of, at_ns) = (&model.views[stay.view], stay.install.at_ns.min(told.moment.at_ns));
-        let is_next = of.number == view.number + 1;
-        if of.group == view.group && of.number > view.number && (is_next || at_ns < told.moment.at_ns) {
-            reach(stay.view, at_ns);
+    for stay in model.epochs.iter().filter(|stay| stay.install.at_ns <= told.moment.at_ns) {
+        let of = &model.views[stay.view];
+        if of.group == view.group && of.number > view.number {
+            reach(stay.view, stay.install.at_ns);
         }
     }
     if (have.len() as u64) < least {

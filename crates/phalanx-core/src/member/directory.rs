@@ -63,6 +63,18 @@ pub struct GroupEntry {
     pub tail: Tags,
 }
 
+/// How many members with a group's state were in its last view to the end of that: those that stay, and those that leave
+/// in order. `next`: the group when `change` has come into force, if it goes on.
+#[must_use]
+pub fn stayed_to_its_end(change: &GroupChange, next: Option<&GroupEntry>) -> usize {
+    let leave = change.left.iter().filter(|(_, why)| *why == LeaveReason::Left).count();
+    let stay = |entry: &GroupEntry| {
+        let stays = |who: &&Incarnation| !change.joined.contains(who) && !entry.has_observer(**who);
+        entry.members.iter().filter(stays).count()
+    };
+    leave + next.map_or(0, stay)
+}
+
 impl Directory {
     /// The directory of a new cell in view 1.
     #[must_use]

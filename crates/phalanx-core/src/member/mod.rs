@@ -40,7 +40,7 @@ pub use ballot::{Ballot, Report, Unread, Unreadable, Wedge};
 pub(crate) use coordinator::BallotEvent;
 pub use coordinator::{Coordinator, NonsenseVotes, Phase};
 pub use decree::{GroupChange, GroupCut, Proposal};
-pub use directory::{Directory, GroupEntry, NUMBERED_MAX, is_quorum};
+pub use directory::{Directory, GroupEntry, NUMBERED_MAX, is_quorum, stayed_to_its_end};
 pub use ending::{End, Ended, Ends, LOST_MAX, Lost};
 pub use failure_detector::{FailureDetector, Link, Patience};
 pub use fault_bounds::{FaultKind, HELD_BACK, LATE_TURN, muteness, silence, usual, view_change};

@@ -130,7 +130,7 @@ impl Process {
         Some(view_streams.view_streams.is_adequate())
     }
 
-    fn asks_for_members(&self, terms: GroupTerms) -> bool {
+    pub(super) fn asks_for_members(&self, terms: GroupTerms) -> bool {
         terms.members_min > 1 && self.directory.level >= GROUP_MINIMA_LEVEL
     }
 

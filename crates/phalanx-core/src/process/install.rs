@@ -16,7 +16,7 @@ use crate::id::MemberInfo;
 use crate::id::{DecreeNumber, Incarnation, Rank, ViewNumber};
 use crate::member::{
     Agreed, BallotEvent, Coordinator, Directory, FailureDetector, GroupChange, GroupNames, LastView, PathMonitor,
-    Proposal, RequestList, StateMessage,
+    Proposal, RequestList, StateMessage, stayed_to_its_end,
 };
 use crate::order::{ViewStreams, ViewStreamsSettings};
 use crate::time::Instant;
@@ -31,6 +31,7 @@ struct EndedView {
     view: ViewNumber,
     since: ViewNumber,
     told: Option<ViewNumber>,
+    terms: GroupTerms,
     unsent: Unsent,
 }
 
@@ -283,25 +284,34 @@ impl Process {
         self.left_undelivered = self.app.len();
         // Accepted and not sent, so bound to no view: they go out in the next one.
         let unsent = old.view_streams.take_outbox();
-        let ViewMeta { view, since, told, .. } = old.meta;
+        let ViewMeta { view, since, told, terms, .. } = old.meta;
         let other = self.past.insert(space, old);
         debug_assert!(other.is_none(), "a packet space is that of one view");
-        Some(EndedView { view, since, told, unsent })
+        Some(EndedView { view, since, told, terms, unsent })
     }
 
     /// Begins a group's next view, if this process is in it.
     fn begin_group(&mut self, now: Instant, change: &GroupChange, ended: Option<EndedView>) {
         let me = self.me();
         let prev = ended.as_ref().map(|ended| ended.view);
-        let new = || EndedView { view: ViewNumber::NONE, since: change.view, told: None, unsent: Unsent::new() };
-        let EndedView { since, told, unsent, .. } = ended.unwrap_or_else(new);
+        let new = || EndedView {
+            view: ViewNumber::NONE,
+            since: change.view,
+            told: None,
+            terms: GroupTerms::default(),
+            unsent: Unsent::new(),
+        };
+        let EndedView { since, told, terms: former_terms, unsent, .. } = ended.unwrap_or_else(new);
         let entry = self.directory.groups.get(&change.group);
         let (members, terms) =
             entry.map(|entry| (entry.members.clone(), GroupTerms::of(&entry.tail))).unwrap_or_default();
         let (has_state, observers) = entry.map(|entry| (entry.has_state(), entry.observers())).unwrap_or_default();
         let Some(my_rank) = members.iter().position(|who| *who == me).map(Rank::from_index) else {
-            if prev.is_some() {
-                self.leave_behind(change, unsent.len());
+            if let Some(view) = prev {
+                // Nobody else has the view's last messages, and no later view will tell this process that more have them.
+                let few = self.asks_for_members(former_terms)
+                    && stayed_to_its_end(change, entry) < usize::from(former_terms.members_min);
+                self.leave_behind(change, few.then_some(view), unsent.len());
             }
             return;
         };
@@ -376,8 +386,8 @@ impl Process {
     }
 
     /// Ends this process's membership of a group, with `unsent` multicasts not sent. A process that lost the group's
-    /// state, or has not had it yet, comes back by itself.
-    fn leave_behind(&mut self, change: &GroupChange, unsent: usize) {
+    /// state, or has not had it yet, comes back by itself. `few`: the view that ended, if too few have what came last.
+    fn leave_behind(&mut self, change: &GroupChange, few: Option<ViewNumber>, unsent: usize) {
         let me = self.me();
         let why = change.left.iter().find(|(who, _)| *who == me).map_or(LeaveReason::Left, |(_, why)| *why);
         self.counters.state_anew += u64::from(why == LeaveReason::Anew);
@@ -394,6 +404,8 @@ impl Process {
             self.wants.remove(&change.name);
         }
         if was_told {
+            let few = few.map(|view| Event::GroupAdequacy { group: change.group, view, adequate: false });
+            few.into_iter().for_each(|few| self.app.event(few));
             self.app.unsent(change.group, unsent);
             self.app.event(Event::GroupLeft { group: change.group, why });
         }
