@@ -27,7 +27,7 @@ const CRATES: [(&str, &[&str]); 11] = [
     ("phalanx-trace", &[]),
     ("phalanx-check", &["phalanx-trace"]),
     ("phalanx-driver", &["phalanx-core"]),
-    ("phalanx-life", &["phalanx-core"]),
+    ("phalanx-life", &["phalanx-core", "phalanx-trace"]),
     ("phalanx-runtime", &["phalanx-core", "phalanx-driver", "phalanx-trace"]),
     // The simulator is behind a feature.
     ("phalanx", &["phalanx-core", "phalanx-driver", "phalanx-life", "phalanx-runtime", "phalanx-sim", "phalanx-trace"]),

@@ -6,7 +6,8 @@
 //! thread, socket, clock or inbox: it takes what the core reports, and gives ordered steps to a [`Front`], which hands
 //! them to the application its own way.
 //!
-//! The protocol thread and the inline process of the crate `phalanx` are such fronts.
+//! The protocol thread and the inline process of the crate `phalanx` are such fronts, and so is the simulated application.
+//! What is told of messages and memberships can be recorded ([`Lives::record`]), and `phalanx check` judges it.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -15,8 +16,10 @@ mod front;
 mod lives;
 mod membership;
 mod messages;
+mod records;
 mod tally;
 
 pub use front::{Bound, End, Front, Key, Refusal, ShownView, Step};
 pub use lives::Lives;
 pub use messages::{Batch, Message, NextMessage, Payloads, Queued};
+pub use records::Reason;

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use phalanx_core::{
     Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, Sent, Sequence, Snapshot, ViewNumber,
 };
+use phalanx_trace as trace;
 
 use crate::front::{End, Front, Key, Refusal, ShownView, Step};
 use crate::membership::{Leave, Membership};
 use crate::messages::{NextMessage, Queued};
+use crate::records::{Reason, Records};
 
 /// The memberships of a process: `G` is what the front keeps for each, `R` what waits for the outcome of a queued
 /// message. Every method that tells something takes the [`Front`] to be told.
@@ -31,6 +33,7 @@ pub struct Lives<G, R> {
     /// Names whose memberships are over, for the process to forget.
     forgotten: Vec<Arc<str>>,
     is_untidy: bool,
+    records: Option<Records>,
 }
 
 #[derive(Debug)]
@@ -58,7 +61,19 @@ impl<G, R> Lives<G, R> {
             busy: Vec::new(),
             forgotten: Vec::new(),
             is_untidy: false,
+            records: None,
         }
+    }
+
+    /// What is told of messages and memberships is recorded from here on, for [`Self::take_records`].
+    pub fn record(&mut self, reason: Reason) {
+        self.records = Some(Records::new(reason));
+    }
+
+    /// What was told since the last call, in that order within each group; empty if nothing is recorded.
+    #[inline]
+    pub fn take_records(&mut self) -> Vec<trace::Event> {
+        self.records.as_mut().map_or_else(Vec::new, Records::take)
     }
 
     // Memberships.
@@ -366,19 +381,21 @@ impl<G, R> Lives<G, R> {
         front: &mut F,
     ) {
         let mut kept = 0;
+        let mut records = self.records.take();
         for place in 0..self.news.len() {
             let at = self.news[place];
             let may_tell = self.is_cell_adequate;
             let Some((key, held)) = self.at(at) else { continue };
             if may_tell && held.is_adequate && held.number.and_then(&is_adequate) == Some(true) {
                 held.has_news = false;
-                held.tell(key, front);
+                held.tell(key, front, &mut records);
             } else {
                 self.news[kept] = at;
                 kept += 1;
             }
         }
         self.news.truncate(kept);
+        self.records = records;
     }
 
     /// A message was delivered.
@@ -427,10 +444,12 @@ impl<G, R> Lives<G, R> {
 
     fn end_life<F: Front<Group = G, Receipt = R>>(&mut self, at: usize, is_final: bool, front: &mut F) {
         let is_cell_adequate = self.is_cell_adequate;
+        let mut records = self.records.take();
         if let Some((key, held)) = self.at(at) {
             let may_tell = held.is_adequate && is_cell_adequate;
-            held.end_life(key, is_final, may_tell, front);
+            held.end_life(key, is_final, may_tell, front, &mut records);
         }
+        self.records = records;
     }
 
     /// This process is out of a group for good.
@@ -441,6 +460,9 @@ impl<G, R> Lives<G, R> {
 
     fn end_slot<F: Front<Group = G, Receipt = R>>(&mut self, at: usize, end: End, front: &mut F) {
         let key = self.key(at);
+        if let (Some(records), Some(held)) = (&mut self.records, &self.slots[at].held) {
+            records.ended(&held.name, end);
+        }
         if let Some(own) = self.take(at, end) {
             front.ended(key, own, end);
         }
@@ -591,6 +613,8 @@ impl<G, R> Lives<G, R> {
         }
         front.notice(format!("the state of group {} makes no sense here: {why}; it is left", held.name));
         front.step(key, &mut held.own, Step::Senseless);
+        let name = Arc::clone(&held.name);
+        self.records.iter_mut().for_each(|records| records.senseless(&name));
         self.is_untidy = true;
     }
 

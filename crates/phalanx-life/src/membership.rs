@@ -6,6 +6,7 @@ use phalanx_core::{GroupId, Sequence, ViewNumber};
 
 use crate::front::{Bound, Front, Key, Refusal, Step};
 use crate::messages::{Messages, NextMessage, Queued, latest};
+use crate::records::Records;
 use crate::tally::Tally;
 
 /// A group that this process is in, joins, or comes back to.
@@ -182,12 +183,20 @@ impl<G, R> Membership<G, R> {
     }
 
     /// Tells what may be told.
-    pub(crate) fn tell<F: Front<Group = G, Receipt = R>>(&mut self, key: Key, front: &mut F) {
+    pub(crate) fn tell<F: Front<Group = G, Receipt = R>>(
+        &mut self,
+        key: Key,
+        front: &mut F,
+        records: &mut Option<Records>,
+    ) {
         if !self.tally.has_news() {
             return;
         }
         let (stable, delivered) = (self.tally.stable, self.tally.delivered);
         front.step(key, &mut self.own, Step::Reached { latest: &self.reached, stable, delivered });
+        if let (Some(records), Some(group)) = (records, self.number) {
+            records.reached(group, &self.reached);
+        }
         self.reached.clear();
         (self.tally.told_stable, self.tally.told_delivered) = (stable, delivered);
     }
@@ -207,14 +216,20 @@ impl<G, R> Membership<G, R> {
         is_final: bool,
         may_tell: bool,
         front: &mut F,
+        records: &mut Option<Records>,
     ) {
         front.step(key, &mut self.own, Step::Ending { is_final });
         if may_tell {
-            self.tell(key, front);
+            self.tell(key, front, records);
         }
         self.reached.clear();
         let tally = std::mem::take(&mut self.tally);
         let mut not_sent = tally.accepted - tally.sent;
+        let in_doubt = tally.sent - tally.told_stable;
+        // What still waits in the queue was never accepted.
+        if let (Some(records), Some(group), true) = (records, self.number, self.in_view) {
+            records.over(group, not_sent, in_doubt);
+        }
         let (receipts, queue) = self.messages.end();
         for (_, receipt) in receipts {
             front.answer(&mut self.own, receipt, Err(Refusal::NotSent));
@@ -228,7 +243,6 @@ impl<G, R> Membership<G, R> {
         }
         self.in_view = false;
         self.life += 1;
-        let in_doubt = tally.sent - tally.told_stable;
         front.step(key, &mut self.own, Step::Over { next: self.life, not_sent, in_doubt });
     }
 }

@@ -140,4 +140,10 @@ pub trait Handler {
     fn digest(&mut self, _group: GroupId) -> Option<u64> {
         None
     }
+
+    /// What the application was told of its messages and memberships since the last call, for an observer that records
+    /// it. Default: nothing.
+    fn told(&mut self) -> Vec<phalanx_trace::Event> {
+        Vec::new()
+    }
 }

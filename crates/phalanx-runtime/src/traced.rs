@@ -106,6 +106,17 @@ impl<W: Write> Recorder<W> {
         self.writer.is_some() && self.home.is_here()
     }
 
+    /// Whether a trace is asked for.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Records what the application was told between two calls of its handler.
+    pub fn told(&mut self, told: &[Record]) {
+        told.iter().for_each(|told| self.record(told));
+    }
+
     /// Writes buffered records to the file.
     pub fn flush(&mut self) {
         let outcome = self.writer().map_or(Ok(()), TraceWriter::flush);
@@ -244,6 +255,11 @@ impl<H: Handler, W: Write> Traced<'_, H, W> {
         self.recorder.finish();
     }
 
+    fn record_told(&mut self) {
+        let told = self.inner.told();
+        self.recorder.told(&told);
+    }
+
     fn digest_or_zero(&mut self, group: GroupId) -> u64 {
         self.inner.digest(group).unwrap_or(0)
     }
@@ -252,8 +268,10 @@ impl<H: Handler, W: Write> Traced<'_, H, W> {
 #[deny(clippy::missing_trait_methods, reason = "a decorator forwards every method, those with a default too")]
 impl<H: Handler, W: Write> Handler for Traced<'_, H, W> {
     fn begin(&mut self, me: &MemberInfo) {
-        self.recorder.begin(me);
+        // What is told of an incarnation that was given up without an event belongs to its trace.
         self.inner.begin(me);
+        self.record_told();
+        self.recorder.begin(me);
     }
 
     fn at(&mut self, now: Instant) {
@@ -319,7 +337,9 @@ impl<H: Handler, W: Write> Handler for Traced<'_, H, W> {
 
     fn event(&mut self, event: Event) {
         if self.recorder.writer.is_none() {
-            return self.inner.event(event);
+            self.inner.event(event);
+            self.inner.told(); // nowhere to write it
+            return;
         }
         // The checker compares states after the application has taken an event, not before.
         let compare = match &event {
@@ -333,8 +353,17 @@ impl<H: Handler, W: Write> Handler for Traced<'_, H, W> {
             self.recorder.record(&Record::StateKept { group: group.0, was: was.0, view: view.0, digest });
         }
         let over = matches!(event, Event::Excluded { .. } | Event::Renounced { .. } | Event::Left);
-        self.recorder.event(&event);
-        self.inner.event(event);
+        let is_end = over || matches!(event, Event::GroupLeft { .. });
+        if is_end {
+            // What an end leaves behind is told before the end is.
+            self.inner.event(event.clone());
+            self.record_told();
+            self.recorder.event(&event);
+        } else {
+            self.recorder.event(&event);
+            self.inner.event(event);
+            self.record_told();
+        }
         match compare {
             Some((group, None)) => {
                 let digest = self.digest_or_zero(group);
@@ -383,6 +412,10 @@ impl<H: Handler, W: Write> Handler for Traced<'_, H, W> {
 
     fn digest(&mut self, group: GroupId) -> Option<u64> {
         self.inner.digest(group)
+    }
+
+    fn told(&mut self) -> Vec<Record> {
+        self.inner.told()
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use phalanx::{App, Cell, CellBuilder, CellEvent, Guarantee, InlineGroup, MessageRef, Order, StartError, View};
-use phalanx_trace::{Event as Record, TraceReader};
+use phalanx_trace::{Event as Record, LeaveReason, MembershipEnd, TraceReader};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -98,6 +98,15 @@ fn both_kinds_of_process_write_a_trace_of_the_same_records() {
         is_in(|record| matches!(record, Record::Stable { seq: 1, .. }));
         is_in(|record| matches!(record, Record::LeaveAsked));
         is_in(|record| matches!(record, Record::Left));
+        // What its program was told, the last of it before the end of the incarnation.
+        is_in(|record| matches!(record, Record::ToldStable { seq: 1, .. }));
+        let told = [
+            |record: &Record| matches!(record, Record::ToldLost { not_sent: 0, in_doubt: 0, .. }),
+            |record: &Record| matches!(record, Record::MembershipEnded { name, why: MembershipEnd::Left(LeaveReason::Left) } if name == "g"),
+            |record: &Record| *record == Record::Left,
+        ];
+        let places = told.map(|wanted| records.iter().position(wanted).expect("it is in"));
+        assert!(places.is_sorted(), "{records:?}");
     }
 }
 

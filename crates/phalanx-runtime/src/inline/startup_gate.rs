@@ -198,4 +198,8 @@ impl<H: Handler> Handler for GatedHandler<'_, H> {
     fn digest(&mut self, group: GroupId) -> Option<u64> {
         self.inner.digest(group)
     }
+
+    fn told(&mut self) -> Vec<phalanx_trace::Event> {
+        self.inner.told()
+    }
 }

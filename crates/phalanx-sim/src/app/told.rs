@@ -4,15 +4,15 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use phalanx_core::{Delivery, Event, GroupId, Incarnation, Sequence, Snapshot, ViewNumber};
+use phalanx_core::{Delivery, Event, GroupId, Incarnation, LeaveReason, Sequence, Snapshot, ViewNumber};
 use phalanx_life::{Bound, End, Front, Key, Lives, Refusal, Step};
 use phalanx_runtime::traced;
 use phalanx_trace as trace;
 
-/// The memberships of one process, through its incarnations, and what is to be recorded of them.
+/// The memberships of one process, through its incarnations, and what is counted of them.
 #[derive(Debug)]
 pub(crate) struct Told {
-    lives: Lives<Stay, Infallible>,
+    lives: Lives<(), Infallible>,
     writer: Writer,
     /// Requests for groups whose earlier membership has not ended, oldest first: the core takes such a request.
     again: Vec<(String, bool, bool)>,
@@ -20,21 +20,15 @@ pub(crate) struct Told {
 
 impl Default for Told {
     fn default() -> Self {
-        Self { lives: Lives::new(true), writer: Writer::default(), again: Vec::new() }
+        let mut lives = Lives::new(true);
+        lives.record(traced::reason);
+        Self { lives, writer: Writer::default(), again: Vec::new() }
     }
 }
 
-/// A membership, as records name it.
-#[derive(Debug)]
-pub(super) struct Stay {
-    name: String,
-    group: GroupId,
-}
-
-/// Keeps what is to be recorded.
+/// Counts.
 #[derive(Debug, Default)]
 struct Writer {
-    records: Vec<trace::Event>,
     counts: ToldCounts,
     /// A state was refused, and all that members give make sense.
     is_mistaken: bool,
@@ -57,65 +51,47 @@ pub(crate) struct ToldCounts {
 }
 
 impl Front for Writer {
-    type Group = Stay;
+    type Group = ();
     type Receipt = Infallible;
 
     const COUNTS_DELIVERED: bool = true;
 
-    fn deliver(&mut self, _key: Key, _stay: &mut Stay, _delivery: &Delivery<'_>) {}
+    fn deliver(&mut self, _key: Key, (): &mut (), _delivery: &Delivery<'_>) {}
 
-    fn step(&mut self, _key: Key, stay: &mut Stay, step: Step<'_>) {
-        let group = stay.group.0;
+    fn step(&mut self, _key: Key, (): &mut (), step: Step<'_>) {
         match step {
-            Step::View(seen) => stay.group = seen.view.group,
-            Step::Reached { latest, .. } => self
-                .records
-                .extend(latest.iter().map(|(view, seq)| trace::Event::ToldStable { group, view: view.0, seq: seq.0 })),
-            // Before its first view a life has no messages.
-            Step::Over { not_sent, in_doubt, .. } if group > 0 => {
+            Step::Over { not_sent, in_doubt, .. } => {
                 self.counts.not_sent += not_sent;
                 self.counts.in_doubt += in_doubt;
-                self.records.push(trace::Event::ToldLost { group, not_sent, in_doubt });
-                stay.group = GroupId(0);
             }
-            Step::Senseless => {
-                self.is_mistaken = true;
-                self.records.push(trace::Event::ToldSenseless { name: stay.name.clone() });
-            }
+            Step::Senseless => self.is_mistaken = true,
             Step::OwnState => self.counts.own_states += 1,
             _ => {}
         }
     }
 
-    fn answer(&mut self, _stay: &mut Stay, receipt: Infallible, _outcome: Result<Bound, Refusal>) {
+    fn answer(&mut self, (): &mut (), receipt: Infallible, _outcome: Result<Bound, Refusal>) {
         match receipt {}
     }
 
-    fn ended(&mut self, _key: Key, stay: Stay, end: End) {
-        let why = match end {
-            End::Left(why) => trace::MembershipEnd::Left(traced::reason(why)),
-            End::Over => trace::MembershipEnd::Over,
-            End::Refused => trace::MembershipEnd::Refused,
-            End::Differs { .. } => trace::MembershipEnd::Differs,
-        };
-        match why {
-            trace::MembershipEnd::Left(trace::LeaveReason::Stopped) => self.counts.stopped += 1,
-            trace::MembershipEnd::Over => self.counts.over += 1,
+    fn ended(&mut self, _key: Key, (): (), end: End) {
+        match end {
+            End::Left(LeaveReason::Stopped) => self.counts.stopped += 1,
+            End::Over => self.counts.over += 1,
             _ => self.counts.left += 1,
         }
-        self.records.push(trace::Event::MembershipEnded { name: stay.name, why });
     }
 
     // The states are the application's.
-    fn snapshot(&mut self, _: Key, _: &mut Stay, _: &Arc<str>, _is_sound: bool) -> Option<Box<dyn Snapshot>> {
+    fn snapshot(&mut self, _: Key, (): &mut (), _: &Arc<str>, _is_sound: bool) -> Option<Box<dyn Snapshot>> {
         None
     }
 
-    fn restore(&mut self, _key: Key, _stay: &mut Stay, _chunk: &[u8]) -> Result<(), String> {
+    fn restore(&mut self, _key: Key, (): &mut (), _chunk: &[u8]) -> Result<(), String> {
         Ok(())
     }
 
-    fn complete(&mut self, _key: Key, _stay: &mut Stay) -> Result<(), String> {
+    fn complete(&mut self, _key: Key, (): &mut ()) -> Result<(), String> {
         Ok(())
     }
 
@@ -138,8 +114,7 @@ impl Told {
         if self.lives.has_name(name) {
             self.again.push((name.to_owned(), with_state, observes));
         } else {
-            let stay = Stay { name: name.to_owned(), group: GroupId(0) };
-            self.lives.add(name.into(), with_state, observes, stay);
+            self.lives.add(name.into(), with_state, observes, ());
         }
     }
 
@@ -206,6 +181,6 @@ impl Told {
 
     /// What is to be recorded since the last call, and whether a state was refused.
     pub(super) fn settle(&mut self) -> (Vec<trace::Event>, bool) {
-        (std::mem::take(&mut self.writer.records), std::mem::take(&mut self.writer.is_mistaken))
+        (self.lives.take_records(), std::mem::take(&mut self.writer.is_mistaken))
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use phalanx_core::{CommandError, GroupTerms, InboxId, Uniformity};
 use phalanx_driver::fork::Home;
 use phalanx_driver::{Shm, Udp};
-use phalanx_runtime::{Options, Recorder};
+use phalanx_runtime::{Options, Recorder, traced};
 
 pub use self::app::{App, InlineGroup, MessageRef};
 use self::table::{Adapter, Table, inbox_of, reason};
@@ -120,6 +120,9 @@ impl Inline {
             lost.store(true, Ordering::Relaxed);
             late.tell(CellEvent::TraceLost { why: error.to_string() });
         })?;
+        if recorder.is_on() {
+            table.lives.record(traced::reason);
+        }
         let process = phalanx_runtime::Inline::start(options).map_err(|error| StartError::of(&error))?;
         Ok(Self { process, table, recorder, is_trace_lost, home: Home::here() })
     }
@@ -135,6 +138,7 @@ impl Inline {
         if self.table.lives.has_news() {
             let process = self.process.node().process();
             Adapter::new(&mut self.table, app).tell_outcomes(|group| process.is_adequate(group));
+            self.recorder.told(&self.table.lives.take_records());
         }
         if self.table.lives.take_untidy() {
             self.tidy(app);
@@ -142,6 +146,7 @@ impl Inline {
         // Not while it is busy: nothing is left to do for who is over.
         if report.received == 0 && self.process.is_over() {
             Adapter::new(&mut self.table, app).end();
+            self.recorder.told(&self.table.lives.take_records());
         }
         Polled { received: report.received, more: report.more }
     }

@@ -342,6 +342,10 @@ impl<A: App> Handler for Adapter<'_, A> {
     fn keeps_state(&mut self, group: GroupId) -> bool {
         self.lives.keeps_state(group, &mut self.front)
     }
+
+    fn told(&mut self) -> Vec<phalanx_trace::Event> {
+        self.lives.take_records()
+    }
 }
 
 /// The program, as the taker of a group's state.

@@ -403,6 +403,10 @@ impl Handler for AppHandler {
     fn keeps_state(&mut self, group: GroupId) -> bool {
         self.lives.keeps_state(group, &mut self.front)
     }
+
+    fn told(&mut self) -> Vec<phalanx_trace::Event> {
+        self.lives.take_records()
+    }
 }
 
 /// Ends something asked for in a group that never reached its membership, and gives its room back.

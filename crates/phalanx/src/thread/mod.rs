@@ -14,7 +14,7 @@ use atomic_waker::AtomicWaker;
 use phalanx_core::{CommandError, InboxId, Instant};
 use phalanx_driver::{Shm, Udp};
 use phalanx_life::{NextMessage, Refusal};
-use phalanx_runtime::{Inline, Options, Recorder, clock};
+use phalanx_runtime::{Inline, Options, Recorder, clock, traced};
 
 use crate::cell::{Begun, CellShared};
 use crate::commands::Command;
@@ -72,7 +72,7 @@ fn run(options: &Options, warnings: Vec<String>, reporting: Reporting) {
     let shared = Arc::new(CellShared::new(process.waker(), process.belief(), me, options.config.clone()));
     warnings.into_iter().for_each(|warning| shared.notice(warning));
     let ends = Ends(Arc::clone(&shared));
-    let app = AppHandler::new(Arc::clone(&shared), options.rejoin);
+    let mut app = AppHandler::new(Arc::clone(&shared), options.rejoin);
     let spin = options.spin;
     let lost = Arc::clone(&shared);
     let recorder = trace::recorder(&options.config, move |error| {
@@ -83,6 +83,9 @@ fn run(options: &Options, warnings: Vec<String>, reporting: Reporting) {
         Ok(recorder) => {
             if reporting.report(Ok(Arc::clone(&shared))) {
                 drop(reporting);
+                if recorder.is_on() {
+                    app.lives.record(traced::reason);
+                }
                 Protocol::new(process, app, recorder, shared, spin).run(ends);
             }
         }
@@ -146,6 +149,7 @@ impl Protocol {
         let shared = Arc::clone(&self.shared);
         shared.commands.close(|command| self.app.refuse(command));
         self.app.end();
+        self.recorder.told(&self.app.lives.take_records());
         self.recorder.finish();
         // Sockets, liveness lock and counters are released before any handle learns that this process is over.
         drop(self);
@@ -163,6 +167,7 @@ impl Protocol {
             }
             let process = self.process.node().process();
             self.app.publish(|group| process.is_adequate(group));
+            self.recorder.told(&self.app.lives.take_records());
             for name in self.app.lives.take_forgotten() {
                 self.process.set_inbox(&name, InboxId::MAIN);
             }
