@@ -4,7 +4,7 @@
 # their next cell waits for the group until its members are back.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/namespaces.sh"
 
-# about: E1 M1 M2 M3 M4 M5 M6 M8 M14 S1 S2 S4 S5 S6 S7 S10 I1 I2 I3 O5 U5 U6 X3
+# about: E1 M1 M2 M3 M4 M5 M6 M8 M14 S1 S2 S4 S5 S6 S7 S10 I1 I2 I3 O5 U5 U6 X3 M15 S11 S12
 harness create
 harness about $(sed -n 's/^# about: //p' "$0")
 harness faulty

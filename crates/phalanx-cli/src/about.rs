@@ -38,7 +38,6 @@ pub(crate) const TORTURE_EXCLUSION: &[Property] = &[M4, M8, S3, O3, X1, X2, X3, 
 ///   too rare.
 /// - M10 and X6: groups that end and begin anew, or whose members leave while others go on.
 /// - M13: founders that are away while a cell is founded.
-/// - M15, S11 and S12: what the user of a process is told, which real processes do not record.
 /// - M12: packets that make no sense to some members.
 /// - U7: cells and groups that require more than one member.
 /// - V5 and V8: counts of packets and sizes of buffers, at moments that the harness knows.
@@ -47,8 +46,7 @@ pub(crate) const TORTURE_EXCLUSION: &[Property] = &[M4, M8, S3, O3, X1, X2, X3, 
 /// - S9: leaves beside silence.
 /// - The rest: objects that members replicate, and their users.
 #[cfg(test)]
-const SIMULATED: &[Property] =
-    &[M7, M9, M10, M12, M13, M15, S11, S12, U7, X6, S9, V5, V8, V12, V14, V16, L1, L2, R7, BANK];
+const SIMULATED: &[Property] = &[M7, M9, M10, M12, M13, U7, X6, S9, V5, V8, V12, V14, V16, L1, L2, R7, BANK];
 
 /// The harness's record of these properties; the checker requires each of them.
 pub(crate) fn record(of: &[Property]) -> Event {

@@ -211,12 +211,13 @@ fn what_is_sent_together_arrives_one_by_one_in_its_order() {
                 group.send_all(batch).plain().blocking_post().expect("goes out");
             }
         });
-        for mut member in [a, b] {
+        for member in [a, b] {
             let payloads = &payloads;
             scope.spawn(move || {
+                let Member { cell: _stays, mut inbox, .. } = member;
                 let (mut items, mut seen) = (Vec::new(), Vec::new());
                 while seen.len() < payloads.len() {
-                    let taken = member.inbox.blocking_next_batch(&mut items, 100);
+                    let taken = inbox.blocking_next_batch(&mut items, 100);
                     assert!((1..=100).contains(&taken) && taken == items.len(), "{taken}");
                     seen.extend(items.drain(..).filter_map(|item| match item {
                         Next::Message(message) => Some(message.payload.to_vec()),
