@@ -47,6 +47,8 @@ pub struct Recorder<W: Write = File> {
     views: BTreeMap<GroupId, ViewNumber>,
     /// Point-to-point messages of this incarnation, by peer; one entry per peer.
     messages: BTreeMap<Incarnation, Messages>,
+    /// Groups with an inbox of their own, through all incarnations.
+    inboxes: BTreeMap<String, InboxId>,
 }
 
 /// A [`Handler`] that records what passes to the handler inside it; see [`Recorder::around`].
@@ -91,6 +93,7 @@ impl<W: Write> Recorder<W> {
             silent: false,
             views: BTreeMap::new(),
             messages: BTreeMap::new(),
+            inboxes: BTreeMap::new(),
         }
     }
 
@@ -110,6 +113,20 @@ impl<W: Write> Recorder<W> {
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.open.is_some()
+    }
+
+    /// Records that a group is taken from this inbox from here on, as [`crate::Node::set_inbox`] has it. Items of different
+    /// inboxes have no order, which the checker has to know.
+    pub fn set_inbox(&mut self, name: &str, inbox: InboxId) {
+        if !self.is_on() {
+            return;
+        }
+        if inbox == InboxId::MAIN {
+            self.inboxes.remove(name);
+        } else {
+            self.inboxes.insert(name.to_owned(), inbox);
+        }
+        self.record(&Record::Inbox { name: name.to_owned(), inbox: inbox.0 });
     }
 
     /// Records what the application was told between two calls of its handler.
@@ -168,6 +185,9 @@ impl<W: Write> Recorder<W> {
         self.record(&Record::Start);
         let cell = self.cell.clone();
         self.record(&Record::JoinAsked { cell });
+        for (name, inbox) in self.inboxes.clone() {
+            self.record(&Record::Inbox { name, inbox: inbox.0 });
+        }
     }
 
     fn command(&mut self, command: &Command<'_>) {

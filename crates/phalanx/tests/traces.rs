@@ -91,6 +91,7 @@ fn both_kinds_of_process_write_a_trace_of_the_same_records() {
         let records = records(&file);
         assert_eq!((records.first(), records.last()), (Some(&Record::Start), Some(&Record::End)));
         let is_in = |wanted: fn(&Record) -> bool| assert!(records.iter().any(wanted), "{records:?}");
+        is_in(|record| matches!(record, Record::Inbox { name, inbox } if name == "g" && *inbox > 0));
         is_in(|record| matches!(record, Record::GroupJoinAsked { name, .. } if name == "g"));
         is_in(|record| matches!(record, Record::Accept { uniform: true, .. }));
         is_in(|record| matches!(record, Record::Send { uniform: true, .. }));

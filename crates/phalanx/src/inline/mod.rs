@@ -162,6 +162,7 @@ impl Inline {
     fn tidy(&mut self, app: &mut impl App) {
         for name in self.table.lives.take_forgotten() {
             self.process.set_inbox(&name, InboxId::MAIN);
+            self.recorder.set_inbox(&name, InboxId::MAIN);
         }
         while let Some((key, group)) = self.table.lives.to_leave() {
             // Refused only if the incarnation is over, and the next view comes back to it.
@@ -474,6 +475,7 @@ impl InlineJoin<'_> {
         }
         let group = member.table.add(&name, with_state && !observes, observes);
         member.process.set_inbox(&name, inbox_of(group));
+        member.recorder.set_inbox(&name, inbox_of(group));
         let asked = match observes {
             true => member.process.observe_group(&name, handler!(member, app)),
             false => member.process.join_group(&name, with_state, terms, handler!(member, app)),

@@ -170,6 +170,7 @@ impl Protocol {
             self.recorder.told(&self.app.lives.take_records());
             for name in self.app.lives.take_forgotten() {
                 self.process.set_inbox(&name, InboxId::MAIN);
+                self.recorder.set_inbox(&name, InboxId::MAIN);
             }
             if self.process.is_over() || self.shared.commands.is_stopping() {
                 return Ok(());
@@ -224,6 +225,7 @@ impl Protocol {
                 self.leaves |= group.is_leaving();
                 let inbox = self.app.add(group, inbox, with_state, observes, replica);
                 self.process.set_inbox(&name, inbox);
+                self.recorder.set_inbox(&name, inbox);
                 let asked = match observes {
                     true => self.process.observe_group(&name, handler!(self)),
                     false => self.process.join_group(&name, with_state, terms, handler!(self)),
