@@ -95,10 +95,10 @@ fn enough(run: &Run<'_>, p: ProcIx, told: &ToldStable, sent: Moment, least: u64,
     };
     reach(told.view, sent.at_ns);
     // Who came later has the message with the state. A process may have that, and a view, before its application reads.
-    for stay in model.epochs.iter().filter(|stay| stay.install.at_ns <= told.moment.at_ns) {
-        let of = &model.views[stay.view];
-        if of.group == view.group && of.number > view.number {
-            reach(stay.view, stay.install.at_ns);
+    for (_, &later) in model.groups[view.group].views.range(view.number + 1..) {
+        let installs = model.views[later].epochs.iter().map(|&e| model.epochs[e].install.at_ns);
+        if let Some(since_ns) = installs.min().filter(|first_ns| *first_ns <= told.moment.at_ns) {
+            reach(later, since_ns);
         }
     }
     if (have.len() as u64) < least {
