@@ -161,7 +161,7 @@ impl Incoming {
 
 #[cfg(test)]
 mod tests {
-    use phalanx_core::{GroupId, GroupTerms, Incarnation, ViewNumber};
+    use phalanx_core::{GroupId, Incarnation, ViewNumber};
 
     use super::*;
 
@@ -186,19 +186,8 @@ mod tests {
     #[test]
     fn the_place_of_a_view_between_the_messages_counts() {
         let view = |number, members: &[u64]| GroupView {
-            group: GroupId(1),
-            name: "g".into(),
-            view: ViewNumber(number),
-            prev: None,
             members: members.iter().copied().map(Incarnation).collect(),
-            infos: Vec::new(),
-            joined: Vec::new(),
-            left: Vec::new(),
-            incomplete: Vec::new(),
-            observers: Vec::new(),
-            has_state: None,
-            terms: GroupTerms::default(),
-            adequate: true,
+            ..GroupView::new(GroupId(1), "g", ViewNumber(number))
         };
         let after = |views: &[(u64, &[u64])]| {
             let mut state = state(&[(Order::Fifo, 1)]);

@@ -449,19 +449,10 @@ mod tests {
             phalanx_core::MemberInfo::new(phalanx_core::Incarnation(member), format!("m{member}"), nowhere, nowhere)
         };
         Arc::new(phalanx_core::GroupView {
-            group: phalanx_core::GroupId(1),
-            name: "g".into(),
-            view: phalanx_core::ViewNumber(number),
-            prev: None,
             members: members.iter().map(who).collect(),
             infos: members.iter().map(info).collect(),
-            joined: Vec::new(),
-            left: Vec::new(),
-            incomplete: Vec::new(),
-            observers: Vec::new(),
             has_state: Some(true),
-            terms: phalanx_core::GroupTerms::default(),
-            adequate: true,
+            ..phalanx_core::GroupView::new(phalanx_core::GroupId(1), "g", phalanx_core::ViewNumber(number))
         })
     }
 

@@ -167,19 +167,5 @@ impl Eq for View {}
 /// A view of group 1, "g", without members.
 #[cfg(test)]
 pub(crate) fn of_nobody(number: u64) -> core::GroupView {
-    core::GroupView {
-        group: core::GroupId(1),
-        name: "g".into(),
-        view: core::ViewNumber(number),
-        prev: None,
-        members: Vec::new(),
-        infos: Vec::new(),
-        joined: Vec::new(),
-        left: Vec::new(),
-        incomplete: Vec::new(),
-        observers: Vec::new(),
-        has_state: None,
-        terms: core::GroupTerms::default(),
-        adequate: true,
-    }
+    core::GroupView::new(core::GroupId(1), "g", core::ViewNumber(number))
 }

@@ -219,7 +219,7 @@ impl Handler for App {
 mod tests {
     use std::sync::Arc;
 
-    use phalanx_runtime::core::{GroupTerms, Sequence, Uniformity, ViewNumber};
+    use phalanx_runtime::core::{Sequence, Uniformity, ViewNumber};
 
     use super::*;
 
@@ -232,19 +232,9 @@ mod tests {
 
     fn view(view: ViewNumber, life: u64) -> Event {
         Event::GroupView(Arc::new(GroupView {
-            group: GROUP,
-            name: SIDE.into(),
-            view,
-            prev: None,
             members: vec![Incarnation(life)],
-            infos: Vec::new(),
             joined: vec![Incarnation(life)],
-            left: Vec::new(),
-            incomplete: Vec::new(),
-            observers: Vec::new(),
-            has_state: None,
-            terms: GroupTerms::default(),
-            adequate: true,
+            ..GroupView::new(GROUP, SIDE, view)
         }))
     }
 

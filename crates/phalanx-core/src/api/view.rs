@@ -125,3 +125,25 @@ pub struct GroupView {
     /// minimum.
     pub adequate: bool,
 }
+
+impl GroupView {
+    /// An adequate view on default terms, without members.
+    #[must_use]
+    pub fn new(group: GroupId, name: &str, view: ViewNumber) -> Self {
+        Self {
+            group,
+            name: name.into(),
+            view,
+            prev: None,
+            members: Vec::new(),
+            infos: Vec::new(),
+            joined: Vec::new(),
+            left: Vec::new(),
+            incomplete: Vec::new(),
+            observers: Vec::new(),
+            has_state: None,
+            terms: GroupTerms::default(),
+            adequate: true,
+        }
+    }
+}

@@ -314,25 +314,11 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::api::{GroupTerms, GroupView};
+    use crate::api::GroupView;
     use crate::id::ViewNumber;
 
     fn view(group: u32, name: &str) -> Item {
-        Item::Event(Event::GroupView(Arc::new(GroupView {
-            group: GroupId(group),
-            name: name.into(),
-            view: ViewNumber(1),
-            prev: None,
-            members: Vec::new(),
-            infos: Vec::new(),
-            joined: Vec::new(),
-            left: Vec::new(),
-            incomplete: Vec::new(),
-            observers: Vec::new(),
-            has_state: None,
-            terms: GroupTerms::default(),
-            adequate: true,
-        })))
+        Item::Event(Event::GroupView(Arc::new(GroupView::new(GroupId(group), name, ViewNumber(1)))))
     }
 
     fn restored(group: u32) -> Item {

@@ -474,19 +474,10 @@ mod tests {
             assert_eq!(process.transfers.is_taking("g"), exists, "it asks who has the state");
             process.transfers.group_left(group, &mut process.app);
             let view = Arc::new(GroupView {
-                group,
-                name: "g".into(),
-                view: ViewNumber(1),
-                prev: None,
                 members: vec![me],
-                infos: Vec::new(),
                 joined: vec![me],
-                left: Vec::new(),
-                incomplete: Vec::new(),
-                observers: Vec::new(),
                 has_state: Some(true),
-                terms: GroupTerms::default(),
-                adequate: true,
+                ..GroupView::new(group, "g", ViewNumber(1))
             });
             let before = process.app.len();
             for _ in 0..2 {

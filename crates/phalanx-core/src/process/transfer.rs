@@ -1,8 +1,8 @@
 //! State transfer: a joiner's state holds exactly the deliveries before its first view.
 //!
 //! Before it becomes a member, a joiner takes the snapshot of a member, the donor. It then takes every delivery that
-//! the donor makes after the snapshot, and every view that it installs, in the donor's order, while senders continue. Once it has caught up, it asks for
-//! membership. The view that holds it ends the donor's record: when the joiner has all of it, its state stands at the
+//! the donor makes after the snapshot, and every view that it installs, in the donor's order, while senders continue. Once
+//! it has caught up, it asks for membership. The view that holds it ends the donor's record: when the joiner has all of it, its state stands at the
 //! cut, and it delivers what arrived in the new view meanwhile. If the donor dies or falls silent, the joiner starts
 //! over with another donor. Senders never wait for a joiner: one that falls too far behind is given up, and begins
 //! again with a new state.

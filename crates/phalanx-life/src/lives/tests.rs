@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use phalanx_core::{CellInstance, CellView, GroupTerms, MemberInfo, Order, Stability, Uniformity};
+use phalanx_core::{CellInstance, CellView, MemberInfo, Order, Stability, Uniformity};
 
 use super::*;
 use crate::front::Bound;
@@ -95,19 +95,9 @@ const ME: Incarnation = Incarnation(5);
 
 fn view(number: u64, adequate: bool) -> Event {
     Event::GroupView(Arc::new(GroupView {
-        group: GROUP,
-        name: "g".into(),
-        view: ViewNumber(number),
-        prev: None,
         members: vec![ME],
-        infos: Vec::new(),
-        joined: Vec::new(),
-        left: Vec::new(),
-        incomplete: Vec::new(),
-        observers: Vec::new(),
-        has_state: None,
-        terms: GroupTerms::default(),
         adequate,
+        ..GroupView::new(GROUP, "g", ViewNumber(number))
     }))
 }
 

@@ -5,9 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use phalanx_core::{
-    CellInstance, CellView, GroupTerms, GroupView, LEVEL, LeaveReason, Sequence, Uniformity, ViewNumber,
-};
+use phalanx_core::{CellInstance, CellView, GroupView, LEVEL, LeaveReason, Sequence, Uniformity, ViewNumber};
 use phalanx_trace::{Header, TraceReader};
 
 use super::*;
@@ -64,19 +62,11 @@ fn group_view(view: ViewNumber) -> Event {
 
 fn view_of(view: ViewNumber) -> GroupView {
     GroupView {
-        group: GroupId(3),
-        name: "g".into(),
-        view,
-        prev: None,
         members: vec![Incarnation(7)],
         infos: vec![me(7)],
         joined: vec![Incarnation(7)],
         left: vec![(Incarnation(5), LeaveReason::Died)],
-        incomplete: Vec::new(),
-        observers: Vec::new(),
-        has_state: None,
-        terms: GroupTerms::default(),
-        adequate: true,
+        ..GroupView::new(GroupId(3), "g", view)
     }
 }
 
