@@ -7,7 +7,7 @@
 //! them to the application its own way.
 //!
 //! The protocol thread and the inline process of the crate `phalanx` are such fronts, and so is the simulated application.
-//! What is told of messages and memberships can be recorded ([`Lives::record`]), and `phalanx check` judges it.
+//! [`Lives::record`] turns on records of what is told about messages and memberships, which `phalanx check` judges.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

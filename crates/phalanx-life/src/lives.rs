@@ -65,7 +65,8 @@ impl<G, R> Lives<G, R> {
         }
     }
 
-    /// What is told of messages and memberships is recorded from here on, for [`Self::take_records`].
+    /// Records from here on what is told about messages and memberships, for [`Self::take_records`]. `reason`: how a record
+    /// names a reason to leave.
     pub fn record(&mut self, reason: Reason) {
         self.records = Some(Records::new(reason));
     }

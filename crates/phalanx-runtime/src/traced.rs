@@ -288,7 +288,8 @@ impl<H: Handler, W: Write> Traced<'_, H, W> {
 #[deny(clippy::missing_trait_methods, reason = "a decorator forwards every method, those with a default too")]
 impl<H: Handler, W: Write> Handler for Traced<'_, H, W> {
     fn begin(&mut self, me: &MemberInfo) {
-        // What is told of an incarnation that was given up without an event belongs to its trace.
+        // The incarnation before may have been given up without an event. The handler tells of its end now, and that belongs
+        // to its trace.
         self.inner.begin(me);
         self.record_told();
         self.recorder.begin(me);

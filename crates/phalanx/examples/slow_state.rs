@@ -1,8 +1,8 @@
 //! A member whose state takes long to give away: `slow_state [MIB] [MILLISECONDS]`, 8 and 1 by default.
 //!
-//! The state is a list of blocks of 4 KiB, in all so many MiB, if this process founds the group `blocks`. It is sent
-//! block by block, and each one takes so many milliseconds to make. What happens in the group is printed, one line for
-//! each item of the inbox, and how much of a state has come. The line `leave` on standard input ends it. The settings are
+//! The state is a list of blocks of 4 KiB, MIB in all, which the process that founds the group `blocks` makes. They are
+//! sent one by one, and each takes MILLISECONDS to make. What happens in the group is printed, one line for each item of
+//! the inbox, and how much of a state has come. The line `leave` on standard input ends it. The settings are
 //! those of the environment (`docs/configuration.md`). Three processes on one host suffice, each in a terminal:
 //!
 //! ```text

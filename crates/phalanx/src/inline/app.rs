@@ -95,8 +95,9 @@ pub trait App {
     fn sent(&mut self, _group: InlineGroup, _view: u64, _seq: u64) {}
 
     /// Every member of that view has this process's messages up to `seq`, or the view ended and each that goes on has
-    /// them. What it sent in earlier views of this incarnation is stable then, too, whether or not that was told. Called at the end of a poll; not while fewer members have the group's state than its terms ask for, nor for
-    /// what is in doubt then ([`InlineJoin::members_min`](crate::InlineJoin::members_min)).
+    /// them. What it sent in earlier views of this incarnation is stable then, too, whether or not that was told. Called at
+    /// the end of a poll; not while fewer members have the group's state than its terms ask for, nor for what is in doubt
+    /// then ([`InlineJoin::members_min`](crate::InlineJoin::members_min)).
     fn stable(&mut self, _group: InlineGroup, _view: u64, _seq: u64) {}
 
     /// Accepted multicasts came to nothing, because this incarnation or this membership ended: the last of them. The
