@@ -246,13 +246,18 @@ impl Cell {
         }
     }
 
-    /// Like [`Cell::leave`], in a thread, for at most `patience`. After that the process is stopped.
+    /// Like [`Cell::leave`], in a thread, for at most `patience`. After that the process is stopped. With a patience of
+    /// zero it asks for no leave: the others take it for dead, as soon as they notice.
     ///
     /// # Errors
     /// See [`LeaveError`].
     pub fn blocking_leave(self, patience: Duration) -> Result<(), LeaveError> {
         let held = Arc::clone(&self.held);
-        match block_on(self.leave(), Instant::now().checked_add(patience)) {
+        let left = match patience.is_zero() {
+            true => None,
+            false => block_on(self.leave(), Instant::now().checked_add(patience)),
+        };
+        match left {
             Some(outcome) => outcome,
             None => {
                 held.shared.commands.stop();
