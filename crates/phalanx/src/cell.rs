@@ -1,23 +1,17 @@
 //! A process of a cell: starting it, its view, and leaving.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::future::{Future, poll_fn};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, TryRecvError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::TryRecvError;
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use atomic_waker::AtomicWaker;
 use phalanx_core as core;
-use phalanx_driver::Waker;
-use phalanx_driver::fork::Home;
 use phalanx_runtime::Options;
-use phalanx_runtime::belief::Belief;
 use phalanx_runtime::config::Config;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -26,17 +20,17 @@ use crate::calls::client::Client;
 use crate::calls::directory::Directory;
 use crate::calls::server::{Origin, ServerBuilder};
 use crate::cell_view::CellView;
-use crate::commands::{Command, Commands};
 use crate::error::{LeaveError, SendError, StartError};
-use crate::events::{CellEvent, Events, Telling};
-use crate::group::{GroupBuilder, GroupShared, INBOX_BYTES, INBOX_ITEMS, Taken};
-use crate::id::{Member, MemberId};
+use crate::events::Events;
+use crate::group::{GroupBuilder, INBOX_BYTES, INBOX_ITEMS};
+use crate::id::Member;
 use crate::inbox::Merged;
 use crate::inline::Inline;
-use crate::queue::MergedQueue;
+use crate::shared::cell::Held;
+use crate::shared::commands::Command;
 use crate::standing::{Changed, Standing};
-use crate::thread;
-use crate::waiting::{Waiters, Waiting, block, block_on};
+use crate::thread::{self, Begun};
+use crate::waiting::{Waiting, block, block_on};
 
 /// A process of a cell. Cheap to clone; usable from any thread and task.
 ///
@@ -148,7 +142,7 @@ impl Cell {
     }
 
     /// Whether the trace ([`CellBuilder::trace`]) cannot be written any more. The process goes on without it;
-    /// [`CellEvent::TraceLost`] says why.
+    /// [`CellEvent::TraceLost`](crate::CellEvent::TraceLost) says why.
     #[must_use]
     pub fn is_trace_lost(&self) -> bool {
         self.held.shared.is_trace_lost.load(Ordering::Relaxed)
@@ -176,8 +170,8 @@ impl Cell {
     }
 
     /// Takes the notices for the operator since the last call, oldest first: a quorum that is not heard, a setting in
-    /// which the cell differs, a trace that stopped. They are the texts of [`Cell::events`] that [`CellEvent::is_notice`]
-    /// names, among the latest 256 events.
+    /// which the cell differs, a trace that stopped. They are the texts of [`Cell::events`] that
+    /// [`CellEvent::is_notice`](crate::CellEvent::is_notice) names, among the latest 256 events.
     #[must_use]
     pub fn notices(&self) -> Vec<String> {
         self.held.shared.telling.take_notices()
@@ -192,8 +186,8 @@ impl Cell {
         self.held.shared.push(Command::GiveUpGroup { name: name.into() })
     }
 
-    /// Requests that the cell rises to a level (`docs/levels.md`). [`CellEvent::LevelRefused`] reports a refusal, in the
-    /// events and among the notices.
+    /// Requests that the cell rises to a level (`docs/levels.md`).
+    /// [`CellEvent::LevelRefused`](crate::CellEvent::LevelRefused) reports a refusal, in the events and among the notices.
     ///
     /// # Errors
     /// See [`Cell::give_up_group`].
@@ -466,14 +460,6 @@ pub struct Starting {
     begun: Result<Begun, Option<StartError>>,
 }
 
-/// What the new thread reports to.
-#[derive(Debug)]
-pub(crate) struct Begun {
-    pub(crate) report: Receiver<Result<Arc<CellShared>, StartError>>,
-    pub(crate) task: Arc<AtomicWaker>,
-    pub(crate) thread: Option<JoinHandle<()>>,
-}
-
 impl Future for Starting {
     type Output = Result<Cell, StartError>;
 
@@ -501,169 +487,5 @@ impl Future for Starting {
                 Poll::Ready(Err(StartError::Thread("it panicked".to_owned())))
             }
         }
-    }
-}
-
-/// Held by each handle. When the last is dropped, the process leaves.
-#[derive(Debug)]
-pub(crate) struct Held {
-    pub(crate) shared: Arc<CellShared>,
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        let thread = self.shared.thread.lock().map_or(None, |mut thread| thread.take());
-        if self.shared.home.is_here() {
-            self.shared.commands.leave();
-            self.shared.is_dropped.store(true, Ordering::SeqCst);
-            self.shared.protocol.wake();
-        } else {
-            // A forked child has no such thread. Dropping the handle would detach it, and its id may by now belong to
-            // another thread.
-            thread::forget(thread);
-        }
-    }
-}
-
-/// State shared by the handles and the protocol thread.
-pub(crate) struct CellShared {
-    pub(crate) commands: Commands,
-    pub(crate) protocol: Waker,
-    pub(crate) home: Home,
-    pub(crate) belief: Belief,
-    groups: Mutex<BTreeMap<Arc<str>, Arc<GroupShared>>>,
-    facts: Mutex<Facts>,
-    telling: Arc<Telling>,
-    pub(crate) is_trace_lost: AtomicBool,
-    pub(crate) is_dropped: AtomicBool,
-    pub(crate) over: AtomicBool,
-    pub(crate) panicked: AtomicBool,
-    /// Whether it left as one of the last, and left something behind.
-    pub(crate) in_doubt: AtomicBool,
-    pub(crate) ended: Waiters,
-    /// Inboxes that end when the process does.
-    ending: Mutex<Vec<Weak<MergedQueue>>>,
-    thread: Mutex<Option<JoinHandle<()>>>,
-    /// What it was started with.
-    pub(crate) config: Config,
-    /// Its directory of servers, while it has one.
-    pub(crate) directory: Mutex<Weak<Directory>>,
-}
-
-impl std::fmt::Debug for CellShared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Cell")
-    }
-}
-
-/// Facts that the application may read at any time.
-#[derive(Clone)]
-pub(crate) struct Facts {
-    pub(crate) me: core::MemberInfo,
-    pub(crate) view: Option<Arc<core::CellView>>,
-}
-
-impl CellShared {
-    pub(crate) fn new(protocol: Waker, belief: Belief, me: core::MemberInfo, config: Config) -> Self {
-        Self {
-            commands: Commands::new(protocol.clone()),
-            protocol,
-            home: Home::here(),
-            belief,
-            groups: Mutex::default(),
-            facts: Mutex::new(Facts { me, view: None }),
-            telling: Arc::new(Telling::new(Home::here())),
-            is_trace_lost: AtomicBool::new(false),
-            is_dropped: AtomicBool::new(false),
-            over: AtomicBool::new(false),
-            panicked: AtomicBool::new(false),
-            in_doubt: AtomicBool::new(false),
-            ended: Waiters::default(),
-            ending: Mutex::default(),
-            thread: Mutex::new(None),
-            config,
-            directory: Mutex::new(Weak::new()),
-        }
-    }
-
-    pub(crate) fn facts(&self) -> MutexGuard<'_, Facts> {
-        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn me(&self) -> Member {
-        if self.home.is_here() {
-            return Member::of(&self.facts().me);
-        }
-        // The thread that held the lock at the fork does not exist here, so the lock may never be released.
-        Member::unknown(MemberId::of(core::Incarnation::NONE), String::new())
-    }
-
-    /// Tells the program what happened.
-    pub(crate) fn tell(&self, event: CellEvent) {
-        self.telling.tell(event);
-    }
-
-    pub(crate) fn notice(&self, text: String) {
-        self.tell(CellEvent::Notice(text));
-    }
-
-    /// Ends an inbox when the process ends.
-    pub(crate) fn ends_with_process(&self, inbox: &Arc<MergedQueue>) {
-        // Nobody in a forked child waits for it, and the lock may be held by a thread that does not exist there.
-        if !self.home.is_here() {
-            return;
-        }
-        {
-            let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
-            ending.retain(|inbox| inbox.strong_count() > 0);
-            ending.push(Arc::downgrade(inbox));
-        }
-        // Looked at after the push: either this thread sees the end, or the end sees the inbox.
-        if self.over.load(Ordering::SeqCst) {
-            inbox.end();
-        }
-    }
-
-    /// The process is over.
-    pub(crate) fn end(&self) {
-        self.over.store(true, Ordering::SeqCst);
-        self.ended.wake();
-        self.telling.end();
-        let ending = std::mem::take(&mut *self.ending.lock().unwrap_or_else(PoisonError::into_inner));
-        ending.iter().filter_map(Weak::upgrade).for_each(|inbox| inbox.end());
-    }
-
-    fn groups(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Arc<GroupShared>>> {
-        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes the name of a group for it.
-    pub(crate) fn take_name(&self, group: &Arc<GroupShared>) -> Result<(), Taken> {
-        let mut groups = self.groups();
-        if groups.contains_key(&group.name) {
-            return Err(Taken);
-        }
-        groups.insert(Arc::clone(&group.name), Arc::clone(group));
-        Ok(())
-    }
-
-    /// Frees a group's name, unless another has taken it.
-    pub(crate) fn free_name(&self, group: &Arc<GroupShared>) {
-        let mut groups = self.groups();
-        if groups.get(&group.name).is_some_and(|current| Arc::ptr_eq(current, group)) {
-            groups.remove(&group.name);
-        }
-    }
-
-    pub(crate) fn ask_to_leave(&self, group: &Arc<GroupShared>) {
-        debug_assert!(group.is_leaving(), "the group accepts nothing any more");
-        self.commands.ask_to_leave_group();
-    }
-
-    fn push(&self, command: Command) -> Result<(), SendError> {
-        if !self.home.is_here() {
-            return Err(SendError::Forked);
-        }
-        self.commands.push(command).map_err(|(error, _)| error)
     }
 }

@@ -2,30 +2,31 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use phalanx_core::{GroupTerms, MESSAGE_BYTES_MAX, Uniformity, check_name};
-use phalanx_driver::fork::Home;
-use phalanx_life::{Key, Payloads};
+use phalanx_life::Payloads;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::calls::server::{Origin, ServerBuilder};
-use crate::cell::{CellShared, Held};
-use crate::commands::{Command, Destination, Queued};
 use crate::domains::Domains;
 use crate::error::{FlushError, JoinError, LeaveError, SendError};
 use crate::id::LeaveReason;
 use crate::inbox::{Inbox, Merged};
-use crate::queue::Queue;
+use crate::names::{RESERVED, check_group_name};
 use crate::replica::{Domain, Replica, Replicating, State};
-use crate::send::{Multicast, Receipt, batch};
+use crate::send::{Multicast, batch};
+use crate::sent::Receipt;
+use crate::shared::cell::{Held, Taken};
+use crate::shared::commands::{Command, Destination, Queued};
+use crate::shared::group::{GroupShared, Lost, Phase};
+use crate::shared::queue::Queue;
 use crate::view::View;
-use crate::waiting::{Place, Timeout, Waiters, Waiting, block, block_on};
+use crate::waiting::{Place, Timeout, Waiting, block, block_on};
 
 /// A group that this process is a member of. Cheap to clone; usable from any thread and task.
 ///
@@ -448,9 +449,6 @@ impl GroupBuilder {
     }
 }
 
-/// The name is in use.
-pub(crate) struct Taken;
-
 /// A group that is being joined.
 #[must_use = "nothing is joined until it is awaited"]
 #[derive(Debug)]
@@ -561,185 +559,6 @@ impl Drop for Membership {
         }
     }
 }
-
-/// Where this process stands in a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// It asked to be a member, and was in no view since.
-    Joining,
-    /// It is in a view, or comes back into one by itself.
-    Member,
-    /// The group cannot be made.
-    Refused,
-    /// The group has a state and this process named none, or the other way round.
-    Differs { has_state: bool },
-    /// It is out for good.
-    Left(LeaveReason),
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Status {
-    pub(crate) phase: Phase,
-    /// It was in a view.
-    pub(crate) was_member: bool,
-    pub(crate) view: Option<View>,
-}
-
-/// Messages that came to nothing: not sent, and in doubt.
-#[derive(Debug, Default)]
-pub(crate) struct Lost {
-    not_sent: AtomicU64,
-    in_doubt: AtomicU64,
-}
-
-impl Lost {
-    pub(crate) fn get(&self) -> (u64, u64) {
-        (self.not_sent.load(Ordering::Acquire), self.in_doubt.load(Ordering::Acquire))
-    }
-
-    fn set(&self, (not_sent, in_doubt): (u64, u64)) {
-        self.not_sent.store(not_sent, Ordering::Release);
-        self.in_doubt.store(in_doubt, Ordering::Release);
-    }
-
-    /// Counts more. Only the protocol thread does.
-    pub(crate) fn add(&self, not_sent: u64, in_doubt: u64) {
-        self.not_sent.fetch_add(not_sent, Ordering::AcqRel);
-        self.in_doubt.fetch_add(in_doubt, Ordering::AcqRel);
-    }
-}
-
-/// State shared by the handles of a group and the protocol thread.
-pub(crate) struct GroupShared {
-    pub(crate) name: Arc<str>,
-    pub(crate) cell: Arc<CellShared>,
-    /// The membership at the protocol thread, once the join is taken from the ring.
-    pub(crate) key: OnceLock<Key>,
-    /// The bytes of messages that wait to be sent.
-    queued: AtomicUsize,
-    /// Counts incarnations: a message asked for in one is not sent in the next.
-    life: AtomicU64,
-    pub(crate) lost: Lost,
-    leaving: AtomicBool,
-    status: Mutex<Status>,
-    pub(crate) progress: Waiters,
-}
-
-impl std::fmt::Debug for GroupShared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("GroupShared").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-impl GroupShared {
-    pub(crate) fn new(name: &str, cell: Arc<CellShared>) -> Self {
-        Self {
-            name: name.into(),
-            cell,
-            key: OnceLock::new(),
-            queued: AtomicUsize::new(0),
-            life: AtomicU64::new(0),
-            lost: Lost::default(),
-            leaving: AtomicBool::new(false),
-            status: Mutex::new(Status { phase: Phase::Joining, was_member: false, view: None }),
-            progress: Waiters::default(),
-        }
-    }
-
-    pub(crate) fn home(&self) -> Home {
-        self.cell.home
-    }
-
-    pub(crate) fn room(&self) -> &Waiters {
-        &self.cell.commands.room
-    }
-
-    pub(crate) fn life(&self) -> u64 {
-        self.life.load(Ordering::Acquire)
-    }
-
-    /// A life is over, and this is the next one.
-    pub(crate) fn begin_life(&self, life: u64) {
-        self.life.store(life, Ordering::Release);
-    }
-
-    pub(crate) fn status(&self) -> MutexGuard<'_, Status> {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Changes the status, and wakes who waits for that.
-    pub(crate) fn change(&self, change: impl FnOnce(&mut Status)) {
-        change(&mut self.status());
-        self.progress.wake();
-    }
-
-    /// Queues a command of this group; returns it if it is not accepted.
-    pub(crate) fn push(&self, command: Command) -> Result<(), (SendError, Command)> {
-        if !self.home().is_here() {
-            return Err((SendError::Forked, command));
-        }
-        if self.leaving.load(Ordering::Acquire) {
-            return Err((SendError::NotMember, command));
-        }
-        let bytes = match &command {
-            Command::Ask { asked, .. } => asked.bytes(),
-            _ => 0,
-        };
-        // The bound is checked before the message is added, so that one longer than the bound can be sent too.
-        if bytes > 0 && self.queued.load(Ordering::Relaxed) >= QUEUED_BYTES {
-            return Err((SendError::Full, command));
-        }
-        self.queued.fetch_add(bytes, Ordering::Relaxed);
-        self.cell.commands.push(command).inspect_err(|_| {
-            self.queued.fetch_sub(bytes, Ordering::Relaxed);
-        })
-    }
-
-    #[cfg(test)]
-    pub(crate) fn queued_bytes(&self) -> usize {
-        self.queued.load(Ordering::Relaxed)
-    }
-
-    /// Takes a message of so many bytes out of the account.
-    pub(crate) fn sent(&self, bytes: usize) {
-        let before = self.queued.fetch_sub(bytes, Ordering::Relaxed);
-        // Who waits for room is woken at half full: both sides work in longer runs then.
-        if before > QUEUED_BYTES / 2 && before - bytes <= QUEUED_BYTES / 2 {
-            self.cell.commands.note_room();
-        }
-    }
-
-    /// Accepts no more messages, and asks the protocol thread to leave the group.
-    pub(crate) fn ask_to_leave(self: &Arc<Self>) {
-        if !self.leaving.swap(true, Ordering::AcqRel) {
-            self.cell.ask_to_leave(self);
-        }
-    }
-
-    pub(crate) fn is_leaving(&self) -> bool {
-        self.leaving.load(Ordering::Acquire)
-    }
-
-    /// Accepts no more messages.
-    pub(crate) fn close(&self) {
-        self.leaving.store(true, Ordering::Release);
-    }
-}
-
-/// Checks the name of a group that is about to be joined.
-pub(crate) fn check_group_name(name: &str, is_reserved: bool) -> Result<(), JoinError> {
-    check_name(name).map_err(|bad| JoinError::BadName(bad.to_string()))?;
-    if name.starts_with(RESERVED) && !is_reserved {
-        return Err(JoinError::BadName(format!("names that begin with {RESERVED} are the library's own")));
-    }
-    Ok(())
-}
-
-/// Names of the library's own groups begin with this.
-const RESERVED: &str = "phalanx.";
-
-/// No message is accepted while more bytes than this of the group wait to be sent.
-const QUEUED_BYTES: usize = 4 << 20;
 
 /// The most items that wait in an inbox, by default.
 pub(crate) const INBOX_ITEMS: usize = 4_096;

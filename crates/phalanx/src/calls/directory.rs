@@ -16,13 +16,14 @@ use futures_core::Stream;
 use phalanx_driver::fork::Home;
 use serde::{Deserialize, Serialize};
 
-use crate::cell::Held;
 use crate::error::{DecodeError, JoinError, StartError};
 use crate::group::{Group, GroupBuilder};
 use crate::id::{LeaveReason, MemberId};
-use crate::inbox::{Inbox, Next};
+use crate::inbox::Inbox;
 use crate::message::Message;
+use crate::next::Next;
 use crate::replica::{Replica, State};
+use crate::shared::cell::Held;
 use crate::snapshot::Snapshot;
 use crate::view::View;
 use crate::waiting::{Place, Waiters, block_on};

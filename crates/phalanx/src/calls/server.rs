@@ -18,8 +18,8 @@ use serde::de::DeserializeOwned;
 use super::directory::{Directory, Entry, Listed};
 use super::serving::{Asked, Queued, ServerShared, run};
 use super::{ABANDONED, encode_answer, port_options, split_request};
-use crate::cell::Held;
 use crate::error::StartError;
+use crate::shared::cell::Held;
 use crate::waiting::{Place, Waiting, block};
 
 /// How to start a server of calls with requests of type `Q` and answers of type `A`; see

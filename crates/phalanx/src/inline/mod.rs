@@ -20,8 +20,8 @@ use crate::cell_group::CellGroup;
 use crate::cell_view::CellView;
 use crate::error::{JoinError, LeaveError, SendError, StartError, WaitError};
 use crate::events::CellEvent;
-use crate::group::check_group_name;
 use crate::id::{Guarantee, Member, Order};
+use crate::names::check_group_name;
 use crate::standing::Standing;
 use crate::trace;
 

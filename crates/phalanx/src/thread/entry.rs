@@ -4,12 +4,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::group::{GroupShared, Phase};
-use crate::inbox::Next;
 use crate::message::Message;
-use crate::queue::Outlet;
+use crate::next::Next;
 use crate::replica::Replicating;
-use crate::send::Life;
+use crate::sent::Life;
+use crate::shared::group::{GroupShared, Phase};
+use crate::shared::queue::Outlet;
 use crate::view::View;
 
 /// The protocol thread's end of an inbox that groups share.

@@ -13,17 +13,17 @@ use phalanx_life::{Bound, End, Front, Key, Lives, NextMessage, Refusal, Step};
 use phalanx_runtime::Handler;
 
 use super::entry::{Entry, Feed, MergedOutlet};
-use crate::cell::CellShared;
-use crate::commands::{Command, Destination, Queued};
 use crate::error::SendError;
 use crate::events::CellEvent;
-use crate::group::{GroupShared, Phase};
 use crate::id::{LeaveReason, MemberId};
-use crate::inbox::Next;
 use crate::message::Message;
-use crate::queue::Outlet;
+use crate::next::Next;
 use crate::replica::Replicating;
-use crate::send::{self, Receipt};
+use crate::sent::{self, Receipt};
+use crate::shared::cell::CellShared;
+use crate::shared::commands::{Command, Destination, Queued};
+use crate::shared::group::{GroupShared, Phase};
+use crate::shared::queue::Outlet;
 use crate::view::View;
 
 pub(super) struct AppHandler {
@@ -284,7 +284,7 @@ impl Front for ThreadFront {
 
     fn answer(&mut self, entry: &mut Entry, receipt: Arc<Receipt>, outcome: Result<Bound, Refusal>) {
         receipt.end(match outcome {
-            Ok(Bound { view, seq, number }) => Ok(send::Sent::new(view.0, seq.0, number, Arc::clone(&entry.life))),
+            Ok(Bound { view, seq, number }) => Ok(sent::Sent::new(view.0, seq.0, number, Arc::clone(&entry.life))),
             Err(why) => Err(SendError::of(why)),
         });
     }
@@ -478,9 +478,9 @@ mod tests {
     use crate::domains::Domains;
     use crate::error::InDoubt;
     use crate::inbox::Inbox;
-    use crate::queue::Queue;
     use crate::replica::{Replica, State};
     use crate::send::Multicast;
+    use crate::shared::queue::Queue;
     use crate::snapshot::Snapshot as Snap;
 
     const GROUP: GroupId = GroupId(1);
@@ -510,11 +510,11 @@ mod tests {
     }
 
     /// Has the core accept a message, as number `seq` of view 7. Its receipt.
-    fn send(handler: &mut AppHandler, group: &GroupShared, seq: u64) -> send::Sent {
+    fn send(handler: &mut AppHandler, group: &GroupShared, seq: u64) -> sent::Sent {
         send_in(handler, group, 7, seq)
     }
 
-    fn send_in(handler: &mut AppHandler, group: &GroupShared, view: u64, seq: u64) -> send::Sent {
+    fn send_in(handler: &mut AppHandler, group: &GroupShared, view: u64, seq: u64) -> sent::Sent {
         let receipt = Arc::new(Receipt::new());
         let asked = Queued::Send(Message {
             life: group.life(),

@@ -6,7 +6,7 @@ mod handler;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -16,12 +16,20 @@ use phalanx_driver::{Shm, Udp};
 use phalanx_life::{NextMessage, Refusal};
 use phalanx_runtime::{Inline, Options, Recorder, clock, traced};
 
-use crate::cell::{Begun, CellShared};
-use crate::commands::Command;
 use crate::error::{SendError, StartError};
 use crate::events::CellEvent;
+use crate::shared::cell::CellShared;
+use crate::shared::commands::Command;
 use crate::trace;
 use handler::AppHandler;
+
+/// What the new thread reports to.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    pub(crate) report: Receiver<Result<Arc<CellShared>, StartError>>,
+    pub(crate) task: Arc<AtomicWaker>,
+    pub(crate) thread: Option<JoinHandle<()>>,
+}
 
 /// Starts a thread that starts a process.
 pub(crate) fn start(options: Options, warnings: Vec<String>) -> io::Result<Begun> {

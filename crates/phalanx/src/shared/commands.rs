@@ -7,12 +7,12 @@ use crossbeam_queue::ArrayQueue;
 use phalanx_core::GroupTerms;
 use phalanx_driver::Waker;
 
+use super::group::GroupShared;
+use super::queue::Queue;
 use crate::error::SendError;
-use crate::group::GroupShared;
-use crate::inbox::Next;
-use crate::queue::Queue;
+use crate::next::Next;
 use crate::replica::Replicating;
-use crate::send::Receipt;
+use crate::sent::Receipt;
 use crate::waiting::Waiters;
 
 /// Where the items of a group go.

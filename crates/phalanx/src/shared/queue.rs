@@ -13,7 +13,7 @@ use phalanx_driver::fork::Home;
 
 use crate::descriptor::{Descriptor, Event};
 use crate::error::DescriptorError;
-use crate::inbox::Next;
+use crate::next::Next;
 
 /// What a queue holds.
 pub(crate) trait Item {
