@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::future::{Future, poll_fn};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::TryRecvError;
-use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -473,7 +473,6 @@ impl Future for Starting {
         begun.task.register(context.waker());
         match begun.report.try_recv() {
             Ok(Ok(shared)) => {
-                *shared.thread.lock().unwrap_or_else(PoisonError::into_inner) = begun.thread.take();
                 self.begun = Err(None);
                 Poll::Ready(Ok(Cell { held: Arc::new(Held { shared }) }))
             }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread::JoinHandle;
 
 use phalanx_core as core;
 use phalanx_driver::Waker;
@@ -18,7 +17,6 @@ use crate::calls::directory::Directory;
 use crate::error::SendError;
 use crate::events::{CellEvent, Telling};
 use crate::id::{Member, MemberId};
-use crate::thread;
 use crate::waiting::Waiters;
 
 /// Held by each handle. When the last is dropped, the process leaves.
@@ -29,15 +27,10 @@ pub(crate) struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let thread = self.shared.thread.lock().map_or(None, |mut thread| thread.take());
         if self.shared.home.is_here() {
             self.shared.commands.leave();
             self.shared.is_dropped.store(true, Ordering::SeqCst);
             self.shared.protocol.wake();
-        } else {
-            // A forked child has no such thread. Dropping the handle would detach it, and its id may by now belong to
-            // another thread.
-            thread::forget(thread);
         }
     }
 }
@@ -60,7 +53,6 @@ pub(crate) struct CellShared {
     pub(crate) ended: Waiters,
     /// Inboxes that end when the process does.
     ending: Mutex<Vec<Weak<MergedQueue>>>,
-    pub(crate) thread: Mutex<Option<JoinHandle<()>>>,
     /// What it was started with.
     pub(crate) config: Config,
     /// Its directory of servers, while it has one.
@@ -97,7 +89,6 @@ impl CellShared {
             in_doubt: AtomicBool::new(false),
             ended: Waiters::default(),
             ending: Mutex::default(),
-            thread: Mutex::new(None),
             config,
             directory: Mutex::new(Weak::new()),
         }

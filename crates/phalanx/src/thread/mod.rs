@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::{Builder, JoinHandle};
+use std::thread::Builder;
 use std::time::Duration;
 
 use atomic_waker::AtomicWaker;
@@ -28,7 +28,6 @@ use handler::AppHandler;
 pub(crate) struct Begun {
     pub(crate) report: Receiver<Result<Arc<CellShared>, StartError>>,
     pub(crate) task: Arc<AtomicWaker>,
-    pub(crate) thread: Option<JoinHandle<()>>,
 }
 
 /// Starts a thread that starts a process.
@@ -36,14 +35,9 @@ pub(crate) fn start(options: Options, warnings: Vec<String>) -> io::Result<Begun
     let (report, reported) = sync_channel(1);
     let task = Arc::new(AtomicWaker::new());
     let reporting = Reporting { report, task: Arc::clone(&task) };
-    let thread = Builder::new().name("phalanx".to_owned()).spawn(move || run(&options, warnings, reporting))?;
-    Ok(Begun { report: reported, task, thread: Some(thread) })
-}
-
-/// Forgets the handle of a thread that does not exist in this process.
-#[expect(clippy::mem_forget, reason = "the drop is what must not happen")]
-pub(crate) fn forget(thread: Option<JoinHandle<()>>) {
-    std::mem::forget(thread);
+    // Nobody joins the thread, so no handle of it is kept: a forked child, which has no such thread, would drop one.
+    Builder::new().name("phalanx".to_owned()).spawn(move || run(&options, warnings, reporting))?;
+    Ok(Begun { report: reported, task })
 }
 
 /// Tells who started the process how that went.
