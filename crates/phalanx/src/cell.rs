@@ -183,7 +183,7 @@ impl Cell {
     /// # Errors
     /// [`SendError::Over`], [`SendError::Forked`], or [`SendError::Full`] (try again). Nothing was requested.
     pub fn give_up_group(&self, name: impl Into<String>) -> Result<(), SendError> {
-        self.held.shared.push(Command::GiveUpGroup { name: name.into() })
+        self.request(Command::GiveUpGroup { name: name.into() })
     }
 
     /// Requests that the cell rises to a level (`docs/levels.md`).
@@ -192,7 +192,7 @@ impl Cell {
     /// # Errors
     /// See [`Cell::give_up_group`].
     pub fn raise_level(&self, level: u16) -> Result<(), SendError> {
-        self.held.shared.push(Command::RaiseLevel { level })
+        self.request(Command::RaiseLevel { level })
     }
 
     /// Founds the next instance of the cell from here, because its quorum is gone for good (`docs/founding.md`). A notice
@@ -201,7 +201,7 @@ impl Cell {
     /// # Errors
     /// See [`Cell::give_up_group`].
     pub fn reform(&self) -> Result<(), SendError> {
-        self.held.shared.push(Command::Reform)
+        self.request(Command::Reform)
     }
 
     /// States that no member of the cell lives anywhere, so that this founder may found it again (`docs/founding.md`). A
@@ -210,7 +210,11 @@ impl Cell {
     /// # Errors
     /// See [`Cell::give_up_group`].
     pub fn found_anew(&self) -> Result<(), SendError> {
-        self.held.shared.push(Command::FoundAnew)
+        self.request(Command::FoundAnew)
+    }
+
+    fn request(&self, command: Command) -> Result<(), SendError> {
+        self.held.shared.push(command).map_err(|(error, _)| error)
     }
 
     /// Leaves the cell and waits for that. What was sent before is sent first, for about half a second; what is left then

@@ -21,7 +21,7 @@ use crate::names::{RESERVED, check_group_name};
 use crate::replica::{Domain, Replica, Replicating, State};
 use crate::send::{Multicast, batch};
 use crate::sent::Receipt;
-use crate::shared::cell::{Held, Taken};
+use crate::shared::cell::{CellShared, Held, Taken};
 use crate::shared::commands::{Command, Destination, Queued};
 use crate::shared::group::{GroupShared, Lost, Phase};
 use crate::shared::queue::Queue;
@@ -59,7 +59,7 @@ impl Group {
     /// a view finds it here, or a later one.
     #[must_use]
     pub fn view(&self) -> Option<View> {
-        self.shared.home().is_here().then(|| self.shared.status().view.clone()).flatten()
+        self.cell().home.is_here().then(|| self.shared.status().view.clone()).flatten()
     }
 
     /// Waits until the view differs from `seen`, or whether it is adequate does: beside the inbox, for a program that reads
@@ -72,11 +72,11 @@ impl Group {
     /// # Errors
     /// [`LeaveError::Already`]: this process is out of the group for good. [`LeaveError::Forked`].
     pub async fn changed(&self, seen: Option<&View>) -> Result<Option<View>, LeaveError> {
-        let shared = &self.shared;
+        let (shared, home) = (&self.shared, self.cell().home);
         let of = |view: Option<&View>| view.map(|view| (view.number(), view.is_adequate()));
-        let mut waiting = Waiting::new(&shared.progress, shared.home());
+        let mut waiting = Waiting::new(&shared.progress, home);
         poll_fn(|context| {
-            if !shared.home().is_here() {
+            if !home.is_here() {
                 return Poll::Ready(Err(LeaveError::Forked));
             }
             waiting.poll(context, || {
@@ -102,6 +102,14 @@ impl Group {
         block_on(self.changed(seen), Instant::now().checked_add(patience)).ok_or(Timeout)
     }
 
+    fn cell(&self) -> &Arc<CellShared> {
+        &self.held.shared
+    }
+
+    fn multicast(&self, body: Result<Payloads, SendError>) -> Multicast {
+        Multicast::new(Arc::clone(self.cell()), Arc::clone(&self.shared), body)
+    }
+
     /// Multicasts a message. Choose order and guarantee, and await it: [`Multicast`].
     pub fn send(&self, payload: impl AsRef<[u8]>) -> Multicast {
         self.send_bytes(Bytes::copy_from_slice(payload.as_ref()))
@@ -114,19 +122,19 @@ impl Group {
         } else {
             Ok(Payloads::One(payload))
         };
-        Multicast::new(Arc::clone(&self.shared), body)
+        self.multicast(body)
     }
 
     /// Like [`Group::send`], of a value; see [`Message::decode`](crate::Message::decode).
     pub fn send_value<T: Serialize>(&self, value: &T) -> Multicast {
         let body = postcard::to_allocvec(value).map(|bytes| Payloads::One(Bytes::from(bytes)));
-        Multicast::new(Arc::clone(&self.shared), body.map_err(|_unencodable| SendError::Unencodable))
+        self.multicast(body.map_err(|_unencodable| SendError::Unencodable))
     }
 
     /// Multicasts each of `payloads`, in this order, up to 64 MiB together. For many small messages it is far cheaper
     /// than one after the other, because they pass to the protocol thread together. The receipt is that of the last.
     pub fn send_all<P: AsRef<[u8]>>(&self, payloads: impl IntoIterator<Item = P>) -> Multicast {
-        Multicast::new(Arc::clone(&self.shared), batch(payloads))
+        self.multicast(batch(payloads))
     }
 
     /// Waits until every member has all that this process sent to the group before this call: what must precede an
@@ -138,18 +146,18 @@ impl Group {
     /// # Errors
     /// [`FlushError::Lost`] if any of it was not sent or is in doubt, since the last flush of this handle.
     pub async fn flush(&self) -> Result<(), FlushError> {
-        let shared = &self.shared;
+        let (cell, shared) = (self.cell(), &self.shared);
         let receipt = Arc::new(Receipt::new());
         let flush = || {
             let asked = Queued::Flush { life: shared.life(), receipt: Arc::clone(&receipt) };
             Command::Ask { group: Arc::clone(shared), asked }
         };
-        let mut waiting = Waiting::new(shared.room(), shared.home());
+        let mut waiting = Waiting::new(&cell.commands.room, cell.home);
         let queued = poll_fn(|context| {
-            if !shared.home().is_here() {
+            if !cell.home.is_here() {
                 return Poll::Ready(Err(SendError::Forked));
             }
-            waiting.poll(context, || match shared.push(flush()) {
+            waiting.poll(context, || match cell.push(flush()) {
                 Err((SendError::Full, _)) => None,
                 outcome => Some(outcome.map_err(|(error, _)| error)),
             })
@@ -187,12 +195,12 @@ impl Group {
     /// stopped.
     pub fn server<Q: DeserializeOwned, A: Serialize>(&self) -> ServerBuilder<Q, A> {
         let origin = Origin::Member(Arc::clone(&self.held), Some(self.shared.name.to_string()));
-        ServerBuilder::new(self.shared.cell.config.clone(), origin)
+        ServerBuilder::new(self.cell().config.clone(), origin)
     }
 
     /// Leaves without waiting for it.
     pub(crate) fn ask_to_leave(&self) {
-        self.shared.ask_to_leave();
+        self.cell().ask_to_leave(&self.shared);
     }
 
     /// Leaves the group, after everything sent before, and waits for that. The inbox keeps its items, and ends with
@@ -204,15 +212,15 @@ impl Group {
     /// # Errors
     /// See [`LeaveError`].
     pub async fn leave(&self) -> Result<(), LeaveError> {
-        let shared = &self.shared;
-        if !shared.home().is_here() {
+        let (shared, home) = (&self.shared, self.cell().home);
+        if !home.is_here() {
             return Err(LeaveError::Forked);
         }
         if let Phase::Left(reason) = shared.status().phase {
             return Err(LeaveError::Already(reason));
         }
-        shared.ask_to_leave();
-        let mut waiting = Waiting::new(&shared.progress, shared.home());
+        self.ask_to_leave();
+        let mut waiting = Waiting::new(&shared.progress, home);
         let left = poll_fn(|context| {
             waiting.poll(context, || match shared.status().phase {
                 Phase::Left(reason) => Some(reason),
@@ -433,7 +441,7 @@ impl GroupBuilder {
         let of_observer = (observes && with_state).then(|| "an observer keeps no state".to_owned());
         bad_domain.or(of_observer).map_or(Ok(()), |bad| Err(JoinError::BadDomain(bad)))?;
         let replica = with_state.then(|| -> Box<dyn Replicating> { Box::new(Domains::new(domains)) });
-        let shared = Arc::new(GroupShared::new(&name, Arc::clone(cell)));
+        let shared = Arc::new(GroupShared::new(&name));
         cell.take_name(&shared).map_err(|Taken| JoinError::AlreadyMember(name))?;
         let (destination, inbox) = match merged {
             Some(merged) => (Destination::Merged(Arc::clone(&merged.shared)), None),
@@ -499,12 +507,12 @@ impl Future for Membership {
                 return Poll::Ready(Err(error));
             }
         };
-        let shared = &group.shared;
-        if !shared.home().is_here() {
+        let (cell, shared) = (group.cell(), &group.shared);
+        if !cell.home.is_here() {
             return Poll::Ready(Err(JoinError::Forked));
         }
         if command.is_some() {
-            let queued = shared.room().poll(place, context, || match shared.cell.commands.push(command.take()?) {
+            let queued = cell.commands.room.poll(place, context, || match cell.push(command.take()?) {
                 Ok(()) => Some(Ok(())),
                 Err((SendError::Full, back)) => {
                     *command = Some(back);
@@ -515,7 +523,7 @@ impl Future for Membership {
             match queued {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(error)) => {
-                    shared.cell.free_name(shared);
+                    cell.free_name(shared);
                     *begun = None;
                     return Poll::Ready(Err(error));
                 }
@@ -546,15 +554,15 @@ impl Future for Membership {
 impl Drop for Membership {
     fn drop(&mut self) {
         if let Some(Ok(Begun { group, command, .. })) = &self.begun
-            && group.shared.home().is_here()
+            && group.cell().home.is_here()
         {
-            let shared = &group.shared;
-            shared.room().forget(&mut self.place);
+            let (cell, shared) = (group.cell(), &group.shared);
+            cell.commands.room.forget(&mut self.place);
             shared.progress.forget(&mut self.place);
             if command.is_some() {
-                shared.cell.free_name(shared);
+                cell.free_name(shared);
             } else {
-                shared.ask_to_leave();
+                group.ask_to_leave();
             }
         }
     }

@@ -12,6 +12,7 @@ use phalanx_life::{Message, Payloads};
 use crate::error::SendError;
 use crate::id::{Guarantee, Order};
 use crate::sent::{Receipt, Sent};
+use crate::shared::cell::CellShared;
 use crate::shared::commands::{Command, Queued};
 use crate::shared::group::GroupShared;
 use crate::view::View;
@@ -30,6 +31,7 @@ use crate::waiting::{Place, block};
 #[must_use = "nothing is sent until it is awaited"]
 #[derive(Debug)]
 pub struct Multicast {
+    cell: Arc<CellShared>,
     group: Arc<GroupShared>,
     order: Order,
     guarantee: Guarantee,
@@ -38,8 +40,8 @@ pub struct Multicast {
 }
 
 impl Multicast {
-    pub(crate) fn new(group: Arc<GroupShared>, body: Result<Payloads, SendError>) -> Self {
-        Self { group, order: Order::Total, guarantee: Guarantee::GroupDefault, in_view: None, body }
+    pub(crate) fn new(cell: Arc<CellShared>, group: Arc<GroupShared>, body: Result<Payloads, SendError>) -> Self {
+        Self { cell, group, order: Order::Total, guarantee: Guarantee::GroupDefault, in_view: None, body }
     }
 
     /// In the same order at all members. The default.
@@ -124,29 +126,31 @@ impl Multicast {
     /// # Errors
     /// [`SendError::Full`] if too much waits; else see [`SendError`]. Nothing was queued.
     pub fn try_post(self) -> Result<(), SendError> {
-        let group = self.group.clone();
-        group.push(self.command(None)?).map_err(|(error, _)| error)
+        let (cell, command) = self.command(None);
+        cell.push(command?).map_err(|(error, _)| error)
     }
 
     /// Queues it. If there is no room now, returns what waits for some: most messages need no such future.
     fn queue(self) -> Result<Option<Queueing>, SendError> {
-        let group = self.group.clone();
-        match group.push(self.command(None)?) {
+        let (cell, command) = self.command(None);
+        match cell.push(command?) {
             Ok(()) => Ok(None),
             Err((SendError::Full, command)) => {
-                Ok(Some(Queueing { group, command: Some(command), place: Place::default() }))
+                Ok(Some(Queueing { cell, command: Some(command), place: Place::default() }))
             }
             Err((error, _)) => Err(error),
         }
     }
 
-    fn command(self, receipt: Option<Arc<Receipt>>) -> Result<Command, SendError> {
-        let Self { group, order, guarantee, in_view, body } = self;
+    /// The command, and where it goes.
+    fn command(self, receipt: Option<Arc<Receipt>>) -> (Arc<CellShared>, Result<Command, SendError>) {
+        let Self { cell, group, order, guarantee, in_view, body } = self;
         let (life, order, stability) = (group.life(), order.to_core(), guarantee.to_core());
-        Ok(Command::Ask {
+        let command = body.map(|body| Command::Ask {
             group,
-            asked: Queued::Send(Message { life, order, stability, in_view, body: body?, receipt }),
-        })
+            asked: Queued::Send(Message { life, order, stability, in_view, body, receipt }),
+        });
+        (cell, command)
     }
 }
 
@@ -155,13 +159,13 @@ impl IntoFuture for Multicast {
     type IntoFuture = Sending;
 
     fn into_future(self) -> Sending {
-        let group = self.group.clone();
         let receipt = Arc::new(Receipt::new());
-        let (queueing, failed) = match self.command(Some(Arc::clone(&receipt))) {
-            Ok(command) => (Queueing { group, command: Some(command), place: Place::default() }, None),
-            Err(error) => (Queueing { group, command: None, place: Place::default() }, Some(error)),
+        let (cell, command) = self.command(Some(Arc::clone(&receipt)));
+        let (command, failed) = match command {
+            Ok(command) => (Some(command), None),
+            Err(error) => (None, Some(error)),
         };
-        Sending { queueing, receipt, failed }
+        Sending { queueing: Queueing { cell, command, place: Place::default() }, receipt, failed }
     }
 }
 
@@ -199,7 +203,7 @@ impl Future for Sending {
                 Poll::Pending => return Poll::Pending,
             }
         }
-        if !self.queueing.group.home().is_here() {
+        if !self.queueing.cell.home.is_here() {
             return Poll::Ready(Err(SendError::Forked));
         }
         self.receipt.poll(context)
@@ -209,7 +213,7 @@ impl Future for Sending {
 /// Waits until there is room for a command.
 #[derive(Debug)]
 struct Queueing {
-    group: Arc<GroupShared>,
+    cell: Arc<CellShared>,
     command: Option<Command>,
     place: Place,
 }
@@ -218,11 +222,11 @@ impl Future for Queueing {
     type Output = Result<(), SendError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { group, command, place } = &mut *self;
-        if !group.home().is_here() {
+        let Self { cell, command, place } = &mut *self;
+        if !cell.home.is_here() {
             return Poll::Ready(Err(SendError::Forked));
         }
-        group.room().poll(place, context, || match group.push(command.take()?) {
+        cell.commands.room.poll(place, context, || match cell.push(command.take()?) {
             Ok(()) => Some(Ok(())),
             Err((SendError::Full, back)) => {
                 *command = Some(back);
@@ -235,8 +239,8 @@ impl Future for Queueing {
 
 impl Drop for Queueing {
     fn drop(&mut self) {
-        if self.group.home().is_here() {
-            self.group.room().forget(&mut self.place);
+        if self.cell.home.is_here() {
+            self.cell.commands.room.forget(&mut self.place);
         }
     }
 }

@@ -9,22 +9,7 @@ pub(crate) const KNOWN_CIRCLES: [(&str, &[&str]); 19] = [
     ("phalanx-runtime", &["local", "local/liveness_lock"]),
     ("phalanx-runtime", &["local/founder", "local/kept"]),
     ("phalanx-runtime", &["rpc/caller", "rpc/pending"]),
-    (
-        "phalanx",
-        &[
-            "calls/directory",
-            "calls/server",
-            "group",
-            "inbox",
-            "send",
-            "shared/cell",
-            "shared/commands",
-            "shared/group",
-            "thread",
-            "thread/entry",
-            "thread/handler",
-        ],
-    ),
+    ("phalanx", &["calls/directory", "calls/server", "group", "inbox", "send", "shared/cell"]),
     ("phalanx", &["simulate", "simulate/machine"]),
     (
         "phalanx-check",

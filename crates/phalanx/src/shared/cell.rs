@@ -163,16 +163,35 @@ impl CellShared {
         }
     }
 
-    pub(crate) fn ask_to_leave(&self, group: &Arc<GroupShared>) {
-        debug_assert!(group.is_leaving(), "the group accepts nothing any more");
-        self.commands.ask_to_leave_group();
+    /// Accepts no more messages of a group, and asks the protocol thread to leave it.
+    pub(crate) fn ask_to_leave(&self, group: &GroupShared) {
+        if group.close() {
+            self.commands.ask_to_leave_group();
+        }
     }
 
-    pub(crate) fn push(&self, command: Command) -> Result<(), SendError> {
+    /// Queues a command; returns it if it is not accepted.
+    pub(crate) fn push(&self, command: Command) -> Result<(), (SendError, Command)> {
         if !self.home.is_here() {
-            return Err(SendError::Forked);
+            return Err((SendError::Forked, command));
         }
-        self.commands.push(command).map_err(|(error, _)| error)
+        if let Command::Ask { group, asked } = &command
+            && let Err(error) = group.admit(asked.bytes())
+        {
+            return Err((error, command));
+        }
+        self.commands.push(command).inspect_err(|(_, command)| {
+            if let Command::Ask { group, asked } = command {
+                group.release(asked.bytes());
+            }
+        })
+    }
+
+    /// Takes a message of so many bytes out of the account of its group.
+    pub(crate) fn release(&self, group: &GroupShared, bytes: usize) {
+        if group.release(bytes) {
+            self.commands.note_room();
+        }
     }
 }
 

@@ -3,11 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use phalanx_driver::fork::Home;
 use phalanx_life::Key;
 
-use super::cell::CellShared;
-use super::commands::Command;
 use crate::error::SendError;
 use crate::id::LeaveReason;
 use crate::view::View;
@@ -63,7 +60,6 @@ impl Lost {
 /// State shared by the handles of a group and the protocol thread.
 pub(crate) struct GroupShared {
     pub(crate) name: Arc<str>,
-    pub(crate) cell: Arc<CellShared>,
     /// The membership at the protocol thread, once the join is taken from the ring.
     pub(crate) key: OnceLock<Key>,
     /// The bytes of messages that wait to be sent.
@@ -83,10 +79,9 @@ impl std::fmt::Debug for GroupShared {
 }
 
 impl GroupShared {
-    pub(crate) fn new(name: &str, cell: Arc<CellShared>) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         Self {
             name: name.into(),
-            cell,
             key: OnceLock::new(),
             queued: AtomicUsize::new(0),
             life: AtomicU64::new(0),
@@ -95,14 +90,6 @@ impl GroupShared {
             status: Mutex::new(Status { phase: Phase::Joining, was_member: false, view: None }),
             progress: Waiters::default(),
         }
-    }
-
-    pub(crate) fn home(&self) -> Home {
-        self.cell.home
-    }
-
-    pub(crate) fn room(&self) -> &Waiters {
-        &self.cell.commands.room
     }
 
     pub(crate) fn life(&self) -> u64 {
@@ -124,26 +111,24 @@ impl GroupShared {
         self.progress.wake();
     }
 
-    /// Queues a command of this group; returns it if it is not accepted.
-    pub(crate) fn push(&self, command: Command) -> Result<(), (SendError, Command)> {
-        if !self.home().is_here() {
-            return Err((SendError::Forked, command));
+    /// Takes a message of so many bytes into the account.
+    pub(crate) fn admit(&self, bytes: usize) -> Result<(), SendError> {
+        if self.is_leaving() {
+            return Err(SendError::NotMember);
         }
-        if self.leaving.load(Ordering::Acquire) {
-            return Err((SendError::NotMember, command));
-        }
-        let bytes = match &command {
-            Command::Ask { asked, .. } => asked.bytes(),
-            _ => 0,
-        };
         // The bound is checked before the message is added, so that one longer than the bound can be sent too.
         if bytes > 0 && self.queued.load(Ordering::Relaxed) >= QUEUED_BYTES {
-            return Err((SendError::Full, command));
+            return Err(SendError::Full);
         }
         self.queued.fetch_add(bytes, Ordering::Relaxed);
-        self.cell.commands.push(command).inspect_err(|_| {
-            self.queued.fetch_sub(bytes, Ordering::Relaxed);
-        })
+        Ok(())
+    }
+
+    /// Takes a message of so many bytes out of the account. True: who waits for room is to be woken.
+    pub(crate) fn release(&self, bytes: usize) -> bool {
+        let before = self.queued.fetch_sub(bytes, Ordering::Relaxed);
+        // Who waits for room is woken at half full: both sides work in longer runs then.
+        before > QUEUED_BYTES / 2 && before - bytes <= QUEUED_BYTES / 2
     }
 
     #[cfg(test)]
@@ -151,29 +136,13 @@ impl GroupShared {
         self.queued.load(Ordering::Relaxed)
     }
 
-    /// Takes a message of so many bytes out of the account.
-    pub(crate) fn sent(&self, bytes: usize) {
-        let before = self.queued.fetch_sub(bytes, Ordering::Relaxed);
-        // Who waits for room is woken at half full: both sides work in longer runs then.
-        if before > QUEUED_BYTES / 2 && before - bytes <= QUEUED_BYTES / 2 {
-            self.cell.commands.note_room();
-        }
-    }
-
-    /// Accepts no more messages, and asks the protocol thread to leave the group.
-    pub(crate) fn ask_to_leave(self: &Arc<Self>) {
-        if !self.leaving.swap(true, Ordering::AcqRel) {
-            self.cell.ask_to_leave(self);
-        }
+    /// Accepts no more messages. False: it did not before.
+    pub(crate) fn close(&self) -> bool {
+        !self.leaving.swap(true, Ordering::AcqRel)
     }
 
     pub(crate) fn is_leaving(&self) -> bool {
         self.leaving.load(Ordering::Acquire)
-    }
-
-    /// Accepts no more messages.
-    pub(crate) fn close(&self) {
-        self.leaving.store(true, Ordering::Release);
     }
 }
 

@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use phalanx_driver::fork::Home;
+
 use crate::message::Message;
 use crate::next::Next;
 use crate::replica::Replicating;
@@ -81,7 +83,7 @@ pub(super) struct Entry {
 
 impl Entry {
     pub(super) fn new(shared: Arc<GroupShared>, feed: Feed, replica: Option<Box<dyn Replicating>>) -> Self {
-        let life = Arc::new(Life::new(shared.home()));
+        let life = Arc::new(Life::new(Home::here()));
         Self {
             shared,
             feed,
@@ -157,10 +159,8 @@ impl Entry {
 
     /// A life is over, with messages of it that came to nothing. `next`: the number of the next life.
     pub(super) fn end_life(&mut self, next: u64, not_sent: u64, in_doubt: u64) {
-        // Who waited for room finds it, or learns that nothing is accepted any more.
-        self.shared.room().wake();
         self.life.end();
-        self.life = Arc::new(Life::new(self.shared.home()));
+        self.life = Arc::new(Life::new(Home::here()));
         self.shared.begin_life(next);
         self.lose(not_sent, in_doubt);
         self.view = None;
@@ -175,13 +175,6 @@ impl Entry {
             self.shared.lost.add(not_sent, in_doubt);
             self.stage(Next::Lost { not_sent, in_doubt });
         }
-    }
-
-    /// Nobody learns any more of what happens from here on but that this process is out of the group.
-    pub(super) fn close(&mut self) {
-        self.shared.close();
-        // Before anybody learns of the end: who does may join a group of this name at once.
-        self.shared.cell.free_name(&self.shared);
     }
 
     /// This process is out of the group for good.

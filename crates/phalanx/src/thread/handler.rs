@@ -92,13 +92,13 @@ impl AppHandler {
             Some(key) => self.lives.ask(*key, asked).err(),
             None => Some(asked),
         };
-        refused.into_iter().for_each(|asked| refuse(group, asked, SendError::NotSent));
+        refused.into_iter().for_each(|asked| refuse(&self.front.shared, group, asked, SendError::NotSent));
     }
 
     /// Refuses a command that came too late.
     pub(super) fn refuse(&self, command: Command) {
         match command {
-            Command::Ask { group, asked } => refuse(&group, asked, SendError::NotSent),
+            Command::Ask { group, asked } => refuse(&self.front.shared, &group, asked, SendError::NotSent),
             Command::Join { group, inbox, .. } => {
                 group.change(|status| status.phase = Phase::Left(LeaveReason::Over));
                 self.front.shared.free_name(&group);
@@ -243,10 +243,16 @@ impl Front for ThreadFront {
             Step::Ending { is_final } => {
                 entry.apply();
                 if is_final {
-                    entry.close();
+                    entry.shared.close();
+                    // Before anybody learns of the end: who does may join a group of this name at once.
+                    self.shared.free_name(&entry.shared);
                 }
             }
-            Step::Over { next, not_sent, in_doubt } => entry.end_life(next, not_sent, in_doubt),
+            Step::Over { next, not_sent, in_doubt } => {
+                // Who waited for room finds it, or learns that nothing is accepted any more.
+                self.shared.commands.room.wake();
+                entry.end_life(next, not_sent, in_doubt);
+            }
             Step::Unsent { messages } => entry.lose(messages, 0),
             Step::Excluded { was } => {
                 entry.stage(Next::Excluded { was: MemberId::of(was) });
@@ -277,7 +283,9 @@ impl Front for ThreadFront {
             }
             Step::Current => entry.stage(Next::Current),
             // No message is accepted any more.
-            Step::Senseless => entry.shared.close(),
+            Step::Senseless => {
+                entry.shared.close();
+            }
             Step::Reached { .. } => {}
         }
     }
@@ -290,7 +298,7 @@ impl Front for ThreadFront {
     }
 
     fn release(&mut self, entry: &mut Entry, bytes: usize) {
-        entry.shared.sent(bytes);
+        self.shared.release(&entry.shared, bytes);
     }
 
     fn ended(&mut self, _key: Key, mut entry: Entry, end: End) {
@@ -410,8 +418,8 @@ impl Handler for AppHandler {
 }
 
 /// Ends something asked for in a group that never reached its membership, and gives its room back.
-pub(super) fn refuse(group: &GroupShared, asked: Queued, why: SendError) {
-    group.sent(asked.bytes());
+pub(super) fn refuse(cell: &CellShared, group: &GroupShared, asked: Queued, why: SendError) {
+    cell.release(group, asked.bytes());
     group.lost.add(asked.messages(), 0);
     asked.into_receipt().into_iter().for_each(|receipt| receipt.end(Err(why)));
 }
@@ -500,7 +508,7 @@ mod tests {
         let cell = Arc::new(CellShared::new(process.waker(), process.belief(), me.clone(), options.config.clone()));
         let mut handler = AppHandler::new(Arc::clone(&cell), true);
         handler.begin(&me);
-        let group = Arc::new(GroupShared::new("g", cell));
+        let group = Arc::new(GroupShared::new("g"));
         let queue = Arc::new(Queue::new(8, 1 << 20, process.waker(), Home::here()));
         let has_state = replica.is_some();
         handler.add(Arc::clone(&group), Destination::Own(Arc::clone(&queue)), has_state, false, replica);
@@ -642,7 +650,7 @@ mod tests {
         let own = inbox_of(*group.key.get().expect("it is joined"));
         let waker = phalanx_driver::Waker::new().expect("a descriptor is left");
         let shared_queue = Arc::new(Queue::new(2, 1 << 20, waker, Home::here()));
-        let other = Arc::new(GroupShared::new("h", Arc::clone(&group.cell)));
+        let other = Arc::new(GroupShared::new("h"));
         let merged = handler.add(other, Destination::Merged(Arc::clone(&shared_queue)), false, false, None);
         // The view is one of the eight.
         for seq in 1..=7 {
@@ -675,7 +683,7 @@ mod tests {
         assert_eq!((look(before.stable()), group.life()), (Some(Ok(())), 0));
         handler.event(Event::Excluded { view: ViewNumber(9) });
         assert_eq!((group.life(), group.status().view.is_none()), (1, false), "published with the items");
-        let mut me = group.cell.facts().me.clone();
+        let mut me = handler.front.shared.facts().me.clone();
         me.incarnation = phalanx_core::Incarnation(me.incarnation.0 ^ 1);
         handler.begin(&me);
         handler.event(view(2));
@@ -735,9 +743,10 @@ mod tests {
     /// A sender that gives up its wait has sent nothing, and one that waits on sends when there is room.
     #[test]
     fn messages_wait_for_room_and_are_sent_once() {
-        let (_handler, group, _inbox) = member();
+        let (handler, group, _inbox) = member();
+        let cell = Arc::clone(&handler.front.shared);
         let long = || Ok(Payloads::One(Bytes::from(vec![0; 1 << 20])));
-        let post = || Multicast::new(Arc::clone(&group), long());
+        let post = || Multicast::new(Arc::clone(&cell), Arc::clone(&group), long());
         let mut accepted = 0;
         while post().try_post().is_ok() {
             accepted += 1;
@@ -751,21 +760,21 @@ mod tests {
         let mut waits = Box::pin(post().into_future());
         assert!(waits.as_mut().poll(&mut context).is_pending() && !waits.is_queued());
         let mut sent = 0;
-        while let Some(Command::Ask { group, asked }) = group.cell.commands.pop() {
-            group.sent(asked.bytes());
+        while let Some(Command::Ask { group, asked }) = cell.commands.pop() {
+            cell.release(&group, asked.bytes());
             sent += 1;
         }
         assert_eq!((sent, group.queued_bytes()), (accepted, 0));
         assert!(waits.as_mut().poll(&mut context).is_pending() && waits.is_queued());
-        assert!(matches!(group.cell.commands.pop(), Some(Command::Ask { asked, .. }) if asked.messages() == 1));
-        assert!(group.cell.commands.pop().is_none(), "it is queued once");
+        assert!(matches!(cell.commands.pop(), Some(Command::Ask { asked, .. }) if asked.messages() == 1));
+        assert!(cell.commands.pop().is_none(), "it is queued once");
     }
 
     /// Room that a refused message kept would be lost to its group for ever.
     #[test]
     fn what_comes_too_late_is_refused_and_gives_its_room_back() {
         let (mut handler, group, _inbox) = member();
-        let life = group.life();
+        let (cell, life) = (Arc::clone(&handler.front.shared), group.life());
         let post = |body| {
             Queued::Send(Message {
                 life,
@@ -778,15 +787,15 @@ mod tests {
         };
         let command = |asked| Command::Ask { group: Arc::clone(&group), asked };
         for text in ["of a life that ends", "for a handler that has ended"] {
-            group.push(command(post(Payloads::One(Bytes::from_static(text.as_bytes()))))).expect("there is room");
+            cell.push(command(post(Payloads::One(Bytes::from_static(text.as_bytes()))))).expect("there is room");
         }
-        let Some(Command::Ask { asked, .. }) = group.cell.commands.pop() else { panic!("a command waits") };
+        let Some(Command::Ask { asked, .. }) = cell.commands.pop() else { panic!("a command waits") };
         handler.event(Event::Excluded { view: ViewNumber(9) });
         handler.ask(&group, asked);
         let key = *group.key.get().expect("it is joined");
         assert!(handler.due(key).is_none() && group.lost.get() == (1, 0));
         handler.end();
-        let late = group.cell.commands.pop().expect("a command waits");
+        let late = cell.commands.pop().expect("a command waits");
         handler.refuse(late);
         assert_eq!((group.queued_bytes(), group.lost.get()), (0, (2, 0)));
     }

@@ -106,7 +106,7 @@ impl Drop for Ends {
         // Only after a panic are any left.
         self.0.commands.close(|command| {
             if let Command::Ask { group, asked } = command {
-                handler::refuse(&group, asked, SendError::Over);
+                handler::refuse(&self.0, &group, asked, SendError::Over);
             }
         });
         self.0.end();
