@@ -10,9 +10,7 @@ use bytes::Bytes;
 use phalanx_core::{GroupTerms, MESSAGE_BYTES_MAX, Uniformity, check_name};
 use phalanx_life::Payloads;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
-use crate::calls::server::{Origin, ServerBuilder};
 use crate::domains::Domains;
 use crate::error::{FlushError, JoinError, LeaveError, SendError};
 use crate::id::LeaveReason;
@@ -34,7 +32,7 @@ use crate::waiting::{Place, Timeout, Waiting, block, block_on};
 /// [`Group::leave`].
 #[derive(Debug)]
 pub struct Group {
-    held: Arc<Held>,
+    pub(crate) held: Arc<Held>,
     shared: Arc<GroupShared>,
     /// What of this group was lost when this handle was last flushed.
     seen: Lost,
@@ -186,16 +184,6 @@ impl Group {
     /// See [`FlushError`].
     pub fn blocking_flush(&self) -> Result<(), FlushError> {
         block(self.flush())
-    }
-
-    /// How to start a server of calls that others find by this group's name; see [`Server`](crate::Server). Requests have
-    /// the type `Q`, answers the type `A`.
-    ///
-    /// The server is of this process and not of the membership: it serves on after a leave of the group, until it is
-    /// stopped.
-    pub fn server<Q: DeserializeOwned, A: Serialize>(&self) -> ServerBuilder<Q, A> {
-        let origin = Origin::Member(Arc::clone(&self.held), Some(self.shared.name.to_string()));
-        ServerBuilder::new(self.cell().config.clone(), origin)
     }
 
     /// Leaves without waiting for it.

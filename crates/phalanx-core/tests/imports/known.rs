@@ -3,13 +3,12 @@
 use super::types::Size;
 
 /// Circles of imports, by crate, each with all files of it. `lib` is the root.
-pub(crate) const KNOWN_CIRCLES: [(&str, &[&str]); 19] = [
+pub(crate) const KNOWN_CIRCLES: [(&str, &[&str]); 18] = [
     ("phalanx-driver", &["driver", "shm", "shm/links", "shm/segment", "shm/sending"]),
     ("phalanx-driver", &["fork", "fork/hook"]),
     ("phalanx-runtime", &["local", "local/liveness_lock"]),
     ("phalanx-runtime", &["local/founder", "local/kept"]),
     ("phalanx-runtime", &["rpc/caller", "rpc/pending"]),
-    ("phalanx", &["calls/directory", "calls/server", "group", "inbox", "send", "shared/cell"]),
     ("phalanx", &["simulate", "simulate/machine"]),
     (
         "phalanx-check",

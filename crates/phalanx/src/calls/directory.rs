@@ -136,7 +136,7 @@ impl Directory {
             return Err(StartError::Forked);
         }
         let mut place = held.shared.directory.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(directory) = place.upgrade() {
+        if let Some(directory) = place.upgrade().and_then(|directory| directory.downcast().ok()) {
             return Ok(directory);
         }
         let shared = Arc::new(Shared {
@@ -157,7 +157,8 @@ impl Directory {
             .spawn(move || for_thread.run(&held))
             .map_err(|error| StartError::Thread(error.to_string()))?;
         let directory = Arc::new(Self { shared });
-        *place = Arc::downgrade(&directory);
+        let weak = Arc::downgrade(&directory);
+        *place = weak;
         Ok(directory)
     }
 

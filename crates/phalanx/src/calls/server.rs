@@ -19,6 +19,7 @@ use super::directory::{Directory, Entry, Listed};
 use super::serving::{Asked, Queued, ServerShared, run};
 use super::{ABANDONED, encode_answer, port_options, split_request};
 use crate::error::StartError;
+use crate::group::Group;
 use crate::shared::cell::Held;
 use crate::waiting::{Place, Waiting, block};
 
@@ -46,6 +47,18 @@ pub(crate) enum Origin {
     Outside,
     /// Members of the cell of this process, by member and, if it is named, by group.
     Member(Arc<Held>, Option<String>),
+}
+
+impl Group {
+    /// How to start a server of calls that others find by this group's name; see [`Server`]. Requests have the type `Q`,
+    /// answers the type `A`.
+    ///
+    /// The server is of this process and not of the membership: it serves on after a leave of the group, until it is
+    /// stopped.
+    pub fn server<Q: DeserializeOwned, A: Serialize>(&self) -> ServerBuilder<Q, A> {
+        let origin = Origin::Member(Arc::clone(&self.held), Some(self.name().to_owned()));
+        ServerBuilder::new(self.held.shared.config.clone(), origin)
+    }
 }
 
 impl<Q: DeserializeOwned, A: Serialize> ServerBuilder<Q, A> {

@@ -1,5 +1,6 @@
 //! What the handles of a process and the protocol thread share.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -13,7 +14,6 @@ use phalanx_runtime::config::Config;
 use super::commands::{Command, Commands};
 use super::group::GroupShared;
 use super::queue::MergedQueue;
-use crate::calls::directory::Directory;
 use crate::error::SendError;
 use crate::events::{CellEvent, Telling};
 use crate::id::{Member, MemberId};
@@ -55,8 +55,8 @@ pub(crate) struct CellShared {
     ending: Mutex<Vec<Weak<MergedQueue>>>,
     /// What it was started with.
     pub(crate) config: Config,
-    /// Its directory of servers, while it has one.
-    pub(crate) directory: Mutex<Weak<Directory>>,
+    /// Its directory of servers, while it has one. The directory is a user of handles, so its type is not known here.
+    pub(crate) directory: Mutex<Weak<dyn Any + Send + Sync>>,
 }
 
 impl std::fmt::Debug for CellShared {
@@ -90,7 +90,7 @@ impl CellShared {
             ended: Waiters::default(),
             ending: Mutex::default(),
             config,
-            directory: Mutex::new(Weak::new()),
+            directory: Mutex::new(Weak::<()>::new()),
         }
     }
 
