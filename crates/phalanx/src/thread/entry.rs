@@ -20,21 +20,22 @@ pub(super) type MergedOutlet = Rc<RefCell<Outlet<(Arc<str>, Next)>>>;
 /// Where the items of a group go.
 pub(super) enum Feed {
     Own(Outlet<Next>),
-    Merged { name: Arc<str>, outlet: MergedOutlet },
+    Merged(MergedOutlet),
 }
 
 impl Feed {
     fn is_ready(&mut self) -> bool {
         match self {
             Self::Own(outlet) => outlet.is_ready(),
-            Self::Merged { outlet, .. } => outlet.borrow_mut().is_ready(),
+            Self::Merged(outlet) => outlet.borrow_mut().is_ready(),
         }
     }
 
-    fn stage(&mut self, next: Next) {
+    /// `name`: of the group.
+    fn stage(&mut self, name: &Arc<str>, next: Next) {
         match self {
             Self::Own(outlet) => outlet.stage(next),
-            Self::Merged { name, outlet } => outlet.borrow_mut().stage((Arc::clone(name), next)),
+            Self::Merged(outlet) => outlet.borrow_mut().stage((Arc::clone(name), next)),
         }
     }
 
@@ -45,7 +46,7 @@ impl Feed {
                 outlet.publish();
                 !outlet.is_empty()
             }
-            Self::Merged { outlet, .. } => {
+            Self::Merged(outlet) => {
                 let mut outlet = outlet.borrow_mut();
                 outlet.publish();
                 !outlet.is_empty()
@@ -104,7 +105,7 @@ impl Entry {
     }
 
     pub(super) fn stage(&mut self, next: Next) {
-        self.feed.stage(next);
+        self.feed.stage(&self.shared.name, next);
     }
 
     pub(super) fn deliver(&mut self, message: Message) {

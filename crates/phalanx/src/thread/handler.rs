@@ -76,7 +76,7 @@ impl AppHandler {
                     merged.push(Some(Rc::new(RefCell::new(Outlet::new(queue)))));
                 }
                 let outlet = merged[number].clone().expect("it was found, or added");
-                (Feed::Merged { name: Arc::clone(&shared.name), outlet }, merged_inbox(number))
+                (Feed::Merged(outlet), merged_inbox(number))
             }
         };
         let name = Arc::clone(&shared.name);
