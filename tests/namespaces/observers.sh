@@ -3,7 +3,7 @@
 # cut off or dead, and is never taken for the group's state.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/namespaces.sh"
 
-# about: E1 M1 M2 M3 M4 M5 M6 M8 S1 S2 S3 S4 S5 S6 S7 S10 I1 I2 I3 O4 O5 U5 U6 X2 X3 X5 X7 X8
+# about: E1 M1 M2 M3 M4 M5 M6 M8 S1 S2 S3 S4 S5 S6 S7 S10 I1 I2 I3 O4 O5 U5 U6 X2 X3 X5 X7 X8 X9
 harness create
 harness about $(sed -n 's/^# about: //p' "$0")
 harness faulty

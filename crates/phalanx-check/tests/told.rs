@@ -1,10 +1,11 @@
-//! What applications are told of their messages (S11, S12) and of the ends of their memberships (M15).
+//! What applications are told of their messages (S11, S12), of the ends of their memberships (M15) and of
+//! states (X9).
 
 mod common;
 
 use common::{GROUP, World, fifo, uniform};
 use phalanx_check::Property;
-use phalanx_trace::{Event, LeaveReason, MembershipEnd, Phase};
+use phalanx_trace::{Event, LeaveReason, MembershipEnd, MembershipStep, Phase};
 
 fn stable(w: &mut World, p: usize, view: u64, seq: u64) {
     w.push(p, Event::Stable { group: GROUP, view, seq });
@@ -167,5 +168,49 @@ fn m15_a_membership_ends_for_a_reason() {
         w.push(0, Event::MembershipEnded { name: "ledger".into(), why });
         let report = w.report();
         assert_eq!(!report.violated().contains(&Property::M15), holds, "{before:?} {why:?}: {report}");
+    }
+}
+
+#[test]
+fn x9_a_state_is_told_in_one_order() {
+    use MembershipStep::{Anew, Current, Forgotten, Kept, OwnState, Taking, View};
+    // Member 0 takes a state of 9 bytes and comes into view 2.
+    fn joiner() -> World {
+        let mut w = World::cell(2);
+        w.ask_group(1, true);
+        w.group_view(1, 1, None, &[1], &[1], &[]);
+        w.ask_group(0, true);
+        w.push(0, Event::SnapshotIn { group: GROUP, bytes: 9 });
+        w.push(0, Event::StateEnd { group: GROUP, digest: 7 });
+        w.group_view(0, 2, None, &[1, 0], &[0], &[]);
+        w
+    }
+    fn founder() -> World {
+        World::group(2)
+    }
+    let cases: [(fn() -> World, &[MembershipStep], bool); 15] = [
+        (founder, &[View(1), View(2)], true),
+        (founder, &[Forgotten, View(1)], true),
+        (founder, &[Kept, View(1)], true),
+        (founder, &[Forgotten, Taking(9), OwnState, View(1)], true),
+        (founder, &[Taking(9), Taking(9), Anew], true),
+        (joiner, &[Taking(9), Taking(9), Current, View(2)], true),
+        (founder, &[View(1), Anew, Forgotten, OwnState, View(1)], true),
+        (founder, &[View(1), Forgotten], false),
+        (founder, &[Taking(9), View(1)], false),
+        (founder, &[Current, View(1)], false),
+        (founder, &[Kept, Taking(9)], false),
+        (founder, &[Taking(9), Forgotten], false),
+        (founder, &[Taking(9), Current, View(1)], false),
+        (joiner, &[Taking(8), Current, View(2)], false),
+        (joiner, &[View(2)], false),
+    ];
+    for (world, steps, holds) in cases {
+        let mut w = world();
+        for what in steps {
+            w.push(0, Event::ToldStep { name: "ledger".into(), what: *what });
+        }
+        let report = w.report();
+        assert_eq!(!report.violated().contains(&Property::X9), holds, "{steps:?}: {report}");
     }
 }

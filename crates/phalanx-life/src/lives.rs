@@ -535,26 +535,26 @@ impl<G, R> Lives<G, R> {
                 }
             }
             Event::GroupForgotten { name, .. } => {
-                if let Some((key, held)) = self.named(&name) {
-                    front.step(key, &mut held.own, Step::Forgotten);
+                if let Some((key, _)) = self.named(&name) {
+                    self.step(key, Step::Forgotten, front);
                 }
             }
             Event::StateKept { group, name, .. } => {
                 if let Some((key, held)) = self.number(group, &name) {
                     held.begin_state(held.holds);
-                    front.step(key, &mut held.own, Step::Kept);
+                    self.step(key, Step::Kept, front);
                 }
             }
             Event::StateBegin { group, name, bytes, .. } => {
                 if let Some((key, held)) = self.number(group, &name) {
                     held.begin_state(None);
-                    front.step(key, &mut held.own, Step::Taking(bytes));
+                    self.step(key, Step::Taking(bytes), front);
                 }
             }
             Event::StateAnew { group, name } => {
                 if let Some((key, held)) = self.number(group, &name) {
                     held.begin_state(None);
-                    front.step(key, &mut held.own, Step::OwnState);
+                    self.step(key, Step::OwnState, front);
                 }
             }
             Event::StateEnd { group } => self.state_end(group, front),
@@ -567,6 +567,14 @@ impl<G, R> Lives<G, R> {
         }
     }
 
+    /// Tells a step of a membership, and records it.
+    fn step<F: Front<Group = G, Receipt = R>>(&mut self, key: Key, step: Step<'_>, front: &mut F) {
+        let Self { slots, records, .. } = self;
+        let Some(held) = slots.get_mut(key.slot as usize).and_then(|slot| slot.held.as_mut()) else { return };
+        records.iter_mut().for_each(|records| records.step(&held.name, &step));
+        front.step(key, &mut held.own, step);
+    }
+
     fn view<F: Front<Group = G, Receipt = R>>(&mut self, view: &Arc<GroupView>, front: &mut F) {
         let me = self.me;
         let Some((key, held)) = self.number(view.group, &view.name) else { return };
@@ -575,7 +583,7 @@ impl<G, R> Lives<G, R> {
         held.holds = (held.is_sound && !held.observes).then_some(view.group);
         // A leave that waited for a view, or that an earlier incarnation asked for.
         let wants_leave = held.leave == Leave::Wanted;
-        front.step(key, &mut held.own, Step::View(ShownView { view, me }));
+        self.step(key, Step::View(ShownView { view, me }), front);
         self.is_untidy |= wants_leave;
     }
 
@@ -586,9 +594,7 @@ impl<G, R> Lives<G, R> {
             return self.end_membership(at, End::Left(why), front);
         }
         self.end_life(at, false, front);
-        if let Some((key, held)) = self.at(at) {
-            front.step(key, &mut held.own, Step::Anew(why));
-        }
+        self.step(key, Step::Anew(why), front);
     }
 
     fn end_named<F: Front<Group = G, Receipt = R>>(&mut self, name: &str, end: End, front: &mut F) {
@@ -600,7 +606,7 @@ impl<G, R> Lives<G, R> {
     fn state_end<F: Front<Group = G, Receipt = R>>(&mut self, group: GroupId, front: &mut F) {
         let Some((key, held)) = self.numbered(group).filter(|(_, held)| held.is_sound) else { return };
         match front.complete(key, &mut held.own) {
-            Ok(()) => front.step(key, &mut held.own, Step::Current),
+            Ok(()) => self.step(key, Step::Current, front),
             Err(why) => self.makes_no_sense(key, &why, front),
         }
     }
@@ -613,9 +619,7 @@ impl<G, R> Lives<G, R> {
             held.leave = Leave::Wanted;
         }
         front.notice(format!("the state of group {} makes no sense here: {why}; it is left", held.name));
-        front.step(key, &mut held.own, Step::Senseless);
-        let name = Arc::clone(&held.name);
-        self.records.iter_mut().for_each(|records| records.senseless(&name));
+        self.step(key, Step::Senseless, front);
         self.is_untidy = true;
     }
 

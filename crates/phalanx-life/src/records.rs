@@ -1,9 +1,9 @@
 //! What an application is told, as records of a trace.
 
 use phalanx_core::{GroupId, LeaveReason, Sequence, ViewNumber};
-use phalanx_trace::{self as trace, Event, MembershipEnd};
+use phalanx_trace::{self as trace, Event, MembershipEnd, MembershipStep};
 
-use crate::front::End;
+use crate::front::{End, ShownView, Step};
 
 /// How records name a reason to leave.
 pub type Reason = fn(LeaveReason) -> trace::LeaveReason;
@@ -33,8 +33,28 @@ impl Records {
         self.events.push(Event::ToldLost { group: group.0, not_sent, in_doubt });
     }
 
-    pub(crate) fn senseless(&mut self, name: &str) {
-        self.events.push(Event::ToldSenseless { name: name.to_owned() });
+    /// A step of a membership that goes on.
+    pub(crate) fn step(&mut self, name: &str, step: &Step<'_>) {
+        let what = match *step {
+            Step::Forgotten => MembershipStep::Forgotten,
+            Step::Kept => MembershipStep::Kept,
+            Step::Taking(bytes) => MembershipStep::Taking(bytes),
+            Step::Current => MembershipStep::Current,
+            Step::OwnState => MembershipStep::OwnState,
+            Step::View(ShownView { view, .. }) => MembershipStep::View(view.view.0),
+            Step::Anew(_) => MembershipStep::Anew,
+            Step::Senseless => return self.events.push(Event::ToldSenseless { name: name.to_owned() }),
+            // Their records are those of the core, or of the end that follows.
+            Step::ViewReplayed(_)
+            | Step::Adequate(_)
+            | Step::Reached { .. }
+            | Step::Ending { .. }
+            | Step::Over { .. }
+            | Step::Unsent { .. }
+            | Step::Excluded { .. }
+            | Step::Waiting(_) => return,
+        };
+        self.events.push(Event::ToldStep { name: name.to_owned(), what });
     }
 
     pub(crate) fn ended(&mut self, name: &str, end: End) {

@@ -59,6 +59,25 @@ pub enum MembershipEnd {
     Differs,
 }
 
+/// What an application is told of a membership that goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MembershipStep {
+    /// What only this process had of the group's state is lost to the others.
+    Forgotten,
+    /// The group goes on with the state that this process kept.
+    Kept,
+    /// Another member's state of so many bytes begins.
+    Taking(u64),
+    /// That state is complete.
+    Current,
+    /// Nobody has the state any more, and the group begins with this process's own.
+    OwnState,
+    /// A view with this number.
+    View(u64),
+    /// It is out of the group, and comes back by itself.
+    Anew,
+}
+
 /// The harness's phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Phase {
@@ -695,5 +714,12 @@ pub enum Event {
         joined: Vec<u64>,
         /// Members of the view before that are not in it, and why.
         left: Vec<(u64, LeaveReason)>,
+    },
+    /// The application was told of its membership in the group of this name, at this place between its messages.
+    ToldStep {
+        /// The group's name.
+        name: String,
+        /// What it was told.
+        what: MembershipStep,
     },
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::{CallOutcome, Event, LeaveReason, MembershipEnd, Order, Phase, Record, Trouble};
+use crate::{CallOutcome, Event, LeaveReason, MembershipEnd, MembershipStep, Order, Phase, Record, Trouble};
 
 impl Display for Record {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -237,6 +237,25 @@ impl Display for Event {
                 MembershipEnd::Refused => write!(f, "tells the application that group {name} cannot be made"),
                 MembershipEnd::Differs => {
                     write!(f, "tells the application that group {name} differs in having a state")
+                }
+            },
+            Self::ToldStep { name, what } => match what {
+                MembershipStep::Forgotten => {
+                    write!(f, "tells the application that its state of group {name} is of no use")
+                }
+                MembershipStep::Kept => write!(f, "tells the application that group {name} goes on with its state"),
+                MembershipStep::Taking(bytes) => {
+                    write!(f, "tells the application that a state of group {name} comes, {bytes} bytes")
+                }
+                MembershipStep::Current => {
+                    write!(f, "tells the application that the state of group {name} is complete")
+                }
+                MembershipStep::OwnState => {
+                    write!(f, "tells the application that group {name} begins with its own state")
+                }
+                MembershipStep::View(view) => write!(f, "tells the application of view {view} of group {name}"),
+                MembershipStep::Anew => {
+                    write!(f, "tells the application that it is out of group {name} and comes back")
                 }
             },
             Self::SnapshotView { group, view } => {

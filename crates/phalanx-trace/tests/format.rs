@@ -1,8 +1,8 @@
 //! The file format: what is written is read back, a cut file is accepted, a broken one is refused.
 
 use phalanx_trace::{
-    Action, CallOutcome, Event, Header, LeaveReason, MAGIC, MembershipEnd, Order, Outcome, Phase, RECORD_BYTES_MAX,
-    Trace, TraceError, TraceReader, TraceWriter, Trouble,
+    Action, CallOutcome, Event, Header, LeaveReason, MAGIC, MembershipEnd, MembershipStep, Order, Outcome, Phase,
+    RECORD_BYTES_MAX, Trace, TraceError, TraceReader, TraceWriter, Trouble,
 };
 use proptest::prelude::*;
 
@@ -47,6 +47,8 @@ fn every_event() -> Vec<Event> {
         Event::ToldSenseless { name: name() },
         Event::MembershipEnded { name: name(), why: MembershipEnd::Left(LeaveReason::Stopped) },
         Event::MembershipEnded { name: name(), why: MembershipEnd::Over },
+        Event::ToldStep { name: name(), what: MembershipStep::Taking(8) },
+        Event::ToldStep { name: name(), what: MembershipStep::View(8) },
         Event::SnapshotView { group: 2, view: 8 },
         Event::GroupViewReplayed {
             group: 2,

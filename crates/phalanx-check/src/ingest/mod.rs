@@ -271,6 +271,7 @@ impl Builder {
                 proc.told.lives.push(self.now.ledgers.end(group, not_sent, in_doubt, moment));
             }
             Event::ToldSenseless { name } => proc.told.senseless.push((name.clone(), moment)),
+            Event::ToldStep { name, what } => proc.told.steps.push((name.clone(), *what, moment)),
             Event::MembershipEnded { name, why } => proc.told.ended.push((name.clone(), *why, moment)),
             Event::Unsent { group, messages } => self.unsent(me, *group, *messages, moment),
             Event::Deliver { .. } => self.deliver(event, moment),

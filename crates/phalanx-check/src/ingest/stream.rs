@@ -177,6 +177,7 @@ impl StreamRules {
             | Event::ToldLost { .. }
             | Event::ToldSenseless { .. }
             | Event::MembershipEnded { .. }
+            | Event::ToldStep { .. }
             | Event::Balance { .. }
             | Event::JoinAsked { .. }
             | Event::LeaveAsked

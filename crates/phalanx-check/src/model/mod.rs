@@ -12,7 +12,7 @@ pub(crate) mod span;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use phalanx_trace::{LeaveReason, MembershipEnd, Order, Phase, Trouble};
+use phalanx_trace::{LeaveReason, MembershipEnd, MembershipStep, Order, Phase, Trouble};
 
 use crate::Property;
 use crate::findings::Place;
@@ -220,6 +220,8 @@ pub(crate) struct Told {
     pub(crate) ended: Vec<(String, MembershipEnd, Moment)>,
     /// Names of groups whose state made no sense.
     pub(crate) senseless: Vec<(String, Moment)>,
+    /// Steps of memberships, by the group's name.
+    pub(crate) steps: Vec<(String, MembershipStep, Moment)>,
 }
 
 /// Messages in a view were told to be stable, up to a number.

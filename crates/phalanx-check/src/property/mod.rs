@@ -86,6 +86,7 @@ mod x5;
 mod x6;
 mod x7;
 mod x8;
+mod x9;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -190,6 +191,7 @@ properties! {
     X6 "uniform deliveries of a member that left survive it" x6;
     X7 "members without the state are listed alike" x7;
     X8 "the views since a snapshot are replayed in their place" x8;
+    X9 "a membership's state is told in one order" x9;
     V1 "in the quiet phase all are in one view" v1;
     V2 "in the quiet phase every silence ends" v2;
     V3 "a sender delivers its own messages" v3;
