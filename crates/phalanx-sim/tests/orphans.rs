@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use phalanx_core::member::Role;
 use phalanx_core::wire::Kind;
 use phalanx_core::{CommandError, Order, Uniformity, ViewNumber};
 use phalanx_sim::{Cell, Packet};
-use phalanx_trace::Event;
+use phalanx_trace::{Event, MembershipStep};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
@@ -28,6 +29,29 @@ fn kept(cell: &Cell, slot: usize) -> usize {
 
 fn forgotten(cell: &Cell, slot: usize) -> usize {
     told(cell, slot, |event| matches!(event, Event::Forgotten { group: TWO, .. }))
+}
+
+/// A group without a state goes on without one of its members, which is taken into it again by the decree that takes it
+/// into the cell. It is told that its own copy is of no use, and then of its view.
+#[test]
+fn a_copy_that_is_of_no_use_is_told_before_the_view() {
+    let mut cell = Cell::settled(5, 40);
+    for slot in 0..5 {
+        cell.join_as(slot, "plain", Role::Stateless);
+    }
+    cell.settle();
+    cell.cut_off(&[4]);
+    assert!(cell.run_until(6 * SECOND, |cell| cell.group_view(0, "plain").is_some_and(|(_, members)| members == 4)));
+    cell.heal();
+    cell.settle();
+    let records = cell.traces(4).last().map_or(&[][..], |trace| &trace.records);
+    let told = records.iter().filter_map(|record| match &record.event {
+        Event::ToldStep { name, what } if name == "plain" => Some(*what),
+        _ => None,
+    });
+    let steps: Vec<MembershipStep> = told.collect();
+    assert!(matches!(steps[..], [MembershipStep::Forgotten, MembershipStep::View(_)]), "{steps:?}");
+    cell.finish_clean();
 }
 
 /// Five members, of which the last two are the group "two", with some messages in it.

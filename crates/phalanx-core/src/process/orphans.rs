@@ -194,11 +194,7 @@ impl Process {
                     }
                 }
             }
-            let revived = entry.and_then(GroupEntry::revived).filter(|revived| revived.view == group.view);
-            let counts = revived.filter(|revived| revived.counts.len() == group.members.len());
-            let kept = counts.map(|revived| group.members.iter().copied().zip(revived.counts).collect());
-            let (group, name, view) = (group.group, group.name.clone(), group.view);
-            self.app.event(Event::GroupForgotten { group, name, view, kept });
+            self.app.event(forgotten(group, entry));
             false
         });
         self.waiting.kept = kept;
@@ -233,20 +229,28 @@ impl Process {
         list.dead = self.waiting.dead.iter().copied().collect();
     }
 
-    /// Continues a group from what this process kept. The application gets the rest of it before the first view.
+    /// Continues a group from what this process kept, if it is to: the application gets the rest of it before the first
+    /// view. If not, what was kept of a group of this name is of no use, which is told before that view.
     pub(super) fn go_on_from_kept(&mut self, change: &GroupChange) {
-        let Some(revived) = change.revived() else { return };
-        let groups = &mut self.waiting.kept.groups;
-        let found = groups.iter().position(|kept| kept.group == change.group);
-        let Some(KeptGroup { name, was, view, place: KeptPosition::At(point), rest, .. }) =
-            found.map(|at| groups.remove(at))
-        else {
-            return self.transfers.retreat(change.group);
+        let Kept { instance, groups, .. } = &mut self.waiting.kept;
+        let is_here = *instance == self.instance || self.directory.ancestors().contains(instance);
+        let found = groups.iter().position(|kept| kept.group == change.group || *kept.name == *change.name);
+        let kept = found.map(|at| groups.remove(at));
+        let entry = |kept: &KeptGroup| self.directory.groups.get(&kept.group).filter(|_| is_here);
+        let Some(revived) = change.revived() else {
+            return kept.iter().for_each(|kept| self.app.event(forgotten(kept, entry(kept))));
         };
         let cut = change.cut.as_ref().map(|cut| &cut.prefixes);
-        if view != revived.view || cut != Some(&point.prefixes) {
-            return self.transfers.retreat(change.group); // it is not the position that this process reported
+        let is_there = |kept: &KeptGroup| {
+            let place = matches!(&kept.place, KeptPosition::At(point) if cut == Some(&point.prefixes));
+            place && kept.group == change.group && kept.view == revived.view
+        };
+        if !kept.as_ref().is_some_and(is_there) {
+            // None is kept, or not the position that this process reported.
+            kept.iter().for_each(|kept| self.app.event(forgotten(kept, entry(kept))));
+            return self.transfers.retreat(change.group);
         }
+        let Some(KeptGroup { name, was, view, rest, .. }) = kept else { return };
         debug_assert!(rest.iter().all(|held| held.replayed), "kept deliveries give no credit in the next view");
         self.counters.groups_revived += 1;
         // Not before the decree is installed: until then another holder may become the donor.
@@ -276,6 +280,15 @@ impl OrphanRecovery {
             }
         }
     }
+}
+
+/// What was kept of a group is of no use. `entry`: the group, if it is still there; it says how many messages of each
+/// sender the members went on with that went on from the same view.
+fn forgotten(kept: &KeptGroup, entry: Option<&GroupEntry>) -> Event {
+    let revived = entry.and_then(GroupEntry::revived).filter(|revived| revived.view == kept.view);
+    let counts = revived.filter(|revived| revived.counts.len() == kept.members.len());
+    let counted = counts.map(|revived| kept.members.iter().copied().zip(revived.counts).collect());
+    Event::GroupForgotten { group: kept.group, name: kept.name.clone(), view: kept.view, kept: counted }
 }
 
 fn named(orphan: Orphan) -> Vec<(Incarnation, String)> {
