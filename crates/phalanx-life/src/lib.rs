@@ -4,7 +4,8 @@
 //! application wants more: a membership that goes on through exclusions, one outcome for each message, no outcome while
 //! too few members hold the group's state, and an end that says why. [`Lives`] turns the one into the other. It has no
 //! thread, socket, clock or inbox: it takes what the core reports, and gives ordered steps to a [`Front`], which hands
-//! them to the application its own way.
+//! them to the application its own way. What the application reads by itself is shown in the order of a
+//! [`Publication`].
 //!
 //! The protocol thread and the inline process of the crate `phalanx` are such fronts, and so is the simulated application.
 //! [`Lives::record`] turns on records of what is told about messages and memberships, which `phalanx check` judges.
@@ -16,10 +17,12 @@ mod front;
 mod lives;
 mod membership;
 mod messages;
+mod publication;
 mod records;
 mod tally;
 
 pub use front::{Bound, End, Front, Key, Refusal, ShownView, Step};
 pub use lives::Lives;
 pub use messages::{Batch, Message, NextMessage, Payloads, Queued};
+pub use publication::{Publication, Publishes, Shown};
 pub use records::Reason;

@@ -69,6 +69,7 @@ enum Undo {
     Resume(Vec<usize>),
     Quicken(usize),
     Reader(usize),
+    Panic(usize),
     Inbox(usize, InboxId),
     Drift(usize),
     Toll,
@@ -274,6 +275,21 @@ impl Chaos {
                 let back = back_ns.map(|after_ns| (after_ns, false));
                 world.slots[slot].doom = Some(Doom { left: packets, back, spare_the_last: !self.lethal });
                 None
+            }
+            Kind::EndThread { role, panics, back_ns } => {
+                let slot = self.expendable(role, world)?;
+                if panics {
+                    world.note(Some(slot), "panics with the next message");
+                    world.slots[slot].panic_next(Some(back_ns));
+                    Some(Undo::Panic(slot))
+                } else {
+                    world.end_thread(slot);
+                    world.crash(slot);
+                    if let Some(back_ns) = back_ns {
+                        world.start_later(slot, back_ns, false);
+                    }
+                    None
+                }
             }
             Kind::Leave { role, back_ns } => {
                 let slot = self.expendable(role, world)?;
@@ -495,6 +511,7 @@ impl Chaos {
             Undo::Resume(slots) => slots.into_iter().for_each(|slot| world.resume(slot)),
             Undo::Quicken(slot) => world.slots[slot].turn_ns = world.usual_turn_ns(slot),
             Undo::Reader(slot) => world.set_takes(slot, true),
+            Undo::Panic(slot) => world.slots[slot].panic_next(None),
             Undo::Inbox(slot, inbox) => world.set_reads(slot, inbox, true),
             Undo::Drift(slot) => world.drift_clock(slot, 0),
             Undo::Lapped(slot) => {
@@ -553,6 +570,7 @@ impl Chaos {
         self.ruins.begin(&mut self.rng, world);
         for slot in 0..world.slots.len() {
             world.slots[slot].doom = None;
+            world.slots[slot].panic_next(None);
             if self.ruins.is_ruined(slot) {
                 continue;
             }

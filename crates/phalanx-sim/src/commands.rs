@@ -14,7 +14,7 @@ use phalanx_runtime::{Node, NodeOptions};
 use phalanx_trace as trace;
 
 use crate::address::Endpoint;
-use crate::app::{CELL, record_told};
+use crate::app::{CELL, Request};
 use crate::classes::late_death;
 use crate::driver::{PACKET_OVERHEAD_BYTES, SimDriver};
 use crate::memory::Memory;
@@ -173,12 +173,12 @@ impl World {
         let slot = &mut self.slots[index];
         // Half of the crashes are the end of the thread that runs the process, which its application outlives for a moment.
         if !slot.paused && slot.rng.fork(&format!("thread {}", slot.life)).below(2) == 0 {
-            slot.app.now_ns = self.now_ns;
-            slot.app.told.end();
-            record_told(&mut slot.app);
+            self.end_thread(index);
         }
+        let slot = &mut self.slots[index];
         slot.end();
         slot.doom = None;
+        slot.panic_next(None);
         slot.paused = false;
         self.queue.forget_turn(index);
         slot.activity = Activity::default();
@@ -304,7 +304,9 @@ impl World {
             Role::State | Role::Stateless => node.join_group(now, name, role == Role::State, terms, &mut slot.app)?,
         }
         slot.app.wanted.insert(name.to_owned(), role == Role::State);
-        slot.app.told.joins(name, role == Role::State, role == Role::Observer);
+        let inbox = slot.app.reading.inboxes.get(name).copied().unwrap_or_default();
+        let (with_state, observes) = (role == Role::State, role == Role::Observer);
+        slot.app.told.joins(Request { name: name.to_owned(), with_state, observes, inbox });
         self.wake(index, self.now_ns);
         Ok(())
     }

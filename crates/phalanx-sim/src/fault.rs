@@ -23,6 +23,8 @@ pub enum Busy {
     Welcome,
     /// A process is in a view of a group whose state it is still taking.
     Incomplete,
+    /// The core withholds outcomes, and its application does not know yet why: the view that has too few waits for it.
+    Ahead,
 }
 
 /// The target of a fault. Roles are resolved at the moment the fault strikes.
@@ -38,6 +40,8 @@ pub enum Role {
     Donor,
     /// The founder that has proposed a list; otherwise none.
     Leader,
+    /// A process whose core withholds outcomes, as [`Busy::Ahead`] says; otherwise none.
+    Ahead,
     /// The process of this slot.
     Slot(usize),
 }
@@ -183,6 +187,15 @@ pub enum Kind {
         role: Role,
         /// Packets it still sends.
         packets: u32,
+        /// Time until a restart. `None`: it stays dead.
+        back_ns: Option<u64>,
+    },
+    /// The thread that runs a process ends, and its application goes on for a moment.
+    EndThread {
+        /// Target of the fault.
+        role: Role,
+        /// Whether it panics in the application's code, with the next message within the fault's duration.
+        panics: bool,
         /// Time until a restart. `None`: it stays dead.
         back_ns: Option<u64>,
     },
@@ -355,6 +368,8 @@ impl Kind {
             Self::Buffer { .. } => "small_buffer",
             Self::Crash { .. } => "crash",
             Self::CrashSending { .. } => "crash_sending",
+            Self::EndThread { panics: false, .. } => "end_thread",
+            Self::EndThread { panics: true, .. } => "panic",
             Self::Pause(_) => "pause",
             Self::Slow { .. } => "slow",
             Self::SlowReader(_) => "slow_reader",

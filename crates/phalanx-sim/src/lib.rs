@@ -67,6 +67,7 @@ mod storm;
 mod stranded;
 mod strays;
 mod swarm;
+mod threads;
 mod timeline;
 mod timer;
 mod unequal;

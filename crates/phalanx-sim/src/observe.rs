@@ -29,6 +29,7 @@ impl World {
             Busy::Founding => activity.founding,
             Busy::Welcome => activity.welcoming,
             Busy::Incomplete => activity.incomplete,
+            Busy::Ahead => self.slots[index].app.told.is_ahead && self.slots[index].runs(),
         }
     }
 
@@ -45,6 +46,7 @@ impl World {
             Role::Joiner => self.joining().or_else(|| self.youngest()),
             Role::Bystander => self.bystander(),
             Role::Leader => (0..self.slots.len()).find(|index| self.activity(*index).founding),
+            Role::Ahead => (0..self.slots.len()).find(|index| self.is_busy(*index, Busy::Ahead)),
             Role::Donor => (0..self.slots.len()).find(|index| self.activity(*index).giving),
         }
     }

@@ -65,6 +65,8 @@ pub(crate) struct Slot {
     pub(crate) idle_turns: u32,
     /// Set if it is to crash while it sends.
     pub(crate) doom: Option<Doom>,
+    /// Set if its application is to panic: when its process is started again, if ever.
+    pub(crate) panics: Option<Option<u64>>,
     /// Activity of its process after its last iteration.
     pub(crate) activity: Activity,
     /// The last view in which it was seen, and the incarnation.
@@ -129,6 +131,12 @@ impl Slot {
 
     fn is_outside(&self) -> bool {
         self.node.as_ref().is_some_and(|node| node.membership() == Membership::NonPrimary)
+    }
+
+    /// Whether its application panics with the next message; `Some`: with the time until a restart.
+    pub(crate) fn panic_next(&mut self, back_ns: Option<Option<u64>>) {
+        self.panics = back_ns;
+        self.app.told.panic_next(back_ns.is_some());
     }
 
     /// Its shared memory, while it runs.

@@ -15,7 +15,7 @@ use phalanx_driver::{Driver, Transmit};
 use phalanx_trace::{Header, Trace};
 
 use crate::address::Endpoint;
-use crate::app::{App, CELL, CLOCK, record_told};
+use crate::app::{App, CELL, CLOCK, publish};
 use crate::attacker::Attacker;
 use crate::chain::Chain;
 use crate::clock::Clock;
@@ -174,6 +174,7 @@ impl World {
                 next_count_ns: 0,
                 idle_turns: 0,
                 doom: None,
+                panics: None,
                 activity: Activity::default(),
                 noted_view: (Incarnation::NONE, ViewNumber::NONE),
                 rng,
@@ -284,6 +285,7 @@ impl World {
 
     fn poll(&mut self, index: usize) {
         let now_ns = self.now_ns;
+        self.spare_the_last(index);
         self.watch_slot(index);
         let slot = &mut self.slots[index];
         let now = slot.local(now_ns);
@@ -294,14 +296,16 @@ impl World {
         node.driver_mut().at(now_ns);
         let report = node.poll(now, &mut slot.app);
         let process = node.process();
-        slot.app.told.tell(|group| process.is_adequate(group));
-        record_told(&mut slot.app);
+        publish(&mut slot.app, |group| process.is_adequate(group));
         slot.app.end_turn(process.undelivered());
         slot.end_watch(was_outside);
         if let Some(before) = before {
             slot.check_promise(&before);
         }
         let Some(node) = slot.node.as_mut() else { return };
+        if slot.app.told.has_panicked() {
+            return self.end_panicked(index);
+        }
         slot.busy_until_ns = now_ns + slot.turn_ns + report.received as u64 * slot.packet_ns;
         let seen =
             node.process().cell_view().filter(|view| slot.noted_view != (node.incarnation(), view.view)).cloned();
@@ -491,6 +495,9 @@ impl World {
                 ("memberships that ended because the group stopped", told.stopped),
                 ("memberships that ended with their process", told.over),
                 ("states whose donors were gone before they were complete", told.own_states),
+                ("items looked at between the steps of a publication", told.looks),
+                ("threads that ended while the core was ahead of what was told", told.ends_ahead),
+                ("panics of an application on the thread of its process", told.panics),
             ];
             for (name, count) in moments.into_iter().filter(|(_, count)| *count > 0) {
                 add_to(&mut counters.moments, name, count);

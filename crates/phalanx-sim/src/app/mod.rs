@@ -3,6 +3,7 @@
 //! sees.
 
 mod calls;
+mod desk;
 mod inboxes;
 mod machine;
 mod named;
@@ -27,6 +28,7 @@ use phalanx_trace::{Header, Trace, payload_hash};
 use crate::app::calls::Calls;
 pub(crate) use crate::app::calls::OBJECTS_GROUP;
 use crate::app::reading::Reading;
+pub(crate) use crate::app::told::Request;
 use crate::app::told::Told;
 use crate::machine::{Both, Held, Maker};
 use crate::state::{Frozen, Incoming, State};
@@ -158,6 +160,8 @@ pub(crate) struct Group {
     is_whole: bool,
     /// Whether this process observes it.
     pub(crate) is_observed: bool,
+    /// Whether the group is known to have no state.
+    is_stateless: bool,
 }
 
 impl App {
@@ -299,6 +303,7 @@ impl App {
             group.name = view.name.to_string();
         }
         group.view = view.view;
+        group.is_stateless = view.has_state == Some(false);
         group.is_observed = view.observers.contains(&Incarnation(self.calls.me));
         group.default = Some(view.terms.uniformity);
         group.members.clone_from(&view.members);
@@ -405,6 +410,13 @@ fn view_replayed(app: &mut App, view: &Arc<GroupView>) {
     }
 }
 
+/// Ends an iteration: shows the application what changed, and records what it was told.
+pub(crate) fn publish(app: &mut App, is_adequate: impl Fn(GroupId) -> Option<bool>) {
+    let App { told, reading, takes, .. } = app;
+    told.publish(is_adequate, |inbox| *takes && !reading.unread.contains(&inbox));
+    record_told(app);
+}
+
 /// Records what an application was told since the last call.
 pub(crate) fn record_told(app: &mut App) {
     let (records, is_mistaken) = app.told.settle();
@@ -412,6 +424,7 @@ pub(crate) fn record_told(app: &mut App) {
     if is_mistaken {
         app.faults.push(("restore", "a state was refused, and each that members give makes sense".to_owned()));
     }
+    app.faults.extend(app.told.take_faults().into_iter().map(|text| ("shown", text)));
 }
 
 fn digest(id: GroupId, group: &mut Group) -> trace::Event {
@@ -664,16 +677,18 @@ impl Handler for App {
         self.record(event);
     }
 
-    /// A member that did not ask for the state has none.
+    /// A member that did not ask for the state has none, but in a group of which nobody has one.
     fn keeps_state(&mut self, id: GroupId) -> bool {
-        self.groups.get(&id).is_none_or(|group| self.wanted.get(&group.name) != Some(&false) && !group.is_observed)
+        self.groups.get(&id).is_none_or(|group| {
+            !group.is_observed && (group.is_stateless || self.wanted.get(&group.name) != Some(&false))
+        })
     }
 
     fn snapshot(&mut self, id: GroupId) -> Option<Box<dyn Snapshot>> {
-        if !self.keeps_state(id) {
+        let group = self.groups.get_mut(&id)?;
+        if group.is_observed || self.wanted.get(&group.name) == Some(&false) {
             return None;
         }
-        let group = self.groups.get_mut(&id)?;
         let (view, state, digest) = (group.view, group.state, group.digest());
         let machine = group.machine.as_mut().map(Held::snapshot);
         self.record(trace::Event::SnapshotOut { group: id.0, view: view.0, digest });

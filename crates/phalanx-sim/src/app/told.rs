@@ -1,35 +1,65 @@
 //! What the application is told of its memberships and messages. The machine that decides it is the one of real
 //! processes.
 
+use std::cell::RefCell;
 use std::convert::Infallible;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use phalanx_core::{Delivery, Event, GroupId, Incarnation, LeaveReason, Sequence, Snapshot, ViewNumber};
-use phalanx_life::{Bound, End, Front, Key, Lives, Refusal, Step};
+use phalanx_core::{Delivery, Event, GroupId, InboxId, Incarnation, LeaveReason, Sequence, Snapshot, ViewNumber};
+use phalanx_life::{Bound, End, Front, Key, Lives, Publication, Publishes, Refusal, Shown, Step};
 use phalanx_runtime::traced;
 use phalanx_trace as trace;
+
+use super::desk::{Desk, Shelf};
 
 /// The memberships of one process, through its incarnations, and what is counted of them.
 #[derive(Debug)]
 pub(crate) struct Told {
-    lives: Lives<(), Infallible>,
+    lives: Lives<Shelf, Infallible>,
     writer: Writer,
     /// Requests for groups whose earlier membership has not ended, oldest first: the core takes such a request.
-    again: Vec<(String, bool, bool)>,
+    again: Vec<Request>,
+    /// Outcomes are withheld, and by all that the application was told they need not be.
+    pub(crate) is_ahead: bool,
+    panic: Panic,
+}
+
+/// A request for a group.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) name: String,
+    pub(crate) with_state: bool,
+    pub(crate) observes: bool,
+    /// Where its items go.
+    pub(crate) inbox: InboxId,
+}
+
+/// A panic in the application, on the thread that runs the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Panic {
+    #[default]
+    No,
+    /// With the next message.
+    Due,
+    Over,
 }
 
 impl Default for Told {
     fn default() -> Self {
         let mut lives = Lives::new(true);
         lives.record(traced::reason);
-        Self { lives, writer: Writer::default(), again: Vec::new() }
+        Self { lives, writer: Writer::default(), again: Vec::new(), is_ahead: false, panic: Panic::No }
     }
 }
 
-/// Counts.
+/// Counts, and what the application reads by itself.
 #[derive(Debug, Default)]
 struct Writer {
     counts: ToldCounts,
+    desk: Rc<RefCell<Desk>>,
+    publication: Publication<Shelf>,
+    me: Option<Incarnation>,
     /// A state was refused, and all that members give make sense.
     is_mistaken: bool,
 }
@@ -48,33 +78,84 @@ pub(crate) struct ToldCounts {
     pub(crate) over: u64,
     /// States whose donors were gone before they were complete.
     pub(crate) own_states: u64,
+    /// Items that the reader looked at.
+    pub(crate) looks: u64,
+    /// Ends of a thread, panics among them, while outcomes were withheld that the application knew no reason to withhold.
+    pub(crate) ends_ahead: u64,
+    /// Panics of the application.
+    pub(crate) panics: u64,
+}
+
+impl Publishes for Writer {
+    fn publication(&mut self) -> &mut Publication<Shelf> {
+        &mut self.publication
+    }
 }
 
 impl Front for Writer {
-    type Group = ();
+    type Group = Shelf;
     type Receipt = Infallible;
 
     const COUNTS_DELIVERED: bool = true;
 
-    fn deliver(&mut self, _key: Key, (): &mut (), _delivery: &Delivery<'_>) {}
+    fn deliver(&mut self, key: Key, shelf: &mut Shelf, delivery: &Delivery<'_>) {
+        self.publication.touch(key, shelf);
+        shelf.deliver(Some(delivery.sender) == self.me && !delivery.replayed);
+    }
 
-    fn step(&mut self, _key: Key, (): &mut (), step: Step<'_>) {
+    fn step(&mut self, key: Key, shelf: &mut Shelf, step: Step<'_>) {
+        if let Step::Reached { delivered, .. } = step {
+            return shelf.tell_delivered(delivered);
+        }
+        self.publication.touch(key, shelf);
         match step {
+            Step::View(seen) => {
+                shelf.adequate = seen.view.adequate.then_some(seen.view.group);
+                shelf.change_state();
+                shelf.show_state();
+                shelf.set_view();
+                shelf.stage();
+                shelf.set_standing();
+            }
+            Step::ViewReplayed(_) => {
+                shelf.change_state();
+                shelf.show_state();
+            }
+            Step::Adequate(_) => {
+                shelf.set_view();
+                shelf.stage();
+                shelf.set_standing();
+            }
+            // Outcomes may follow, and who learns of one finds the message in the state.
+            Step::Ending { .. } => shelf.show_state(),
             Step::Over { not_sent, in_doubt, .. } => {
                 self.counts.not_sent += not_sent;
                 self.counts.in_doubt += in_doubt;
+                shelf.adequate = None;
+                shelf.end_life();
+                shelf.set_view();
+            }
+            Step::Excluded { .. } | Step::Anew(_) => {
+                shelf.stage();
+                shelf.set_standing();
             }
             Step::Senseless => self.is_mistaken = true,
-            Step::OwnState => self.counts.own_states += 1,
-            _ => {}
+            Step::OwnState => {
+                self.counts.own_states += 1;
+                shelf.stage();
+            }
+            Step::Waiting(_) | Step::Forgotten | Step::Kept | Step::Taking(_) | Step::Current => shelf.stage(),
+            Step::Reached { .. } | Step::Unsent { .. } => {}
         }
     }
 
-    fn answer(&mut self, (): &mut (), receipt: Infallible, _outcome: Result<Bound, Refusal>) {
+    fn answer(&mut self, _shelf: &mut Shelf, receipt: Infallible, _outcome: Result<Bound, Refusal>) {
         match receipt {}
     }
 
-    fn ended(&mut self, _key: Key, (): (), end: End) {
+    fn ended(&mut self, _key: Key, mut shelf: Shelf, end: End) {
+        shelf.end();
+        self.publication.ended(shelf);
         match end {
             End::Left(LeaveReason::Stopped) => self.counts.stopped += 1,
             End::Over => self.counts.over += 1,
@@ -83,15 +164,15 @@ impl Front for Writer {
     }
 
     // The states are the application's.
-    fn snapshot(&mut self, _: Key, (): &mut (), _: &Arc<str>, _is_sound: bool) -> Option<Box<dyn Snapshot>> {
+    fn snapshot(&mut self, _: Key, _shelf: &mut Shelf, _: &Arc<str>, _is_sound: bool) -> Option<Box<dyn Snapshot>> {
         None
     }
 
-    fn restore(&mut self, _key: Key, (): &mut (), _chunk: &[u8]) -> Result<(), String> {
+    fn restore(&mut self, _key: Key, _shelf: &mut Shelf, _chunk: &[u8]) -> Result<(), String> {
         Ok(())
     }
 
-    fn complete(&mut self, _key: Key, (): &mut ()) -> Result<(), String> {
+    fn complete(&mut self, _key: Key, _shelf: &mut Shelf) -> Result<(), String> {
         Ok(())
     }
 
@@ -101,21 +182,23 @@ impl Front for Writer {
 impl Told {
     /// Another process starts in its place.
     pub(crate) fn start_anew(&mut self) {
-        let Self { writer, .. } = std::mem::take(self);
-        self.writer.counts = writer.counts;
+        let counts = self.counts();
+        *self = Self::default();
+        self.writer.counts = counts;
     }
 
     pub(crate) fn counts(&self) -> ToldCounts {
-        self.writer.counts
+        ToldCounts { looks: self.writer.counts.looks + self.writer.desk.borrow().looks, ..self.writer.counts }
     }
 
     /// It asks to join a group.
-    pub(crate) fn joins(&mut self, name: &str, with_state: bool, observes: bool) {
-        if self.lives.has_name(name) {
-            self.again.push((name.to_owned(), with_state, observes));
-        } else {
-            self.lives.add(name.into(), with_state, observes, ());
+    pub(crate) fn joins(&mut self, request: Request) {
+        if self.lives.has_name(&request.name) {
+            return self.again.push(request);
         }
+        let Request { name, with_state, observes, inbox } = request;
+        let shelf = Shelf::new(&self.writer.desk, inbox);
+        self.lives.add(name.into(), with_state, observes, shelf);
     }
 
     /// It asked to leave a group.
@@ -128,6 +211,7 @@ impl Told {
     }
 
     pub(super) fn begin(&mut self, me: Incarnation) {
+        self.writer.me = Some(me);
         self.lives.begin(me, &mut self.writer);
         self.join_again();
         // One request for each group goes into the next incarnation.
@@ -141,10 +225,8 @@ impl Told {
 
     /// Joins groups again whose earlier membership has ended.
     fn join_again(&mut self) {
-        for (name, with_state, observes) in std::mem::take(&mut self.again) {
-            // Once more, if that name is in use.
-            self.joins(&name, with_state, observes);
-        }
+        // Once more, if that name is in use.
+        std::mem::take(&mut self.again).into_iter().for_each(|request| self.joins(request));
     }
 
     /// The core accepted a multicast. [`Self::sent`] follows, at once or later.
@@ -164,23 +246,51 @@ impl Told {
 
     pub(super) fn deliver(&mut self, delivery: &Delivery<'_>) {
         self.lives.deliver(delivery, &mut self.writer);
+        if self.panic == Panic::Due {
+            self.panic = Panic::Over;
+            self.writer.counts.panics += 1;
+            self.end();
+        }
     }
 
-    /// Its iteration is over: outcomes are told that may be. `is_adequate`: whether enough members hold a group's state.
-    pub(crate) fn tell(&mut self, is_adequate: impl Fn(GroupId) -> Option<bool>) {
-        if self.lives.has_news() {
-            self.lives.tell(is_adequate, &mut self.writer);
-            self.writer.counts.withheld += u64::from(self.lives.has_news());
-        }
+    /// Its iteration is over: what changed is shown, and outcomes are told that may be. `is_adequate`: whether enough
+    /// members hold a group's state. `reads`: whether an inbox is read.
+    pub(crate) fn publish(&mut self, is_adequate: impl Fn(GroupId) -> Option<bool>, reads: impl Fn(InboxId) -> bool) {
+        self.writer.desk.borrow_mut().set_read(reads);
+        self.lives.publish(&is_adequate, &mut self.writer);
+        self.is_ahead = self.lives.has_news() && {
+            let waits = |shelf: &Shelf| shelf.adequate.is_some_and(|group| is_adequate(group) != Some(true));
+            self.lives.owns().any(|(_, shelf)| waits(shelf))
+        };
+        self.writer.counts.withheld += u64::from(self.lives.has_news());
     }
 
     /// Its thread ends, and the process goes on for a moment: nobody asks the core any more.
     pub(crate) fn end(&mut self) {
+        self.writer.counts.ends_ahead += u64::from(self.is_ahead);
         self.lives.end(&mut self.writer);
+        self.writer.publication.end();
+    }
+
+    /// Whether the next message makes the application panic.
+    pub(crate) fn panic_next(&mut self, panics: bool) {
+        if self.panic != Panic::Over {
+            self.panic = if panics { Panic::Due } else { Panic::No };
+        }
+    }
+
+    /// Whether it panicked.
+    pub(crate) fn has_panicked(&self) -> bool {
+        self.panic == Panic::Over
     }
 
     /// What is to be recorded since the last call, and whether a state was refused.
     pub(super) fn settle(&mut self) -> (Vec<trace::Event>, bool) {
         (self.lives.take_records(), std::mem::take(&mut self.writer.is_mistaken))
+    }
+
+    /// What the reader found wrong since the last call.
+    pub(super) fn take_faults(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.writer.desk.borrow_mut().faults)
     }
 }

@@ -20,6 +20,7 @@ use crate::minima::draw_minima;
 use crate::nonsense::add_nonsense;
 use crate::stranded::add_stranded;
 use crate::swarm::{add_rivals, draw_memory_faults, draw_swarm};
+use crate::threads::add_thread_ends;
 use crate::unequal::{break_rules, draw_builds, draw_unequal};
 use crate::weather::Weather;
 
@@ -40,6 +41,7 @@ impl Plan {
     pub fn draw_plain(seed: u64, members: usize) -> Self {
         let mut plan = Self::draw_single_inbox(seed, members);
         add_inboxes(&mut Rng::new(seed).fork("inboxes"), &mut plan);
+        add_thread_ends(&mut Rng::new(seed).fork("threads"), &mut plan);
         plan
     }
 

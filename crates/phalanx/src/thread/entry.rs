@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use phalanx_driver::fork::Home;
+use phalanx_life::Shown;
 
 use crate::message::Message;
 use crate::next::Next;
@@ -79,7 +80,7 @@ pub(super) struct Entry {
     /// Nothing follows what is staged.
     is_over: bool,
     /// It is among those to be published.
-    pub(super) is_touched: bool,
+    is_touched: bool,
 }
 
 impl Entry {
@@ -115,17 +116,6 @@ impl Entry {
         self.stage(Next::Message(message));
     }
 
-    /// Before any inbox is filled: applies what is staged, and publishes the view, so that who takes an item finds both at
-    /// least as new as the item. The phase follows the items: who learns that it is a member, or is none any more, finds
-    /// them.
-    pub(super) fn prepare(&mut self) {
-        self.apply();
-        if self.phase.is_some() {
-            let view = self.view.clone();
-            self.shared.change(|status| status.view = view);
-        }
-    }
-
     /// Applies the messages that wait for that.
     pub(super) fn apply(&mut self) {
         if let Some(replica) = &mut self.replica
@@ -139,23 +129,6 @@ impl Entry {
     pub(super) fn set_phase(&mut self, phase: Phase) {
         self.was_member |= phase == Phase::Member;
         self.phase = Some(phase);
-    }
-
-    /// Fills the inbox as far as it has room. Call [`Self::prepare`] before. True: something is left.
-    pub(super) fn publish_items(&mut self) -> bool {
-        debug_assert!(self.to_apply.is_empty(), "a message is published that the replica has not applied");
-        self.feed.publish()
-    }
-
-    /// Publishes what became of the membership. `is_left`: of its items.
-    pub(super) fn publish_phase(&mut self, is_left: bool) {
-        if let Some(phase) = self.phase.take() {
-            let was_member = self.was_member;
-            self.shared.change(|status| (status.phase, status.was_member) = (phase, was_member));
-        }
-        if self.is_over && !is_left {
-            self.feed.end();
-        }
     }
 
     /// A life is over, with messages of it that came to nothing. `next`: the number of the next life.
@@ -194,11 +167,36 @@ impl Entry {
         }
         self.to_apply.clear();
     }
+}
 
-    /// The thread ends: nobody makes room any more, so what the inbox has no place for stays out.
-    pub(super) fn end_with_thread(&mut self) {
-        self.prepare();
-        self.publish_items();
-        self.publish_phase(false);
+impl Shown for Entry {
+    fn show_state(&mut self) {
+        self.apply();
+    }
+
+    fn show_view(&mut self) {
+        if self.phase.is_some() {
+            let view = self.view.clone();
+            self.shared.change(|status| status.view = view);
+        }
+    }
+
+    fn show_items(&mut self) -> bool {
+        debug_assert!(self.to_apply.is_empty(), "a message is published that the replica has not applied");
+        self.feed.publish()
+    }
+
+    fn show_standing(&mut self, is_left: bool) {
+        if let Some(phase) = self.phase.take() {
+            let was_member = self.was_member;
+            self.shared.change(|status| (status.phase, status.was_member) = (phase, was_member));
+        }
+        if self.is_over && !is_left {
+            self.feed.end();
+        }
+    }
+
+    fn is_touched(&mut self) -> &mut bool {
+        &mut self.is_touched
     }
 }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use phalanx_core::{
     Delivery, Event, GroupId, InboxId, MemberInfo, Order, Sent, Sequence, Snapshot, Uniformity, ViewNumber,
 };
-use phalanx_life::{Bound, End, Front, Key, Lives, NextMessage, Refusal, Step};
+use phalanx_life::{Bound, End, Front, Key, Lives, NextMessage, Publication, Publishes, Refusal, Step};
 use phalanx_runtime::Handler;
 
 use super::entry::{Entry, Feed, MergedOutlet};
@@ -35,10 +35,7 @@ pub(super) struct AppHandler {
 pub(super) struct ThreadFront {
     shared: Arc<CellShared>,
     copier: Copier,
-    /// Memberships that changed since the last publication.
-    touched: Vec<Key>,
-    /// Those that are over, and whose inbox has had no room for all of it.
-    over: Vec<Entry>,
+    publication: Publication<Entry>,
     /// Inboxes that groups share, by number. One whose reader is gone, and of which no group is left, is dropped.
     merged: Vec<Option<MergedOutlet>>,
 }
@@ -46,13 +43,8 @@ pub(super) struct ThreadFront {
 impl AppHandler {
     /// `rejoin`: the process comes back after an exclusion.
     pub(super) fn new(shared: Arc<CellShared>, rejoin: bool) -> Self {
-        let front = ThreadFront {
-            shared,
-            copier: Copier::default(),
-            touched: Vec::new(),
-            over: Vec::new(),
-            merged: Vec::new(),
-        };
+        let front =
+            ThreadFront { shared, copier: Copier::default(), publication: Publication::default(), merged: Vec::new() };
         Self { lives: Lives::new(rejoin), front }
     }
 
@@ -136,32 +128,17 @@ impl AppHandler {
     /// Publishes what changed. `is_adequate`: whether cell and group have as many members as agreed, as far as the core
     /// knows.
     pub(super) fn publish(&mut self, is_adequate: impl Fn(GroupId) -> Option<bool>) {
-        let Self { lives, front } = self;
-        let mut touched = std::mem::take(&mut front.touched);
-        // All are prepared before the first is published: groups may share an inbox.
-        for key in &touched {
-            lives.own(*key).into_iter().for_each(Entry::prepare);
+        let has_over = self.front.publication.has_over();
+        self.lives.publish(is_adequate, &mut self.front);
+        if has_over {
+            self.front.drop_merged();
         }
-        front.over.iter_mut().for_each(Entry::prepare);
-        touched.retain(|key| {
-            lives.own(*key).is_some_and(|entry| {
-                entry.is_touched = entry.publish_items();
-                entry.publish_phase(entry.is_touched);
-                entry.is_touched
-            })
-        });
-        front.touched = touched;
-        if lives.has_news() {
-            lives.tell(is_adequate, front);
-        }
-        front.publish_over();
     }
 
     /// The thread ends.
     pub(super) fn end(&mut self) {
         self.lives.end(&mut self.front);
-        self.front.over.iter_mut().for_each(Entry::end_with_thread);
-        self.front.over.clear();
+        self.front.publication.end();
     }
 }
 
@@ -170,33 +147,24 @@ impl Drop for AppHandler {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.lives.owns().for_each(|(_, entry)| entry.give_up_replica());
-            self.front.over.iter_mut().for_each(Entry::give_up_replica);
+            self.front.publication.over().for_each(Entry::give_up_replica);
             self.end();
         }
     }
 }
 
 impl ThreadFront {
-    /// Publishes what is left of memberships that are over, and forgets those of which nothing is.
-    fn publish_over(&mut self) {
-        if self.over.is_empty() {
-            return;
-        }
-        self.over.retain_mut(|entry| {
-            let is_left = entry.publish_items();
-            entry.publish_phase(is_left);
-            is_left
-        });
+    /// Drops shared inboxes whose reader is gone, and of which no group is left.
+    fn drop_merged(&mut self) {
         for merged in &mut self.merged {
             merged.take_if(|outlet| Rc::strong_count(outlet) == 1 && outlet.borrow().is_discarding());
         }
     }
+}
 
-    fn touch(&mut self, key: Key, entry: &mut Entry) {
-        if !entry.is_touched {
-            entry.is_touched = true;
-            self.touched.push(key);
-        }
+impl Publishes for ThreadFront {
+    fn publication(&mut self) -> &mut Publication<Entry> {
+        &mut self.publication
     }
 }
 
@@ -208,7 +176,7 @@ impl Front for ThreadFront {
 
     fn deliver(&mut self, key: Key, entry: &mut Entry, delivery: &Delivery<'_>) {
         let message = Message::of(delivery, self.copier.copy(delivery.payload));
-        self.touch(key, entry);
+        self.publication.touch(key, entry);
         entry.deliver(message);
     }
 
@@ -216,7 +184,7 @@ impl Front for ThreadFront {
         if let Step::Reached { stable, delivered, .. } = step {
             return entry.life.publish(stable, delivered);
         }
-        self.touch(key, entry);
+        self.publication.touch(key, entry);
         match step {
             Step::View(seen) => {
                 let view = View::of(seen);
@@ -308,7 +276,7 @@ impl Front for ThreadFront {
             End::Refused => Phase::Refused,
             End::Differs { has_state } => Phase::Differs { has_state },
         });
-        self.over.push(entry);
+        self.publication.ended(entry);
     }
 
     fn snapshot(
@@ -478,7 +446,7 @@ mod tests {
 
     use phalanx_core::Stability;
     use phalanx_driver::fork::Home;
-    use phalanx_life::{Message, Payloads};
+    use phalanx_life::{Message, Payloads, Shown};
     use phalanx_runtime::config::Config;
     use phalanx_runtime::{Inline, Options};
 
@@ -708,8 +676,10 @@ mod tests {
         deliver(&mut handler, 1);
         handler.event(view(8));
         deliver(&mut handler, 2);
-        // The first half of a publication.
-        handler.lives.own(key).expect("it goes on").prepare();
+        // The first steps of a publication.
+        let entry = handler.lives.own(key).expect("it goes on");
+        entry.show_state();
+        entry.show_view();
         let seen = group.status().view.as_ref().map(View::number);
         assert_eq!((seen, replica.applied(), &*replica.read()), (Some(8), 2, &Seen(vec![7, 0, 8, 0])));
         assert!(taken(&mut inbox).is_empty());

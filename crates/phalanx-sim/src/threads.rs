@@ -1,0 +1,83 @@
+//! Ends of the thread that runs a process, in the middle of what its application is told. The application goes on for a
+//! moment and reads what it was told last. If too few members hold a group's state, it may not be told that a message is
+//! stable, whatever the process knew when its thread ended.
+
+use phalanx_core::Uniformity;
+use phalanx_core::rng::Rng;
+
+use crate::app::record_told;
+use crate::clock::{MS, SECOND};
+use crate::draw::index;
+use crate::fault::{Aim, Busy, Fault, Kind, Role};
+use crate::minima::Minima;
+use crate::plan::Plan;
+use crate::world::World;
+
+/// Adds such ends to some plans, from a generator of their own. Where groups have inboxes of their own, most are aimed at a
+/// process that withholds outcomes for a reason that its application has not seen yet: the view that has too few members
+/// waits in an inbox that it does not read, and the outcomes do not go through that inbox.
+pub(crate) fn add_thread_ends(rng: &mut Rng, plan: &mut Plan) {
+    if plan.mild || plan.lethal || plan.members < 3 {
+        return;
+    }
+    let end = |rng: &mut Rng, aim, role| {
+        let back_ns = rng.chance_ppm(900_000).then(|| 100 * MS + rng.below(2 * SECOND));
+        let kind = Kind::EndThread { role, panics: rng.chance_ppm(500_000), back_ns };
+        Fault { aim, kind, lasts_ns: 3 * SECOND }
+    };
+    if rng.chance_ppm(250_000) {
+        let aim = Aim::At(3 * SECOND + rng.below(plan.heal_ns - 6 * SECOND));
+        let role = Role::Slot(index(rng, 64));
+        plan.faults.push(end(rng, aim, role));
+    }
+    if plan.inboxes.is_none() || !rng.chance_ppm(700_000) {
+        return;
+    }
+    let group = u16::try_from(2 + index(rng, (plan.members / 2).min(2))).unwrap_or(2);
+    plan.minima.get_or_insert(Minima { cell: 1, group, uniformity: Uniformity::Uniform });
+    for _ in 0..3 + rng.below(4) {
+        let from_ns = 3 * SECOND + rng.below(plan.heal_ns - 7 * SECOND);
+        let slow = index(rng, 64);
+        let unread = Kind::UnreadInbox { role: Role::Slot(slow), which: index(rng, 64) };
+        let mut add = |aim, kind, lasts_ns| plan.faults.push(Fault { aim, kind, lasts_ns });
+        add(Aim::At(from_ns), unread, SECOND + rng.below(2 * SECOND));
+        for other in 1..3 {
+            let role = Role::Slot(slow + other);
+            let kind = match rng.below(2) {
+                0 => Kind::Crash { role, back_ns: Some(SECOND + rng.below(2 * SECOND)), moved: false },
+                _ => Kind::Regroup(role),
+            };
+            add(Aim::At(from_ns + 50 * MS + rng.below(500 * MS)), kind, 0);
+        }
+        // Time for messages in that view to become stable.
+        let after_ns = [0, 100 * MS, 300 * MS][index(rng, 3)];
+        plan.faults.push(end(rng, Aim::Inside { busy: Busy::Ahead, from_ns, after_ns }, Role::Ahead));
+    }
+}
+
+impl World {
+    /// Ends a process's thread: its application is told what that means.
+    pub(crate) fn end_thread(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        slot.app.now_ns = self.now_ns;
+        slot.app.told.end();
+        record_told(&mut slot.app);
+    }
+
+    /// The application of a process without which the cell has no future does not panic.
+    pub(crate) fn spare_the_last(&mut self, index: usize) {
+        if self.slots[index].panics.is_some() && !(self.running() > 1 && self.has_future(Some(index))) {
+            self.slots[index].panic_next(None);
+        }
+    }
+
+    /// Ends a process whose application panicked.
+    pub(crate) fn end_panicked(&mut self, index: usize) {
+        record_told(&mut self.slots[index].app);
+        let back_ns = self.slots[index].panics.flatten();
+        self.crash(index);
+        if let Some(back_ns) = back_ns {
+            self.start_later(index, back_ns, false);
+        }
+    }
+}
