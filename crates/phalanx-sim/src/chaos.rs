@@ -325,6 +325,10 @@ impl Chaos {
                 world.set_reads(slot, inbox, false);
                 Some(Undo::Inbox(slot, inbox))
             }
+            Kind::Desert { role, which } => {
+                let slot = running(role, world)?;
+                world.desert(slot, which).map(|inbox| Undo::Inbox(slot, inbox)).map(Some)?
+            }
             Kind::ClockJump { role, by_ns } => {
                 let slot = running(role, world)?;
                 world.note(Some(slot), format!("clock jumps by {} ms", by_ns / 1_000_000));

@@ -217,6 +217,14 @@ pub enum Kind {
         /// Index of the inbox among those of its groups, counted round.
         which: usize,
     },
+    /// A process's application takes nothing from one of its groups' inboxes, and the other members leave that group for a
+    /// while.
+    Desert {
+        /// The process that stays.
+        role: Role,
+        /// Index of the group among those of its groups that have an inbox of their own, counted round.
+        which: usize,
+    },
     /// A process leaves the cell gracefully, and comes back after a while or not at all.
     Leave {
         /// Target of the fault.
@@ -374,6 +382,7 @@ impl Kind {
             Self::Slow { .. } => "slow",
             Self::SlowReader(_) => "slow_reader",
             Self::UnreadInbox { .. } => "unread_inbox",
+            Self::Desert { .. } => "desert",
             Self::Leave { .. } => "leave",
             Self::ClockJump { .. } => "clock_jump",
             Self::Drift { .. } => "drift",

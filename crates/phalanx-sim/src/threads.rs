@@ -2,8 +2,8 @@
 //! moment and reads what it was told last. If too few members hold a group's state, it may not be told that a message is
 //! stable, whatever the process knew when its thread ended.
 
-use phalanx_core::Uniformity;
 use phalanx_core::rng::Rng;
+use phalanx_core::{InboxId, Uniformity};
 
 use crate::app::record_told;
 use crate::clock::{MS, SECOND};
@@ -37,18 +37,8 @@ pub(crate) fn add_thread_ends(rng: &mut Rng, plan: &mut Plan) {
     plan.minima.get_or_insert(Minima { cell: 1, group, uniformity: Uniformity::Uniform });
     for _ in 0..3 + rng.below(4) {
         let from_ns = 3 * SECOND + rng.below(plan.heal_ns - 7 * SECOND);
-        let slow = index(rng, 64);
-        let unread = Kind::UnreadInbox { role: Role::Slot(slow), which: index(rng, 64) };
-        let mut add = |aim, kind, lasts_ns| plan.faults.push(Fault { aim, kind, lasts_ns });
-        add(Aim::At(from_ns), unread, SECOND + rng.below(2 * SECOND));
-        for other in 1..3 {
-            let role = Role::Slot(slow + other);
-            let kind = match rng.below(2) {
-                0 => Kind::Crash { role, back_ns: Some(SECOND + rng.below(2 * SECOND)), moved: false },
-                _ => Kind::Regroup(role),
-            };
-            add(Aim::At(from_ns + 50 * MS + rng.below(500 * MS)), kind, 0);
-        }
+        let desert = Kind::Desert { role: Role::Slot(index(rng, 64)), which: index(rng, 64) };
+        plan.faults.push(Fault { aim: Aim::At(from_ns), kind: desert, lasts_ns: SECOND + rng.below(2 * SECOND) });
         // Time for messages in that view to become stable.
         let after_ns = [0, 100 * MS, 300 * MS][index(rng, 3)];
         plan.faults.push(end(rng, Aim::Inside { busy: Busy::Ahead, from_ns, after_ns }, Role::Ahead));
@@ -62,6 +52,25 @@ impl World {
         slot.app.now_ns = self.now_ns;
         slot.app.told.end();
         record_told(&mut slot.app);
+    }
+
+    /// Lets a process leave one of its groups' inboxes unread, and the other members leave that group for a while. Returns
+    /// the inbox.
+    pub(crate) fn desert(&mut self, index: usize, which: usize) -> Option<InboxId> {
+        let app = &self.slots[index].app;
+        let own: Vec<(&String, &InboxId)> =
+            app.reading.inboxes.iter().filter(|(name, _)| app.member_of(name).is_some()).collect();
+        let (name, inbox) = own.get(which % own.len().max(1))?;
+        let (name, inbox) = ((*name).clone(), **inbox);
+        let (_, group) = app.member_of(&name)?;
+        let others: Vec<usize> = group.members.iter().filter_map(|who| self.slot_of(*who)).collect();
+        self.note(Some(index), format!("does not read inbox {}, and stays alone in group {name:?}", inbox.0));
+        self.set_reads(index, inbox, false);
+        for other in others.into_iter().filter(|other| *other != index) {
+            // Who leaves already needs no other reason.
+            let _ = self.leave_group(other, &name);
+        }
+        Some(inbox)
     }
 
     /// The application of a process without which the cell has no future does not panic.

@@ -61,10 +61,15 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     }
 }
 
-/// The least members with the group's state, by its terms in that view.
+/// The least members with the group's state, by its terms in that view, or in the last one that it installed. A message may be
+/// sent in a view that its application never sees.
 fn least(model: &Model, p: ProcIx, told: &ToldStable) -> u64 {
-    let stays = model.procs[p].epochs.iter().map(|&e| &model.epochs[e]).filter(|stay| stay.view == told.view);
-    stays.filter_map(|stay| stay.terms).map(|terms| terms.members_min).max().unwrap_or(1)
+    let group = model.views[told.view].group;
+    let stays = model.procs[p].epochs.iter().map(|&e| &model.epochs[e]);
+    let mut stays = stays.filter(|stay| {
+        model.views[stay.view].group == group && model.views[stay.view].number <= model.views[told.view].number
+    });
+    stays.next_back().and_then(|stay| stay.terms).map_or(1, |terms| terms.members_min)
 }
 
 /// Whether minima of groups were in force when it was sent.
