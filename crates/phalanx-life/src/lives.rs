@@ -131,6 +131,12 @@ impl<G, R> Lives<G, R> {
         self.numbered(group).map(|(key, _)| key)
     }
 
+    /// The membership of this name.
+    #[must_use]
+    pub fn key_named(&self, name: &str) -> Option<Key> {
+        self.names.get(name).map(|at| self.key(*at))
+    }
+
     /// The membership in a slot.
     #[must_use]
     pub fn key_in(&self, slot: u32) -> Option<Key> {

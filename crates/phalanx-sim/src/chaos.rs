@@ -15,6 +15,7 @@ use crate::plan::Plan;
 use crate::result::add_to;
 use crate::ruin::Ruins;
 use crate::slot::Doom;
+use crate::threads::{desert, end_thread};
 use crate::timer::{CHURN, FLAP, RUIN, STRIKE, UNDO, timer};
 use crate::weather::Weather;
 use crate::world::World;
@@ -283,7 +284,7 @@ impl Chaos {
                     world.slots[slot].panic_next(Some(back_ns));
                     Some(Undo::Panic(slot))
                 } else {
-                    world.end_thread(slot);
+                    end_thread(world, slot);
                     world.crash(slot);
                     if let Some(back_ns) = back_ns {
                         world.start_later(slot, back_ns, false);
@@ -327,7 +328,7 @@ impl Chaos {
             }
             Kind::Desert { role, which } => {
                 let slot = running(role, world)?;
-                world.desert(slot, which).map(|inbox| Undo::Inbox(slot, inbox)).map(Some)?
+                desert(world, slot, which).map(|inbox| Undo::Inbox(slot, inbox)).map(Some)?
             }
             Kind::ClockJump { role, by_ns } => {
                 let slot = running(role, world)?;

@@ -20,6 +20,7 @@ use crate::driver::{PACKET_OVERHEAD_BYTES, SimDriver};
 use crate::memory::Memory;
 use crate::minima::Minima;
 use crate::slot::Neighbours;
+use crate::threads::end_thread;
 use crate::world::{Event, World};
 
 impl World {
@@ -173,7 +174,7 @@ impl World {
         let slot = &mut self.slots[index];
         // Half of the crashes are the end of the thread that runs the process, which its application outlives for a moment.
         if !slot.paused && slot.rng.fork(&format!("thread {}", slot.life)).below(2) == 0 {
-            self.end_thread(index);
+            end_thread(self, index);
         }
         let slot = &mut self.slots[index];
         slot.end();

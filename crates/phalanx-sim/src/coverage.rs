@@ -115,6 +115,8 @@ const MOMENTS: &[Moment] = &[
     counted!("memberships that ended with their process", 5_000),
     counted!("states whose donors were gone before they were complete", 150),
     counted!("items looked at between the steps of a publication", 10_000),
+    counted!("messages that were queued", 10),
+    counted!("receipts for messages", 10),
     counted!("threads that ended while the core was ahead of what was told", 10),
     counted!("panics of an application on the thread of its process", 10),
     counted!("groups joined again with another inbox", 1_000),

@@ -52,6 +52,7 @@ mod partial;
 mod picture;
 mod plan;
 mod queue;
+mod queued;
 mod rare;
 mod reduce;
 mod resources;

@@ -45,48 +45,45 @@ pub(crate) fn add_thread_ends(rng: &mut Rng, plan: &mut Plan) {
     }
 }
 
-impl World {
-    /// Ends a process's thread: its application is told what that means.
-    pub(crate) fn end_thread(&mut self, index: usize) {
-        let slot = &mut self.slots[index];
-        slot.app.now_ns = self.now_ns;
-        slot.app.told.end();
-        record_told(&mut slot.app);
-    }
+/// Ends a process's thread: its application is told what that means.
+pub(crate) fn end_thread(world: &mut World, index: usize) {
+    let slot = &mut world.slots[index];
+    slot.app.now_ns = world.now_ns;
+    slot.app.told.end();
+    record_told(&mut slot.app);
+}
 
-    /// Lets a process leave one of its groups' inboxes unread, and the other members leave that group for a while. Returns
-    /// the inbox.
-    pub(crate) fn desert(&mut self, index: usize, which: usize) -> Option<InboxId> {
-        let app = &self.slots[index].app;
-        let own: Vec<(&String, &InboxId)> =
-            app.reading.inboxes.iter().filter(|(name, _)| app.member_of(name).is_some()).collect();
-        let (name, inbox) = own.get(which % own.len().max(1))?;
-        let (name, inbox) = ((*name).clone(), **inbox);
-        let (_, group) = app.member_of(&name)?;
-        let others: Vec<usize> = group.members.iter().filter_map(|who| self.slot_of(*who)).collect();
-        self.note(Some(index), format!("does not read inbox {}, and stays alone in group {name:?}", inbox.0));
-        self.set_reads(index, inbox, false);
-        for other in others.into_iter().filter(|other| *other != index) {
-            // Who leaves already needs no other reason.
-            let _ = self.leave_group(other, &name);
-        }
-        Some(inbox)
+/// Lets a process leave one of its groups' inboxes unread, and the other members leave that group for a while. Returns
+/// the inbox.
+pub(crate) fn desert(world: &mut World, index: usize, which: usize) -> Option<InboxId> {
+    let app = &world.slots[index].app;
+    let own: Vec<(&String, &InboxId)> =
+        app.reading.inboxes.iter().filter(|(name, _)| app.member_of(name).is_some()).collect();
+    let (name, inbox) = own.get(which % own.len().max(1))?;
+    let (name, inbox) = ((*name).clone(), **inbox);
+    let (_, group) = app.member_of(&name)?;
+    let others: Vec<usize> = group.members.iter().filter_map(|who| world.slot_of(*who)).collect();
+    world.note(Some(index), format!("does not read inbox {}, and stays alone in group {name:?}", inbox.0));
+    world.set_reads(index, inbox, false);
+    for other in others.into_iter().filter(|other| *other != index) {
+        // Who leaves already needs no other reason.
+        let _ = world.leave_group(other, &name);
     }
+    Some(inbox)
+}
 
-    /// The application of a process without which the cell has no future does not panic.
-    pub(crate) fn spare_the_last(&mut self, index: usize) {
-        if self.slots[index].panics.is_some() && !(self.running() > 1 && self.has_future(Some(index))) {
-            self.slots[index].panic_next(None);
-        }
+/// The application of a process without which the cell has no future does not panic.
+pub(crate) fn spare_the_last(world: &mut World, index: usize) {
+    if world.slots[index].panics.is_some() && !(world.running() > 1 && world.has_future(Some(index))) {
+        world.slots[index].panic_next(None);
     }
+}
 
-    /// Ends a process whose application panicked.
-    pub(crate) fn end_panicked(&mut self, index: usize) {
-        record_told(&mut self.slots[index].app);
-        let back_ns = self.slots[index].panics.flatten();
-        self.crash(index);
-        if let Some(back_ns) = back_ns {
-            self.start_later(index, back_ns, false);
-        }
+/// Ends a process whose application panicked.
+pub(crate) fn end_panicked(world: &mut World, index: usize) {
+    let back_ns = world.slots[index].panics.flatten();
+    world.crash(index);
+    if let Some(back_ns) = back_ns {
+        world.start_later(index, back_ns, false);
     }
 }

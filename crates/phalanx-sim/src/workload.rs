@@ -6,6 +6,7 @@ use phalanx_core::{GroupId, GroupTerms, Order, Stability, Uniformity, ViewNumber
 use crate::machine::{ToSend, enclose};
 use crate::oracle::hash_bytes;
 use crate::plan::Workload;
+use crate::queued::{queue_early, queue_message};
 use crate::world::{Event, World};
 
 /// The groups of every simulation. Most processes are in the first.
@@ -42,6 +43,7 @@ impl World {
             let _ = self.raise_level(index, builds.later);
         }
         if self.sending {
+            queue_early(self, index);
             if !self.operate(index, &workload) {
                 self.multicast_something(index, &workload);
             }
@@ -138,7 +140,9 @@ impl World {
             payload.extend_from_slice(&slot.rng.next_u64().to_le_bytes());
         }
         // A refusal for lack of credit is counted, and the message is dropped, as an application might do.
-        let _ = self.multicast(index, group, order, uniformity, &payload);
+        if !queue_message(self, index, group, (order, uniformity), &payload) {
+            let _ = self.multicast(index, group, order, uniformity, &payload);
+        }
         self.payload = payload;
     }
 
@@ -152,7 +156,9 @@ impl World {
                 Stability::Uniform => Uniformity::Uniform,
             };
             enclose(chain, self.slots[index].rng.next_u64(), &payload, len, &mut message);
-            let _ = self.multicast(index, group, order, uniformity, &message);
+            if !queue_message(self, index, group, (order, uniformity), &message) {
+                let _ = self.multicast(index, group, order, uniformity, &message);
+            }
         }
         self.payload = message;
     }

@@ -21,6 +21,8 @@ use crate::chain::Chain;
 use crate::clock::Clock;
 use crate::estranged::Estranged;
 use crate::network::Filter;
+use crate::queued::send_queued;
+use crate::threads::{end_panicked, spare_the_last};
 
 use crate::clock::MS;
 use crate::machine::{Machines, Maker};
@@ -285,7 +287,8 @@ impl World {
 
     fn poll(&mut self, index: usize) {
         let now_ns = self.now_ns;
-        self.spare_the_last(index);
+        spare_the_last(self, index);
+        send_queued(self, index);
         self.watch_slot(index);
         let slot = &mut self.slots[index];
         let now = slot.local(now_ns);
@@ -304,7 +307,7 @@ impl World {
         }
         let Some(node) = slot.node.as_mut() else { return };
         if slot.app.told.has_panicked() {
-            return self.end_panicked(index);
+            return end_panicked(self, index);
         }
         slot.busy_until_ns = now_ns + slot.turn_ns + report.received as u64 * slot.packet_ns;
         let seen =
@@ -498,6 +501,8 @@ impl World {
                 ("items looked at between the steps of a publication", told.looks),
                 ("threads that ended while the core was ahead of what was told", told.ends_ahead),
                 ("panics of an application on the thread of its process", told.panics),
+                ("messages that were queued", told.queued),
+                ("receipts for messages", told.receipts),
             ];
             for (name, count) in moments.into_iter().filter(|(_, count)| *count > 0) {
                 add_to(&mut counters.moments, name, count);

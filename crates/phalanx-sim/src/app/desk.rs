@@ -8,6 +8,8 @@ use std::rc::Rc;
 use phalanx_core::{GroupId, InboxId};
 use phalanx_life::Shown;
 
+use super::asked::Asked;
+
 /// Items that an inbox takes while nobody reads it.
 const ROOM: usize = 3;
 
@@ -69,6 +71,10 @@ pub(super) struct Shelf {
     standing: Option<u64>,
     is_over: bool,
     is_touched: bool,
+    /// Bytes of messages that wait to be sent.
+    pub(super) waiting: usize,
+    /// What it asked for.
+    pub(super) asked: Asked,
     /// The group, if enough members hold its state by what the application was told.
     pub(super) adequate: Option<GroupId>,
 }
@@ -121,6 +127,8 @@ impl Shelf {
             standing: None,
             is_over: false,
             is_touched: false,
+            waiting: 0,
+            asked: Asked::default(),
             adequate: None,
         }
     }
@@ -165,10 +173,23 @@ impl Shelf {
         });
     }
 
-    /// A life is over.
-    pub(super) fn end_life(&mut self) {
+    /// A life is over, with so many messages that nobody has.
+    pub(super) fn end_life(&mut self, not_sent: u64) {
         self.now.own = 0;
-        self.see(|seen, _| seen.own = 0);
+        let wrong = self
+            .asked
+            .end_life(not_sent)
+            .or_else(|| (self.waiting > 0).then(|| format!("{} bytes of messages wait in no life", self.waiting)));
+        self.see(|seen, faults| {
+            seen.own = 0;
+            faults.extend(wrong);
+        });
+    }
+
+    /// A receipt is given: with a place in a view, or with a refusal.
+    pub(super) fn answer(&mut self, receipt: u64, messages: Option<u64>) {
+        let wrong = self.asked.answer(receipt, messages);
+        self.see(|_, faults| faults.extend(wrong));
     }
 
     pub(super) fn end(&mut self) {

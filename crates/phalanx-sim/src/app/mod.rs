@@ -2,6 +2,7 @@
 //! the trace that the checker evaluates. The trace is written here because properties refer to what the application
 //! sees.
 
+mod asked;
 mod calls;
 mod desk;
 mod inboxes;
@@ -28,8 +29,8 @@ use phalanx_trace::{Header, Trace, payload_hash};
 use crate::app::calls::Calls;
 pub(crate) use crate::app::calls::OBJECTS_GROUP;
 use crate::app::reading::Reading;
-pub(crate) use crate::app::told::Request;
 use crate::app::told::Told;
+pub(crate) use crate::app::told::{Request, ToQueue};
 use crate::machine::{Both, Held, Maker};
 use crate::state::{Frozen, Incoming, State};
 
@@ -200,7 +201,7 @@ impl App {
 
     /// Appends to the trace of the current incarnation.
     pub(crate) fn record(&mut self, event: trace::Event) {
-        if let Some(trace) = self.traces.last_mut() {
+        if let Some(trace) = self.traces.last_mut().filter(|_| !self.told.is_silent()) {
             trace.push(self.now_ns, event);
         }
     }
@@ -530,6 +531,10 @@ impl Handler for App {
         self.counts.deliveries += 1;
         self.took(delivery.group);
         self.told.deliver(delivery);
+        if self.told.has_panicked() {
+            record_told(self);
+            return self.told.fall_silent();
+        }
         if delivery.replayed {
             self.take_state(delivery.group);
         }

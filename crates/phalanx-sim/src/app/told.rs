@@ -2,12 +2,16 @@
 //! processes.
 
 use std::cell::RefCell;
-use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use phalanx_core::{Delivery, Event, GroupId, InboxId, Incarnation, LeaveReason, Sequence, Snapshot, ViewNumber};
-use phalanx_life::{Bound, End, Front, Key, Lives, Publication, Publishes, Refusal, Shown, Step};
+use bytes::Bytes;
+use phalanx_core::{
+    Delivery, Event, GroupId, InboxId, Incarnation, LeaveReason, Order, Sequence, Snapshot, Stability, ViewNumber,
+};
+use phalanx_life::{
+    Bound, End, Front, Key, Lives, Message, NextMessage, Payloads, Publication, Publishes, Queued, Refusal, Shown, Step,
+};
 use phalanx_runtime::traced;
 use phalanx_trace as trace;
 
@@ -16,14 +20,29 @@ use super::desk::{Desk, Shelf};
 /// The memberships of one process, through its incarnations, and what is counted of them.
 #[derive(Debug)]
 pub(crate) struct Told {
-    lives: Lives<Shelf, Infallible>,
+    lives: Lives<Shelf, u64>,
     writer: Writer,
     /// Requests for groups whose earlier membership has not ended, oldest first: the core takes such a request.
     again: Vec<Request>,
     /// Outcomes are withheld, and by all that the application was told they need not be.
     pub(crate) is_ahead: bool,
     panic: Panic,
+    /// The message that the core is asked to take is the one that is due.
+    is_sending: bool,
 }
+
+/// A message to be queued.
+#[derive(Clone, Debug)]
+pub(crate) struct ToQueue {
+    pub(crate) order: Order,
+    pub(crate) stability: Stability,
+    pub(crate) payload: Bytes,
+    /// Whether a receipt is awaited.
+    pub(crate) awaits: bool,
+}
+
+/// Bytes of one membership's messages with which no more may wait.
+const WAITING_BYTES: usize = 8 << 10;
 
 /// A request for a group.
 #[derive(Clone, Debug)]
@@ -42,14 +61,24 @@ enum Panic {
     No,
     /// With the next message.
     Due,
+    /// What it means is told, and to be recorded.
     Over,
+    /// Its trace just stops.
+    Silent,
 }
 
 impl Default for Told {
     fn default() -> Self {
         let mut lives = Lives::new(true);
         lives.record(traced::reason);
-        Self { lives, writer: Writer::default(), again: Vec::new(), is_ahead: false, panic: Panic::No }
+        Self {
+            lives,
+            writer: Writer::default(),
+            again: Vec::new(),
+            is_ahead: false,
+            panic: Panic::No,
+            is_sending: false,
+        }
     }
 }
 
@@ -84,6 +113,9 @@ pub(crate) struct ToldCounts {
     pub(crate) ends_ahead: u64,
     /// Panics of the application.
     pub(crate) panics: u64,
+    /// Messages that were queued, and receipts that were given.
+    pub(crate) queued: u64,
+    pub(crate) receipts: u64,
 }
 
 impl Publishes for Writer {
@@ -94,13 +126,17 @@ impl Publishes for Writer {
 
 impl Front for Writer {
     type Group = Shelf;
-    type Receipt = Infallible;
+    type Receipt = u64;
 
     const COUNTS_DELIVERED: bool = true;
 
     fn deliver(&mut self, key: Key, shelf: &mut Shelf, delivery: &Delivery<'_>) {
         self.publication.touch(key, shelf);
         shelf.deliver(Some(delivery.sender) == self.me && !delivery.replayed);
+    }
+
+    fn sent(&mut self, _key: Key, shelf: &mut Shelf, _view: ViewNumber, _seq: Sequence) {
+        shelf.asked.bind();
     }
 
     fn step(&mut self, key: Key, shelf: &mut Shelf, step: Step<'_>) {
@@ -132,7 +168,7 @@ impl Front for Writer {
                 self.counts.not_sent += not_sent;
                 self.counts.in_doubt += in_doubt;
                 shelf.adequate = None;
-                shelf.end_life();
+                shelf.end_life(not_sent);
                 shelf.set_view();
             }
             Step::Excluded { .. } | Step::Anew(_) => {
@@ -145,12 +181,16 @@ impl Front for Writer {
                 shelf.stage();
             }
             Step::Waiting(_) | Step::Forgotten | Step::Kept | Step::Taking(_) | Step::Current => shelf.stage(),
-            Step::Reached { .. } | Step::Unsent { .. } => {}
+            Step::Unsent { messages } => {
+                shelf.asked.refuse(messages);
+            }
+            Step::Reached { .. } => {}
         }
     }
 
-    fn answer(&mut self, _shelf: &mut Shelf, receipt: Infallible, _outcome: Result<Bound, Refusal>) {
-        match receipt {}
+    fn answer(&mut self, shelf: &mut Shelf, receipt: u64, outcome: Result<Bound, Refusal>) {
+        self.counts.receipts += 1;
+        shelf.answer(receipt, outcome.ok().map(|bound| bound.number));
     }
 
     fn ended(&mut self, _key: Key, mut shelf: Shelf, end: End) {
@@ -174,6 +214,10 @@ impl Front for Writer {
 
     fn complete(&mut self, _key: Key, _shelf: &mut Shelf) -> Result<(), String> {
         Ok(())
+    }
+
+    fn release(&mut self, shelf: &mut Shelf, bytes: usize) {
+        shelf.waiting -= bytes;
     }
 
     fn notice(&mut self, _text: String) {}
@@ -231,8 +275,49 @@ impl Told {
 
     /// The core accepted a multicast. [`Self::sent`] follows, at once or later.
     pub(super) fn accepted(&mut self, group: GroupId) {
-        if let Some(key) = self.lives.key_of(group) {
+        let Some(key) = self.lives.key_of(group) else { return };
+        if self.is_sending {
+            self.lives.accepted(key, None, &mut self.writer);
+        } else {
+            self.lives.own(key).into_iter().for_each(|shelf| _ = shelf.asked.ask(false));
             self.lives.accepted_at_once(key, None, &mut self.writer);
+        }
+    }
+
+    /// It asks for a message in a group, to be sent when the group has room for it, and perhaps for a receipt. False: too
+    /// many wait.
+    pub(crate) fn ask(&mut self, name: &str, message: ToQueue) -> bool {
+        let Some(key) = self.lives.key_named(name) else { return false };
+        let Some(shelf) = self.lives.own(key).filter(|shelf| shelf.waiting < WAITING_BYTES) else { return false };
+        let ToQueue { order, stability, payload, awaits } = message;
+        let (life, receipt) = (shelf.asked.life, shelf.asked.ask(awaits));
+        let body = Payloads::One(payload);
+        let queued = Queued::Send(Message { life, order, stability, in_view: None, body, receipt });
+        shelf.waiting += queued.bytes();
+        let flush = awaits.then(|| Queued::Flush { life, receipt: shelf.asked.receipt() });
+        self.writer.counts.queued += 1;
+        [Some(queued), flush].into_iter().flatten().all(|asked| self.lives.ask(key, asked).is_ok())
+    }
+
+    /// A group with messages that wait, by its place among those.
+    pub(crate) fn busy(&self, at: usize) -> Option<Key> {
+        self.lives.busy(at)
+    }
+
+    /// The next message of a group that may be sent now. Send it between [`Self::begin_sending`] and [`Self::end_sending`].
+    pub(crate) fn due(&mut self, key: Key) -> Option<NextMessage> {
+        self.lives.due(key, &mut self.writer)
+    }
+
+    pub(crate) fn begin_sending(&mut self) {
+        self.is_sending = true;
+    }
+
+    /// `refused`: the core refused it for good.
+    pub(crate) fn end_sending(&mut self, key: Key, refused: bool) {
+        self.is_sending = false;
+        if refused {
+            self.lives.refused(key, Refusal::NotSent, &mut self.writer);
         }
     }
 
@@ -274,14 +359,23 @@ impl Told {
 
     /// Whether the next message makes the application panic.
     pub(crate) fn panic_next(&mut self, panics: bool) {
-        if self.panic != Panic::Over {
+        if !self.has_panicked() {
             self.panic = if panics { Panic::Due } else { Panic::No };
         }
     }
 
     /// Whether it panicked.
     pub(crate) fn has_panicked(&self) -> bool {
-        self.panic == Panic::Over
+        matches!(self.panic, Panic::Over | Panic::Silent)
+    }
+
+    /// What a panic means is recorded: nothing follows.
+    pub(crate) fn fall_silent(&mut self) {
+        self.panic = Panic::Silent;
+    }
+
+    pub(crate) fn is_silent(&self) -> bool {
+        self.panic == Panic::Silent
     }
 
     /// What is to be recorded since the last call, and whether a state was refused.

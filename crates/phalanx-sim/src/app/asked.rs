@@ -1,0 +1,65 @@
+//! The messages that an application asked for in one membership, and what became of each: exactly one outcome, whether or
+//! not anybody awaits it.
+
+use std::collections::BTreeSet;
+
+/// Counts of a life, and receipts that are open.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    /// The number of the life.
+    pub(super) life: u64,
+    messages: u64,
+    bound: u64,
+    unsent: u64,
+    /// Receipts so far.
+    receipts: u64,
+    open: BTreeSet<u64>,
+}
+
+impl Asked {
+    /// A message is asked for, and a receipt for it or not.
+    pub(super) fn ask(&mut self, awaits: bool) -> Option<u64> {
+        self.messages += 1;
+        awaits.then(|| self.receipt())
+    }
+
+    /// A receipt for all that was asked for before.
+    pub(super) fn receipt(&mut self) -> u64 {
+        self.receipts += 1;
+        self.open.insert(self.receipts);
+        self.receipts
+    }
+
+    /// A message is bound to a view.
+    pub(super) fn bind(&mut self) {
+        self.bound += 1;
+    }
+
+    /// Messages are told not to be sent.
+    pub(super) fn refuse(&mut self, messages: u64) {
+        self.unsent += messages;
+    }
+
+    /// A receipt is given; `number`: that of the last message that it is for, if these are bound.
+    pub(super) fn answer(&mut self, receipt: u64, number: Option<u64>) -> Option<String> {
+        if !self.open.remove(&receipt) {
+            return Some(format!("receipt {receipt} is given twice"));
+        }
+        let early = number.filter(|number| *number > self.bound)?;
+        Some(format!("receipt {receipt} says that message {early} is bound, and {} are", self.bound))
+    }
+
+    /// A life is over, with so many messages that nobody has.
+    pub(super) fn end_life(&mut self, not_sent: u64) -> Option<String> {
+        let Self { messages, bound, unsent, open, .. } = self;
+        let decided = *bound + *unsent + not_sent;
+        let text = || {
+            format!(
+                "{messages} messages were asked for: {bound} bound, {unsent} and {not_sent} not sent, receipts {open:?} open"
+            )
+        };
+        let wrong = (decided != *messages || !open.is_empty()).then(text);
+        *self = Self { life: self.life + 1, receipts: self.receipts, ..Self::default() };
+        wrong
+    }
+}

@@ -1,0 +1,82 @@
+//! Messages that an application leaves to the machine that sends them when there is room (`phalanx-life`), as the protocol
+//! thread does. A share of the workload's messages goes that way, in groups that the process is not in yet, too.
+
+use bytes::Bytes;
+use phalanx_core::rng::Rng;
+use phalanx_core::{CommandError, GroupId, Order, Uniformity};
+
+use crate::app::ToQueue;
+use crate::oracle::hash_bytes;
+use crate::workload::GROUPS;
+use crate::world::World;
+
+/// One message of so many is queued.
+const QUEUED_EVERY: u64 = 3;
+/// Messages of a group that are sent in one iteration.
+const MESSAGES_PER_TURN: usize = 64;
+
+/// Queues a message to a group, if its payload decides so: no other draw of the seed changes. False: it is not queued.
+pub(crate) fn queue_message(
+    world: &mut World,
+    index: usize,
+    group: GroupId,
+    (order, uniformity): (Order, Uniformity),
+    payload: &[u8],
+) -> bool {
+    let hash = hash_bytes(payload);
+    let Some(name) = world.slots[index].app.groups.get(&group).map(|group| group.name.clone()) else { return false };
+    hash.rotate_left(32).is_multiple_of(QUEUED_EVERY) && queue_in(world, index, &name, (order, uniformity), payload)
+}
+
+/// Queues a message in a group that the process waits to be in.
+pub(crate) fn queue_early(world: &mut World, index: usize) {
+    let app = &world.slots[index].app;
+    // A user's machine sends from its state, which is not there yet.
+    if app.maker.is_some() {
+        return;
+    }
+    let mut rng = Rng::new(world.now_ns).fork(&world.slots[index].name);
+    let waits = |name: &&&str| app.wanted.contains_key(**name) && app.member_of(name).is_none();
+    let Some(name) = GROUPS.iter().find(waits).copied().filter(|_| rng.chance_ppm(20_000)) else { return };
+    let mut payload = vec![0];
+    payload.extend((0..3).flat_map(|_| rng.next_u64().to_le_bytes()));
+    queue_in(world, index, name, (Order::Causal, Uniformity::Uniform), &payload);
+}
+
+fn queue_in(
+    world: &mut World,
+    index: usize,
+    name: &str,
+    (order, uniformity): (Order, Uniformity),
+    payload: &[u8],
+) -> bool {
+    let awaits = hash_bytes(payload).rotate_left(16).is_multiple_of(2);
+    let message = ToQueue { order, stability: uniformity.into(), payload: Bytes::copy_from_slice(payload), awaits };
+    world.wake(index, world.now_ns);
+    world.slots[index].app.told.ask(name, message)
+}
+
+/// Sends what waits in each group, as far as its credit goes.
+pub(crate) fn send_queued(world: &mut World, index: usize) {
+    let mut at = 0;
+    while let Some(key) = world.slots[index].app.told.busy(at) {
+        for _ in 0..MESSAGES_PER_TURN {
+            let Some(due) = world.slots[index].app.told.due(key) else { break };
+            let slot = &mut world.slots[index];
+            let now = slot.local(world.now_ns);
+            slot.app.now_ns = world.now_ns;
+            let was_outside = slot.begin_watch();
+            let Some(node) = slot.node.as_mut() else { return };
+            slot.app.told.begin_sending();
+            let outcome = node.multicast(now, due.group, due.order, due.stability, &[&due.payload], &mut slot.app);
+            let waits = matches!(outcome, Err(CommandError::NoCredit | CommandError::NotMember | CommandError::Over));
+            slot.app.told.end_sending(key, outcome.is_err() && !waits);
+            slot.end_watch(was_outside);
+            world.counters.multicasts += u64::from(outcome.is_ok());
+            if waits {
+                break;
+            }
+        }
+        at += usize::from(world.slots[index].app.told.busy(at) == Some(key));
+    }
+}
