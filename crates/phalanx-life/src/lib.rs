@@ -1,4 +1,4 @@
-//! The life of a process's memberships and messages, as its application is told of it.
+//! The life of a process's memberships, messages and calls, as its application is told of it.
 //!
 //! The core reports what is decided: views, deliveries, bound and stable multicasts, states that begin and end. An
 //! application wants more: a membership that goes on through exclusions, one outcome for each message, no outcome while
@@ -8,6 +8,9 @@
 //! [`Publication`].
 //!
 //! The protocol thread and the inline process of the crate `phalanx` are such fronts, and so is the simulated application.
+//! A call for a server that a directory names is decided here, too: [`Route`] says whom to ask next and what the caller is
+//! told, and [`Servers`] is the directory.
+//!
 //! [`Lives::record`] turns on records of what is told about messages and memberships, which `phalanx check` judges.
 
 #![forbid(unsafe_code)]
@@ -19,6 +22,8 @@ mod membership;
 mod messages;
 mod publication;
 mod records;
+mod route;
+mod servers;
 mod tally;
 
 pub use front::{Bound, End, Front, Key, Refusal, ShownView, Step};
@@ -26,3 +31,5 @@ pub use lives::Lives;
 pub use messages::{Batch, Message, NextMessage, Payloads, Queued};
 pub use publication::{Publication, Publishes, Shown};
 pub use records::Reason;
+pub use route::{Attempt, CallStep, Route, split_request, with_deadline};
+pub use servers::{Destination, Entry, Found, Known, Servers};

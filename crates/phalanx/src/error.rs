@@ -253,13 +253,6 @@ pub enum Reason {
     Other = 255,
 }
 
-impl Reason {
-    /// Whether another server of the same group may run the call.
-    pub(crate) fn is_of_one_server(self) -> bool {
-        matches!(self, Self::Nobody | Self::Busy | Self::Refused | Self::ServerUsedUp)
-    }
-}
-
 /// A payload or a state is not of the expected type. Nothing changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(transparent)]

@@ -16,6 +16,10 @@ impl MemberId {
         Self(incarnation)
     }
 
+    pub(crate) const fn incarnation(self) -> core::Incarnation {
+        self.0
+    }
+
     /// The bits, for a log or another language.
     #[must_use]
     pub const fn bits(self) -> u64 {

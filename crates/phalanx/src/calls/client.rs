@@ -10,14 +10,15 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use phalanx_driver::fork::Home;
+use phalanx_life::{Attempt, CallStep, Destination, Route, with_deadline};
 use phalanx_runtime::config::Config;
-use phalanx_runtime::rpc::{CallOptions, Caller, Pending};
+use phalanx_runtime::rpc::{CallOptions, Caller, Failure, Pending, Reason};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::directory::{Directory, Found, Wanted};
-use super::{deadline_after, decode_answer, encode_request, port_options, with_deadline};
-use crate::error::{CallError, Reason, StartError};
+use super::directory::Directory;
+use super::{deadline_after, decode_answer, encode_request, port_options};
+use crate::error::{CallError, StartError};
 use crate::id::{Member, MemberId};
 use crate::waiting::{Place, block};
 
@@ -162,31 +163,27 @@ impl<A: DeserializeOwned> IntoFuture for Call<A> {
 
     fn into_future(self) -> Calling<A> {
         let Self { client, to, request, deadline, idempotent, waits_for_server, answer } = self;
-        let (request, failed) = match request {
+        let (request, unencodable) = match request {
             Ok(request) => (request, None),
             Err(error) => (Vec::new(), Some(error)),
         };
-        let (wanted, address) = match to {
-            To::Address(address) => (None, Some(address)),
-            To::Member(member) => (Some(Wanted::Member(member)), None),
-            To::Group(group) => (Some(Wanted::Group(group)), None),
+        let wanted = match to {
+            To::Address(address) => Destination::Address(address),
+            To::Member(member) => Destination::Member(member.incarnation()),
+            To::Group(group) => Destination::Group(group),
         };
         let turn = client.turn.fetch_add(1, Ordering::Relaxed);
-        let options = CallOptions { deadline, idempotent, waits_for_server };
+        let route = Route::new(wanted, turn, CallOptions { deadline, idempotent, waits_for_server });
         Calling {
             client,
-            wanted,
-            address,
+            route,
             request,
-            options,
+            deadline,
             until: None,
-            turn,
-            tried: Vec::new(),
-            seen: 0,
             pending: None,
             place: Place::default(),
             is_noted: false,
-            failed,
+            unencodable,
             answer,
         }
     }
@@ -197,30 +194,24 @@ impl<A: DeserializeOwned> IntoFuture for Call<A> {
 #[must_use = "nothing is called until it is awaited"]
 pub struct Calling<A> {
     client: Arc<ClientShared>,
-    /// Whom it is for, if the directory names the address.
-    wanted: Option<Wanted>,
-    /// The address to call next.
-    address: Option<SocketAddr>,
+    /// Whom to ask next, and what the caller is told.
+    route: Route,
     request: Vec<u8>,
-    options: CallOptions,
+    deadline: Duration,
     /// The deadline, once it was polled.
     until: Option<Instant>,
-    turn: usize,
-    tried: Vec<SocketAddr>,
-    /// Changes of the directory when it was last looked at.
-    seen: u64,
     pending: Option<Pending>,
     place: Place,
     /// The directory was told of the deadline.
     is_noted: bool,
-    /// The request could not be encoded, or how the server asked last failed.
-    failed: Option<CallError>,
+    /// The request could not be encoded.
+    unencodable: Option<CallError>,
     answer: PhantomData<fn() -> A>,
 }
 
 impl<A> std::fmt::Debug for Calling<A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Calling").field("wanted", &self.wanted).field("tried", &self.tried).finish_non_exhaustive()
+        f.debug_struct("Calling").field("route", &self.route).finish_non_exhaustive()
     }
 }
 
@@ -231,79 +222,45 @@ impl<A: DeserializeOwned> Future for Calling<A> {
     /// If it is polled after it was ready.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        // Before the first poll: the request could not be encoded. Later: how the last server failed, while another one is
-        // asked.
-        if this.until.is_none()
-            && let Some(error) = this.failed.take()
-        {
+        if let Some(error) = this.unencodable.take() {
             return Poll::Ready(Err(error));
         }
-        let until = *this.until.get_or_insert_with(|| deadline_after(this.options.deadline));
+        let until = *this.until.get_or_insert_with(|| deadline_after(this.deadline));
         loop {
             if let Some(pending) = &mut this.pending {
-                let error = match ready!(Pin::new(pending).poll(context)) {
+                let failure = match ready!(Pin::new(pending).poll(context)) {
                     Ok(answer) => return Poll::Ready(decode_answer(&answer)),
-                    Err(failure) => CallError::from(failure),
+                    Err(failure) => failure,
                 };
                 this.pending = None;
-                let is_of_one = matches!(error, CallError::NotExecuted(reason) if reason.is_of_one_server());
-                if !is_of_one || this.wanted.is_none() {
-                    return Poll::Ready(Err(error));
+                if let Some(failure) = this.route.failed(failure) {
+                    return Poll::Ready(Err(failure.into()));
                 }
-                this.failed = Some(error);
             }
-            let address = match this.address.take() {
-                Some(address) => address,
-                None => match ready!(this.find(until, context)) {
-                    Ok(address) => address,
-                    Err(error) => return Poll::Ready(Err(error)),
-                },
-            };
-            this.tried.push(address);
-            let deadline = until.saturating_duration_since(Instant::now());
-            // Whom the directory names is there, or another one is asked for.
-            let waits_for_server = this.options.waits_for_server && this.wanted.is_none();
-            let options = CallOptions { deadline, waits_for_server, ..this.options };
-            this.pending =
-                Some(this.client.caller.call_owned(address, with_deadline(deadline, &this.request), &options));
+            match ready!(this.next(until, context)) {
+                Ok(Attempt { address, options }) => {
+                    let request = with_deadline(options.deadline, &this.request);
+                    this.pending = Some(this.client.caller.call_owned(address, request, &options));
+                }
+                Err(failure) => return Poll::Ready(Err(failure.into())),
+            }
         }
     }
 }
 
 impl<A> Calling<A> {
     /// The next server to ask.
-    fn find(&mut self, until: Instant, context: &Context<'_>) -> Poll<Result<SocketAddr, CallError>> {
-        let Self { client, wanted, turn, tried, seen, place, is_noted, failed, options, .. } = self;
-        let Some(wanted) = wanted else { return Poll::Ready(Err(CallError::NotExecuted(Reason::Nobody))) };
-        if !client.home.is_here() {
-            return Poll::Ready(Err(CallError::NotExecuted(Reason::Forked)));
+    fn next(&mut self, until: Instant, context: &Context<'_>) -> Poll<Result<Attempt, Failure>> {
+        let Self { client, route, place, is_noted, .. } = self;
+        if route.needs_directory() && !client.home.is_here() {
+            return Poll::Ready(Err(Failure::NotExecuted(Reason::Forked)));
         }
+        let left = || until.saturating_duration_since(Instant::now());
         // A client outside the cell has no directory.
-        let Some(directory) = &client.directory else {
-            return Poll::Ready(Err(CallError::NotExecuted(Reason::Nobody)));
+        let Some(directory) = client.directory.as_ref().filter(|_| route.needs_directory()) else {
+            return found(route.next(None, left())).map_or(Poll::Pending, Poll::Ready);
         };
-        let waits = options.waits_for_server;
-        let mut look = || {
-            let is_late = Instant::now() >= until;
-            let changes = directory.changes();
-            if waits && *seen != changes && is_nobody(failed.as_ref()) {
-                // Who was gone may be back.
-                tried.clear();
-            }
-            *seen = changes;
-            match directory.find(wanted, tried, *turn) {
-                Found::Server(_) if is_late => {
-                    Some(Err(failed.take().unwrap_or(CallError::NotExecuted(Reason::Deadline))))
-                }
-                Found::Server(address) => Some(Ok(address)),
-                Found::Over => Some(Err(CallError::NotExecuted(Reason::Over))),
-                Found::NotYet if !is_late => None,
-                Found::Nobody if !is_late && waits && is_nobody(failed.as_ref()) => None,
-                Found::Nobody | Found::NotYet => {
-                    Some(Err(failed.take().unwrap_or(CallError::NotExecuted(Reason::Nobody))))
-                }
-            }
-        };
+        let mut look = || directory.look(|known| found(route.next(Some(known), left())));
         let found = match look() {
             Some(found) => Poll::Ready(found),
             None => {
@@ -336,9 +293,13 @@ impl<A> Drop for Calling<A> {
     }
 }
 
-/// Whether no server was there, so that waiting for one makes sense.
-fn is_nobody(failed: Option<&CallError>) -> bool {
-    failed.is_none_or(|failed| *failed == CallError::NotExecuted(Reason::Nobody))
+/// The server to ask, or how the call ends; `None`: it waits.
+const fn found(step: CallStep) -> Option<Result<Attempt, Failure>> {
+    match step {
+        CallStep::Ask(attempt) => Some(Ok(attempt)),
+        CallStep::Wait => None,
+        CallStep::End(failure) => Some(Err(failure)),
+    }
 }
 
 #[cfg(test)]
@@ -347,11 +308,12 @@ mod tests {
 
     use phalanx_core::Incarnation;
     use phalanx_core::rpc::{CallId, HandlerResult};
+    use phalanx_life::{Entry, Found, split_request};
     use phalanx_runtime::rpc::{Port, Service};
 
-    use super::super::{directory::Entry, split_request};
     use super::*;
     use crate::cell::Cell;
+    use crate::error::Reason;
 
     /// Counts the calls that it is asked for, with the time that is left of the last one, and says what becomes of them.
     struct Counts(u32, Duration, HandlerResult);
@@ -384,9 +346,10 @@ mod tests {
             let (mut first, mut second) = (start(), start());
             let entry = |port: &Port| Entry { group: Some("g".to_owned()), address: port.address() };
             let _listed = [&first, &second].map(|port| directory.list(entry(port)).expect("there is room"));
-            let both = Wanted::Group("g".to_owned());
+            let both = Destination::Group("g".to_owned());
             let end = Instant::now() + PATIENCE;
-            while !matches!(directory.find(&both, &[first.address()], 0), Found::Server(at) if at == second.address()) {
+            let found = || directory.look(|known| known.find(&both, &[first.address()], 0));
+            while !matches!(found(), Found::Server(at) if at == second.address()) {
                 assert!(Instant::now() < end, "the directory does not list both");
                 std::thread::sleep(Duration::from_millis(5));
             }

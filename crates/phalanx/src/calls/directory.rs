@@ -13,8 +13,9 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use futures_core::Stream;
+use phalanx_core::Incarnation;
 use phalanx_driver::fork::Home;
-use serde::{Deserialize, Serialize};
+use phalanx_life::{Entry, Known, Servers};
 
 use crate::error::{DecodeError, JoinError, StartError};
 use crate::group::{Group, GroupBuilder};
@@ -31,61 +32,41 @@ use crate::waiting::{Place, Waiters, block_on};
 /// The group that holds the directory.
 const NAME: &str = "phalanx.servers";
 
-/// A server of a member.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Entry {
-    /// The group that it serves; `None`: it is found by its member alone.
-    pub(crate) group: Option<String>,
-    pub(crate) address: SocketAddr,
+/// The directory as the state of its group. Its format is that of maps and tuples: each list by its member.
+#[derive(Debug, Default)]
+struct Listing(Servers);
+
+/// A server in an announcement or a snapshot: the group that it serves, if any, and its address.
+type Written = (Option<String>, SocketAddr);
+
+fn written(entry: &Entry) -> (Option<&str>, SocketAddr) {
+    (entry.group.as_deref(), entry.address)
 }
 
-/// What all members announced. Equal at all members.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Servers {
-    of: BTreeMap<MemberId, Vec<Entry>>,
+fn read(list: Vec<Written>) -> Vec<Entry> {
+    list.into_iter().map(|(group, address)| Entry { group, address }).collect()
 }
 
-impl State for Servers {
+impl State for Listing {
     fn apply(&mut self, message: &Message) {
-        if let Ok(entries) = message.decode::<Vec<Entry>>() {
-            if entries.is_empty() {
-                self.of.remove(&message.sender);
-            } else if entries.len() <= ENTRIES_MAX {
-                self.of.insert(message.sender, entries);
-            }
+        if let Ok(list) = message.decode::<Vec<Written>>() {
+            self.0.announce(message.sender.incarnation(), read(list));
         }
     }
 
     fn view(&mut self, view: &View) {
-        self.of.retain(|member, _| view.rank_of(*member).is_some());
+        self.0.view(|member| view.rank_of(MemberId::of(member)).is_some());
     }
 
     fn snapshot(&self) -> Snapshot {
-        Snapshot::encode(self)
+        let lists = self.0.lists().map(|(member, list)| (member, list.iter().map(written).collect()));
+        Snapshot::encode(&lists.collect::<BTreeMap<Incarnation, Vec<_>>>())
     }
 
     fn restore(snapshot: Snapshot) -> Result<Self, DecodeError> {
-        snapshot.decode()
+        let lists = snapshot.decode::<BTreeMap<Incarnation, Vec<Written>>>()?;
+        Ok(Self(Servers::of_lists(lists.into_iter().map(|(member, list)| (member, read(list))))))
     }
-}
-
-/// Whom a call is for, in the directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    Member(MemberId),
-    Group(String),
-}
-
-/// What the directory knows of a server that is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    Server(SocketAddr),
-    /// No such server is in it.
-    Nobody,
-    /// This process does not have it yet.
-    NotYet,
-    /// The process has ended.
-    Over,
 }
 
 /// This process's membership in the directory, shared by its servers and clients. When the last of them is dropped, it
@@ -97,7 +78,7 @@ pub(crate) struct Directory {
 
 #[derive(Debug)]
 struct Shared {
-    replica: Replica<Servers>,
+    replica: Replica<Listing>,
     home: Home,
     mine: Mutex<Mine>,
     /// Deadlines of callers that wait, and how many have each.
@@ -140,7 +121,7 @@ impl Directory {
             return Ok(directory);
         }
         let shared = Arc::new(Shared {
-            replica: Replica::new(Servers::default()),
+            replica: Replica::new(Listing::default()),
             home: held.shared.home,
             mine: Mutex::default(),
             deadlines: Mutex::default(),
@@ -165,7 +146,7 @@ impl Directory {
     /// Lists a server of this process.
     pub(crate) fn list(self: &Arc<Self>, entry: Entry) -> Option<Listed> {
         let mut mine = self.shared.mine();
-        if mine.entries.len() >= ENTRIES_MAX {
+        if mine.entries.len() >= Servers::ENTRIES_MAX {
             return None;
         }
         mine.named += 1;
@@ -177,35 +158,18 @@ impl Directory {
         Some(Listed { directory: Arc::clone(self), name })
     }
 
-    /// How many changes there were so far, perhaps of other servers.
-    pub(crate) fn changes(&self) -> u64 {
-        self.shared.changes.load(Ordering::Acquire)
-    }
-
     pub(crate) fn callers(&self) -> &Waiters {
         &self.shared.callers
     }
 
-    /// A server that is wanted. Among several: number `turn`, counted around, of those that are not among `tried`.
-    pub(crate) fn find(&self, wanted: &Wanted, tried: &[SocketAddr], turn: usize) -> Found {
+    /// Looks at what this process has of the directory.
+    pub(crate) fn look<R>(&self, look: impl FnOnce(Known<'_>) -> R) -> R {
         let shared = &self.shared;
-        if shared.over.load(Ordering::Acquire) {
-            return Found::Over;
-        }
+        // Read before the rest: what changes after it is looked at again.
+        let changes = shared.changes.load(Ordering::Acquire);
+        let is_over = shared.over.load(Ordering::Acquire);
         let is_current = shared.replica.is_current();
-        let servers = shared.replica.read();
-        let fits = |member: &MemberId, entry: &Entry| match wanted {
-            Wanted::Member(wanted) => member == wanted,
-            Wanted::Group(group) => entry.group.as_deref() == Some(group),
-        };
-        let known = servers.of.iter().flat_map(|(member, entries)| entries.iter().map(move |entry| (member, entry)));
-        let known = known.filter(|(member, entry)| fits(member, entry) && !tried.contains(&entry.address));
-        let known: Vec<SocketAddr> = known.map(|(_, entry)| entry.address).collect();
-        match known.len() {
-            0 if is_current || !tried.is_empty() => Found::Nobody,
-            0 => Found::NotYet,
-            many => Found::Server(known[turn % many]),
-        }
+        look(Known { servers: &shared.replica.read().0, is_current, is_over, changes })
     }
 
     /// Wakes the callers at this time, too. Each call needs one of [`Directory::forget_deadline`].
@@ -359,7 +323,8 @@ impl Shared {
                 // An empty list needs no announcement by a member that never announced another one.
                 let is_first = announced.is_none_or(|(who, _)| who != now.0);
                 let entries: Vec<Entry> = self.mine().entries.iter().map(|(_, entry)| entry.clone()).collect();
-                is_full = !(is_first && entries.is_empty()) && group.send_value(&entries).try_post().is_err();
+                let list: Vec<_> = entries.iter().map(written).collect();
+                is_full = !(is_first && list.is_empty()) && group.send_value(&list).try_post().is_err();
                 if !is_full {
                     announced = Some(now);
                 }
@@ -402,11 +367,10 @@ const REJOIN: Duration = Duration::from_millis(500);
 /// How soon what was not possible is tried again.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// Most servers of one process in the directory.
-const ENTRIES_MAX: usize = 64;
-
 #[cfg(test)]
 mod tests {
+    use phalanx_life::{Destination, Found};
+
     use super::*;
     use crate::cell::Cell;
 
@@ -423,6 +387,10 @@ mod tests {
         fn restore(_: Snapshot) -> Result<Self, DecodeError> {
             Ok(Self)
         }
+    }
+
+    fn find(directory: &Directory) -> Found {
+        directory.look(|known| known.find(&Destination::Group("stock".to_owned()), &[], 0))
     }
 
     /// The first member of the directory's group gives a state that cannot be read. Once it is gone, the directory is there.
@@ -444,11 +412,11 @@ mod tests {
         let refused = std::iter::from_fn(|| inbox.blocking_next())
             .filter_map(|item| if let Next::View(view) = item { Some(view.members().len()) } else { None });
         assert_eq!(refused.skip_while(|members| *members < 2).find(|members| *members < 2), Some(1));
-        assert_eq!(directory.find(&Wanted::Group("stock".into()), &[], 0), Found::NotYet);
+        assert_eq!(find(&directory), Found::NotYet);
         group.blocking_leave().expect("leaves");
         let end = Instant::now() + Duration::from_secs(20);
         let found = loop {
-            let found = directory.find(&Wanted::Group("stock".into()), &[], 0);
+            let found = find(&directory);
             // Joined again, it has to be announced, too.
             if matches!(found, Found::Server(_)) || Instant::now() > end {
                 break found;
@@ -470,10 +438,27 @@ mod tests {
         Entry { group: group.map(str::to_owned), address: SocketAddr::from(([127, 0, 0, 1], port)) }
     }
 
-    /// Nobody takes back what a member announced that died. A call to it would cost its caller the deadline.
+    /// Processes of other builds read it.
     #[test]
-    fn who_is_gone_is_not_in_the_directory() {
-        let who = |incarnation| MemberId::of(phalanx_core::Incarnation(incarnation));
+    fn the_directory_is_written_as_ever() -> Result<(), DecodeError> {
+        let entries = [entry(Some("stock"), 1), entry(None, 300)];
+        let list = b"\x02\x01\x05stock\x00\x7f\x00\x00\x01\x01\x00\x00\x7f\x00\x00\x01\xac\x02";
+        let now: Vec<_> = entries.iter().map(written).collect();
+        assert_eq!(postcard::to_allocvec(&now).expect("a list"), list);
+        let earlier = Snapshot::new([&b"\x01\xac\x02"[..], list].concat());
+        let lists = |listing: &Listing| {
+            listing.0.lists().map(|(member, entries)| (member, entries.to_vec())).collect::<Vec<_>>()
+        };
+        let restored = Listing::restore(earlier)?;
+        assert_eq!(lists(&restored), [(Incarnation(300), entries.to_vec())]);
+        assert_eq!(lists(&Listing::restore(restored.snapshot())?), lists(&restored));
+        Ok(())
+    }
+
+    /// What a member announced that died goes with the view.
+    #[test]
+    fn announcements_and_views_reach_the_directory() {
+        let who = |incarnation| MemberId::of(Incarnation(incarnation));
         let announces = |incarnation, entries: &[Entry]| Message {
             view: 1,
             sender: who(incarnation),
@@ -482,24 +467,18 @@ mod tests {
             uniform: true,
             position: Some(1),
             replayed: false,
-            payload: postcard::to_allocvec(entries).expect("entries").into(),
+            payload: postcard::to_allocvec(&entries.iter().map(written).collect::<Vec<_>>()).expect("a list").into(),
         };
-        let mut servers = Servers::default();
+        let mut listing = Listing::default();
         for incarnation in 1..=3 {
-            servers.apply(&announces(incarnation, &[entry(Some("stock"), 1)]));
+            listing.apply(&announces(incarnation, &[entry(Some("stock"), 1)]));
         }
-        servers.apply(&announces(2, &[]));
-        assert_eq!(servers.of.keys().copied().collect::<Vec<_>>(), [who(1), who(3)], "who serves no more");
+        listing.apply(&announces(2, &[]));
+        let members = |listing: &Listing| listing.0.lists().map(|(member, _)| member.0).collect::<Vec<_>>();
+        assert_eq!(members(&listing), [1, 3], "who serves no more");
         let mut view = crate::view::of_nobody(2);
-        view.members = [2, 3].map(phalanx_core::Incarnation).into();
-        servers.view(&View::new(Arc::new(view), phalanx_core::Incarnation(3)));
-        assert_eq!(servers.of.into_keys().collect::<Vec<_>>(), [who(3)]);
-    }
-
-    #[test]
-    fn entries_survive_the_wire() -> Result<(), DecodeError> {
-        let entries = vec![entry(Some("stock"), 1), entry(None, 2)];
-        assert_eq!(Snapshot::encode(&entries).decode::<Vec<Entry>>()?, entries);
-        Ok(())
+        view.members = [2, 3].map(Incarnation).into();
+        listing.view(&View::new(Arc::new(view), Incarnation(3)));
+        assert_eq!(members(&listing), [3]);
     }
 }

@@ -14,26 +14,10 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{CallError, DecodeError, Reason};
 
-/// A request on the wire: the time until its deadline, in microseconds, and the value.
+/// The value of a request.
 fn encode_request(value: &impl Serialize) -> Result<Vec<u8>, CallError> {
     postcard::to_allocvec(value).map_err(|_unencodable| CallError::Unencodable)
 }
-
-/// Puts the time that is left before a request.
-fn with_deadline(left: Duration, value: &[u8]) -> Vec<u8> {
-    let mut request = Vec::with_capacity(value.len() + DEADLINE_BYTES);
-    request.extend_from_slice(&u64::try_from(left.as_micros()).unwrap_or(u64::MAX).to_le_bytes());
-    request.extend_from_slice(value);
-    request
-}
-
-/// The parts of a request: the time that is left, and the value.
-fn split_request(request: &[u8]) -> Option<(Duration, &[u8])> {
-    let (left, value) = request.split_first_chunk::<DEADLINE_BYTES>()?;
-    Some((Duration::from_micros(u64::from_le_bytes(*left)), value))
-}
-
-const DEADLINE_BYTES: usize = 8;
 
 /// The moment after this time. One beyond the clock's range never comes.
 fn deadline_after(left: Duration) -> Instant {
@@ -105,6 +89,8 @@ impl Reason {
 
 #[cfg(test)]
 mod tests {
+    use phalanx_life::{split_request, with_deadline};
+
     use super::*;
 
     #[test]
@@ -113,7 +99,6 @@ mod tests {
         let request = with_deadline(Duration::from_millis(250), &value);
         let (left, read) = split_request(&request).expect("whole");
         assert_eq!((left, read), (Duration::from_millis(250), &value[..]));
-        assert_eq!(split_request(&request[..7]), None);
         assert_eq!(decode_answer::<u64>(&encode_answer(&12_u64)), Ok(12));
         assert_eq!(decode_answer::<u64>(&[ABANDONED]), Err(CallError::Abandoned));
         assert_eq!(decode_answer::<u64>(&[UNENCODABLE]), Err(CallError::UnencodableAnswer));

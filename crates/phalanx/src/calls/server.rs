@@ -10,14 +10,15 @@ use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 use phalanx_core::rpc::CallId;
+use phalanx_life::{Entry, split_request};
 use phalanx_runtime::config::Config;
 use phalanx_runtime::rpc::Port;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::directory::{Directory, Entry, Listed};
+use super::directory::{Directory, Listed};
 use super::serving::{Asked, Queued, ServerShared, run};
-use super::{ABANDONED, encode_answer, port_options, split_request};
+use super::{ABANDONED, encode_answer, port_options};
 use crate::error::StartError;
 use crate::group::Group;
 use crate::shared::cell::Held;

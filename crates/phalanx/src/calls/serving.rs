@@ -11,9 +11,10 @@ use phalanx_core::Incarnation;
 use phalanx_core::rpc::{AnswerError, CallId, HandlerResult};
 use phalanx_driver::Waker;
 use phalanx_driver::fork::Home;
+use phalanx_life::split_request;
 use phalanx_runtime::rpc::{Port, Service};
 
-use super::{UNENCODABLE, deadline_after, split_request};
+use super::{UNENCODABLE, deadline_after};
 use crate::waiting::Waiters;
 
 /// A request that nobody has taken yet.
