@@ -19,7 +19,7 @@ pub struct Route {
     turn: usize,
     options: CallOptions,
     tried: Vec<SocketAddr>,
-    /// Changes of the directory when it was last looked at.
+    /// Changes of the directory since which `tried` counts.
     seen: u64,
     /// How the server that was asked last failed.
     failed: Option<Failure>,
@@ -69,8 +69,8 @@ impl Route {
         if waits && self.seen != known.changes {
             // Who was gone may be back.
             self.tried.clear();
+            self.seen = known.changes;
         }
-        self.seen = known.changes;
         match known.find(&self.wanted, &self.tried, self.turn) {
             Found::Server(_) if is_late => CallStep::End(self.failed.unwrap_or(Failure::NotExecuted(Reason::Deadline))),
             Found::Server(address) => CallStep::Ask(self.ask(address, left)),
@@ -211,6 +211,20 @@ mod tests {
         assert_eq!(step(&mut waits, known(&one, 2), LESS), Ok(1), "it may be back");
         assert_eq!(waits.failed(REFUSED), None);
         assert_eq!(step(&mut waits, known(&one, 3), LESS), Err(REFUSED), "no wait for one that refuses");
+    }
+
+    /// The first server is gone, the second refuses, and the first comes back meanwhile. The third is gone, too.
+    #[test]
+    fn a_change_that_came_while_a_server_refused_counts_later() {
+        let all = servers(&[1, 2, 3]);
+        let mut waits = route(true);
+        assert_eq!(step(&mut waits, known(&all, 1), LEFT), Ok(1));
+        assert_eq!(waits.failed(NOBODY), None);
+        assert_eq!(step(&mut waits, known(&all, 1), LEFT), Ok(2));
+        assert_eq!(waits.failed(REFUSED), None);
+        assert_eq!(step(&mut waits, known(&all, 2), LEFT), Ok(3));
+        assert_eq!(waits.failed(NOBODY), None);
+        assert_eq!(step(&mut waits, known(&all, 2), LESS), Ok(1), "it may be back");
     }
 
     #[test]
