@@ -3,11 +3,14 @@
 //! R1, R2, R4, R5, R6 are the properties of calls. V12 says that every caller learns the outcome in time, and is
 //! answered once everything is whole.
 
+mod routes;
+
 use std::collections::BTreeMap;
 
 use phalanx_core::rpc::Failure;
 
 use super::payload::digest;
+pub(super) use routes::{Asked, Look, Routed};
 
 /// A call, its caller, and its outcome.
 #[derive(Debug)]
@@ -59,6 +62,7 @@ pub(super) struct Judge {
     runs: Vec<Run>,
     /// Calls by caller and request.
     requests: BTreeMap<(u64, usize, u64), usize>,
+    routes: Vec<Routed>,
     found: Vec<(u64, &'static str, String)>,
 }
 
@@ -77,6 +81,9 @@ impl Judge {
         for call in self.calls.iter_mut().filter(|call| call.client == client && call.life == life) {
             count += u64::from(call.told.is_empty() && !call.abandoned);
             call.abandoned = true;
+        }
+        for route in self.routes.iter_mut().filter(|route| route.client == client && route.life == life) {
+            route.abandoned = true;
         }
         count
     }

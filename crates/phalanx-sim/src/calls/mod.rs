@@ -8,6 +8,7 @@
 //!
 //! [`links`] is another simulation, for speed, in which nothing breaks.
 
+mod callers;
 mod judge;
 pub mod links;
 mod network;
@@ -16,6 +17,8 @@ mod payload;
 mod plan;
 mod record;
 mod result;
+mod routes;
+mod servers;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

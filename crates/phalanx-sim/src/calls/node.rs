@@ -7,7 +7,7 @@ use phalanx_core::id::{Incarnation, Origin, TrafficClass};
 use phalanx_core::rng::Rng;
 use phalanx_core::rpc::{CallEffects, CallId, ClientCallId, Endpoint, Failure, HandlerResult, Outcome, SessionId};
 
-use super::payload::answer;
+use super::payload::{answer, request};
 use super::plan::{EndpointPlan, Handlers, MS, SECOND};
 
 /// An endpoint and its surroundings, over all its lives.
@@ -37,6 +37,22 @@ pub(super) struct Node {
     pub(super) waiting: BTreeMap<usize, Waiting>,
     /// The highest number of them in this life.
     pub(super) waiting_max: usize,
+    /// Time at which it takes the packets in its buffer.
+    pub(super) wake_ns: Option<u64>,
+}
+
+impl Node {
+    /// Sessions for calls that are not routed, by their places among all.
+    pub(super) fn own_sessions(&self) -> Vec<usize> {
+        (0..self.sessions.len()).filter(|&at| !self.sessions[at].is_kept).collect()
+    }
+
+    /// The next request of this life, with its number.
+    pub(super) fn next_request(&mut self, client: usize, len: usize) -> (u64, Vec<u8>) {
+        let number = self.next_call;
+        self.next_call += 1;
+        (number, request(client as u32, self.life, number, len))
+    }
 }
 
 /// A session of a client.
@@ -44,6 +60,9 @@ pub(super) struct Node {
 pub(super) struct Session {
     pub(super) id: SessionId,
     pub(super) server: usize,
+    pub(super) at: SocketAddr,
+    /// Whether it is kept for all routed calls to its address, and used for no others.
+    pub(super) is_kept: bool,
     /// Number of calls under way.
     pub(super) open: usize,
 }
@@ -54,6 +73,8 @@ pub(super) struct Open {
     /// Its index in the judge's record.
     pub(super) call: usize,
     pub(super) session: SessionId,
+    /// The number of the routed call of which it is an attempt.
+    pub(super) route: Option<u64>,
 }
 
 /// A handler that has not answered.

@@ -9,8 +9,9 @@ use phalanx_core::seal::{CellKey, Security};
 /// The plan of a run.
 pub(super) struct Plan {
     pub(super) servers: usize,
+    pub(super) clients: usize,
     pub(super) security: Security,
-    /// Plans of the endpoints, servers first.
+    /// Plans of the endpoints: servers, clients, then servers that only routed calls find.
     pub(super) endpoints: Vec<EndpointPlan>,
     pub(super) weather: Weather,
     /// Duration of the faulty phase.
@@ -118,6 +119,7 @@ impl Plan {
         let calls = pick(&mut rng, &[10, 30, 60, 120]);
         Self {
             servers,
+            clients,
             security,
             endpoints,
             weather: weather(&mut seed.fork("weather"), &mut seed.fork("reports")),
@@ -130,9 +132,23 @@ impl Plan {
             handlers: handlers(&mut seed.fork("handlers")),
         }
     }
+
+    /// Adds servers that only routed calls find.
+    pub(super) fn invite(&mut self, visitors: usize, seed: &Rng) {
+        self.endpoints.extend((0..visitors).map(|at| endpoint(&mut seed.fork(&format!("visitor {at}")), true)));
+    }
+
+    pub(super) fn is_client(&self, at: usize) -> bool {
+        (self.servers..self.first_visitor()).contains(&at)
+    }
+
+    /// The first of the servers that only routed calls find.
+    pub(super) fn first_visitor(&self) -> usize {
+        self.servers + self.clients
+    }
 }
 
-fn pick(rng: &mut Rng, from: &[u64]) -> u64 {
+pub(super) fn pick(rng: &mut Rng, from: &[u64]) -> u64 {
     from[rng.below(from.len() as u64) as usize]
 }
 

@@ -1,13 +1,14 @@
 //! Traces of the endpoints' applications, one for each life. The checker evaluates each run a second time from them,
 //! and knows nothing of this simulator or its judge.
 
+use std::net::SocketAddr;
+
 use phalanx_check::{Options, Property, Require, check};
 use phalanx_core::id::Incarnation;
 use phalanx_core::rpc::{CallOptions, Failure};
 use phalanx_trace::{CallOutcome, Event, Header, Trace, payload_hash};
 
 use super::judge::seconds;
-use super::node::address;
 
 /// The traces of a run.
 #[derive(Debug, Default)]
@@ -24,10 +25,10 @@ pub(super) struct Records {
 
 impl Records {
     /// Begins a life of a process.
-    pub(super) fn begin(&mut self, at_ns: u64, at: usize, me: Incarnation) {
+    pub(super) fn begin(&mut self, at_ns: u64, at: usize, me: Incarnation, address: SocketAddr) {
         let mut trace = Trace::new(Header::process("calls", &format!("node {at}"), me.0.max(1), "simulated"));
         trace.push(at_ns, Event::Start);
-        trace.push(at_ns, Event::Endpoint { address: address(at).to_string() });
+        trace.push(at_ns, Event::Endpoint { address: address.to_string() });
         if self.current.len() <= at {
             self.current.resize(at + 1, None);
         }
@@ -37,12 +38,18 @@ impl Records {
     }
 
     /// Records the acceptance of the judge's next call.
-    pub(super) fn made(&mut self, at_ns: u64, (client, server): (usize, usize), options: &CallOptions, request: &[u8]) {
+    pub(super) fn made(
+        &mut self,
+        at_ns: u64,
+        (client, server): (usize, SocketAddr),
+        options: &CallOptions,
+        request: &[u8],
+    ) {
         let Some(trace) = self.current[client] else { return };
         self.counts[trace].0 += 1;
         let call = self.counts[trace].0;
         self.calls.push((trace, call));
-        let (to, hash) = (address(server).to_string(), payload_hash(request));
+        let (to, hash) = (server.to_string(), payload_hash(request));
         self.traces[trace].push(at_ns, Event::CallMade { call, to, idempotent: options.idempotent, hash });
         let within_ns = u64::try_from(options.deadline.as_nanos()).unwrap_or(u64::MAX);
         self.traces[trace].push(at_ns, Event::CallDeadline { call, within_ns });

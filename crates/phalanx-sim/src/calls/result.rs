@@ -123,4 +123,38 @@ stats! {
     checked,
     /// Calls made when everything was whole again, which had to be answered.
     calls_after,
+    /// Routed calls: by group, by member or by address, as the public client makes them.
+    routes,
+    /// Of these, calls to groups.
+    routes_to_groups,
+    /// Of these, calls to members.
+    routes_to_members,
+    /// Of these, calls to addresses.
+    routes_to_addresses,
+    /// Routed calls that were answered.
+    routes_answered,
+    /// Routed calls for which more than one server was asked.
+    routes_passed_over,
+    /// Routed calls for which a server was asked again that had not been there.
+    routes_asked_again,
+    /// Times a server that was waited for came.
+    routes_came,
+    /// Routed calls that waited for the directory.
+    routes_waited_for_directory,
+    /// Routed calls that ended before their deadline because nobody was there.
+    routes_to_nobody,
+    /// Routed calls that ended at their deadline while they waited.
+    routes_late,
+    /// Routed calls that ended because the directory was over.
+    routes_over,
+    /// Routed calls to groups and members that may have run at a server that restarted.
+    routes_restarted,
+    /// Routed calls that their callers gave up.
+    routes_given_up,
+    /// Servers asked that were not there any more, or had moved.
+    routes_stale,
+    /// Times a server that only routed calls find came.
+    visits,
+    /// Routed calls made when everything was whole again, which had to be answered.
+    routes_after,
 }

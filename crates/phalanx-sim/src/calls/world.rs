@@ -1,6 +1,7 @@
 //! The event loop of a simulated run.
 
 mod applications;
+mod callers;
 mod demands;
 mod processes;
 
@@ -12,12 +13,14 @@ use phalanx_core::rng::Rng;
 use phalanx_core::rpc::ClientCallId;
 use phalanx_core::time::Instant;
 
+use super::callers::{Calling, Routes, Routing, Serving};
 use super::judge::{FOUND_MAX, Judge, seconds};
 use super::network::Network;
 use super::node::{Node, Place};
 use super::plan::{MS, Plan, SECOND};
 use super::record::Records;
 use super::result::{CallsResult, CallsStats};
+use super::routes::RoutesPlan;
 use crate::queue::{Due, Queue};
 
 /// State of a run.
@@ -33,8 +36,8 @@ pub(super) struct World {
     trace_hash: u64,
     rng: Rng,
     is_whole: bool,
-    /// Time at which each node takes the packets in its buffer.
-    wakes: Vec<Option<u64>>,
+    /// All that exists for routed calls, if there are such.
+    routes: Option<Routes>,
     story: Option<Vec<String>>,
 }
 
@@ -42,6 +45,7 @@ pub(super) struct World {
 enum Event {
     Packet {
         to: usize,
+        at: SocketAddr,
         from: SocketAddr,
         bytes: Vec<u8>,
     },
@@ -67,6 +71,14 @@ enum Event {
         life: u32,
         call_id: ClientCallId,
     },
+    /// Something happens to a caller of routed calls.
+    Calling {
+        client: usize,
+        life: u32,
+        what: Calling,
+    },
+    /// Something happens in the directory of servers.
+    Serving(Serving),
     /// A handler answers.
     Answer {
         server: usize,
@@ -77,6 +89,17 @@ enum Event {
     /// The next fault of the plan.
     Fault(usize),
     Start(usize),
+}
+
+/// What a call of an endpoint is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// A fault may end it.
+    Usual,
+    /// It must be answered.
+    Must,
+    /// It is an attempt of a routed call.
+    Routed,
 }
 
 macro_rules! tell {
@@ -91,8 +114,11 @@ use tell;
 impl World {
     pub(super) fn new(seed: u64, tells: bool) -> Self {
         let root = Rng::new(seed).fork("calls");
-        let plan = Plan::draw(&root);
+        let mut plan = Plan::draw(&root);
+        let routed = RoutesPlan::draw(&mut root.fork("routes"), plan.servers, plan.clients, plan.faulty_ns);
+        plan.invite(routed.as_ref().map_or(0, |routed| routed.visitors), &root);
         let count = plan.endpoints.len();
+        let routes = routed.map(|routed| Routes::new(routed, root.fork("routed"), count));
         let node = |at: usize| {
             let endpoint = &plan.endpoints[at];
             let rng = root.fork(&format!("place {at}"));
@@ -113,6 +139,7 @@ impl World {
                 next_call: 0,
                 waiting: std::collections::BTreeMap::new(),
                 waiting_max: 0,
+                wake_ns: None,
             }
         };
         Self {
@@ -126,7 +153,7 @@ impl World {
             trace_hash: 0,
             rng: root.fork("world"),
             is_whole: false,
-            wakes: vec![None; count],
+            routes,
             story: tells.then(Vec::new),
             plan,
         }
@@ -134,9 +161,10 @@ impl World {
 
     /// Runs from the first packet to the last.
     pub(super) fn run(&mut self) {
-        for at in 0..self.nodes.len() {
+        for at in 0..self.plan.first_visitor() {
             self.start(at);
         }
+        self.route(Routing::Begin);
         for at in 0..self.plan.faults.len() {
             self.queue.push(self.plan.faults[at].at_ns, Event::Fault(at));
         }
@@ -148,9 +176,11 @@ impl World {
         // Servers may have forgotten these sessions as well. Calls that may be repeated are answered nevertheless.
         self.tell_state();
         self.call_everywhere(true, 0);
+        self.route(Routing::Whole(0));
         self.run_for(2 * SECOND);
         for round in 1..=CALLS_AFTER {
             self.call_everywhere(false, round);
+            self.route(Routing::Whole(round));
             self.run_for(300 * MS);
         }
         self.run_for(LONGEST_DEADLINE_NS + SLACK_NS);
@@ -172,6 +202,7 @@ impl World {
         self.stats.ran_again = self.judge.ran_again();
         let (found, checked) = self.records.verdict(self.now_ns, SLACK_NS);
         self.stats.checked = checked;
+        let routed = self.judge.verdict_of_routes(self.now_ns);
         let mut violations = self.judge.verdict(self.now_ns);
         // A violation must show in both records. Otherwise one of the two judges is broken.
         for code in ["R1", "R4"] {
@@ -183,6 +214,7 @@ impl World {
             }
         }
         violations.extend(found);
+        violations.extend(routed);
         (
             CallsResult { seed, violations, trace_hash: self.trace_hash, stats: self.stats },
             self.story.unwrap_or_default(),
@@ -213,15 +245,17 @@ impl World {
         // Actions of an application wait while its process is stopped.
         let (Event::Act { client: of, life }
         | Event::Cancel { client: of, life, .. }
+        | Event::Calling { client: of, life, .. }
         | Event::Answer { server: of, life, .. }) = event
         else {
             match event {
-                Event::Packet { to, from, bytes } => self.arrive(to, from, bytes),
+                Event::Packet { to, at, from, bytes } => self.arrive((to, at), from, bytes),
                 Event::Shared { to, life, writer, bytes } => self.read(to, life, writer, bytes),
                 Event::Unreachable { at, server } => self.report(at, server),
                 Event::Fault(at) => self.strike(at),
                 Event::Start(at) => self.start(at),
-                Event::Act { .. } | Event::Cancel { .. } | Event::Answer { .. } => {}
+                Event::Serving(what) => self.route(Routing::Servers(what)),
+                Event::Act { .. } | Event::Cancel { .. } | Event::Calling { .. } | Event::Answer { .. } => {}
             }
             return;
         };
@@ -238,11 +272,13 @@ impl World {
         match event {
             Event::Act { client, .. } => self.act(client),
             Event::Cancel { client, call_id, .. } => self.cancel(client, call_id),
+            Event::Calling { client, what, .. } => self.route(Routing::Client(client, what)),
             Event::Answer { server, run, again, .. } => self.answer(server, run, again),
             Event::Packet { .. }
             | Event::Shared { .. }
             | Event::Unreachable { .. }
             | Event::Fault(_)
+            | Event::Serving(_)
             | Event::Start(_) => {}
         }
     }

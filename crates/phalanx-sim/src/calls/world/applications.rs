@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use phalanx_core::rpc::{AnswerError, CallError, CallOptions, ClientCallId, Failure, Reason};
 
-use super::{Event, SLACK_NS, World, tell};
+use super::callers::Callers;
+use super::{Event, Purpose, SLACK_NS, World, tell};
+use crate::calls::callers::Routing;
 use crate::calls::judge::{Call, Told};
 use crate::calls::node::{Later, Open, Session, Waiting, address, draw_len};
-use crate::calls::payload::{digest, fold, request};
+use crate::calls::payload::{digest, fold};
 use crate::calls::plan::{MS, SECOND};
 
 impl World {
@@ -83,21 +85,21 @@ impl World {
         self.queue.push(self.now_ns + next_ns, Event::Act { client, life });
         match self.rng.below(100) {
             0..3 => {
-                let sessions = self.nodes[client].sessions.len() as u64;
-                if sessions > 0 {
-                    let at = self.rng.below(sessions) as usize;
-                    self.close(client, at);
+                let sessions = self.nodes[client].own_sessions();
+                if !sessions.is_empty() {
+                    let at = self.rng.below(sessions.len() as u64) as usize;
+                    self.close(client, sessions[at]);
                 }
                 self.connect(client);
             }
-            3..6 if self.nodes[client].sessions.len() < 3 => self.connect(client),
+            3..6 if self.nodes[client].own_sessions().len() < 3 => self.connect(client),
             _ => self.call_somewhere(client),
         }
         self.settle(client);
     }
 
     pub(super) fn connect(&mut self, client: usize) {
-        let others: Vec<usize> = (0..self.nodes.len())
+        let others: Vec<usize> = (0..self.plan.first_visitor())
             .filter(|&at| at != client && (self.nodes[at].plan.serves || self.rng.chance_ppm(20_000)))
             .collect();
         let server = others[self.rng.below(others.len() as u64) as usize];
@@ -108,8 +110,9 @@ impl World {
         let now = self.now();
         let node = &mut self.nodes[client];
         let Some(endpoint) = &mut node.endpoint else { return };
-        let id = endpoint.connect(now, address(server), &mut node.place);
-        node.sessions.push(Session { id, server, open: 0 });
+        let at = address(server);
+        let id = endpoint.connect(now, at, &mut node.place);
+        node.sessions.push(Session { id, server, at, is_kept: false, open: 0 });
     }
 
     pub(super) fn close(&mut self, client: usize, at: usize) {
@@ -133,10 +136,11 @@ impl World {
 
     fn call_somewhere(&mut self, client: usize) {
         let node = &self.nodes[client];
-        if node.sessions.is_empty() {
+        let sessions = node.own_sessions();
+        if sessions.is_empty() {
             return;
         }
-        let session = node.sessions[self.rng.below(node.sessions.len() as u64) as usize];
+        let session = node.sessions[sessions[self.rng.below(sessions.len() as u64) as usize]];
         let packet = node.plan.packet_bytes_max.min(self.nodes[session.server].plan.packet_bytes_max) as usize;
         let len = draw_len(&mut self.rng, packet, self.plan.long_ppm, self.plan.len_max);
         let next_call = node.next_call;
@@ -146,7 +150,8 @@ impl World {
             idempotent: self.rng.chance_ppm(250_000),
             waits_for_server: next_call.is_multiple_of(2),
         };
-        let Some(call_id) = self.call(client, session, len, &options, false) else { return };
+        let (number, bytes) = self.nodes[client].next_request(client, len);
+        let Ok(call_id) = self.call(client, session, (number, &bytes), &options, Purpose::Usual) else { return };
         if self.rng.chance_ppm(self.plan.cancel_ppm) {
             let after_ns = self.rng.below(SECOND) >> self.rng.below(12);
             let life = self.nodes[client].life;
@@ -154,31 +159,29 @@ impl World {
         }
     }
 
-    /// Makes a call. `None`: it was not accepted.
+    /// Makes a call, with this number and request.
     pub(super) fn call(
         &mut self,
         client: usize,
         session: Session,
-        len: usize,
+        (number, bytes): (u64, &[u8]),
         options: &CallOptions,
-        must: bool,
-    ) -> Option<ClientCallId> {
+        purpose: Purpose,
+    ) -> Result<ClientCallId, CallError> {
         let now = self.now();
         let node = &mut self.nodes[client];
-        let number = node.next_call;
-        node.next_call += 1;
-        let bytes = request(client as u32, node.life, number, len);
-        let endpoint = node.endpoint.as_mut()?;
-        let call_id = match endpoint.call(now, session.id, given_or_lent(number, &bytes), options, &mut node.place) {
+        let Some(endpoint) = &mut node.endpoint else { return Err(CallError::NoSession) };
+        let call_id = match endpoint.call(now, session.id, given_or_lent(number, bytes), options, &mut node.place) {
             Ok(call_id) => call_id,
             Err(error) => {
                 self.stats.not_accepted += 1;
                 if error == CallError::NoSession {
                     self.judge.find(self.now_ns, "V12", format!("node {client} could not call: {error}"));
                 }
-                return None;
+                return Err(error);
             }
         };
+        let must = purpose == Purpose::Must;
         self.stats.calls += 1;
         self.stats.idempotent += u64::from(options.idempotent);
         self.stats.calls_after += u64::from(must);
@@ -190,9 +193,10 @@ impl World {
             must_be_answered: must,
             ..Call::new(client, node.life, number, session.server)
         };
-        let call = self.judge.called(endpoint.incarnation().0, &bytes, record);
-        self.records.made(self.now_ns, (client, session.server), options, &bytes);
-        let known = node.call_ids.insert(call_id, Open { call, session: session.id });
+        let call = self.judge.called(endpoint.incarnation().0, bytes, record);
+        self.records.made(self.now_ns, (client, session.at), options, bytes);
+        let route = (purpose == Purpose::Routed).then_some(number);
+        let known = node.call_ids.insert(call_id, Open { call, session: session.id, route });
         assert!(known.is_none(), "no two calls have the same call_id");
         if let Some(session) = node.sessions.iter_mut().find(|kept| kept.id == session.id) {
             session.open += 1;
@@ -205,7 +209,7 @@ impl World {
             session.id,
             bytes.len()
         );
-        Some(call_id)
+        Ok(call_id)
     }
 
     pub(super) fn cancel(&mut self, client: usize, call_id: ClientCallId) {
@@ -221,6 +225,17 @@ impl World {
         self.judge.give_time(open.call, self.now_ns + SLACK_NS);
         tell!(self, "client {client} gives up {call_id:?}");
         self.settle(client);
+    }
+
+    /// Does what happens for routed calls.
+    pub(super) fn route(&mut self, what: Routing) {
+        let mut callers = Callers(self);
+        match what {
+            Routing::Begin => callers.begin(),
+            Routing::Client(client, what) => callers.calling(client, what),
+            Routing::Servers(what) => callers.serving(what),
+            Routing::Whole(round) => callers.call_when_whole(round),
+        }
     }
 
     pub(super) fn told(&mut self, client: usize, call_id: ClientCallId, outcome: Result<Vec<u8>, Failure>) {
@@ -265,6 +280,9 @@ impl World {
         }
         self.records.told(self.now_ns, open.call, &outcome);
         self.judge.told(self.now_ns, open.call, told);
+        if let Some(route) = open.route {
+            Callers(self).outcome(client, route, call_id, &outcome);
+        }
         let what = outcome.map_or_else(|failure| failure.to_string(), |answer| format!("{} bytes", answer.len()));
         self.trace_hash = fold(fold(self.trace_hash, call_id.0), digest(what.as_bytes()));
         tell!(self, "client {client} is told {call_id:?}: {what}");

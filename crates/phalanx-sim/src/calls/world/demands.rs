@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use phalanx_core::rpc::CallOptions;
 
-use super::{Event, LONGEST_DEADLINE_NS, World, tell};
+use super::{Event, LONGEST_DEADLINE_NS, Purpose, World, tell};
 use crate::calls::node::{Later, Session, draw_len};
 use crate::calls::plan::{MS, SECOND};
 
@@ -17,7 +17,10 @@ impl World {
         self.network.heal();
         let len_max = self.nodes.iter().map(|node| node.plan.limits.message_bytes).min().unwrap_or_default();
         for at in 0..self.nodes.len() {
-            self.start(at);
+            // Visitors come and go by their own plan.
+            if at < self.plan.first_visitor() {
+                self.start(at);
+            }
             let node = &mut self.nodes[at];
             node.paused_until_ns = 0;
             let keeps_little = node.plan.limits.answers_bytes < 1 << 20;
@@ -30,7 +33,7 @@ impl World {
                 }
             }
         }
-        for client in self.plan.servers..self.nodes.len() {
+        for client in self.plan.servers..self.plan.first_visitor() {
             self.one_session_each(client);
         }
     }
@@ -45,11 +48,13 @@ impl World {
 
     /// Ensures exactly one session with each server.
     fn one_session_each(&mut self, client: usize) {
-        for server in (0..self.nodes.len()).filter(|&server| server != client) {
+        for server in (0..self.plan.first_visitor()).filter(|&server| server != client) {
             let serves = self.nodes[server].plan.serves;
             let with = |session: &Session| session.server == server;
             while self.nodes[client].sessions.iter().filter(|kept| with(kept)).count() > usize::from(serves) {
-                let last = self.nodes[client].sessions.iter().rposition(with);
+                let sessions = &self.nodes[client].sessions;
+                let own = sessions.iter().rposition(|session| with(session) && !session.is_kept);
+                let last = own.or_else(|| sessions.iter().rposition(with));
                 self.close(client, last.unwrap_or_default());
             }
             if serves && !self.nodes[client].sessions.iter().any(with) {
@@ -62,8 +67,10 @@ impl World {
     /// Makes a call in each session that must be answered.
     pub(super) fn call_everywhere(&mut self, idempotent: bool, round: u64) {
         let message_max = self.nodes.iter().map(|node| node.plan.limits.message_bytes).min().unwrap_or_default();
-        for client in self.plan.servers..self.nodes.len() {
-            for session in self.nodes[client].sessions.clone() {
+        for client in self.plan.servers..self.plan.first_visitor() {
+            let sessions = self.nodes[client].sessions.clone();
+            let visitors = self.plan.first_visitor();
+            for session in sessions.into_iter().filter(|session| session.server < visitors) {
                 let packet = self.nodes[client].plan.packet_bytes_max as usize;
                 let len = if round % 4 == 3 {
                     self.rng.below(40_000) as usize
@@ -75,7 +82,10 @@ impl World {
                 let options = CallOptions { deadline, idempotent, waits_for_server: true };
                 // A server that keeps few answers may be full of untaken ones, and then refuses calls.
                 let must = self.nodes[session.server].plan.limits.answers_bytes >= 1 << 20;
-                self.call(client, session, len.min(message_max), &options, must);
+                let purpose = if must { Purpose::Must } else { Purpose::Usual };
+                let (number, bytes) = self.nodes[client].next_request(client, len.min(message_max));
+                // One that is not accepted was counted.
+                let _refused = self.call(client, session, (number, &bytes), &options, purpose);
             }
             self.settle(client);
         }

@@ -6,6 +6,7 @@ use phalanx_core::id::{Incarnation, Origin};
 use phalanx_core::rpc::{Endpoint, EndpointOptions};
 use phalanx_core::{Arriving, Packet, PartialPacket, RemainingPayload, truesize};
 
+use super::callers::Callers;
 use super::{Event, World, tell};
 use crate::calls::judge::seconds;
 use crate::calls::network::RECEIVE_BYTES_USUAL;
@@ -16,7 +17,7 @@ use crate::calls::plan::{MS, What};
 impl World {
     /// Begins a life of a process.
     pub(super) fn start(&mut self, at: usize) {
-        let (now, is_client) = (self.now(), self.is_client(at));
+        let (now, is_client) = (self.now(), self.plan.is_client(at));
         let seed = self.rng.next_u64();
         let me = Incarnation(self.rng.next_u64());
         let node = &mut self.nodes[at];
@@ -33,7 +34,7 @@ impl World {
             limits: node.plan.limits.clone(),
         };
         node.endpoint = Some(Endpoint::new(now, &options, &self.plan.security, seed));
-        self.records.begin(self.now_ns, at, me);
+        self.records.begin(self.now_ns, at, me, address_after(at, node.moves));
         node.place.begin_incarnation(node.life);
         let life = node.life;
         tell!(self, "node {at}.{life} starts as {:x}", me.0);
@@ -41,10 +42,11 @@ impl World {
             self.connect(at);
             self.queue.push(self.now_ns + self.plan.gap_ns, Event::Act { client: at, life });
         }
+        Callers(self).started(at);
         self.settle(at);
     }
 
-    fn stop(&mut self, at: usize) {
+    pub(super) fn stop(&mut self, at: usize) {
         let node = &mut self.nodes[at];
         if node.endpoint.take().is_none() {
             return;
@@ -57,19 +59,16 @@ impl World {
         node.call_ids.clear();
         node.waiting.clear();
         node.waiting_max = 0;
-        self.wakes[at] = None;
+        self.nodes[at].wake_ns = None;
         self.queue.forget_turn(at);
         self.stats.abandoned += self.judge.abandon(at, life);
-        if self.is_client(at) {
+        if self.plan.is_client(at) {
             self.stats.client_restarts += 1;
         } else {
             self.stats.server_restarts += 1;
         }
+        Callers(self).stopped(at);
         tell!(self, "node {at}.{life} dies");
-    }
-
-    pub(super) fn is_client(&self, at: usize) -> bool {
-        at >= self.plan.servers
     }
 
     pub(super) fn strike(&mut self, at: usize) {
@@ -102,12 +101,14 @@ impl World {
     }
 
     /// Handles the arrival of a packet: it waits in the receive buffer for the next iteration.
-    pub(super) fn arrive(&mut self, to: usize, from: SocketAddr, bytes: Vec<u8>) {
+    pub(super) fn arrive(&mut self, (to, at): (usize, SocketAddr), from: SocketAddr, bytes: Vec<u8>) {
         let node = &mut self.nodes[to];
-        if node.endpoint.is_none() {
+        // A server moves by a restart. What is on its way to a client comes though that moves.
+        let has_moved = to >= self.plan.first_visitor() && address_after(to, node.moves) != at;
+        if node.endpoint.is_none() || has_moved {
+            self.stats.strayed += u64::from(has_moved);
             if let Some(at_ns) = self.network.reported(self.now_ns, &mut self.stats) {
-                let server = address_after(to, node.moves);
-                self.queue.push(at_ns, Event::Unreachable { at: node_at(from), server });
+                self.queue.push(at_ns, Event::Unreachable { at: node_at(from), server: at });
             }
             return;
         }
@@ -152,8 +153,8 @@ impl World {
         let node = &self.nodes[to];
         let wake_ns = self.now_ns + self.rng.below(node.plan.wake_ns);
         // A stopped process may have missed an earlier time, but must not run in the past.
-        let wake = self.wakes[to].map_or(wake_ns, |at_ns| at_ns.clamp(self.now_ns, wake_ns));
-        self.wakes[to] = Some(wake);
+        let wake = self.nodes[to].wake_ns.map_or(wake_ns, |at_ns| at_ns.clamp(self.now_ns, wake_ns));
+        self.nodes[to].wake_ns = Some(wake);
         if self.queue.turn_ns(to).is_none_or(|at_ns| at_ns > wake) {
             self.queue.set_turn(to, wake);
         }
@@ -167,7 +168,7 @@ impl World {
             return;
         }
         let Some(endpoint) = &mut node.endpoint else { return };
-        self.wakes[at] = None;
+        node.wake_ns = None;
         let came = !node.inbox.is_empty() || node.lost;
         if came {
             tell!(self, "node {at} takes {} packets", node.inbox.len());
@@ -241,7 +242,7 @@ impl World {
                 }
                 continue;
             }
-            if address != address_after(to, self.nodes[to].moves) {
+            if to < self.plan.first_visitor() && address != address_after(to, self.nodes[to].moves) {
                 self.stats.strayed += 1;
                 continue;
             }
@@ -250,7 +251,8 @@ impl World {
             }
             for at_ns in self.network.carry(self.now_ns, at, to, &mut self.stats) {
                 let bytes = bytes.clone();
-                self.queue.push(at_ns, Event::Packet { to, from: address_after(at, self.nodes[at].moves), bytes });
+                let from = address_after(at, self.nodes[at].moves);
+                self.queue.push(at_ns, Event::Packet { to, at: address, from, bytes });
             }
         }
         for happened in std::mem::take(&mut self.nodes[at].place.happened) {
@@ -278,7 +280,7 @@ impl World {
         let now = self.now();
         let node = &self.nodes[at];
         let due = node.endpoint.as_ref().and_then(Endpoint::deadline).map(|due| due.max(now).nanos() - 1);
-        match due.into_iter().chain(self.wakes[at]).min() {
+        match due.into_iter().chain(self.nodes[at].wake_ns).min() {
             Some(due_ns) => self.queue.set_turn(at, due_ns.max(self.now_ns)),
             None => self.queue.forget_turn(at),
         }
