@@ -217,6 +217,21 @@ fn x3_a_transfer_that_was_not_begun() {
 }
 
 #[test]
+fn nothing_is_asked_of_the_state_of_who_refused_it() {
+    let run = |ends| Join { ends, install_digest: DIGEST + 1, ..Join::good() }.run();
+    run(vec![DIGEST + 1]).breaks(Property::X1);
+    for ends in [vec![DIGEST + 1], vec![]] {
+        let mut w = run(ends);
+        let records = &mut w.traces[2].records;
+        let at = records.iter().position(|r| matches!(r.event, Event::GroupView { .. })).expect("it joins");
+        let mut told = records[at - 1].clone();
+        told.event = Event::ToldSenseless { name: "ledger".into() };
+        records.insert(at, told);
+        w.holds(&[]);
+    }
+}
+
+#[test]
 fn x4_one_member_gives_no_digest() {
     let mut w = Join::good().run();
     w.traces[1].records.retain(|r| !matches!(r.event, Event::Digest { .. }));

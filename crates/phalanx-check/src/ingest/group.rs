@@ -41,6 +41,15 @@ impl Builder {
             (None, Some(at)) if prev_epoch.is_none() => self.now.asked.swap_remove(at).1,
             _ => false,
         };
+        // Who refused the group's state is in it without, until it has left.
+        let refuses = prev_epoch.is_none() && self.now.senseless.contains(name);
+        let transfer = self.now.transfers.remove(id).map(|mut transfer| {
+            if refuses {
+                transfer.ends.clear();
+            }
+            transfer
+        });
+        let asked_state = asked_state && !refuses;
         if self.model.views[view].members.is_empty() {
             self.model.views[view].members.clone_from(&members);
         }
@@ -62,7 +71,7 @@ impl Builder {
             steps,
             deliveries: 0,
             digests: Vec::new(),
-            transfer: self.now.transfers.remove(id),
+            transfer,
             asked_state,
             wants_state: asked_state || prev_epoch.is_some_and(|prev| self.model.epochs[prev].wants_state),
             end: EpochEnd::Open,

@@ -48,6 +48,8 @@ struct Reader {
     /// The stay in force in each group.
     open: FastMap<u32, EpochIx>,
     transfers: FastMap<u32, Transfer>,
+    /// Groups whose state the application refused, until it is told that it is out of them.
+    senseless: Vec<String>,
     /// Sends bound to views that the application has not installed yet, by group.
     early: FastMap<u32, Vec<(u64, Step)>>,
     /// Requests to join groups: the name, and whether with state.
@@ -270,9 +272,15 @@ impl Builder {
             &Event::ToldLost { group, not_sent, in_doubt } => {
                 proc.told.lives.push(self.now.ledgers.end(group, not_sent, in_doubt, moment));
             }
-            Event::ToldSenseless { name } => proc.told.senseless.push((name.clone(), moment)),
             Event::ToldStep { name, what } => proc.told.steps.push((name.clone(), *what, moment)),
-            Event::MembershipEnded { name, why } => proc.told.ended.push((name.clone(), *why, moment)),
+            Event::ToldSenseless { name } => {
+                proc.told.senseless.push((name.clone(), moment));
+                self.now.senseless.push(name.clone());
+            }
+            Event::MembershipEnded { name, why } => {
+                proc.told.ended.push((name.clone(), *why, moment));
+                self.now.senseless.retain(|refused| refused != name);
+            }
             Event::Unsent { group, messages } => self.unsent(me, *group, *messages, moment),
             Event::Deliver { .. } => self.deliver(event, moment),
             Event::Stable { group, view, seq } => {
