@@ -141,6 +141,7 @@ impl Chaos {
     /// Checks whether some process has become busy; aimed faults strike now or a little later.
     pub(crate) fn look(&mut self, world: &mut World) {
         self.meet_rivals(world);
+        world.watch_orphaned();
         if self.armed.is_empty() || self.over {
             return;
         }
@@ -196,11 +197,15 @@ impl Chaos {
     fn strike(&mut self, index: usize, world: &mut World) {
         let fault = self.faults[index];
         let name = fault.kind.name();
+        let snapshot = world.snapshot_of(&fault);
         let Some(undo) = self.apply(index, world) else {
             world.counters.faults_withheld += 1;
             return;
         };
         add_to(&mut world.counters.faults, name, 1);
+        if let Some(snapshot) = snapshot {
+            world.count_in_snapshot(snapshot, &fault.kind);
+        }
         world.burst_in_fault();
         let inside = [Busy::Flush, Busy::Join, Busy::Transfer].map(|busy| u64::from(world.somebody_is(busy)));
         world.counters.faults_in_flush += inside[0];
@@ -404,6 +409,11 @@ impl Chaos {
                 world.note(Some(slot), "wants to be in group \"m\"");
                 add_to(&mut world.counters.moments, "groups asked for while their members were cut off", 1);
                 world.settings.minority.push(slot);
+                None
+            }
+            Kind::Follow(role) => {
+                let slot = running(role, world)?;
+                world.follow(slot).then_some(())?;
                 None
             }
             Kind::Empty(role) => {

@@ -25,6 +25,8 @@ pub enum Busy {
     Incomplete,
     /// The core withholds outcomes, and its application does not know yet why: the view that has too few waits for it.
     Ahead,
+    /// So many tenths of a group's snapshot are at the process that takes it, and the next one is not.
+    Tenth(u8),
 }
 
 /// The target of a fault. Roles are resolved at the moment the fault strikes.
@@ -42,6 +44,12 @@ pub enum Role {
     Leader,
     /// A process whose core withholds outcomes, as [`Busy::Ahead`] says; otherwise none.
     Ahead,
+    /// The process that gives a snapshot of which so many tenths have come; otherwise none.
+    DonorAt(u8),
+    /// The process that takes it; otherwise none.
+    TakerAt(u8),
+    /// A running process that is neither of the two; none if there is no such snapshot.
+    BesideAt(u8),
     /// The process of this slot.
     Slot(usize),
 }
@@ -309,6 +317,8 @@ pub enum Kind {
     },
     /// A process that is not in the minority group joins it.
     FoundAgain,
+    /// A process joins the minority group too, with its state.
+    Follow(Role),
     /// The state directory of a founder is emptied.
     Empty(Role),
     /// All processes crash at once, and are started again after this long.
@@ -397,6 +407,7 @@ impl Kind {
             Self::Strand { stops: false } => "strand",
             Self::Strand { stops: true } => "strand_stopped",
             Self::FoundAgain => "found_again",
+            Self::Follow(_) => "follow",
             Self::Empty(_) => "emptied",
             Self::Perish { .. } => "perish",
             Self::Behead => "behead",

@@ -68,7 +68,7 @@ pub(crate) fn never_checked(totals: &Counters, draw: Draw) -> Vec<String> {
         // These have no inboxes of groups.
         Draw::Mild(_) | Draw::Rare => &[Property::V14, Property::V16],
         // They have floors of their own, and the other campaigns ask for all properties.
-        Draw::Only(_) => Property::ALL,
+        Draw::States | Draw::Only(_) => Property::ALL,
     };
     // Members of simulated cells make no calls; those have a simulation of their own.
     let is_of_calls = |property: &&Property| Property::OF_CALLS.contains(property);

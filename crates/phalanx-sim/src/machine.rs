@@ -41,8 +41,8 @@ pub trait Machine {
     /// A digest of the present state, equal for equal states.
     fn digest(&mut self) -> u64;
 
-    /// The messages that the process sends to the group now.
-    fn act(&mut self, rng: &mut Rng) -> Vec<ToSend>;
+    /// The messages that the process sends to the group now. `order`: what the seed drew for them.
+    fn act(&mut self, rng: &mut Rng, order: Order) -> Vec<ToSend>;
 
     /// Panics if the present state is a wrong one. Called after each change.
     fn check(&mut self);
@@ -61,13 +61,23 @@ pub struct ToSend {
 
 /// Makes the machine of a process in a group, by the process's number.
 #[derive(Clone)]
-pub struct Machines(Arc<dyn Fn(usize) -> Box<dyn Machine> + Send + Sync>);
+pub struct Machines {
+    make: Arc<dyn Fn(usize) -> Box<dyn Machine> + Send + Sync>,
+    may_refuse: bool,
+}
 
 impl Machines {
-    /// Machines that `make` makes.
+    /// Machines that `make` makes. A snapshot that one of them refuses is a violation.
     #[must_use]
     pub fn new(make: impl Fn(usize) -> Box<dyn Machine> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(make))
+        Self { make: Arc::new(make), may_refuse: false }
+    }
+
+    /// The same, of which each may refuse snapshots. Its process then leaves the group and asks for it again, as a user's
+    /// would.
+    #[must_use]
+    pub fn may_refuse(self) -> Self {
+        Self { may_refuse: true, ..self }
     }
 }
 
@@ -80,7 +90,7 @@ impl fmt::Debug for Machines {
 /// Only copies are equal.
 impl PartialEq for Machines {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.make, &other.make)
     }
 }
 
@@ -106,9 +116,14 @@ impl Maker {
 
     pub(crate) fn make(&self) -> Held {
         self.running.set(Some("while it was made"));
-        let machine = (self.machines.0)(self.slot);
+        let machine = (self.machines.make)(self.slot);
         self.running.set(None);
         Held { machine, running: Rc::clone(&self.running) }
+    }
+
+    /// Whether a snapshot may be refused.
+    pub(crate) fn may_refuse(&self) -> bool {
+        self.machines.may_refuse
     }
 
     /// In which call the user's code is. After a panic: in which it was.
@@ -182,8 +197,8 @@ impl Held {
         self.run("in `snapshot`", Machine::digest)
     }
 
-    pub(crate) fn act(&mut self, rng: &mut Rng) -> Vec<ToSend> {
-        self.run("in the workload", |machine| machine.act(rng))
+    pub(crate) fn act(&mut self, rng: &mut Rng, order: Order) -> Vec<ToSend> {
+        self.run("in the workload", |machine| machine.act(rng, order))
     }
 }
 

@@ -30,6 +30,7 @@ impl World {
             Busy::Welcome => activity.welcoming,
             Busy::Incomplete => activity.incomplete,
             Busy::Ahead => self.slots[index].app.told.is_ahead && self.slots[index].runs(),
+            Busy::Tenth(tenth) => activity.transferring && self.takes_at(index, tenth).is_some(),
         }
     }
 
@@ -48,6 +49,9 @@ impl World {
             Role::Leader => (0..self.slots.len()).find(|index| self.activity(*index).founding),
             Role::Ahead => (0..self.slots.len()).find(|index| self.is_busy(*index, Busy::Ahead)),
             Role::Donor => (0..self.slots.len()).find(|index| self.activity(*index).giving),
+            Role::DonorAt(tenth) => self.slot_of(self.snapshot_at(tenth)?.donor),
+            Role::TakerAt(tenth) => Some(self.snapshot_at(tenth)?.taker),
+            Role::BesideAt(tenth) => self.beside(tenth),
         }
     }
 

@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::classes::{self, Class};
 use crate::machine::Machines;
 use crate::plan::Plan;
-use crate::reduce::Reduction;
+use crate::reduce::{Part, Reduction};
 use crate::result::SeedResult;
+use crate::states::{StateKind, States};
 
 /// Options of a campaign.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub struct Options {
     pub histories: bool,
     /// Machines of a user, which take the place of the simulator's own messages and objects.
     pub machines: Option<Machines>,
+    /// Makes the machines of the seeds that have some, where not all have [`Self::machines`]. `None`: no seed has any.
+    pub states: Option<States>,
 }
 
 /// The kinds of plans. Each draws its own plan from the same seed.
@@ -55,6 +58,8 @@ pub enum Draw {
     Swarm,
     /// The same without classes: [`Plan::draw_plain`].
     Plain,
+    /// The same, and each seed has a user's state.
+    States,
     /// The same with this class in every seed.
     Only(Class),
     /// Mild weather for this many seconds: [`Plan::draw_mild`].
@@ -65,12 +70,13 @@ pub enum Draw {
     Rare,
 }
 
-/// Its name in lists: "swarm", "none" for plain ones, "far" and the other classes, "mild=30", "partial", "rare".
+/// Its name in lists: "swarm", "none" for plain ones, "states", "far" and the other classes, "mild=30", "partial", "rare".
 impl fmt::Display for Draw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Swarm => f.write_str("swarm"),
             Self::Plain => f.write_str("none"),
+            Self::States => f.write_str("states"),
             Self::Only(class) => write!(f, "{class}"),
             Self::Mild(seconds) => write!(f, "mild={seconds}"),
             Self::Partial => f.write_str("partial"),
@@ -87,6 +93,7 @@ impl FromStr for Draw {
         match text.split_once('=') {
             None if text == "swarm" => Ok(Self::Swarm),
             None if text == "none" => Ok(Self::Plain),
+            None if text == "states" => Ok(Self::States),
             None if text == "partial" => Ok(Self::Partial),
             None if text == "rare" => Ok(Self::Rare),
             None => text.parse().map(Self::Only).map_err(|_no_class: String| unknown()),
@@ -106,7 +113,7 @@ impl Draw {
     pub(crate) fn words(self) -> String {
         match self {
             Self::Swarm => String::new(),
-            Self::Plain | Self::Only(_) => format!(" --draw {self}"),
+            Self::Plain | Self::States | Self::Only(_) => format!(" --draw {self}"),
             Self::Mild(seconds) => format!(" --mild {seconds}"),
             Self::Partial => " --partial".to_owned(),
             Self::Rare => " --rare".to_owned(),
@@ -157,6 +164,7 @@ impl Default for Options {
             command: "phalanx sim --seeds {seeds} --members {members}".into(),
             histories: false,
             machines: None,
+            states: None,
         }
     }
 }
@@ -179,7 +187,7 @@ impl Options {
     pub fn plan(&self, seed: u64) -> Plan {
         let mut plan = match self.draw {
             Draw::Swarm => Plan::draw(seed, self.members),
-            Draw::Plain => Plan::draw_plain(seed, self.members),
+            Draw::Plain | Draw::States => Plan::draw_plain(seed, self.members),
             Draw::Only(class) => classes::draw_class(seed, self.members, class),
             Draw::Mild(seconds) => Plan::draw_mild(seed, self.members, seconds),
             Draw::Partial => Plan::draw_partial(seed, self.members),
@@ -189,12 +197,22 @@ impl Options {
             // An earlier build replays no views to a joiner, and a user's state may follow from them.
             plan.builds = None;
         }
+        if self.states.is_some() {
+            let is_always = self.draw == Draw::States;
+            plan.add_state(if is_always { Some(StateKind::always(seed)) } else { StateKind::of_seed(seed) });
+        }
         self.reduced.apply(&mut plan);
         if let Some(kept) = &self.faults {
             assert!(kept.is_sorted(), "faults are named in rising order");
             plan.faults = kept.iter().map(|&number| plan.faults[number]).collect();
         }
         plan
+    }
+
+    /// The machines of a seed with this plan, if it has some.
+    pub(crate) fn machines_of(&self, seed: u64, plan: &Plan) -> Option<Machines> {
+        let drawn = || Some(self.states.as_ref()?.of(seed, plan.state?, plan.builds.is_none()));
+        self.machines.clone().or_else(drawn)
     }
 
     /// The command that runs `seed` again. The plan depends on the number of members as well, so the seed alone would
@@ -213,8 +231,14 @@ impl Options {
             let numbers = if numbers.is_empty() { "none".to_owned() } else { numbers.join(",") };
             command.push_str(&format!(" --faults {numbers}"));
         }
-        if !self.reduced.is_empty() {
-            command.push_str(&format!(" --reduced {}", self.reduced));
+        let mut reduced = self.reduced.clone();
+        // The command has all states, and this run may have been without.
+        let has_none = self.machines.is_none() && self.states.is_none() && StateKind::of_seed(seed).is_some();
+        if has_none && !reduced.without.contains(&Part::UserState) {
+            reduced.without.push(Part::UserState);
+        }
+        if !reduced.is_empty() {
+            command.push_str(&format!(" --reduced {reduced}"));
         }
         command
     }

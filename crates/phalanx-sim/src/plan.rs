@@ -12,6 +12,7 @@ use crate::memory::MemorySettings;
 use crate::minima::Minima;
 use crate::partial::Partial;
 use crate::rare::Rare;
+use crate::states::StateKind;
 use crate::unequal::{Builds, Own};
 use crate::weather::Weather;
 
@@ -77,6 +78,10 @@ pub struct Plan {
     pub far: Option<Far>,
     /// Members of the minority group.
     pub minority: Vec<usize>,
+    /// The user's state that the groups have in place of the simulator's own messages, if they have one.
+    pub state: Option<StateKind>,
+    /// How slowly states are given away, if they are slow.
+    pub pieces: Option<Pieces>,
     /// A process that has a founder's name by mistake: the process, and the founder.
     pub twin: Option<(usize, usize)>,
     /// A condition that ordinary plans hardly ever meet.
@@ -160,6 +165,15 @@ pub struct Bursts {
     pub rest_ns: u64,
     /// Uniform messages in a million.
     pub uniform_ppm: u32,
+}
+
+/// States that are given away in small pieces, each of which takes the donor some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pieces {
+    /// Length of the longest one.
+    pub bytes: usize,
+    /// Time in which the donor makes one and does nothing else, in nanoseconds.
+    pub each_ns: u64,
 }
 
 /// The inboxes of the groups at each process.

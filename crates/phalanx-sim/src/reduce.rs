@@ -48,14 +48,17 @@ pub enum Part {
     Bursts,
     /// Inboxes of groups.
     Inboxes,
+    /// The user's state: messages and states are the simulator's own.
+    UserState,
 }
 
 impl Part {
     /// All parts.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Memory,
         Self::Bursts,
         Self::Inboxes,
+        Self::UserState,
         Self::SecondGroup,
         Self::Regrouping,
         Self::LongMessages,
@@ -77,6 +80,7 @@ impl Part {
             Self::Memory => "datagrams",
             Self::Bursts => "no-bursts",
             Self::Inboxes => "one-inbox",
+            Self::UserState => "no-user-state",
         }
     }
 }
@@ -121,6 +125,7 @@ impl Reduction {
                 Part::Memory => plan.memory = None,
                 Part::Bursts => plan.bursts = None,
                 Part::Inboxes => plan.inboxes = None,
+                Part::UserState => plan.state = None,
             }
         }
         for (&number, &lasts_ms) in &self.lasts_ms {

@@ -75,9 +75,11 @@ fn run(seed: u64, options: &Options, watcher: Option<Watcher>) -> SeedResult {
 /// Runs one seed up to its evaluation.
 pub(crate) fn run_world(seed: u64, options: &Options, watcher: Option<Watcher>) -> (World, Plan) {
     let plan = options.plan(seed);
-    let mut world = World::new(world_settings(&plan, options), seed);
+    let machines = options.machines_of(seed, &plan);
+    let mut world = World::new(world_settings(&plan, options, machines.is_some()), seed);
     world.watcher = watcher;
-    if let Some(machines) = &options.machines {
+    world.give_in_pieces(plan.pieces);
+    if let Some(machines) = &machines {
         world.equip(machines);
     }
     // A panic ends the seed, not the campaign. Afterwards the world is only read.
@@ -97,7 +99,7 @@ fn is_full(plan: &Plan, counters: &Counters) -> bool {
         && counters.without_quorum == 0
 }
 
-fn world_settings(plan: &Plan, options: &Options) -> WorldSettings {
+fn world_settings(plan: &Plan, options: &Options, has_machines: bool) -> WorldSettings {
     WorldSettings {
         hosts: plan.hosts.clone(),
         twins: plan.twin.into_iter().collect(),
@@ -128,9 +130,9 @@ fn world_settings(plan: &Plan, options: &Options) -> WorldSettings {
         packet_bytes: plan.packet_bytes,
         window_bytes: plan.window_bytes,
         // The objects are the simulator's own; a machine could make no sense of their operations.
-        workload: Some(match &options.machines {
-            None => plan.workload,
-            Some(_) => Workload { operations_ppm: 0, ..plan.workload },
+        workload: Some(match has_machines {
+            false => plan.workload,
+            true => Workload { operations_ppm: 0, ..plan.workload },
         }),
         bursts: plan.bursts,
         token_tally: plan.token_tally,
@@ -217,9 +219,9 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
         // A process that was excluded again and again is held back. The bounds of the quiet phase apply to processes that
         // may join. A member may also go after all were in one view, because packets that it sent before the heal are up
         // to 3 s late. And where all were told to leave, the last member of a view with too few waits 10 s for its
-        // messages, and nobody is started before it is gone.
+        // messages, and nobody is started before it is gone. Who refuses a state leaves the group and comes again.
         let held_back = world.somebody_is_told_to_wait();
-        let waits = held_back || world.operator.doomed.awaits_a_leave();
+        let waits = held_back || world.operator.doomed.awaits_a_leave() || world.somebody_refused();
         if may_go && waits && world.now_ns < healed_ns + HELD_BACK_NS + settle_ns - SETTLE_NS {
             (quiet_ns, settled_ns, waited) = (world.now_ns, None, Some(held_back));
             continue;
@@ -330,6 +332,9 @@ fn live_impaired(world: &mut World, chaos: &mut Chaos, partial: &Partial) {
 
 /// Counts the properties of a plan that hold for the whole run.
 fn count_shape(world: &mut World, plan: &Plan) {
+    if let Some(kind) = plan.state {
+        add_to(&mut world.counters.moments, kind.name(), 1);
+    }
     if let Some(rare) = plan.rare {
         add_to(&mut world.counters.moments, rare.name(), 1);
     }
@@ -582,6 +587,12 @@ fn describe(plan: &Plan, options: &Options) -> String {
     }
     if !plan.minority.is_empty() {
         let _ = writeln!(text, "group \"m\": {:?}", plan.minority);
+    }
+    if let Some(kind) = plan.state {
+        let _ = writeln!(text, "user's state: {kind:?}");
+    }
+    if let Some(pieces) = plan.pieces {
+        let _ = writeln!(text, "{pieces:?}");
     }
     if let Some(bursts) = plan.bursts {
         let _ = writeln!(text, "{bursts:?}");

@@ -81,7 +81,7 @@ fn provoke(rng: &mut Rng, busy: Busy) -> Kind {
             _ => Kind::Pause(Role::Bystander),
         },
         Busy::Join | Busy::Welcome | Busy::Founding => Kind::Leave { role: Role::Bystander, back_ns: soon },
-        Busy::Transfer | Busy::Incomplete | Busy::Ahead => Kind::Regroup(Role::Bystander),
+        Busy::Transfer | Busy::Incomplete | Busy::Ahead | Busy::Tenth(_) => Kind::Regroup(Role::Bystander),
     }
 }
 

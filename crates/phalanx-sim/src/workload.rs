@@ -130,7 +130,7 @@ impl World {
             return; // a stopped process's application does nothing
         }
         if slot.app.maker.is_some() {
-            self.multicast_of_machine(index, group, uniformity, chain, len);
+            self.multicast_of_machine(index, group, order, uniformity, chain, len);
             return;
         }
         let mut payload = std::mem::take(&mut self.payload);
@@ -147,9 +147,17 @@ impl World {
     }
 
     /// Multicasts what the user's machine wants to send now, each message padded to `len` bytes.
-    fn multicast_of_machine(&mut self, index: usize, group: GroupId, uniformity: Uniformity, chain: u8, len: u64) {
+    fn multicast_of_machine(
+        &mut self,
+        index: usize,
+        group: GroupId,
+        drawn: Order,
+        uniformity: Uniformity,
+        chain: u8,
+        len: u64,
+    ) {
         let mut message = std::mem::take(&mut self.payload);
-        for ToSend { order, stability, payload } in self.slots[index].app.act(group) {
+        for ToSend { order, stability, payload } in self.slots[index].app.act(group, drawn) {
             let uniformity = match stability {
                 Stability::GroupDefault => uniformity,
                 Stability::Plain => Uniformity::Plain,

@@ -34,6 +34,7 @@ use crate::resources::Guarded;
 use crate::result::{Counters, Violation, add_to};
 use crate::slot::Neighbours;
 use crate::slot::{Slot, Traffic, packets_idle};
+use crate::tenths::Orphaned;
 
 pub use settings::{SUSPECT_AFTER, WorldSettings};
 pub(crate) use state::{Bursting, Doomed, LostView, Operator, Troubles, Watch};
@@ -109,6 +110,8 @@ pub(crate) struct World {
     pub(crate) chain: Chain,
     /// A view that is to be lost with the processes that know it.
     pub(crate) lost_view: Option<LostView>,
+    /// Processes that lost the donor of a snapshot, until it is known who gives it to them.
+    pub(crate) orphaned: Vec<Orphaned>,
     /// Slots that stay broken to the end. Nothing is demanded of them, and the others must do without.
     pub(crate) ruined: Vec<usize>,
     /// Slots at the ends of paths that are partly broken for good.
@@ -207,6 +210,7 @@ impl World {
             turns: 0,
             chain: Chain::default(),
             lost_view: None,
+            orphaned: Vec::new(),
             ruined: Vec::new(),
             impaired: Vec::new(),
             operator: Operator::default(),
@@ -302,6 +306,7 @@ impl World {
         publish(&mut slot.app, |group| process.is_adequate(group));
         slot.app.end_turn(process.undelivered());
         slot.end_watch(was_outside);
+        let refused = slot.app.told.to_leave();
         if let Some(before) = before {
             slot.check_promise(&before);
         }
@@ -309,7 +314,8 @@ impl World {
         if slot.app.told.has_panicked() {
             return end_panicked(self, index);
         }
-        slot.busy_until_ns = now_ns + slot.turn_ns + report.received as u64 * slot.packet_ns;
+        let pieces_ns = slot.app.pace.take_spent_ns();
+        slot.busy_until_ns = now_ns + slot.turn_ns + report.received as u64 * slot.packet_ns + pieces_ns;
         let seen =
             node.process().cell_view().filter(|view| slot.noted_view != (node.incarnation(), view.view)).cloned();
         if let Some(view) = &seen {
@@ -319,6 +325,9 @@ impl World {
             self.check_marked(index, view.instance);
             self.note_founding(index, view.instance);
             self.chain.note(who, view);
+        }
+        if let Some(group) = refused {
+            self.leave_refused(index, group);
         }
         if let Some(watcher) = &mut self.watcher
             && let Some(node) = &self.slots[index].node
@@ -503,6 +512,7 @@ impl World {
                 ("panics of an application on the thread of its process", told.panics),
                 ("messages that were queued", told.queued),
                 ("receipts for messages", told.receipts),
+                ("states that their application refused", told.refused),
             ];
             for (name, count) in moments.into_iter().filter(|(_, count)| *count > 0) {
                 add_to(&mut counters.moments, name, count);

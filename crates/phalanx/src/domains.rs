@@ -566,6 +566,30 @@ mod tests {
         Ok(())
     }
 
+    /// The first donor dies when its state is half here, or all of it and a message after it.
+    #[test]
+    fn a_state_that_begins_anew_keeps_nothing_of_the_first_donor() -> Result<(), DecodeError> {
+        let donor = |numbers: &[u32]| {
+            let (whole, pieces) = (Log::<false>(numbers.to_vec()), Log::<true>(numbers.to_vec()));
+            let (whole, pieces) = (Replica::new(whole), Replica::new(pieces));
+            sent(&mut domains([("", whole.for_group(None)), ("more", pieces.for_group(None))]))
+        };
+        let (first, second) = (donor(&[1, 2, 3]), donor(&[1, 2, 3, 4]));
+        for came in [first.len() / 2, first.len() - 10, first.len()] {
+            let (whole, pieces) = (Replica::new(Log::<false>(vec![9])), Replica::new(Log::<true>(vec![9])));
+            let mut joiner = domains([("", whole.for_group(None)), ("more", pieces.for_group(None))]);
+            joiner.begin(first.len() as u64);
+            joiner.restore(&first[..came])?;
+            if came == first.len() {
+                joiner.apply(&[message(4)]);
+            }
+            give(&second, &mut joiner)?;
+            let both = (&*whole.read(), &*pieces.read());
+            assert_eq!(both, (&Log(vec![1, 2, 3, 4]), &Log(vec![1, 2, 3, 4])), "after {came} bytes");
+        }
+        Ok(())
+    }
+
     #[test]
     fn items_of_another_type_are_refused() {
         struct Words;

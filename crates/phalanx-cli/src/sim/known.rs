@@ -30,8 +30,6 @@ enum Campaign {
     Cells(Draw),
     /// Calls between clients and servers.
     Calls,
-    /// A user's state.
-    States,
 }
 
 /// One listed run.

@@ -75,7 +75,7 @@ pub(crate) struct Sim {
     /// declared (members that are late and declared it), mixed (members with and without a group's state), crowded (300
     /// and 1,100 groups), churn (a group that changes while another waits), late-death (deaths after the exclusion), stop
     /// (a majority leaves while a group waits), late (members that are late and did not declare it). none: no seed draws
-    /// one. states: a user's state, through the crate phalanx
+    /// one. states: a user's state in every seed, through the crate phalanx, which a third of ordinary seeds have
     #[arg(long, value_name = "CLASS", conflicts_with_all = ["mild", "partial", "rare"])]
     draw: Option<Drawn>,
     /// Only these of the faults that the one seed draws, by their numbers in the story of a failed seed; none: without
@@ -143,13 +143,11 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
         return Ok(costs::run(&sim.costs, &sim.seeds, sim.step, members, sim.threads, sim.json));
     }
     let members = sim.members.unwrap_or(MEMBERS);
-    if sim.draw == Some(Drawn::States) && !sim.only_known {
-        return Ok(states::run(&sim.seeds, members, &mut known.of_states(members), sim.all_tested, sim.threads));
-    }
     let stop = if sim.stop { Stop::AtFailure } else { Stop::AtTheEnd };
     let mut options =
         Options { members, draw: drawn(sim), threads: sim.threads, step: sim.step, stop, ..Options::default() };
     options.watchers = sim.watchers.map(usize::from);
+    options.states = Some(states::states());
     if sim.only_known {
         return Ok(run_known(&known, &options, sim.json));
     }
@@ -275,7 +273,7 @@ enum Drawn {
     Class(Class),
     /// No class in any seed.
     Nothing,
-    /// A user's state in plain seeds.
+    /// A user's state in every seed, and no class.
     States,
 }
 
@@ -307,7 +305,8 @@ fn drawn(sim: &Sim) -> Draw {
         None => match sim.draw {
             Some(Drawn::Class(class)) => Draw::Only(class),
             Some(Drawn::Nothing) => Draw::Plain,
-            Some(Drawn::States) | None => Draw::Swarm,
+            Some(Drawn::States) => Draw::States,
+            None => Draw::Swarm,
         },
     }
 }

@@ -1,23 +1,14 @@
-//! `phalanx sim --draw states`: a user's state under faults, through `phalanx::simulate` as a user runs it. Each seed
-//! draws what the state keeps and what its members send; the seed's faults are those of ordinary seeds without a class.
+//! The states of users that a third of all seeds have, and all seeds of `phalanx sim --draw states`: real states of the
+//! crate `phalanx`, driven, encoded and compared by its own code.
 //!
-//! It is here and not in `phalanx-sim`, because what it tests is the crate `phalanx` above the simulator: how a `State`
-//! is driven, encoded and compared.
+//! They are here and not in `phalanx-sim`, which the crate `phalanx` is above.
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
-use std::ops::Range;
-use std::time::Instant;
 
-use phalanx::simulate::{Failure, Report, Sender, Simulation};
-use phalanx::{DecodeError, Guarantee, MemberId, Message, Order, Snapshot, State, View};
+use phalanx::simulate::{Sender, Simulation};
+use phalanx::{DecodeError, Guarantee, MemberId, Message, Order, Piece, Snapshot, State, View};
+use phalanx_sim::{Machines, StateKind, States};
 use serde::{Deserialize, Serialize};
-
-use super::each::each;
-use super::known::{Codes, Listed};
-use crate::exit::Exit;
-use crate::notice::{data, say};
-use crate::table::Table;
 
 /// What a member sends.
 #[derive(Debug, Serialize, Deserialize)]
@@ -32,25 +23,41 @@ enum Change {
     Line(Vec<u8>),
 }
 
+/// A state as one whole.
+const WHOLE: u8 = 0;
+/// A state in pieces.
+const IN_PIECES: u8 = 1;
+/// A state as one whole, of which some are refused.
+const REFUSED: u8 = 2;
+
 /// A state with something of each kind.
-#[derive(Default, Serialize, Deserialize)]
-struct Kept {
-    /// Bound on the lines of the log. It decides how long a snapshot is.
-    lines_max: u64,
+#[derive(Clone, Default, Serialize, Deserialize)]
+struct Kept<const KIND: u8> {
+    drawn: Drawn,
     items: BTreeMap<u64, i64>,
     said: BTreeMap<MemberId, u64>,
     chain: u64,
     log: Vec<Vec<u8>>,
     applied: u64,
+    /// Views so far, if it follows them.
+    views: u64,
 }
 
-impl Kept {
+/// A piece of it.
+#[derive(Clone, Serialize, Deserialize)]
+enum Part<const KIND: u8> {
+    /// All but its lines.
+    Head(Kept<KIND>),
+    Line(Vec<u8>),
+}
+
+impl<const KIND: u8> Kept<KIND> {
     fn is_sound(&self) -> bool {
-        self.items.values().sum::<i64>() == 0 && self.log.len() as u64 <= self.lines_max
+        self.items.values().sum::<i64>() == 0 && self.log.len() as u64 <= self.drawn.lines_max
     }
 }
 
-impl State for Kept {
+impl<const KIND: u8> State for Kept<KIND> {
     fn apply(&mut self, message: &Message) {
         self.applied += 1;
         match message.decode().expect("members send nothing else") {
@@ -64,15 +71,75 @@ impl State for Kept {
             Change::Step(step) => self.chain = self.chain.rotate_left(7).wrapping_mul(31) ^ step,
             Change::Line(line) => {
                 self.log.push(line);
-                let too_many = (self.log.len() as u64).saturating_sub(self.lines_max);
+                let too_many = (self.log.len() as u64).saturating_sub(self.drawn.lines_max);
                 self.log.drain(..usize::try_from(too_many).unwrap_or(0));
             }
         }
     }
 
     fn view(&mut self, view: &View) {
-        let members: Vec<MemberId> = view.ids().collect();
-        self.said.retain(|member, _| members.contains(member));
+        if self.drawn.follows_views {
+            let members: Vec<MemberId> = view.ids().collect();
+            self.said.retain(|member, _| members.contains(member));
+            self.views += 1;
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        if KIND != IN_PIECES {
+            return Snapshot::encode(self);
+        }
+        let head = Self { log: Vec::new(), ..self.clone() };
+        let parts: Vec<Part<KIND>> =
+            std::iter::once(Part::Head(head)).chain(self.log.iter().cloned().map(Part::Line)).collect();
+        Snapshot::encode_each(parts)
+    }
+
+    fn restore(snapshot: Snapshot) -> Result<Self, DecodeError> {
+        let state: Self = snapshot.decode()?;
+        // Which ones follows from nothing but the bytes. Who refuses one comes into a view and leaves it: so the next one is
+        // taken even if nobody sends. A leaver may be waiting to give it away.
+        let number = state.applied + state.views;
+        if KIND == REFUSED && state.drawn.follows_views && number % REFUSED_OF == 1 {
+            return Err(DecodeError::new("a state that is refused"));
+        }
+        Ok(state)
+    }
+
+    fn restore_begin() -> Option<Self> {
+        (KIND == IN_PIECES).then(Self::default)
+    }
+
+    fn restore_piece(&mut self, piece: Piece<'_>) -> Result<(), DecodeError> {
+        match piece.decode()? {
+            // Lines that are here already stay, so that it shows if something of an earlier donor is left.
+            Part::Head(head) => *self = Self { log: std::mem::take(&mut self.log), ..head },
+            Part::Line(line) => self.log.push(line),
+        }
+        Ok(())
+    }
+}
+
+/// Of so many snapshots one is refused.
+const REFUSED_OF: u64 = 3;
+
+/// Another domain: what came, and in how many views.
+#[derive(Default, Serialize, Deserialize)]
+struct Count {
+    follows_views: bool,
+    messages: u64,
+    bytes: u64,
+    views: u64,
+}
+
+impl State for Count {
+    fn apply(&mut self, message: &Message) {
+        self.messages += 1;
+        self.bytes += message.payload.len() as u64;
+    }
+
+    fn view(&mut self, _view: &View) {
+        self.views += u64::from(self.follows_views);
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -84,18 +151,19 @@ impl State for Kept {
     }
 }
 
-/// What a seed draws: of a hundred messages so many of each kind, and how long its lines are.
-#[derive(Clone, Copy, Debug)]
+/// What a seed draws: the bounds of its log, and how often a message is of each kind.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Drawn {
     lines_max: u64,
     line_bytes: u64,
-    weights: [u64; 4],
-    at_once: u64,
+    /// Of moves, steps and lines.
+    weights: [u64; 3],
+    follows_views: bool,
 }
 
 impl Drawn {
     /// A generator of its own: that of the simulator is not to be had from here, and need not be.
-    fn of(seed: u64) -> Self {
+    fn of(seed: u64, kind: StateKind, follows_views: bool) -> Self {
         let mut mixed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x0057_4174_6573;
         let mut below = |bound: u64| {
             mixed ^= mixed >> 29;
@@ -103,139 +171,89 @@ impl Drawn {
             mixed ^= mixed >> 32;
             mixed % bound
         };
-        let weights = [below(4), below(4), below(4), 1 + below(3)];
-        let at_once = 1 + below(3);
-        Self {
-            lines_max: [4, 16, 64][below(3) as usize],
-            line_bytes: [20, 200, 4_000][below(3) as usize],
-            weights,
-            at_once,
+        let weights = [below(4), below(4), 1 + below(3)];
+        let is_long = matches!(kind, StateKind::Pieces | StateKind::Slow);
+        let lines_max = if is_long { [64, 256] } else { [4, 16] }[below(2) as usize];
+        Self { lines_max, line_bytes: [20, 200, 1_000][below(3) as usize], weights, follows_views }
+    }
+
+    /// Sends what one member sends at one time: one message, in the order that the simulator drew, so that its faults find
+    /// the traffic that they are about.
+    fn work<const KIND: u8>(self, sender: &mut Sender<'_, Kept<KIND>>) {
+        let order = sender.drawn_order();
+        let says = order != Order::Total && sender.below(2) == 0;
+        let mut drawn = sender.below(self.weights.iter().sum());
+        let mut is = |weight: u64| {
+            let is = drawn < weight;
+            drawn = drawn.wrapping_sub(weight);
+            is
+        };
+        let change = if says {
+            Change::Say(sender.below(1 << 40))
+        } else if order != Order::Total || is(self.weights[0]) {
+            let amount = i64::try_from(sender.below(100)).unwrap_or(0);
+            Change::Move { from: sender.below(40), to: sender.below(40), amount }
+        } else if is(self.weights[1]) {
+            Change::Step(sender.below(1 << 40))
+        } else {
+            let len = 1 + sender.below(self.line_bytes);
+            let byte = sender.below(256) as u8;
+            Change::Line(vec![byte; len as usize])
+        };
+        sender.send_as(order, Guarantee::GroupDefault, postcard::to_allocvec(&change).expect("a change is plain data"));
+    }
+}
+
+/// The states of all seeds.
+pub(super) fn states() -> States {
+    States::new(|seed, kind, follows_views| {
+        let drawn = Drawn::of(seed, kind, follows_views);
+        match kind {
+            StateKind::Domains => {
+                let count = move || Count { follows_views, ..Count::default() };
+                simulation::<WHOLE>(drawn).domain("count", count).machines(move |sender| drawn.work(sender))
+            }
+            StateKind::Pieces | StateKind::Slow => machines::<IN_PIECES>(drawn),
+            StateKind::Refusing => machines::<REFUSED>(drawn).may_refuse(),
         }
-    }
-
-    /// Sends what one member sends at one time.
-    fn work(self, sender: &mut Sender<'_, Kept>) {
-        for _ in 0..self.at_once {
-            let mut drawn = sender.below(self.weights.iter().sum());
-            let mut is = |weight: u64| {
-                let is = drawn < weight;
-                drawn = drawn.wrapping_sub(weight);
-                is
-            };
-            if is(self.weights[0]) {
-                let amount = i64::try_from(sender.below(100)).unwrap_or(0);
-                let change = Change::Move { from: sender.below(40), to: sender.below(40), amount };
-                send(sender, [Order::Fifo, Order::Causal, Order::Total], &change);
-            } else if is(self.weights[1]) {
-                let change = Change::Say(sender.below(1 << 40));
-                send(sender, [Order::Fifo, Order::Fifo, Order::Fifo], &change);
-            } else if is(self.weights[2]) {
-                let change = Change::Step(sender.below(1 << 40));
-                send(sender, [Order::Total; 3], &change);
-            } else {
-                let len = 1 + sender.below(self.line_bytes);
-                let byte = sender.below(256) as u8;
-                send(sender, [Order::Total; 3], &Change::Line(vec![byte; len as usize]));
-            }
-        }
-    }
+    })
 }
 
-fn send(sender: &mut Sender<'_, Kept>, orders: [Order; 3], change: &Change) {
-    let order = orders[sender.below(3) as usize];
-    let guarantee = [Guarantee::GroupDefault, Guarantee::Plain, Guarantee::Uniform][sender.below(3) as usize];
-    sender.send_as(order, guarantee, postcard::to_allocvec(change).expect("a change is plain data"));
+fn machines<const KIND: u8>(drawn: Drawn) -> Machines {
+    simulation::<KIND>(drawn).machines(move |sender| drawn.work(sender))
 }
 
-/// What is counted, and the least of it.
-type Floor = (&'static str, fn(&Report) -> u64, u64);
-
-/// What the campaign must have met, in 100 seeds.
-const FLOORS: [Floor; 5] = [
-    ("messages applied", |report| report.applied, 1_000_000),
-    ("states transferred", |report| report.transfers, 450),
-    ("views of groups", |report| report.views, 900),
-    ("members that were excluded", |report| report.exclusions, 20),
-    ("crashes", |report| report.crashes, 50),
-];
-/// Number of seeds below which no floor is asked for.
-const FLOOR_SEEDS: u64 = 100;
-
-/// Runs one seed.
-pub(super) fn run_one(seed: u64, members: usize) -> Result<Report, Box<Failure>> {
-    let drawn = Drawn::of(seed);
-    Simulation::of(move || Kept { lines_max: drawn.lines_max, ..Kept::default() })
-        .seeds(seed..seed + 1)
-        .members(members)
-        .invariant(|kept| assert!(kept.is_sound(), "{} lines, {:?}", kept.log.len(), kept.items))
-        .run(move |sender| drawn.work(sender))
-}
-
-/// The property that a seed broke.
-pub(super) fn codes(outcome: &Result<Report, Box<Failure>>) -> Codes {
-    outcome.as_ref().err().map(|failure| failure.property.clone()).into_iter().collect()
-}
-
-/// Runs these seeds, and prints the story of the first one that failed and is not listed as known.
-pub(super) fn run(seeds: &Range<u64>, members: usize, listed: &mut Listed, all_tested: bool, threads: usize) -> Exit {
-    let (began, shown) = (Instant::now(), std::io::stderr().is_terminal());
-    let (mut done, mut failed, mut met) = (0_u64, 0_u64, [0_u64; FLOORS.len()]);
-    let mut unexpected: BTreeMap<u64, Box<Failure>> = BTreeMap::new();
-    each(
-        seeds.clone(),
-        threads,
-        |seed| (seed, run_one(seed, members)),
-        |(seed, outcome)| {
-            let codes = codes(&outcome);
-            let standing = listed.standing(seed, None, &codes);
-            listed.count(seed, None, &codes);
-            (done, failed) = (done + 1, failed + u64::from(!codes.is_empty()));
-            if !standing.is_expected() {
-                say(format_args!("seed {seed}: {}", standing.explain(&codes)));
-            }
-            match outcome {
-                Ok(report) => met.iter_mut().zip(FLOORS).for_each(|(met, (_, count, _))| *met += count(&report)),
-                Err(failure) if !standing.is_expected() => drop(unexpected.insert(seed, failure)),
-                Err(_) => {}
-            }
-            if shown {
-                // A closed standard error is no reason to stop.
-                let _ = write!(std::io::stderr(), "\r{done} of {} seeds, {failed} failed ", seeds.end - seeds.start);
-            }
-        },
-    );
-    if let Some((_, failure)) = unexpected.first_key_value() {
-        data(format!("{failure:?}"));
-    }
-    let mut missed = false;
-    let mut table = Table::new(&["", "total", "at least", ""]).numbers_from(1);
-    for ((name, _, least), met) in FLOORS.into_iter().zip(met) {
-        let floor = if done >= FLOOR_SEEDS { least * done / FLOOR_SEEDS } else { 0 };
-        missed |= met < floor;
-        let verdict = if met < floor { "too few" } else { "" };
-        table.row([name.to_owned(), met.to_string(), floor.to_string(), verdict.to_owned()]);
-    }
-    data(format!("{table}\n{done} seeds of states, {failed} failed, in {:.1} s", began.elapsed().as_secs_f64()));
-    let mut as_known = unexpected.is_empty();
-    for (text, held) in listed.kinds_met() {
-        say(text);
-        as_known &= held;
-    }
-    if as_known && !(all_tested && missed) { Exit::Good } else { Exit::Failure }
+fn simulation<const KIND: u8>(drawn: Drawn) -> Simulation<Kept<KIND>> {
+    Simulation::of(move || Kept { drawn, ..Kept::default() })
+        .invariant(|kept: &Kept<KIND>| assert!(kept.is_sound(), "{} lines, {:?}", kept.log.len(), kept.items))
 }
 
 #[cfg(test)]
 mod tests {
+    use phalanx_sim::{Draw, Options, run_seed};
+
     use super::*;
 
     #[test]
-    fn seeds_draw_all_kinds_of_states_and_one_runs() {
-        let drawn: Vec<Drawn> = (0..200).map(Drawn::of).collect();
-        assert!(drawn.iter().any(|drawn| drawn.lines_max == 64 && drawn.line_bytes == 4_000));
-        for kind in 0..4 {
-            assert!(drawn.iter().any(|drawn| drawn.weights[kind] == 3), "kind {kind}");
+    fn a_seed_of_each_kind_holds_and_transfers_states() {
+        let options = Options { members: 3, draw: Draw::States, states: Some(states()), ..Options::default() };
+        for kind in StateKind::ALL {
+            let seed = (0..100).find(|seed| StateKind::always(*seed) == kind).expect("each kind comes");
+            let result = run_seed(seed, &options);
+            assert_eq!(result.violations, [], "{}", result.story.unwrap_or_default());
+            assert!(result.counters.deliveries > 100 && result.counters.transfers > 0, "{kind:?}, seed {seed}");
         }
-        let report = run_one(3, 3).expect("it holds");
-        assert!(report.applied > 100, "{report:?}");
+    }
+
+    #[test]
+    fn a_refused_state_is_met_and_is_no_violation() {
+        let options = Options { draw: Draw::States, states: Some(states()), ..Options::default() };
+        let seeds = (0..200).filter(|seed| StateKind::always(*seed) == StateKind::Refusing);
+        let results = seeds.map(|seed| run_seed(seed, &options));
+        let refused = |counters: &phalanx_sim::Counters| {
+            counters.moments.get("states that their application refused").copied().unwrap_or(0)
+        };
+        let met = results.into_iter().find(|result| refused(&result.counters) > 0).expect("some seed refuses one");
+        assert_eq!(met.violations, [], "{}", met.story.unwrap_or_default());
     }
 }

@@ -252,6 +252,11 @@ impl Process {
         }
     }
 
+    /// The states that are on their way to this process: the group, the donor, the bytes that are here, and all of them.
+    pub fn states_on_the_way(&self) -> impl Iterator<Item = (GroupId, Incarnation, u64, u64)> {
+        self.transfers.on_the_way()
+    }
+
     /// The latest ballot of founders that this process promised to.
     #[must_use]
     pub fn founding_promise(&self) -> Option<FoundingBallot> {

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use phalanx_core::{GroupId, GroupView, Incarnation};
+use phalanx_core::{GroupId, GroupView, Incarnation, Order};
 
 use super::{App, Group};
-use crate::machine::{Held, ToSend};
+use crate::machine::{Held, Maker, ToSend};
 use crate::oracle::fold;
 
 impl Group {
@@ -40,11 +40,23 @@ impl App {
         }
     }
 
+    /// The state that came is refused, and the group is left, or that is a violation.
+    pub(super) fn refuse(&mut self, id: GroupId, why: String) {
+        let text = format!("the snapshot of another member makes no sense: {why}");
+        if !self.maker.as_ref().is_some_and(Maker::may_refuse) {
+            return self.faults.push(("restore", text));
+        }
+        self.told.refuse(text, self.now_ns);
+        if let Some(group) = self.groups.get_mut(&id) {
+            group.is_refused = true;
+        }
+    }
+
     /// The messages of the user's workload to a group.
-    pub(crate) fn act(&mut self, id: GroupId) -> Vec<ToSend> {
+    pub(crate) fn act(&mut self, id: GroupId, order: Order) -> Vec<ToSend> {
         let machine = self.groups.get_mut(&id).and_then(|group| group.machine.as_mut());
         match (machine, &mut self.maker) {
-            (Some(machine), Some(maker)) => machine.act(&mut maker.rng),
+            (Some(machine), Some(maker)) => machine.act(&mut maker.rng, order),
             _ => Vec::new(),
         }
     }

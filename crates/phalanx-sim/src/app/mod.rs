@@ -32,6 +32,7 @@ use crate::app::reading::Reading;
 use crate::app::told::Told;
 pub(crate) use crate::app::told::{Request, ToQueue};
 use crate::machine::{Both, Held, Maker};
+use crate::pace::Pace;
 use crate::state::{Frozen, Incoming, State};
 
 /// Name of the cell of every simulation.
@@ -97,6 +98,8 @@ pub(crate) struct App {
     pub(crate) maker: Option<Maker>,
     /// What it is told of its memberships and messages.
     pub(crate) told: Told,
+    /// How slowly it gives its states away.
+    pub(crate) pace: Pace,
 }
 
 /// What the state of a group holds beside digests of its messages.
@@ -159,6 +162,8 @@ pub(crate) struct Group {
     machine: Option<Held>,
     /// Whether its state is complete, which is recorded with the first view.
     is_whole: bool,
+    /// Whether the state that came was refused: what is here is not the group's.
+    is_refused: bool,
     /// Whether this process observes it.
     pub(crate) is_observed: bool,
     /// Whether the group is known to have no state.
@@ -196,6 +201,7 @@ impl App {
             calls: Calls::default(),
             maker: None,
             told: Told::default(),
+            pace: Pace::default(),
         }
     }
 
@@ -225,7 +231,7 @@ impl App {
         let digests: Vec<(GroupId, trace::Event)> = self
             .groups
             .iter_mut()
-            .filter(|(_, group)| group.view > ViewNumber::NONE)
+            .filter(|(_, group)| group.view > ViewNumber::NONE && !group.is_refused)
             .map(|(id, group)| (*id, digest(*id, group)))
             .collect();
         for (id, event) in digests {
@@ -310,9 +316,11 @@ impl App {
         group.members.clone_from(&view.members);
         group.delivered = 0;
         // The checker compares the digests of all members at the start of a view (X4).
-        let event = digest(view.group, group);
-        self.record(event);
-        self.record_balance(view.group);
+        if !group.is_refused {
+            let event = digest(view.group, group);
+            self.record(event);
+            self.record_balance(view.group);
+        }
         self.void_grants(view);
     }
 
@@ -324,7 +332,7 @@ impl App {
             self.faults.push(("X3", format!("a state transfer begins for group {} it is a member of", id.0)));
             return;
         }
-        group.state = State::default();
+        (group.state, group.is_refused) = (State::default(), false);
         let machine = group.machine.take().or_else(|| self.machine_of(id, name));
         let own_bytes = machine.as_ref().map_or(bytes, |_| bytes.min(Frozen::bytes(self.holds.padding_bytes)));
         let group = self.groups.entry(id).or_default();
@@ -375,13 +383,18 @@ impl App {
             Ok(())
         });
         if let Err(wrong) = taken {
-            self.faults.push(("restore", format!("the snapshot of another member makes no sense: {wrong}")));
+            self.refuse(id, wrong);
         }
         match self.groups.get_mut(&id) {
+            Some(group) if group.is_refused => {}
             // The others are compared as they are after the view that follows.
             Some(group) if self.holds.views || group.machine.is_some() => group.is_whole = true,
             _ => self.record_whole(id),
         }
+    }
+
+    fn has_state(&self, id: GroupId) -> bool {
+        self.groups.get(&id).is_none_or(|group| self.wanted.get(&group.name) != Some(&false) && !group.is_observed)
     }
 
     /// Records a complete state.
@@ -438,7 +451,8 @@ impl Handler for App {
         // exclusion.
         let left = std::mem::take(&mut self.groups);
         if self.was_excluded {
-            self.kept.extend(left.into_iter().filter(|(_, group)| group.view > ViewNumber::NONE));
+            let has_state = |group: &Group| group.view > ViewNumber::NONE && !group.is_refused;
+            self.kept.extend(left.into_iter().filter(|(_, group)| has_state(group)));
         } else {
             self.kept.clear(); // its process was restarted
         }
@@ -685,23 +699,25 @@ impl Handler for App {
     /// A member that did not ask for the state has none, but in a group of which nobody has one.
     fn keeps_state(&mut self, id: GroupId) -> bool {
         self.groups.get(&id).is_none_or(|group| {
-            !group.is_observed && (group.is_stateless || self.wanted.get(&group.name) != Some(&false))
+            let has_one = group.is_stateless || self.wanted.get(&group.name) != Some(&false);
+            has_one && !group.is_observed && !group.is_refused
         })
     }
 
     fn snapshot(&mut self, id: GroupId) -> Option<Box<dyn Snapshot>> {
-        let group = self.groups.get_mut(&id)?;
-        if group.is_observed || self.wanted.get(&group.name) == Some(&false) {
+        // Who refused a state has one that ends the transfer.
+        if !self.has_state(id) {
             return None;
         }
+        let group = self.groups.get_mut(&id)?;
         let (view, state, digest) = (group.view, group.state, group.digest());
         let machine = group.machine.as_mut().map(Held::snapshot);
         self.record(trace::Event::SnapshotOut { group: id.0, view: view.0, digest });
         let own = Frozen::new(&state, self.holds.padding_bytes);
-        Some(match machine {
+        Some(self.pace.slow(match machine {
             Some(machine) => Box::new(Both { own, machine }),
             None => Box::new(own),
-        })
+        }))
     }
 
     fn restore(&mut self, id: GroupId, chunk: &[u8]) {

@@ -91,6 +91,10 @@ struct Writer {
     me: Option<Incarnation>,
     /// A state was refused, and all that members give make sense.
     is_mistaken: bool,
+    /// Why the state that is complete now is refused, as the application decided.
+    refuses: Option<String>,
+    /// When it last refused one.
+    refused_ns: Option<u64>,
 }
 
 /// What applications were told.
@@ -116,6 +120,8 @@ pub(crate) struct ToldCounts {
     /// Messages that were queued, and receipts that were given.
     pub(crate) queued: u64,
     pub(crate) receipts: u64,
+    /// States that the application refused.
+    pub(crate) refused: u64,
 }
 
 impl Publishes for Writer {
@@ -175,7 +181,7 @@ impl Front for Writer {
                 shelf.stage();
                 shelf.set_standing();
             }
-            Step::Senseless => self.is_mistaken = true,
+            Step::Senseless => self.is_mistaken = self.refused_ns.is_none(),
             Step::OwnState => {
                 self.counts.own_states += 1;
                 shelf.stage();
@@ -213,7 +219,7 @@ impl Front for Writer {
     }
 
     fn complete(&mut self, _key: Key, _shelf: &mut Shelf) -> Result<(), String> {
-        Ok(())
+        self.refuses.take().map_or(Ok(()), Err)
     }
 
     fn release(&mut self, shelf: &mut Shelf, bytes: usize) {
@@ -252,6 +258,23 @@ impl Told {
             debug_assert!(wanted.is_ok(), "the membership goes on");
             self.lives.leave_asked(key);
         }
+    }
+
+    /// The application refuses the state that is complete now.
+    pub(super) fn refuse(&mut self, why: String, now_ns: u64) {
+        self.writer.counts.refused += 1;
+        (self.writer.refuses, self.writer.refused_ns) = (Some(why), Some(now_ns));
+    }
+
+    /// When the application last refused a state.
+    pub(crate) fn refused_ns(&self) -> Option<u64> {
+        self.writer.refused_ns
+    }
+
+    /// A group that is to be left because its state was refused.
+    pub(crate) fn to_leave(&self) -> Option<GroupId> {
+        self.writer.refused_ns?;
+        self.lives.to_leave().map(|(_, group)| group)
     }
 
     pub(super) fn begin(&mut self, me: Incarnation) {

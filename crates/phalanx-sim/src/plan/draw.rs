@@ -20,6 +20,7 @@ use crate::minima::draw_minima;
 use crate::nonsense::add_nonsense;
 use crate::stranded::add_stranded;
 use crate::swarm::{add_rivals, draw_memory_faults, draw_swarm};
+use crate::tenths::add_tenths;
 use crate::threads::add_thread_ends;
 use crate::unequal::{break_rules, draw_builds, draw_unequal};
 use crate::weather::Weather;
@@ -42,6 +43,7 @@ impl Plan {
         let mut plan = Self::draw_single_inbox(seed, members);
         add_inboxes(&mut Rng::new(seed).fork("inboxes"), &mut plan);
         add_thread_ends(&mut Rng::new(seed).fork("threads"), &mut plan);
+        add_tenths(&mut Rng::new(seed).fork("tenths"), &mut plan);
         plan
     }
 
@@ -88,6 +90,8 @@ impl Plan {
             churn: None,
             death_delay_ns: None,
             minority: Vec::new(),
+            state: None,
+            pieces: None,
             twin: None,
             class: None,
             rare: None,
@@ -398,6 +402,7 @@ mod tests {
             "strand",
             "strand_stopped",
             "found_again",
+            "follow",
             "emptied",
             "perish",
             "behead",

@@ -4,24 +4,39 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use phalanx_core::rng::Rng;
-use phalanx_core::{Delivery, GroupView, Incarnation, Snapshot};
+use phalanx_core::{Delivery, GroupView, Incarnation, Order, Snapshot};
 use phalanx_sim::{Machine, Machines, ToSend};
 
 use super::Sender;
 use crate::domains::Domains;
 use crate::message::Message;
-use crate::replica::{Replica, Replicating, State};
+use crate::replica::{Domain, Replica, Replicating, State};
 use crate::view::View;
 
 /// The user's code.
 pub(super) struct Code<S> {
     new: Arc<dyn Fn() -> S + Send + Sync>,
     pub(super) invariant: Option<Invariant<S>>,
+    others: Vec<(String, Arc<dyn Fn() -> Other + Send + Sync>)>,
+}
+
+/// A domain beside the state itself.
+struct Other {
+    domain: Box<dyn Domain>,
+    bytes: Box<dyn Fn() -> Bytes>,
 }
 
 impl<S> Code<S> {
     pub(super) fn new(new: impl Fn() -> S + Send + Sync + 'static) -> Self {
-        Self { new: Arc::new(new), invariant: None }
+        Self { new: Arc::new(new), invariant: None, others: Vec::new() }
+    }
+
+    pub(super) fn add<T: State>(&mut self, name: String, new: impl Fn() -> T + Send + Sync + 'static) {
+        let make = move || {
+            let replica = Replica::new(new());
+            Other { domain: replica.for_group(None), bytes: Box::new(move || replica.read().snapshot().into_bytes()) }
+        };
+        self.others.push((name, Arc::new(make)));
     }
 }
 
@@ -30,17 +45,25 @@ type Invariant<S> = Arc<dyn Fn(&S) + Send + Sync>;
 pub(super) type Work<S> = Arc<dyn Fn(&mut Sender<'_, S>) + Send + Sync>;
 
 pub(super) fn machines<S: State>(code: &Code<S>, work: Work<S>) -> Machines {
-    let (new, invariant) = (Arc::clone(&code.new), code.invariant.clone());
+    let (new, invariant, makes) = (Arc::clone(&code.new), code.invariant.clone(), code.others.clone());
     Machines::new(move |member| {
         let replica = Replica::new(new());
-        let side = Box::new(Domains::new(vec![(String::new(), replica.for_group(None))]));
-        Box::new(Copied { replica, side, member, invariant: invariant.clone(), work: Arc::clone(&work) })
+        let (mut domains, mut others) = (vec![(String::new(), replica.for_group(None))], Vec::new());
+        for (name, make) in &makes {
+            let Other { domain, bytes } = make();
+            domains.push((name.clone(), domain));
+            others.push(bytes);
+        }
+        let side = Box::new(Domains::new(domains));
+        Box::new(Copied { replica, others, side, member, invariant: invariant.clone(), work: Arc::clone(&work) })
     })
 }
 
 /// A member's copy of the state of one group.
 struct Copied<S> {
     replica: Replica<S>,
+    /// The bytes of each other domain.
+    others: Vec<Box<dyn Fn() -> Bytes>>,
     /// The protocol thread's side of it.
     side: Box<dyn Replicating>,
     member: usize,
@@ -63,7 +86,9 @@ impl<S: State> Machine for Copied<S> {
     }
 
     fn snapshot(&mut self) -> Box<dyn Snapshot> {
-        self.side.snapshot(Box::new(|why| panic!("a snapshot cannot be sent: {why}")))
+        // One that was refused ends the transfer, which is no news.
+        let is_sound = self.side.is_sound();
+        self.side.snapshot(Box::new(move |why| assert!(!is_sound, "a snapshot cannot be sent: {why}")))
     }
 
     fn begin(&mut self, bytes: u64) {
@@ -85,12 +110,13 @@ impl<S: State> Machine for Copied<S> {
 
     fn digest(&mut self) -> u64 {
         let bytes = self.replica.read().snapshot().into_bytes();
-        phalanx_trace::payload_hash(&bytes)
+        let digest = phalanx_trace::payload_hash(&bytes);
+        self.others.iter().fold(digest, |digest, bytes| digest.rotate_left(9) ^ phalanx_trace::payload_hash(&bytes()))
     }
 
-    fn act(&mut self, rng: &mut Rng) -> Vec<ToSend> {
+    fn act(&mut self, rng: &mut Rng, order: Order) -> Vec<ToSend> {
         let state = self.replica.read();
-        let mut sender = Sender { state: &*state, member: self.member, rng, queued: Vec::new() };
+        let mut sender = Sender { state: &*state, member: self.member, order, rng, queued: Vec::new() };
         (self.work)(&mut sender);
         sender.queued
     }

@@ -118,6 +118,21 @@ impl<S: State> Simulation<S> {
         self
     }
 
+    /// Adds a domain to the state of each group, as [`GroupBuilder::domain`](crate::GroupBuilder::domain) does. It gets the
+    /// same messages and views as the state itself, and its snapshots are compared likewise.
+    #[must_use]
+    pub fn domain<T: State>(mut self, name: impl Into<String>, new: impl Fn() -> T + Send + Sync + 'static) -> Self {
+        self.code.add(name.into(), new);
+        self
+    }
+
+    /// What the simulator runs, for campaigns of its own.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn machines(&self, work: impl Fn(&mut Sender<'_, S>) + Send + Sync + 'static) -> phalanx_sim::Machines {
+        machines(&self.code, Arc::new(work))
+    }
+
     /// Draws the first seed that fails as an SVG file: processes, views, faults and messages around the failure. If none
     /// fails, it draws the end of the first seed.
     #[must_use]
@@ -178,6 +193,7 @@ impl<S> fmt::Debug for Simulation<S> {
 pub struct Sender<'a, S> {
     state: &'a S,
     member: usize,
+    order: phalanx_core::Order,
     rng: &'a mut Rng,
     queued: Vec<phalanx_sim::ToSend>,
 }
@@ -193,6 +209,13 @@ impl<S> Sender<'_, S> {
     #[must_use]
     pub fn member(&self) -> usize {
         self.member
+    }
+
+    /// The order that the seed drew for this time. A state for which the order of its messages makes no difference, or not
+    /// for all of them, may send with it ([`Sender::send_as`]).
+    #[must_use]
+    pub fn drawn_order(&self) -> Order {
+        Order::of(self.order)
     }
 
     /// A random number below `bound`, which follows from the seed. 0 if `bound` is 0.

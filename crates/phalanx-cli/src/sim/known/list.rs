@@ -5,7 +5,6 @@ use phalanx_sim::{Options, SeedResult, run_seed};
 
 use super::listed::{Listed, Standing};
 use super::{Campaign, Codes, Entry, Kind, codes, codes_of_calls};
-use crate::sim::states;
 
 /// The list.
 #[derive(Debug, Default)]
@@ -35,11 +34,6 @@ impl Known {
         self.of_campaign(Campaign::Calls, 0)
     }
 
-    /// The rows that apply to a user's state.
-    pub(in crate::sim) fn of_states(&self, members: usize) -> Listed {
-        self.of_campaign(Campaign::States, members)
-    }
-
     fn of_campaign(&self, campaign: Campaign, members: usize) -> Listed {
         let entries = self.entries.iter().filter(|entry| entry.members == members);
         let kinds = self.kinds.iter().filter(|kind| kind.members.is_none_or(|of| of == members));
@@ -58,11 +52,6 @@ impl Known {
                 Campaign::Calls => {
                     let command = format!("phalanx sim --calls {}..{}", entry.seed, entry.seed + 1);
                     (command, codes_of_calls(&run_calls(entry.seed)), None)
-                }
-                Campaign::States => {
-                    let (seed, members) = (entry.seed, entry.members);
-                    let command = format!("phalanx sim --draw states --seeds {seed}..{} --members {members}", seed + 1);
-                    (command, states::codes(&states::run_one(seed, members)), None)
                 }
             };
             let standing = Standing::of_listed(&entry.codes, &codes);

@@ -17,7 +17,7 @@ enum Row {
 
 impl Known {
     /// Reads a list. A line for each run has five columns separated by tabs: kind of campaign, members, seed, codes
-    /// separated by blanks, cause. Kinds of campaigns are those of [`phalanx_sim::Draw`], `states`, and `calls` with 0
+    /// separated by blanks, cause. Kinds of campaigns are those of [`phalanx_sim::Draw`], and `calls` with 0
     /// members. A kind of failures has `any` for the
     /// members, or a number, and `A.. at most N of 1000` for the seed: it applies from seed A on. With ` or none` after
     /// that it is rare. Empty lines and lines that begin with `#` are skipped.
@@ -70,7 +70,6 @@ fn parse(line: &str) -> Result<Row, String> {
     }
     let campaign = match *campaign {
         "calls" => Campaign::Calls,
-        "states" => Campaign::States,
         text => Campaign::Cells(text.parse().map_err(|error: UnknownDraw| error.to_string())?),
     };
     let members = match *members {

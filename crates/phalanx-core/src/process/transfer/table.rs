@@ -76,6 +76,14 @@ impl Transfers {
         !self.giving.is_empty()
     }
 
+    /// The snapshots that are on their way to this process: group, donor, the bytes that are here, and all of them.
+    pub(in crate::process) fn on_the_way(&self) -> impl Iterator<Item = (GroupId, Incarnation, u64, u64)> {
+        self.taking.values().filter_map(|taking| match taking.state {
+            Taking::Snapshot { expected, received } => Some((taking.group, taking.donor, received, expected)),
+            _ => None,
+        })
+    }
+
     /// Whether some joiner takes the group's state from this process.
     pub(in crate::process) fn gives_in(&self, group: GroupId) -> bool {
         self.giving.iter().any(|g| g.group == group)
