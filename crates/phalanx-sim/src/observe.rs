@@ -29,7 +29,7 @@ impl World {
             Busy::Founding => activity.founding,
             Busy::Welcome => activity.welcoming,
             Busy::Incomplete => activity.incomplete,
-            Busy::Ahead => self.slots[index].app.told.is_ahead && self.slots[index].runs(),
+            Busy::Ahead => self.slots[index].app.told.is_ahead() && self.slots[index].runs(),
             Busy::Tenth(tenth) => activity.transferring && self.takes_at(index, tenth).is_some(),
         }
     }

@@ -85,8 +85,8 @@ fn enough(run: &Run<'_>, p: ProcIx, told: &ToldStable, sent: Moment, least: u64,
     let view = &model.views[told.view];
     let mut away: Vec<Place> = Vec::new();
     let mut have: BTreeSet<ProcIx> = BTreeSet::from([p]);
-    let mut reach = |of: ViewIx, since_ns: u64| {
-        for &q in model.views[of].members.iter().filter(|&&q| q != p) {
+    let mut reach = |members: &[ProcIx], since_ns: u64, of: ViewIx| {
+        for &q in members.iter().filter(|&&q| q != p) {
             let mut spans = out_of_reach(model, of, q, &run.absences[q]).into_iter();
             let missed = spans.find(|away| {
                 let begins = away.from.0.saturating_add(slack) < since_ns;
@@ -98,12 +98,15 @@ fn enough(run: &Run<'_>, p: ProcIx, told: &ToldStable, sent: Moment, least: u64,
             }
         }
     };
-    reach(told.view, sent.at_ns);
+    match view.members.is_empty() {
+        true => reach(&may_be_in(model, told, sent), sent.at_ns, told.view),
+        false => reach(&view.members, sent.at_ns, told.view),
+    }
     // Who came later has the message with the state. A process may have that, and a view, before its application reads.
     for (_, &later) in model.groups[view.group].views.range(view.number + 1..) {
         let installs = model.views[later].epochs.iter().map(|&e| model.epochs[e].install.at_ns);
         if let Some(since_ns) = installs.min().filter(|first_ns| *first_ns <= told.moment.at_ns) {
-            reach(later, since_ns);
+            reach(&model.views[later].members, since_ns, later);
         }
     }
     if (have.len() as u64) < least {
@@ -113,4 +116,32 @@ fn enough(run: &Run<'_>, p: ProcIx, told: &ToldStable, sent: Moment, least: u64,
             format!("{who} told that its message {seq} in {view} is stable, and {} of {least} can have it", have.len())
         });
     }
+}
+
+/// Who may be in a view that nobody installed: the members of the last one that somebody did, and those that asked to join,
+/// but for those that were out of the group before the message was sent and did not ask since. Who installed a later view and
+/// not this one was not in it.
+fn may_be_in(model: &Model, told: &ToldStable, sent: Moment) -> Vec<ProcIx> {
+    let view = &model.views[told.view];
+    let group = &model.groups[view.group];
+    let mut known = group.views.range(..view.number).rev().map(|(_, &of)| &model.views[of]);
+    let last = known.find(|of| !of.members.is_empty()).map_or(&[][..], |of| &of.members);
+    let may_be = |q: &ProcIx| {
+        let proc = &model.procs[*q];
+        let stays = proc.epochs.iter().map(|&e| &model.epochs[e]);
+        let mut stays = stays.filter(|stay| model.views[stay.view].group == view.group);
+        if stays.clone().any(|stay| model.views[stay.view].number > view.number) {
+            return false;
+        }
+        let stay = stays.rfind(|stay| stay.install.at_ns <= sent.at_ns);
+        let left = stay.and_then(|stay| stay.left_at).filter(|left| left.at_ns < sent.at_ns);
+        let since_ns = left.map_or(0, |left| left.at_ns);
+        let asked = |at_ns: u64| (since_ns..=told.moment.at_ns).contains(&at_ns);
+        let asks = proc.group_joins.iter().any(|join| join.name == group.name && asked(join.asked.at_ns));
+        match stay {
+            Some(_) if left.is_none() => last.contains(q),
+            _ => asks,
+        }
+    };
+    (0..model.procs.len()).filter(may_be).collect()
 }

@@ -2,7 +2,8 @@
 //! copy is of no use, if that is so; then that the group goes on with its copy (*kept*), or that another member's state
 //! comes (*taking*, once more with each donor) and is complete (*current*), or that nobody has the state any more and the
 //! group begins with its own; then of its first view, and of later ones. What it is told is what came: a state of so many
-//! bytes is told with that length, and a membership whose state was transferred is told its first view after *current*.
+//! bytes is told with that length, and a membership whose state was transferred is told its first view after *current*. Nothing
+//! is asked of a membership after a state that made no sense.
 //!
 //! Instances: first views that were told; *under failure*: those after more than one of the other steps. Source: the public
 //! interface; a replica that is shown as current must be.
@@ -37,6 +38,16 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
         for (name, what, moment) in &proc.told.steps {
             while let Some((over, ..)) = ended.next_if(|(_, _, end)| end.place.index < moment.place.index) {
                 places.remove(over.as_str());
+            }
+            // Who refused a state is in the group without it until it is out.
+            let refused = proc.told.senseless.iter().any(|(of, told)| {
+                let begun =
+                    proc.told.ended.iter().rfind(|(over, _, end)| over == name && end.place.index < moment.place.index);
+                let since = begun.map_or(0, |(_, _, end)| end.place.index);
+                of == name && (since..moment.place.index).contains(&told.place.index)
+            });
+            if refused {
+                continue;
             }
             let (place, steps) = places.entry(name).or_default();
             let before = std::mem::replace(place, after(*place, *what));

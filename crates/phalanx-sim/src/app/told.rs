@@ -24,8 +24,10 @@ pub(crate) struct Told {
     writer: Writer,
     /// Requests for groups whose earlier membership has not ended, oldest first: the core takes such a request.
     again: Vec<Request>,
-    /// Outcomes are withheld, and by all that the application was told they need not be.
-    pub(crate) is_ahead: bool,
+    /// Groups whose outcomes are withheld, and need not be by all that the application was told.
+    ahead: Vec<GroupId>,
+    /// Records that are not given yet.
+    records: Vec<trace::Event>,
     panic: Panic,
     /// The message that the core is asked to take is the one that is due.
     is_sending: bool,
@@ -75,7 +77,8 @@ impl Default for Told {
             lives,
             writer: Writer::default(),
             again: Vec::new(),
-            is_ahead: false,
+            ahead: Vec::new(),
+            records: Vec::new(),
             panic: Panic::No,
             is_sending: false,
         }
@@ -366,18 +369,35 @@ impl Told {
     pub(crate) fn publish(&mut self, is_adequate: impl Fn(GroupId) -> Option<bool>, reads: impl Fn(InboxId) -> bool) {
         self.writer.desk.borrow_mut().set_read(reads);
         self.lives.publish(&is_adequate, &mut self.writer);
-        self.is_ahead = self.lives.has_news() && {
-            let waits = |shelf: &Shelf| shelf.adequate.is_some_and(|group| is_adequate(group) != Some(true));
-            self.lives.owns().any(|(_, shelf)| waits(shelf))
-        };
+        self.ahead.clear();
+        if self.lives.has_news() {
+            let adequate = self.lives.owns().filter_map(|(_, shelf)| shelf.adequate);
+            self.ahead.extend(adequate.filter(|group| is_adequate(*group) == Some(false)));
+        }
         self.writer.counts.withheld += u64::from(self.lives.has_news());
     }
 
     /// Its thread ends, and the process goes on for a moment: nobody asks the core any more.
     pub(crate) fn end(&mut self) {
-        self.writer.counts.ends_ahead += u64::from(self.is_ahead);
+        self.writer.counts.ends_ahead += u64::from(self.is_ahead());
+        self.records.append(&mut self.lives.take_records());
         self.lives.end(&mut self.writer);
         self.writer.publication.end();
+        for record in self.lives.take_records() {
+            if let trace::Event::ToldStable { group, view, seq } = record
+                && self.ahead.contains(&GroupId(group))
+            {
+                let text =
+                    format!("told that message {seq} in view {view} of group {group} is stable, with too few members");
+                self.writer.desk.borrow_mut().faults.push(text);
+            }
+            self.records.push(record);
+        }
+    }
+
+    /// Whether outcomes are withheld that need not be by all that the application was told.
+    pub(crate) fn is_ahead(&self) -> bool {
+        !self.ahead.is_empty()
     }
 
     /// Whether the next message makes the application panic.
@@ -403,7 +423,8 @@ impl Told {
 
     /// What is to be recorded since the last call, and whether a state was refused.
     pub(super) fn settle(&mut self) -> (Vec<trace::Event>, bool) {
-        (self.lives.take_records(), std::mem::take(&mut self.writer.is_mistaken))
+        self.records.append(&mut self.lives.take_records());
+        (std::mem::take(&mut self.records), std::mem::take(&mut self.writer.is_mistaken))
     }
 
     /// What the reader found wrong since the last call.
