@@ -72,6 +72,11 @@ pub trait Front {
         true
     }
 
+    /// A digest of the present state, for a trace. `None`: the application gives none.
+    fn digest(&mut self, _key: Key, _group: &mut Self::Group) -> Option<u64> {
+        None
+    }
+
     /// For the operator.
     fn notice(&mut self, text: String);
 }

@@ -649,9 +649,23 @@ impl<G, R> Lives<G, R> {
 
     /// Whether the group's complete state is still here after an exclusion.
     pub fn keeps_state<F: Front<Group = G, Receipt = R>>(&mut self, group: GroupId, front: &mut F) -> bool {
-        let at = self.slots.iter().position(|slot| slot.held.as_ref().is_some_and(|held| held.holds == Some(group)));
-        at.and_then(|at| self.at(at)).is_some_and(|(key, held)| front.keeps_state(key, &mut held.own))
+        let held = holder(&self.slots, group).and_then(|at| self.at(at));
+        held.is_some_and(|(key, held)| front.keeps_state(key, &mut held.own))
     }
+
+    /// A digest of a group's state, for a trace; after an exclusion, of the state that was kept. `None`: the application
+    /// gives none, or has no state that is the group's.
+    pub fn digest<F: Front<Group = G, Receipt = R>>(&mut self, group: GroupId, front: &mut F) -> Option<u64> {
+        // The next incarnation numbers the group only when it goes on with the state.
+        let at = self.numbers.get(&group).copied().or_else(|| holder(&self.slots, group))?;
+        let (key, held) = self.at(at)?;
+        if held.with_state && held.is_sound { front.digest(key, &mut held.own) } else { None }
+    }
+}
+
+/// The place of the membership that has this group's complete state.
+fn holder<G, R>(slots: &[Slot<G, R>], group: GroupId) -> Option<usize> {
+    slots.iter().position(|slot| slot.held.as_ref().is_some_and(|held| held.holds == Some(group)))
 }
 
 fn key_of(at: usize, membership: u32) -> Key {

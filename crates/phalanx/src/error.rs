@@ -111,6 +111,11 @@ pub enum SendError {
     /// The handle was made before a fork, and this is the child. Nothing was queued.
     #[error("this handle belongs to the parent process: start a cell of its own in the forked child")]
     Forked,
+    /// Of [`Inline::unicast`](crate::Inline::unicast) only: the receiver is not another member of the cell view, or this
+    /// process is in no view of the cell. Nothing was queued. An incarnation that left a view does not come back; its process
+    /// may, with another id.
+    #[error("no such member is in the cell view")]
+    NoSuchMember,
 }
 
 impl SendError {
@@ -346,6 +351,7 @@ numbers! {
         Self::Forked => 307,
         Self::OtherView => 308,
         Self::NoView => 309,
+        Self::NoSuchMember => 310,
     }
     InDoubt {
         Self => 401,
@@ -417,8 +423,9 @@ mod tests {
             SendError::Forked,
             SendError::OtherView,
             SendError::NoView,
+            SendError::NoSuchMember,
         ];
-        assert_eq!(send.map(|error| error.number()), [301, 302, 303, 304, 305, 306, 307, 308, 309]);
+        assert_eq!(send.map(|error| error.number()), [301, 302, 303, 304, 305, 306, 307, 308, 309, 310]);
         let flush = [FlushError::Lost { not_sent: 1, in_doubt: 0 }, FlushError::Over, FlushError::Forked];
         assert_eq!(flush.map(|error| error.number()), [501, 502, 503]);
         let left = LeaveError::Already(LeaveReason::Left);

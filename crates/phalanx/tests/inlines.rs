@@ -20,6 +20,8 @@ struct Log {
     sent: Vec<u64>,
     stable: u64,
     lost: (u64, u64),
+    unicasts: Vec<(MemberId, Vec<u8>)>,
+    unicasts_in_doubt: Vec<(MemberId, u64)>,
     left: Vec<LeaveReason>,
     excluded: Vec<MemberId>,
     state: Vec<u8>,
@@ -37,6 +39,8 @@ impl Log {
             sent: Vec::new(),
             stable: 0,
             lost: (0, 0),
+            unicasts: Vec::new(),
+            unicasts_in_doubt: Vec::new(),
             left: Vec::new(),
             excluded: Vec::new(),
             state: Vec::new(),
@@ -77,6 +81,14 @@ impl App for Log {
 
     fn lost(&mut self, _group: InlineGroup, not_sent: u64, in_doubt: u64) {
         self.lost = (self.lost.0 + not_sent, self.lost.1 + in_doubt);
+    }
+
+    fn unicast(&mut self, from: MemberId, payload: &[u8]) {
+        self.unicasts.push((from, payload.to_vec()));
+    }
+
+    fn unicasts_in_doubt(&mut self, to: MemberId, messages: u64) {
+        self.unicasts_in_doubt.push((to, messages));
     }
 
     fn left(&mut self, _group: InlineGroup, reason: LeaveReason) {
@@ -204,6 +216,73 @@ fn processes_that_one_thread_polls_see_one_order() {
     let (ann, app) = &mut members[0];
     assert_eq!(ann.group("other").join(app), Err(JoinError::Over));
     assert_eq!(ann.multicast(groups[0], Order::Fifo, Guarantee::Plain, b"x", app), Err(SendError::Over));
+}
+
+/// Whatever groups they are in, and whether or not the program takes messages of groups.
+#[test]
+fn a_unicast_comes_to_one_member_alone_and_in_order() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut members = ["ann", "bob", "cid"].map(|name| start(directory.path(), name));
+    let ids = members.each_ref().map(|(member, _)| member.me().id);
+    let (ann, app) = &mut members[0];
+    assert_eq!(ann.unicast(ids[1], b"early", app), Err(SendError::NoSuchMember), "it is in no view yet");
+    run(&mut members, |members| members.iter().all(|(member, _)| member.members().len() == 3));
+    assert_eq!(members[0].0.unicast(ids[0], b"own", &mut members[0].1), Err(SendError::NoSuchMember));
+
+    members[1].1.takes = false;
+    let payloads: Vec<Vec<u8>> = (0..200_u64).map(|number| number.to_le_bytes().repeat(100)).collect();
+    let mut accepted = 0;
+    run(&mut members, |members| {
+        let (ann, app) = &mut members[0];
+        while let Some(payload) = payloads.get(accepted) {
+            match ann.unicast(ids[1], payload, app) {
+                Ok(()) => accepted += 1,
+                Err(error) => {
+                    assert_eq!(error, SendError::Full);
+                    break;
+                }
+            }
+        }
+        members[1].1.unicasts.len() == payloads.len()
+    });
+    let expected: Vec<_> = payloads.into_iter().map(|payload| (ids[0], payload)).collect();
+    assert_eq!(members[1].1.unicasts, expected);
+    assert!(members[2].1.unicasts.is_empty(), "it is for one member");
+    let long = vec![0; (64 << 20) + 1];
+    let (bob, app) = &mut members[1];
+    assert_eq!(bob.unicast(ids[2], &long, app), Err(SendError::TooLong(long.len())));
+    leave(&mut members);
+    let (bob, app) = &mut members[1];
+    assert_eq!(bob.unicast(ids[2], b"late", app), Err(SendError::Over));
+    assert!(members.iter().all(|(_, app)| app.unicasts_in_doubt.is_empty()), "all were acknowledged");
+}
+
+/// What a trace records as a silence, and the one that orders.
+#[test]
+fn a_view_change_and_the_sequencer_are_seen() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut members = vec![start(directory.path(), "ann")];
+    let (ann, app) = &mut members[0];
+    let group = ann.group("g").join(app).expect("joins");
+    assert_eq!(ann.sequencer(group), None, "it is in no view yet");
+    run(&mut members, |members| members[0].1.members() == 1);
+    assert_eq!(members[0].0.sequencer(group), Some(members[0].0.me()));
+    // Alone it decides at once; with another one it has to wait.
+    members.push(start(directory.path(), "bob"));
+    run(&mut members, |members| members[0].0.members().len() == 2);
+    run(&mut members, |members| !members[0].0.is_changing_view());
+    let mut has_changed = false;
+    let (bob, app) = &mut members[1];
+    let other = bob.group("g").join(app).expect("joins");
+    run(&mut members, |members| {
+        has_changed |= members[0].0.is_changing_view();
+        members.iter().all(|(_, app)| app.members() == 2)
+    });
+    assert!(has_changed, "ann was held up by the join");
+    run(&mut members, |members| members.iter().all(|(member, _)| !member.is_changing_view()));
+    assert_eq!(members[1].0.sequencer(other), members[0].0.sequencer(group));
+    leave(&mut members);
+    assert_eq!(members[0].0.sequencer(group), None);
 }
 
 #[test]
@@ -339,9 +418,10 @@ fn one_that_stays_away_is_excluded_and_comes_back() {
     let group = bob.group("g").with_state().join(app).expect("joins");
     run(&mut members, |members| members.iter().all(|(_, app)| app.members() == 2));
     let (bob, app) = &mut members[1];
-    let was = bob.me().id;
+    let (was, ann) = (bob.me().id, bob.members()[0].id);
     for _ in 0..3 {
         bob.multicast(group, Order::Total, Guarantee::Uniform, b"lost", app).expect("there is credit");
+        bob.unicast(ann, b"lost", app).expect("there is room");
     }
     run(&mut members[..1], |members| members[0].1.members() == 1);
     run(&mut members, |members| members.iter().all(|(_, app)| app.members() == 2) && !members[1].1.excluded.is_empty());
@@ -349,6 +429,7 @@ fn one_that_stays_away_is_excluded_and_comes_back() {
     assert_eq!(app.excluded, [was]);
     assert_ne!(bob.me().id, was);
     assert_eq!((app.lost.0 + app.lost.1, &app.left[..]), (3, &[][..]));
+    assert_eq!(app.unicasts_in_doubt, [(ann, 3)], "nobody acknowledged them");
     assert_eq!(bob.unstable(group), Some(0), "the new incarnation has sent nothing");
     bob.multicast(group, Order::Total, Guarantee::Uniform, b"again", app).expect("the handle is the same");
     run(&mut members, |members| members.iter().all(|(_, app)| app.state.ends_with(b"again")));

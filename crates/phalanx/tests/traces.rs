@@ -4,7 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use phalanx::{App, Cell, CellBuilder, CellEvent, Guarantee, InlineGroup, MessageRef, Order, StartError, View};
+use phalanx::{
+    App, Cell, CellBuilder, CellEvent, DecodeError, Guarantee, InlineGroup, MemberId, MessageRef, Order, Snapshot,
+    StartError, View,
+};
 use phalanx_trace::{Event as Record, LeaveReason, MembershipEnd, TraceReader};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -30,10 +33,12 @@ fn records(file: &Path) -> Vec<Record> {
     TraceReader::open(file).expect("a trace").map(|record| record.expect("whole").event).collect()
 }
 
+/// Its state is the number of messages.
 #[derive(Default)]
 struct Count {
     views: usize,
     messages: usize,
+    unicasts: usize,
     lost: Vec<String>,
 }
 
@@ -42,8 +47,26 @@ impl App for Count {
         self.messages += 1;
     }
 
+    fn unicast(&mut self, _from: MemberId, _payload: &[u8]) {
+        self.unicasts += 1;
+    }
+
     fn view(&mut self, _group: InlineGroup, _view: &View) {
         self.views += 1;
+    }
+
+    fn snapshot(&mut self, _group: InlineGroup) -> Option<Snapshot> {
+        Some(Snapshot::encode(&(self.messages as u64)))
+    }
+
+    fn restore(&mut self, _group: InlineGroup, part: &[u8], _is_end: bool) -> Result<(), DecodeError> {
+        let messages: u64 = Snapshot::new(part.to_vec()).decode()?;
+        self.messages = usize::try_from(messages).expect("few");
+        Ok(())
+    }
+
+    fn digest(&mut self, _group: InlineGroup) -> Option<u64> {
+        Some(self.messages as u64)
     }
 
     fn event(&mut self, event: &CellEvent) {
@@ -53,7 +76,7 @@ impl App for Count {
     }
 }
 
-fn run(member: &mut phalanx::Inline, app: &mut Count, done: impl Fn(&phalanx::Inline, &Count) -> bool) {
+fn run(member: &mut phalanx::Inline, app: &mut Count, mut done: impl FnMut(&phalanx::Inline, &Count) -> bool) {
     let ends = Instant::now() + PATIENCE;
     while !done(member, app) {
         assert!(Instant::now() < ends, "it does not come to that");
@@ -109,6 +132,59 @@ fn both_kinds_of_process_write_a_trace_of_the_same_records() {
         let places = told.map(|wanted| records.iter().position(wanted).expect("it is in"));
         assert!(places.is_sorted(), "{records:?}");
     }
+}
+
+/// By which the checker compares states, and judges messages from one process to another.
+#[test]
+fn the_digests_and_the_unicasts_of_an_inline_process_are_traced() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (mut app, mut ann) = (Count::default(), builder(directory.path(), "ann").inline().expect("starts"));
+    let group = ann.group("g").with_state().join(&mut app).expect("asks");
+    run(&mut ann, &mut app, |_, app| app.views == 1);
+    for _ in 0..3 {
+        ann.multicast(group, Order::Total, Guarantee::Uniform, b"x", &mut app).expect("there is credit");
+    }
+    run(&mut ann, &mut app, |_, app| app.messages == 3);
+
+    let (mut taker, mut bob) = (Count::default(), builder(directory.path(), "bob").inline().expect("starts"));
+    bob.group("g").with_state().join(&mut taker).expect("asks");
+    let (mut to_bob, bobs) = (None, bob.me().id);
+    run(&mut bob, &mut taker, |_, taker| {
+        ann.poll(&mut app);
+        if to_bob.is_none() && taker.views == 1 {
+            to_bob = Some(ann.unicast(bobs, b"for bob", &mut app));
+        }
+        taker.unicasts == 1
+    });
+    assert_eq!((to_bob, taker.messages), (Some(Ok(())), 3));
+    for (member, app) in [(&mut bob, &mut taker), (&mut ann, &mut app)] {
+        member.leave(app);
+        run(member, app, |member, _| member.is_over());
+    }
+
+    let [anns, bobs] = files(directory.path()).try_into().expect("two files");
+    let (anns, bobs) = (records(&anns), records(&bobs));
+    let digests = |records: &[Record]| -> Vec<(u64, u64)> {
+        let of = |record: &Record| match record {
+            Record::Digest { view, digest, .. } => Some((*view, *digest)),
+            _ => None,
+        };
+        records.iter().filter_map(of).collect()
+    };
+    assert_eq!(digests(&anns)[..2], [(1, 0), (2, 3)]);
+    assert_eq!(digests(&bobs), [(2, 3)]);
+    assert!(anns.iter().any(|record| matches!(record, Record::SnapshotOut { digest: 3, .. })), "{anns:?}");
+    assert!(bobs.iter().any(|record| matches!(record, Record::StateEnd { digest: 3, .. })), "{bobs:?}");
+    let sent = anns.iter().find_map(|record| match record {
+        Record::P2pSend { to, k: 1, hash } => Some((*to, *hash)),
+        _ => None,
+    });
+    let taken = bobs.iter().find_map(|record| match record {
+        Record::P2pDeliver { k: 1, hash, .. } => Some(*hash),
+        _ => None,
+    });
+    assert_eq!(sent.map(|(_, hash)| hash), taken);
+    assert!(taken.is_some(), "{bobs:?}");
 }
 
 /// The records from the start of a view change to its end, by which the checker evaluates that every silence ends (V2).

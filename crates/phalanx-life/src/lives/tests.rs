@@ -78,6 +78,10 @@ impl Front for Told {
         self.refuses.map_or(Ok(()), |why| Err(why.to_owned()))
     }
 
+    fn digest(&mut self, _key: Key, (): &mut ()) -> Option<u64> {
+        Some(77)
+    }
+
     fn notice(&mut self, text: String) {
         self.steps.push(format!("notice: {text}"));
     }
@@ -510,6 +514,27 @@ fn an_observer_never_keeps_a_state() {
         assert_eq!(lives.keeps_state(GROUP, &mut told), keeps);
         lives.remove(key);
     }
+}
+
+/// A trace compares a kept state before the group goes on with it.
+#[test]
+fn a_digest_is_asked_for_of_a_state_that_is_the_groups() {
+    let mut process = Process::member();
+    let digest = |process: &mut Process| process.lives.digest(GROUP, &mut process.told);
+    assert_eq!(digest(&mut process), Some(77));
+    process.event(Event::Excluded { view: ViewNumber(9) });
+    process.lives.begin(Incarnation(6), &mut process.told);
+    assert_eq!(digest(&mut process), Some(77), "it is kept");
+    process.event(Event::StateBegin { group: GROUP, name: "g".into(), bytes: 8, view: None });
+    process.told.refuses = Some("nonsense");
+    process.lives.restore(GROUP, b"what", &mut process.told);
+    assert_eq!(digest(&mut process), None, "it makes no sense");
+
+    let mut lives = Lives::new(true);
+    lives.begin(ME, &mut process.told);
+    lives.add("g".into(), false, false, ());
+    lives.event(view(7, true), &mut process.told);
+    assert_eq!(lives.digest(GROUP, &mut process.told), None, "it has no state");
 }
 
 /// The only member with the state died in the middle of its transfer. Nothing is wrong with what came.

@@ -104,6 +104,16 @@ pub trait App {
     /// reason follows.
     fn lost(&mut self, _group: InlineGroup, _not_sent: u64, _in_doubt: u64) {}
 
+    /// Another member sent this to this process alone ([`Inline::unicast`](crate::Inline::unicast)). What one member sends to
+    /// another comes in its order, and once; between these messages and those of groups there is no order. Nothing comes
+    /// of a member after the view of the cell without it. [`App::ready`] is not asked.
+    fn unicast(&mut self, _from: MemberId, _payload: &[u8]) {}
+
+    /// This incarnation is over, and that member has not acknowledged the last unicasts to it, so many: it may have them
+    /// or not. It has all before them, unless it is gone itself. Called before [`App::excluded`], or at the end of a leave,
+    /// which waits for the acknowledgements for 10 s at most. Of a receiver that the cell lost meanwhile nothing is told.
+    fn unicasts_in_doubt(&mut self, _to: MemberId, _messages: u64) {}
+
     /// What happens to the process in its cell, for a log or an operator; what follows from it for a group is told by the
     /// other methods. In its place among the messages; what the host refuses comes at the end of a poll.
     fn event(&mut self, _event: &CellEvent) {}
@@ -170,5 +180,16 @@ pub trait App {
     /// the group. By default it does. If not, this process cannot bring the group back when no other has its state.
     fn keeps_state(&mut self, _group: InlineGroup) -> bool {
         true
+    }
+
+    /// A digest of the group's state as it is now, for the trace ([`CellBuilder::trace`](crate::CellBuilder::trace)):
+    /// `phalanx check` compares the digests that members record at the same point. Called only while a trace is written, for
+    /// a group that was joined with state: after [`App::snapshot`], [`App::current`] and each [`App::view`], and before
+    /// [`App::kept`]. At the start of a view it may depend only on which messages were delivered, and for messages in total
+    /// order on their order: members deliver others in different orders.
+    ///
+    /// Each process of a group that writes a trace gives digests, or none does. `None`, as by default: nothing is compared.
+    fn digest(&mut self, _group: InlineGroup) -> Option<u64> {
+        None
     }
 }

@@ -20,7 +20,7 @@ use crate::cell_group::CellGroup;
 use crate::cell_view::CellView;
 use crate::error::{JoinError, LeaveError, SendError, StartError, WaitError};
 use crate::events::CellEvent;
-use crate::id::{Guarantee, Member, Order};
+use crate::id::{Guarantee, Member, MemberId, Order};
 use crate::names::check_group_name;
 use crate::standing::Standing;
 use crate::trace;
@@ -242,6 +242,24 @@ impl Inline {
         }
     }
 
+    /// Sends `payload` to one other member of the cell, whatever groups it is in. [`App::unicast`] is called there, once, in
+    /// the order in which this process sent to that member. It belongs to no view and to no group: it has no order among
+    /// multicasts, and nothing is stable. If an incarnation ends first, that of the receiver or this one,
+    /// it may be lost; [`App::unicasts_in_doubt`] tells of the latter. It is sent by the next poll.
+    ///
+    /// A process with a thread ([`Cell`](crate::Cell)) has no way to take it yet: it drops it.
+    ///
+    /// # Errors
+    /// [`SendError::NoSuchMember`]; [`SendError::Full`] if as much as `limits.channel_window` waits for that receiver: poll, and
+    /// try again; [`SendError::TooLong`], [`SendError::Over`], [`SendError::Forked`]. Nothing was queued.
+    pub fn unicast(&mut self, to: MemberId, payload: &[u8], app: &mut impl App) -> Result<(), SendError> {
+        self.process.send(to.incarnation(), payload, handler!(self, app)).map_err(|error| match error {
+            CommandError::NoCredit => SendError::Full,
+            CommandError::TooLong(bytes) => SendError::TooLong(bytes),
+            _ => self.dead().unwrap_or(SendError::NoSuchMember),
+        })
+    }
+
     /// How many multicasts of this process in the group were accepted, in this incarnation, and are not stable: 0 is what
     /// must precede an action that others see outside the group, if [`App::lost`] was not called meanwhile. `None`: it is
     /// not in the group.
@@ -320,6 +338,24 @@ impl Inline {
         let process = self.process.node().process();
         let is_in = self.home.is_here() && process.cell_view().is_some();
         if is_in { CellGroup::all_of(process.decree_state().directory) } else { Vec::new() }
+    }
+
+    /// Whether a view change keeps this process from sending: it has promised the end of its views, and sends no multicast
+    /// until the next ones are installed. Multicasts are accepted up to `limits.outbox` of each group meanwhile.
+    #[must_use]
+    pub fn is_changing_view(&self) -> bool {
+        self.home.is_here() && self.process.node().process().activity().flushing
+    }
+
+    /// The member that gives the group's multicasts in total order their places now. The right passes to the member that
+    /// sends most of them, whose multicasts wait the least. `None`: this process is in no view of the group. It looks at all
+    /// groups of the process: for a log or an operator, not for each message.
+    #[must_use]
+    pub fn sequencer(&self, group: InlineGroup) -> Option<Member> {
+        let number = self.table.lives.number_in_view(group.0)??;
+        let streams = self.process.node().process().streams();
+        let name = streams.into_iter().find(|stream| stream.group == number)?.orders?;
+        self.members().into_iter().find(|member| member.name == name)
     }
 
     /// Whether the trace ([`CellBuilder::trace`](crate::CellBuilder::trace)) cannot be written any more. The process goes on

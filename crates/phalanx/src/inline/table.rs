@@ -274,6 +274,10 @@ impl<A: App> Front for InlineFront<'_, A> {
         self.app.keeps_state(InlineGroup(key))
     }
 
+    fn digest(&mut self, key: Key, _group: &mut Taking) -> Option<u64> {
+        self.app.digest(InlineGroup(key))
+    }
+
     fn notice(&mut self, text: String) {
         let event = CellEvent::Notice(text);
         self.app.event(&event);
@@ -325,10 +329,16 @@ impl<A: App> Handler for Adapter<'_, A> {
         {
             self.front.app.event(&CellEvent::GroupAdequate { group, view: view.0, adequate: *adequate });
         }
-        if matches!(event, Event::EndInDoubt { .. }) {
-            self.front.kept.in_doubt = true;
+        match event {
+            Event::EndInDoubt { .. } => self.front.kept.in_doubt = true,
+            Event::InDoubt { to, messages } => self.front.app.unicasts_in_doubt(MemberId::of(to), messages),
+            _ => {}
         }
         self.lives.event(event, &mut self.front);
+    }
+
+    fn message(&mut self, from: Incarnation, payload: &[u8]) {
+        self.front.app.unicast(MemberId::of(from), payload);
     }
 
     fn snapshot(&mut self, group: GroupId) -> Option<Box<dyn core::Snapshot>> {
@@ -341,6 +351,10 @@ impl<A: App> Handler for Adapter<'_, A> {
 
     fn keeps_state(&mut self, group: GroupId) -> bool {
         self.lives.keeps_state(group, &mut self.front)
+    }
+
+    fn digest(&mut self, group: GroupId) -> Option<u64> {
+        self.lives.digest(group, &mut self.front)
     }
 
     fn told(&mut self) -> Vec<phalanx_trace::Event> {
