@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use phalanx::{DecodeError, Snapshot};
+
 /// Balances in the ledger: 8 Mi of 8 bytes, 64 MiB.
 pub(super) const ACCOUNTS: u32 = 8 << 20;
 
@@ -77,7 +79,7 @@ impl Ledger {
     pub(super) fn new() -> Self {
         // All pages are initially one shared page, so an untouched ledger costs one page.
         let page: Arc<Page> = Arc::new(vec![OPENING; PAGE].into());
-        Self { pages: vec![page; ACCOUNTS as usize / PAGE], applied: 0, digest: 0 }
+        Self { pages: vec![page; PAGES], applied: 0, digest: 0 }
     }
 
     /// Moves the amount if the balance covers it. A transfer that is not covered still changes the count and the
@@ -131,107 +133,54 @@ impl Ledger {
         &mut page[account % PAGE]
     }
 
-    /// Freezes the whole state. Copies only a list of pointers.
-    pub(super) fn freeze(&self) -> Frozen {
-        let mut head = MAGIC.to_vec();
-        head.extend_from_slice(&self.applied.to_le_bytes());
-        head.extend_from_slice(&self.digest.to_le_bytes());
-        Frozen { head, pages: self.pages.clone() }
+    /// Freezes the whole state, in pieces: a head, then each page. Copies only a list of pointers; the bytes of a page are made
+    /// when it is sent.
+    pub(super) fn freeze(&self) -> Snapshot {
+        let head = [MAGIC, self.applied.to_le_bytes(), self.digest.to_le_bytes()].concat();
+        let bytes = |page: Arc<Page>| page.iter().flat_map(|balance| balance.to_le_bytes()).collect::<Vec<u8>>();
+        Snapshot::pieces(STATE_BYTES, std::iter::once(head).chain(self.pages.clone().into_iter().map(bytes)))
     }
 }
 
-/// A ledger as it was at one moment.
-#[derive(Debug)]
-pub(super) struct Frozen {
-    head: Vec<u8>,
-    pages: Vec<Arc<Page>>,
-}
+/// Pages of a ledger.
+const PAGES: usize = ACCOUNTS as usize / PAGE;
 
-const PAGE_BYTES: usize = PAGE * 8;
-
-/// Length of the whole state, in bytes.
-pub(super) const STATE_BYTES: usize = HEAD + ACCOUNTS as usize * 8;
-
-impl phalanx_runtime::core::Snapshot for Frozen {
-    fn len_bytes(&self) -> u64 {
-        STATE_BYTES as u64
-    }
-
-    fn read(&mut self, offset: u64, max_bytes: usize, out: &mut Vec<u8>) {
-        let mut at = usize::try_from(offset).unwrap_or(usize::MAX);
-        let end = at.saturating_add(max_bytes).min(STATE_BYTES);
-        while at < end {
-            if at < HEAD {
-                let upto = end.min(HEAD);
-                out.extend_from_slice(self.head.get(at..upto).unwrap_or_default());
-                at = upto;
-                continue;
-            }
-            let (page, skip) = ((at - HEAD) / PAGE_BYTES, (at - HEAD) % PAGE_BYTES);
-            let Some(page) = self.pages.get(page) else { return };
-            let take = (PAGE_BYTES - skip).min(end - at);
-            // Offsets need not be multiples of 8 bytes.
-            let (first, last) = (skip / 8, (skip + take).div_ceil(8));
-            let from = out.len();
-            for balance in page.get(first..last).unwrap_or_default() {
-                out.extend_from_slice(&balance.to_le_bytes());
-            }
-            out.drain(from..from + skip % 8);
-            out.truncate(from + take);
-            at += take;
-        }
-    }
-}
+/// Length of the whole state in bytes, with a frame around each piece.
+pub(super) const STATE_BYTES: u64 = HEAD as u64 + ACCOUNTS as u64 * 8 + (1 + PAGES as u64) * Snapshot::FRAME_BYTES;
 
 /// Assembles a ledger from the pieces of a snapshot.
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
-    head: Vec<u8>,
+    /// Transfers applied, and the digest.
+    head: Option<(u64, u64)>,
     pages: Vec<Arc<Page>>,
-    /// The incomplete page, and the bytes of a balance that a piece boundary split.
-    page: Vec<u64>,
-    cut: Vec<u8>,
+    /// What came of a piece that is not complete.
+    piece: Vec<u8>,
 }
 
 impl Incoming {
-    pub(super) fn push(&mut self, mut piece: &[u8]) {
-        if self.head.len() < HEAD {
-            let (head, rest) = piece.split_at((HEAD - self.head.len()).min(piece.len()));
-            self.head.extend_from_slice(head);
-            piece = rest;
+    /// Takes the next part of a piece. Returns the ledger with the last page.
+    ///
+    /// # Errors
+    /// If this is no ledger.
+    pub(super) fn take(&mut self, part: &[u8], is_end: bool) -> Result<Option<Ledger>, DecodeError> {
+        self.piece.extend_from_slice(part);
+        if !is_end {
+            return Ok(None);
         }
-        while !piece.is_empty() && self.pages.len() < ACCOUNTS as usize / PAGE {
-            if self.cut.is_empty() && piece.len() >= 8 {
-                let room = (PAGE - self.page.len()).min(piece.len() / 8);
-                let (whole, rest) = piece.split_at(room * 8);
-                let (balances, _) = whole.as_chunks::<8>();
-                self.page.extend(balances.iter().map(|bytes| u64::from_le_bytes(*bytes)));
-                piece = rest;
-            } else {
-                let (some, rest) = piece.split_at((8 - self.cut.len()).min(piece.len()));
-                self.cut.extend_from_slice(some);
-                piece = rest;
-                if let Ok(bytes) = <[u8; 8]>::try_from(self.cut.as_slice()) {
-                    self.page.push(u64::from_le_bytes(bytes));
-                    self.cut.clear();
-                }
+        let (words, rest) = self.piece.as_chunks::<8>();
+        match (self.head, words) {
+            (None, [MAGIC, applied, digest]) if rest.is_empty() => {
+                self.head = Some((u64::from_le_bytes(*applied), u64::from_le_bytes(*digest)));
             }
-            if self.page.len() == PAGE {
-                self.pages.push(Arc::new(std::mem::take(&mut self.page).into()));
+            (Some(_), page) if rest.is_empty() && page.len() == PAGE && self.pages.len() < PAGES => {
+                self.pages.push(Arc::new(page.iter().map(|balance| u64::from_le_bytes(*balance)).collect()));
             }
+            _ => return Err(DecodeError::new("it is no ledger")),
         }
-    }
-
-    /// Returns the ledger; `None` if pieces are missing or malformed.
-    pub(super) fn finish(self) -> Option<Ledger> {
-        let rest = self.head.strip_prefix(&MAGIC)?;
-        let (applied, digest) = rest.split_first_chunk::<8>()?;
-        let digest = digest.try_into().ok()?;
-        (self.pages.len() == ACCOUNTS as usize / PAGE).then(|| Ledger {
-            pages: self.pages,
-            applied: u64::from_le_bytes(*applied),
-            digest: u64::from_le_bytes(digest),
-        })
+        self.piece.clear();
+        let Some((applied, digest)) = self.head.filter(|_| self.pages.len() == PAGES) else { return Ok(None) };
+        Ok(Some(Ledger { pages: std::mem::take(&mut self.pages), applied, digest }))
     }
 }
 
@@ -244,8 +193,6 @@ fn mix(value: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use phalanx_runtime::core::Snapshot;
-
     use super::*;
 
     fn transfer(number: u64) -> Transfer {
@@ -284,40 +231,49 @@ mod tests {
         assert_ne!(a.digest(), b.digest());
     }
 
+    /// Takes a whole snapshot, in parts of these lengths.
+    fn take(snapshot: Snapshot, lengths: &[usize]) -> Result<Option<Ledger>, DecodeError> {
+        let (mut incoming, mut lengths) = (Incoming::default(), lengths.iter().cycle());
+        let mut taken = None;
+        for piece in snapshot.into_pieces() {
+            let mut rest = &piece[..];
+            while !rest.is_empty() {
+                assert!(taken.is_none(), "it was complete before");
+                let (part, after) = rest.split_at(rest.len().min(*lengths.next().expect("endless")));
+                rest = after;
+                taken = incoming.take(part, rest.is_empty())?;
+            }
+        }
+        Ok(taken)
+    }
+
     #[test]
-    fn a_frozen_state_stays_and_moves_in_pieces_of_any_size() {
+    fn a_frozen_state_stays_and_moves_in_parts_of_any_size() {
         let mut ledger = Ledger::new();
         (0..5_000).for_each(|number| ledger.apply(&transfer(number)));
         let before = ledger.audit();
-        let mut frozen = ledger.freeze();
+        let frozen = ledger.freeze();
         (5_000..9_000).for_each(|number| ledger.apply(&transfer(number)));
-        let mut incoming = Incoming::default();
-        let mut offset = 0;
         // Sizes that split the head, balances and pages.
-        for size in [1, 30, 7, 32_768, 100_003].iter().cycle() {
-            let mut piece = Vec::new();
-            frozen.read(offset, *size, &mut piece);
-            if piece.is_empty() {
-                break;
-            }
-            offset += piece.len() as u64;
-            incoming.push(&piece);
-        }
-        assert_eq!(offset, frozen.len_bytes());
-        let copy = incoming.finish().expect("whole");
+        let copy = take(frozen, &[1, 30, 7, 32_768, 100_003]).expect("a ledger").expect("whole");
         assert_eq!(copy.audit(), before);
         assert_ne!(copy.audit().digest, ledger.audit().digest);
     }
 
+    /// A transfer ends if its snapshot is longer than it says, and takes the time of zeros if it is shorter.
+    #[test]
+    fn a_frozen_state_is_as_long_as_it_says() {
+        let bytes: Vec<u64> = Ledger::new().freeze().into_pieces().map(|piece| piece.len() as u64).collect();
+        assert_eq!(bytes.iter().map(|bytes| bytes + Snapshot::FRAME_BYTES).sum::<u64>(), STATE_BYTES);
+    }
+
     #[test]
     fn an_unfinished_or_foreign_state_is_no_ledger() {
-        let mut short = Incoming::default();
-        let mut piece = Vec::new();
-        Ledger::new().freeze().read(0, 1_000, &mut piece);
-        short.push(&piece);
-        assert!(short.finish().is_none());
-        let mut foreign = Incoming::default();
-        foreign.push(&vec![1; STATE_BYTES + 5]);
-        assert!(foreign.finish().is_none());
+        let whole: Vec<_> = Ledger::new().freeze().into_pieces().collect();
+        let short = Snapshot::pieces(STATE_BYTES, whole[..whole.len() - 1].to_vec());
+        assert!(take(short, &[PAGE]).expect("a part of one").is_none());
+        for pieces in [vec![whole[1].clone()], vec![whole[0].clone(), whole[1].slice(8..)], vec![whole[0].slice(1..)]] {
+            assert!(take(Snapshot::pieces(STATE_BYTES, pieces), &[PAGE]).is_err());
+        }
     }
 }

@@ -5,9 +5,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use clap::Args;
-use phalanx_runtime::config::Config;
-use phalanx_runtime::core::{CommandError, GroupTerms, Order, Uniformity};
-use phalanx_runtime::{Inline, Options, Recorder, Traced};
+use phalanx::{Cell, Guarantee, Inline, InlineGroup, Order, SendError};
 
 use super::ledger::{ACCOUNTS, Audit, Transfer};
 use super::replica::{GROUP, Replica};
@@ -15,6 +13,7 @@ use super::report::{self, Report, now_ns};
 use super::stage::{CELL, TRACES};
 use crate::child::{end_with_parent, tell};
 use crate::exit::{Exit, Failure, While};
+use crate::member::not_started;
 
 /// One member of the demonstration; started by `phalanx demo`
 #[derive(Args, Debug)]
@@ -41,38 +40,30 @@ const UNIFORM_EVERY: u64 = 16;
 
 pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
     end_with_parent(member.parent, "demo")?;
-    let config = Config {
-        cell: CELL.to_owned(),
-        name: Some(member.name.clone()),
-        runtime_dir: Some(member.directory.join("run")),
-        state_dir: Some(member.directory.join("state")),
-        ..Config::default()
-    };
-    let traces = member.directory.join(TRACES);
-    let failed = Box::new(crate::child::trace_lost);
-    let mut recorder =
-        Recorder::to_directory(CELL, &traces, failed).when(format_args!("cannot use {}", traces.display()))?;
+    let directory = &member.directory;
+    let mut process = Cell::builder(CELL)
+        .name(&member.name)
+        .directories(directory.join("run"), directory.join("state"))
+        .trace(directory.join(TRACES))
+        .inline()
+        .map_err(not_started)?;
     let mut replica = Replica::new();
-    let mut handler = recorder.around(&mut replica);
-    let mut process = Inline::start(&Options::from(config)).when("cannot start")?;
-    process.join_group(GROUP, true, GroupTerms::default(), &mut handler).when("cannot join the group")?;
+    let group = process.group(GROUP).with_state().join(&mut replica).when("cannot join the group")?;
     let waker = process.waker();
-    let orders = crate::child::listen(move || waker.wake()).when("cannot start a thread")?;
+    let orders = crate::child::listen(move || waker.wake_by_ref()).when("cannot start a thread")?;
     let mut feed = Feed::new(&member.name);
     let mut report_ns = 0;
     loop {
-        let leave = !obey(&orders, &mut feed, &mut handler)?;
-        if leave {
-            process.leave(&mut handler);
+        if !obey(&orders, &mut feed, &mut replica)? {
+            process.leave(&mut replica);
         }
-        let credit = feed.send(&mut process, &mut handler);
-        let more = process.poll(&mut handler).more;
-        let flushing = process.node().process().activity().flushing;
-        let replica = handler.inner_mut();
-        replica.note_flush(flushing && replica.group.is_some());
-        let now = now_ns();
-        if now >= report_ns + REPORT_EVERY_NS {
-            report_ns = now;
+        let credit = feed.send(&mut process, group, &mut replica);
+        replica.now_ns = now_ns();
+        let more = process.poll(&mut replica).more;
+        replica.note_incarnation(process.me().id);
+        replica.note_flush(process.is_changing_view() && replica.in_view);
+        if replica.now_ns >= report_ns + REPORT_EVERY_NS {
+            report_ns = replica.now_ns;
             let progress = replica.progress();
             replica.reports.push(progress);
         }
@@ -81,7 +72,6 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
         }
         tell(&mut replica.reports)?;
         if process.is_over() {
-            handler.finish();
             return Ok(Exit::Good);
         }
         if !more {
@@ -93,16 +83,11 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
 }
 
 /// Executes an order. False: leave.
-fn obey(
-    orders: &Receiver<Option<report::Order>>,
-    feed: &mut Feed,
-    handler: &mut Traced<'_, Replica>,
-) -> Result<bool, Failure> {
+fn obey(orders: &Receiver<Option<report::Order>>, feed: &mut Feed, replica: &mut Replica) -> Result<bool, Failure> {
     loop {
         match orders.try_recv() {
             Ok(Some(report::Order::Feed { rate })) => feed.set(rate),
             Ok(Some(report::Order::Audit)) => {
-                let replica = handler.inner_mut();
                 let Audit { digest, sum } = replica.ledger.audit();
                 replica.reports.push(Report::Audit { applied: replica.ledger.applied(), digest, sum });
             }
@@ -140,8 +125,10 @@ impl Feed {
     }
 
     /// Sends the updates that are due. False: credit did not suffice for all.
-    fn send(&mut self, process: &mut Inline, handler: &mut Traced<'_, Replica>) -> bool {
-        let Some(group) = handler.inner().group else { return true };
+    fn send(&mut self, process: &mut Inline, group: InlineGroup, replica: &mut Replica) -> bool {
+        if !replica.in_view {
+            return true;
+        }
         let elapsed_ns = u128::from(now_ns().saturating_sub(self.since_ns));
         let due = u64::try_from(elapsed_ns * u128::from(self.rate) / 1_000_000_000).unwrap_or(u64::MAX);
         let until = due.min(self.sent + BURST);
@@ -149,14 +136,15 @@ impl Feed {
             let transfer = self.draw_next();
             let now = now_ns();
             // Some updates are uniform, so that the checker sees both kinds mixed.
-            let uniformity = Uniformity::from_flag(self.number.is_multiple_of(UNIFORM_EVERY));
-            match process.multicast(group, Order::Total, uniformity.into(), &transfer.encode(), handler) {
-                Ok(_) => {
+            let is_uniform = self.number.is_multiple_of(UNIFORM_EVERY);
+            let guarantee = if is_uniform { Guarantee::Uniform } else { Guarantee::Plain };
+            match process.multicast(group, Order::Total, guarantee, &transfer.encode(), replica) {
+                Ok(()) => {
                     self.number += 1;
                     self.sent += 1;
-                    handler.inner_mut().under_way.push_back(now);
+                    replica.under_way.push_back(now);
                 }
-                Err(CommandError::NoCredit) => return false,
+                Err(SendError::Full) => return false,
                 // Between two incarnations no update can be sent. Those that fell due are skipped, not made up for.
                 Err(_) => {
                     self.sent = due;

@@ -1,9 +1,8 @@
 //! A member's application: its ledger, and the events it reports.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
-use phalanx_runtime::Handler;
-use phalanx_runtime::core::{Delivery, Event, GroupId, GroupView, Incarnation, Instant, MemberInfo, Snapshot};
+use phalanx::{App, CellEvent, DecodeError, InlineGroup, MemberId, MessageRef, Snapshot, View};
 
 use super::histogram::Histogram;
 use super::ledger::{Incoming, Ledger, Transfer};
@@ -15,23 +14,23 @@ pub(super) const GROUP: &str = "ledger";
 /// A ledger, and the unreported events of its member.
 pub(super) struct Replica {
     pub(super) ledger: Ledger,
-    /// A donor's state that is being received. It will replace the ledger.
+    /// Another member's state that is being received. It will replace the ledger.
     incoming: Option<Incoming>,
-    me: Incarnation,
-    names: BTreeMap<Incarnation, String>,
-    /// The group, once this incarnation is a member.
-    pub(super) group: Option<GroupId>,
+    /// This incarnation, once it has begun.
+    me: Option<MemberId>,
+    /// Whether this incarnation is a member of the group.
+    pub(super) in_view: bool,
     /// Send times of own updates that were not yet delivered here, oldest first.
     pub(super) under_way: VecDeque<u64>,
-    pub(super) returned: u64,
+    returned: u64,
     latency: Histogram,
-    last_delivery: Option<Instant>,
+    last_delivery_ns: Option<u64>,
     pause_ns_max: u64,
-    now: Instant,
+    /// The time of the present poll.
+    pub(super) now_ns: u64,
     /// A flush was reported, and no view since.
-    pub(super) flush_told: bool,
+    flush_told: bool,
     pub(super) reports: Vec<Report>,
-    pub(super) left: bool,
 }
 
 impl Replica {
@@ -39,18 +38,16 @@ impl Replica {
         Self {
             ledger: Ledger::new(),
             incoming: None,
-            me: Incarnation::NONE,
-            names: BTreeMap::new(),
-            group: None,
+            me: None,
+            in_view: false,
             under_way: VecDeque::new(),
             returned: 0,
             latency: Histogram::default(),
-            last_delivery: None,
+            last_delivery_ns: None,
             pause_ns_max: 0,
-            now: Instant::ZERO,
+            now_ns: 0,
             flush_told: false,
             reports: Vec::new(),
-            left: false,
         }
     }
 
@@ -65,6 +62,21 @@ impl Replica {
         }
     }
 
+    /// Notes which incarnation this is: the first, or one that comes back after an exclusion.
+    pub(super) fn note_incarnation(&mut self, me: MemberId) {
+        if self.me.replace(me) == Some(me) {
+            return;
+        }
+        // The ledger stays: after an exclusion the group may go on with it.
+        self.incoming = None;
+        self.in_view = false;
+        self.under_way.clear();
+        self.returned = 0;
+        self.last_delivery_ns = None;
+        self.flush_told = false;
+        self.reports.push(Report::Begin { incarnation: me.bits() });
+    }
+
     /// Notes whether streams are stopped by a flush.
     pub(super) fn note_flush(&mut self, flushing: bool) {
         if flushing && !self.flush_told {
@@ -73,115 +85,105 @@ impl Replica {
         }
     }
 
-    /// Completes a state transfer. The donor's state is complete as soon as any other event follows it.
-    fn take_over(&mut self) -> bool {
-        let Some(incoming) = self.incoming.take() else { return true };
-        match incoming.finish() {
-            Some(ledger) => {
-                self.ledger = ledger;
-                true
-            }
-            None => {
-                let why = "the state of another member came incomplete".to_owned();
-                self.reports.push(Report::Failed { why });
-                false
-            }
-        }
-    }
-
-    fn install(&mut self, view: &GroupView) {
-        if &*view.name != GROUP {
-            return;
-        }
-        self.group = Some(view.group);
-        // A flush that began and ended within one poll was not observed; it is reported here.
-        self.note_flush(true);
-        self.flush_told = false;
-        let name = |who: &Incarnation| self.names.get(who).cloned().unwrap_or_else(|| who.to_string());
-        let members = view.members.iter().map(name).collect();
-        self.reports.push(Report::View { at_ns: now_ns(), view: view.view, members });
+    fn failed(&mut self, why: impl Into<String>) {
+        self.reports.push(Report::Failed { why: why.into() });
     }
 }
 
-impl Handler for Replica {
-    fn begin(&mut self, me: &MemberInfo) {
-        self.me = me.incarnation;
-        // The ledger stays: after an exclusion the group may go on with it.
-        self.incoming = None;
-        self.group = None;
-        self.under_way.clear();
-        self.returned = 0;
-        self.last_delivery = None;
-        self.flush_told = false;
-        self.reports.push(Report::Begin { incarnation: me.incarnation.0 });
-    }
-
-    fn at(&mut self, now: Instant) {
-        self.now = now;
-    }
-
-    fn deliver(&mut self, delivery: &Delivery<'_>) {
-        if !self.take_over() {
+impl App for Replica {
+    fn message(&mut self, message: &MessageRef<'_>) {
+        match Transfer::decode(message.payload) {
+            Some(transfer) => self.ledger.apply(&transfer),
+            None => self.failed("a message that is no update was delivered"),
+        }
+        if message.replayed {
             return;
         }
-        match Transfer::decode(delivery.payload) {
-            Some(transfer) => self.ledger.apply(&transfer),
-            None => self.reports.push(Report::Failed { why: "a message that is no update was delivered".to_owned() }),
-        }
-        if delivery.sender == self.me && !delivery.replayed {
+        if Some(message.sender) == self.me {
             self.returned += 1;
             if let Some(sent_ns) = self.under_way.pop_front() {
                 self.latency.add(now_ns().saturating_sub(sent_ns));
             }
         }
-        if !delivery.replayed
-            && let Some(last) = self.last_delivery.replace(self.now)
-        {
-            let pause = u64::try_from(self.now.since(last).as_nanos()).unwrap_or(u64::MAX);
-            self.pause_ns_max = self.pause_ns_max.max(pause);
+        if let Some(last_ns) = self.last_delivery_ns.replace(self.now_ns) {
+            self.pause_ns_max = self.pause_ns_max.max(self.now_ns.saturating_sub(last_ns));
         }
     }
 
-    fn event(&mut self, event: Event) {
+    fn view(&mut self, _group: InlineGroup, view: &View) {
+        if view.is_replayed() {
+            return;
+        }
+        self.in_view = true;
+        // A flush that began and ended within one poll was not observed; it is reported here.
+        self.note_flush(true);
+        self.flush_told = false;
+        let members = view.members().map(|member| member.name).collect();
+        self.reports.push(Report::View { at_ns: now_ns(), view: view.number(), members });
+    }
+
+    fn event(&mut self, event: &CellEvent) {
         match event {
-            Event::CellView(view) => {
-                self.names.extend(view.members.iter().map(|m| (m.incarnation, m.name.clone())));
-                let members = view.members.iter().map(|m| m.name.clone()).collect();
-                self.reports.push(Report::Cell { members });
+            CellEvent::View(view) => {
+                self.note_incarnation(view.me());
+                self.reports.push(Report::Cell { members: view.members().map(|member| member.name).collect() });
             }
-            Event::GroupView(view) => self.install(&view),
-            Event::StateBegin { bytes, .. } => {
-                self.incoming = Some(Incoming::default());
-                self.reports.push(Report::StateBegin { at_ns: now_ns(), bytes });
-            }
-            // If the group is founded anew, it begins with a new ledger.
-            Event::GroupForgotten { .. } => self.ledger = Ledger::new(),
-            Event::StateEnd { .. } => {
-                let whole = self.take_over();
-                self.reports.push(Report::StateEnd { at_ns: now_ns(), whole });
-            }
-            Event::Excluded { view } => {
-                self.group = None;
-                self.reports.push(Report::Excluded { at_ns: now_ns(), view });
-            }
-            Event::NonPrimary { .. } => self.reports.push(Report::Primary { primary: false }),
-            Event::Primary => self.reports.push(Report::Primary { primary: true }),
-            Event::Left => self.left = true,
+            CellEvent::Excluded { view } => self.reports.push(Report::Excluded { at_ns: now_ns(), view: *view }),
+            CellEvent::NonPrimary { .. } => self.reports.push(Report::Primary { primary: false }),
+            CellEvent::Primary => self.reports.push(Report::Primary { primary: true }),
+            // Without a trace it proves nothing.
+            CellEvent::TraceLost { why } => self.failed(format!("the trace cannot be written: {why}")),
             _ => {}
         }
     }
 
-    fn snapshot(&mut self, _group: GroupId) -> Option<Box<dyn Snapshot>> {
-        Some(Box::new(self.ledger.freeze()))
+    fn excluded(&mut self, _was: MemberId) {
+        self.in_view = false;
     }
 
-    fn restore(&mut self, _group: GroupId, chunk: &[u8]) {
-        if let Some(incoming) = &mut self.incoming {
-            incoming.push(chunk);
+    fn snapshot(&mut self, _group: InlineGroup) -> Option<Snapshot> {
+        Some(self.ledger.freeze())
+    }
+
+    fn taking(&mut self, _group: InlineGroup, bytes: u64) {
+        self.incoming = Some(Incoming::default());
+        self.reports.push(Report::StateBegin { at_ns: now_ns(), bytes });
+    }
+
+    fn restore(&mut self, _group: InlineGroup, part: &[u8], is_end: bool) -> Result<(), DecodeError> {
+        let Some(incoming) = &mut self.incoming else { return Ok(()) };
+        match incoming.take(part, is_end) {
+            Ok(None) => Ok(()),
+            Ok(Some(ledger)) => {
+                (self.ledger, self.incoming) = (ledger, None);
+                Ok(())
+            }
+            Err(error) => {
+                self.failed("the state of another member makes no sense");
+                Err(error)
+            }
         }
     }
 
-    fn digest(&mut self, _group: GroupId) -> Option<u64> {
-        if self.take_over() { Some(self.ledger.digest()) } else { None }
+    fn current(&mut self, _group: InlineGroup) {
+        let whole = self.incoming.take().is_none();
+        self.reports.push(Report::StateEnd { at_ns: now_ns(), whole });
+        if !whole {
+            self.failed("the state of another member came incomplete");
+        }
+    }
+
+    fn founded_anew(&mut self, group: InlineGroup) {
+        self.incoming = None;
+        self.forgotten(group);
+    }
+
+    // The group begins anew, with a new ledger, or another member's state follows.
+    fn forgotten(&mut self, _group: InlineGroup) {
+        self.ledger = Ledger::new();
+    }
+
+    fn digest(&mut self, _group: InlineGroup) -> Option<u64> {
+        Some(self.ledger.digest())
     }
 }

@@ -1,6 +1,5 @@
 //! The protocol between a member of the demonstration and its parent: one JSON object a line.
 
-use phalanx_runtime::core::ViewNumber;
 use serde::{Deserialize, Serialize};
 
 use super::histogram::Histogram;
@@ -19,7 +18,7 @@ pub(super) enum Report {
     /// A view of the group was installed.
     View {
         at_ns: u64,
-        view: ViewNumber,
+        view: u64,
         /// Names in rank order.
         members: Vec<String>,
     },
@@ -35,7 +34,7 @@ pub(super) enum Report {
     /// The member began to hear a quorum of its view, or ceased to.
     Primary { primary: bool },
     /// A decided view does not contain this member.
-    Excluded { at_ns: u64, view: ViewNumber },
+    Excluded { at_ns: u64, view: u64 },
     /// Its progress; sent ten times a second.
     Progress {
         at_ns: u64,
@@ -90,7 +89,7 @@ mod tests {
         latency.add(1_000);
         for report in [
             Report::Begin { incarnation: u64::MAX },
-            Report::View { at_ns: 1, view: ViewNumber(2), members: vec!["a".to_owned(), "b".to_owned()] },
+            Report::View { at_ns: 1, view: 2, members: vec!["a".to_owned(), "b".to_owned()] },
             Report::Progress { at_ns: 1, applied: 2, returned: 3, latency, pause_ns_max: 4 },
             Report::Primary { primary: false },
             Report::Left,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use phalanx_runtime::core::ViewNumber;
 use phalanx_trace::{Event, Phase};
 
 use super::Demo;
@@ -97,7 +96,7 @@ struct Show {
     ends: Instant,
     watch: Option<Watch>,
     /// The newest view that was shown.
-    told_view: ViewNumber,
+    told_view: u64,
     /// Time since which nothing is disturbed any more.
     quiet: Option<Instant>,
     /// The members are leaving; their last views are not shown.
@@ -117,7 +116,7 @@ impl Show {
             interrupted,
             ends: Instant::now() + WHOLE,
             watch: None,
-            told_view: ViewNumber::NONE,
+            told_view: 0,
             quiet: None,
             leaving: false,
             rate: demo.rate,

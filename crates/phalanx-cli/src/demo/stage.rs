@@ -8,7 +8,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use phalanx_runtime::clock::clock_name;
-use phalanx_runtime::core::ViewNumber;
 use phalanx_trace::{Event, Header, TraceWriter};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -30,7 +29,7 @@ pub(super) struct Member {
     pub(super) stopped: bool,
     pub(super) incarnation: u64,
     /// The last view it installed in this incarnation, with names in rank order.
-    pub(super) view: Option<(ViewNumber, Vec<String>)>,
+    pub(super) view: Option<(u64, Vec<String>)>,
     /// Whether it hears a quorum of its view.
     pub(super) primary: bool,
     /// Whether it reported to hear none since this was last cleared.

@@ -106,7 +106,7 @@ pub(super) fn judge(measured: &Measured) -> Vec<Claim> {
         },
     ];
     for loss in &measured.losses {
-        let held = loss.whole && loss.state_bytes >= STATE_BYTES as u64;
+        let held = loss.whole && loss.state_bytes >= STATE_BYTES;
         let text = format!(
             "{}: back with {} MiB of state in {}",
             loss.what,
@@ -168,7 +168,7 @@ mod tests {
             detected_ns: Some(1),
             view_change_ns: Some(2),
             pause_ns: 3,
-            state_bytes: STATE_BYTES as u64,
+            state_bytes: STATE_BYTES,
             transfer_ns: 4,
             whole: true,
         };
