@@ -18,8 +18,8 @@ pub(crate) const DEMO: &[Property] = &[
 /// Properties exercised by each bout of `phalanx torture`, whatever its faults.
 #[cfg(any(feature = "lab", test))]
 pub(crate) const TORTURE: &[Property] = &[
-    E1, M1, M2, M3, M5, M6, M11, S1, S2, S4, S5, S6, S7, S8, S10, I1, I2, I3, O1, O2, O4, O5, V1, V3, V4, V17, R1, R2,
-    R4, R5, R6, V15,
+    E1, M1, M2, M3, M5, M6, M11, S1, S2, S4, S5, S6, S7, S8, S10, S11, I1, I2, I3, O1, O2, O4, O5, V1, V3, V4, V17, R1,
+    R2, R4, R5, R6, V15,
 ];
 
 /// Additional properties of a bout in which a member was killed and came back: a view lost a member, and a joiner took
@@ -29,7 +29,7 @@ pub(crate) const TORTURE_KILL: &[Property] = &[M4, S3, O3, U1, X1, X2, X3, X4, X
 
 /// Additional properties of a bout in which a live member was excluded and came back.
 #[cfg(any(feature = "lab", test))]
-pub(crate) const TORTURE_EXCLUSION: &[Property] = &[M4, M8, S3, O3, X1, X2, X3, X4, X5];
+pub(crate) const TORTURE_EXCLUSION: &[Property] = &[M4, M8, S3, S12, O3, X1, X2, X3, X4, X5];
 
 /// Properties that no experiment with real processes exercises, because only the simulator can produce or record what
 /// they need. Its campaign exercises them.

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, Write as _};
 use std::sync::mpsc::{Receiver, channel};
+use std::task::Waker;
 
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process, set_parent_process_death_signal, waitid,
@@ -46,11 +47,9 @@ pub(crate) fn tell<T: Serialize>(reports: &mut Vec<T>) -> Result<(), Failure> {
     stdout.write_all(&lines).and_then(|()| stdout.flush()).when("the parent does not listen")
 }
 
-/// Returns a channel of orders, read as lines of JSON from standard input; `None`: the parent is gone. `wake` is called
+/// Returns a channel of orders, read as lines of JSON from standard input; `None`: the parent is gone. `waker` is woken
 /// after each.
-pub(crate) fn listen<T: DeserializeOwned + Send + 'static>(
-    wake: impl Fn() + Send + 'static,
-) -> std::io::Result<Receiver<Option<T>>> {
+pub(crate) fn listen<T: DeserializeOwned + Send + 'static>(waker: Waker) -> std::io::Result<Receiver<Option<T>>> {
     let (orders, inbox) = channel();
     let work = move || {
         for line in std::io::stdin().lock().lines() {
@@ -58,10 +57,10 @@ pub(crate) fn listen<T: DeserializeOwned + Send + 'static>(
             if orders.send(Some(order)).is_err() {
                 return;
             }
-            wake();
+            waker.wake_by_ref();
         }
         let _ = orders.send(None);
-        wake();
+        waker.wake();
     };
     std::thread::Builder::new().name("orders".to_owned()).spawn(work)?;
     Ok(inbox)

@@ -49,8 +49,7 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
         .map_err(not_started)?;
     let mut replica = Replica::new();
     let group = process.group(GROUP).with_state().join(&mut replica).when("cannot join the group")?;
-    let waker = process.waker();
-    let orders = crate::child::listen(move || waker.wake_by_ref()).when("cannot start a thread")?;
+    let orders = crate::child::listen(process.waker()).when("cannot start a thread")?;
     let mut feed = Feed::new(&member.name);
     let mut report_ns = 0;
     loop {

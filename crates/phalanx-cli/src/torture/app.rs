@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use phalanx_runtime::core::{Delivery, Event, GroupId, GroupView, InboxId, Incarnation, MemberInfo, Order, Snapshot};
-use phalanx_runtime::{Frozen, Handler};
+use phalanx::{App, CellEvent, DecodeError, InlineGroup, LeaveReason, MemberId, MessageRef, Order, Snapshot, View};
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::report::Report;
@@ -15,282 +14,310 @@ pub(super) const WORK: &str = "work";
 pub(super) const SIDE: &str = "side";
 
 #[derive(Debug, Default)]
-pub(super) struct App {
-    me: Option<Incarnation>,
-    names: BTreeMap<Incarnation, String>,
+pub(super) struct Worker {
+    /// This incarnation, once it has begun.
+    me: Option<MemberId>,
     /// The other members of the cell view, for messages to one process.
-    pub(super) peers: Vec<Incarnation>,
-    groups: BTreeMap<GroupId, Group>,
-    /// Groups of excluded incarnations. A group may go on with this state.
-    kept: BTreeMap<GroupId, Group>,
+    pub(super) peers: Vec<MemberId>,
+    /// Groups of this process. Their states outlive an incarnation: a group may go on with one.
+    groups: BTreeMap<InlineGroup, Group>,
     /// Number of the last message from each sender in [`WORK`].
-    pub(super) heard: BTreeMap<Incarnation, u64>,
+    pub(super) heard: BTreeMap<MemberId, u64>,
     /// The same for uniform abcasts only.
-    pub(super) uniform: BTreeMap<Incarnation, u64>,
-    /// Whether it stops taking events.
+    pub(super) uniform: BTreeMap<MemberId, u64>,
+    /// Whether it stops taking events of groups.
     pub(super) hangs: bool,
     /// Whether it stops its own process as soon as a transfer has begun.
     pub(super) stops_in_transfer: bool,
     /// Whether it left [`WORK`] on order and is to join it again.
     pub(super) to_join: bool,
     /// Groups with deliveries to which it may send an answer.
-    pub(super) answerable: Vec<GroupId>,
+    pub(super) answerable: Vec<InlineGroup>,
     pub(super) reports: Vec<Report>,
 }
 
 #[derive(Debug, Default)]
 struct Group {
-    name: String,
+    /// Its name, while this incarnation is a member.
+    name: Option<String>,
     tally: Tally,
+    /// What came of another member's state, until it is whole.
     incoming: Option<Vec<u8>>,
-}
-
-impl Group {
-    /// Whether a view of the group was installed in this incarnation.
-    fn is_joined(&self) -> bool {
-        !self.name.is_empty()
-    }
 }
 
 /// Bytes at the beginning of every payload: the sender's incarnation, and the message's number.
 pub(super) const HEAD_BYTES: usize = 16;
 
-impl App {
-    /// This incarnation; 0 before the first.
-    pub(super) fn incarnation(&self) -> u64 {
-        self.me.map_or(0, |me| me.0)
+impl Group {
+    fn is_work(&self) -> bool {
+        self.name.as_deref() == Some(WORK)
     }
 
-    /// Groups it is a member of.
-    pub(super) fn joined(&self) -> impl Iterator<Item = (GroupId, &str)> {
-        self.groups.iter().filter(|(_, group)| group.is_joined()).map(|(id, group)| (*id, group.name.as_str()))
+    /// Takes the next part of another member's state.
+    ///
+    /// # Errors
+    /// It is damaged; how many bytes there are.
+    fn restore(&mut self, part: &[u8], is_end: bool) -> Result<(), usize> {
+        let incoming = self.incoming.get_or_insert_default();
+        incoming.extend_from_slice(part);
+        if is_end {
+            self.tally = Tally::restore(incoming).ok_or(incoming.len())?;
+            self.incoming = None;
+        }
+        Ok(())
     }
 
-    pub(super) fn id_of(&self, name: &str) -> Option<GroupId> {
-        self.joined().find(|(_, joined)| *joined == name).map(|(id, _)| id)
+    /// Begins as a new group does.
+    fn forget(&mut self) {
+        (self.tally, self.incoming) = (Tally::default(), None);
+    }
+}
+
+impl Worker {
+    /// Groups it is a member of, and whether each is [`WORK`].
+    pub(super) fn joined(&self) -> impl Iterator<Item = (InlineGroup, bool)> {
+        self.groups.iter().filter(|(_, group)| group.name.is_some()).map(|(id, group)| (*id, group.is_work()))
+    }
+
+    /// [`WORK`], while this incarnation is a member.
+    pub(super) fn work(&self) -> Option<InlineGroup> {
+        self.joined().find(|(_, is_work)| *is_work).map(|(group, _)| group)
+    }
+
+    /// Notes which incarnation this is: the first, or one that comes back after an exclusion.
+    pub(super) fn note_incarnation(&mut self, me: MemberId) {
+        if self.me.replace(me) == Some(me) {
+            return;
+        }
+        self.peers.clear();
+        self.heard.clear();
+        self.uniform.clear();
+        self.answerable.clear();
+        self.leave_views();
+        self.reports.push(Report::Begin { incarnation: me.bits() });
+    }
+
+    fn leave_views(&mut self) {
+        self.groups.values_mut().for_each(|group| group.name = None);
     }
 
     fn wrong(&mut self, what: impl Into<String>) {
         self.reports.push(Report::Wrong { what: what.into() });
     }
 
-    /// Completes a state transfer. The donor's state is complete as soon as any other event follows it.
-    fn take_over(&mut self, id: GroupId) {
-        let Some(group) = self.groups.get_mut(&id) else { return };
-        let Some(bytes) = group.incoming.take() else { return };
-        // An empty state: nobody had one, so the group is new.
-        if bytes.is_empty() {
-            return;
-        }
-        match Tally::restore(&bytes) {
-            Some(tally) => group.tally = tally,
-            None => {
-                let what = format!("the state of group {} came damaged, {} bytes of it", id.0, bytes.len());
-                self.wrong(what);
-            }
-        }
-    }
-
-    /// Restores the kept state of a group that goes on with it. Its first view in this incarnation is still to come.
-    fn go_on(&mut self, id: GroupId) {
-        match self.kept.remove(&id) {
-            Some(kept) => _ = self.groups.insert(id, Group { name: String::new(), ..kept }),
-            None => self.wrong(format!("group {} goes on with a state that is not kept", id.0)),
-        }
-    }
-
-    fn names_of(&self, members: &[Incarnation]) -> Vec<String> {
-        members.iter().map(|who| self.names.get(who).cloned().unwrap_or_else(|| who.to_string())).collect()
-    }
-
-    fn group_view(&mut self, view: &GroupView) {
-        self.groups.entry(view.group).or_default().name = view.name.to_string();
-        if &*view.name == WORK {
-            self.heard.retain(|who, _| view.members.contains(who));
-            self.uniform.retain(|who, _| view.members.contains(who));
-            self.reports.push(Report::Work { view: view.view, members: self.names_of(&view.members) });
-        }
-    }
-
-    fn note_sender(&mut self, delivery: &Delivery<'_>) {
-        let Some((sender, rest)) = delivery.payload.split_at_checked(8) else {
-            return self.wrong("a message without its head was delivered");
-        };
+    /// The number of a message. `None`: its head is not its sender's.
+    fn number_of(&mut self, sender: MemberId, payload: &[u8]) -> Option<u64> {
         let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-        if word(sender) != delivery.sender.0 {
-            return self.wrong(format!("a message of {:016x} was delivered as {}", word(sender), delivery.sender));
+        let Some((head, rest)) = payload.split_at_checked(8) else {
+            self.wrong("a message without its head was delivered");
+            return None;
+        };
+        if word(head) != sender.bits() {
+            self.wrong(format!("a message of {:016x} was delivered as {sender}", word(head)));
+            return None;
         }
-        let number = word(rest.get(..8).unwrap_or_default());
-        if delivery.uniformity.is_uniform() && delivery.order == Order::Total {
-            self.uniform.insert(delivery.sender, number);
+        Some(word(rest.get(..8).unwrap_or_default()))
+    }
+
+    fn note_sender(&mut self, message: &MessageRef<'_>) {
+        let Some(number) = self.number_of(message.sender, message.payload) else { return };
+        if message.uniform && message.order == Order::Total {
+            self.uniform.insert(message.sender, number);
         }
-        let last = self.heard.insert(delivery.sender, number).unwrap_or(0);
         // Plain messages may overtake uniform messages of another order. The checker verifies the order.
-        if number < last {
-            self.heard.insert(delivery.sender, last);
-        }
+        let last = self.heard.entry(message.sender).or_default();
+        *last = number.max(*last);
     }
 }
 
-impl Handler for App {
-    fn begin(&mut self, me: &MemberInfo) {
-        let (reports, mut kept) = (std::mem::take(&mut self.reports), std::mem::take(&mut self.kept));
-        let stops_in_transfer = self.stops_in_transfer;
-        kept.extend(std::mem::take(&mut self.groups).into_iter().filter(|(_, group)| group.is_joined()));
-        *self = Self { me: Some(me.incarnation), reports, kept, hangs: self.hangs, ..Self::default() };
-        self.stops_in_transfer = stops_in_transfer;
-        self.reports.push(Report::Begin { incarnation: me.incarnation.0 });
+impl App for Worker {
+    fn message(&mut self, message: &MessageRef<'_>) {
+        let Some(group) = self.groups.get_mut(&message.group) else {
+            return self.wrong(format!("a message for {:?} was delivered, which was not joined", message.group));
+        };
+        group.tally.apply(message.order, message.sender.bits(), message.payload);
+        if message.replayed {
+            return;
+        }
+        let is_work = group.is_work();
+        self.answerable.push(message.group);
+        if is_work {
+            self.note_sender(message);
+        }
     }
 
-    fn ready(&mut self, _inbox: InboxId) -> bool {
+    fn ready(&mut self, _group: InlineGroup) -> bool {
         !self.hangs
     }
 
-    fn deliver(&mut self, delivery: &Delivery<'_>) {
-        self.take_over(delivery.group);
-        let Some(group) = self.groups.get_mut(&delivery.group) else {
-            return self.wrong(format!("a message for group {} was delivered, which was not joined", delivery.group.0));
-        };
-        group.tally.apply(delivery.order, delivery.sender.0, delivery.payload);
-        if delivery.replayed {
+    fn view(&mut self, group: InlineGroup, view: &View) {
+        if view.is_replayed() {
             return;
         }
-        self.answerable.push(delivery.group);
-        if self.groups.get(&delivery.group).is_some_and(|group| group.name == WORK) {
-            self.note_sender(delivery);
+        self.groups.entry(group).or_default().name = Some(view.group().to_owned());
+        if view.group() == WORK {
+            let is_in = |who: &MemberId| view.rank_of(*who).is_some();
+            self.heard.retain(|who, _| is_in(who));
+            self.uniform.retain(|who, _| is_in(who));
+            let members = view.members().map(|member| member.name).collect();
+            self.reports.push(Report::Work { view: view.number(), members });
         }
     }
 
-    fn event(&mut self, event: Event) {
+    fn unicast(&mut self, from: MemberId, payload: &[u8]) {
+        self.number_of(from, payload);
+    }
+
+    fn event(&mut self, event: &CellEvent) {
         match event {
-            Event::CellView(view) => {
-                self.names = view.members.iter().map(|m| (m.incarnation, m.name.clone())).collect();
-                self.peers = view.members.iter().map(|m| m.incarnation).filter(|who| Some(*who) != self.me).collect();
-                let members = view.members.iter().map(|m| m.name.clone()).collect();
-                self.reports.push(Report::Cell { view: view.view, members });
+            CellEvent::View(view) => {
+                self.note_incarnation(view.me());
+                self.peers = view.members().map(|member| member.id).filter(|who| *who != view.me()).collect();
+                let members = view.members().map(|member| member.name).collect();
+                self.reports.push(Report::Cell { view: view.number(), members });
             }
-            Event::GroupView(view) => self.group_view(&view),
-            Event::GroupLeft { group, .. } => {
-                self.groups.remove(&group);
-                self.to_join = true;
-            }
-            Event::StateBegin { group, .. } => {
-                if std::mem::take(&mut self.stops_in_transfer) {
-                    // No system refuses this to a process for itself. The harness waits for the stop, and continues the
-                    // process later.
-                    let _ = kill_process(getpid(), Signal::STOP);
-                }
-                self.groups.insert(group, Group { incoming: Some(Vec::new()), ..Group::default() });
-            }
-            Event::StateEnd { group } => self.take_over(group),
-            Event::StateKept { group, .. } => self.go_on(group),
-            Event::GroupForgotten { group, .. } => _ = self.kept.remove(&group),
-            Event::NonPrimary { .. } => self.reports.push(Report::Primary { primary: false }),
-            Event::Primary => self.reports.push(Report::Primary { primary: true }),
-            Event::Excluded { .. } => self.reports.push(Report::Excluded),
+            CellEvent::NonPrimary { .. } => self.reports.push(Report::Primary { primary: false }),
+            CellEvent::Primary => self.reports.push(Report::Primary { primary: true }),
+            CellEvent::Excluded { .. } => self.reports.push(Report::Excluded),
             _ => {}
         }
     }
 
-    fn snapshot(&mut self, id: GroupId) -> Option<Box<dyn Snapshot>> {
-        let group = self.groups.get(&id)?;
-        Some(Box::new(Frozen::new(group.tally.snapshot())))
+    fn excluded(&mut self, _was: MemberId) {
+        self.leave_views();
     }
 
-    fn restore(&mut self, id: GroupId, chunk: &[u8]) {
-        match self.groups.get_mut(&id).and_then(|group| group.incoming.as_mut()) {
-            Some(incoming) => incoming.extend_from_slice(chunk),
-            None => self.wrong(format!("a piece of state came for group {} outside of a transfer", id.0)),
+    fn left(&mut self, group: InlineGroup, reason: LeaveReason) {
+        if reason == LeaveReason::Anew {
+            self.groups.entry(group).or_default().name = None;
+            return;
+        }
+        self.groups.remove(&group);
+        self.to_join = true;
+    }
+
+    fn snapshot(&mut self, group: InlineGroup) -> Option<Snapshot> {
+        self.groups.get(&group).map(|group| Snapshot::new(group.tally.snapshot()))
+    }
+
+    fn taking(&mut self, group: InlineGroup, _bytes: u64) {
+        if std::mem::take(&mut self.stops_in_transfer) {
+            // No system refuses this to a process for itself. The harness waits for the stop, and continues the process
+            // later.
+            let _ = kill_process(getpid(), Signal::STOP);
+        }
+        self.groups.entry(group).or_default().incoming = Some(Vec::new());
+    }
+
+    fn restore(&mut self, group: InlineGroup, part: &[u8], is_end: bool) -> Result<(), DecodeError> {
+        let Err(bytes) = self.groups.entry(group).or_default().restore(part, is_end) else { return Ok(()) };
+        self.wrong(format!("the state of {group:?} came damaged, {bytes} bytes of it"));
+        Err(DecodeError::new("it is damaged"))
+    }
+
+    fn current(&mut self, group: InlineGroup) {
+        if self.groups.entry(group).or_default().incoming.take().is_some() {
+            self.wrong(format!("the state of {group:?} came incomplete"));
         }
     }
 
-    fn keeps_state(&mut self, id: GroupId) -> bool {
-        self.kept.contains_key(&id) || self.groups.get(&id).is_some_and(Group::is_joined)
+    fn founded_anew(&mut self, group: InlineGroup) {
+        self.groups.entry(group).or_default().forget();
     }
 
-    fn digest(&mut self, id: GroupId) -> Option<u64> {
-        self.take_over(id);
-        // The digest of a kept state is compared before the group goes on with it.
-        self.groups.get(&id).or_else(|| self.kept.get(&id)).map(|group| group.tally.digest())
+    fn kept(&mut self, group: InlineGroup) {
+        if !self.groups.contains_key(&group) {
+            self.wrong(format!("{group:?} goes on with a state that is not kept"));
+        }
+    }
+
+    // The group begins anew, as one without messages, or another member's state follows.
+    fn forgotten(&mut self, group: InlineGroup) {
+        self.groups.entry(group).or_default().forget();
+    }
+
+    fn digest(&mut self, group: InlineGroup) -> Option<u64> {
+        self.groups.get(&group).map(|group| group.tally.digest())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use phalanx_runtime::core::{Sequence, Uniformity, ViewNumber};
+    use phalanx::{Cell, Guarantee};
 
     use super::*;
 
-    const GROUP: GroupId = GroupId(3);
-
-    fn begin(app: &mut App, life: u64) {
-        let nowhere = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
-        app.begin(&MemberInfo::new(Incarnation(life), "n", nowhere, nowhere));
-    }
-
-    fn view(view: ViewNumber, life: u64) -> Event {
-        Event::GroupView(Arc::new(GroupView {
-            members: vec![Incarnation(life)],
-            joined: vec![Incarnation(life)],
-            ..GroupView::new(GROUP, SIDE, view)
-        }))
-    }
-
-    fn deliver(app: &mut App, number: u64, replayed: bool) {
-        let payload = [1_u64.to_le_bytes(), number.to_le_bytes()].concat();
-        app.deliver(&Delivery {
-            group: GROUP,
-            view: ViewNumber(1),
-            sender: Incarnation(1),
-            seq: Sequence(number),
-            order: Order::Total,
-            uniformity: Uniformity::Uniform,
-            position: Some(number),
-            replayed,
-            payload: &payload,
-        });
-    }
-
-    /// A member that saw two messages, and was excluded twice.
-    fn excluded() -> App {
-        let mut app = App::default();
-        begin(&mut app, 1);
-        app.event(view(ViewNumber(1), 1));
-        (1..=2).for_each(|number| deliver(&mut app, number, false));
-        for life in 2..=3 {
-            assert!(app.keeps_state(GROUP));
-            app.event(Event::Excluded { view: ViewNumber(life) });
-            begin(&mut app, life);
-            assert_eq!(app.joined().count(), 0);
-        }
-        app
+    /// A group of which one message is known.
+    fn group() -> Group {
+        let mut group = Group::default();
+        group.tally.apply(Order::Total, 1, b"first");
+        group
     }
 
     #[test]
-    fn a_group_goes_on_with_the_state_that_was_kept() {
-        let mut app = excluded();
-        let digest = app.digest(GROUP);
-        assert!(digest.is_some());
-        let name: Arc<str> = SIDE.into();
-        app.event(Event::StateKept { group: GROUP, name, was: Incarnation(1), view: ViewNumber(1) });
-        assert_eq!(app.digest(GROUP), digest, "as it was left");
-        deliver(&mut app, 3, true);
-        app.event(view(ViewNumber(2), 3));
-        assert_ne!(app.digest(GROUP), digest, "what is replayed belongs to it");
-        assert_eq!(app.joined().collect::<Vec<_>>(), [(GROUP, SIDE)]);
-        assert!(!app.reports.iter().any(|report| matches!(report, Report::Wrong { .. })), "{:?}", app.reports);
+    fn a_state_replaces_the_one_that_was_kept_when_it_is_whole() {
+        let (mut giver, mut taker) = (group(), Group::default());
+        taker.tally.apply(Order::Total, 1, b"another");
+        giver.tally.apply(Order::Fifo, 2, b"second");
+        let bytes = giver.tally.snapshot();
+        let (first, last) = bytes.split_at(1_000);
+        assert_eq!(taker.restore(first, false), Ok(()));
+        assert!(taker.tally != giver.tally && taker.incoming.is_some(), "a part of it is none");
+        assert_eq!(taker.restore(last, true), Ok(()));
+        assert!(taker.tally == giver.tally && taker.incoming.is_none());
+    }
+
+    #[test]
+    fn a_damaged_state_is_seen_and_taken_by_nobody() {
+        let (giver, mut taker) = (group(), group());
+        let mut bytes = giver.tally.snapshot();
+        bytes[2_000] ^= 1;
+        taker.tally.apply(Order::Total, 1, b"second");
+        let before = taker.tally;
+        assert_eq!(taker.restore(&bytes, true), Err(bytes.len()));
+        assert_eq!(taker.tally, before);
     }
 
     #[test]
     fn a_group_that_is_made_anew_begins_with_no_state() {
-        let mut app = excluded();
-        let name: Arc<str> = SIDE.into();
-        app.event(Event::GroupForgotten { group: GROUP, name: Arc::clone(&name), view: ViewNumber(1), kept: None });
-        assert!(!app.keeps_state(GROUP));
-        assert_eq!(app.digest(GROUP), None);
-        app.event(Event::StateKept { group: GROUP, name, was: Incarnation(1), view: ViewNumber(1) });
-        assert!(app.reports.iter().any(|report| matches!(report, Report::Wrong { .. })), "it is not kept");
+        let mut group = group();
+        group.incoming = Some(vec![1]);
+        group.forget();
+        assert_eq!((group.tally, group.incoming), (Tally::default(), None));
+    }
+
+    /// Who comes back has left all views, and may go on with its states.
+    #[test]
+    fn another_incarnation_keeps_states_and_no_views() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let builder = Cell::builder("test");
+        let builder = builder.directories(directory.path().join("run"), directory.path().join("state"));
+        let mut process = builder.inline().expect("starts");
+        let mut worker = Worker::default();
+        worker.note_incarnation(process.me().id);
+        process.group(WORK).with_state().join(&mut worker).expect("joins");
+        let work = loop {
+            process.poll(&mut worker);
+            if let Some(work) = worker.work() {
+                break work;
+            }
+        };
+        let message = [&process.me().id.bits().to_le_bytes()[..], &7_u64.to_le_bytes()].concat();
+        let accepted = process.multicast(work, Order::Total, Guarantee::Uniform, &message, &mut worker);
+        accepted.expect("there is credit");
+        while worker.heard.is_empty() {
+            process.poll(&mut worker);
+        }
+        let digest = worker.digest(work);
+        assert_eq!(worker.uniform.values().collect::<Vec<_>>(), [&7]);
+        assert_ne!(digest, Some(Tally::default().digest()));
+
+        worker.excluded(process.me().id);
+        assert_eq!(worker.joined().count(), 0);
+        assert_eq!(worker.digest(work), digest, "it is kept");
+        worker.kept(work);
+        worker.forgotten(work);
+        assert_eq!(worker.digest(work), Some(Tally::default().digest()));
+        assert!(!worker.reports.iter().any(|report| matches!(report, Report::Wrong { .. })), "{:?}", worker.reports);
     }
 }

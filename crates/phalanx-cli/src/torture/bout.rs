@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use phalanx_runtime::clock::now;
-use phalanx_runtime::core::ViewNumber;
 use phalanx_runtime::core::member::HELD_BACK;
 use phalanx_runtime::core::rng::Rng;
 use phalanx_trace::Phase;
@@ -282,7 +281,7 @@ impl<'a> Bout<'a> {
     /// Describes the state of every member, to find the reason for a stuck cell.
     pub(super) fn standing(&self) -> String {
         let one = |m: &super::crew::Member| {
-            let view = |view: &Option<(ViewNumber, Vec<String>)>| {
+            let view = |view: &Option<(u64, Vec<String>)>| {
                 view.as_ref()
                     .map_or_else(|| "none".to_owned(), |(number, names)| format!("{number} [{}]", names.join(" ")))
             };
@@ -414,7 +413,7 @@ impl<'a> Bout<'a> {
         let same = |m: &super::crew::Member| {
             m.alive && m.primary && m.cell.is_some() && m.cell == first.cell && m.work.is_some() && m.work == first.work
         };
-        let whole = |view: &Option<(ViewNumber, Vec<String>)>| {
+        let whole = |view: &Option<(u64, Vec<String>)>| {
             view.as_ref().is_some_and(|(_, names)| {
                 names.len() == members.len() && members.iter().all(|m| names.contains(&m.name()))
             })

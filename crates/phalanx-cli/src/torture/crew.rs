@@ -11,7 +11,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use phalanx_runtime::clock::{clock_name, now};
-use phalanx_runtime::core::ViewNumber;
 use phalanx_trace::{Event, Header, Phase, TraceWriter};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -42,8 +41,8 @@ pub(super) struct Member {
     /// The incarnation of its endpoint of calls; 0 before it is reported.
     endpoint: u64,
     /// The last views of this incarnation, with names in rank order.
-    pub(super) cell: Option<(ViewNumber, Vec<String>)>,
-    pub(super) work: Option<(ViewNumber, Vec<String>)>,
+    pub(super) cell: Option<(u64, Vec<String>)>,
+    pub(super) work: Option<(u64, Vec<String>)>,
     pub(super) primary: bool,
     pub(super) pulse: Pulse,
     /// Pulses received since it started.

@@ -1,19 +1,20 @@
 //! One member of the torture: a process in a network namespace of its own that multicasts all the time.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
+use phalanx::{Guarantee, Inline, InlineGroup, JoinError, MemberId, Order};
 use phalanx_runtime::core::rng::Rng;
-use phalanx_runtime::core::{CommandError, GroupTerms, Order, Uniformity};
-use phalanx_runtime::{Inline, Options, Recorder, Traced};
 
-use super::app::{App, HEAD_BYTES, SIDE, WORK};
+use super::app::{HEAD_BYTES, SIDE, WORK, Worker};
 use super::calls::Calls;
 use super::report::{self, Pulse, Report};
 use crate::child::{end_with_parent, tell};
 use crate::exit::{Exit, Failure, While};
 use crate::flags::CellFlags;
+use crate::member::not_started;
 use crate::notice::say;
 
 /// One member of the torture; started by `phalanx torture`
@@ -66,43 +67,42 @@ pub(crate) fn run_busy(busy: &Busy) -> Result<Exit, Failure> {
 pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
     end_with_parent(member.parent, "torture")?;
     let config = member.cell.load()?.config;
-    let traces = config.trace.clone().ok_or_else(|| Failure::new(Exit::Usage, "--trace is needed"))?;
-    let failed = Box::new(crate::child::trace_lost);
-    let mut recorder =
-        Recorder::to_directory(&config.cell, &traces, failed).when(format_args!("cannot use {}", traces.display()))?;
-    let mut app = App::default();
-    let mut handler = recorder.around(&mut app);
-    handler.inner_mut().stops_in_transfer = member.stops_in_transfer;
-    let calls = Calls::start(&config, member.seed)?;
-    handler.inner_mut().reports.push(Report::Endpoint { incarnation: calls.incarnation() });
-    let mut process = Inline::start(&Options::from(config)).when("cannot start")?;
-    process.join_group(WORK, true, GroupTerms::default(), &mut handler).when("cannot join the group")?;
-    if member.side {
-        process.join_group(SIDE, true, GroupTerms::default(), &mut handler).when("cannot join the group")?;
+    if config.trace.is_none() {
+        return Err(Failure::new(Exit::Usage, "--trace is needed"));
     }
-    let waker = process.waker();
-    let orders = crate::child::listen(move || waker.wake()).when("cannot start a thread")?;
+    let calls = Calls::start(&config, member.seed)?;
+    let mut process = member.cell.builder(&config)?.inline().map_err(not_started)?;
+    let mut worker = Worker::default();
+    worker.stops_in_transfer = member.stops_in_transfer;
+    worker.reports.push(Report::Endpoint { incarnation: calls.incarnation() });
+    for group in [Some(WORK), member.side.then_some(SIDE)].into_iter().flatten() {
+        process.group(group).with_state().join(&mut worker).when("cannot join the group")?;
+    }
+    let orders = crate::child::listen(process.waker()).when("cannot start a thread")?;
     let (mut talker, mut dawdles) = (Talker::new(member), Duration::ZERO);
     let mut pulse_due = Instant::now();
     loop {
         std::thread::sleep(dawdles);
-        if !obey(&orders, &mut process, &mut handler, &mut dawdles) {
+        if !obey(&orders, &mut process, &mut worker, &mut dawdles) {
             return Err(Failure::new(Exit::Failure, "the harness has gone"));
         }
-        talker.talk(&mut process, &mut handler);
-        let more = process.poll(&mut handler).more;
+        talker.talk(&mut process, &mut worker);
+        let more = process.poll(&mut worker).more;
+        worker.note_incarnation(process.me().id);
         for notice in process.notices() {
             say(notice);
         }
-        rejoin(&mut process, &mut handler);
+        if process.is_trace_lost() {
+            return Err(Failure::new(Exit::Failure, "without a trace it proves nothing"));
+        }
+        rejoin(&mut process, &mut worker);
         if Instant::now() >= pulse_due {
             pulse_due = Instant::now() + PULSE_EVERY;
-            let wrongs = calls.wrongs().into_iter().map(|what| Report::Wrong { what });
-            handler.inner_mut().reports.extend(wrongs);
-            let pulse = Report::Pulse(talker.pulse(&process, handler.inner(), &calls));
-            handler.inner_mut().reports.push(pulse);
+            worker.reports.extend(calls.wrongs().into_iter().map(|what| Report::Wrong { what }));
+            let pulse = talker.pulse(&process, &worker, &calls);
+            worker.reports.push(Report::Pulse(pulse));
         }
-        tell(&mut handler.inner_mut().reports)?;
+        tell(&mut worker.reports)?;
         if !more {
             process.wait(Some(talker.patience())).when("cannot wait")?;
         }
@@ -113,29 +113,29 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
 fn obey(
     orders: &Receiver<Option<report::Order>>,
     process: &mut Inline,
-    handler: &mut Traced<'_, App>,
+    worker: &mut Worker,
     dawdles: &mut Duration,
 ) -> bool {
     loop {
         match orders.try_recv() {
             Ok(Some(report::Order::Regroup)) => {
-                if let Some(group) = handler.inner().id_of(WORK) {
-                    // This is refused only between two incarnations; the new one has the last rank anyway.
-                    let _ = process.leave_group(group, handler);
+                if let Some(group) = worker.work() {
+                    // This is refused only if it has left already.
+                    let _ = process.leave_group(group, worker);
                 }
             }
             Ok(Some(report::Order::Dawdle { ms })) => *dawdles = Duration::from_millis(ms),
-            Ok(Some(report::Order::Hang { hangs })) => handler.inner_mut().hangs = hangs,
+            Ok(Some(report::Order::Hang { hangs })) => worker.hangs = hangs,
             Ok(None) | Err(TryRecvError::Disconnected) => return false,
             Err(TryRecvError::Empty) => return true,
         }
     }
 }
 
-fn rejoin(process: &mut Inline, handler: &mut Traced<'_, App>) {
-    if handler.inner().to_join {
-        match process.join_group(WORK, true, GroupTerms::default(), handler) {
-            Ok(()) | Err(CommandError::AlreadyMember) => handler.inner_mut().to_join = false,
+fn rejoin(process: &mut Inline, worker: &mut Worker) {
+    if worker.to_join {
+        match process.group(WORK).with_state().join(worker) {
+            Ok(_) | Err(JoinError::AlreadyMember(_)) => worker.to_join = false,
             // The next poll tries again.
             Err(_) => {}
         }
@@ -164,25 +164,24 @@ impl Talker {
         self.due.saturating_duration_since(Instant::now()).min(PULSE_EVERY)
     }
 
-    fn pulse(&self, process: &Inline, app: &App, calls: &Calls) -> Pulse {
-        let streams = process.node().process().streams();
+    fn pulse(&self, process: &Inline, worker: &Worker, calls: &Calls) -> Pulse {
         let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let numbers = |last: &BTreeMap<MemberId, u64>| last.iter().map(|(who, number)| (who.bits(), *number)).collect();
         Pulse {
             sent: self.sent,
-            heard: app.heard.iter().map(|(who, number)| (who.0, *number)).collect(),
-            uniform: app.uniform.iter().map(|(who, number)| (who.0, *number)).collect(),
-            orders: streams.into_iter().find(|stream| &*stream.name == WORK).and_then(|stream| stream.orders),
+            heard: numbers(&worker.heard),
+            uniform: numbers(&worker.uniform),
+            orders: worker.work().and_then(|work| process.sequencer(work)).map(|member| member.name),
             answered: calls.answered(),
             wall_s: wall.map_or(0, |since| since.as_secs()),
         }
     }
 
-    fn talk(&mut self, process: &mut Inline, handler: &mut Traced<'_, App>) {
-        let answerable = std::mem::take(&mut handler.inner_mut().answerable);
-        for group in answerable {
+    fn talk(&mut self, process: &mut Inline, worker: &mut Worker) {
+        let work = worker.work();
+        for group in std::mem::take(&mut worker.answerable) {
             if self.rng.below(ANSWER_ONE_IN) == 0 {
-                let in_work = handler.inner().id_of(WORK) == Some(group);
-                self.multicast(group, in_work, Order::Causal, process, handler);
+                self.multicast(group, Some(group) == work, Order::Causal, process, worker);
             }
         }
         let now = Instant::now();
@@ -192,47 +191,46 @@ impl Talker {
         // Messages that fell due during a delay are skipped, not made up for.
         let gap_ns = 1_000_000_000 / self.rate.max(1);
         self.due = now + Duration::from_nanos(gap_ns / 2 + self.rng.below(gap_ns));
-        let groups: Vec<_> = handler.inner().joined().map(|(id, name)| (id, name == WORK)).collect();
+        let groups: Vec<_> = worker.joined().collect();
         for (group, in_work) in groups {
             // The second group gets a third of the messages.
             if in_work || self.rng.below(3) == 0 {
                 let order = [Order::Fifo, Order::Causal, Order::Total, Order::Total]
                     [usize::try_from(self.rng.below(4)).unwrap_or(0)];
-                self.multicast(group, in_work, order, process, handler);
+                self.multicast(group, in_work, order, process, worker);
             }
         }
         if self.rng.below(MESSAGE_ONE_IN) == 0 {
-            let peers = &handler.inner().peers;
-            let spot = usize::try_from(self.rng.below(peers.len() as u64)).unwrap_or(0);
-            if let Some(peer) = peers.get(spot).copied() {
-                self.fill(handler.inner().incarnation());
+            let spot = usize::try_from(self.rng.below(worker.peers.len() as u64)).unwrap_or(0);
+            if let Some(peer) = worker.peers.get(spot).copied() {
+                self.fill(process.me().id);
                 // A peer that has just gone gets nothing.
-                let _ = process.send(peer, &self.payload, handler);
+                let _ = process.unicast(peer, &self.payload, worker);
             }
         }
     }
 
     fn multicast(
         &mut self,
-        group: phalanx_runtime::core::GroupId,
+        group: InlineGroup,
         in_work: bool,
         order: Order,
         process: &mut Inline,
-        handler: &mut Traced<'_, App>,
+        worker: &mut Worker,
     ) {
-        self.fill(handler.inner().incarnation());
-        let uniformity = Uniformity::from_flag(self.rng.below(UNIFORM_ONE_IN) == 0);
+        self.fill(process.me().id);
+        let guarantee = if self.rng.below(UNIFORM_ONE_IN) == 0 { Guarantee::Uniform } else { Guarantee::Plain };
         // Refused without credit, or between two incarnations. The message is dropped, as an application might do.
-        if process.multicast(group, order, uniformity.into(), &self.payload, handler).is_ok() && in_work {
+        if process.multicast(group, order, guarantee, &self.payload, worker).is_ok() && in_work {
             self.sent = self.number;
         }
     }
 
     /// Fills the payload with bytes that no other message has.
-    fn fill(&mut self, me: u64) {
+    fn fill(&mut self, me: MemberId) {
         self.number += 1;
         self.payload.clear();
-        self.payload.extend_from_slice(&me.to_le_bytes());
+        self.payload.extend_from_slice(&me.bits().to_le_bytes());
         self.payload.extend_from_slice(&self.number.to_le_bytes());
         debug_assert_eq!(self.payload.len(), HEAD_BYTES);
         let long = self.rng.below(LONG_ONE_IN) == 0;

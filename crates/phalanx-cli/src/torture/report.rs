@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use phalanx_runtime::core::ViewNumber;
 use serde::{Deserialize, Serialize};
 
 /// Number of calls that the endpoint on each host has answered.
@@ -18,9 +17,9 @@ pub(super) enum Report {
     /// Its endpoint of calls is ready. It lives as long as the process.
     Endpoint { incarnation: u64 },
     /// A cell view was installed; names in rank order.
-    Cell { view: ViewNumber, members: Vec<String> },
+    Cell { view: u64, members: Vec<String> },
     /// A view of the group that all members are in was installed; names in rank order.
-    Work { view: ViewNumber, members: Vec<String> },
+    Work { view: u64, members: Vec<String> },
     /// The member hears a quorum again, or no longer.
     Primary { primary: bool },
     /// A decided view does not contain this member.
@@ -40,7 +39,7 @@ pub(super) struct Pulse {
     pub(super) heard: Vec<(u64, u64)>,
     /// The same for uniform abcasts.
     pub(super) uniform: Vec<(u64, u64)>,
-    /// The token holder of that group.
+    /// The sequencer of that group: its token holder.
     pub(super) orders: Option<String>,
     /// Its answered calls.
     pub(super) answered: Answered,
@@ -56,7 +55,7 @@ pub(super) enum Order {
     Regroup,
     /// From now on delay each poll by this much; 0: not at all.
     Dawdle { ms: u64 },
-    /// The application stops taking events, or takes them again.
+    /// The application stops taking what comes of its groups, or takes it again.
     Hang { hangs: bool },
 }
 
@@ -76,7 +75,7 @@ mod tests {
         };
         for report in [
             Report::Begin { incarnation: u64::MAX },
-            Report::Work { view: ViewNumber(2), members: vec!["m1".to_owned()] },
+            Report::Work { view: 2, members: vec!["m1".to_owned()] },
             Report::Excluded,
             Report::Pulse(pulse),
         ] {

@@ -1,7 +1,7 @@
 //! The replicated state of the torture: the deliveries and their order, summarised in a few words. A snapshot adds
 //! padding whose every byte follows from them, so that damage during a transfer shows.
 
-use phalanx_runtime::core::Order;
+use phalanx::Order;
 
 /// Summary of a group's deliveries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
