@@ -260,21 +260,6 @@ impl<W: Write> Recorder<W> {
 }
 
 impl<H: Handler, W: Write> Traced<'_, H, W> {
-    /// The handler inside.
-    pub fn inner(&self) -> &H {
-        self.inner
-    }
-
-    /// The handler inside.
-    pub fn inner_mut(&mut self) -> &mut H {
-        self.inner
-    }
-
-    /// See [`Recorder::finish`].
-    pub fn finish(&mut self) {
-        self.recorder.finish();
-    }
-
     fn record_told(&mut self) {
         let told = self.inner.told();
         self.recorder.told(&told);

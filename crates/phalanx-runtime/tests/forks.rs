@@ -196,7 +196,11 @@ fn an_inherited_process_is_dead_in_a_forked_child() {
         }
         parent.join_group("g", false, GroupTerms::default(), traced!()).expect("a good name");
         let peer = Peer::start(with_driver(dir.path(), "b", driver));
-        poll_until(parent, traced!(), "both are in the group", |app| app.inner().members.len() == 2);
+        let ends = Instant::now() + PATIENCE;
+        while app.members.len() < 2 {
+            assert!(Instant::now() < ends, "both are in the group");
+            poll_for(parent, traced!(), Duration::from_millis(10));
+        }
         let group = app.group.expect("in the group");
         let other = *app.members.iter().find(|m| **m != parent.node().incarnation()).expect("two");
         parent.multicast(group, Order::Total, Stability::Plain, b"before", traced!()).expect("accepted");

@@ -230,7 +230,7 @@ fn each_incarnation_has_its_own_trace() {
     traced.event(Event::Excluded { view: ViewNumber(4) });
     traced.begin(&me(2));
     traced.message(Incarnation(9), b"p");
-    traced.finish();
+    recorder.finish();
     let lives = opened.lock().expect("no panic");
     assert_eq!(lives.iter().map(|(incarnation, _)| *incarnation).collect::<Vec<_>>(), [1, 2]);
     let hash = payload_hash(b"p");
