@@ -391,7 +391,13 @@ fn it_is_a_member_among_processes_with_a_thread() {
     let (bob, app) = &mut members[0];
     bob.multicast(mine, Order::Causal, Guarantee::Plain, b"and back", app).expect("there is credit");
     run(&mut members, |members| members[0].0.unstable(mine) == Some(0));
+    // It cannot take a message to it alone, and says so once.
+    let (bob, app) = &mut members[0];
+    (0..2).for_each(|_| bob.unicast(other.me().id, b"for ann", app).expect("there is room"));
     leave(&mut members);
+    let notices = other.notices();
+    let told = |notice: &&String| notice.contains("sends messages to this process alone");
+    assert_eq!(notices.iter().filter(told).count(), 1, "{notices:?}");
     let mut payloads = Vec::new();
     while payloads.len() < 2 {
         if let Next::Message(message) = inbox.blocking_next().expect("it goes on") {

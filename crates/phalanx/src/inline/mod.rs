@@ -247,7 +247,7 @@ impl Inline {
     /// multicasts, and nothing is stable. If an incarnation ends first, that of the receiver or this one,
     /// it may be lost; [`App::unicasts_in_doubt`] tells of the latter. It is sent by the next poll.
     ///
-    /// A process with a thread ([`Cell`](crate::Cell)) has no way to take it yet: it drops it.
+    /// A process with a thread ([`Cell`](crate::Cell)) has no way to take it yet: it drops it, and a notice there says so once.
     ///
     /// # Errors
     /// [`SendError::NoSuchMember`]; [`SendError::Full`] if as much as `limits.channel_window` waits for that receiver: poll, and

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use phalanx_core::{
-    Delivery, Event, GroupId, InboxId, MemberInfo, Order, Sent, Sequence, Snapshot, Uniformity, ViewNumber,
+    Delivery, Event, GroupId, InboxId, Incarnation, MemberInfo, Order, Sent, Sequence, Snapshot, Uniformity, ViewNumber,
 };
 use phalanx_life::{Bound, End, Front, Key, Lives, NextMessage, Publication, Publishes, Refusal, Step};
 use phalanx_runtime::Handler;
@@ -38,13 +38,20 @@ pub(super) struct ThreadFront {
     publication: Publication<Entry>,
     /// Inboxes that groups share, by number. One whose reader is gone, and of which no group is left, is dropped.
     merged: Vec<Option<MergedOutlet>>,
+    /// A notice said that a message to this process alone was dropped.
+    is_drop_told: bool,
 }
 
 impl AppHandler {
     /// `rejoin`: the process comes back after an exclusion.
     pub(super) fn new(shared: Arc<CellShared>, rejoin: bool) -> Self {
-        let front =
-            ThreadFront { shared, copier: Copier::default(), publication: Publication::default(), merged: Vec::new() };
+        let front = ThreadFront {
+            shared,
+            copier: Copier::default(),
+            publication: Publication::default(),
+            merged: Vec::new(),
+            is_drop_told: false,
+        };
         Self { lives: Lives::new(rejoin), front }
     }
 
@@ -368,6 +375,15 @@ impl Handler for AppHandler {
         }
     }
 
+    /// Nobody could take it. Its sender cannot know that, so the operator is told; once, because more may follow.
+    fn message(&mut self, from: Incarnation, _payload: &[u8]) {
+        if !std::mem::replace(&mut self.front.is_drop_told, true) {
+            self.front.notice(format!(
+                "member {from} sends messages to this process alone (Inline::unicast), which has a thread and drops them"
+            ));
+        }
+    }
+
     fn snapshot(&mut self, group: GroupId) -> Option<Box<dyn Snapshot>> {
         self.lives.snapshot(group, &mut self.front)
     }
@@ -562,7 +578,7 @@ mod tests {
         handler.deliver(&Delivery {
             group: GROUP,
             view: ViewNumber(7),
-            sender: phalanx_core::Incarnation(77),
+            sender: Incarnation(77),
             seq: Sequence(seq),
             order: Order::Total,
             uniformity: Uniformity::Uniform,
@@ -652,7 +668,7 @@ mod tests {
         handler.event(Event::Excluded { view: ViewNumber(9) });
         assert_eq!((group.life(), group.status().view.is_none()), (1, false), "published with the items");
         let mut me = handler.front.shared.facts().me.clone();
-        me.incarnation = phalanx_core::Incarnation(me.incarnation.0 ^ 1);
+        me.incarnation = Incarnation(me.incarnation.0 ^ 1);
         handler.begin(&me);
         handler.event(view(2));
         handler.publish(|_| Some(true));
