@@ -136,7 +136,8 @@ pub trait Handler {
     }
 
     /// A digest of the application's present state of the group, for an observer that compares members. At the start of
-    /// a group view it must depend only on the set of messages delivered so far. `None`: there is none.
+    /// a group view it must depend only on that and earlier views, on the set of messages delivered so far, and on the order
+    /// of those in total order. `None`: there is none.
     fn digest(&mut self, _group: GroupId) -> Option<u64> {
         None
     }

@@ -3,7 +3,7 @@
 mod directory;
 mod records;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 
@@ -45,6 +45,8 @@ pub struct Recorder<W: Write = File> {
     /// Whether the last record on this says that a view change keeps the process from sending.
     silent: bool,
     views: BTreeMap<GroupId, ViewNumber>,
+    /// Groups whose state came whole, and whose first view is still to come.
+    whole: BTreeSet<GroupId>,
     /// Point-to-point messages of this incarnation, by peer; one entry per peer.
     messages: BTreeMap<Incarnation, Messages>,
     /// Groups with an inbox of their own, through all incarnations.
@@ -92,6 +94,7 @@ impl<W: Write> Recorder<W> {
             now: Instant::ZERO,
             silent: false,
             views: BTreeMap::new(),
+            whole: BTreeSet::new(),
             messages: BTreeMap::new(),
             inboxes: BTreeMap::new(),
         }
@@ -176,6 +179,7 @@ impl<W: Write> Recorder<W> {
         self.finish();
         self.silent = false;
         self.views.clear();
+        self.whole.clear();
         self.messages.clear();
         let Some(open) = &mut self.open else { return };
         match open(me) {
@@ -347,12 +351,16 @@ impl<H: Handler, W: Write> Handler for Traced<'_, H, W> {
             self.inner.told(); // nowhere to write it
             return;
         }
-        // The checker compares states after the application has taken an event, not before.
+        // The checker compares states after the application has taken a view, not before.
         let compare = match &event {
-            Event::StateEnd { group } => Some((*group, None)),
-            Event::GroupView(view) => Some((view.group, Some(view.view))),
+            Event::GroupView(view) => Some((view.group, view.view)),
             _ => None,
         };
+        // A state is complete with the first view, which may be part of it as earlier ones are.
+        let completed = compare.filter(|(group, _)| self.recorder.whole.remove(group));
+        if let Event::StateEnd { group } = &event {
+            self.recorder.whole.insert(*group);
+        }
         if let Event::StateKept { group, was, view, .. } = &event {
             // Taken before the application learns of it: the digest of the state as it was kept.
             let digest = self.digest_or_zero(*group);
@@ -365,22 +373,21 @@ impl<H: Handler, W: Write> Handler for Traced<'_, H, W> {
             self.inner.event(event.clone());
             self.record_told();
             self.recorder.event(&event);
+        } else if let Some((group, _)) = completed {
+            self.inner.event(event.clone());
+            let digest = self.digest_or_zero(group);
+            self.recorder.record(&Record::StateEnd { group: group.0, digest });
+            self.recorder.event(&event);
+            self.record_told();
         } else {
             self.recorder.event(&event);
             self.inner.event(event);
             self.record_told();
         }
-        match compare {
-            Some((group, None)) => {
-                let digest = self.digest_or_zero(group);
-                self.recorder.record(&Record::StateEnd { group: group.0, digest });
-            }
-            Some((group, Some(view))) => {
-                if let Some(digest) = self.inner.digest(group) {
-                    self.recorder.record(&Record::Digest { group: group.0, view: view.0, delivered: 0, digest });
-                }
-            }
-            None => {}
+        if let Some((group, view)) = compare
+            && let Some(digest) = self.inner.digest(group)
+        {
+            self.recorder.record(&Record::Digest { group: group.0, view: view.0, delivered: 0, digest });
         }
         if over {
             self.recorder.finish();

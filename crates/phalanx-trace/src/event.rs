@@ -243,14 +243,14 @@ pub enum Event {
     StateEnd {
         /// The group.
         group: u32,
-        /// The application's digest of the state now.
+        /// The application's digest of the state; of one that follows from views, together with that view.
         #[serde(with = "fixint::le")]
         digest: u64,
     },
     /// The application's digest of its state at this point.
     ///
-    /// Digests at the start of a view (`delivered` = 0) must depend only on the *set* of messages delivered so far;
-    /// later ones may depend on their sequence.
+    /// Digests at the start of a view (`delivered` = 0) must depend only on that and earlier views, on the *set* of messages
+    /// delivered so far, and on the sequence of those in total order; later ones may depend on the sequence of all.
     Digest {
         /// The group.
         group: u32,

@@ -33,7 +33,7 @@ fn records(file: &Path) -> Vec<Record> {
     TraceReader::open(file).expect("a trace").map(|record| record.expect("whole").event).collect()
 }
 
-/// Its state is the number of messages.
+/// Its state is the number of messages, and that of views.
 #[derive(Default)]
 struct Count {
     views: usize,
@@ -56,17 +56,17 @@ impl App for Count {
     }
 
     fn snapshot(&mut self, _group: InlineGroup) -> Option<Snapshot> {
-        Some(Snapshot::encode(&(self.messages as u64)))
+        Some(Snapshot::encode(&(self.messages as u64, self.views as u64)))
     }
 
     fn restore(&mut self, _group: InlineGroup, part: &[u8], _is_end: bool) -> Result<(), DecodeError> {
-        let messages: u64 = Snapshot::new(part.to_vec()).decode()?;
-        self.messages = usize::try_from(messages).expect("few");
+        let (messages, views): (u64, u64) = Snapshot::new(part.to_vec()).decode()?;
+        (self.messages, self.views) = (usize::try_from(messages).expect("few"), usize::try_from(views).expect("few"));
         Ok(())
     }
 
     fn digest(&mut self, _group: InlineGroup) -> Option<u64> {
-        Some(self.messages as u64)
+        Some((10 * self.messages + self.views) as u64)
     }
 
     fn event(&mut self, event: &CellEvent) {
@@ -151,7 +151,7 @@ fn the_digests_and_the_unicasts_of_an_inline_process_are_traced() {
     let (mut to_bob, bobs) = (None, bob.me().id);
     run(&mut bob, &mut taker, |_, taker| {
         ann.poll(&mut app);
-        if to_bob.is_none() && taker.views == 1 {
+        if to_bob.is_none() && taker.views == 2 {
             to_bob = Some(ann.unicast(bobs, b"for bob", &mut app));
         }
         taker.unicasts == 1
@@ -171,10 +171,10 @@ fn the_digests_and_the_unicasts_of_an_inline_process_are_traced() {
         };
         records.iter().filter_map(of).collect()
     };
-    assert_eq!(digests(&anns)[..2], [(1, 0), (2, 3)]);
-    assert_eq!(digests(&bobs), [(2, 3)]);
-    assert!(anns.iter().any(|record| matches!(record, Record::SnapshotOut { digest: 3, .. })), "{anns:?}");
-    assert!(bobs.iter().any(|record| matches!(record, Record::StateEnd { digest: 3, .. })), "{bobs:?}");
+    assert_eq!(digests(&anns)[..2], [(1, 1), (2, 32)]);
+    assert_eq!(digests(&bobs), [(2, 32)]);
+    assert!(anns.iter().any(|record| matches!(record, Record::SnapshotOut { digest: 31, .. })), "{anns:?}");
+    assert!(bobs.iter().any(|record| matches!(record, Record::StateEnd { digest: 32, .. })), "{bobs:?}");
     let sent = anns.iter().find_map(|record| match record {
         Record::P2pSend { to, k: 1, hash } => Some((*to, *hash)),
         _ => None,

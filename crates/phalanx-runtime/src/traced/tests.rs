@@ -10,10 +10,11 @@ use phalanx_trace::{Header, TraceReader};
 
 use super::*;
 
-/// Counts the calls that reach it.
+/// Counts the calls that reach it. Its state is what it delivered, and the views.
 #[derive(Default)]
 struct Count {
     delivered: usize,
+    views: usize,
     events: usize,
     messages: usize,
 }
@@ -23,8 +24,9 @@ impl Handler for Count {
         self.delivered += 1;
     }
 
-    fn event(&mut self, _event: Event) {
+    fn event(&mut self, event: Event) {
         self.events += 1;
+        self.views += usize::from(matches!(event, Event::GroupView(_) | Event::GroupViewReplayed(_)));
     }
 
     fn message(&mut self, _from: Incarnation, _payload: &[u8]) {
@@ -32,7 +34,7 @@ impl Handler for Count {
     }
 
     fn digest(&mut self, _group: GroupId) -> Option<u64> {
-        Some(self.delivered as u64)
+        Some((self.delivered + 10 * self.views) as u64)
     }
 }
 
@@ -158,7 +160,7 @@ fn an_incarnation_is_recorded_in_order() {
                 left: vec![(5, phalanx_trace::LeaveReason::Died)],
             },
         ),
-        (20, Record::StateEnd { group, digest: 0 }),
+        (20, Record::StateEnd { group, digest: 20 }),
         (
             20,
             Record::GroupView {
@@ -172,7 +174,7 @@ fn an_incarnation_is_recorded_in_order() {
             },
         ),
         (20, Record::GroupTerms { group, uniform: true, members_min: 1, adequate: true }),
-        (20, Record::Digest { group, view, delivered: 0, digest: 0 }),
+        (20, Record::Digest { group, view, delivered: 0, digest: 20 }),
         (20, Record::Send { group, view, seq, order, uniform, hash: payload }),
         (
             20,

@@ -184,10 +184,9 @@ pub trait App {
 
     /// A digest of the group's state as it is now, for the trace ([`CellBuilder::trace`](crate::CellBuilder::trace)):
     /// `phalanx check` compares the digests that members record at the same point. Called only while a trace is written, for
-    /// a group that was joined with state: after [`App::snapshot`], [`App::current`] and each [`App::view`] that is not replayed,
-    /// and before [`App::kept`]. It may depend only on which messages were delivered, and for messages in total order on their
-    /// order: members deliver others in different orders. Leave out what the state has from views: the digest of a state that
-    /// came is taken before this process's first view, and compared with those of members that have that view.
+    /// a group that was joined with state: after [`App::snapshot`] and each [`App::view`] that is not replayed, and before
+    /// [`App::kept`]. It may depend on the views, on which messages were delivered, and for messages in total order on their
+    /// order: members deliver others in different orders.
     ///
     /// Each process of a group that writes a trace gives digests, or none does. `None`, as by default: nothing is compared.
     fn digest(&mut self, _group: InlineGroup) -> Option<u64> {
