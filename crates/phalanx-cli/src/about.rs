@@ -12,7 +12,7 @@ use phalanx_trace::Event;
 /// Properties exercised by `phalanx demo`.
 pub(crate) const DEMO: &[Property] = &[
     E1, M1, M2, M3, M4, M5, M6, M8, M11, M15, S1, S2, S3, S4, S5, S6, S7, S8, S10, S11, S12, I1, I2, I3, O1, O3, O4,
-    O5, U1, U2, U4, U5, X1, X2, X3, X4, X5, V1, V2, V3, V4, V6, V7, V9, V10, V17,
+    O5, U1, U2, U4, U5, X1, X2, X3, X4, X5, X9, V1, V2, V3, V4, V6, V7, V9, V10, V17,
 ];
 
 /// Properties exercised by each bout of `phalanx torture`, whatever its faults.
