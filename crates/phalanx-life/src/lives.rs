@@ -90,7 +90,7 @@ impl<G, R> Lives<G, R> {
     /// Adds a group that is about to be joined. No other of its name is among them. `observes`: it never has the group's
     /// state.
     pub fn add(&mut self, name: Arc<str>, with_state: bool, observes: bool, own: G) -> Key {
-        debug_assert!(!self.has_name(&name), "one membership of a name at a time");
+        debug_assert!(!self.names.contains_key(&name), "one membership of a name at a time");
         let key = self.next_key();
         let at = key.slot as usize;
         if at == self.slots.len() {
@@ -117,12 +117,6 @@ impl<G, R> Lives<G, R> {
     #[must_use]
     pub fn name_of(&mut self, group: GroupId) -> Option<Arc<str>> {
         self.numbered(group).map(|(_, held)| Arc::clone(&held.name))
-    }
-
-    /// Whether a membership of this name goes on.
-    #[must_use]
-    pub fn has_name(&self, name: &str) -> bool {
-        self.names.contains_key(name)
     }
 
     /// The membership of a group that the core names by number.

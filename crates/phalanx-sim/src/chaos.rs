@@ -15,6 +15,7 @@ use crate::plan::Plan;
 use crate::result::add_to;
 use crate::ruin::Ruins;
 use crate::slot::Doom;
+use crate::tenths::{Orphaned, count_in_snapshot, follow, snapshot_of, watch_orphaned};
 use crate::threads::{desert, end_thread};
 use crate::timer::{CHURN, FLAP, RUIN, STRIKE, UNDO, timer};
 use crate::weather::Weather;
@@ -32,6 +33,8 @@ pub(crate) struct Chaos {
     active: Vec<Active>,
     /// Set when healing begins: no fault strikes any more.
     over: bool,
+    /// Processes whose donors died inside of their snapshots.
+    orphaned: Vec<Orphaned>,
     /// A group that changes all the time.
     pub(crate) churning: Churning,
     /// Processes that stay broken after the heal.
@@ -99,6 +102,7 @@ impl Chaos {
             armed: Vec::new(),
             active: Vec::new(),
             over: false,
+            orphaned: Vec::new(),
             churning: Churning::begin(world),
             ruins: Ruins::new(plan.ruin),
             rng,
@@ -141,7 +145,7 @@ impl Chaos {
     /// Checks whether some process has become busy; aimed faults strike now or a little later.
     pub(crate) fn look(&mut self, world: &mut World) {
         self.meet_rivals(world);
-        world.watch_orphaned();
+        watch_orphaned(world, &mut self.orphaned);
         if self.armed.is_empty() || self.over {
             return;
         }
@@ -197,14 +201,14 @@ impl Chaos {
     fn strike(&mut self, index: usize, world: &mut World) {
         let fault = self.faults[index];
         let name = fault.kind.name();
-        let snapshot = world.snapshot_of(&fault);
+        let snapshot = snapshot_of(world, &fault);
         let Some(undo) = self.apply(index, world) else {
             world.counters.faults_withheld += 1;
             return;
         };
         add_to(&mut world.counters.faults, name, 1);
         if let Some(snapshot) = snapshot {
-            world.count_in_snapshot(snapshot, &fault.kind);
+            count_in_snapshot(world, &mut self.orphaned, snapshot, &fault.kind);
         }
         world.burst_in_fault();
         let inside = [Busy::Flush, Busy::Join, Busy::Transfer].map(|busy| u64::from(world.somebody_is(busy)));
@@ -413,7 +417,7 @@ impl Chaos {
             }
             Kind::Follow(role) => {
                 let slot = running(role, world)?;
-                world.follow(slot).then_some(())?;
+                follow(world, slot).then_some(())?;
                 None
             }
             Kind::Empty(role) => {

@@ -8,6 +8,7 @@ use phalanx_trace::{Event, LeaveReason};
 
 use crate::fault::{Busy, Role};
 use crate::slot::Slot;
+use crate::tenths::{beside, snapshot_at, takes_at};
 use crate::world::Doomed;
 use crate::world::{World, coordinates};
 
@@ -30,7 +31,7 @@ impl World {
             Busy::Welcome => activity.welcoming,
             Busy::Incomplete => activity.incomplete,
             Busy::Ahead => self.slots[index].app.told.is_ahead() && self.slots[index].runs(),
-            Busy::Tenth(tenth) => activity.transferring && self.takes_at(index, tenth).is_some(),
+            Busy::Tenth(tenth) => activity.transferring && takes_at(self, index, tenth).is_some(),
         }
     }
 
@@ -49,9 +50,9 @@ impl World {
             Role::Leader => (0..self.slots.len()).find(|index| self.activity(*index).founding),
             Role::Ahead => (0..self.slots.len()).find(|index| self.is_busy(*index, Busy::Ahead)),
             Role::Donor => (0..self.slots.len()).find(|index| self.activity(*index).giving),
-            Role::DonorAt(tenth) => self.slot_of(self.snapshot_at(tenth)?.donor),
-            Role::TakerAt(tenth) => Some(self.snapshot_at(tenth)?.taker),
-            Role::BesideAt(tenth) => self.beside(tenth),
+            Role::DonorAt(tenth) => self.slot_of(snapshot_at(self, tenth)?.donor),
+            Role::TakerAt(tenth) => Some(snapshot_at(self, tenth)?.taker),
+            Role::BesideAt(tenth) => beside(self, tenth),
         }
     }
 

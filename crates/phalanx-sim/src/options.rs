@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::classes::{self, Class};
 use crate::machine::Machines;
-use crate::plan::Plan;
+use crate::plan::{Plan, add_state};
 use crate::reduce::{Part, Reduction};
 use crate::result::SeedResult;
 use crate::states::{StateKind, States};
@@ -199,7 +199,7 @@ impl Options {
         }
         if self.states.is_some() {
             let is_always = self.draw == Draw::States;
-            plan.add_state(if is_always { Some(StateKind::always(seed)) } else { StateKind::of_seed(seed) });
+            add_state(&mut plan, if is_always { Some(StateKind::always(seed)) } else { StateKind::of_seed(seed) });
         }
         self.reduced.apply(&mut plan);
         if let Some(kept) = &self.faults {

@@ -5,13 +5,20 @@ use std::rc::Rc;
 
 use phalanx_core::Snapshot;
 
-use crate::plan::Pieces;
-use crate::world::World;
+/// States that are given away in small pieces, each of which takes the donor some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pieces {
+    /// Length of the longest one.
+    pub bytes: usize,
+    /// Time in which the donor makes one and does nothing else, in nanoseconds.
+    pub each_ns: u64,
+}
 
 /// The pace of one process.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    pieces: Option<Pieces>,
+    /// All states are given away so.
+    pub(crate) pieces: Option<Pieces>,
     spent_ns: Rc<Cell<u64>>,
 }
 
@@ -27,13 +34,6 @@ impl Pace {
     /// The time that pieces took since the last call.
     pub(crate) fn take_spent_ns(&self) -> u64 {
         self.spent_ns.take()
-    }
-}
-
-impl World {
-    /// All states are given away so.
-    pub(crate) fn give_in_pieces(&mut self, pieces: Option<Pieces>) {
-        self.slots.iter_mut().for_each(|slot| slot.app.pace.pieces = pieces);
     }
 }
 

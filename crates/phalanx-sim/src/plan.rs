@@ -10,9 +10,10 @@ use crate::clock::{MS, SECOND};
 use crate::fault::Fault;
 use crate::memory::MemorySettings;
 use crate::minima::Minima;
+use crate::pace::Pieces;
 use crate::partial::Partial;
 use crate::rare::Rare;
-use crate::states::StateKind;
+use crate::states::{SLOW, StateKind};
 use crate::unequal::{Builds, Own};
 use crate::weather::Weather;
 
@@ -167,15 +168,6 @@ pub struct Bursts {
     pub uniform_ppm: u32,
 }
 
-/// States that are given away in small pieces, each of which takes the donor some time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pieces {
-    /// Length of the longest one.
-    pub bytes: usize,
-    /// Time in which the donor makes one and does nothing else, in nanoseconds.
-    pub each_ns: u64,
-}
-
 /// The inboxes of the groups at each process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inboxes {
@@ -187,3 +179,11 @@ pub struct Inboxes {
 
 /// Time from the quiet phase's begin to one common view of all.
 pub(crate) const SETTLE_NS: u64 = 10 * SECOND;
+
+/// Gives a plan a user's state, if its seed has one. A thousand groups are enough without.
+pub(crate) fn add_state(plan: &mut Plan, kind: Option<StateKind>) {
+    plan.state = kind.filter(|_| plan.crowd.is_none());
+    if plan.state == Some(StateKind::Slow) {
+        plan.pieces = plan.pieces.or(Some(SLOW));
+    }
+}

@@ -7,7 +7,7 @@ use phalanx_core::{CommandError, GroupId, Order, Uniformity};
 
 use crate::app::ToQueue;
 use crate::oracle::hash_bytes;
-use crate::workload::GROUPS;
+use crate::slot::Slot;
 use crate::world::World;
 
 /// One message of so many is queued.
@@ -29,7 +29,7 @@ pub(crate) fn queue_message(
 }
 
 /// Queues a message in a group that the process waits to be in.
-pub(crate) fn queue_early(world: &mut World, index: usize) {
+pub(crate) fn queue_early(world: &mut World, index: usize, groups: &[&'static str]) {
     let app = &world.slots[index].app;
     // A user's machine sends from its state, which is not there yet.
     if app.maker.is_some() {
@@ -37,7 +37,7 @@ pub(crate) fn queue_early(world: &mut World, index: usize) {
     }
     let mut rng = Rng::new(world.now_ns).fork(&world.slots[index].name);
     let waits = |name: &&&str| app.wanted.contains_key(**name) && app.member_of(name).is_none();
-    let Some(name) = GROUPS.iter().find(waits).copied().filter(|_| rng.chance_ppm(20_000)) else { return };
+    let Some(name) = groups.iter().find(waits).copied().filter(|_| rng.chance_ppm(20_000)) else { return };
     let mut payload = vec![0];
     payload.extend((0..3).flat_map(|_| rng.next_u64().to_le_bytes()));
     queue_in(world, index, name, (Order::Causal, Uniformity::Uniform), &payload);
@@ -56,27 +56,30 @@ fn queue_in(
     world.slots[index].app.told.ask(name, message)
 }
 
-/// Sends what waits in each group, as far as its credit goes.
-pub(crate) fn send_queued(world: &mut World, index: usize) {
-    let mut at = 0;
-    while let Some(key) = world.slots[index].app.told.busy(at) {
-        for _ in 0..MESSAGES_PER_TURN {
-            let Some(due) = world.slots[index].app.told.due(key) else { break };
-            let slot = &mut world.slots[index];
-            let now = slot.local(world.now_ns);
-            slot.app.now_ns = world.now_ns;
-            let was_outside = slot.begin_watch();
-            let Some(node) = slot.node.as_mut() else { return };
-            slot.app.told.begin_sending();
-            let outcome = node.multicast(now, due.group, due.order, due.stability, &[&due.payload], &mut slot.app);
-            let waits = matches!(outcome, Err(CommandError::NoCredit | CommandError::NotMember | CommandError::Over));
-            slot.app.told.end_sending(key, outcome.is_err() && !waits);
-            slot.end_watch(was_outside);
-            world.counters.multicasts += u64::from(outcome.is_ok());
-            if waits {
-                break;
+impl Slot {
+    /// Sends what waits in each group, as far as its credit goes. Returns the number of messages.
+    pub(crate) fn send_queued(&mut self, now_ns: u64) -> u64 {
+        let (mut at, mut count) = (0, 0);
+        self.app.now_ns = now_ns;
+        while let Some(key) = self.app.told.busy(at) {
+            for _ in 0..MESSAGES_PER_TURN {
+                let Some(due) = self.app.told.due(key) else { break };
+                let now = self.local(now_ns);
+                let was_outside = self.begin_watch();
+                let Some(node) = self.node.as_mut() else { return count };
+                self.app.told.begin_sending();
+                let outcome = node.multicast(now, due.group, due.order, due.stability, &[&due.payload], &mut self.app);
+                let waits =
+                    matches!(outcome, Err(CommandError::NoCredit | CommandError::NotMember | CommandError::Over));
+                self.app.told.end_sending(key, outcome.is_err() && !waits);
+                self.end_watch(was_outside);
+                if waits {
+                    break;
+                }
+                count += u64::from(outcome.is_ok());
             }
+            at += usize::from(self.app.told.busy(at) == Some(key));
         }
-        at += usize::from(world.slots[index].app.told.busy(at) == Some(key));
+        count
     }
 }

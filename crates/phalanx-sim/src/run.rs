@@ -78,7 +78,7 @@ pub(crate) fn run_world(seed: u64, options: &Options, watcher: Option<Watcher>) 
     let machines = options.machines_of(seed, &plan);
     let mut world = World::new(world_settings(&plan, options, machines.is_some()), seed);
     world.watcher = watcher;
-    world.give_in_pieces(plan.pieces);
+    world.slots.iter_mut().for_each(|slot| slot.app.holds.pace.pieces = plan.pieces);
     if let Some(machines) = &machines {
         world.equip(machines);
     }
@@ -221,7 +221,7 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
         // to 3 s late. And where all were told to leave, the last member of a view with too few waits 10 s for its
         // messages, and nobody is started before it is gone. Who refuses a state leaves the group and comes again.
         let held_back = world.somebody_is_told_to_wait();
-        let waits = held_back || world.operator.doomed.awaits_a_leave() || world.somebody_refused();
+        let waits = held_back || world.operator.doomed.awaits_a_leave() || somebody_refused(world);
         if may_go && waits && world.now_ns < healed_ns + HELD_BACK_NS + settle_ns - SETTLE_NS {
             (quiet_ns, settled_ns, waited) = (world.now_ns, None, Some(held_back));
             continue;
@@ -614,3 +614,12 @@ fn hash_traces(harness: &Trace, traces: &[Trace]) -> u64 {
     }
     hash
 }
+
+/// Whether a process refused a state a moment ago: it is not in the group yet, though all is healed.
+fn somebody_refused(world: &World) -> bool {
+    let lately = |at_ns: u64| world.now_ns < at_ns + AGAIN_NS;
+    world.slots.iter().filter_map(|slot| slot.app.told.refused_ns()).any(lately)
+}
+
+/// Time in which a process that refused a state is in the group again, or has refused the next one.
+const AGAIN_NS: u64 = 2 * SECOND;

@@ -6,14 +6,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use phalanx_core::GroupId;
 use phalanx_core::rng::Rng;
 
-use crate::clock::{MS, SECOND};
+use crate::clock::MS;
 use crate::draw::index;
 use crate::machine::Machines;
-use crate::plan::{Pieces, Plan};
-use crate::world::World;
+use crate::pace::Pieces;
 
 /// What is special about a user's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,9 +62,7 @@ impl StateKind {
 /// One ordinary seed of so many has a user's state.
 const SHARE: u64 = 3;
 /// Slow pieces, where the plan has none of its own.
-const SLOW: Pieces = Pieces { bytes: 3_000, each_ns: MS };
-/// Time in which a process that refused a state is in the group again, or has refused the next one.
-const AGAIN_NS: u64 = 2 * SECOND;
+pub(crate) const SLOW: Pieces = Pieces { bytes: 3_000, each_ns: MS };
 
 type Make = dyn Fn(u64, StateKind, bool) -> Machines + Send + Sync;
 
@@ -101,34 +97,6 @@ impl PartialEq for States {
 }
 
 impl Eq for States {}
-
-impl Plan {
-    /// Gives the plan a user's state, if its seed has one. A thousand groups are enough without.
-    pub(crate) fn add_state(&mut self, kind: Option<StateKind>) {
-        self.state = kind.filter(|_| self.crowd.is_none());
-        if self.state == Some(StateKind::Slow) {
-            self.pieces = self.pieces.or(Some(SLOW));
-        }
-    }
-}
-
-impl World {
-    /// A process leaves a group whose state it refused, and asks for it again in one of its next steps.
-    pub(crate) fn leave_refused(&mut self, index: usize, group: GroupId) {
-        let name = self.slots[index].app.groups.get(&group).map(|group| group.name.clone());
-        if let Some(name) = name
-            && self.leave_group(index, &name).is_ok()
-        {
-            self.note(Some(index), format!("refused the state of group {name:?}, and leaves it"));
-        }
-    }
-
-    /// Whether a process refused a state a moment ago: it is not in the group yet, though all is healed.
-    pub(crate) fn somebody_refused(&self) -> bool {
-        let lately = |at_ns: u64| self.now_ns < at_ns + AGAIN_NS;
-        self.slots.iter().filter_map(|slot| slot.app.told.refused_ns()).any(lately)
-    }
-}
 
 #[cfg(test)]
 mod tests {

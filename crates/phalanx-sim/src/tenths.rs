@@ -6,7 +6,8 @@ use phalanx_core::{GroupId, Incarnation};
 use crate::clock::{MS, SECOND};
 use crate::draw::index;
 use crate::fault::{Aim, Busy, Fault, Kind, Role};
-use crate::plan::{Pieces, Plan};
+use crate::pace::Pieces;
+use crate::plan::Plan;
 use crate::result::add_to;
 use crate::slot::Slot;
 use crate::workload::MINORITY;
@@ -91,83 +92,75 @@ pub(crate) struct Orphaned {
     own_states: u64,
 }
 
-impl World {
-    /// The snapshot of which a process has so many tenths.
-    pub(crate) fn takes_at(&self, taker: usize, tenth: u8) -> Option<OnTheWay> {
-        let process = self.slots[taker].node.as_ref()?.process();
-        let (group, donor, ..) = process
-            .states_on_the_way()
-            .find(|(.., here, all)| here.saturating_mul(TENTHS.into()).checked_div(*all) == Some(tenth.into()))?;
-        Some(OnTheWay { taker, donor, group, tenth })
-    }
+/// The snapshot of which a process has so many tenths.
+pub(crate) fn takes_at(world: &World, taker: usize, tenth: u8) -> Option<OnTheWay> {
+    let process = world.slots[taker].node.as_ref()?.process();
+    let (group, donor, ..) = process
+        .states_on_the_way()
+        .find(|(.., here, all)| here.saturating_mul(TENTHS.into()).checked_div(*all) == Some(tenth.into()))?;
+    Some(OnTheWay { taker, donor, group, tenth })
+}
 
-    /// The first such snapshot whose donor runs.
-    pub(crate) fn snapshot_at(&self, tenth: u8) -> Option<OnTheWay> {
-        let takers = (0..self.slots.len()).filter_map(|taker| self.takes_at(taker, tenth));
-        takers.into_iter().find(|snapshot| self.slot_of(snapshot.donor).is_some())
-    }
+/// The first such snapshot whose donor runs.
+pub(crate) fn snapshot_at(world: &World, tenth: u8) -> Option<OnTheWay> {
+    let takers = (0..world.slots.len()).filter_map(|taker| takes_at(world, taker, tenth));
+    takers.into_iter().find(|snapshot| world.slot_of(snapshot.donor).is_some())
+}
 
-    /// A running process that neither gives nor takes it.
-    pub(crate) fn beside(&mut self, tenth: u8) -> Option<usize> {
-        let OnTheWay { taker, donor, .. } = self.snapshot_at(tenth)?;
-        let donor = self.slot_of(donor)?;
-        let others: Vec<usize> = (0..self.slots.len())
-            .filter(|slot| *slot != taker && *slot != donor && self.slots[*slot].runs() && !self.slots[*slot].leaving)
-            .collect();
-        let spot = usize::try_from(self.rng.below(others.len() as u64)).ok()?;
-        others.get(spot).copied()
-    }
+/// A running process that neither gives nor takes it.
+pub(crate) fn beside(world: &mut World, tenth: u8) -> Option<usize> {
+    let OnTheWay { taker, donor, .. } = snapshot_at(world, tenth)?;
+    let donor = world.slot_of(donor)?;
+    let others: Vec<usize> = (0..world.slots.len())
+        .filter(|slot| *slot != taker && *slot != donor && world.slots[*slot].runs() && !world.slots[*slot].leaving)
+        .collect();
+    let spot = usize::try_from(world.rng.below(others.len() as u64)).ok()?;
+    others.get(spot).copied()
+}
 
-    /// The snapshot at which a fault is aimed, now.
-    pub(crate) fn snapshot_of(&self, fault: &Fault) -> Option<OnTheWay> {
-        match fault.aim {
-            Aim::Inside { busy: Busy::Tenth(tenth), .. } => self.snapshot_at(tenth),
-            _ => None,
+/// The snapshot at which a fault is aimed, now.
+pub(crate) fn snapshot_of(world: &World, fault: &Fault) -> Option<OnTheWay> {
+    match fault.aim {
+        Aim::Inside { busy: Busy::Tenth(tenth), .. } => snapshot_at(world, tenth),
+        _ => None,
+    }
+}
+
+/// Counts what struck inside a snapshot. After a death it is watched who gives the state then.
+pub(crate) fn count_in_snapshot(world: &mut World, orphaned: &mut Vec<Orphaned>, snapshot: OnTheWay, kind: &Kind) {
+    let name = match kind {
+        Kind::Crash { .. } => {
+            let slot = &world.slots[snapshot.taker];
+            let (whose, own_states) = (slot.incarnation(), slot.app.told.counts().own_states);
+            orphaned.push(Orphaned { snapshot, whose, own_states });
+            DEATHS[usize::from(snapshot.tenth)]
         }
-    }
+        Kind::Leave { role: Role::DonorAt(_), .. } => "donors told to leave inside of a snapshot",
+        Kind::Leave { role: Role::TakerAt(_), .. } => "joiners told to leave inside of a snapshot",
+        Kind::Leave { .. } => "members told to leave beside a snapshot",
+        _ => "members that left a group and joined it beside a snapshot",
+    };
+    add_to(&mut world.counters.moments, name, 1);
+}
 
-    /// Counts what struck inside a snapshot. After a death it is watched who gives the state then.
-    pub(crate) fn count_in_snapshot(&mut self, snapshot: OnTheWay, kind: &Kind) {
-        let name = match kind {
-            Kind::Crash { .. } => {
-                let slot = &self.slots[snapshot.taker];
-                let (whose, own_states) = (slot.incarnation(), slot.app.told.counts().own_states);
-                self.orphaned.push(Orphaned { snapshot, whose, own_states });
-                DEATHS[usize::from(snapshot.tenth)]
-            }
-            Kind::Leave { role: Role::DonorAt(_), .. } => "donors told to leave inside of a snapshot",
-            Kind::Leave { role: Role::TakerAt(_), .. } => "joiners told to leave inside of a snapshot",
-            Kind::Leave { .. } => "members told to leave beside a snapshot",
-            _ => "members that left a group and joined it beside a snapshot",
-        };
-        add_to(&mut self.counters.moments, name, 1);
-    }
+/// Looks who gives a state whose donor died.
+pub(crate) fn watch_orphaned(world: &mut World, orphaned: &mut Vec<Orphaned>) {
+    orphaned.retain(|orphaned| {
+        let outcome = orphaned.outcome(&world.slots[orphaned.snapshot.taker]);
+        outcome.flatten().into_iter().for_each(|name| add_to(&mut world.counters.moments, name, 1));
+        outcome.is_none()
+    });
+}
 
-    /// Looks who gives a state whose donor died.
-    pub(crate) fn watch_orphaned(&mut self) {
-        if self.orphaned.is_empty() {
-            return;
-        }
-        let mut met = Vec::new();
-        let slots = &self.slots;
-        self.orphaned.retain(|orphaned| {
-            let outcome = orphaned.outcome(&slots[orphaned.snapshot.taker]);
-            met.extend(outcome.flatten());
-            outcome.is_none()
-        });
-        met.into_iter().for_each(|name| add_to(&mut self.counters.moments, name, 1));
+/// A process joins the minority group too. False: it is in it, or there is none.
+pub(crate) fn follow(world: &mut World, slot: usize) -> bool {
+    let minority = &mut world.settings.minority;
+    let follows = !minority.is_empty() && !minority.contains(&slot);
+    if follows {
+        minority.push(slot);
+        world.note(Some(slot), format!("wants to be in group {MINORITY:?}"));
     }
-
-    /// A process joins the minority group too. False: it is in it, or there is none.
-    pub(crate) fn follow(&mut self, slot: usize) -> bool {
-        let minority = &mut self.settings.minority;
-        let follows = !minority.is_empty() && !minority.contains(&slot);
-        if follows {
-            minority.push(slot);
-            self.note(Some(slot), format!("wants to be in group {MINORITY:?}"));
-        }
-        follows
-    }
+    follows
 }
 
 impl Orphaned {

@@ -71,19 +71,3 @@ pub(crate) fn desert(world: &mut World, index: usize, which: usize) -> Option<In
     }
     Some(inbox)
 }
-
-/// The application of a process without which the cell has no future does not panic.
-pub(crate) fn spare_the_last(world: &mut World, index: usize) {
-    if world.slots[index].panics.is_some() && !(world.running() > 1 && world.has_future(Some(index))) {
-        world.slots[index].panic_next(None);
-    }
-}
-
-/// Ends a process whose application panicked.
-pub(crate) fn end_panicked(world: &mut World, index: usize) {
-    let back_ns = world.slots[index].panics.flatten();
-    world.crash(index);
-    if let Some(back_ns) = back_ns {
-        world.start_later(index, back_ns, false);
-    }
-}

@@ -43,11 +43,11 @@ impl World {
             let _ = self.raise_level(index, builds.later);
         }
         if self.sending {
-            queue_early(self, index);
+            queue_early(self, index, &GROUPS);
             if !self.operate(index, &workload) {
                 self.multicast_something(index, &workload);
             }
-            self.send_something(index);
+            send_something(self, index);
             if self.regrouping
                 && workload.regroup_ns > 0
                 && self.slots[index].rng.below(workload.regroup_ns) < workload.gap_ns
@@ -89,6 +89,16 @@ impl World {
                 self.note(Some(index), format!("leaves group {name:?} for a while"));
                 return;
             }
+        }
+    }
+
+    /// A process leaves a group whose state it refused, and asks for it again in one of its next steps.
+    pub(crate) fn leave_refused(&mut self, index: usize, group: GroupId) {
+        let name = self.slots[index].app.groups.get(&group).map(|group| group.name.clone());
+        if let Some(name) = name
+            && self.leave_group(index, &name).is_ok()
+        {
+            self.note(Some(index), format!("refused the state of group {name:?}, and leaves it"));
         }
     }
 
@@ -171,26 +181,6 @@ impl World {
         self.payload = message;
     }
 
-    fn send_something(&mut self, index: usize) {
-        let slot = &mut self.slots[index];
-        if !slot.rng.chance_ppm(100_000) {
-            return;
-        }
-        let Some(view) = slot.node.as_ref().and_then(|node| node.process().cell_view()) else {
-            return;
-        };
-        let spot = slot.rng.below(view.members.len() as u64);
-        let Some(peer) = usize::try_from(spot).ok().and_then(|spot| view.members.get(spot)) else {
-            return;
-        };
-        let to = peer.incarnation;
-        let words = 1 + slot.rng.below(40);
-        let payload: Vec<u8> = (0..words).flat_map(|_| slot.rng.next_u64().to_le_bytes()).collect();
-        if slot.incarnation() != Some(to) {
-            let _ = self.send_to(index, to, &payload);
-        }
-    }
-
     /// Answers some of the deliveries of the last iteration.
     pub(crate) fn answer(&mut self, index: usize) {
         let mut answerable = std::mem::take(&mut self.slots[index].app.answerable);
@@ -205,6 +195,26 @@ impl World {
         }
         answerable.clear();
         self.slots[index].app.answerable = answerable;
+    }
+}
+
+fn send_something(world: &mut World, index: usize) {
+    let slot = &mut world.slots[index];
+    if !slot.rng.chance_ppm(100_000) {
+        return;
+    }
+    let Some(view) = slot.node.as_ref().and_then(|node| node.process().cell_view()) else {
+        return;
+    };
+    let spot = slot.rng.below(view.members.len() as u64);
+    let Some(peer) = usize::try_from(spot).ok().and_then(|spot| view.members.get(spot)) else {
+        return;
+    };
+    let to = peer.incarnation;
+    let words = 1 + slot.rng.below(40);
+    let payload: Vec<u8> = (0..words).flat_map(|_| slot.rng.next_u64().to_le_bytes()).collect();
+    if slot.incarnation() != Some(to) {
+        let _ = world.send_to(index, to, &payload);
     }
 }
 

@@ -21,8 +21,6 @@ use crate::chain::Chain;
 use crate::clock::Clock;
 use crate::estranged::Estranged;
 use crate::network::Filter;
-use crate::queued::send_queued;
-use crate::threads::{end_panicked, spare_the_last};
 
 use crate::clock::MS;
 use crate::machine::{Machines, Maker};
@@ -34,7 +32,6 @@ use crate::resources::Guarded;
 use crate::result::{Counters, Violation, add_to};
 use crate::slot::Neighbours;
 use crate::slot::{Slot, Traffic, packets_idle};
-use crate::tenths::Orphaned;
 
 pub use settings::{SUSPECT_AFTER, WorldSettings};
 pub(crate) use state::{Bursting, Doomed, LostView, Operator, Troubles, Watch};
@@ -110,8 +107,6 @@ pub(crate) struct World {
     pub(crate) chain: Chain,
     /// A view that is to be lost with the processes that know it.
     pub(crate) lost_view: Option<LostView>,
-    /// Processes that lost the donor of a snapshot, until it is known who gives it to them.
-    pub(crate) orphaned: Vec<Orphaned>,
     /// Slots that stay broken to the end. Nothing is demanded of them, and the others must do without.
     pub(crate) ruined: Vec<usize>,
     /// Slots at the ends of paths that are partly broken for good.
@@ -210,7 +205,6 @@ impl World {
             turns: 0,
             chain: Chain::default(),
             lost_view: None,
-            orphaned: Vec::new(),
             ruined: Vec::new(),
             impaired: Vec::new(),
             operator: Operator::default(),
@@ -291,8 +285,11 @@ impl World {
 
     fn poll(&mut self, index: usize) {
         let now_ns = self.now_ns;
-        spare_the_last(self, index);
-        send_queued(self, index);
+        // The application of a process without which the cell has no future does not panic.
+        if self.slots[index].panics.is_some() && !(self.running() > 1 && self.has_future(Some(index))) {
+            self.slots[index].panic_next(None);
+        }
+        self.counters.multicasts += self.slots[index].send_queued(now_ns);
         self.watch_slot(index);
         let slot = &mut self.slots[index];
         let now = slot.local(now_ns);
@@ -312,9 +309,11 @@ impl World {
         }
         let Some(node) = slot.node.as_mut() else { return };
         if slot.app.told.has_panicked() {
-            return end_panicked(self, index);
+            let back_ns = slot.panics.flatten();
+            self.crash(index);
+            return back_ns.into_iter().for_each(|back_ns| self.start_later(index, back_ns, false));
         }
-        let pieces_ns = slot.app.pace.take_spent_ns();
+        let pieces_ns = slot.app.holds.pace.take_spent_ns();
         slot.busy_until_ns = now_ns + slot.turn_ns + report.received as u64 * slot.packet_ns + pieces_ns;
         let seen =
             node.process().cell_view().filter(|view| slot.noted_view != (node.incarnation(), view.view)).cloned();

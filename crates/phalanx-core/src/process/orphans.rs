@@ -139,7 +139,7 @@ impl Process {
 
     /// Checks after an installed view which groups wait, and which kept states are still of use.
     pub(super) fn check_orphans(&mut self, now: Instant) {
-        self.check_kept_groups(now);
+        check_kept_groups(self, now);
         let orphans: BTreeMap<GroupId, Orphan> = self.directory.orphans().map(|(id, _, orphan)| (id, orphan)).collect();
         self.waiting.gathering.review(now, &self.directory, &orphans, &self.requests);
         self.waiting.given_up.retain(|group| orphans.contains_key(group));
@@ -176,28 +176,6 @@ impl Process {
                 app.event(Event::GroupPutOff { name: name.as_str().into(), waiting: groups, bytes, bytes_max });
             }
         }
-    }
-
-    fn check_kept_groups(&mut self, now: Instant) {
-        let mut kept = std::mem::take(&mut self.waiting.kept);
-        let is_here = kept.instance == self.instance || self.directory.ancestors().contains(&kept.instance);
-        kept.groups.retain_mut(|group| {
-            let entry = self.directory.groups.get(&group.group).filter(|_| is_here);
-            if let Some((entry, orphan)) = entry.and_then(|entry| Some((entry, entry.orphan()?))) {
-                let listed = orphan.holders.iter().find(|holder| kept.lives.contains(&holder.who));
-                match (listed, &group.place) {
-                    (None, _) => {}
-                    (Some(_), KeptPosition::At(point)) if point.view == entry.view => return true,
-                    (Some(holder), _) => {
-                        group.come_up(now, entry, &orphan, holder.stayed);
-                        return true;
-                    }
-                }
-            }
-            self.app.event(forgotten(group, entry));
-            false
-        });
-        self.waiting.kept = kept;
     }
 
     /// Reports of this process on groups that wait for an earlier incarnation of it.
@@ -280,6 +258,29 @@ impl OrphanRecovery {
             }
         }
     }
+}
+
+/// Checks which kept states are still of use.
+fn check_kept_groups(process: &mut Process, now: Instant) {
+    let mut kept = std::mem::take(&mut process.waiting.kept);
+    let is_here = kept.instance == process.instance || process.directory.ancestors().contains(&kept.instance);
+    kept.groups.retain_mut(|group| {
+        let entry = process.directory.groups.get(&group.group).filter(|_| is_here);
+        if let Some((entry, orphan)) = entry.and_then(|entry| Some((entry, entry.orphan()?))) {
+            let listed = orphan.holders.iter().find(|holder| kept.lives.contains(&holder.who));
+            match (listed, &group.place) {
+                (None, _) => {}
+                (Some(_), KeptPosition::At(point)) if point.view == entry.view => return true,
+                (Some(holder), _) => {
+                    group.come_up(now, entry, &orphan, holder.stayed);
+                    return true;
+                }
+            }
+        }
+        process.app.event(forgotten(group, entry));
+        false
+    });
+    process.waiting.kept = kept;
 }
 
 /// What was kept of a group is of no use. `entry`: the group, if it is still there; it says how many messages of each

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use phalanx_core::{GroupId, GroupView, Incarnation, Order};
 
 use super::{App, Group};
-use crate::machine::{Held, Maker, ToSend};
+use crate::machine::{Held, ToSend};
 use crate::oracle::fold;
 
 impl Group {
@@ -37,18 +37,6 @@ impl App {
         }
         if let Some(machine) = &mut group.machine {
             machine.view(view, Incarnation(self.calls.me));
-        }
-    }
-
-    /// The state that came is refused, and the group is left, or that is a violation.
-    pub(super) fn refuse(&mut self, id: GroupId, why: String) {
-        let text = format!("the snapshot of another member makes no sense: {why}");
-        if !self.maker.as_ref().is_some_and(Maker::may_refuse) {
-            return self.faults.push(("restore", text));
-        }
-        self.told.refuse(text, self.now_ns);
-        if let Some(group) = self.groups.get_mut(&id) {
-            group.is_refused = true;
         }
     }
 

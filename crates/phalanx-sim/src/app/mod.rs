@@ -54,7 +54,7 @@ pub(crate) struct App {
     /// Whether nothing in this run is a reason to exclude it.
     pub(crate) must_stay: bool,
     /// What the states of its groups hold.
-    holds: Holds,
+    pub(crate) holds: Holds,
     /// The traces of this process's incarnations, oldest first.
     pub(crate) traces: Vec<Trace>,
     /// Groups of which it is, or is becoming, a member in this incarnation.
@@ -98,16 +98,16 @@ pub(crate) struct App {
     pub(crate) maker: Option<Maker>,
     /// What it is told of its memberships and messages.
     pub(crate) told: Told,
-    /// How slowly it gives its states away.
-    pub(crate) pace: Pace,
 }
 
 /// What the state of a group holds beside digests of its messages.
-#[derive(Clone, Copy, Debug)]
-struct Holds {
+#[derive(Debug)]
+pub(crate) struct Holds {
     padding_bytes: u64,
     /// Digests of the group's views. Not where a build is too old to replay them to a joiner.
     views: bool,
+    /// How slowly they are given away.
+    pub(crate) pace: Pace,
 }
 
 /// Counts of an application's events.
@@ -178,7 +178,7 @@ impl App {
             takes: true,
             reading: Reading::default(),
             must_stay: false,
-            holds: Holds { padding_bytes: state_bytes, views: has_views },
+            holds: Holds { padding_bytes: state_bytes, views: has_views, pace: Pace::default() },
             traces: Vec::new(),
             groups: BTreeMap::new(),
             kept: BTreeMap::new(),
@@ -201,7 +201,6 @@ impl App {
             calls: Calls::default(),
             maker: None,
             told: Told::default(),
-            pace: Pace::default(),
         }
     }
 
@@ -383,7 +382,7 @@ impl App {
             Ok(())
         });
         if let Err(wrong) = taken {
-            self.refuse(id, wrong);
+            refuse(self, id, wrong);
         }
         match self.groups.get_mut(&id) {
             Some(group) if group.is_refused => {}
@@ -391,10 +390,6 @@ impl App {
             Some(group) if self.holds.views || group.machine.is_some() => group.is_whole = true,
             _ => self.record_whole(id),
         }
-    }
-
-    fn has_state(&self, id: GroupId) -> bool {
-        self.groups.get(&id).is_none_or(|group| self.wanted.get(&group.name) != Some(&false) && !group.is_observed)
     }
 
     /// Records a complete state.
@@ -421,6 +416,22 @@ fn view_replayed(app: &mut App, view: &Arc<GroupView>) {
     }
     if let Some(machine) = &mut group.machine {
         machine.view_replayed(view, Incarnation(app.calls.me));
+    }
+}
+
+fn has_state(app: &App, id: GroupId) -> bool {
+    app.groups.get(&id).is_none_or(|group| app.wanted.get(&group.name) != Some(&false) && !group.is_observed)
+}
+
+/// The state that came is refused, and the group is left, or that is a violation.
+fn refuse(app: &mut App, id: GroupId, why: String) {
+    let text = format!("the snapshot of another member makes no sense: {why}");
+    if !app.maker.as_ref().is_some_and(Maker::may_refuse) {
+        return app.faults.push(("restore", text));
+    }
+    app.told.refuse(text, app.now_ns);
+    if let Some(group) = app.groups.get_mut(&id) {
+        group.is_refused = true;
     }
 }
 
@@ -706,7 +717,7 @@ impl Handler for App {
 
     fn snapshot(&mut self, id: GroupId) -> Option<Box<dyn Snapshot>> {
         // Who refused a state has one that ends the transfer.
-        if !self.has_state(id) {
+        if !has_state(self, id) {
             return None;
         }
         let group = self.groups.get_mut(&id)?;
@@ -714,7 +725,7 @@ impl Handler for App {
         let machine = group.machine.as_mut().map(Held::snapshot);
         self.record(trace::Event::SnapshotOut { group: id.0, view: view.0, digest });
         let own = Frozen::new(&state, self.holds.padding_bytes);
-        Some(self.pace.slow(match machine {
+        Some(self.holds.pace.slow(match machine {
             Some(machine) => Box::new(Both { own, machine }),
             None => Box::new(own),
         }))

@@ -246,7 +246,7 @@ impl Told {
 
     /// It asks to join a group.
     pub(crate) fn joins(&mut self, request: Request) {
-        if self.lives.has_name(&request.name) {
+        if self.lives.key_named(&request.name).is_some() {
             return self.again.push(request);
         }
         let Request { name, with_state, observes, inbox } = request;

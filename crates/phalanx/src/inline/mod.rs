@@ -506,7 +506,7 @@ impl InlineJoin<'_> {
     pub fn join(self, app: &mut impl App) -> Result<InlineGroup, JoinError> {
         let Self { member, name, with_state, observes, terms } = self;
         check_group_name(&name, false)?;
-        if member.table.lives.has_name(&name) {
+        if member.table.lives.key_named(&name).is_some() {
             return Err(JoinError::AlreadyMember(name));
         }
         let group = member.table.add(&name, with_state && !observes, observes);
