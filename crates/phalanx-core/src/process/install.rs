@@ -415,8 +415,8 @@ impl Process {
     /// it, because the transfer failed after the request, or because all holders are gone.
     fn begin_state(&mut self, view: &Arc<GroupView>) {
         let group = view.group;
-        if self.transfers.is_taking(&view.name) {
-            return self.transfers.entered(view);
+        if self.transfers.entered(view) {
+            return;
         }
         let Some(want) = self.wants.get_mut(&*view.name) else { return };
         let holders_remain = view.members.iter().any(|who| !view.joined.contains(who));
@@ -471,18 +471,20 @@ mod tests {
             process.directory.groups.extend(exists.then_some((group, entry)));
             process.join_group(NOW, "g", true, GroupTerms::default()).expect("a good name");
             // Nothing has come of it when the member is gone.
-            assert_eq!(process.transfers.is_taking("g"), exists, "it asks who has the state");
-            process.transfers.group_left(group, &mut process.app);
+            assert_eq!(process.transfers.taken_group("g").is_some(), exists, "it asks who has the state");
+            // The same decree ends the group and founds the next one.
             let view = Arc::new(GroupView {
                 members: vec![me],
                 joined: vec![me],
                 has_state: Some(true),
-                ..GroupView::new(group, "g", ViewNumber(1))
+                ..GroupView::new(GroupId(2), "g", ViewNumber(1))
             });
             let before = process.app.len();
             for _ in 0..2 {
                 process.begin_state(&view);
                 assert_eq!(process.app.len() - before, usize::from(exists), "the group existed: {exists}");
+                assert_eq!(process.transfers.taken_group("g"), None, "nothing more of it comes");
+                assert!(!process.transfers.holds_back(GroupId(2)), "the view waits for no state");
             }
         }
     }

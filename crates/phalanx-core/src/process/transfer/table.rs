@@ -129,12 +129,17 @@ impl Transfers {
         stopped
     }
 
-    /// Notes that this process installed its first view of a group.
-    pub(in crate::process) fn entered(&mut self, view: &Arc<GroupView>) {
-        if let Some(taking) = self.taking.get_mut(&*view.name) {
-            taking.first_view = Some(view.view);
-            self.held.entry(view.group).or_default();
+    /// The first view of a group is installed here. False: its state is not on its way. What comes of a group of that name
+    /// that has ended is dropped.
+    pub(in crate::process) fn entered(&mut self, view: &Arc<GroupView>) -> bool {
+        let Some(taking) = self.taking.get_mut(&*view.name) else { return false };
+        if taking.group != view.group {
+            self.fail(&view.name, Instant::ZERO);
+            return false;
         }
+        taking.first_view = Some(view.view);
+        self.held.entry(view.group).or_default();
+        true
     }
 
     /// Whether deliveries of some group wait for a transfer.
@@ -233,9 +238,10 @@ impl Transfers {
         self.taking.values().any(|taking| taking.first_view.is_some())
     }
 
-    /// Whether the state of the named group is being taken.
-    pub(in crate::process) fn is_taking(&self, name: &str) -> bool {
-        self.taking.contains_key(name)
+    /// The group of that name whose state this process takes.
+    #[cfg(test)]
+    pub(in crate::process) fn taken_group(&self, name: &str) -> Option<GroupId> {
+        self.taking.get(name).map(|taking| taking.group)
     }
 
     /// Upper bound on the replayed deliveries that may wait for the application here.

@@ -138,7 +138,7 @@ fn a_state_is_asked_for_again_when_what_came_of_it_is_taken() {
     let sought = |process: &mut Process, at: Instant| {
         let group = process.directory.group_named("g").map(|(group, _)| group);
         process.seek_state(at, "g", group);
-        process.transfers.is_taking("g")
+        process.transfers.taken_group("g").is_some()
     };
     let late = NOW + PATIENCE;
     assert!(!sought(&mut process, late), "the application has not taken the chunk");
@@ -147,7 +147,7 @@ fn a_state_is_asked_for_again_when_what_came_of_it_is_taken() {
     process.failure_detector.heard(late, Rank(1));
     assert!(sought(&mut process, late));
     process.take_state(late, donor, StateMessage::Abort { transfer });
-    assert!(process.transfers.is_taking("g"), "an answer to the request before");
+    assert!(process.transfers.taken_group("g").is_some(), "an answer to the request before");
 }
 
 /// Uniform deliveries may be among those that waited, and the application was notified meanwhile that no quorum is
@@ -253,7 +253,7 @@ fn the_pieces_of_a_state_follow_each_other_and_a_complete_one_is_counted() {
     }
     assert_eq!(process.transfers.taking.get("g").map(|taking| taking.state), Some(Taking::Record));
     process.complete_state(NOW, "g");
-    assert_eq!((process.counters.transfers_taken, process.transfers.is_taking("g")), (1, false));
+    assert_eq!((process.counters.transfers_taken, process.transfers.taken_group("g").is_some()), (1, false));
 }
 
 /// A process that was taken in without the state leaves to come again. Some member must keep the state for it until
@@ -473,7 +473,7 @@ fn replayed_views_follow_each_other() {
     process.set.me.incarnation = Incarnation(9);
     process.transfers.taking.insert("g".into(), begun);
     process.take_state(NOW, donor, StateMessage::ReplayView { transfer, view: holds_me() });
-    assert!(!process.transfers.is_taking("g"), "it was never in a view before its first");
+    assert!(!process.transfers.taken_group("g").is_some(), "it was never in a view before its first");
 }
 
 #[test]
@@ -560,7 +560,7 @@ fn a_donor_that_leaves_a_step_out_is_left() {
                 .taking
                 .insert("g".into(), IncomingTransfer { state, ..taking(GROUP, Some(ViewNumber(3))) });
             process.take_state(NOW, donor, message.clone());
-            assert!(!process.transfers.is_taking("g"), "{message:?} in {state:?}");
+            assert!(!process.transfers.taken_group("g").is_some(), "{message:?} in {state:?}");
             assert!(process.transfers.retreats_from(GROUP), "{message:?} in {state:?}");
         }
     }
