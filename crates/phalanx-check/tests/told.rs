@@ -188,7 +188,8 @@ fn x9_a_state_is_told_in_one_order() {
     fn founder() -> World {
         World::group(2)
     }
-    let cases: [(fn() -> World, &[MembershipStep], bool); 15] = [
+    type Case<'a> = (fn() -> World, &'a [MembershipStep], bool);
+    let cases: [Case<'_>; 15] = [
         (founder, &[View(1), View(2)], true),
         (founder, &[Forgotten, View(1)], true),
         (founder, &[Kept, View(1)], true),

@@ -473,7 +473,7 @@ fn replayed_views_follow_each_other() {
     process.set.me.incarnation = Incarnation(9);
     process.transfers.taking.insert("g".into(), begun);
     process.take_state(NOW, donor, StateMessage::ReplayView { transfer, view: holds_me() });
-    assert!(!process.transfers.taken_group("g").is_some(), "it was never in a view before its first");
+    assert!(process.transfers.taken_group("g").is_none(), "it was never in a view before its first");
 }
 
 #[test]
@@ -560,7 +560,7 @@ fn a_donor_that_leaves_a_step_out_is_left() {
                 .taking
                 .insert("g".into(), IncomingTransfer { state, ..taking(GROUP, Some(ViewNumber(3))) });
             process.take_state(NOW, donor, message.clone());
-            assert!(!process.transfers.taken_group("g").is_some(), "{message:?} in {state:?}");
+            assert!(process.transfers.taken_group("g").is_none(), "{message:?} in {state:?}");
             assert!(process.transfers.retreats_from(GROUP), "{message:?} in {state:?}");
         }
     }
