@@ -118,7 +118,7 @@ impl Maker {
         self.running.set(Some("while it was made"));
         let machine = (self.machines.make)(self.slot);
         self.running.set(None);
-        Held { machine, running: Rc::clone(&self.running) }
+        Held { machine, running: Rc::clone(&self.running), shown: None, is_torn: false }
     }
 
     /// Whether a snapshot may be refused.
@@ -136,6 +136,10 @@ impl Maker {
 pub(crate) struct Held {
     machine: Box<dyn Machine>,
     running: Running,
+    /// While another member's state comes: the digest of what its readers see, which stays, and the steps so far.
+    shown: Option<(u64, u32)>,
+    /// Its readers saw something of a state that was not complete.
+    is_torn: bool,
 }
 
 impl fmt::Debug for Held {
@@ -160,6 +164,7 @@ impl Held {
         let Some(payload) = opened(delivery.payload) else { return };
         self.run("in `apply`", |machine| machine.apply(&Delivery { payload, ..*delivery }));
         self.check();
+        self.look();
     }
 
     pub(crate) fn view(&mut self, view: &Arc<GroupView>, me: Incarnation) {
@@ -169,6 +174,7 @@ impl Held {
 
     pub(crate) fn view_replayed(&mut self, view: &Arc<GroupView>, me: Incarnation) {
         self.run("in `view`", |machine| machine.view_replayed(view, me));
+        self.look();
     }
 
     pub(crate) fn snapshot(&mut self) -> Box<dyn Snapshot> {
@@ -176,20 +182,40 @@ impl Held {
     }
 
     pub(crate) fn begin(&mut self, bytes: u64) {
+        self.shown = Some((self.digest(), 0));
         self.run("in `restore`", |machine| machine.begin(bytes));
+        self.look();
     }
 
     pub(crate) fn restore(&mut self, chunk: &[u8]) {
         self.run("in `restore`", |machine| machine.restore(chunk));
+        self.look();
+    }
+
+    /// A reader looks at the state, in one step of a transfer of so many.
+    fn look(&mut self) {
+        let Some((shown, steps)) = &mut self.shown else { return };
+        let shown = *shown;
+        *steps += 1;
+        if *steps < LOOKS || steps.is_multiple_of(LOOKS) {
+            self.is_torn |= self.digest() != shown;
+        }
+    }
+
+    /// Whether readers saw something of a state that was not complete, since the last call.
+    pub(crate) fn take_torn(&mut self) -> bool {
+        std::mem::take(&mut self.is_torn)
     }
 
     pub(crate) fn complete(&mut self) -> Result<(), String> {
+        self.shown = None;
         let outcome = self.run("in `restore`", Machine::complete);
         self.check();
         outcome
     }
 
     pub(crate) fn keep(&mut self) {
+        self.shown = None;
         self.run("in `restore`", Machine::keep);
     }
 
@@ -201,6 +227,9 @@ impl Held {
         self.run("in the workload", |machine| machine.act(rng, order))
     }
 }
+
+/// After so many steps of a transfer, readers look once in as many.
+const LOOKS: u32 = 8;
 
 /// What a machine does while its invariant is checked.
 pub(crate) const INVARIANT: &str = "in the invariant";

@@ -437,7 +437,12 @@ fn refuse(app: &mut App, id: GroupId, why: String) {
 
 /// Ends an iteration: shows the application what changed, and records what it was told.
 pub(crate) fn publish(app: &mut App, is_adequate: impl Fn(GroupId) -> Option<bool>) {
-    let App { told, reading, takes, .. } = app;
+    let App { told, reading, takes, groups, faults, .. } = app;
+    for (id, group) in groups {
+        if group.machine.as_mut().is_some_and(Held::take_torn) {
+            faults.push(("shown", format!("a state of group {} before it is complete", id.0)));
+        }
+    }
     told.publish(is_adequate, |inbox| *takes && !reading.unread.contains(&inbox));
     record_told(app);
 }
