@@ -65,10 +65,3 @@ pub(crate) fn listen<T: DeserializeOwned + Send + 'static>(waker: Waker) -> std:
     std::thread::Builder::new().name("orders".to_owned()).spawn(work)?;
     Ok(inbox)
 }
-
-/// Ends a member of an experiment whose trace cannot be written: without a trace it proves nothing. Its parent sees the
-/// exit.
-pub(crate) fn trace_lost(error: &phalanx_trace::TraceError) {
-    crate::notice::say(format_args!("the trace cannot be written: {error}"));
-    std::process::exit(i32::from(Exit::Failure as u8));
-}

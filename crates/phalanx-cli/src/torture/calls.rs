@@ -14,7 +14,6 @@ use phalanx_runtime::rpc::{
 
 use super::network::CALLS_PORT;
 use super::report::Answered;
-use crate::child::trace_lost;
 use crate::exit::{Exit, Failure, While};
 
 /// State shared between the endpoint's thread and the member.
@@ -214,3 +213,10 @@ const LATER_MS_MAX: u32 = 100;
 const LONG_ONE_IN: u32 = 10;
 /// Length that takes several packets.
 const LONG_BYTES_MAX: u32 = 12_000;
+
+/// Ends a member of an experiment whose trace cannot be written: without a trace it proves nothing. Its parent sees the
+/// exit.
+fn trace_lost(error: &phalanx_trace::TraceError) {
+    crate::notice::say(format_args!("the trace cannot be written: {error}"));
+    std::process::exit(i32::from(Exit::Failure as u8));
+}
