@@ -29,5 +29,5 @@ fn other_seeds_have_other_traces() {
     let options = Options::default();
     let hashes: std::collections::BTreeSet<u64> = (100..104).map(|seed| run_seed(seed, &options).trace_hash).collect();
     assert_eq!(hashes.len(), 4);
-    assert_eq!(options.replay_command(7), "phalanx sim --seeds 7..8 --members 5");
+    assert_eq!(options.replay_command(7), "phalanx sim --seeds 7..8 --members 5 --reduced no-user-state");
 }

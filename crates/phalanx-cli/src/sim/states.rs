@@ -211,7 +211,7 @@ pub(super) fn states() -> States {
         match kind {
             StateKind::Domains => {
                 let count = move || Count { follows_views, ..Count::default() };
-                simulation::<WHOLE>(drawn).domain("count", count).machines(move |sender| drawn.work(sender))
+                simulation::<WHOLE>(drawn).domain("count", count).machines(move |sender| drawn.work(sender)).into()
             }
             StateKind::Pieces | StateKind::Slow => machines::<IN_PIECES>(drawn),
             StateKind::Refusing => machines::<REFUSED>(drawn).may_refuse(),
@@ -220,7 +220,7 @@ pub(super) fn states() -> States {
 }
 
 fn machines<const KIND: u8>(drawn: Drawn) -> Machines {
-    simulation::<KIND>(drawn).machines(move |sender| drawn.work(sender))
+    simulation::<KIND>(drawn).machines(move |sender| drawn.work(sender)).into()
 }
 
 fn simulation<const KIND: u8>(drawn: Drawn) -> Simulation<Kept<KIND>> {

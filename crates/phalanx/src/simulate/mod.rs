@@ -84,6 +84,17 @@ pub struct Simulation<S> {
     picture: Option<PathBuf>,
 }
 
+/// A state as the simulator runs it.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct OfState(phalanx_sim::Machines);
+
+impl From<OfState> for phalanx_sim::Machines {
+    fn from(state: OfState) -> Self {
+        state.0
+    }
+}
+
 impl<S: State> Simulation<S> {
     /// Simulates the state that `new` makes. Each group of the cell begins with one, and so does each process that takes
     /// the state of another. It runs 20 seeds with five members, unless the methods below say otherwise.
@@ -129,8 +140,8 @@ impl<S: State> Simulation<S> {
     /// What the simulator runs, for campaigns of its own.
     #[doc(hidden)]
     #[must_use]
-    pub fn machines(&self, work: impl Fn(&mut Sender<'_, S>) + Send + Sync + 'static) -> phalanx_sim::Machines {
-        machines(&self.code, Arc::new(work))
+    pub fn machines(&self, work: impl Fn(&mut Sender<'_, S>) + Send + Sync + 'static) -> OfState {
+        OfState(machines(&self.code, Arc::new(work)))
     }
 
     /// Draws the first seed that fails as an SVG file: processes, views, faults and messages around the failure. If none
