@@ -170,6 +170,10 @@ impl World {
     /// Crashes a process. Its trace just stops.
     pub(crate) fn crash(&mut self, index: usize) {
         let Some(dead) = self.slots[index].incarnation() else { return };
+        // After a panic the process may have begun its next incarnation, of which its application knows nothing.
+        let app = &self.slots[index].app;
+        let panicked = app.traces.last().filter(|_| app.told.has_panicked());
+        let dead = panicked.map_or(dead, |trace| Incarnation(trace.header.incarnation));
         self.keep_core_counters(index);
         let slot = &mut self.slots[index];
         // Half of the crashes are the end of the thread that runs the process, which its application outlives for a moment.

@@ -131,7 +131,8 @@ impl Builder {
             _ if self.now.ended => self.malformed("a record after the end"),
             None => self.harness_event(&record.event, moment),
             Some(proc) => match self.now.over {
-                Some((over, told)) if record.event != Event::End => {
+                // A membership goes on through an exclusion, and may end with its process before the next incarnation.
+                Some((over, told)) if !matches!(record.event, Event::End | Event::MembershipEnded { .. }) => {
                     self.model.after_over.push(AfterOver { over, told, place: moment.place });
                 }
                 _ => self.process_event(proc, &record.event, moment),

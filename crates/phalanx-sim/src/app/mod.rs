@@ -463,6 +463,9 @@ fn digest(id: GroupId, group: &mut Group) -> trace::Event {
 
 impl Handler for App {
     fn begin(&mut self, me: &MemberInfo) {
+        if self.told.has_panicked() {
+            return; // its process is ended after this iteration
+        }
         // The trace of the earlier incarnation ends with the reason of its end: a crash in the harness's trace, or the
         // exclusion.
         let left = std::mem::take(&mut self.groups);
