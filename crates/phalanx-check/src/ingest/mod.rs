@@ -273,6 +273,8 @@ impl Builder {
             &Event::ToldLost { group, not_sent, in_doubt } => {
                 proc.told.lives.push(self.now.ledgers.end(group, not_sent, in_doubt, moment));
             }
+            // Who refused the group's state is in it without, until it has left.
+            Event::ToldStep { name, .. } if self.now.senseless.contains(name) => {}
             Event::ToldStep { name, what } => proc.told.steps.push((name.clone(), *what, moment)),
             Event::ToldSenseless { name } => {
                 proc.told.senseless.push((name.clone(), moment));

@@ -220,7 +220,7 @@ pub(crate) struct Told {
     pub(crate) ended: Vec<(String, MembershipEnd, Moment)>,
     /// Names of groups whose state made no sense.
     pub(crate) senseless: Vec<(String, Moment)>,
-    /// Steps of memberships, by the group's name.
+    /// Steps of memberships, by the group's name, but for those after a state that made no sense.
     pub(crate) steps: Vec<(String, MembershipStep, Moment)>,
 }
 

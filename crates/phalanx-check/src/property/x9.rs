@@ -39,16 +39,6 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
             while let Some((over, ..)) = ended.next_if(|(_, _, end)| end.place.index < moment.place.index) {
                 places.remove(over.as_str());
             }
-            // Who refused a state is in the group without it until it is out.
-            let refused = proc.told.senseless.iter().any(|(of, told)| {
-                let begun =
-                    proc.told.ended.iter().rfind(|(over, _, end)| over == name && end.place.index < moment.place.index);
-                let since = begun.map_or(0, |(_, _, end)| end.place.index);
-                of == name && (since..moment.place.index).contains(&told.place.index)
-            });
-            if refused {
-                continue;
-            }
             let (place, steps) = places.entry(name).or_default();
             let before = std::mem::replace(place, after(*place, *what));
             *steps += 1;

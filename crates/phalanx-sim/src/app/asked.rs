@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-/// Counts of a life, and receipts that are open.
+/// What was asked for in the present life and became of it, and the receipts that were not given yet.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     /// The number of the life.
@@ -11,19 +11,19 @@ pub(super) struct Asked {
     messages: u64,
     bound: u64,
     unsent: u64,
-    /// Receipts so far.
+    /// The number of receipts that were asked for so far.
     receipts: u64,
     open: BTreeSet<u64>,
 }
 
 impl Asked {
-    /// A message is asked for, and a receipt for it or not.
+    /// The application asks for a message. Returns the number of its receipt, if it awaits one.
     pub(super) fn ask(&mut self, awaits: bool) -> Option<u64> {
         self.messages += 1;
         awaits.then(|| self.receipt())
     }
 
-    /// A receipt for all that was asked for before.
+    /// The application asks for a receipt for all messages before. Returns its number.
     pub(super) fn receipt(&mut self) -> u64 {
         self.receipts += 1;
         self.open.insert(self.receipts);
@@ -40,7 +40,7 @@ impl Asked {
         self.unsent += messages;
     }
 
-    /// A receipt is given; `number`: that of the last message that it is for, if these are bound.
+    /// The machine gives a receipt. `number`: the last message that it covers, if that is bound to a view. Returns what is wrong.
     pub(super) fn answer(&mut self, receipt: u64, number: Option<u64>) -> Option<String> {
         if !self.open.remove(&receipt) {
             return Some(format!("receipt {receipt} is given twice"));
@@ -49,7 +49,7 @@ impl Asked {
         Some(format!("receipt {receipt} says that message {early} is bound, and {} are", self.bound))
     }
 
-    /// A life is over, with so many messages that nobody has.
+    /// A life ends, and its application is told of `not_sent` messages that nobody has. Returns what is wrong.
     pub(super) fn end_life(&mut self, not_sent: u64) -> Option<String> {
         let Self { messages, bound, unsent, open, .. } = self;
         let decided = *bound + *unsent + not_sent;
