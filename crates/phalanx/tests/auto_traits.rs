@@ -86,6 +86,7 @@ table!(
         phalanx::Sent,
         phalanx::Server<u64, u64>,
         phalanx::ServerBuilder<u64, u64>,
+        phalanx::simulate::OfState,
         phalanx::simulate::Sender<'static, Nothing>,
         phalanx::simulate::Simulation<Nothing>,
     ]
