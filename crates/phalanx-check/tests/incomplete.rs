@@ -52,6 +52,33 @@ fn x7_who_sent_in_the_view_before_had_the_state() {
     w.breaks(Property::X7);
 }
 
+/// Member 0 took a state, sent in the view before, and is told not to have the state in the next.
+#[test]
+fn x7_who_refused_the_state_may_have_sent() {
+    for refuses in [false, true] {
+        let mut w = World::cell(3);
+        w.ask_group(1, true);
+        w.group_view(1, 1, None, &[1], &[1], &[]);
+        w.ask_group(0, true);
+        w.push(0, Event::SnapshotIn { group: GROUP, bytes: 9 });
+        if refuses {
+            w.push(0, Event::ToldSenseless { name: "ledger".into() });
+        }
+        w.push(0, Event::StateEnd { group: GROUP, digest: 7 });
+        for p in 0..2 {
+            w.group_view(p, 2, (p == 1).then_some(1), &[0, 1], &[0], &[]);
+        }
+        w.multicast(fifo(0, 2, 1), &[0, 1]);
+        w.ask_group(2, false);
+        for p in 0..3 {
+            w.group_view(p, 3, (p < 2).then_some(2), &[0, 1, 2], &[2], &[]);
+            w.push(p, Event::GroupIncomplete { group: GROUP, who: vec![id(0), id(2)] });
+        }
+        let report = w.report();
+        assert_eq!(report.violated().contains(&Property::X7), !refuses, "{report}");
+    }
+}
+
 #[test]
 fn x7_asks_nothing_where_traces_have_no_word_for_it() {
     let mut w = told([&[2], &[2], &[]]);

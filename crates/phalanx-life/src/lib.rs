@@ -27,7 +27,7 @@ mod servers;
 mod tally;
 
 pub use front::{Bound, End, Front, Key, Refusal, ShownView, Step};
-pub use lives::Lives;
+pub use lives::{CoreNotes, Lives};
 pub use messages::{Batch, Message, NextMessage, Payloads, Queued};
 pub use publication::{Publication, Publishes, Shown};
 pub use records::Reason;

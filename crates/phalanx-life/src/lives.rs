@@ -30,8 +30,7 @@ pub struct Lives<G, R> {
     news: Vec<usize>,
     /// Slots with messages that wait to be sent.
     busy: Vec<usize>,
-    /// Names whose memberships are over, for the process to forget.
-    forgotten: Vec<Arc<str>>,
+    core_notes: CoreNotes,
     is_untidy: bool,
     records: Option<Records>,
 }
@@ -43,6 +42,15 @@ struct Slot<G, R> {
     /// How the one before ended.
     ended: End,
     held: Option<Membership<G, R>>,
+}
+
+/// What the core is to learn of memberships.
+#[derive(Debug, Default)]
+pub struct CoreNotes {
+    /// Names whose memberships are over: their groups need not be told apart any more.
+    pub forgotten: Vec<Arc<str>>,
+    /// Groups whose state came and was refused: this process must not count among those that have it.
+    pub refused: Vec<GroupId>,
 }
 
 impl<G, R> Lives<G, R> {
@@ -59,7 +67,7 @@ impl<G, R> Lives<G, R> {
             latest: NO_GROUP,
             news: Vec::new(),
             busy: Vec::new(),
-            forgotten: Vec::new(),
+            core_notes: CoreNotes::default(),
             is_untidy: false,
             records: None,
         }
@@ -205,15 +213,16 @@ impl<G, R> Lives<G, R> {
         self.news.retain(|other| *other != at);
         self.busy.retain(|other| *other != at);
         self.latest = NO_GROUP;
-        self.forgotten.push(held.name);
+        self.core_notes.forgotten.push(held.name);
         self.is_untidy = true;
         Some(held.own)
     }
 
-    /// The names whose memberships are over since the last call: the process need not tell their groups apart any more.
-    pub fn take_forgotten(&mut self) -> Vec<Arc<str>> {
-        let names = std::mem::take(&mut self.forgotten);
-        names.into_iter().filter(|name| !self.names.contains_key(name)).collect()
+    /// What the core is to learn since the last call.
+    pub fn take_core_notes(&mut self) -> CoreNotes {
+        let CoreNotes { mut forgotten, refused } = std::mem::take(&mut self.core_notes);
+        forgotten.retain(|name| !self.names.contains_key(name));
+        CoreNotes { forgotten, refused }
     }
 
     /// Whether names are to be forgotten, or groups left, since the last call.
@@ -477,6 +486,7 @@ impl<G, R> Lives<G, R> {
         front: &mut F,
     ) {
         let was = self.me;
+        self.core_notes.refused.clear();
         let mut were_in = Vec::new();
         for at in 0..self.slots.len() {
             let Some((_, held)) = self.at(at) else { continue };
@@ -588,8 +598,10 @@ impl<G, R> Lives<G, R> {
     }
 
     fn left<F: Front<Group = G, Receipt = R>>(&mut self, group: GroupId, why: LeaveReason, front: &mut F) {
-        let Some((key, _)) = self.numbered(group) else { return };
+        let Some((key, held)) = self.numbered(group) else { return };
         let at = key.slot as usize;
+        // The core does not join again a group that it was asked to leave.
+        let why = if why == LeaveReason::Anew && held.leave == Leave::Queued { LeaveReason::Left } else { why };
         if why != LeaveReason::Anew {
             return self.end_membership(at, End::Left(why), front);
         }
@@ -604,11 +616,16 @@ impl<G, R> Lives<G, R> {
     }
 
     fn state_end<F: Front<Group = G, Receipt = R>>(&mut self, group: GroupId, front: &mut F) {
-        let Some((key, held)) = self.numbered(group).filter(|(_, held)| held.is_sound) else { return };
-        match front.complete(key, &mut held.own) {
-            Ok(()) => self.step(key, Step::Current, front),
-            Err(why) => self.makes_no_sense(key, &why, front),
+        let Some((key, held)) = self.numbered(group) else { return };
+        // Of one that is refused already, a piece made no sense.
+        if held.is_sound {
+            match front.complete(key, &mut held.own) {
+                Ok(()) => return self.step(key, Step::Current, front),
+                Err(why) => self.makes_no_sense(key, &why, front),
+            }
         }
+        self.core_notes.refused.push(group);
+        self.is_untidy = true;
     }
 
     /// The state that another member sent makes no sense here: the group is left.

@@ -222,6 +222,11 @@ impl<D: Wait> Inline<D> {
         self.node.leave_group(now, group, handler)
     }
 
+    /// See [`Node::refuse_state`].
+    pub fn refuse_state(&mut self, group: GroupId) {
+        self.node.refuse_state(group);
+    }
+
     /// See [`Node::raise_level`].
     ///
     /// # Errors

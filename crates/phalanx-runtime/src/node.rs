@@ -381,6 +381,11 @@ impl<D: Driver> Node<D> {
         Ok(())
     }
 
+    /// Notes that the application cannot use the state of a group that came, see [`Process::refuse_state`].
+    pub fn refuse_state(&mut self, group: GroupId) {
+        self.process.refuse_state(group);
+    }
+
     /// Requests that the cell rises to a level, see [`Process::raise_level`].
     ///
     /// # Errors

@@ -299,6 +299,7 @@ impl World {
         let Some(node) = slot.node.as_mut() else { return };
         node.driver_mut().at(now_ns);
         let report = node.poll(now, &mut slot.app);
+        slot.app.told.take_refused().into_iter().for_each(|group| node.refuse_state(group));
         let process = node.process();
         publish(&mut slot.app, |group| process.is_adequate(group));
         slot.app.end_turn(process.undelivered());

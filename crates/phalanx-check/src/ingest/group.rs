@@ -42,7 +42,8 @@ impl Builder {
             _ => false,
         };
         // Who refused the group's state is in it without, until it has left.
-        let refuses = prev_epoch.is_none() && self.now.senseless.contains(name);
+        let refused = self.now.senseless.contains(name);
+        let refuses = prev_epoch.is_none() && refused;
         let transfer = self.now.transfers.remove(id).map(|mut transfer| {
             if refuses {
                 transfer.ends.clear();
@@ -73,6 +74,7 @@ impl Builder {
             digests: Vec::new(),
             transfer,
             asked_state,
+            refused,
             wants_state: asked_state || prev_epoch.is_some_and(|prev| self.model.epochs[prev].wants_state),
             end: EpochEnd::Open,
             left_at: None,

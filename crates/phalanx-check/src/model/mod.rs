@@ -328,6 +328,8 @@ pub(crate) struct Epoch {
     pub(crate) digests: Vec<Digest>,
     pub(crate) transfer: Option<Transfer>,
     pub(crate) asked_state: bool,
+    /// Whether the application refused the state with which the process came, so that it is in the group without it.
+    pub(crate) refused: bool,
     /// Whether the process asked for the state when it came into the group.
     pub(crate) wants_state: bool,
     pub(crate) end: EpochEnd,

@@ -1,6 +1,6 @@
 //! M12, no process loses a group without cause. A member that did not ask to leave a group is out of it, by its own
-//! record, only after some process could not make sense of a packet (the harness injected a defect). An observer is out
-//! too when no member that has the state stays. All survivors record the same reason. If one member is notified that the
+//! record, only after some process could not make sense of a packet (the harness injected a defect). An observer, and a
+//! process that refused the state, is out too when no member that has it stays. All survivors record the same reason. If one member is notified that the
 //! group stopped, no member of that view goes on to a next view of it. No process ends its incarnation by itself without
 //! having asked to leave, except in a view of level 1 after such a packet, because below level 2 members cannot agree on
 //! who is at fault.
@@ -20,8 +20,9 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
         let Some((why, told)) = stay.lost else { continue };
         out.instance_when(why == LeaveReason::Stopped);
         let group = model.view_name(stay.view);
-        // An observer goes with the last member that has the state, and comes back when there is one.
-        let goes_with_others = why == LeaveReason::Anew && stay.observers.contains(&stay.proc);
+        // Who has no state goes with the last member that has it. An observer comes back when there is one.
+        let has_none = stay.refused || stay.observers.contains(&stay.proc);
+        let goes_with_others = why == LeaveReason::Anew && has_none;
         if model.one_clock().is_some() && !goes_with_others && !was_nonsense(model, told.at_ns) {
             out.violation(&[told.place], || {
                 format!("{} lost {group} ({why}), and nothing made no sense to anybody", model.who(stay.proc))

@@ -1,6 +1,7 @@
 //! X7, missing state is agreed: those that install a group view are given the same list of members that do not hold its
 //! state, and of observers among them, which never hold it. These are members of the view. Another listed member that
-//! was in the view before sent nothing in that one, because it was not notified of it before the next was decided.
+//! was in the view before sent nothing in that one, because it was not notified of it before the next was decided, unless
+//! its application refused the state.
 //! Evaluated for traces whose format has this record.
 //!
 //! Instances: installed group views for which a member is listed. Source: the agreement of views (M2) for what is
@@ -39,7 +40,8 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
                     format!("{} lacks the state of {}, and is no member", model.who(stranger), name())
                 });
             }
-            let takes = epoch.incomplete.contains(&epoch.proc) && !epoch.observers.contains(&epoch.proc);
+            let lacks = epoch.incomplete.contains(&epoch.proc) && !epoch.observers.contains(&epoch.proc);
+            let takes = lacks && !epoch.refused;
             let Some(before) = epoch.prev_epoch.filter(|_| takes) else { continue };
             if let Some(step) = model.sent(before).next() {
                 out.violation(&[model.place(before, step.index), epoch.install.place], || {

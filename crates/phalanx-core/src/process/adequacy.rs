@@ -34,11 +34,6 @@ impl Process {
         self.evaluate_adequacy();
     }
 
-    /// Follows the directory that came into force: processes that left hold nothing any more.
-    pub(super) fn forget_state_holders(&mut self) {
-        self.state_holders.forget_departed(&self.directory);
-    }
-
     /// Starts a group's view, and returns whether it is adequate as far as is known. `came`: this process joined with
     /// it.
     pub(super) fn enter_adequacy(&mut self, change: &GroupChange, came: bool, terms: GroupTerms) -> bool {

@@ -433,8 +433,9 @@ impl Process {
         // A proposal accepted in an earlier ballot may be decided already. The coordinator has to adopt it unchanged.
         let accepted = self.acceptor.accepted().map(|(b, p)| (*b, (**p).clone()));
         let is_told = self.directory.has_orphans();
-        let is_incomplete =
-            |group: &GroupId| is_told && self.transfers.lacks_state(&self.directory, self.set.me.incarnation, *group);
+        let is_incomplete = |group: &GroupId| {
+            is_told && self.transfers.has_nothing_to_give(&self.directory, self.set.me.incarnation, *group)
+        };
         let own = || prefixes.iter().map(|(group, _)| *group);
         // A report's statement on a state binds its sender: the state does not become complete before the decision.
         let incomplete = own().filter(is_incomplete).collect();

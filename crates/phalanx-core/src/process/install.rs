@@ -119,7 +119,7 @@ impl Process {
         self.waits.install(now, is_empty, |who| directory.rank(who).is_some());
         // The directory names them, so that members that joined beside them know as well.
         self.outcasts = self.directory.outcasts();
-        self.forget_state_holders();
+        self.state_holders.forget_departed(&self.directory);
         self.forget_out();
         self.adopt_settings();
         self.meet_members(now);

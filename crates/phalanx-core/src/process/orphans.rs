@@ -39,7 +39,7 @@ impl Process {
         for view_streams in self.group_streams.take_values() {
             let group = view_streams.meta.group;
             // A group cannot continue from a state that is not whole.
-            if self.transfers.lacks_state(&self.directory, self.set.me.incarnation, group) {
+            if self.transfers.has_nothing_to_give(&self.directory, self.set.me.incarnation, group) {
                 continue;
             }
             let held = self.transfers.take_held(group);

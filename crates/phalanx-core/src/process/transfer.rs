@@ -50,6 +50,16 @@ const SILENT_PATIENCE: u32 = 5;
 const _: () = assert!(REPLAYED_VIEWS_LEVEL <= LEVEL, "a build knows the levels that it has rules for");
 
 impl Process {
+    /// Notes that the application here cannot use the state of `group` that it was given as complete. This process gives
+    /// it to nobody, the others are told that it has none, and the group does not go on through it. It stays in the group
+    /// until it leaves: call [`Self::leave_group`] as well. Without effect if it is not in the group.
+    pub fn refuse_state(&mut self, group: GroupId) {
+        if self.group_streams.values().any(|view_streams| view_streams.meta.group == group) {
+            self.transfers.refused.insert(group);
+            self.transfers.stop_giving(|g| g.group == group);
+        }
+    }
+
     /// Advances the state transfer of a group that this process wants to be in. `group`: its number, if it exists.
     pub(super) fn seek_state(&mut self, now: Instant, name: &str, group: Option<GroupId>) {
         if self.transfers.taking.contains_key(name) {
@@ -159,7 +169,7 @@ impl Process {
         let gives_another = self.transfers.giving.iter().any(|g| g.to != to);
         let busy = self.transfers.giving.len() >= GIVING_MAX || (gives_another && self.congested);
         // A leaver that reported that it gives no state may be let go by the decree to come.
-        let cannot = !is_member || self.transfers.lacks_state(&self.directory, self.set.me.incarnation, group);
+        let cannot = !is_member || self.transfers.has_nothing_to_give(&self.directory, self.set.me.incarnation, group);
         if cannot || is_in || busy || self.has_reported(group) || self.directory.rank(to).is_none() {
             self.send_state(to, &StateMessage::Abort { transfer });
             return;

@@ -438,7 +438,7 @@ fn an_exclusion_tells_outcomes_first_and_its_reason_last() {
         "ended Left(Unreachable)",
     ];
     assert_eq!(process.take(), told);
-    assert_eq!(process.lives.take_forgotten(), ["g".into()]);
+    assert_eq!(process.lives.take_core_notes().forgotten, ["g".into()]);
 }
 
 /// The process does not join a group again that it had asked to leave, so nothing would ever end the membership.
@@ -485,6 +485,12 @@ fn a_state_that_makes_no_sense_is_not_kept_and_its_group_is_left() {
         process.event(Event::StateEnd { group: GROUP });
         let notice = "notice: the state of group g makes no sense here: it is odd; it is left";
         assert_eq!(process.take(), [notice, "Senseless"], "once");
+        assert_eq!(
+            process.lives.take_core_notes().refused,
+            [GROUP],
+            "the core counts this process among the holders until then"
+        );
+        assert_eq!(process.lives.take_core_notes().refused, []);
         process.deliver(1);
         assert!(process.take().is_empty(), "no message is handed over");
         process.event(view(7, true));
@@ -499,8 +505,25 @@ fn a_state_that_makes_no_sense_is_not_kept_and_its_group_is_left() {
         process.event(Event::StateEnd { group: GROUP });
         process.event(view(8, true));
         assert_eq!(process.take(), ["Current", "view 8"]);
+        assert_eq!(process.lives.take_core_notes().refused, []);
         assert!(process.lives.keeps_state(GROUP, &mut process.told));
     }
+}
+
+/// The last member with the state went, and a member without one goes with it. The core does not come again for a process
+/// that asked to leave, so its membership would otherwise wait for good.
+#[test]
+fn who_asked_to_leave_and_goes_with_the_last_holder_has_left() {
+    let anew = || Event::GroupLeft { group: GROUP, why: LeaveReason::Anew };
+    let mut process = Process::member();
+    process.event(anew());
+    assert_eq!(process.take().last().expect("steps"), "Anew(Anew)", "it did not ask");
+    let mut process = Process::member();
+    process.lives.want_leave(process.key).expect("the membership goes on");
+    assert_eq!(process.lives.to_leave(), Some((process.key, GROUP)));
+    process.lives.leave_asked(process.key);
+    process.event(anew());
+    assert_eq!(process.take().last().expect("steps"), "ended Left(Left)");
 }
 
 #[test]
@@ -577,7 +600,7 @@ fn a_key_stands_for_one_membership() {
     assert_eq!(process.take().last().expect("steps"), "ended Refused");
     let new = process.lives.add("g".into(), false, false, ());
     assert_eq!((new.slot, new.membership), (old.slot, old.membership + 1));
-    assert!(process.lives.take_forgotten().is_empty(), "a group of that name is joined again");
+    assert!(process.lives.take_core_notes().forgotten.is_empty(), "a group of that name is joined again");
     assert!(process.lives.own(old).is_none() && process.lives.own(new).is_some());
     assert!(process.lives.ask(old, Queued::Flush { life: 0, receipt: "late" }).is_err());
     assert_eq!(process.lives.number_in_view(new), Some(None), "the group's number was the other's");

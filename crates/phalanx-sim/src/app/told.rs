@@ -274,6 +274,11 @@ impl Told {
         self.writer.refused_ns
     }
 
+    /// Groups whose state was refused, for the core to know.
+    pub(crate) fn take_refused(&mut self) -> Vec<GroupId> {
+        self.lives.take_core_notes().refused
+    }
+
     /// A group that is to be left because its state was refused.
     pub(crate) fn to_leave(&self) -> Option<GroupId> {
         self.writer.refused_ns?;

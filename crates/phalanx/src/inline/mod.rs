@@ -160,10 +160,12 @@ impl Inline {
 
     /// Does what the handler could not do from inside a poll.
     fn tidy(&mut self, app: &mut impl App) {
-        for name in self.table.lives.take_forgotten() {
+        let core_notes = self.table.lives.take_core_notes();
+        for name in core_notes.forgotten {
             self.process.set_inbox(&name, InboxId::MAIN);
             self.recorder.set_inbox(&name, InboxId::MAIN);
         }
+        core_notes.refused.into_iter().for_each(|group| self.process.refuse_state(group));
         while let Some((key, group)) = self.table.lives.to_leave() {
             // Refused only if the incarnation is over, and the next view comes back to it.
             if self.process.leave_group(group, handler!(self, app)).is_err() {

@@ -170,10 +170,12 @@ impl Protocol {
             let process = self.process.node().process();
             self.app.publish(|group| process.is_adequate(group));
             self.recorder.told(&self.app.lives.take_records());
-            for name in self.app.lives.take_forgotten() {
+            let core_notes = self.app.lives.take_core_notes();
+            for name in core_notes.forgotten {
                 self.process.set_inbox(&name, InboxId::MAIN);
                 self.recorder.set_inbox(&name, InboxId::MAIN);
             }
+            core_notes.refused.into_iter().for_each(|group| self.process.refuse_state(group));
             if self.process.is_over() || self.shared.commands.is_stopping() {
                 return Ok(());
             }

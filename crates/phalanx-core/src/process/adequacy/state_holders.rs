@@ -45,7 +45,7 @@ impl StateHolders {
 
     /// Forgets processes that left the cell or the group. Announcements for a view that is not installed here yet are
     /// kept.
-    pub(super) fn forget_departed(&mut self, directory: &Directory) {
+    pub(in crate::process) fn forget_departed(&mut self, directory: &Directory) {
         self.0.retain(|(who, group), since| {
             let is_member = directory.rank(*who).is_some();
             is_member

@@ -246,6 +246,40 @@ fn who_takes_the_state_does_not_count() {
     assert_eq!(is_adequate(&process), [true]);
 }
 
+/// A group whose last member refused its state would otherwise go on through it, and all that ask it for the state would
+/// wait for good.
+#[test]
+fn who_refused_a_state_holds_none() {
+    let (mut process, mut fx) = in_group(B, 3);
+    let lacks = |process: &mut Process, round, fx: &mut Out| {
+        process.handle_control(NOW, A, wedge(DecreeNumber(3), ballot(round, 0)), fx);
+        let reports = said(process, A).into_iter().filter_map(|control| match control {
+            Control::Report(report) => Some(report.incomplete),
+            _ => None,
+        });
+        reports.last().expect("it reports")
+    };
+    assert_eq!(lacks(&mut process, 1, &mut fx), [], "it has the state");
+    process.refuse_state(GroupId(7));
+    assert_eq!(lacks(&mut process, 2, &mut fx), [], "it is in no such group");
+    process.refuse_state(GROUP);
+    assert_eq!(lacks(&mut process, 3, &mut fx), [GROUP]);
+    // The last member with the state goes, and this process with it. It had asked to leave, and does not come again.
+    process.leave_group(NOW, GROUP).expect("it is a member");
+    let cut = Some(GroupCut { prefixes: vec![0; 3], holders: vec![Incarnation::NONE; 3] });
+    let left = [A, B, C].map(|who| (who, LeaveReason::Anew)).to_vec();
+    let (name, joined, tail) = ("g".into(), Vec::new(), Tags::default());
+    let over = GroupChange { group: GROUP, name, view: ViewNumber(2), space: Space(2), cut, joined, left, tail };
+    process.handle_control(NOW, A, Control::Decide(Arc::new(decision(DecreeNumber(3), vec![over]))), &mut fx);
+    process.deliver(NOW, &mut fx);
+    let left = fx.events.iter().filter_map(|event| match event {
+        Event::GroupLeft { why, .. } => Some(*why),
+        _ => None,
+    });
+    assert_eq!(left.collect::<Vec<_>>(), [LeaveReason::Anew]);
+    assert!(!process.wants_group("g"));
+}
+
 #[test]
 fn rivals_wait_by_rank_and_not_in_step() {
     let step = Timing::default().ballot_step;

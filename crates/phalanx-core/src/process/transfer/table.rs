@@ -31,6 +31,8 @@ pub(in crate::process) struct Transfers {
     /// Groups that took this process in before its state was complete. Their views are not reported, and they are left
     /// again.
     pub(super) retreats: BTreeSet<GroupId>,
+    /// Groups whose state came whole and was refused by the application. It has nothing that it could give.
+    pub(super) refused: BTreeSet<GroupId>,
 }
 
 impl Transfers {
@@ -42,6 +44,7 @@ impl Transfers {
             tried: BTreeMap::new(),
             held: BTreeMap::new(),
             retreats: BTreeSet::new(),
+            refused: BTreeSet::new(),
         }
     }
 
@@ -177,6 +180,7 @@ impl Transfers {
     pub(in crate::process) fn group_left(&mut self, group: GroupId, app: &mut AppQueue) -> bool {
         let untold = self.is_incomplete(group);
         self.retreats.remove(&group);
+        self.refused.remove(&group);
         if untold {
             self.held.remove(&group);
         }
@@ -231,6 +235,17 @@ impl Transfers {
     /// Whether this process is in the group without its state: for now, or because it observes.
     pub(in crate::process) fn lacks_state(&self, directory: &Directory, me: Incarnation, group: GroupId) -> bool {
         self.is_incomplete(group) || directory.groups.get(&group).is_some_and(|entry| entry.has_observer(me))
+    }
+
+    /// Whether this process has no state of the group that another could go on with: it is in without it, or its
+    /// application refused the one that came.
+    pub(in crate::process) fn has_nothing_to_give(
+        &self,
+        directory: &Directory,
+        me: Incarnation,
+        group: GroupId,
+    ) -> bool {
+        self.refused.contains(&group) || self.lacks_state(directory, me, group)
     }
 
     /// Whether this process is in a view of a group whose state it is still taking.
