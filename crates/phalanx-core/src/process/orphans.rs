@@ -210,8 +210,8 @@ impl Process {
     /// Continues a group from what this process kept, if it is to: the application gets the rest of it before the first
     /// view. If not, what was kept of a group of this name is of no use, which is told before that view.
     pub(super) fn go_on_from_kept(&mut self, change: &GroupChange) {
-        let Kept { instance, groups, .. } = &mut self.waiting.kept;
-        let is_here = *instance == self.instance || self.directory.ancestors().contains(instance);
+        let is_here = self.waiting.kept.is_of(self.instance, &self.directory);
+        let groups = &mut self.waiting.kept.groups;
         let found = groups.iter().position(|kept| kept.group == change.group || *kept.name == *change.name);
         let kept = found.map(|at| groups.remove(at));
         let entry = |kept: &KeptGroup| self.directory.groups.get(&kept.group).filter(|_| is_here);
@@ -263,7 +263,7 @@ impl OrphanRecovery {
 /// Checks which kept states are still of use.
 fn check_kept_groups(process: &mut Process, now: Instant) {
     let mut kept = std::mem::take(&mut process.waiting.kept);
-    let is_here = kept.instance == process.instance || process.directory.ancestors().contains(&kept.instance);
+    let is_here = kept.is_of(process.instance, &process.directory);
     kept.groups.retain_mut(|group| {
         let entry = process.directory.groups.get(&group.group).filter(|_| is_here);
         if let Some((entry, orphan)) = entry.and_then(|entry| Some((entry, entry.orphan()?))) {

@@ -7,7 +7,7 @@ use super::deaths::Deaths;
 use crate::api::{Order, Uniformity};
 use crate::id::{CellInstance, GroupId, Incarnation, Rank, Sequence, ViewNumber};
 use crate::link::Ack;
-use crate::member::{GroupEntry, Orphan, ReturnPoint};
+use crate::member::{Directory, GroupEntry, Orphan, ReturnPoint};
 use crate::order::{Backpressure, Deliverable, Status, StreamOutput};
 use crate::process::app::OwnedDelivery;
 use crate::process::group_streams::{GroupStreams, ViewMeta};
@@ -25,6 +25,13 @@ pub struct Kept {
     pub(super) groups: Vec<KeptGroup>,
     /// Processes that are proved dead.
     pub(super) deaths: Deaths,
+}
+
+impl Kept {
+    /// Whether this was kept in the cell instance `instance`, or in one that it continues.
+    pub(super) fn is_of(&self, instance: CellInstance, directory: &Directory) -> bool {
+        self.instance == instance || directory.ancestors().contains(&self.instance)
+    }
 }
 
 /// One group as an earlier incarnation of this process left it.
