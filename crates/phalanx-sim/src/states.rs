@@ -31,13 +31,9 @@ impl StateKind {
     pub const ALL: [Self; 4] = [Self::Domains, Self::Pieces, Self::Refusing, Self::Slow];
 
     /// The kind that an ordinary seed has, if it has a user's state. It draws from a generator of its own, so that all else
-    /// of a seed is as it is without. Ordinary seeds refuse none: a group can be stuck then (`docs/STATUS.md`).
+    /// of a seed is as it is without.
     #[must_use]
     pub fn of_seed(seed: u64) -> Option<Self> {
-        Self::drawn(seed).filter(|kind| *kind != Self::Refusing)
-    }
-
-    fn drawn(seed: u64) -> Option<Self> {
         let mut rng = Rng::new(seed).fork("states");
         (rng.below(SHARE) == 0).then(|| Self::any(&mut rng))
     }
@@ -45,7 +41,7 @@ impl StateKind {
     /// The kind of a seed of a campaign in which all have one.
     #[must_use]
     pub fn always(seed: u64) -> Self {
-        Self::drawn(seed).unwrap_or_else(|| Self::any(&mut Rng::new(seed).fork("all states")))
+        Self::of_seed(seed).unwrap_or_else(|| Self::any(&mut Rng::new(seed).fork("all states")))
     }
 
     fn any(rng: &mut Rng) -> Self {
@@ -108,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_third_of_the_seeds_have_a_state_and_each_kind_comes_alike() {
-        let drawn: Vec<StateKind> = (0..6_000).filter_map(StateKind::drawn).collect();
+        let drawn: Vec<StateKind> = (0..6_000).filter_map(StateKind::of_seed).collect();
         assert!((1_850..2_150).contains(&drawn.len()), "{}", drawn.len());
         for kind in StateKind::ALL {
             let count = drawn.iter().filter(|drawn| **drawn == kind).count();
