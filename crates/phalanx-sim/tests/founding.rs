@@ -220,6 +220,44 @@ fn a_cell_that_died_is_founded_by_command_alone() {
     cell.finish_clean();
 }
 
+/// All die, and the first founder dies again after the command, at every step of its ballot, and the others with it. If it
+/// alone had its marker of the new list, that list is passed over. The word was given, so the founders found the cell by
+/// themselves then, and not in the generation of the cell that died.
+#[test]
+fn a_command_that_left_one_marker_is_not_needed_twice() {
+    for founders in [2, 3] {
+        let all: Vec<usize> = (0..founders).collect();
+        let mut cut_short = 0;
+        for sends in 0..40 {
+            let mut cell = cell_of(founders, founders, 1).titled(format!("{founders} founders, {sends} sends"));
+            start(&mut cell, &all);
+            cell.settle();
+            crash(&mut cell, &all);
+            let before = cell.record(0).instance();
+            start(&mut cell, &all);
+            cell.run_for(3 * SECOND);
+            cell.found_anew(0).expect("it looks for the cell");
+            cell.crash_after_sends(0, sends);
+            let _ = cell.run_until(SECOND, |cell| !cell.runs(0));
+            crash(&mut cell, &all);
+            let has_marked = |slot: &usize| cell.record(*slot).instance() != before;
+            let only = has_marked(&0) && !all[1..].iter().any(has_marked);
+            start(&mut cell, &all);
+            if !only {
+                cell.run_for(6 * SECOND);
+                assert!(nobody_is_in(&cell, &all), "the cell was founded without a command");
+                cell.found_anew(0).expect("it looks for the cell");
+            }
+            cell.settle();
+            let after = cell.instance(0).expect("it is in a view");
+            assert!(after.generation() > before.generation(), "{after} follows {before}");
+            cut_short += u32::from(only);
+            cell.finish_clean();
+        }
+        assert!(cut_short > 0, "no one died at the moment that this is about");
+    }
+}
+
 /// Founders of a dead cell lead ballots that find nothing to found, one after the other. The command comes when such a
 /// ballot is about to reach the founder that is given it. That founder promises, and leads its own ballot before the
 /// others lead again.

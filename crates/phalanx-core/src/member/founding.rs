@@ -360,7 +360,8 @@ pub enum Choice {
 }
 
 /// Chooses by rules 3 and 4 of `docs/model.md`, *Founding*. The list with a marker of the highest ballot stands, unless
-/// it is overruled. Markers and heard members of an instance in which nobody lives do not count (*Leaving*, rule 5).
+/// it is overruled. Markers and heard members of an instance in which nobody lives do not count (*Leaving*, rule 5), and
+/// neither do markers of a generation before that of another marker.
 #[must_use]
 pub fn choose(asked: &[MemberInfo], reports: &BTreeMap<String, FounderRecord>, ends: &Ends) -> Choice {
     let heard = |(name, record): (&String, &FounderRecord)| {
@@ -374,9 +375,13 @@ pub fn choose(asked: &[MemberInfo], reports: &BTreeMap<String, FounderRecord>, e
     }
     let marks = reports.values().filter_map(|record| record.mark.as_ref());
     let mut marks: Vec<&BootstrapMarker> = marks.filter(|mark| !ends.is_over(mark.instance)).collect();
+    // A marker of a later generation was set after an end or by an operator's command, so no earlier instance can go
+    // on. Besides, it took the place of an earlier marker, which can no longer be counted.
+    let latest = marks.iter().map(|mark| mark.instance.generation()).max();
+    marks.retain(|mark| Some(mark.instance.generation()) == latest);
     let ballot = |mark: &BootstrapMarker| mark.list.as_ref().map(|(ballot, _)| *ballot);
     // A founder that members took in saw a later view than that of any list.
-    marks.sort_by_key(|mark| std::cmp::Reverse((mark.instance.generation(), mark.list.is_none(), ballot(mark))));
+    marks.sort_by_key(|mark| std::cmp::Reverse((mark.list.is_none(), ballot(mark))));
     for mark in marks {
         // Members took this founder in, so views after the first existed. No list can restore them.
         let Some((_, first)) = &mark.list else { return Choice::Dead(mark.instance) };

@@ -305,8 +305,7 @@ impl Process {
         let heard = |record: &FounderRecord| record.heard.map_or(CellInstance::NONE, |heard| heard.instance);
         let known: Vec<CellInstance> =
             led.reports.values().flat_map(|record| [record.instance(), heard(record)]).collect();
-        // Later than any instance known here: a process without a quorum yields to a later generation only.
-        let next = known.iter().copied().max().unwrap_or_default().next_generation();
+        let latest = known.iter().copied().max().unwrap_or_default();
         let ends = Ends::told(&asked, led.reports.values().filter_map(|record| record.end.as_ref()));
         let is_later = by_command || known.iter().any(|instance| ends.is_over(*instance));
         let (earlier, waiting) = passed_on(&led.reports, &ends);
@@ -326,7 +325,9 @@ impl Process {
                 return self.wait_for_change(now, why);
             }
             Choice::New | Choice::Dead(_) | Choice::Heard(..) => {
-                let generation = if is_later { next } else { 1 };
+                // Later than any instance known here: a process without a quorum yields to a later generation only. A list
+                // that was overruled was never confirmed, so the one in its place is of the same generation.
+                let generation = if is_later { latest.next_generation() } else { latest.generation().max(1) };
                 let instance = CellInstance::fresh(generation, self.rng.next_u64());
                 FirstView::new(instance, asked.clone(), &self.agreed()).with(waiting.passed_on_to(earlier, instance))
             }

@@ -87,6 +87,23 @@ fn a_list_with_few_marks_is_overruled_where_all_run_in_the_directories_that_it_n
     assert_eq!(chosen([2, 2, 1], [marked(2, &unknown), nothing(), nothing()]), Choice::Dead(FIRST));
 }
 
+/// A later generation begins after an end or a command alone. Where its list is overruled, the marker of it took the place
+/// of one of the earlier instance, so nobody can count how many had that one.
+#[test]
+fn marks_of_an_earlier_generation_do_not_count() {
+    let first = || marked(7, &list(FIRST, [1, 1, 1]));
+    let next = list(CellInstance(2 << 48 | 1), [2, 2, 2]);
+    for earlier in [first(), taken_in(FIRST), taken_in(SECOND)] {
+        let few = [marked(1, &next), earlier.clone(), first()];
+        assert_eq!(chosen([3, 3, 3], few.clone()), Choice::New, "{earlier:?}");
+        assert_eq!(chosen([2, 3, 2], few), Choice::Again(next.clone()), "a quorum of it lives");
+        let most = [marked(1, &next), marked(1, &next), earlier];
+        assert_eq!(chosen([3, 3, 3], most), Choice::Dead(next.instance), "it may have been confirmed");
+    }
+    let taken = taken_in(next.instance);
+    assert_eq!(chosen([3, 3, 3], [taken, first(), first()]), Choice::Dead(next.instance), "it had further views");
+}
+
 /// The record of a process that was in that instance when its last members left, except for these.
 fn ended(record: FounderRecord, instance: CellInstance, but_for: Vec<Lost>) -> FounderRecord {
     let waiting = Waiting::default();
