@@ -69,6 +69,26 @@ fn m10_a_member_that_lives_is_passed_over() {
     left.holds(&[Property::M10]);
 }
 
+/// The only member that the others take for one with the state had refused it, so no group can go on from there.
+#[test]
+fn m10_who_refused_the_state_keeps_no_group() {
+    for refuses in [false, true] {
+        let mut w = alone(fifo(2, 1, 1));
+        drop_c(&mut w, UNREACHABLE);
+        found(&mut w);
+        w.push(2, Event::Excluded { view: 2 });
+        w.end(&[0, 1]);
+        if refuses {
+            let records = &mut w.traces[2].records;
+            let at = records.iter().position(|r| matches!(r.event, Event::GroupView { .. })).expect("it joins");
+            let event = Event::ToldSenseless { name: "ledger".into() };
+            records.insert(at, phalanx_trace::Record { event, ..records[at - 1].clone() });
+        }
+        let report = w.report();
+        assert_eq!(report.violated().contains(&Property::M10), !refuses, "{report}");
+    }
+}
+
 /// No trace contains the last view of the group, because its only member was killed before. A process that came back
 /// was notified that there was one.
 #[test]

@@ -598,6 +598,8 @@ impl<G, R> Lives<G, R> {
     }
 
     fn left<F: Front<Group = G, Receipt = R>>(&mut self, group: GroupId, why: LeaveReason, front: &mut F) {
+        // What the application refused was the state of this stay. The process may have come again already.
+        self.core_notes.refused.retain(|refused| *refused != group);
         let Some((key, held)) = self.numbered(group) else { return };
         let at = key.slot as usize;
         // The core does not join again a group that it was asked to leave.

@@ -196,6 +196,10 @@ fn outlived(run: &Run<'_>, last: ViewIx, founded: Moment) -> Vec<Alive> {
         if is_without && model.epochs[stay].end == EpochEnd::GroupLeft {
             continue;
         }
+        // It refused the state that it was given, so the group cannot go on through it.
+        if model.epochs[stay].refused {
+            continue;
+        }
         // Below this level a group ends with the last of its members that is in the cell.
         let waits = drop.map_or(is_promised(model, stay), |drop| promises(drop.by));
         if drop.is_some_and(|drop| !ended_with_it(drop)) || !waits || !lives(run, stay, group.id, end) {

@@ -11,7 +11,8 @@
 //!
 //! A process lives until it is killed or asks to leave, through exclusions, from one incarnation to the next. If the
 //! next one does not ask for the group again, it has no use for its state. A group that an operator gave up is exempt,
-//! and so is, below level 3, one whose members are dropped (`docs/orphans.md`).
+//! and so is, below level 3, one whose members are dropped (`docs/orphans.md`). A member whose application refused the
+//! state has none, and so do observers: the group does not wait for them.
 //!
 //! A new beginning under the old group's number is M6.
 //!

@@ -226,6 +226,11 @@ impl AppQueue {
         })
     }
 
+    /// Whether the application has yet to read that it is out of the group.
+    pub(super) fn is_to_leave(&self, group: GroupId) -> bool {
+        self.items().any(|item| matches!(item, Item::Event(Event::GroupLeft { group: left, .. }) if *left == group))
+    }
+
     fn items(&self) -> impl Iterator<Item = &Item> {
         self.main.iter().chain(self.others.values().flatten())
     }

@@ -52,9 +52,11 @@ const _: () = assert!(REPLAYED_VIEWS_LEVEL <= LEVEL, "a build knows the levels t
 impl Process {
     /// Notes that the application here cannot use the state of `group` that it was given as complete. This process gives
     /// it to nobody, the others are told that it has none, and the group does not go on through it. It stays in the group
-    /// until it leaves: call [`Self::leave_group`] as well. Without effect if it is not in the group.
+    /// until it leaves: call [`Self::leave_group`] as well. Without effect if it is not in the group, or if the application
+    /// has yet to read that it left: the state was that of its earlier stay, and it may have come again.
     pub fn refuse_state(&mut self, group: GroupId) {
-        if self.group_streams.values().any(|view_streams| view_streams.meta.group == group) {
+        let is_in = self.group_streams.values().any(|view_streams| view_streams.meta.group == group);
+        if is_in && !self.app.is_to_leave(group) {
             self.transfers.refused.insert(group);
             self.transfers.stop_giving(|g| g.group == group);
         }

@@ -510,6 +510,19 @@ fn a_state_that_makes_no_sense_is_not_kept_and_its_group_is_left() {
     }
 }
 
+/// A slow application reads that it left, and comes again, behind the state that it refused. What it says of that state
+/// must not count for the one that it was given since.
+#[test]
+fn a_refusal_ends_with_its_stay() {
+    let mut process = Process::new(true);
+    process.event(Event::StateBegin { group: GROUP, name: "g".into(), bytes: 8, view: None });
+    process.told.refuses = Some("it is odd");
+    process.event(Event::StateEnd { group: GROUP });
+    process.event(view(7, true));
+    process.event(Event::GroupLeft { group: GROUP, why: LeaveReason::Anew });
+    assert_eq!(process.lives.take_core_notes().refused, []);
+}
+
 /// The last member with the state went, and a member without one goes with it. The core does not come again for a process
 /// that asked to leave, so its membership would otherwise wait for good.
 #[test]

@@ -246,6 +246,20 @@ fn who_takes_the_state_does_not_count() {
     assert_eq!(is_adequate(&process), [true]);
 }
 
+/// A slow application refuses a state when the process has left that group and come again: it has the state of now.
+#[test]
+fn a_refusal_of_an_earlier_stay_does_not_count() {
+    let (mut process, mut fx) = in_group(B, 3);
+    process.app.event(Event::GroupLeft { group: GROUP, why: LeaveReason::Left });
+    process.refuse_state(GROUP);
+    process.handle_control(NOW, A, wedge(DecreeNumber(3), ballot(1, 0)), &mut fx);
+    let mut reports = said(&mut process, A).into_iter().filter_map(|control| match control {
+        Control::Report(report) => Some(report.incomplete),
+        _ => None,
+    });
+    assert_eq!(reports.next_back().expect("it reports"), []);
+}
+
 /// A group whose last member refused its state would otherwise go on through it, and all that ask it for the state would
 /// wait for good.
 #[test]
