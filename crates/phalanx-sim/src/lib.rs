@@ -95,7 +95,7 @@ pub use plan::{Bursts, Plan, Workload};
 pub use reduce::{Part, Reduction};
 pub use result::{Counters, SeedResult, Summary, Violation};
 pub use run::{run_seed, watch_seed};
-pub use script::{Cell, KeptPackets, blind_channel, send_until};
+pub use script::{Cell, KeptPackets, blind_channel, equip, send_until};
 pub use shrink::{Shrunk, shrink};
 pub use states::{StateKind, States};
 pub use unequal::{Builds, Own, OwnAgreed};

@@ -11,6 +11,7 @@ use phalanx_core::process::Activity;
 use phalanx_core::{CommandError, GroupTerms, Order, TrafficClass, Uniformity, ViewNumber};
 use phalanx_trace::Phase;
 
+use crate::machine::Machines;
 use crate::network::Packet;
 use crate::options::Options;
 use crate::result::{SeedResult, Violation};
@@ -458,6 +459,11 @@ fn nanos(time: Duration) -> u64 {
 /// When one of them is no member of the cell.
 pub fn blind_channel(cell: &mut Cell, reader: usize, sender: usize) {
     cell.world.blind_channel(sender, reader).expect("both are members");
+}
+
+/// Gives each process the machines of a user, before it is in a group.
+pub fn equip(cell: &mut Cell, machines: &Machines) {
+    cell.world.equip(machines);
 }
 
 /// Runs until a condition holds, for at most `limit`, while all members of group `a` multicast, so that no data socket is
