@@ -56,22 +56,11 @@ fn x7_who_sent_in_the_view_before_had_the_state() {
 #[test]
 fn x7_who_refused_the_state_may_have_sent() {
     for refuses in [false, true] {
-        let mut w = World::cell(3);
-        w.ask_group(1, true);
-        w.group_view(1, 1, None, &[1], &[1], &[]);
-        w.ask_group(0, true);
-        w.push(0, Event::SnapshotIn { group: GROUP, bytes: 9 });
-        if refuses {
-            w.push(0, Event::ToldSenseless { name: "ledger".into() });
-        }
-        w.push(0, Event::StateEnd { group: GROUP, digest: 7 });
-        for p in 0..2 {
-            w.group_view(p, 2, (p == 1).then_some(1), &[0, 1], &[0], &[]);
-        }
+        let mut w = World::taker(3, refuses);
         w.multicast(fifo(0, 2, 1), &[0, 1]);
         w.ask_group(2, false);
         for p in 0..3 {
-            w.group_view(p, 3, (p < 2).then_some(2), &[0, 1, 2], &[2], &[]);
+            w.group_view(p, 3, (p < 2).then_some(2), &[1, 0, 2], &[2], &[]);
             w.push(p, Event::GroupIncomplete { group: GROUP, who: vec![id(0), id(2)] });
         }
         let report = w.report();

@@ -43,18 +43,7 @@ fn a_group_is_lost_with_a_cause_and_all_say_the_same() {
 #[test]
 fn who_refused_the_state_goes_with_the_last_that_has_it() {
     for refuses in [false, true] {
-        let mut w = World::cell(2);
-        w.ask_group(1, true);
-        w.group_view(1, 1, None, &[1], &[1], &[]);
-        w.ask_group(0, true);
-        w.push(0, Event::SnapshotIn { group: GROUP, bytes: 9 });
-        if refuses {
-            w.push(0, Event::ToldSenseless { name: "ledger".into() });
-        }
-        w.push(0, Event::StateEnd { group: GROUP, digest: 7 });
-        for p in 0..2 {
-            w.group_view(p, 2, (p == 1).then_some(1), &[1, 0], &[0], &[]);
-        }
+        let mut w = World::taker(2, refuses);
         w.push(0, Event::GroupLost { group: GROUP, why: LeaveReason::Anew });
         w.push(0, Event::GroupLeft { group: GROUP });
         let report = check(&w.traces, &Options { complete: true, require: Require::Nothing, ..Options::default() });

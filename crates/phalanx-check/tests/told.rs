@@ -176,14 +176,7 @@ fn x9_a_state_is_told_in_one_order() {
     use MembershipStep::{Anew, Current, Forgotten, Kept, OwnState, Taking, View};
     // Member 0 takes a state of 9 bytes and comes into view 2.
     fn joiner() -> World {
-        let mut w = World::cell(2);
-        w.ask_group(1, true);
-        w.group_view(1, 1, None, &[1], &[1], &[]);
-        w.ask_group(0, true);
-        w.push(0, Event::SnapshotIn { group: GROUP, bytes: 9 });
-        w.push(0, Event::StateEnd { group: GROUP, digest: 7 });
-        w.group_view(0, 2, None, &[1, 0], &[0], &[]);
-        w
+        World::taker(2, false)
     }
     fn founder() -> World {
         World::group(2)

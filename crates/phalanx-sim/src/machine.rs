@@ -192,7 +192,7 @@ impl Held {
         self.look();
     }
 
-    /// A reader looks at the state, in one step of a transfer of so many.
+    /// A reader looks at the state: in each of the first [`LOOKS`] steps of a transfer, then in every [`LOOKS`]th.
     fn look(&mut self) {
         let Some((shown, steps)) = &mut self.shown else { return };
         let shown = *shown;
@@ -228,7 +228,7 @@ impl Held {
     }
 }
 
-/// After so many steps of a transfer, readers look once in as many.
+/// The number of first steps of a transfer in which readers look, and then the distance between two looks, in steps.
 const LOOKS: u32 = 8;
 
 /// What a machine does while its invariant is checked.

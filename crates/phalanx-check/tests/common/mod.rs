@@ -87,6 +87,24 @@ impl World {
         world
     }
 
+    /// A cell of `n`. Member 1 is alone in the group, and member 0 takes its state and comes into view 2 beside it. It
+    /// refuses the state, or not.
+    pub fn taker(n: usize, refuses: bool) -> Self {
+        let mut w = Self::cell(n);
+        w.ask_group(1, true);
+        w.group_view(1, 1, None, &[1], &[1], &[]);
+        w.ask_group(0, true);
+        w.push(0, Event::SnapshotIn { group: GROUP, bytes: 9 });
+        if refuses {
+            w.push(0, Event::ToldSenseless { name: "ledger".into() });
+        }
+        w.push(0, Event::StateEnd { group: GROUP, digest: 7 });
+        for p in 0..2 {
+            w.group_view(p, 2, (p == 1).then_some(1), &[1, 0], &[0], &[]);
+        }
+        w
+    }
+
     pub fn harness(&self) -> usize {
         self.traces.len() - 1
     }

@@ -227,7 +227,7 @@ impl AppQueue {
     }
 
     /// Whether the application has yet to read that it is out of the group.
-    pub(super) fn is_to_leave(&self, group: GroupId) -> bool {
+    pub(super) fn has_unread_end(&self, group: GroupId) -> bool {
         self.items().any(|item| matches!(item, Item::Event(Event::GroupLeft { group: left, .. }) if *left == group))
     }
 

@@ -56,7 +56,7 @@ impl Process {
     /// has yet to read that it left: the state was that of its earlier stay, and it may have come again.
     pub fn refuse_state(&mut self, group: GroupId) {
         let is_in = self.group_streams.values().any(|view_streams| view_streams.meta.group == group);
-        if is_in && !self.app.is_to_leave(group) {
+        if is_in && !self.app.has_unread_end(group) {
             self.transfers.refused.insert(group);
             self.transfers.stop_giving(|g| g.group == group);
         }

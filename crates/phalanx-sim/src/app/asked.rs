@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-/// What was asked for in the present life and became of it, and the receipts that were not given yet.
+/// The messages that the application sent in the present life, what became of them, and the receipts that it still awaits.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     /// The number of the life.
@@ -11,19 +11,19 @@ pub(super) struct Asked {
     messages: u64,
     bound: u64,
     unsent: u64,
-    /// The number of receipts that were asked for so far.
+    /// The number of receipts requested so far.
     receipts: u64,
     open: BTreeSet<u64>,
 }
 
 impl Asked {
-    /// The application asks for a message. Returns the number of its receipt, if it awaits one.
+    /// The application sends a message. Returns the number of the message's receipt, if it awaits one.
     pub(super) fn ask(&mut self, awaits: bool) -> Option<u64> {
         self.messages += 1;
         awaits.then(|| self.receipt())
     }
 
-    /// The application asks for a receipt for all messages before. Returns its number.
+    /// The application requests a receipt for all its messages so far. Returns the receipt's number.
     pub(super) fn receipt(&mut self) -> u64 {
         self.receipts += 1;
         self.open.insert(self.receipts);
@@ -40,7 +40,8 @@ impl Asked {
         self.unsent += messages;
     }
 
-    /// The machine gives a receipt. `number`: the last message that it covers, if that is bound to a view. Returns what is wrong.
+    /// The application gets a receipt. `number`: the last message that the receipt covers, if that message is bound to a
+    /// view. Returns what is wrong.
     pub(super) fn answer(&mut self, receipt: u64, number: Option<u64>) -> Option<String> {
         if !self.open.remove(&receipt) {
             return Some(format!("receipt {receipt} is given twice"));

@@ -252,12 +252,17 @@ fn a_refusal_of_an_earlier_stay_does_not_count() {
     let (mut process, mut fx) = in_group(B, 3);
     process.app.event(Event::GroupLeft { group: GROUP, why: LeaveReason::Left });
     process.refuse_state(GROUP);
-    process.handle_control(NOW, A, wedge(DecreeNumber(3), ballot(1, 0)), &mut fx);
-    let mut reports = said(&mut process, A).into_iter().filter_map(|control| match control {
+    assert_eq!(lacks(&mut process, 1, &mut fx), []);
+}
+
+/// The groups whose state a process says it lacks, in its report for the ballot of this round.
+fn lacks(process: &mut Process, round: u32, fx: &mut Out) -> Vec<GroupId> {
+    process.handle_control(NOW, A, wedge(DecreeNumber(3), ballot(round, 0)), fx);
+    let reports = said(process, A).into_iter().filter_map(|control| match control {
         Control::Report(report) => Some(report.incomplete),
         _ => None,
     });
-    assert_eq!(reports.next_back().expect("it reports"), []);
+    reports.last().expect("it reports")
 }
 
 /// A group whose last member refused its state would otherwise go on through it, and all that ask it for the state would
@@ -265,14 +270,6 @@ fn a_refusal_of_an_earlier_stay_does_not_count() {
 #[test]
 fn who_refused_a_state_holds_none() {
     let (mut process, mut fx) = in_group(B, 3);
-    let lacks = |process: &mut Process, round, fx: &mut Out| {
-        process.handle_control(NOW, A, wedge(DecreeNumber(3), ballot(round, 0)), fx);
-        let reports = said(process, A).into_iter().filter_map(|control| match control {
-            Control::Report(report) => Some(report.incomplete),
-            _ => None,
-        });
-        reports.last().expect("it reports")
-    };
     assert_eq!(lacks(&mut process, 1, &mut fx), [], "it has the state");
     process.refuse_state(GroupId(7));
     assert_eq!(lacks(&mut process, 2, &mut fx), [], "it is in no such group");
