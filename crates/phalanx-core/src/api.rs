@@ -101,7 +101,8 @@ pub enum Event {
         /// exclude it next. [`LeaveReason::Stopped`]: the group is over.
         why: LeaveReason,
     },
-    /// No quorum of the view is heard, so that nothing is decided. Not final.
+    /// No quorum of the view is heard, so that nothing is decided. Not final. It comes again behind the next view if no
+    /// quorum of that one is heard either.
     NonPrimary {
         /// How many members this process hears, itself included.
         heard: usize,

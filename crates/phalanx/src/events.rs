@@ -39,7 +39,8 @@ pub enum CellEvent {
         /// Whether they are enough.
         adequate: bool,
     },
-    /// No quorum of the view is heard, so that nothing is decided. Not final.
+    /// No quorum of the view is heard, so that nothing is decided. Not final. It comes again behind the next view if no
+    /// quorum of that one is heard either.
     NonPrimary {
         /// How many members this process hears, itself included.
         heard: usize,

@@ -127,8 +127,10 @@ pub(super) struct AppQueue {
     names: BTreeMap<String, InboxId>,
     numbers: SortedMap<GroupId, InboxId>,
     owed: UntakenBytes,
-    /// The application was last told that no quorum is heard.
+    /// The application was last told that no quorum is heard. It takes itself for primary in each view, until then.
     outside: bool,
+    /// It will be so once it has taken all that waits.
+    outside_in_the_end: bool,
 }
 
 /// Bytes that arrived on data channels and that the application has not taken.
@@ -182,6 +184,11 @@ impl AppQueue {
         self.outside
     }
 
+    /// Whether the last of what is told to the application about this is that no quorum is heard.
+    pub(super) fn is_outside_in_the_end(&self) -> bool {
+        self.outside_in_the_end
+    }
+
     pub(super) fn push(&mut self, item: Item) {
         if let Some((count, bytes)) = self.owed.share(&item) {
             *count += bytes;
@@ -208,6 +215,7 @@ impl AppQueue {
     }
 
     pub(super) fn event(&mut self, event: Event) {
+        self.outside_in_the_end = says_outside(&event).unwrap_or(self.outside_in_the_end);
         self.push(Item::Event(event));
     }
 
@@ -258,10 +266,8 @@ impl AppQueue {
         };
         let item = from.pop_front()?;
         self.len -= 1;
-        match item {
-            Item::Event(Event::NonPrimary { .. }) => self.outside = true,
-            Item::Event(Event::Primary | Event::CellView(_)) => self.outside = false,
-            _ => {}
+        if let Item::Event(event) = &item {
+            self.outside = says_outside(event).unwrap_or(self.outside);
         }
         if let Some((count, bytes)) = self.owed.share(&item) {
             debug_assert!(*count >= bytes, "an item that is taken was counted when it came");
@@ -311,6 +317,15 @@ impl UntakenBytes {
             // The stream's window bounds these while deliveries wait.
             Item::Delivery(_) | Item::Event(_) | Item::Stable { .. } => None,
         }
+    }
+}
+
+/// Whether the event tells the application that no quorum is heard, or, by a view or otherwise, that one is.
+fn says_outside(event: &Event) -> Option<bool> {
+    match event {
+        Event::NonPrimary { .. } => Some(true),
+        Event::Primary | Event::CellView(_) => Some(false),
+        _ => None,
     }
 }
 

@@ -306,14 +306,16 @@ impl Process {
         }
     }
 
-    /// Reports to the application when no quorum is heard any more, and when one is heard again.
+    /// Reports to the application when no quorum is heard any more, and when one is heard again. A report that none is
+    /// heard is about one view: in the next one it is repeated if it still holds.
     fn evaluate_primary(&mut self, now: Instant) {
         let heard = self.failure_detector.heard_by_me(now);
         let is_primary = self.directory.is_quorum(|r| heard[r.index()]);
         debug_assert_eq!(heard.len(), self.directory.members.len(), "each member is heard or not");
-        if is_primary == self.primary {
+        if is_primary == self.primary && (is_primary || self.app.is_outside_in_the_end()) {
             return;
         }
+        self.counters.non_primary += u64::from(self.primary);
         self.primary = is_primary;
         for view_streams in self.group_streams.values_mut() {
             view_streams.view_streams.set_primary(is_primary);
@@ -326,7 +328,6 @@ impl Process {
             self.app.event(Event::Primary);
             return;
         }
-        self.counters.non_primary += 1;
         let count = heard.iter().filter(|h| **h).count();
         let silent: Vec<&str> =
             self.directory.members.iter().zip(&heard).filter(|(_, h)| !**h).map(|(m, _)| m.name.as_str()).collect();

@@ -728,6 +728,45 @@ fn congestion_and_the_loss_of_the_quorum_are_counted_once() {
     }
 }
 
+/// An application takes itself for primary in each view that it is given, until it is told otherwise.
+#[test]
+fn who_hears_no_quorum_of_the_next_view_either_says_so_in_it() {
+    let (mut process, mut fx) = in_cell(C, 5);
+    let told = |process: &mut Process, fx: &mut Out| {
+        fx.events.clear();
+        for _ in 0..2 {
+            process.poll_membership(NOW, fx);
+            process.deliver(NOW, fx);
+        }
+        let of = |event: &Event| match event {
+            Event::CellView(view) => Some(format!("view {}", view.view)),
+            Event::NonPrimary { heard, needed, .. } => Some(format!("{heard} of {needed}")),
+            Event::Primary => Some("primary".to_owned()),
+            _ => None,
+        };
+        fx.events.iter().filter_map(of).collect::<Vec<_>>()
+    };
+    let [d, e] = [4, 5].map(Incarnation);
+    for dead in [A, B, d] {
+        process.handle_death(NOW, dead);
+    }
+    assert_eq!(told(&mut process, &mut fx), ["2 of 3"]);
+    let mut decide = |decree, view, left: &[Incarnation]| {
+        let left = left.iter().map(|who| (*who, LeaveReason::Died)).collect();
+        let Directory { next_group, next_space, .. } = process.directory;
+        let next = decision(DecreeNumber(decree), Vec::new());
+        let next = Proposal { view: ViewNumber(view), left, next_group, next_space, ..next };
+        process.handle_control(NOW, e, Control::Decide(Arc::new(next)), &mut Out::default());
+        told(&mut process, &mut fx)
+    };
+    // Two of four without the oldest are no quorum. A decree that changes no view is nothing that the application sees.
+    assert_eq!(decide(2, 2, &[d]), ["view 2", "2 of 3"]);
+    assert_eq!(decide(3, 2, &[]), [""; 0]);
+    assert_eq!(decide(4, 3, &[A]), ["view 3", "primary"]);
+    assert_eq!(decide(5, 4, &[B]), ["view 4"]);
+    assert_eq!(process.counters.non_primary, 1, "it was one time");
+}
+
 #[test]
 fn a_full_channel_is_counted() {
     let (mut process, mut fx) = in_cell(A, 2);
