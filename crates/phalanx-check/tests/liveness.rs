@@ -4,7 +4,7 @@ mod common;
 
 use common::{CELL, SECOND, World, fifo, id, name, options};
 use phalanx_check::{Options, Property, check};
-use phalanx_trace::{Event, LeaveReason, Phase};
+use phalanx_trace::{Event, Header, LeaveReason, Phase, Trace, Trouble};
 
 /// A whole run: quiet, settled, a message from `a` that `to` deliver, and the end long after.
 fn quiet_run(mut w: World, members: &[usize], view: u64, to: &[usize]) -> World {
@@ -113,8 +113,8 @@ fn others_stay_broken(to: &[usize]) -> World {
     w.push(2, Event::LeaveAsked);
     w.crash(2);
     for incarnation in [98, 99] {
-        let header = phalanx_trace::Header::process("cell", &name(2), incarnation, "clock");
-        let mut again = phalanx_trace::Trace::new(header);
+        let header = Header::process("cell", &name(2), incarnation, "clock");
+        let mut again = Trace::new(header);
         w.now += 10;
         again.push(w.now, Event::Start);
         again.push(w.now + 1, Event::JoinAsked { cell: "cell".into() });
@@ -280,6 +280,47 @@ fn v1_what_it_said_after_the_end_does_not_count() {
     cut_off(Some(Event::Primary)).breaks(Property::V1);
 }
 
+/// `a` and `b` die and found the cell again by command. `c`, which is cut off for good, reads its last view of the
+/// instance before only then.
+#[test]
+fn v13_is_due_in_the_latest_instance_whatever_is_read_late_of_an_earlier_one() {
+    let run = |spared: bool| {
+        let mut w = World::cell(3);
+        let not_reading = |begins| Event::Trouble { what: Trouble::NotReading, incarnation: id(2), begins };
+        w.harness_says(not_reading(true));
+        w.crash(0);
+        w.cell_view(1, 2, &[1, 2], &[(0, LeaveReason::Died)]);
+        w.crash(1);
+        let again = [(88, "a"), (89, "b")];
+        let members: Vec<_> = again.iter().map(|(who, name)| (*who, (*name).to_owned())).collect();
+        let first = w.harness();
+        for (at, (who, name)) in (first..).zip(again) {
+            w.traces.insert(at, Trace::new(Header::process("cell", name, who, "clock")));
+            w.push(at, Event::Start);
+            w.push(at, Event::JoinAsked { cell: "cell".into() });
+            w.push(at, Event::FoundAnew);
+        }
+        for at in [first, first + 1] {
+            let members = members.clone();
+            w.push(at, Event::CellView { instance: CELL + (1 << 48), view: 1, members, left: vec![] });
+        }
+        if !spared {
+            w.harness_says(Event::Crash { incarnation: 88 });
+            w.push(4, Event::NonPrimary);
+        }
+        w.quiet_for(&[0, 1]);
+        w.harness_says(not_reading(false));
+        w.cell_view(2, 2, &[1, 2], &[(0, LeaveReason::Died)]);
+        w.push(2, Event::NonPrimary);
+        w.wait(20 * SECOND);
+        w.end(if spared { &[3, 4] } else { &[4] });
+        w
+    };
+    run(true).holds(&[Property::V13]);
+    let report = run(false).breaks(Property::V13);
+    assert!(report.to_string().contains("no quorum of the last view remains"), "{report}");
+}
+
 #[test]
 fn v6_a_join_that_is_withdrawn_after_the_end() {
     let mut w = World::group(3);
@@ -298,7 +339,7 @@ fn v1_is_due_when_all_were_excluded() {
     let mut w = World::cell(3);
     (0..3).for_each(|p| w.push(p, Event::Excluded { view: 2 }));
     // They come back as new incarnations and found nothing.
-    let mut again = phalanx_trace::Trace::new(phalanx_trace::Header::process("cell", &name(0), 99, "clock"));
+    let mut again = Trace::new(Header::process("cell", &name(0), 99, "clock"));
     again.push(w.now + 1, Event::Start);
     again.push(w.now + 2, Event::JoinAsked { cell: "cell".into() });
     w.traces.insert(0, again);
@@ -398,7 +439,7 @@ fn v1_is_due_when_a_lost_view_can_be_found_again() {
 
 #[test]
 fn v1_is_not_due_when_who_held_the_lost_view_read_nothing() {
-    let not_reading = Event::Trouble { what: phalanx_trace::Trouble::NotReading, incarnation: id(0), begins: true };
+    let not_reading = Event::Trouble { what: Trouble::NotReading, incarnation: id(0), begins: true };
     let mut w = World::cell(4);
     w.harness_says(not_reading);
     is_not_due(&told_and_lost(w, false));
@@ -417,7 +458,7 @@ fn v1_endless_exclusion_and_return_is_no_excuse() {
     [0, 1].iter().for_each(|&p| w.cell_view(p, 2, &[0, 1], &gone));
     w.push(2, Event::Excluded { view: 2 });
     w.push(2, Event::End);
-    let mut again = phalanx_trace::Trace::new(phalanx_trace::Header::process("cell", &name(2), 99, "clock"));
+    let mut again = Trace::new(Header::process("cell", &name(2), 99, "clock"));
     again.push(w.now + 1, Event::Start);
     again.push(w.now + 2, Event::JoinAsked { cell: "cell".into() });
     let members = vec![(id(0), name(0)), (id(1), name(1)), (99, name(2))];

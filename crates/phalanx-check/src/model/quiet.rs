@@ -150,10 +150,12 @@ impl Model {
         !connected.is_empty() && self.procs.iter().any(|p| is_member(p) && !named(&p.name))
     }
 
-    /// The highest view by then, in the instance in which a view was installed last.
+    /// The highest view by then, in the instance in which a view was installed last. An instance of a later generation
+    /// goes before: an application that reads late records views of one that was over by then.
     fn last_view(&self, until_ns: u64) -> Option<InstallIx> {
         let within = |i: &InstallIx| self.installs[*i].moment.at_ns <= until_ns;
-        let newest = (0..self.installs.len()).filter(within).max_by_key(|&i| self.installs[i].moment.at_ns)?;
+        let age = |i: &InstallIx| (self.installs[*i].instance >> 48, self.installs[*i].moment.at_ns);
+        let newest = (0..self.installs.len()).filter(within).max_by_key(age)?;
         let views = self.cells.get(&self.installs[newest].instance)?;
         views.values().rev().find_map(|installers| installers.iter().copied().find(within))
     }
