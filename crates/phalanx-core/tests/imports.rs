@@ -22,11 +22,12 @@ use known::{DATA_METHODS, FIELDS_MAX, FILES_MAX, GENERIC_OVER_THE_SINK, KNOWN_CI
 use types::sizes;
 
 /// The crates of the workspace that each crate may use.
-const CRATES: [(&str, &[&str]); 11] = [
+const CRATES: [(&str, &[&str]); 12] = [
     ("phalanx-core", &[]),
     ("phalanx-trace", &[]),
     ("phalanx-check", &["phalanx-trace"]),
     ("phalanx-driver", &["phalanx-core"]),
+    ("phalanx-tap", &["phalanx-core"]),
     ("phalanx-life", &["phalanx-core", "phalanx-trace"]),
     ("phalanx-runtime", &["phalanx-core", "phalanx-driver", "phalanx-trace"]),
     // The simulator is behind a feature.

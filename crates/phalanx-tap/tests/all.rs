@@ -1,0 +1,8 @@
+//! All integration tests of the crate, as one program.
+
+mod auto_traits;
+mod draw;
+mod libpcap;
+mod meaning;
+#[path = "../../phalanx-core/tests/sources/mod.rs"]
+mod sources;
