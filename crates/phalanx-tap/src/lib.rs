@@ -1,5 +1,6 @@
 //! The packet filter: which packets a tap shows. A filter is a text; it is compiled to a program of the classic packet
-//! filter, which is verified and then runs in place on each packet. `docs/tap.md` describes all of it.
+//! filter, which is verified and then runs in place on each packet. `docs/tap.md` describes all of it. [`capture`] writes
+//! packets to files that Wireshark, tshark and tcpdump read (`docs/captures.md`).
 //!
 //! Read first: *The BSD Packet Filter*, USENIX Winter 1993, by the authors of tcpdump.
 //!
@@ -27,6 +28,7 @@
 
 mod arithmetic;
 mod bounds;
+pub mod capture;
 mod compiler;
 mod cursor;
 mod emitter;
@@ -56,3 +58,11 @@ pub use names::{BoundMember, BoundView, Names, NoNames};
 pub use packet::Packet;
 pub use preamble::{ClearPreamble, Summary, UdpPreamble};
 pub use program::Program;
+
+/// The dissector with which Wireshark and tshark read the files of [`capture`], a script in Lua. `docs/captures.md` tells
+/// where it goes.
+///
+/// ```
+/// assert!(phalanx_tap::DISSECTOR.contains("Proto(\"phalanx\""));
+/// ```
+pub const DISSECTOR: &str = include_str!("../../../dissector/phalanx.lua");
