@@ -1,0 +1,266 @@
+//! Writes capture files of the golden vectors, for `tests/dissector.sh`:
+//!
+//!     golden_captures FOLDER [MUTATED]
+//!
+//! `ipv4.pcapng`, `ipv6.pcapng`, `unsealed.pcapng` and `clear.pcapng` hold one packet for each vector. Standard output names them, one
+//! a line: file, number of the packet, kind of the packet, name of the vector. `mutated.pcapng` holds so many broken
+//! packets in clear, the same ones each time.
+
+#![expect(clippy::print_stdout, reason = "the list of packets is for standard output")]
+
+use std::error::Error;
+use std::fs::File;
+use std::io::BufWriter;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use phalanx_core::id::{Incarnation, TrafficClass, ViewNumber};
+use phalanx_core::rng::Rng;
+use phalanx_core::seal::{Sealer, Security};
+use phalanx_core::wire::codec::{put_prefixed, put_varint};
+use phalanx_core::wire::{Header, Kind, PacketNumber, Space, cell_tag};
+use phalanx_tap::capture::{Capture, Seen};
+
+type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
+const CELL: &str = "golden";
+const SENDER: Incarnation = Incarnation(0x0102_0304_0506_0708);
+const DEST: Incarnation = Incarnation(0x1112_1314_1516_1718);
+const SPACE: Space = Space(0x2122_2324);
+/// The space of the first group of the vectors with frames.
+const GROUP_SPACE: Space = Space(9);
+const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../phalanx-core/tests/golden");
+
+/// A packet that the files show: its kind, what it is called, its frames.
+type Frames = (Kind, String, Vec<u8>);
+
+fn main() -> Outcome {
+    let mut arguments = std::env::args().skip(1);
+    let folder = PathBuf::from(arguments.next().ok_or("usage: golden_captures FOLDER [MUTATED]")?);
+    let mutated = arguments.next().map_or(Ok(0), |count| count.parse::<u64>())?;
+    let frames = frames()?;
+    sealed(&folder)?;
+    unsealed(&folder, &frames)?;
+    clear(&folder, &frames)?;
+    broken(&folder, &frames, mutated)
+}
+
+fn vectors(file: &str) -> Outcome<Vec<(String, Vec<u8>)>> {
+    let text = std::fs::read_to_string(Path::new(VECTORS).join(file))?;
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let (name, hex) = line.split_once(' ').ok_or("a name and bytes")?;
+        let bytes = (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16));
+        found.push((name.to_owned(), bytes.collect::<Result<Vec<u8>, _>>()?));
+    }
+    Ok(found)
+}
+
+/// A whole message of a channel, in one packet.
+fn piece(message: &[u8]) -> Vec<u8> {
+    let mut frame = vec![3];
+    put_varint(&mut frame, message.len() as u64);
+    put_prefixed(&mut frame, message);
+    frame
+}
+
+/// The frames of all vectors, each in a packet of its kind. What has no vector is here: pieces of channels, messages of
+/// the application, calls without guarantees, several frames in one packet, frames of later builds.
+fn frames() -> Outcome<Vec<Frames>> {
+    let mut all: Vec<Frames> = Vec::new();
+    let mut take = |file: &str, wanted: &dyn Fn(&str) -> Option<Kind>, wrap: &dyn Fn(&[u8]) -> Vec<u8>| -> Outcome {
+        for (name, bytes) in vectors(file)? {
+            if let Some(kind) = wanted(&name) {
+                all.push((kind, format!("{}/{name}", file.trim_end_matches(".txt")), wrap(&bytes)));
+            }
+        }
+        Ok(())
+    };
+    let as_is = |bytes: &[u8]| bytes.to_vec();
+    let state = |bytes: &[u8]| piece(&[&[1], bytes].concat());
+    take("greeting.txt", &|_| Some(Kind::Handshake), &as_is)?;
+    take("unrepaired.txt", &|name| Some(best_effort(name)), &as_is)?;
+    take("stream.txt", &|_| Some(Kind::Multicast), &as_is)?;
+    for file in ["control.txt", "founding.txt", "waiting.txt", "terms.txt", "kinds.txt", "orphans.txt"] {
+        // The others are parts of messages.
+        let is_message = |name: &str| {
+            let part = name.starts_with("entry") || ["record", "member", "strike", "revival"].contains(&name);
+            (!part).then_some(Kind::Control)
+        };
+        take(file, &is_message, &piece)?;
+    }
+    take("state.txt", &|_| Some(Kind::Data), &state)?;
+    take("views.txt", &|_| Some(Kind::Data), &state)?;
+    let call = |name: &str| match name {
+        "ask" | "opened" | "refused" => Some(Kind::Open),
+        _ => Some(Kind::Session),
+    };
+    take("calls.txt", &call, &as_is)?;
+
+    let joined = |file: &str, kind: fn(&str) -> bool| -> Outcome<Vec<u8>> {
+        Ok(vectors(file)?.into_iter().filter(|(name, _)| kind(name)).flat_map(|(_, bytes)| bytes).collect())
+    };
+    let more: [(Kind, &str, Vec<u8>); 12] = [
+        (Kind::Multicast, "all_frames", joined("stream.txt", |_| true)?),
+        (Kind::Direct, "all_frames", joined("unrepaired.txt", |_| true)?),
+        (Kind::Session, "all_frames", [joined("calls.txt", has_an_end)?, b"\xb0\x03\x01\x00body".to_vec()].concat()),
+        (Kind::Control, "two_messages", [piece(&[0x0a, 0]), piece(&[0x11, 0])].concat()),
+        (Kind::Control, "first_piece", [&[2, 200, 1, 4][..], b"abcd"].concat()),
+        (Kind::Data, "middle_and_last_piece", [&[0, 2][..], b"ab", &[1, 3], b"cde"].concat()),
+        (Kind::Data, "application", piece(b"\0hello")),
+        (Kind::Unreliable, "request", [&[2, 172, 2][..], b"body"].concat()),
+        (Kind::Unreliable, "answer_piece", [&[1, 172, 2, 160, 141, 6, 7][..], b"body"].concat()),
+        (Kind::Multicast, "of_a_later_build", [&[0x49, 3][..], b"abc", &[3, 7]].concat()),
+        (Kind::BestEffortMulticast, "of_a_later_build", [&[0x7f, 3][..], b"abc", &[6, 7]].concat()),
+        (Kind::Data, "nothing", Vec::new()),
+    ];
+    all.extend(more.map(|(kind, name, bytes)| (kind, format!("more/{name}"), bytes)));
+    Ok(all)
+}
+
+/// By the name of its vector: probes and notices go to one process.
+fn best_effort(name: &str) -> Kind {
+    let is_direct = ["exclusion", "probe", "answer"].iter().any(|word| name.starts_with(word));
+    if is_direct { Kind::Direct } else { Kind::BestEffortMulticast }
+}
+
+/// By the name of its vector: a frame of a session behind which another one may stand. Data go to the end of the packet.
+fn has_an_end(name: &str) -> bool {
+    !["ask", "opened", "refused", "request", "answer"].iter().any(|word| name.starts_with(word))
+}
+
+/// The name of a kind in `docs/wire.md`.
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Handshake => "greeting",
+        Kind::Direct => "direct",
+        Kind::BestEffortMulticast => "spread",
+        Kind::Control => "control",
+        Kind::Data => "data",
+        Kind::Multicast => "multicast",
+        Kind::Open => "open",
+        Kind::Session => "session",
+        Kind::Unreliable => "plain",
+    }
+}
+
+fn class(kind: Kind) -> TrafficClass {
+    match kind {
+        Kind::Handshake | Kind::Control => TrafficClass::Control,
+        _ => TrafficClass::Data,
+    }
+}
+
+fn dest(kind: Kind) -> Incarnation {
+    if kind.is_addressed() { DEST } else { Incarnation::NONE }
+}
+
+fn header(kind: Kind, space: Space, number: u64) -> Header {
+    Header { kind, cell_tag: cell_tag(CELL), sender: SENDER, space, number: PacketNumber(number) }
+}
+
+/// Begins a file, and names the members and the groups of the vectors. The first group is so large that its names need
+/// several lines and comments.
+fn begin(path: &Path) -> Outcome<Capture<BufWriter<File>>> {
+    let mut capture = Capture::create(path)?;
+    let crowd: Vec<Incarnation> = (1..=4_000).map(Incarnation).collect();
+    capture.view(Space(1), ViewNumber(1), "crowd", &crowd);
+    capture.member(SENDER, "sender", &[address("10.0.0.1:7000")?, address("[fd00::1]:7000")?]);
+    capture.member(DEST, "dest 100%", &[address("10.0.0.2:7000")?]);
+    for space in [SPACE, GROUP_SPACE] {
+        capture.view(space, ViewNumber(3), "ledger", &[DEST, SENDER]);
+    }
+    Ok(capture)
+}
+
+fn address(text: &str) -> Outcome<SocketAddr> {
+    Ok(text.parse()?)
+}
+
+/// The vectors of sealed packets, by IPv4 and by IPv6: from one end to the other, and back.
+fn sealed(folder: &Path) -> Outcome {
+    for (file, local, peer) in
+        [("ipv4", "10.0.0.1:7000", "10.0.0.2:7000"), ("ipv6", "[fd00::1]:7000", "[fd00::2]:7000")]
+    {
+        let mut capture = begin(&folder.join(file).with_extension("pcapng"))?;
+        for (index, (name, packet)) in vectors("sealed.txt")?.iter().enumerate() {
+            let class = if index % 2 > 0 { TrafficClass::Control } else { TrafficClass::Data };
+            let seen = Seen::new(at(index), address(local)?, address(peer)?, [packet, &[], &[]]);
+            capture.sealed(&Seen { is_sent: index % 3 > 0, class, ..seen })?;
+            println!("{file}\t{}\t{name}\tsealed/{name}", index + 1);
+        }
+        capture.into_inner()?;
+    }
+    Ok(())
+}
+
+/// The frames of all vectors, in packets without a seal, as datagrams.
+fn unsealed(folder: &Path, all: &[Frames]) -> Outcome {
+    let mut capture = begin(&folder.join("unsealed.pcapng"))?;
+    let mut sealer = Sealer::new(&Security::None, CELL, SENDER);
+    for (index, (kind, name, frames)) in all.iter().enumerate() {
+        let mut packet = header(*kind, SPACE, index as u64).to_bytes().to_vec();
+        packet.extend_from_slice(frames);
+        sealer.seal(dest(*kind), &mut packet);
+        let seen = Seen::new(at(index), address("10.0.0.2:7000")?, address("10.0.0.1:7000")?, [&packet, &[], &[]]);
+        capture.sealed(&Seen { class: class(*kind), ..seen })?;
+        println!("unsealed\t{}\t{}\t{name}", index + 1, kind_name(*kind));
+    }
+    capture.into_inner()?;
+    Ok(())
+}
+
+/// The frames of all vectors, in packets in clear, every other one through memory.
+fn clear(folder: &Path, all: &[Frames]) -> Outcome {
+    let mut capture = begin(&folder.join("clear.pcapng"))?;
+    for (index, (kind, name, frames)) in all.iter().enumerate() {
+        let header = header(*kind, SPACE, index as u64).to_bytes();
+        let peer = ["10.0.0.1:7000", "[fd00::1]:7000", "[2001:db8:0:0:1:0:0:1]:1"][index % 3];
+        let seen = Seen::new(at(index), address("10.0.0.2:7000")?, address(peer)?, [&header, frames, &[]]);
+        capture.clear(&Seen { is_memory: index % 2 > 0, class: class(*kind), to: dest(*kind), ..seen })?;
+        println!("clear\t{}\t{}\t{name}", index + 1, kind_name(*kind));
+    }
+    capture.into_inner()?;
+    Ok(())
+}
+
+/// Packets in clear whose frames were changed, cut, repeated or mixed.
+fn broken(folder: &Path, all: &[Frames], count: u64) -> Outcome {
+    let mut capture = begin(&folder.join("mutated.pcapng"))?;
+    let mut rng = Rng::new(41);
+    let pick = |rng: &mut Rng, len: usize| usize::try_from(rng.below(len.max(1) as u64)).unwrap_or(0);
+    for index in 0..count {
+        let (kind, _, frames) = &all[pick(&mut rng, all.len())];
+        let mut frames = frames.clone();
+        for _ in 0..=rng.below(4) {
+            let at = pick(&mut rng, frames.len());
+            match rng.below(6) {
+                0 => frames.truncate(at),
+                1 => frames.insert(at, rng.next_u64().to_le_bytes()[0]),
+                2 => frames.extend_from_slice(&all[pick(&mut rng, all.len())].2),
+                // A number of 64 bits, or one that never ends.
+                3 => drop(frames.splice(at..at, [0xff; 12].into_iter().skip(pick(&mut rng, 4)))),
+                _ if frames.is_empty() => frames.push(0xff),
+                4 => frames[at] ^= 1 << rng.below(8),
+                _ => frames[at] = rng.next_u64().to_le_bytes()[0],
+            }
+        }
+        let mut header = header(*kind, SPACE, index).to_bytes();
+        // Kinds and versions of later builds, too.
+        if rng.below(8) == 0 {
+            header[0] = rng.next_u64().to_le_bytes()[0];
+        }
+        let snap = if rng.below(8) == 0 { u32::try_from(rng.below(120))? } else { u32::MAX };
+        let time = Duration::from_nanos(index);
+        let seen = Seen::new(time, address("10.0.0.2:7000")?, address("10.0.0.1:7000")?, [&header, &frames, &[]]);
+        capture.clear(&Seen { to: dest(*kind), snap, ..seen })?;
+    }
+    capture.into_inner()?;
+    Ok(())
+}
+
+/// The time of a packet: 1 s and 1 ns apart, so that a file in microseconds would show.
+fn at(index: usize) -> Duration {
+    Duration::new(1_700_000_000 + index as u64, 1 + u32::try_from(index).unwrap_or(u32::MAX))
+}
