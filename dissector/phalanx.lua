@@ -1,4 +1,4 @@
--- Dissector of Phalanx packets for Wireshark and tshark, 3.6 or later (Lua 5.2 to 5.4).
+-- Dissector of Phalanx packets for Wireshark and tshark. It is tested with 4.0 (Lua 5.2).
 --
 -- It reads the packets of docs/wire.md and docs/rpc.md: sealed ones as payload of UDP, and those in clear of capture files
 -- (docs/captures.md), whose names of members and groups it knows. docs/captures.md tells how to install it.

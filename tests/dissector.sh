@@ -3,7 +3,7 @@
 #
 #   tests/dissector.sh PROGRAM [MUTATED]   PROGRAM is the built example golden_captures of phalanx-tap; 4000 if not given
 #
-# PROGRAM writes files of all golden vectors, and one with so many broken packets. Exit code 0: all is read as it should
+# PROGRAM writes files of all golden vectors, and two with so many broken packets each. Exit code 0: all is read as it should
 # be. 1: not. 2: wrong usage. 77: tshark or tcpdump is not here, and nothing was tested.
 set -euo pipefail
 [ $# -ge 1 ] || { sed -n '4s/^# *//p' "$0" >&2; exit 2; }
@@ -38,7 +38,7 @@ show() {
 }
 
 "$program" "$work" "$mutated" >"$work/list"
-for file in ipv4 ipv6 unsealed clear mutated; do
+for file in ipv4 ipv6 unsealed clear mutated datagrams; do
   [ "$(stat -c %a "$work/$file.pcapng")" = 600 ] || fail "others may read $file"
 done
 
@@ -212,6 +212,14 @@ show mutated -T fields -e frame.number -e phalanx.kind -e _ws.expert.message >"$
 show mutated -V -2 >"$work/mutated.out"
 ! grep -m 3 'Lua Error' "$work/mutated.out" || fail "an error in the script"
 [ "$(grep -c '^Phalanx' "$work/mutated.out")" = "$mutated" ] || fail "not all broken packets are shown whole"
+
+# As datagrams, also those that are too short, and with the frames that they do not have if they are sealed.
+for preference in FALSE TRUE; do
+  show datagrams -d udp.port==7000,phalanx -o "phalanx.unsealed:$preference" -T fields -e phalanx.kind -e _ws.expert.message \
+    >"$work/mutated.out"
+  ! grep -m 3 'Lua Error' "$work/mutated.out" || fail "an error in the script"
+  [ "$(grep -c '^[1-9]' "$work/mutated.out")" -gt $((mutated / 2)) ] || fail "few broken datagrams are shown"
+done
 
 # This test sees an error in the script: here in what reads malformed numbers.
 sed 's/^local function malformed() .*/local function malformed() return nil + 1 end/' dissector/phalanx.lua >"$plugins/phalanx.lua"

@@ -4,7 +4,7 @@
 //!
 //! `ipv4.pcapng`, `ipv6.pcapng`, `unsealed.pcapng` and `clear.pcapng` hold one packet for each vector. Standard output names them, one
 //! a line: file, number of the packet, kind of the packet, name of the vector. `mutated.pcapng` holds so many broken
-//! packets in clear, the same ones each time.
+//! packets in clear, and `datagrams.pcapng` as many without a seal, the same ones each time.
 
 #![expect(clippy::print_stdout, reason = "the list of packets is for standard output")]
 
@@ -225,9 +225,10 @@ fn clear(folder: &Path, all: &[Frames]) -> Outcome {
     Ok(())
 }
 
-/// Packets in clear whose frames were changed, cut, repeated or mixed.
+/// Packets whose frames were changed, cut, repeated or mixed: in clear, and as datagrams without a seal.
 fn broken(folder: &Path, all: &[Frames], count: u64) -> Outcome {
     let mut capture = begin(&folder.join("mutated.pcapng"))?;
+    let mut datagrams = begin(&folder.join("datagrams.pcapng"))?;
     let mut rng = Rng::new(41);
     let pick = |rng: &mut Rng, len: usize| usize::try_from(rng.below(len.max(1) as u64)).unwrap_or(0);
     for index in 0..count {
@@ -255,8 +256,12 @@ fn broken(folder: &Path, all: &[Frames], count: u64) -> Outcome {
         let time = Duration::from_nanos(index);
         let seen = Seen::new(time, address("10.0.0.2:7000")?, address("10.0.0.1:7000")?, [&header, &frames, &[]]);
         capture.clear(&Seen { to: dest(*kind), snap, ..seen })?;
+        // Some are too short for the checksum at their end.
+        let tail = if rng.below(16) == 0 { &[][..] } else { &[0; 4] };
+        datagrams.sealed(&Seen { snap, parts: [&header, &frames, tail], ..seen })?;
     }
     capture.into_inner()?;
+    datagrams.into_inner()?;
     Ok(())
 }
 
