@@ -97,7 +97,7 @@ end
 
 local function learn(comment)
   local lines = comment:gmatch("[^\n]+")
-  if lines() ~= "phalanx names 1" then return end
+  if lines() ~= "phalanx-names 1" then return end
   for line in lines do
     local who, sockets, name = line:match("^member (%x+) (%S+) (.*)$")
     if who then

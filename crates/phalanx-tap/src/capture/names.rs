@@ -8,7 +8,7 @@ use phalanx_core::id::{Incarnation, ViewNumber};
 use phalanx_core::wire::Space;
 
 /// The first line of each comment.
-const FIRST_LINE: &str = "phalanx names 1";
+const FIRST_LINE: &str = "phalanx-names 1";
 /// The longest comment, in bytes. An option of pcapng has at most 65,535.
 const COMMENT_MAX: usize = 32_768;
 /// The most comments of one packet. Readers bound blocks: libpcap's bound is 16 MiB.
@@ -124,7 +124,7 @@ mod tests {
         names.member(Incarnation(2), "", &[]);
         names.view(Space(0x21), ViewNumber(3), "ledger", &[Incarnation(0x1a), Incarnation(2)]);
         names.view(Space(0x22), ViewNumber(4), "ledger", &[]);
-        let expected = "phalanx names 1\n\
+        let expected = "phalanx-names 1\n\
             member 000000000000001a 10.0.0.1:70,[fd00::1]:71,10.0.0.1:72 a b%25%0a\n\
             member 0000000000000002 - \n\
             view 00000021 3 0 000000000000001a,0000000000000002 ledger\n\

@@ -267,7 +267,7 @@ fn names_go_with_the_next_packet() {
     capture.clear(&seen(&[])).expect("written");
     capture.clear(&seen(&[])).expect("written");
     let packets = packets(&file(capture));
-    let expected = "phalanx names 1\nmember 0000000000000007 10.0.0.1:7000 m1\n\
+    let expected = "phalanx-names 1\nmember 0000000000000007 10.0.0.1:7000 m1\n\
                     view 0000000c 3 0 0000000000000007 ledger";
     assert_eq!(packets[0].options[1], (1, expected.as_bytes().to_vec()));
     assert_eq!(packets[1].options.len(), 1, "once is enough");
