@@ -1385,10 +1385,10 @@ local function datagram(tvb, pinfo, root)
   return here
 end
 
--- Whether a payload of UDP may be a packet: version, kind, sender and length. Text does not begin so, but text of digits
--- does: a header that is all text is none.
+-- Whether a payload of UDP may be a packet: version, kind, sender and length. What went through memory has no tag. Text
+-- does not begin so, but text of digits does: a header that is all text is none.
 local function is_packet(tvb)
-  if tvb:captured_len() < HEADER_BYTES or tvb:reported_len() < HEADER_BYTES + CHECKSUM_BYTES then return false end
+  if tvb:captured_len() < HEADER_BYTES then return false end
   local first = tvb(0, 1):uint()
   if math.floor(first / 16) ~= WIRE_VERSION or not KINDS[first % 16] then return false end
   if tvb(4, 8):le_uint64() == UInt64(0) then return false end

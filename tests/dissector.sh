@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # Reads capture files with tshark, with the dissector dissector/phalanx.lua, and with tcpdump (docs/captures.md).
 #
-#   tests/dissector.sh PROGRAM [MUTATED]   PROGRAM is the built example golden_captures of phalanx-tap; 4000 if not given
+#   tests/dissector.sh PROGRAM PHALANX [MUTATED]   PROGRAM is the built example golden_captures of phalanx-tap, PHALANX the
+#                                                  built command; 4000 if not given
 #
 # PROGRAM writes files of all golden vectors, and two with so many broken packets each. Exit code 0: all is read as it should
 # be. 1: not. 2: wrong usage. 77: tshark or tcpdump is not here, and nothing was tested.
 set -euo pipefail
-[ $# -ge 1 ] || { sed -n '4s/^# *//p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '4s/^# *//p' "$0" >&2; exit 2; }
 program=$(realpath "$1")
-mutated=${2:-4000}
+phalanx=$(realpath "$2")
+mutated=${3:-4000}
 for tool in tshark tcpdump; do
   PATH=$PATH:/usr/sbin command -v "$tool" >/dev/null || {
     echo "SKIPPED: tests/dissector.sh needs $tool (the package $tool)"
@@ -221,10 +223,31 @@ for preference in FALSE TRUE; do
   [ "$(grep -c '^[1-9]' "$work/mutated.out")" -gt $((mutated / 2)) ] || fail "few broken datagrams are shown"
 done
 
+# What simulated cells send, in clear and as datagrams: all of it is understood, and it is the same packets.
+simulated=0
+for seed in 7 11; do
+  for form in clear sealed; do
+    "$phalanx" sim --seeds "$seed..$((seed + 1))" --tap "$work/seed.$form.pcapng" --tap-form "$form" >"$work/told" 2>&1 ||
+      { cat "$work/told"; fail "seed $seed"; }
+    show "seed.$form" -T fields -e frame.time_epoch -e phalanx.kind -e phalanx.sender -e phalanx.space -e phalanx.number \
+      >"$work/seed.$form.out"
+    ! grep -m 3 -P '\t\t|\t$' "$work/seed.$form.out" || fail "seed $seed has packets that are not understood"
+    [ -z "$(show "seed.$form" -Y 'phalanx.malformed or phalanx.unknown')" ] ||
+      fail "seed $seed has packets that the dissector does not understand"
+  done
+  cmp "$work/seed.clear.out" "$work/seed.sealed.out" || fail "seed $seed sent other packets in clear and sealed"
+  simulated=$((simulated + $(wc -l <"$work/seed.clear.out")))
+  grep -q " $(wc -l <"$work/seed.sealed.out") packets in " "$work/told" || fail "seed $seed tells another number of packets"
+  [ "$(tcpdump -nr "$work/seed.sealed.pcapng" 2>/dev/null | wc -l)" = "$(wc -l <"$work/seed.sealed.out")" ] ||
+    fail "tcpdump reads other packets of seed $seed"
+  rm "$work/seed.clear.pcapng" "$work/seed.sealed.pcapng"
+done
+[ "$simulated" -gt 10000 ] || fail "only $simulated simulated packets"
+
 # This test sees an error in the script: here in what reads malformed numbers.
 sed 's/^local function malformed() .*/local function malformed() return nil + 1 end/' dissector/phalanx.lua >"$plugins/phalanx.lua"
 ! cmp -s dissector/phalanx.lua "$plugins/phalanx.lua" || fail "the script has no function malformed() any more"
 show mutated -c 200 -T fields -e _ws.expert.message >"$work/mutated.out"
 grep -q 'Lua Error' "$work/mutated.out" || fail "an error in the script was not seen"
 
-echo "$(wc -l <"$work/list") packets, $(wc -l <"$work/expected") fields, $mutated broken packets: read as they should be"
+echo "$(wc -l <"$work/list") packets, $(wc -l <"$work/expected") fields, $mutated broken and $simulated simulated packets: read as they should be"

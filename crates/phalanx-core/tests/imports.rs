@@ -35,7 +35,15 @@ const CRATES: [(&str, &[&str]); 12] = [
     ("phalanx-bench", &["phalanx", "phalanx-runtime"]),
     (
         "phalanx-sim",
-        &["phalanx-core", "phalanx-driver", "phalanx-life", "phalanx-runtime", "phalanx-check", "phalanx-trace"],
+        &[
+            "phalanx-core",
+            "phalanx-driver",
+            "phalanx-tap",
+            "phalanx-life",
+            "phalanx-runtime",
+            "phalanx-check",
+            "phalanx-trace",
+        ],
     ),
     ("phalanx-model", &["phalanx-core", "phalanx-runtime", "phalanx-check", "phalanx-sim", "phalanx-trace"]),
     ("phalanx-cli", &["phalanx", "phalanx-runtime", "phalanx-bench", "phalanx-check", "phalanx-sim", "phalanx-trace"]),

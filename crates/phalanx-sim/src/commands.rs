@@ -16,7 +16,7 @@ use phalanx_trace as trace;
 use crate::address::Endpoint;
 use crate::app::{CELL, Request};
 use crate::classes::late_death;
-use crate::driver::{PACKET_OVERHEAD_BYTES, SimDriver};
+use crate::driver::{PACKET_OVERHEAD_BYTES, SimDriver, learn_names};
 use crate::memory::Memory;
 use crate::minima::Minima;
 use crate::slot::Neighbours;
@@ -50,7 +50,8 @@ impl World {
             self.settings.memory.map(|memory| Memory::new(&memory, slot.rng.fork(&format!("memory {}", slot.life))));
         let driver = SimDriver::new(settings.me.data, settings.me.control, self.settings.buffer_bytes, packet_bytes)
             .sharing(memory)
-            .behind(self.settings.egress);
+            .behind(self.settings.egress)
+            .shown(self.settings.tap.clone());
         // Incarnations and keys come from the seed as well, so that a run repeats byte by byte.
         let mut entropy: Rng = slot.rng.fork(&format!("life {}", slot.life));
         let node = Node::new(
@@ -61,7 +62,7 @@ impl World {
             Box::new(move || entropy.next_u64()),
             NodeOptions { rejoin: true },
         );
-        slot.node = Some(node);
+        learn_names(slot.node.insert(node), &slot.name);
         let life = slot.life;
         self.begin_inboxes(index);
         self.note(Some(index), "starts");

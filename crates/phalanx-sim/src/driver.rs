@@ -8,9 +8,11 @@ use std::rc::Rc;
 use phalanx_core::wire::{PacketNumber, Space};
 use phalanx_core::{Incarnation, Origin, Packet, TrafficClass};
 use phalanx_driver::{Driver, LossReport, Received, Transmit};
+use phalanx_runtime::Node;
 
 use crate::clock::MS;
 use crate::memory::Memory;
+use crate::tap::{Named, Tap, TapFile};
 
 /// The kernel's charge for a packet in a socket buffer, beyond its bytes.
 pub(crate) const PACKET_OVERHEAD_BYTES: usize = 512;
@@ -44,6 +46,8 @@ pub(crate) struct SimOutbox {
     egress: Option<Egress>,
     /// Packets that the full send buffer did not take, one for each receiver, since the owner last asked.
     pub(crate) refused: u64,
+    /// Shows what is sent.
+    tap: Option<Tap>,
     /// Packets of streams that this process cannot read: their sender, space and number.
     pub(crate) unreadable: Vec<(Incarnation, Space, PacketNumber)>,
 }
@@ -134,9 +138,18 @@ impl SimDriver {
         Self { outbox: SimOutbox { egress, ..self.outbox }, ..self }
     }
 
+    /// The same driver, showing what it sends.
+    pub(crate) fn shown(self, file: Option<TapFile>) -> Self {
+        let tap = file.map(|file| Tap::new(file, self.data.address, self.control.address));
+        Self { outbox: SimOutbox { tap, ..self.outbox }, ..self }
+    }
+
     /// Begins an event-loop iteration.
     pub(crate) fn at(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
+        if let Some(tap) = &mut self.outbox.tap {
+            tap.at(now_ns);
+        }
         if let Some(egress) = &mut self.outbox.egress {
             egress.drain(now_ns);
         }
@@ -174,6 +187,20 @@ impl SimDriver {
     }
 }
 
+/// Gives the tap of a process the names that the process knows now.
+pub(crate) fn learn_names(node: &mut Node<SimDriver>, name: &str) {
+    let Some(tap) = &node.driver().outbox.tap else { return };
+    let directory = node.process().decree_state().directory;
+    let named = Named::new(node.incarnation(), directory);
+    if tap.knows(named) {
+        return;
+    }
+    let directory = directory.clone();
+    if let Some(tap) = &mut node.driver_mut().outbox.tap {
+        tap.learn(named, name, &directory);
+    }
+}
+
 impl Socket {
     fn new(address: SocketAddr, capacity_bytes: usize) -> Self {
         Self { address, queue: VecDeque::new(), charged_bytes: 0, capacity_bytes }
@@ -203,7 +230,11 @@ impl Transmit for SimOutbox {
     }
 
     fn write_shared(&mut self, class: TrafficClass, to: &[SocketAddr], parts: [&[u8]; 3]) -> usize {
-        let Some(memory) = self.memory.as_ref().filter(|memory| !memory.is_idle()) else { return 0 };
+        let memory = self.memory.as_ref().filter(|memory| !memory.is_idle());
+        if let Some(tap) = &self.tap {
+            tap.opened(class, to, parts, |to| memory.is_some_and(|memory| memory.place_at(class, to).is_some()));
+        }
+        let Some(memory) = memory else { return 0 };
         let (mut readers, mut count) = (0, 0);
         for place in to.iter().filter_map(|to| memory.place_at(class, to)) {
             readers |= 1 << place;
@@ -222,6 +253,9 @@ impl Transmit for SimOutbox {
             Some(memory) => self.receivers.extend(to.iter().filter(|to| memory.place_at(class, to).is_none())),
         }
         let receivers = self.receivers.len() - before;
+        if let Some(tap) = &self.tap {
+            tap.datagram(class, &self.receivers[before..], packet);
+        }
         if let (TrafficClass::Data, Some(egress)) = (class, &mut self.egress)
             && !egress.takes((receivers * packet.len()) as u64)
         {

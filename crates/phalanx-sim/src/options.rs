@@ -12,6 +12,7 @@ use crate::plan::{Plan, add_state};
 use crate::reduce::{Part, Reduction};
 use crate::result::SeedResult;
 use crate::states::{StateKind, States};
+use crate::tap::TapFile;
 
 /// Options of a campaign.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub struct Options {
     pub machines: Option<Machines>,
     /// Makes the machines of the seeds that have some, where not all have [`Self::machines`]. `None`: no seed has any.
     pub states: Option<States>,
+    /// The file of what the processes of the first seed that runs send. `None`: none is written.
+    pub tap: Option<TapFile>,
 }
 
 /// The kinds of plans. Each draws its own plan from the same seed.
@@ -164,6 +167,7 @@ impl Default for Options {
             command: "phalanx sim --seeds {seeds} --members {members}".into(),
             histories: false,
             machines: None,
+            tap: None,
             states: None,
         }
     }

@@ -29,6 +29,7 @@ use crate::plan::{Plan, SETTLE_NS, Workload};
 use crate::result::{Counters, SeedResult, Violation, add_to};
 use crate::slot::{Slot, packets_idle};
 use crate::storm::{STORM, Storm};
+use crate::tap::TapFile;
 use crate::timeline;
 use crate::world::SUSPECT_AFTER;
 use crate::world::{Step, Watcher, World, WorldSettings};
@@ -126,6 +127,7 @@ fn world_settings(plan: &Plan, options: &Options, has_machines: bool) -> WorldSe
         buffer_bytes: plan.buffer_bytes,
         tells_buffers: plan.tells_buffers,
         egress: plan.egress,
+        tap: options.tap.as_ref().and_then(TapFile::take),
         turn_ns: plan.turn_ns,
         packet_bytes: plan.packet_bytes,
         window_bytes: plan.window_bytes,

@@ -19,6 +19,7 @@ use crate::app::{App, CELL, CLOCK, publish};
 use crate::attacker::Attacker;
 use crate::chain::Chain;
 use crate::clock::Clock;
+use crate::driver::learn_names;
 use crate::estranged::Estranged;
 use crate::network::Filter;
 
@@ -299,6 +300,7 @@ impl World {
         let Some(node) = slot.node.as_mut() else { return };
         node.driver_mut().at(now_ns);
         let report = node.poll(now, &mut slot.app);
+        learn_names(node, &slot.name);
         slot.app.told.take_refused().into_iter().for_each(|group| node.refuse_state(group));
         let process = node.process();
         publish(&mut slot.app, |group| process.is_adequate(group));

@@ -35,7 +35,7 @@ pub(super) struct Costs {
     overload: Option<u64>,
 }
 
-const NOT_WITH: [&str; 14] = [
+const NOT_WITH: [&str; 15] = [
     "calls",
     "scale",
     "known",
@@ -50,6 +50,7 @@ const NOT_WITH: [&str; 14] = [
     "all_tested",
     "coverage",
     "histories",
+    "tap",
 ];
 
 /// One element of the list.

@@ -9,6 +9,7 @@ mod known;
 mod scale;
 mod spent;
 mod states;
+mod tap;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -46,7 +47,7 @@ pub(crate) struct Sim {
     /// Instead of cells: calls between clients and servers under faults, for these seeds, the last one excluded
     #[arg(long, value_name = "A..B", value_parser = parse_seeds, conflicts_with_all = [
         "seeds", "only_known", "partial", "draw", "mild", "faults", "reduced", "svg", "journal", "all_tested",
-        "histories",
+        "histories", "tap",
     ])]
     calls: Option<Range<u64>>,
     /// Runs that this file lists must fail with exactly the codes it gives, all others must hold: for violations that
@@ -54,7 +55,7 @@ pub(crate) struct Sim {
     #[arg(long, value_name = "FILE", conflicts_with = "journal")]
     known: Option<PathBuf>,
     /// Run the listed runs, and no other seeds
-    #[arg(long, requires = "known", conflicts_with_all = ["seeds", "faults", "reduced", "svg", "histories", "all_tested"])]
+    #[arg(long, requires = "known", conflicts_with_all = ["seeds", "faults", "reduced", "svg", "histories", "all_tested", "tap"])]
     only_known: bool,
     /// Processes of each cell; 0: three to sixteen, as the seed says [default: 5; with --costs, --churn and --overload three to seven, as
     /// the seed says]
@@ -128,6 +129,8 @@ pub(crate) struct Sim {
     /// linearizability checkers: seed-7.jsonl and so on
     #[arg(long, value_name = "DIR")]
     histories: Option<PathBuf>,
+    #[command(flatten)]
+    tap: tap::Tap,
 }
 
 pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
@@ -161,6 +164,8 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
         histories::prepare(directory)?;
         options.histories = true;
     }
+    let tap = sim.tap.file(&sim.seeds)?;
+    options.tap.clone_from(&tap);
     let mut lost = None;
     let total = (sim.seeds.end - sim.seeds.start).div_ceil(sim.step);
     let mut journal =
@@ -227,6 +232,9 @@ pub(crate) fn run(sim: &Sim) -> Result<Exit, Failure> {
     }
     if sim.coverage {
         data(coverage_table(&summary).trim_end());
+    }
+    if let Some(file) = &tap {
+        sim.tap.finish(file)?;
     }
     if let Some(file) = &sim.svg {
         draw(file, sim, small.as_ref(), &options)?;

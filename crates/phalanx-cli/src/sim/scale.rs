@@ -16,7 +16,7 @@ use crate::table::Table;
 pub(super) struct Scale {
     /// Measure cells of these sizes instead of running seeds: packets, bytes, memory and times against the size
     #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(4..=4096))]
-    #[arg(conflicts_with_all = ["seeds", "members", "mild", "faults", "threads", "stop", "all_tested"])]
+    #[arg(conflicts_with_all = ["seeds", "members", "mild", "faults", "threads", "stop", "all_tested", "tap"])]
     scale: Option<Vec<u16>>,
     /// With --scale: seconds for which each idle cell is measured
     #[arg(long, value_name = "SECONDS", requires = "scale", default_value_t = 10)]

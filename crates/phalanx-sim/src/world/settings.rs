@@ -8,6 +8,7 @@ use crate::classes::{Churn, Crowd, Far};
 use crate::memory::MemorySettings;
 use crate::minima::Minima;
 use crate::plan::{Bursts, Inboxes, Workload};
+use crate::tap::TapFile;
 use crate::unequal::{Builds, Own};
 
 /// Silence after which simulated processes suspect. It is shorter than the default, so that a run of half a minute has
@@ -71,6 +72,8 @@ pub struct WorldSettings {
     pub tells_buffers: bool,
     /// Bytes that each process's interface takes in a millisecond; `None`: no bound.
     pub egress: Option<u64>,
+    /// The file of what the processes send.
+    pub tap: Option<TapFile>,
     /// Duration of an iteration, in nanoseconds.
     pub turn_ns: u64,
     /// Length of the longest packet.
@@ -129,6 +132,7 @@ impl WorldSettings {
             buffer_bytes: 1 << 20,
             tells_buffers: true,
             egress: None,
+            tap: None,
             turn_ns: 5_000,
             packet_bytes: 1472,
             window_bytes: 8 << 20,
