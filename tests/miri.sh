@@ -48,7 +48,7 @@ interpret() {
 
 # The driver's unsafe code without system calls. Code with system calls has tests of its own outside Miri. The ring has
 # no unsafe code, but two threads share its words.
-interpret phalanx-driver mmsg shm::lend shm::tests::ring words::
+interpret phalanx-driver mmsg shm::lend memory::tests words::
 [ "${1:-}" != --unsafe ] || exit 0
 # This crate has no unsafe code, but it slices, keeps and passes on shared buffers (the crate bytes).
 interpret phalanx-core wire::codec link:: order::frame order::tests process::best_effort

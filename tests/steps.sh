@@ -179,7 +179,7 @@ miri() {
   chmod +x "$work/bin/cargo" "$work/bin/rustc"
 }
 run_miri='step miri tests/miri.sh --unsafe'
-ok=$(printf 'test %s::one ... ok\\n' mmsg shm::lend shm::tests::ring words)
+ok=$(printf 'test %s::one ... ok\\n' mmsg shm::lend memory::tests words)
 miri "$ok"
 expect 0 '1 run' "$run_miri"
 miri "${ok/test words::one ... ok/}"

@@ -7,8 +7,10 @@ mod doze;
 mod driver;
 pub mod fork;
 pub mod lossy;
+mod memory;
 pub mod shm;
 mod sync;
+pub mod tap;
 #[allow(unsafe_code)]
 mod ticks;
 pub mod udp;

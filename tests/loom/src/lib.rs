@@ -31,7 +31,7 @@ mod doze;
 mod shm {
     #[path = "../../../../crates/phalanx-driver/src/shm/parked.rs"]
     pub(super) mod parked;
-    #[path = "../../../../crates/phalanx-driver/src/shm/ring.rs"]
+    #[path = "../../../../crates/phalanx-driver/src/memory/ring.rs"]
     pub(super) mod ring;
 
     mod parked_tests;

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use phalanx_core::{Arriving, Packet, PartialPacket, RemainingPayload, TrafficClass};
 
 use super::Peer;
-use super::ring::{Cursor, HEAD_BYTES, Polled, RemainingRecord};
 use super::segment::{Foreign, LINKS_MAX, Own, Refused};
 use super::sending::Sending;
 use super::stats::LinkStats;
 use crate::driver::{LONG_BYTES, Received};
+use crate::memory::ring::{Cursor, HEAD_BYTES, Polled, RemainingRecord};
 
 /// All links of a process. A link's index is its bit in the records that this process writes.
 #[derive(Debug)]

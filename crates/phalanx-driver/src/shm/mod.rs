@@ -8,10 +8,7 @@
 #[allow(unsafe_code)]
 mod lend;
 mod links;
-#[allow(unsafe_code)]
-mod map;
 mod parked;
-mod ring;
 mod segment;
 mod sending;
 mod stats;

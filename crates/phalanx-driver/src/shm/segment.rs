@@ -5,16 +5,14 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use phalanx_core::TrafficClass;
-use rustix::fs::{
-    FileType, MemfdFlags, Mode, OFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
-    open,
-};
+use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::map::{Mine, Theirs};
-use super::ring::{Ring, Seen, Writer, Written};
 use super::{Offer, Peer, ShmOptions};
+use crate::memory::map::{Mine, Theirs};
+use crate::memory::ring::{Ring, Seen, Writer, Written};
+use crate::memory::sealed;
 
 /// Most processes that one process reaches through memory: each has one bit in a record.
 pub(super) const LINKS_MAX: usize = 64;
@@ -41,7 +39,6 @@ const HEADER_WORDS: usize = 512;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PHXSHMEM");
 const VERSION: u64 = 2;
-const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
 
 /// The segment of this process.
 #[derive(Debug)]
@@ -61,11 +58,7 @@ impl Own {
     pub(super) fn create(options: &ShmOptions) -> io::Result<Self> {
         let ring_words = [options.control_ring_bytes, options.data_ring_bytes].map(ring_words);
         let bytes = (HEADER_WORDS + ring_words[0] + ring_words[1]) * 8;
-        let file = make_file()?;
-        ftruncate(&file, bytes as u64)?;
-        let map = Mine::map(&file, bytes)?;
-        // After the mapping: the seal against future writes forbids new writable mappings, and keeps this one.
-        fcntl_add_seals(&file, SEALS)?;
+        let (file, map) = sealed::make(bytes)?;
         let (doorbells, doorbell_writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let own = Self { map, file, doorbells, doorbell_writer, writers: Default::default(), ring_words };
         own.set(AT_CONTROL_BYTES, ring_words[0] as u64 * 8);
@@ -153,8 +146,7 @@ impl Foreign {
         // terminal must not become this process's.
         let flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = open(path(memory), flags | OFlags::RDONLY, Mode::empty())?;
-        // Without the seals its owner could shrink the file under the mapping, and a load beyond its end raises SIGBUS.
-        if !fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SEALS)) {
+        if !sealed::is_sealed(&file) {
             return Err(Refused::NotSealed);
         }
         let size = usize::try_from(fstat(&file)?.st_size).map_err(|_negative| Refused::Layout)?;
@@ -264,16 +256,6 @@ pub enum Refused {
 impl From<Errno> for Refused {
     fn from(error: Errno) -> Self {
         Self::System(error.into())
-    }
-}
-
-fn make_file() -> io::Result<OwnedFd> {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    // Systems may insist on non-executable memory (`vm.memfd_noexec`); kernels before 6.3 do not know the flag and give
-    // EINVAL.
-    match memfd_create("phalanx", flags | MemfdFlags::NOEXEC_SEAL) {
-        Err(Errno::INVAL) => Ok(memfd_create("phalanx", flags)?),
-        made => Ok(made?),
     }
 }
 

@@ -3,7 +3,6 @@
 mod child;
 mod fork;
 mod hostile;
-mod ring;
 
 use std::net::SocketAddr;
 use std::thread;

@@ -33,7 +33,7 @@ fn survive(seed: u64, what: Scribble) {
             calls += 1;
         }
         stop.store(true, Ordering::Relaxed);
-        assert!(calls > 0 && longest <= super::super::ring::PACKET_BYTES_MAX);
+        assert!(calls > 0 && longest <= crate::memory::ring::PACKET_BYTES_MAX);
     });
     assert!(third.receive(64, &mut |_, _, _, packet| assert_eq!(*packet, *b"still here")).packets > 0);
 }

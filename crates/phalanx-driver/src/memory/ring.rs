@@ -67,9 +67,9 @@ pub(crate) struct Writer {
 impl Writer {
     /// Appends a record with the concatenated `parts`. They have at most [`PACKET_BYTES_MAX`] bytes together, and the
     /// ring is far larger.
-    pub(crate) fn push(&mut self, ring: Written<'_>, readers: u64, parts: [&[u8]; 3]) {
+    pub(crate) fn push<const N: usize>(&mut self, ring: Written<'_>, readers: u64, parts: [&[u8]; N]) {
         let mask = ring.data.len() - 1;
-        let len = parts[0].len() + parts[1].len() + parts[2].len();
+        let len = parts.iter().map(|part| part.len()).sum();
         let end = self.tail + record_bytes(len);
         if end > self.reserved {
             // Reserves some way ahead, so that the word that every reader loads changes seldom.
@@ -89,7 +89,7 @@ impl Writer {
 
 /// Writes the parts one after another. Where one ends within a word, the next goes on in the same word.
 #[inline]
-fn copy_in(data: &[AtomicU64], mut at: usize, parts: [&[u8]; 3]) {
+fn copy_in<const N: usize>(data: &[AtomicU64], mut at: usize, parts: [&[u8]; N]) {
     let mask = data.len() - 1;
     let (mut joint, mut held) = ([0; 8], 0);
     for mut part in parts {

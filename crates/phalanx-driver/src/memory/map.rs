@@ -7,15 +7,15 @@ use std::sync::atomic::AtomicU64;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::ring::Seen;
+use crate::memory::ring::Seen;
 
 /// A file of this process, mapped for writing.
 #[derive(Debug)]
-pub(super) struct Mine(Mapping);
+pub(crate) struct Mine(Mapping);
 
 /// A file of any process, mapped for reading. Its owner may change the contents at any moment.
 #[derive(Debug)]
-pub(super) struct Theirs(Mapping);
+pub(crate) struct Theirs(Mapping);
 
 #[derive(Debug)]
 struct Mapping {
@@ -32,22 +32,22 @@ unsafe impl Sync for Mapping {}
 impl Mine {
     /// Maps `bytes` of `file`. The file must have that length, and must not shrink until it is sealed against
     /// shrinking.
-    pub(super) fn map(file: impl AsFd, bytes: usize) -> io::Result<Self> {
+    pub(crate) fn map(file: impl AsFd, bytes: usize) -> io::Result<Self> {
         Mapping::new(file, bytes, ProtFlags::READ | ProtFlags::WRITE).map(Self)
     }
 
-    pub(super) fn words(&self) -> &[AtomicU64] {
+    pub(crate) fn words(&self) -> &[AtomicU64] {
         self.0.as_slice()
     }
 }
 
 impl Theirs {
     /// Maps `bytes` of `file`. The file must have that length and be sealed against shrinking.
-    pub(super) fn map(file: impl AsFd, bytes: usize) -> io::Result<Self> {
+    pub(crate) fn map(file: impl AsFd, bytes: usize) -> io::Result<Self> {
         Mapping::new(file, bytes, ProtFlags::READ).map(Self)
     }
 
-    pub(super) fn words(&self) -> Seen<'_> {
+    pub(crate) fn words(&self) -> Seen<'_> {
         Seen::new(self.0.as_slice())
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use crate::shm::ring::{Cursor, HEAD_BYTES, PACKET_BYTES_MAX, Polled, Ring, Seen, Writer, Written};
+use super::ring::{Cursor, HEAD_BYTES, PACKET_BYTES_MAX, Polled, Ring, Seen, Writer, Written};
 
 struct Memory {
     reserved: AtomicU64,

@@ -1,0 +1,3 @@
+//! Showing packets to other processes.
+
+pub mod ring;
