@@ -342,6 +342,38 @@ fn a_member_cut_off_when_it_runs_again_says_so_as_soon_as_any_other() {
     cell.finish_clean();
 }
 
+/// An attacker holds packets from before a member joined, which are no repetitions there.
+#[test]
+fn a_member_cut_off_hears_no_quorum_in_packets_from_before_it_joined() {
+    let mut cell = Cell::settled(3, 21);
+    let (_, ranks) = cell.cell_view(0).expect("in a view");
+    let [first, second, last] = ranks[..] else { panic!("three members") };
+    for _ in 0..20 {
+        for slot in [first, second] {
+            cell.multicast(slot, "a", Order::Total, Uniformity::Plain, 200).expect("in the group");
+        }
+        cell.run_for(50 * MS);
+    }
+    let before = [first, second].map(|slot| cell.packets_of(slot));
+    cell.crash(last);
+    cell.start(last);
+    let is_back = |cell: &Cell| cell.cell_view(last).is_some_and(|(_, ranks)| ranks.len() == 3);
+    assert!(cell.run_until(10 * SECOND, is_back));
+    cell.run_for(SECOND);
+    for other in [first, second] {
+        cell.cut(other, last);
+        cell.cut(last, other);
+    }
+    assert!(cell.run_until(4 * SECOND, |cell| !cell.is_primary(last)));
+    for packets in &before {
+        cell.replay(packets);
+        assert!(!cell.run_until(300 * MS, |cell| cell.is_primary(last)), "it hears nobody");
+    }
+    cell.heal();
+    cell.settle();
+    cell.finish_clean();
+}
+
 #[test]
 fn what_a_leaver_accepted_is_sent_though_its_clock_jumps() {
     let mut cell = Cell::settled(3, 16);

@@ -90,19 +90,19 @@ impl Process {
             // Only a packet that was taken counts as a sign of life: an attacker may replay old packets of a dead
             // member.
             Kind::Direct | Kind::BestEffortMulticast => self.handle_best_effort(now, &header, &packet[place], fx),
-            Kind::Control | Kind::Data => self.handle_channel(now, &header, &packet[place], fx),
+            Kind::Control | Kind::Data => self.handle_channel(now, &header, &packet[place], fx).map(|()| true),
             Kind::Multicast => {
                 let frames = match packet {
                     Packet::Lent(bytes) => ReceivedFrames::Lent(&bytes[place]),
                     Packet::Given(buffer, _) => ReceivedFrames::Given(buffer, place),
                 };
-                self.handle_multicast(now, &header, frames, fx)
+                self.handle_multicast(now, &header, frames, fx).map(|()| true)
             }
-            Kind::Handshake | Kind::Open | Kind::Session | Kind::Unreliable => Ok(()),
+            Kind::Handshake | Kind::Open | Kind::Session | Kind::Unreliable => Ok(false),
         };
         match outcome {
-            Ok(()) => {
-                if let Some(rank) = self.peers.get(header.sender).and_then(|p| p.rank) {
+            Ok(is_alive) => {
+                if is_alive && let Some(rank) = self.peers.get(header.sender).and_then(|p| p.rank) {
                     self.failure_detector.heard(now, rank);
                 }
             }
@@ -148,22 +148,35 @@ impl Process {
         packet - Header::LEN - self.tag_len
     }
 
+    /// Reads a best-effort packet. Returns whether it shows that its sender lives: a packet that is older than one that
+    /// came before does not.
     fn handle_best_effort(
         &mut self,
         now: Instant,
         header: &Header,
         frames: &[u8],
         fx: &mut impl Effects,
-    ) -> Result<(), DropReason> {
+    ) -> Result<bool, DropReason> {
         let peer = self.peers.get_mut(header.sender).ok_or(DropReason::UnknownPeer)?;
         let seen = if header.kind == Kind::Direct { &mut peer.direct_seen } else { &mut peer.best_effort_seen };
-        // A replayed heartbeat would make a dead member look alive.
+        let mut is_alive = seen.highest().is_none_or(|highest| header.number.0 > highest);
         if !seen.check_and_set(header.number) {
             return Err(DropReason::Replayed);
         }
         let mut r = Reader::new(frames);
         while !r.is_empty() {
             let Some(frame) = read_best_effort(&mut r)? else { continue };
+            if matches!(frame, BestEffortFrame::Heartbeat { .. } | BestEffortFrame::WatchHeartbeat(_)) {
+                // A packet from before this process joined is no repetition here. A replayed heartbeat would make a dead
+                // member look alive, so an older one than the last does not count, nor what follows it. Heartbeats and
+                // other packets come by different sockets, so they may overtake each other.
+                let peer = self.peers.get_mut(header.sender).ok_or(DropReason::UnknownPeer)?;
+                if peer.last_heartbeat > Some(header.number) {
+                    return Err(DropReason::Replayed);
+                }
+                peer.last_heartbeat = Some(header.number);
+                is_alive = true;
+            }
             match frame {
                 BestEffortFrame::Ack(target, ack) => {
                     let peer = self.peers.get_mut(header.sender).ok_or(DropReason::UnknownPeer)?;
@@ -213,12 +226,12 @@ impl Process {
                         && matches!(self.stage, Stage::Member | Stage::Leaving { .. })
                     {
                         self.be_excluded(view);
-                        return Ok(());
+                        return Ok(false);
                     }
                 }
             }
         }
-        Ok(())
+        Ok(is_alive)
     }
 
     fn handle_channel(

@@ -12,6 +12,7 @@ use crate::member::Directory;
 use crate::seal::ReplayWindow;
 use crate::sorted::SortedMap;
 use crate::time::Instant;
+use crate::wire::PacketNumber;
 
 /// State that this process keeps for another process.
 pub(super) struct Peer {
@@ -23,6 +24,8 @@ pub(super) struct Peer {
     pub(super) data_channel: Channel,
     pub(super) direct_seen: ReplayWindow,
     pub(super) best_effort_seen: ReplayWindow,
+    /// The number of the latest packet with a heartbeat.
+    pub(super) last_heartbeat: Option<PacketNumber>,
     /// Whether a message on one of its channels made no sense.
     pub(super) is_unreadable: bool,
     /// Frames for its next direct packet.
@@ -48,6 +51,7 @@ impl Peer {
             data_channel: Channel::new(net.channel_space(), window, now),
             direct_seen: ReplayWindow::default(),
             best_effort_seen: ReplayWindow::default(),
+            last_heartbeat: None,
             is_unreadable: false,
             direct: Vec::new(),
             packet_room,
