@@ -32,8 +32,14 @@ impl World {
                 .map(|(name, holders)| (name.to_owned(), holders.into_iter().map(|(who, _)| who).collect()))
                 .collect();
             for (name, holders) in orphans {
-                // What the cell was told it need not be told again.
-                let known = holders.iter().all(|who| self.operator.proved.contains(who));
+                // What the cell was told it need not be told again, unless all that were told left: they may have gone before
+                // they could tell others.
+                let stays = |(told, life): &(usize, u32)| {
+                    let slot = &self.slots[*told];
+                    slot.runs() && slot.life == *life && !slot.leaving
+                };
+                let is_known = |who| self.operator.proved.get(who).is_some_and(|told| told.iter().any(stays));
+                let known = holders.iter().all(is_known);
                 if !asked.contains(&name) && !known && holders.iter().all(|who| self.is_gone_for_good(*who)) {
                     self.give_up(index, &name);
                     asked.insert(name);

@@ -106,6 +106,32 @@ fn a_death_that_is_told_inside_the_ballot_is_not_forgotten() {
     assert!((1..16).contains(&proposed), "{proposed} steps lie behind the proposal");
 }
 
+/// The holders die, and the only member that is told leaves by the decree that leaves them out. Nobody can say so later.
+#[test]
+fn a_death_that_only_a_leaver_knows_is_not_forgotten() {
+    let mut at_once = 0;
+    for wait in 0..12 {
+        let mut cell = of_two(67, GroupTerms::default()).titled(format!("{} ms", 10 * wait));
+        for dead in [3, 4] {
+            cell.crash(dead);
+            cell.tell_death(1, dead);
+        }
+        cell.run_for(Duration::from_millis(10 * wait));
+        cell.leave(1);
+        let has_left = |cell: &Cell| cell.cell_view(0).is_some_and(|(_, ranks)| !ranks.contains(&1));
+        let before = cell.cell_view(0).map(|(view, _)| view);
+        assert!(cell.run_until(SECOND, has_left));
+        let (after, ranks) = cell.cell_view(0).expect("in a view");
+        // One that leaves before its next heartbeat tells nobody, and one that waits longer leaves after the dead.
+        if ranks.len() == 2 && before.map(|view| view.next()) == Some(after) {
+            at_once += 1;
+            assert!(is_founded_anew(&mut cell), "{wait}: it waits for {:?}", waits_for(&cell, 0));
+            cell.finish_clean();
+        }
+    }
+    assert!(at_once > 0, "no leave met the decree that it is about");
+}
+
 #[test]
 fn a_group_that_is_to_end_at_once_waits_for_nobody() {
     let mut cell = of_two(64, GroupTerms { ends_alone: true, ..GroupTerms::default() });

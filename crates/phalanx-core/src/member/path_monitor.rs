@@ -618,6 +618,12 @@ impl PathMonitor {
         self.leavers.extend(go.unwrap_or_default());
     }
 
+    /// Whether some member has reported that `rank` is proved dead.
+    #[must_use]
+    pub fn is_told_dead(&self, rank: Rank) -> bool {
+        self.said.iter().any(|findings| findings.dead.contains(&rank))
+    }
+
     /// Members that are proved dead, as known here or to a member that is heard. One member that knows of a death is
     /// enough.
     fn proved_dead(&self, evaluation: &Evaluation<'_>) -> BTreeSet<Rank> {

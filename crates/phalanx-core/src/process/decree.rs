@@ -481,8 +481,10 @@ impl Process {
         }
         match &c.phase {
             Phase::Gathering if c.reports.len() == c.asked.len() => {
-                let failure_detector = &self.failure_detector;
-                let reason = |r: Rank| if failure_detector.is_dead(r) { LeaveReason::Died } else { c.reason(r) };
+                // The member that knows of a death may leave by this very decree. Nobody could tell it later.
+                let (failure_detector, progress) = (&self.failure_detector, &self.progress);
+                let is_dead = |r: Rank| failure_detector.is_dead(r) || progress.is_told_dead(r);
+                let reason = |r: Rank| if is_dead(r) { LeaveReason::Died } else { c.reason(r) };
                 let proposal = c.proposal(&self.directory, reason);
                 if proposal.level > self.directory.level {
                     let is_in = |who: Incarnation| proposal.joined.iter().any(|joined| joined.incarnation == who);

@@ -66,9 +66,9 @@ pub(crate) fn count_death(world: &mut World, told: usize, dead: Incarnation) {
             add_to(&mut world.counters.moments, name, 1);
         }
     }
-    // The cell knows, so no operator need tell it.
     if world.settings.death_delay_ns.is_some() {
-        world.operator.proved.insert(dead);
+        let life = world.slots[told].life;
+        world.operator.proved.entry(dead).or_default().insert((told, life));
     }
 }
 

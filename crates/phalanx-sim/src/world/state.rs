@@ -1,6 +1,6 @@
 //! What a world remembers beside processes and network: of the faults in force, of bursts, and of what was recorded.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use phalanx_core::Incarnation;
 use phalanx_core::rng::Rng;
@@ -42,8 +42,8 @@ pub(crate) struct Operator {
     pub(crate) tended_ns: Option<u64>,
     /// Slots that were not told to leave when all others were.
     pub(crate) spared: Vec<usize>,
-    /// The dead of whose death a member was notified, where that has to suffice.
-    pub(crate) proved: BTreeSet<Incarnation>,
+    /// The dead, where a notice has to suffice, and the members that were notified: slot and life.
+    pub(crate) proved: BTreeMap<Incarnation, BTreeSet<(usize, u32)>>,
 }
 
 /// A fault of this kind in force.
