@@ -38,6 +38,8 @@ pub struct Channel {
     assembling: Vec<u8>,
     expected: usize,
     window: u64,
+    /// Whether the other end has said what it allows.
+    is_told: bool,
     /// Whether messages waited for the window at the last check.
     is_full: bool,
 }
@@ -82,6 +84,7 @@ impl Channel {
             assembling: Vec::new(),
             expected: 0,
             window,
+            is_told: false,
             is_full: false,
         }
     }
@@ -362,6 +365,11 @@ impl Channel {
 
     /// Takes the other end's ack, and releases the packets that it covers.
     pub fn handle_ack(&mut self, now: Instant, ack: &Ack) {
+        // Until then this end assumed a window, perhaps before it knew anything of the other end. What goes beyond the one
+        // that is allowed is dropped there, and then all of it is retransmitted.
+        if !std::mem::replace(&mut self.is_told, true) {
+            self.sending.set_limit(ack.limit);
+        }
         self.sending.handle_ack(now, 0, ack);
         let outstanding = usize::try_from(self.sending.outstanding()).unwrap_or(usize::MAX);
         let received = self.retained.len().saturating_sub(outstanding);
@@ -615,6 +623,30 @@ mod tests {
             panic!("one is missing")
         });
         assert!(matches!(last, Ok(crate::link::Arrival::New)));
+    }
+
+    /// A peer that is met before it is known is sent to with an assumed window.
+    #[test]
+    fn the_first_ack_says_what_is_allowed() {
+        let (now, mut frames) = (Instant::ZERO, Vec::new());
+        let mut a = Channel::new(Space(1), 700, now);
+        let mut fill = |a: &mut Channel| {
+            let mut sent = 0;
+            while a.fill(100, &mut frames) {
+                a.sent(now, Frames::from(std::mem::take(&mut frames)));
+                sent += 1;
+            }
+            sent
+        };
+        a.send(Bytes::from_static(b"x"), usize::MAX).expect("room");
+        assert_eq!(fill(&mut a), 1);
+        a.send(Bytes::from(vec![0; 20_000]), usize::MAX).expect("room");
+        a.handle_ack(now, &Ack { prefix: 1, limit: 1 + 107, gaps: Vec::new() });
+        assert_eq!(fill(&mut a), 107);
+        // Acks may overtake each other.
+        a.handle_ack(now, &Ack { prefix: 1, limit: 20, gaps: Vec::new() });
+        a.handle_ack(now, &Ack { prefix: 2, limit: 2 + 107, gaps: Vec::new() });
+        assert_eq!(fill(&mut a), 1);
     }
 
     #[test]

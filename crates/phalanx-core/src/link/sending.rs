@@ -53,6 +53,8 @@ struct Receiver {
     doubted: u64,
     /// How many doubted packets one ack retransmits. Doubles with each answer, as in slow start.
     burst: u64,
+    /// The last packet of the last burst.
+    burst_end: u64,
     /// The most packets in gaps that one ack retransmits. Halved when a retransmitted packet is lost, too; grows by the
     /// number of packets that arrive. Without this bound, a receiver whose buffer is shorter than the burst would lose
     /// the whole burst each time.
@@ -107,6 +109,7 @@ impl Sending {
                 failures: 0,
                 doubted: 0,
                 burst: PROBE_PACKETS,
+                burst_end: 0,
                 retransmit_budget: RETRANSMISSIONS_MAX as u64,
                 halved: now,
                 backoff: 0,
@@ -135,6 +138,12 @@ impl Sending {
     #[inline]
     pub fn limit(&self) -> u64 {
         self.limit
+    }
+
+    /// Sets the highest number that every receiver allows, whatever was assumed before. Acks only raise it.
+    pub fn set_limit(&mut self, limit: u64) {
+        self.receivers.iter_mut().for_each(|r| r.limit = limit);
+        self.limit = if self.receivers.is_empty() { u64::MAX } else { limit };
     }
 
     /// Whether the window allows a new packet.
@@ -210,6 +219,7 @@ impl Sending {
         r.limit = r.limit.max(ack.limit);
         let prefix = ack.prefix.min(sent);
         let progressed = prefix > r.acked;
+        let was_probed = r.failures > 0;
         if progressed {
             if let Some(s) = prefix.checked_sub(base).and_then(|i| self.retained.get(usize::try_from(i).ok()?)) {
                 if s.is_resent {
@@ -230,8 +240,14 @@ impl Sending {
         // An answered probe: the path carries again. The other packets of the silence are retransmitted, in bursts that
         // grow with each answer. All at once could overrun the receiver again.
         if progressed && r.doubted > acked {
+            // A burst that arrived whole was not lost, however late its ack is. Where no round trip is known, because all
+            // packets were retransmitted, each burst is followed by a probe.
+            if was_probed && acked < r.burst_end {
+                r.burst = PROBE_PACKETS;
+            }
             r.burst = (2 * r.burst).min(BURST_MAX);
-            for number in acked + 1..=r.doubted.min(acked + r.burst) {
+            r.burst_end = r.doubted.min(acked + r.burst);
+            for number in acked + 1..=r.burst_end {
                 debug_assert!(number >= base, "a packet that a receiver lacks is not retained");
                 let Some(s) = usize::try_from(number - base).ok().and_then(|i| self.retained.get_mut(i)) else { break };
                 if now.since(s.last) >= patience && self.retransmissions.len() < RETRANSMISSIONS_MAX {
@@ -241,7 +257,7 @@ impl Sending {
                 }
             }
         } else if r.doubted <= acked {
-            (r.doubted, r.burst) = (0, PROBE_PACKETS);
+            (r.doubted, r.burst, r.burst_end) = (0, PROBE_PACKETS, 0);
         }
         // Behind the last gap something arrived.
         let beyond = ack.gaps.last().map_or(prefix, |gap| gap.last.saturating_add(1).min(sent));
@@ -312,7 +328,7 @@ impl Sending {
             r.failures = r.failures.saturating_add(1);
             // A tail that was lost whole leaves no gap, so all of it is doubted. Two packets for each probe took more
             // than 10 s for one window (`docs/found-by-simulation.md`).
-            (r.doubted, r.burst) = (next - 1, PROBE_PACKETS);
+            r.doubted = next - 1;
             let first = (r.acked + 1).max(base);
             debug_assert!(first < next, "a receiver lacks a packet that was not sent");
             for number in first..next.min(first + PROBE_PACKETS) {
@@ -410,6 +426,7 @@ impl Sending {
             assert!(r.doubted < self.next, "a doubted packet was not sent");
             assert!((PROBE_PACKETS..=BURST_MAX).contains(&r.burst), "a burst is out of its bounds");
             assert!(r.doubted > 0 || r.burst == PROBE_PACKETS, "a burst grows only while packets are doubted");
+            assert!(r.burst_end <= r.doubted, "a packet of a burst is not doubted");
             assert!(r.retransmit_budget >= PROBE_PACKETS, "the retransmit budget is below one probe");
             assert!(r.retransmit_budget <= RETRANSMISSIONS_MAX as u64, "the retransmit budget exceeds the queue");
         }
@@ -671,6 +688,29 @@ mod tests {
                     s.handle_ack(now, 0, &Ack { prefix, limit: 1000, gaps });
                 }
             }
+        }
+    }
+
+    /// The receiver looks every 231 ms only. All was lost and is retransmitted, so no round trip is known, and a probe follows
+    /// each burst before its ack.
+    #[test]
+    fn bursts_grow_though_their_acks_are_late() {
+        const SENT: u64 = 200;
+        let mut s = Sending::new(1, 1000, at(0));
+        (0..SENT).for_each(|_| s.push(at(0)));
+        let (mut received, mut waiting, mut now_ms) = (0, std::collections::BTreeSet::new(), 0);
+        while received < SENT {
+            now_ms += 1;
+            assert!(now_ms < 3_000, "{received} of {SENT}");
+            s.handle_timeout(at(now_ms), Duration::ZERO);
+            waiting.extend(std::iter::from_fn(|| s.poll_retransmit()).map(|(_, number)| number.0));
+            if now_ms % 231 == 0 {
+                while waiting.contains(&(received + 1)) {
+                    received += 1;
+                }
+                s.handle_ack(at(now_ms), 0, &ack(received, &[]));
+            }
+            s.check_invariants();
         }
     }
 
