@@ -7,8 +7,9 @@ mod view;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::id::{CellInstance, GroupId, InboxId, Incarnation, MemberInfo, Sequence, TrafficClass, ViewNumber};
-use crate::member::{FounderRecord, Inheritance};
+use crate::id::{CellInstance, GroupId, InboxId, Incarnation, MemberInfo, Origin, Sequence, TrafficClass, ViewNumber};
+use crate::member::{Directory, FounderRecord, Inheritance};
+use crate::packet::ClearPacket;
 use crate::wire::{PacketNumber, Space};
 
 pub use limits::{Limits, MESSAGE_BYTES_MAX, SEEDS_MAX, SlowMembers, Timing};
@@ -303,6 +304,13 @@ pub trait Effects {
 
     /// Sends `packet` to each of `to` that [`Self::write_shared`] does not reach. All get the same bytes.
     fn transmit(&mut self, class: TrafficClass, to: &[SocketAddr], packet: &[u8]);
+
+    /// Shows a packet that was received and opened, before anything else looks at it. It may be a repetition.
+    #[inline]
+    fn opened(&mut self, _class: TrafficClass, _origin: Origin, _packet: ClearPacket<'_>) {}
+
+    /// Shows the directory of the cell that was just installed. No packet of its views was sent or read before.
+    fn installed(&mut self, _directory: &Directory) {}
 
     /// Whether the socket of [`TrafficClass::Data`] takes no more packets for now.
     fn is_congested(&mut self) -> bool {

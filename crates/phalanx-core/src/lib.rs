@@ -32,7 +32,7 @@ pub use id::{
     BadName, CellInstance, DecreeNumber, GroupId, InboxId, Incarnation, LEVEL, MemberInfo, NAME_BYTES_MAX, Origin,
     Rank, Sequence, TrafficClass, ViewNumber, check_name,
 };
-pub use packet::{Arriving, Packet, PartialPacket, RemainingPayload};
+pub use packet::{Arriving, ClearPacket, Packet, PartialPacket, RemainingPayload};
 pub use process::{Activity, Process, StreamStatus};
 pub use seal::Security;
 pub use time::{Instant, TURN_GAP_MAX};

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
+use crate::id::Incarnation;
+use crate::wire::Header;
+
 /// A received packet.
 #[derive(Debug)]
 pub enum Packet<'a> {
@@ -33,6 +36,19 @@ impl DerefMut for Packet<'_> {
             Self::Given(buffer, len) => &mut buffer[..*len],
         }
     }
+}
+
+/// A packet in clear, before it is sealed or after it was opened, as a tap sees it (`docs/tap.md`).
+#[derive(Clone, Copy, Debug)]
+pub struct ClearPacket<'a> {
+    /// The incarnation that it is sealed for; [`Incarnation::NONE`] for nobody in particular.
+    pub to: Incarnation,
+    /// Its header.
+    pub header: Header,
+    /// Its frames, or as many of their bytes as are here.
+    pub frames: &'a [u8],
+    /// Length of all its frames, in bytes.
+    pub frames_bytes: usize,
 }
 
 /// A packet that arrived in whole or in part.

@@ -58,6 +58,42 @@ const FRAGMENT_LAST: u8 = 1;
 const FRAGMENT_FIRST: u8 = 2;
 const _: () = assert!(FRAGMENT_FIRST & FRAGMENT_LAST == 0, "a flag has a bit of its own");
 
+/// A frame of a control or data packet: a message, or a piece of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChannelFrame<'a> {
+    /// The length of the whole message, if it begins here.
+    pub message_len: Option<usize>,
+    /// Whether the message ends here.
+    pub is_last: bool,
+    /// The bytes of the message that are here.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> ChannelFrame<'a> {
+    /// Reads the next frame.
+    ///
+    /// # Errors
+    /// [`Malformed`] if the bytes are no such frame, or of a message that is longer than messages may be. The position of
+    /// `r` is then unspecified.
+    pub fn read(r: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let flags = r.u8()?;
+        if flags & !(FRAGMENT_FIRST | FRAGMENT_LAST) != 0 {
+            return Err(Malformed); // the other bits have no meaning, and are not to be set
+        }
+        let message_len = if flags & FRAGMENT_FIRST == 0 {
+            None
+        } else {
+            let total = usize::try_from(r.varint()?).map_err(|_too_long| Malformed)?;
+            // Before anything is reserved: the length comes from a peer.
+            if total > MESSAGE_BYTES_MAX {
+                return Err(Malformed);
+            }
+            Some(total)
+        };
+        Ok(Self { message_len, is_last: flags & FRAGMENT_LAST != 0, bytes: r.prefixed()? })
+    }
+}
+
 /// How far beyond the prefix packets are kept where a window is allowed. Twice as far, because the other end sends as much
 /// as its own window until it was told this one.
 fn reach(window: u64) -> u64 {
@@ -317,32 +353,23 @@ impl Channel {
     fn read_frames(&mut self, frames: &[u8], each: &mut impl FnMut(Bytes)) -> Result<(), Malformed> {
         let mut r = Reader::new(frames);
         while !r.is_empty() {
-            let flags = r.u8()?;
-            if flags & !(FRAGMENT_FIRST | FRAGMENT_LAST) != 0 {
-                return Err(Malformed); // the other bits have no meaning, and are not to be set
-            }
-            if flags & FRAGMENT_FIRST != 0 {
-                let total = usize::try_from(r.varint()?).map_err(|_too_long| Malformed)?;
-                // Before anything is reserved: the length comes from a peer.
-                if total > MESSAGE_BYTES_MAX {
-                    return Err(Malformed);
-                }
+            let ChannelFrame { message_len, is_last, bytes } = ChannelFrame::read(&mut r)?;
+            if let Some(total) = message_len {
                 self.assembling.clear();
                 self.expected = total;
             }
-            let part = r.prefixed()?;
-            if flags == FRAGMENT_FIRST | FRAGMENT_LAST {
-                if part.len() != self.expected {
+            if message_len.is_some() && is_last {
+                if bytes.len() != self.expected {
                     return Err(Malformed);
                 }
-                each(Bytes::copy_from_slice(part));
+                each(Bytes::copy_from_slice(bytes));
                 continue;
             }
-            if self.assembling.len() + part.len() > self.expected {
+            if self.assembling.len() + bytes.len() > self.expected {
                 return Err(Malformed);
             }
-            self.assembling.extend_from_slice(part);
-            if flags & FRAGMENT_LAST != 0 {
+            self.assembling.extend_from_slice(bytes);
+            if is_last {
                 if self.assembling.len() != self.expected {
                     return Err(Malformed);
                 }

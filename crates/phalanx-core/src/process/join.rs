@@ -21,10 +21,11 @@ use crate::id::{CellInstance, Incarnation, MemberInfo, Rank, TrafficClass, ViewN
 use crate::member::{Directory, Mismatch, SUSPECTERS_MAX, mismatch, read_requested_terms, requested_terms};
 use crate::time::Instant;
 use crate::wire::{DropReason, Tags, put_with_tail, read_with_tail};
-use handshake::{GROUPS_MAX, HELD, INSTANCE, JoinRefusal, cookie_data, held_back, number};
+use handshake::{GROUPS_MAX, HELD, INSTANCE, cookie_data, held_back, number};
 use joiner::{JOINER_TTL, RequestedTerms};
 
-pub(super) use handshake::{JoinHandshake, PROBE_PADDING, REFORMING};
+pub use handshake::{JoinHandshake, JoinRefusal};
+pub(super) use handshake::{PROBE_PADDING, REFORMING};
 pub(super) use joiner::{COOKIE_TTL, Joiner, UsedCookies, lapses_after, steady};
 
 /// A joiner asks any member to take it in when the coordinator has not answered for this many times `suspect_after`,

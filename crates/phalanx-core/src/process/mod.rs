@@ -77,6 +77,7 @@ use transfer::Transfers;
 use waits::Waits;
 
 pub use groups::REQUESTS_MAX;
+pub use join::{JoinHandshake, JoinRefusal};
 pub use orphans::Kept;
 pub use status::{Activity, DecreeState, Gauge, StreamStatus, WedgeState};
 

@@ -12,7 +12,7 @@ use crate::frames::{Frames, ReceivedFrames};
 use crate::id::{Incarnation, Origin, TrafficClass};
 use crate::link::{Arrival, Channel};
 use crate::member::{Control, StateMessage};
-use crate::packet::Packet;
+use crate::packet::{ClearPacket, Packet};
 use crate::process::app::Item;
 use crate::seal::CLEAR_HEAD_LEN;
 use crate::time::Instant;
@@ -64,6 +64,9 @@ impl Process {
         };
         let start = if origin == Origin::Memory { CLEAR_HEAD_LEN } else { Header::LEN };
         let place = start..start + frames_bytes;
+        let to = if header.kind.is_addressed() { self.me() } else { Incarnation::NONE };
+        let clear = ClearPacket { to, header, frames: &packet[place.clone()], frames_bytes };
+        fx.opened(class, origin, clear);
         if header.sender == self.me() {
             return self.counters.drop(DropReason::Replayed); // our own, sent back
         }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::wire::Refusal;
 use crate::api::MESSAGE_BYTES_MAX;
-use crate::id::{Incarnation, TrafficClass};
+use crate::id::{Incarnation, Origin, TrafficClass};
+use crate::packet::ClearPacket;
 use crate::wire::{SessionIndex, SessionSecret};
 
 /// Construction options of an endpoint.
@@ -329,6 +330,15 @@ pub trait CallEffects {
     fn send_unbuffered(&mut self, _lane: TrafficClass, _to: SocketAddr, _parts: [&[u8]; 3]) -> bool {
         false
     }
+
+    /// Shows a handshake before it is sealed for nobody in particular and passed to [`Self::transmit`]. All other packets
+    /// are shown by [`Self::write_shared`].
+    #[inline]
+    fn sealing(&mut self, _lane: TrafficClass, _to: SocketAddr, _packet: ClearPacket<'_>) {}
+
+    /// Shows a packet that was received and opened, before anything else looks at it. It may be a repetition.
+    #[inline]
+    fn opened(&mut self, _lane: TrafficClass, _origin: Origin, _packet: ClearPacket<'_>) {}
 
     /// A session with `peer` at `at` was opened, and `offer` says how the peer can be reached beside the network; see
     /// [`EndpointOptions::offer`]. Each session is reported once, and followed once by [`Self::session_closed`].

@@ -17,6 +17,7 @@ mod context;
 mod counters;
 mod endpoint;
 mod fragmentation;
+pub mod frames;
 mod path;
 mod reassembly;
 mod receive_budget;

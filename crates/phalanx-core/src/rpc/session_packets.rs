@@ -8,8 +8,9 @@ use super::congestion::Pace;
 use super::counters::Counters;
 use super::wire::{HANDSHAKE_SPACE, OFFER_BYTES_MAX, SessionHandshake};
 use crate::id::{Incarnation, TrafficClass};
+use crate::packet::ClearPacket;
 use crate::seal::{Sealer, Security};
-use crate::wire::{Kind, PacketNumber};
+use crate::wire::{Header, Kind, PacketNumber};
 
 /// Builds and sends the packets of all sessions.
 pub(super) struct SessionPackets {
@@ -75,8 +76,12 @@ impl SessionPackets {
     ) {
         self.handshakes += 1;
         self.packet.clear();
-        self.sealer.header(Kind::Open, HANDSHAKE_SPACE, PacketNumber(self.handshakes)).write(&mut self.packet);
+        let header = self.sealer.header(Kind::Open, HANDSHAKE_SPACE, PacketNumber(self.handshakes));
+        header.write(&mut self.packet);
         handshake(&self.offer).write(&mut self.packet);
+        let frames = &self.packet[Header::LEN..];
+        let clear = ClearPacket { to: Incarnation::NONE, header, frames, frames_bytes: frames.len() };
+        fx.sealing(TrafficClass::Data, to, clear);
         self.sealer.seal(Incarnation::NONE, &mut self.packet);
         self.counters.packets_sent += 1;
         fx.transmit(TrafficClass::Data, &[to], &self.packet);

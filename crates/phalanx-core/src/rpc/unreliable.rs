@@ -10,10 +10,10 @@ use super::buffer_pool::BufferPool;
 use super::fragmentation::fragment_bytes;
 use super::reassembly::{Clear, FragmentArrival, Reassembly};
 use super::transmit::transmit_message;
-use super::wire::FragmentPosition;
+use super::wire::{FragmentPosition, Side};
 use super::{CallEffects, CallId, ClientCallId, HandlerResult, Outcome};
-use crate::id::{Incarnation, Origin};
-use crate::packet::{Arriving, Packet, PartialPacket};
+use crate::id::{Incarnation, Origin, TrafficClass};
+use crate::packet::{Arriving, ClearPacket, Packet, PartialPacket};
 use crate::seal::{Opener, Sealer, Security};
 use crate::wire::codec::{Malformed, Reader, put_u8, put_varint};
 use crate::wire::{DropReason, Header, Kind, PacketNumber, SessionIndex, SessionSecret, Space};
@@ -166,12 +166,12 @@ impl UnreliableEndpoint {
         let PartialPacket { head, len, rest } = begun;
         let Some((header, frames, seal)) = self.opener.begin_clear(origin, head) else { return Ok(None) };
         let Some(beyond) = len.checked_sub(head.len() + seal.tag_len()) else { return Ok(None) };
-        let Ok(UnreliableFrame { flags, call, part: Some(part), bytes }) = UnreliableFrame::read(frames) else {
+        let Ok(UnreliableFrame { side, call, part: Some(part), bytes }) = UnreliableFrame::read(frames) else {
             return Ok(None);
         };
-        let incoming = match flags & ANSWER {
-            0 => self.requests.get_mut(&(header.sender, call)),
-            _ => self.awaited.get_mut(&call),
+        let incoming = match side {
+            Side::Request => self.requests.get_mut(&(header.sender, call)),
+            Side::Answer => self.awaited.get_mut(&call),
         };
         let Some(place) = incoming.and_then(|incoming| incoming.place(part, bytes.len() + beyond)) else {
             return Ok(None);
@@ -202,17 +202,18 @@ impl UnreliableEndpoint {
         &Clear { frames, placed }: &Clear<'_>,
         fx: &mut impl CallEffects,
     ) -> Result<(), DropReason> {
+        let clear = ClearPacket { to: Incarnation::NONE, header: *header, frames, frames_bytes: frames.len() + placed };
+        fx.opened(TrafficClass::Data, origin, clear);
         if header.kind != Kind::Unreliable || header.sender == self.me {
             return Err(DropReason::Kind);
         }
         if let Some(from) = origin.address() {
             self.know(header.sender, from);
         }
-        let UnreliableFrame { flags, call, part, bytes } = UnreliableFrame::read(frames)?;
-        if flags & ANSWER != 0 {
-            self.take_answer(call, part, (bytes, placed), fx)
-        } else {
-            self.take_request(header.sender, call, part, (bytes, placed), fx)
+        let UnreliableFrame { side, call, part, bytes } = UnreliableFrame::read(frames)?;
+        match side {
+            Side::Answer => self.take_answer(call, part, (bytes, placed), fx),
+            Side::Request => self.take_request(header.sender, call, part, (bytes, placed), fx),
         }
     }
 
@@ -286,16 +287,25 @@ impl UnreliableEndpoint {
     }
 }
 
-/// The content of an unreliable packet.
-struct UnreliableFrame<'a> {
-    flags: u8,
-    call: u64,
-    part: Option<FragmentPosition>,
-    bytes: &'a [u8],
+/// The content of an unreliable packet: a message, or a fragment of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnreliableFrame<'a> {
+    /// Of which message.
+    pub side: Side,
+    /// The call. Its client numbers its calls from 1.
+    pub call: u64,
+    /// Position of the fragment, or `None` for a whole message.
+    pub part: Option<FragmentPosition>,
+    /// The bytes of the message that are in the packet.
+    pub bytes: &'a [u8],
 }
 
 impl<'a> UnreliableFrame<'a> {
-    fn read(frames: &'a [u8]) -> Result<Self, Malformed> {
+    /// Reads the frame.
+    ///
+    /// # Errors
+    /// [`Malformed`] if the bytes end too early.
+    pub fn read(frames: &'a [u8]) -> Result<Self, Malformed> {
         let mut from = Reader::new(frames);
         let (flags, call) = (from.u8()?, from.varint()?);
         let part = if flags & WHOLE == 0 {
@@ -303,7 +313,8 @@ impl<'a> UnreliableFrame<'a> {
         } else {
             None
         };
-        Ok(Self { flags, call, part, bytes: from.rest() })
+        let side = if flags & ANSWER == 0 { Side::Request } else { Side::Answer };
+        Ok(Self { side, call, part, bytes: from.rest() })
     }
 }
 

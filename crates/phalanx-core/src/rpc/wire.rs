@@ -3,25 +3,55 @@
 use crate::wire::codec::{Malformed, Reader, put_prefixed, put_u8, put_u64, put_varint};
 use crate::wire::{PacketNumber, SessionIndex, SessionSecret, Space};
 
-/// The content of an open packet.
+/// The content of an open packet. The session index is always the client's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SessionHandshake<'a> {
+pub enum SessionHandshake<'a> {
     /// A client requests a session.
-    Ask { session_index: SessionIndex, nonce: u64, packet_bytes: u32, offer: &'a [u8] },
+    Ask {
+        /// Where the client keeps the session.
+        session_index: SessionIndex,
+        /// Random bits that the server returns.
+        nonce: u64,
+        /// The longest packet that the client takes, in bytes.
+        packet_bytes: u32,
+        /// How the client is reached other than by the network.
+        offer: &'a [u8],
+    },
     /// The server opened the session.
-    Opened { session_index: SessionIndex, nonce: u64, opened: Opened, offer: &'a [u8] },
+    Opened {
+        /// Where the client keeps the session.
+        session_index: SessionIndex,
+        /// The client's.
+        nonce: u64,
+        /// What the server grants.
+        opened: Opened,
+        /// How the server is reached other than by the network.
+        offer: &'a [u8],
+    },
     /// The server refuses the session.
-    Refused { session_index: SessionIndex, nonce: u64, reason: Refusal },
+    Refused {
+        /// Where the client keeps the session.
+        session_index: SessionIndex,
+        /// The client's.
+        nonce: u64,
+        /// Why.
+        reason: Refusal,
+    },
 }
 
 /// A server's grant of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Opened {
-    pub(super) session_index: SessionIndex,
-    pub(super) session_secret: SessionSecret,
-    pub(super) slots: u8,
-    pub(super) packet_bytes: u32,
-    pub(super) credit: u64,
+pub struct Opened {
+    /// Where the server keeps the session.
+    pub session_index: SessionIndex,
+    /// What the session's packets are sealed for.
+    pub session_secret: SessionSecret,
+    /// How many calls may be in progress at once.
+    pub slots: u8,
+    /// The longest packet that the server takes, in bytes.
+    pub packet_bytes: u32,
+    /// The request credit, in bytes.
+    pub credit: u64,
 }
 
 /// The longest [`super::EndpointOptions::offer`], in bytes.
@@ -55,7 +85,9 @@ impl Refusal {
         }
     }
 
-    pub(super) fn from_code(code: u8) -> Self {
+    /// The reason that a byte of a packet stands for.
+    #[must_use]
+    pub fn from_code(code: u8) -> Self {
         match code {
             1 => Self::Busy,
             2 => Self::NoService,
@@ -109,7 +141,11 @@ impl<'a> SessionHandshake<'a> {
         }
     }
 
-    pub(super) fn read(frames: &'a [u8]) -> Result<Self, Malformed> {
+    /// Reads the frames of an open packet.
+    ///
+    /// # Errors
+    /// [`Malformed`] if they are no such message. A request that is shorter than requests are is none.
+    pub fn read(frames: &'a [u8]) -> Result<Self, Malformed> {
         let mut from = Reader::new(frames);
         let first = from.u8()?;
         let session_index = SessionIndex(from.varint_u32()?);
@@ -149,57 +185,65 @@ fn read_offer<'a>(from: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
 
 /// A call of a session: its slot, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct CallName {
-    pub(super) slot: u8,
-    pub(super) call: u64,
+pub struct CallName {
+    /// The slot.
+    pub slot: u8,
+    /// The number.
+    pub call: u64,
 }
 
 /// The message of a call that a frame belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub enum Side {
+    /// The request.
     Request,
+    /// The answer.
     Answer,
 }
 
 /// A fragment of a message, or all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Data<'a> {
-    pub(super) side: Side,
-    pub(super) name: CallName,
-    pub(super) wants_ack: bool,
+pub struct Data<'a> {
+    /// Of which message.
+    pub side: Side,
+    /// Of which call.
+    pub name: CallName,
+    /// Whether the receiver is to acknowledge it.
+    pub wants_ack: bool,
     /// Whether the answer is a refusal.
-    pub(super) refusal: bool,
+    pub refusal: bool,
     /// The response credit, which goes with the first fragment of a request.
-    pub(super) response_credit: u64,
+    pub response_credit: u64,
     /// Position of the fragment, or `None` for a whole message.
-    pub(super) part: Option<FragmentPosition>,
-    pub(super) bytes: &'a [u8],
+    pub part: Option<FragmentPosition>,
+    /// The bytes of the message that are in the packet.
+    pub bytes: &'a [u8],
     /// Further bytes that lie at their place at the receiver already, together with `bytes`.
-    pub(super) placed: usize,
+    pub placed: usize,
 }
 
 /// Position of a fragment in its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FragmentPosition {
+pub struct FragmentPosition {
     /// Length of the whole message, in bytes.
-    pub(super) message_len: u64,
+    pub message_len: u64,
     /// Index of the fragment, from 0.
-    pub(super) index: u32,
+    pub index: u32,
 }
 
 /// A receiver's account of a message. All positions are absolute, so an old or repeated ack does no harm.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct FragmentAck {
+pub struct FragmentAck {
     /// The greatest packet number of the session that the receiver has seen.
-    pub(super) seen: PacketNumber,
+    pub seen: PacketNumber,
     /// Fragments with a lower index may be sent.
-    pub(super) limit: u32,
+    pub limit: u32,
     /// All fragments with a lower index have arrived.
-    pub(super) prefix: u32,
+    pub prefix: u32,
     /// One bit for each fragment behind the first missing one, lowest first, set if it has arrived; at most
-    /// [`BEYOND_MAX`] bytes. Fragments beyond the bitmap have not arrived, unless it has the maximum length: then
+    /// 128 bytes. Fragments beyond the bitmap have not arrived, unless it has the maximum length: then
     /// nothing is known of them.
-    pub(super) beyond: Vec<u8>,
+    pub beyond: Vec<u8>,
 }
 
 impl FragmentAck {
@@ -221,29 +265,47 @@ const _: () = assert!(BEYOND_BITS as usize == 8 * BEYOND_MAX, "a bit for each fr
 
 /// A frame of a session packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Frame<'a> {
+pub enum Frame<'a> {
+    /// A fragment of a message, or all of it. It goes to the end of the packet.
     Data(Data<'a>),
+    /// Which fragments of a message have arrived.
     FragmentAck {
+        /// Of which message.
         side: Side,
+        /// Of which call.
         name: CallName,
+        /// A status query for the call: the server says what it has of it.
         asks: bool,
+        /// The acknowledgement.
         ack: FragmentAck,
     },
+    /// The client gives a call up.
     Cancel(CallName),
+    /// The server gave a call up.
     Cancelled {
+        /// The call.
         name: CallName,
+        /// Whether its handler may have run.
         may_have_run: bool,
     },
+    /// The request credit in force, in bytes.
     Credit(u64),
+    /// The session is over.
     Close,
+    /// An answer waits for response credit.
     Ready {
+        /// Of which call.
         name: CallName,
+        /// The length of the answer, in bytes.
         message_len: u64,
     },
+    /// Asks for a pong.
     Ping,
+    /// The server is there.
     Pong,
     /// The server asks whether the client is where its packets come from. The client sends these bits back.
     Challenge(u64),
+    /// The bits of a challenge.
     Proof(u64),
     /// A frame of a later version, which is skipped.
     Unknown,
@@ -389,8 +451,11 @@ fn read_bits(from: &mut Reader<'_>) -> Result<u64, Malformed> {
     from.prefixed()?.try_into().map(u64::from_le_bytes).map_err(|_other_length| Malformed)
 }
 
-/// Reads the next frame.
-pub(super) fn read_frame<'a>(from: &mut Reader<'a>) -> Result<Frame<'a>, Malformed> {
+/// Reads the next frame of a session packet.
+///
+/// # Errors
+/// [`Malformed`] if the bytes are no such frame. The position of `from` is then unspecified.
+pub fn read_frame<'a>(from: &mut Reader<'a>) -> Result<Frame<'a>, Malformed> {
     let first = from.u8()?;
     if first & DATA != 0 {
         return read_data(first, from).map(Frame::Data);

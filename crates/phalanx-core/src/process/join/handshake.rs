@@ -9,33 +9,64 @@ use crate::id::{CellInstance, MemberInfo, ViewNumber};
 use crate::member::Mismatch;
 
 /// Contents of handshake packets.
-#[derive(Serialize, Deserialize)]
-pub(in crate::process) enum JoinHandshake {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum JoinHandshake {
     /// Asks whether there is a cell. Padded, so that the answer is never longer and no sender can use members to
     /// amplify traffic.
     ///
     /// A member names its instance and view. It may have been left out by processes that are gone, if it hears no
     /// quorum; a coordinator may be the only one that knows where such a member is. View 0 stands for a founder of an
     /// earlier build that was in that instance.
-    Probe { info: MemberInfo, nonce: u64, member_of: Option<(CellInstance, ViewNumber)>, padding: Vec<u8> },
+    Probe {
+        /// The sender.
+        info: MemberInfo,
+        /// Random bits that come back.
+        nonce: u64,
+        /// Where the sender is a member.
+        member_of: Option<(CellInstance, ViewNumber)>,
+        /// Nothing.
+        padding: Vec<u8>,
+    },
     /// Asks for a proof of address: the joiner sends the cookie back.
     Challenge {
+        /// That of the probe.
         nonce: u64,
+        /// When the cookie was made, by the clock of its maker.
         stamp: u64,
+        /// The cookie.
         cookie: [u8; 16],
+        /// The view in force.
         view: ViewNumber,
+        /// The control address of the coordinator.
         coordinator: SocketAddr,
+        /// Whether a join is to go to the sender.
         is_coordinator: bool,
     },
     /// The proof, with the request to be taken in.
-    Join { info: MemberInfo, nonce: u64, stamp: u64, cookie: [u8; 16], groups: Vec<String> },
+    Join {
+        /// The sender.
+        info: MemberInfo,
+        /// That of the challenge.
+        nonce: u64,
+        /// That of the challenge.
+        stamp: u64,
+        /// That of the challenge.
+        cookie: [u8; 16],
+        /// The groups that it wants to be a member of at once.
+        groups: Vec<String>,
+    },
     /// The request is refused.
-    Refused { nonce: u64, why: JoinRefusal },
+    Refused {
+        /// That of the join.
+        nonce: u64,
+        /// Why.
+        why: JoinRefusal,
+    },
 }
 
 /// Why a joiner is not taken.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(in crate::process) enum JoinRefusal {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum JoinRefusal {
     /// A living member has that name.
     NameTaken,
     /// The cell has as many members as it may.

@@ -1,8 +1,8 @@
 //! Receiving: demultiplexing packets to their sessions.
 
 use super::{Endpoint, Entry, OLD_PACKETS, Role};
-use crate::id::Origin;
-use crate::packet::{Arriving, Packet, PartialPacket};
+use crate::id::{Incarnation, Origin, TrafficClass};
+use crate::packet::{Arriving, ClearPacket, Packet, PartialPacket};
 use crate::rpc::api::CallEffects;
 use crate::rpc::context::SessionContext;
 use crate::rpc::path::SessionPath;
@@ -131,6 +131,8 @@ impl Endpoint {
             Kind::Session => self.handle_session(now, &header, (origin, Came::Whole(packet)), fx),
             Kind::Open => {
                 let (header, frames) = self.opener.open(packet)?;
+                let clear = ClearPacket { to: Incarnation::NONE, header, frames, frames_bytes: frames.len() };
+                fx.opened(TrafficClass::Data, origin, clear);
                 let from = origin.address().ok_or(DropReason::UnknownPeer)?;
                 let handshake = SessionHandshake::read(frames)?;
                 self.handle_handshake(now, from, header.sender, &handshake, fx)
@@ -166,6 +168,9 @@ impl Endpoint {
             (Came::Whole(packet), Origin::Memory) => Clear::all(read_clear_for(path.session_secret, packet)?),
             (Came::InPlace(clear), _) => clear,
         };
+        let to = Incarnation(path.session_secret.0);
+        let clear = ClearPacket { to, header: *header, frames, frames_bytes: frames.len() + placed };
+        fx.opened(TrafficClass::Data, origin, clear);
         // Only now, behind the seal: a forged or foreign packet changes nothing.
         path.heard = now;
         path.heard_in_memory = origin == Origin::Memory;
