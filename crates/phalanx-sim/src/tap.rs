@@ -190,11 +190,6 @@ impl Tap {
         self.named = Some(named);
         let mut inner = self.file.lock();
         inner.capture.member(named.incarnation, name, &self.locals);
-        for member in &directory.members {
-            inner.capture.member(member.incarnation, &member.name, &[member.data, member.control]);
-        }
-        for group in directory.groups.values() {
-            inner.capture.view(group.space, group.view, &group.name, &group.members);
-        }
+        inner.capture.directory(directory);
     }
 }

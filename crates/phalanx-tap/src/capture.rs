@@ -25,10 +25,12 @@
 mod clear;
 mod datagram;
 mod interfaces;
+mod name_line;
 mod names;
 mod pcapng;
 mod seen;
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
@@ -37,14 +39,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use phalanx_core::id::{Incarnation, ViewNumber};
+use phalanx_core::member::Directory;
 use phalanx_core::wire::Space;
 
+pub use name_line::NameLine;
+pub use names::NameTexts;
 pub use seen::Seen;
 
 use clear::{DEST_AT, FRONT_BYTES};
 use datagram::Headers;
 use interfaces::{Form, Interface, Interfaces};
-use names::PendingNames;
 use pcapng::{BlockWriter, Packet, SNAP_MAX};
 
 /// Writes packets to a capture file, in the order of the calls.
@@ -55,7 +59,9 @@ use pcapng::{BlockWriter, Packet, SNAP_MAX};
 pub struct Capture<W> {
     blocks: BlockWriter<W>,
     interfaces: Interfaces,
-    names: PendingNames,
+    names: NameTexts,
+    /// What [`Self::names`] brought: an incarnation, or a space and its line.
+    learned: BTreeSet<(u64, Option<usize>)>,
     /// Of the packet written last. Times in a file do not go back.
     latest: Duration,
     late: u64,
@@ -82,9 +88,16 @@ impl Capture<BufWriter<File>> {
     /// # Errors
     /// Those of the file system. [`io::ErrorKind::AlreadyExists`]: something is at this path, and was not touched.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-        Self::new(BufWriter::new(file))
+        Self::new(BufWriter::new(new_file(path)?))
     }
+}
+
+/// Makes a new file that only its owner can read and write, as [`Capture::create`] does.
+///
+/// # Errors
+/// Those of the file system. [`io::ErrorKind::AlreadyExists`]: something is at this path, and was not touched.
+pub fn new_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
 impl<W: Write> Capture<W> {
@@ -98,7 +111,8 @@ impl<W: Write> Capture<W> {
         Ok(Self {
             blocks,
             interfaces: Interfaces::default(),
-            names: PendingNames::default(),
+            names: NameTexts::default(),
+            learned: BTreeSet::new(),
             latest: Duration::ZERO,
             late: 0,
             packet: Vec::new(),
@@ -113,6 +127,25 @@ impl<W: Write> Capture<W> {
     /// Names the packet-number space of a group's view, and its members by rank. Readers learn it with the next packet.
     pub fn view(&mut self, space: Space, view: ViewNumber, group: &str, members: &[Incarnation]) {
         self.names.view(space, view, group, members);
+    }
+
+    /// The members and groups of a cell, as a member of it knows them. Readers learn them with the next packet.
+    pub fn directory(&mut self, directory: &Directory) {
+        self.names.directory(directory);
+    }
+
+    /// Names in the form that [`NameTexts`] gives. Readers learn them with the next packet. What such a text brought
+    /// before, and lines that this build does not know, are left out.
+    pub fn names(&mut self, text: &str) {
+        for (line, known) in NameLine::with_lines(text) {
+            let key = match known {
+                NameLine::Member { incarnation, .. } => (incarnation.0, None),
+                NameLine::View { space, first_rank, .. } => (u64::from(space.0), Some(first_rank)),
+            };
+            if self.learned.insert(key) {
+                self.names.line(line);
+            }
+        }
     }
 
     /// Writes a packet as a datagram: an IP and a UDP header, and the packet's bytes as they are. [`Seen::to`] does not

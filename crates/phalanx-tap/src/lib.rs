@@ -29,8 +29,11 @@
 mod arithmetic;
 mod bounds;
 pub mod capture;
+mod checksum;
 mod compiler;
+mod contents;
 mod cursor;
+mod describe;
 mod emitter;
 mod error;
 mod fields;
@@ -38,6 +41,7 @@ mod filter;
 mod instruction;
 mod layout;
 mod lexer;
+mod name_table;
 mod names;
 mod numbers;
 mod packet;
@@ -45,19 +49,23 @@ mod parser;
 mod preamble;
 mod program;
 mod step;
+mod summary;
 mod syntax;
 mod values;
 mod verify;
 
 pub use bounds::{NESTING_MAX, PROGRAM_MAX, TEXT_BYTES_MAX};
+pub use describe::{Description, Form, Party};
 pub use error::{FilterError, FilterFault, ProgramError, ProgramFault};
 pub use filter::{Compiled, Filter, Unbound, UnboundKind};
 pub use instruction::{Instruction, opcode};
 pub use layout::{FLAGS_AT, Flags, FrameKind, Layout};
+pub use name_table::NameTable;
 pub use names::{BoundMember, BoundView, Names, NoNames};
 pub use packet::Packet;
-pub use preamble::{ClearPreamble, Summary, UdpPreamble};
+pub use preamble::{ClearPreamble, UdpPreamble};
 pub use program::Program;
+pub use summary::Summary;
 
 /// The dissector with which Wireshark and tshark read the files of [`capture`], a script in Lua. `docs/captures.md` tells
 /// where it goes.

@@ -22,8 +22,8 @@ use crate::layout::Flags;
 pub struct Packet<'a> {
     preamble: &'a [u8],
     parts: [&'a [u8]; 3],
-    /// The length of the whole, in bytes. No less than what is here.
-    len: u32,
+    /// The length of all that stands behind the preamble, in bytes. No less than what is here.
+    own: u32,
     flags: Flags,
 }
 
@@ -33,8 +33,8 @@ impl<'a> Packet<'a> {
     #[must_use]
     pub fn new(preamble: &'a [u8], parts: [&'a [u8]; 3]) -> Self {
         let [a, b, c] = parts;
-        let len = preamble.len().saturating_add(a.len()).saturating_add(b.len()).saturating_add(c.len());
-        Self { preamble, parts, len: u32::try_from(len).unwrap_or(u32::MAX), flags: Flags::new() }
+        let own = a.len().saturating_add(b.len()).saturating_add(c.len());
+        Self { preamble, parts, own: u32::try_from(own).unwrap_or(u32::MAX), flags: Flags::new() }
     }
 
     /// The same packet, with what is not in its bytes.
@@ -49,7 +49,22 @@ impl<'a> Packet<'a> {
     #[inline]
     #[must_use]
     pub fn of_len(self, len: u32) -> Self {
-        Self { len: len.max(self.len), ..self }
+        let preamble = u32::try_from(self.preamble.len()).unwrap_or(u32::MAX);
+        Self { own: len.saturating_sub(preamble).max(self.own), ..self }
+    }
+
+    /// Puts another preamble in front of it.
+    ///
+    /// ```
+    /// use phalanx_tap::Packet;
+    ///
+    /// let mut packet = Packet::new(&[], [&[3], &[4, 5], &[]]);
+    /// packet.put_behind(&[1, 2]);
+    /// assert_eq!(packet.len(), 5);
+    /// ```
+    #[inline]
+    pub fn put_behind(&mut self, preamble: &'a [u8]) {
+        self.preamble = preamble;
     }
 
     /// The length of the whole packet, preamble included, in bytes.
@@ -57,7 +72,21 @@ impl<'a> Packet<'a> {
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "nothing asks whether a packet is empty")]
     pub fn len(&self) -> u32 {
-        self.len
+        u32::try_from(self.preamble.len()).unwrap_or(u32::MAX).saturating_add(self.own)
+    }
+
+    /// The length of all that stands behind the preamble, in bytes.
+    #[inline]
+    #[must_use]
+    pub fn own_len(&self) -> u32 {
+        self.own
+    }
+
+    /// What is here of it behind the preamble, where it lies.
+    #[inline]
+    #[must_use]
+    pub fn parts(&self) -> [&'a [u8]; 3] {
+        self.parts
     }
 
     /// How many bytes of it are here, preamble included.

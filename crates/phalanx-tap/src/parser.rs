@@ -5,7 +5,7 @@ use crate::cursor::Cursor;
 use crate::error::{FilterError, FilterFault};
 use crate::layout::{Flags, FrameKind};
 use crate::lexer::{Token, tokens};
-use crate::preamble::Summary;
+use crate::summary::Summary;
 use crate::syntax::{Condition, End, Expr, Field, Protocol};
 use crate::values::Word;
 

@@ -1,17 +1,17 @@
 //! The bytes that a tap writes in preamble of a packet.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use phalanx_core::Order;
 use phalanx_core::id::Incarnation;
-use phalanx_core::wire::Space;
 
+use crate::checksum::Sum;
 use crate::layout::{
-    CLEAR_ACKED, CLEAR_ACKED_SPACE, CLEAR_BYTES, CLEAR_FRAMES, CLEAR_ORDERS, CLEAR_TO, FrameKind, IPV4_BYTES,
-    IPV6_BYTES, Layout, UDP_BYTES,
+    CLEAR_ACKED, CLEAR_ACKED_SPACE, CLEAR_BYTES, CLEAR_FRAMES, CLEAR_ORDERS, CLEAR_TO, IPV4_BYTES, IPV6_BYTES, Layout,
+    UDP_BYTES,
 };
+use crate::summary::Summary;
 
-const UDP: u8 = 17;
+pub(crate) const UDP: u8 = 17;
 const HOPS: u8 = 64;
 
 /// The IP and UDP header of a datagram, as its addresses and its length imply them.
@@ -33,13 +33,16 @@ pub struct UdpPreamble {
 }
 
 impl UdpPreamble {
-    /// The headers of a datagram with `payload_bytes` behind them. It is IPv4 if both addresses are, also if they are
-    /// written as IPv6. A length that does not fit its field is 65,535.
+    /// The headers of a datagram with `payload_bytes` behind them, without a checksum of UDP. It is IPv4 if both addresses
+    /// are, also if they are written as IPv6. An unspecified address is not known, and of the other one's version. A length
+    /// that does not fit its field is 65,535.
     #[must_use]
     pub fn new(from: SocketAddr, to: SocketAddr, payload_bytes: usize) -> Self {
         let udp_bytes = payload_bytes.saturating_add(UDP_BYTES as usize);
         let mut bytes = [0; (IPV6_BYTES + UDP_BYTES) as usize];
-        let (layout, at) = match (from.ip().to_canonical(), to.ip().to_canonical()) {
+        let source = known_as(from.ip().to_canonical(), to.ip().to_canonical());
+        let target = known_as(to.ip().to_canonical(), source);
+        let (layout, at) = match (source, target) {
             (IpAddr::V4(source), IpAddr::V4(target)) => {
                 let total = length(udp_bytes.saturating_add(IPV4_BYTES as usize));
                 bytes[0] = 0x45;
@@ -47,8 +50,9 @@ impl UdpPreamble {
                 (bytes[8], bytes[9]) = (HOPS, UDP);
                 bytes[12..16].copy_from_slice(&source.octets());
                 bytes[16..20].copy_from_slice(&target.octets());
-                let sum = checksum(&bytes[..IPV4_BYTES as usize]);
-                bytes[10..12].copy_from_slice(&sum);
+                let mut sum = Sum::default();
+                sum.add(&bytes[..IPV4_BYTES as usize]);
+                bytes[10..12].copy_from_slice(&sum.complement());
                 (Layout::Ipv4, IPV4_BYTES as usize)
             }
             (source, target) => {
@@ -73,6 +77,12 @@ impl UdpPreamble {
         self.layout
     }
 
+    /// The checksum covers the packet behind the headers, which is not here.
+    pub(crate) fn set_udp_checksum(&mut self, sum: [u8; 2]) {
+        let end = self.layout.preamble_bytes() as usize;
+        self.bytes[end - 2..end].copy_from_slice(&sum);
+    }
+
     /// Its bytes.
     #[inline]
     #[must_use]
@@ -92,77 +102,12 @@ fn mapped(address: IpAddr) -> Ipv6Addr {
     }
 }
 
-/// The checksum of a header whose own checksum is 0 (RFC 1071).
-fn checksum(header: &[u8]) -> [u8; 2] {
-    let words = header.chunks_exact(2).map(|two| u32::from(u16::from_be_bytes([two[0], two[1]])));
-    let sum: u32 = words.sum();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    let [_, _, high, low] = (!(folded + (folded >> 16))).to_be_bytes();
-    [high, low]
-}
-
-/// What the frames of a packet are, for filters on them. Whoever decodes the frames fills it in.
-///
-/// ```
-/// use phalanx_core::Order;
-/// use phalanx_core::wire::Space;
-/// use phalanx_tap::{FrameKind, Summary};
-///
-/// let mut summary = Summary::new();
-/// summary.message(Order::Total, true);
-/// summary.frame(FrameKind::Stability);
-/// summary.ack(Some(Space(7)), 1_000);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
-    frames: u32,
-    orders: u8,
-    /// Of the first acknowledgement of a stream. None: there was none.
-    acked_space: Option<Space>,
-    acked: u64,
-}
-
-impl Summary {
-    pub(crate) const FIFO: u8 = 1;
-    pub(crate) const CAUSAL: u8 = 2;
-    pub(crate) const TOTAL: u8 = 4;
-    pub(crate) const UNIFORM: u8 = 8;
-
-    /// Of a packet without frames.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The packet holds such a frame.
-    #[inline]
-    pub fn frame(&mut self, kind: FrameKind) {
-        self.frames |= kind.bit();
-    }
-
-    /// The packet holds a multicast, or a piece of one.
-    #[inline]
-    pub fn message(&mut self, order: Order, is_uniform: bool) {
-        self.frame(FrameKind::Message);
-        self.orders |= match order {
-            Order::Fifo => Self::FIFO,
-            Order::Causal => Self::CAUSAL,
-            Order::Total => Self::TOTAL,
-        };
-        if is_uniform {
-            self.orders |= Self::UNIFORM;
-        }
-    }
-
-    /// The packet holds an acknowledgement up to `prefix`: of the stream in `space`, or of a channel or a call. Filters
-    /// see the first of a stream, or if there is none the first.
-    #[inline]
-    pub fn ack(&mut self, space: Option<Space>, prefix: u64) {
-        let is_first = self.frames & FrameKind::Ack.bit() == 0;
-        if is_first || self.acked_space.is_none() && space.is_some() {
-            (self.acked_space, self.acked) = (space, prefix);
-        }
-        self.frame(FrameKind::Ack);
+/// An unspecified address in the version of the other one; any other address as it is.
+fn known_as(address: IpAddr, other: IpAddr) -> IpAddr {
+    match other {
+        IpAddr::V4(_) if address.is_unspecified() => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) if address.is_unspecified() => Ipv6Addr::UNSPECIFIED.into(),
+        IpAddr::V4(_) | IpAddr::V6(_) => address,
     }
 }
 
@@ -208,8 +153,9 @@ mod tests {
     use phalanx_core::id::Incarnation;
     use phalanx_core::wire::Space;
 
-    use super::{ClearPreamble, Summary, UdpPreamble};
+    use super::{ClearPreamble, UdpPreamble};
     use crate::layout::{FrameKind, Layout};
+    use crate::summary::Summary;
 
     fn preamble(from: &str, to: &str, payload_bytes: usize) -> UdpPreamble {
         UdpPreamble::new(from.parse().expect("an address"), to.parse().expect("an address"), payload_bytes)
@@ -245,6 +191,13 @@ mod tests {
         let preamble = preamble("[::ffff:10.0.0.1]:1", "[::ffff:10.0.0.2]:2", 0);
         assert_eq!(preamble.layout(), Layout::Ipv4);
         assert_eq!(preamble.bytes()[12..20], [10, 0, 0, 1, 10, 0, 0, 2]);
+    }
+
+    #[test]
+    fn an_address_that_is_not_known_has_the_version_of_the_other() {
+        assert_eq!(preamble("[::]:1", "10.0.0.2:2", 0).layout(), Layout::Ipv4);
+        let unknown = preamble("0.0.0.0:1", "[fd00::2]:2", 0);
+        assert_eq!((unknown.layout(), &unknown.bytes()[8..24]), (Layout::Ipv6, &[0; 16][..]));
     }
 
     #[test]

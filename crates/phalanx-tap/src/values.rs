@@ -9,7 +9,7 @@ use crate::cursor::{Cursor, parsed_number};
 use crate::error::{FilterError, FilterFault};
 use crate::layout::{Flags, FrameKind};
 use crate::lexer::Token;
-use crate::preamble::Summary;
+use crate::summary::Summary;
 use crate::syntax::{Condition, End, Expr, Protocol};
 
 /// A word that values stand behind.

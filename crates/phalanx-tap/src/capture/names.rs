@@ -5,12 +5,13 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 use phalanx_core::id::{Incarnation, ViewNumber};
+use phalanx_core::member::Directory;
 use phalanx_core::wire::Space;
 
 /// The first line of each comment.
-const FIRST_LINE: &str = "phalanx-names 1";
+pub(super) const FIRST_LINE: &str = "phalanx-names 1";
 /// The longest comment, in bytes. An option of pcapng has at most 65,535.
-const COMMENT_MAX: usize = 32_768;
+pub(super) const COMMENT_MAX: usize = 32_768;
 /// The most comments of one packet. Readers bound blocks: libpcap's bound is 16 MiB.
 const COMMENTS_MAX: usize = 32;
 /// Members in one line. A line with a name of 200 bytes, each written as three, then fits a comment.
@@ -18,14 +19,37 @@ const MEMBERS_IN_LINE: usize = 1_024;
 /// Addresses of one member that are written down: those of a data and a control socket, in both versions of IP.
 const ADDRESSES_MAX: usize = 4;
 
-/// Names that no packet carries yet.
+/// Names of members and groups as texts, in the form of `docs/captures.md`, *Names*. [`super::NameLine`] reads them.
+///
+/// ```
+/// use phalanx_core::id::Incarnation;
+/// use phalanx_tap::capture::{NameLine, NameTexts};
+///
+/// let mut names = NameTexts::default();
+/// names.member(Incarnation(7), "m1", &[]);
+/// let texts: Vec<String> = names.take().collect();
+/// assert_eq!(texts, ["phalanx-names 1\nmember 0000000000000007 - m1"]);
+/// assert_eq!(names.take().count(), 0, "each is taken once");
+/// # assert_eq!(NameLine::all(&texts[0]).count(), 1);
+/// ```
 #[derive(Debug, Default)]
-pub(super) struct PendingNames {
+pub struct NameTexts {
     comments: VecDeque<String>,
 }
 
-impl PendingNames {
-    pub(super) fn member(&mut self, who: Incarnation, name: &str, addresses: &[SocketAddr]) {
+impl NameTexts {
+    /// The members and groups of a cell, as a member of it knows them.
+    pub fn directory(&mut self, directory: &Directory) {
+        for member in &directory.members {
+            self.member(member.incarnation, &member.name, &[member.data, member.control]);
+        }
+        for group in directory.groups.values() {
+            self.view(group.space, group.view, &group.name, &group.members);
+        }
+    }
+
+    /// An incarnation, and the addresses of its sockets. Four of them count.
+    pub fn member(&mut self, who: Incarnation, name: &str, addresses: &[SocketAddr]) {
         let mut line = format!("member {who} ");
         for (index, address) in addresses.iter().take(ADDRESSES_MAX).enumerate() {
             let comma = if index > 0 { "," } else { "" };
@@ -40,7 +64,8 @@ impl PendingNames {
         self.line(&line);
     }
 
-    pub(super) fn view(&mut self, space: Space, view: ViewNumber, group: &str, members: &[Incarnation]) {
+    /// The packet-number space of a group's view, and its members by rank.
+    pub fn view(&mut self, space: Space, view: ViewNumber, group: &str, members: &[Incarnation]) {
         let chunks: Vec<&[Incarnation]> =
             if members.is_empty() { vec![members] } else { members.chunks(MEMBERS_IN_LINE).collect() };
         for (index, members) in chunks.into_iter().enumerate() {
@@ -59,6 +84,11 @@ impl PendingNames {
         }
     }
 
+    /// The texts, and takes them away. Each has at most 32,768 bytes.
+    pub fn take(&mut self) -> impl Iterator<Item = String> {
+        std::mem::take(&mut self.comments).into_iter()
+    }
+
     /// The comments that go with the next packet.
     pub(super) fn next(&self) -> impl Iterator<Item = &str> {
         self.comments.iter().take(COMMENTS_MAX).map(String::as_str)
@@ -70,7 +100,7 @@ impl PendingNames {
         self.comments.drain(..count);
     }
 
-    fn line(&mut self, line: &str) {
+    pub(super) fn line(&mut self, line: &str) {
         match self.comments.back_mut().filter(|last| last.len() + 1 + line.len() <= COMMENT_MAX) {
             Some(last) => {
                 last.push('\n');
@@ -106,15 +136,15 @@ mod tests {
     use phalanx_core::id::{Incarnation, ViewNumber};
     use phalanx_core::wire::Space;
 
-    use super::{COMMENT_MAX, COMMENTS_MAX, PendingNames};
+    use super::{COMMENT_MAX, COMMENTS_MAX, NameTexts};
 
-    fn all(names: &PendingNames) -> Vec<String> {
+    fn all(names: &NameTexts) -> Vec<String> {
         names.next().map(str::to_owned).collect()
     }
 
     #[test]
     fn members_and_views_are_lines_of_one_comment() {
-        let mut names = PendingNames::default();
+        let mut names = NameTexts::default();
         let address = |text: &str| text.parse().expect("an address");
         names.member(
             Incarnation(0x1a),
@@ -136,7 +166,7 @@ mod tests {
 
     #[test]
     fn large_views_are_cut_into_lines_and_comments_into_packets() {
-        let mut names = PendingNames::default();
+        let mut names = NameTexts::default();
         let members: Vec<Incarnation> = (1..=65_536).map(Incarnation).collect();
         let name = "%".repeat(200);
         names.view(Space(1), ViewNumber(1), &name, &members);

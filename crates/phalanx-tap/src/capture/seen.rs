@@ -65,12 +65,12 @@ impl<'a> Seen<'a> {
     }
 
     /// How many bytes are here.
-    pub(super) fn held_bytes(&self) -> usize {
+    pub(crate) fn held_bytes(&self) -> usize {
         self.parts.iter().map(|part| part.len()).sum()
     }
 
     /// The length of the whole packet.
-    pub(super) fn whole_bytes(&self) -> usize {
+    pub(crate) fn whole_bytes(&self) -> usize {
         self.packet_bytes.max(self.held_bytes())
     }
 }

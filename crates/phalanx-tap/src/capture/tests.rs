@@ -273,6 +273,22 @@ fn names_go_with_the_next_packet() {
     assert_eq!(packets[1].options.len(), 1, "once is enough");
 }
 
+#[test]
+fn names_of_a_text_are_written_once() {
+    let mut capture = capture();
+    let first = "phalanx-names 1\nmember 0000000000000007 10.0.0.1:7000 m1\nview 0000000c 3 0 0000000000000007 ledger";
+    capture.names(first);
+    capture.clear(&seen(&[])).expect("written");
+    // Another process tells the same, what is new, and what this build does not know.
+    capture.names(&format!("{first}\nview 0000000c 3 1 0000000000000008 ledger\nof a later build"));
+    capture.names("another comment\nmember 0000000000000009 - m9");
+    capture.clear(&seen(&[])).expect("written");
+    let packets = packets(&file(capture));
+    let comments = packets.iter().map(|packet| String::from_utf8(packet.options[1].1.clone()).expect("UTF-8"));
+    let second = "phalanx-names 1\nview 0000000c 3 1 0000000000000008 ledger";
+    assert_eq!(comments.collect::<Vec<_>>(), [first, second]);
+}
+
 /// A disk that fails once, when 200 bytes are on it.
 #[derive(Default)]
 struct Disk {
