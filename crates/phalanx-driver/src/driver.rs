@@ -9,6 +9,7 @@ use phalanx_core::wire::{PacketNumber, Space};
 use phalanx_core::{Arriving, Incarnation, Origin, Packet, TrafficClass};
 
 use crate::shm::Neighbours;
+use crate::tap::Tap;
 use crate::waker::Waker;
 
 /// The sending half of a driver.
@@ -47,6 +48,12 @@ pub trait Transmit {
     #[inline]
     fn can_read(&mut self, _sender: Incarnation, _space: Space, _number: PacketNumber) -> bool {
         true
+    }
+
+    /// Where this driver shows packets; see `docs/tap.md`. None: it shows none.
+    #[inline]
+    fn tap(&mut self) -> Option<&mut Tap> {
+        None
     }
 
     /// Whether the system takes no more packets of [`TrafficClass::Data`] for now. Packets transmitted meanwhile are

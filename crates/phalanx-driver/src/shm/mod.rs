@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use phalanx_core::{Arriving, Origin, Packet, TrafficClass};
 
-use crate::driver::{Driver, EXTRA_MAX, LONG_BYTES, LossReport, Received, Wait, Woken};
+use crate::driver::{Driver, EXTRA_MAX, LONG_BYTES, LossReport, Received, Transmit, Wait, Woken};
 use crate::waker::Waker;
 use lend::Lender;
 use links::Links;
@@ -180,7 +180,17 @@ impl<D: Driver> Shm<D> {
     ) -> Received {
         let Self { inner, half, links, .. } = self;
         let mut receive = |class, max| {
-            let mut hand_up = |arriving: Arriving<'_>| each(half.lend(inner.outbox()), class, Origin::Memory, arriving);
+            let mut hand_up = |arriving: Arriving<'_>| {
+                let outbox = inner.outbox();
+                if let Some(tap) = outbox.tap() {
+                    let (head, len) = match &arriving {
+                        Arriving::Whole(packet) => (&packet[..], packet.len()),
+                        Arriving::HeaderFirst(begun) => (&*begun.head, begun.len),
+                    };
+                    tap.came(class, head, len);
+                }
+                each(half.lend(outbox), class, Origin::Memory, arriving);
+            };
             links.receive(class, max, whole_max, &mut hand_up)
         };
         // Control goes first but leaves a quarter, so that a flood of it cannot starve data.

@@ -13,6 +13,7 @@ use super::segment::{Foreign, Own};
 use super::stats::SentStats;
 use crate::driver::{LONG_BYTES, Transmit};
 use crate::fork::Home;
+use crate::tap::Tap;
 
 /// The sending half of a [`Shm`](super::Shm) whose driver below has the sending half `T`.
 pub type ShmOutbox<T> = Joined<Sending, T>;
@@ -123,12 +124,18 @@ impl<T: Transmit + ?Sized> Transmit for ShmOutbox<T> {
     }
 
     fn write_shared(&mut self, class: TrafficClass, to: &[SocketAddr], parts: [&[u8]; 3]) -> usize {
-        let (mine, _) = self.parts();
+        let (mine, below) = self.parts();
         if !mine.home.is_here() {
             return 0;
         }
-        let Some(split) = mine.split(class, to) else { return 0 };
+        let Some(split) = mine.split(class, to) else { return below.write_shared(class, to, parts) };
         let (readers, count) = (split.readers, to.len() - split.rest.len());
+        if let Some(tap) = below.tap().filter(|tap| tap.is_attached()) {
+            for to in to.iter().filter(|to| !split.rest.contains(to)) {
+                tap.shared(class, *to, parts);
+            }
+            tap.sealing(class, &split.rest, parts);
+        }
         if let Some(own) = &mut mine.own {
             own.push(class, readers, parts);
             mine.touched |= readers;
@@ -159,6 +166,11 @@ impl<T: Transmit + ?Sized> Transmit for ShmOutbox<T> {
 
     fn transmit_datagram(&mut self, class: TrafficClass, to: &[SocketAddr], packet: &[u8]) {
         self.parts().1.transmit_datagram(class, to, packet);
+    }
+
+    #[inline]
+    fn tap(&mut self) -> Option<&mut Tap> {
+        self.parts().1.tap()
     }
 
     fn is_congested(&mut self) -> bool {

@@ -7,7 +7,9 @@
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
+
+use phalanx_core::Incarnation;
 
 use rustix::fs::fstat;
 
@@ -19,8 +21,9 @@ use crate::memory::sealed;
 const AT_MAGIC: usize = 0;
 const AT_VERSION: usize = 1;
 const AT_BYTES: usize = 2;
-/// Packets that the filter saw, as of the thread's last round.
+/// Packets that the filter saw and took, as of the thread's last round.
 const AT_SEEN: usize = 16;
+const AT_MATCHED: usize = 17;
 const AT_TAIL: usize = 32;
 const AT_RESERVED: usize = 48;
 const HEADER_WORDS: usize = 64;
@@ -30,26 +33,41 @@ const VERSION: u64 = 1;
 
 /// What a record tells besides its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecordHead {
+pub struct RecordHeader {
     /// Nanoseconds since the Unix epoch.
     pub time_ns: u64,
-    /// Length of the whole, in bytes.
+    /// Length of the whole packet or text, in bytes.
     pub len: u32,
-    /// What the record is, for its reader and its writer to agree on.
-    pub kind: u8,
-    /// What is known besides, likewise.
+    /// The filter's verdict: the most bytes to keep, preamble included.
+    pub snap: u32,
+    /// What the record is.
+    pub kind: RecordKind,
+    /// Those of the packet ([`phalanx_tap::Flags`]).
     pub flags: u8,
     /// The address of this end; an unspecified one if it is not known.
     pub local: SocketAddr,
     /// The address of the other end, likewise.
     pub peer: SocketAddr,
+    /// The incarnation that the packet is sealed for; [`Incarnation::NONE`] if it is not known, or for nobody in particular.
+    pub to: Incarnation,
+}
+
+/// What a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordKind {
+    /// Lines of names (`docs/captures.md`).
+    Names,
+    /// A packet as it goes over the network.
+    Sealed,
+    /// A packet in clear: its header and its frames.
+    Clear,
 }
 
 /// A record that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// What it tells besides its bytes.
-    pub head: RecordHead,
+    pub head: RecordHeader,
     /// Its bytes, as many as the writer kept.
     pub bytes: &'a [u8],
 }
@@ -60,7 +78,7 @@ pub struct RingWriter {
     map: Mine,
     file: OwnedFd,
     writer: Writer,
-    /// The number of the next record.
+    /// The number of the next packet.
     number: u64,
 }
 
@@ -87,22 +105,23 @@ impl RingWriter {
 
     /// Appends a record: the concatenated `parts`, cut at [`RECORD_BYTES_MAX`] bytes.
     #[inline]
-    pub fn push(&mut self, head: &RecordHead, parts: [&[u8]; 4]) {
+    pub fn push(&mut self, head: &RecordHeader, parts: [&[u8]; 3]) {
         let mut room = RECORD_BYTES_MAX;
-        let [a, b, c, d] = parts.map(|part| {
+        let [a, b, c] = parts.map(|part| {
             let part = &part[..part.len().min(room)];
             room -= part.len();
             part
         });
         let words = self.map.words();
         let ring = Written { reserved: &words[AT_RESERVED], tail: &words[AT_TAIL], data: &words[HEADER_WORDS..] };
-        self.writer.push(ring, READER, [&head.encoded(self.number), a, b, c, d]);
-        self.number += 1;
+        self.writer.push(ring, READER, [&head.encoded(self.number), a, b, c]);
+        self.number += u64::from(head.kind != RecordKind::Names);
     }
 
-    /// Publishes how many packets the filter saw.
-    pub fn publish_seen(&self, packets: u64) {
-        self.set(AT_SEEN, packets);
+    /// Publishes how many packets the filter saw, and how many of them it took.
+    pub fn publish(&self, seen: u64, matched: u64) {
+        self.set(AT_SEEN, seen);
+        self.set(AT_MATCHED, matched);
     }
 
     fn set(&self, at: usize, value: u64) {
@@ -117,7 +136,7 @@ pub struct RingReader {
     ring_words: usize,
     cursor: Cursor,
     buffer: Vec<u8>,
-    /// The number of the next record.
+    /// The number of the next packet.
     number: u64,
     lost: u64,
 }
@@ -164,43 +183,48 @@ impl RingReader {
                 return Ok(None);
             }
             match self.cursor.look(ring, READER, usize::MAX, &mut self.buffer) {
-                // Counted by the number of the next record that is read.
+                // Counted by the number in the next record that is read.
                 Polled::Overrun | Polled::Passed | Polled::Begun(_) => {}
                 Polled::Broken => return Err(broken()),
                 Polled::Taken(len) => {
-                    let (number, head) = RecordHead::decoded(&self.buffer[..len]).ok_or_else(broken)?;
+                    let (number, head) = RecordHeader::decoded(&self.buffer[..len]).ok_or_else(broken)?;
                     let skipped = number.checked_sub(self.number).ok_or_else(broken)?;
                     self.lost = self.lost.saturating_add(skipped);
-                    self.number = number.saturating_add(1);
+                    self.number = number.saturating_add(u64::from(head.kind != RecordKind::Names));
                     return Ok(Some(Record { head, bytes: &self.buffer[HEAD_BYTES..len] }));
                 }
             }
         }
     }
 
-    /// Records that were overwritten before they were read, as far as is known: those before the last record read.
+    /// Packets that were overwritten before they were read, as far as is known: those before the last record read.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Packets that the filter saw, as last published.
+    /// Packets that the filter saw, and that it took, as last published.
     #[must_use]
-    pub fn seen(&self) -> u64 {
-        let seen = self.map.words().load(AT_SEEN);
-        fence(Ordering::Acquire);
-        seen
+    pub fn published(&self) -> (u64, u64) {
+        let words = self.map.words();
+        (words.load(AT_SEEN), words.load(AT_MATCHED))
     }
 }
 
-impl RecordHead {
+impl RecordHeader {
     fn encoded(&self, number: u64) -> [u8; HEAD_BYTES] {
         let mut bytes = [0; HEAD_BYTES];
         bytes[..8].copy_from_slice(&number.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.time_ns.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.len.to_le_bytes());
-        bytes[20] = self.kind;
+        bytes[20] = match self.kind {
+            RecordKind::Names => 0,
+            RecordKind::Sealed => 1,
+            RecordKind::Clear => 2,
+        };
         bytes[21] = self.flags;
+        bytes[64..72].copy_from_slice(&self.to.0.to_le_bytes());
+        bytes[72..76].copy_from_slice(&self.snap.to_le_bytes());
         for (at, address) in [(24, self.local), (44, self.peer)] {
             bytes[at..at + 16].copy_from_slice(&mapped(address.ip()).octets());
             bytes[at + 16..at + 18].copy_from_slice(&address.port().to_le_bytes());
@@ -220,8 +244,16 @@ impl RecordHead {
             let ip = ip.to_ipv4_mapped().filter(|_| bytes[at + 18] == 1).map_or(IpAddr::V6(ip), IpAddr::V4);
             Some(SocketAddr::new(ip, port))
         };
-        let (kind, flags) = (bytes[20], bytes[21]);
-        Some((number, Self { time_ns, len, kind, flags, local: address(24)?, peer: address(44)? }))
+        let kind = match bytes[20] {
+            0 => RecordKind::Names,
+            1 => RecordKind::Sealed,
+            2 => RecordKind::Clear,
+            _ => return None,
+        };
+        let (flags, local, peer) = (bytes[21], address(24)?, address(44)?);
+        let to = Incarnation(u64::from_le_bytes(*bytes[64..].first_chunk()?));
+        let snap = u32::from_le_bytes(*bytes[72..].first_chunk()?);
+        Some((number, Self { time_ns, len, snap, kind, flags, local, peer, to }))
     }
 }
 
@@ -240,7 +272,7 @@ fn broken() -> io::Error {
 const READER: u64 = 1;
 
 /// Bytes in front of a record's own.
-const HEAD_BYTES: usize = 64;
+const HEAD_BYTES: usize = 80;
 
 /// The most bytes of its own that a record has.
 pub const RECORD_BYTES_MAX: usize = PACKET_BYTES_MAX - HEAD_BYTES;
@@ -256,14 +288,16 @@ mod tests {
 
     use super::*;
 
-    fn head(time_ns: u64) -> RecordHead {
-        RecordHead {
+    fn head(time_ns: u64) -> RecordHeader {
+        RecordHeader {
             time_ns,
             len: 7,
-            kind: 1,
+            snap: 96,
+            kind: RecordKind::Sealed,
             flags: 2,
             local: SocketAddr::from(([127, 0, 0, 1], 7_000)),
             peer: SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], 7_001)),
+            to: Incarnation(9),
         }
     }
 
@@ -277,16 +311,16 @@ mod tests {
     fn records_come_as_they_were_written() {
         let (mut writer, mut reader) = pair();
         assert_eq!(reader.read().expect("sound"), None);
-        writer.push(&head(5), [b"ab", b"", b"c", b"defg"]);
-        writer.push(&head(6), [&[], &[], &[], &[]]);
+        writer.push(&head(5), [b"ab", b"c", b"defg"]);
+        writer.push(&head(6), [&[], &[], &[]]);
         assert_eq!(reader.read().expect("sound"), Some(Record { head: head(5), bytes: b"abcdefg" }));
         assert_eq!(reader.read().expect("sound"), Some(Record { head: head(6), bytes: b"" }));
         assert_eq!(reader.read().expect("sound"), None);
         assert_eq!(reader.lost(), 0);
-        writer.publish_seen(9);
-        assert_eq!(reader.seen(), 9);
+        writer.publish(9, 2);
+        assert_eq!(reader.published(), (9, 2));
         let long = vec![1; 2 * RECORD_BYTES_MAX];
-        writer.push(&head(7), [b"x", &long, &long, b"y"]);
+        writer.push(&head(7), [b"x", &long, b"y"]);
         let record = reader.read().expect("sound").expect("it is there");
         assert_eq!((record.bytes.len(), record.bytes[0], record.bytes[1]), (RECORD_BYTES_MAX, b'x', 1));
     }
@@ -296,11 +330,11 @@ mod tests {
         let (mut writer, mut reader) = pair();
         let bytes = [3; 1_000];
         for time_ns in 0..1_000 {
-            writer.push(&head(time_ns), [&bytes, &[], &[], &[]]);
+            writer.push(&head(time_ns), [&bytes, &[], &[]]);
         }
         // The writer came round: what it wrote before is lost, and what it writes from now on is read.
         assert_eq!(reader.read().expect("sound"), None);
-        writer.push(&head(1_000), [&bytes, &[], &[], &[]]);
+        writer.push(&head(1_000), [&bytes, &[], &[]]);
         assert_eq!(reader.read().expect("sound").map(|record| record.head.time_ns), Some(1_000));
         assert_eq!(reader.lost(), 1_000);
     }
@@ -333,7 +367,7 @@ mod tests {
         for _ in 0..200 {
             let (mut writer, mut reader) = pair();
             for turn in 0..60 {
-                writer.push(&head(turn), [&[4; 90], &[], &[], &[]]);
+                writer.push(&head(turn), [&[4; 90], &[], &[]]);
                 let words = writer.map.words();
                 let header = rng.below(4) == 0;
                 let near = HEADER_WORDS as u64 + turn * 21 + rng.below(40);

@@ -29,6 +29,7 @@ use socket2::Socket;
 
 use crate::driver::{Driver, EXTRA_MAX, LONG_BYTES, LossReport, Received, Transmit, Wait, Woken};
 use crate::fork::Home;
+use crate::tap::Tap;
 use crate::waker::Waker;
 use bind::Opened;
 pub use bind::{BindError, Buffers, UdpOptions};
@@ -68,6 +69,7 @@ pub struct UdpOutbox {
     data: SendSocket,
     stats: UdpStats,
     home: Home,
+    tap: Tap,
 }
 
 #[derive(Debug)]
@@ -113,7 +115,7 @@ impl Udp {
             packet_bytes_max,
             granted,
             waker,
-            outbox: UdpOutbox { control, data, stats: UdpStats::default(), home: Home::here() },
+            outbox: UdpOutbox { control, data, stats: UdpStats::default(), home: Home::here(), tap: Tap::default() },
             refusals_reported: 0,
         })
     }
@@ -172,6 +174,7 @@ impl Udp {
                 };
                 outbox.stats.received_packets += 1;
                 outbox.stats.received_bytes += datagram.bytes.len() as u64;
+                outbox.tap.received(class, &from, datagram.bytes);
                 each(outbox, class, Origin::Network(from), Packet::Lent(datagram.bytes));
             }
         }
@@ -274,7 +277,22 @@ impl Transmit for UdpOutbox {
             return false;
         }
         let (out, stats) = self.parts(class);
-        out.queue.send_unbuffered(to, parts, &out.socket, stats)
+        let taken = out.queue.send_unbuffered(to, parts, &out.socket, stats);
+        if taken {
+            self.tap.sent(class, &[to], parts);
+        }
+        taken
+    }
+
+    /// Nobody is reached so, but whoever looks at packets in clear sees it.
+    fn write_shared(&mut self, class: TrafficClass, to: &[SocketAddr], parts: [&[u8]; 3]) -> usize {
+        self.tap.sealing(class, to, parts);
+        0
+    }
+
+    #[inline]
+    fn tap(&mut self) -> Option<&mut Tap> {
+        Some(&mut self.tap)
     }
 
     fn transmit(&mut self, class: TrafficClass, to: &[SocketAddr], packet: &[u8]) {
@@ -288,6 +306,7 @@ impl Transmit for UdpOutbox {
         {
             return;
         }
+        self.tap.sent(class, to, [packet, &[], &[]]);
         // A flush makes room. What does not fit even then is dropped and counted, so that the queue stays bounded.
         if !self.class(class).queue.has_room(to.len(), packet.len()) {
             self.flush_class(class);
@@ -387,6 +406,7 @@ impl Driver for Udp {
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         self.outbox.stats.each(each);
+        self.outbox.tap.counters(each);
     }
 }
 
