@@ -105,7 +105,7 @@ impl<D: Wait> Inline<D> {
         let now = clock::now();
         let mut node =
             Node::new(now, wrap(driver), settings, security, entropy, NodeOptions { rejoin: options.rejoin });
-        let local_agent = LocalAgent::new(&mut node, liveness_lock, local, kept, plan, notices);
+        let local_agent = LocalAgent::new(&mut node, liveness_lock, local, kept, plan, options.config.tap, notices);
         Ok(Self { node, local_agent, believer, now, idle: 0 })
     }
 

@@ -17,6 +17,7 @@ mod neighbours;
 pub mod node;
 pub mod rpc;
 mod start;
+pub mod tap;
 pub mod traced;
 
 pub use belief::{Belief, Believed, WaitError};

@@ -15,9 +15,11 @@ use phalanx_core::{
     Process, SEEDS_MAX, Security, Settings, Stability, ViewNumber,
 };
 use phalanx_driver::fork::{Forked, Home};
+use phalanx_driver::tap::Tap;
 use phalanx_driver::{Driver, Transmit};
 
 use crate::handler::{Command, Handler};
+use crate::tap::Known;
 use requested_groups::RequestedGroups;
 use sink::{Sink, Watch};
 
@@ -518,6 +520,12 @@ impl<D: Driver> Node<D> {
         }
         self.quiet_until = Instant::ZERO;
         self.process.add_seeds(seeds);
+    }
+
+    /// Where its driver shows packets, and what it knows of names.
+    pub(crate) fn tap(&mut self) -> (Option<&mut Tap>, Known<'_>) {
+        let directory = Some(self.process.decree_state().directory).filter(|directory| !directory.members.is_empty());
+        (self.driver.outbox().tap(), Known { me: &self.settings.me, directory })
     }
 
     /// The process in which it was made.

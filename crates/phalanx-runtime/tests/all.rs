@@ -10,3 +10,4 @@ mod call_traces;
 mod forks;
 mod inline;
 mod rpc;
+mod tap;

@@ -24,6 +24,7 @@ table!(
         phalanx_runtime::config::Resolved,
         phalanx_runtime::config::SecurityMode,
         phalanx_runtime::config::Shown,
+        phalanx_runtime::config::TapMode,
         phalanx_runtime::counters::CountersFile,
         phalanx_runtime::counters::CountersWriter,
         phalanx_runtime::counters::GroupStatus,
@@ -55,6 +56,12 @@ table!(
         phalanx_runtime::rpc::TimeTrace,
         phalanx_runtime::Options,
         phalanx_runtime::Frozen,
+        phalanx_runtime::tap::Place,
+        phalanx_runtime::tap::Point,
+        phalanx_runtime::tap::PointKind,
+        phalanx_runtime::tap::Shown<'static>,
+        phalanx_runtime::tap::Stats,
+        phalanx_runtime::tap::Wanted,
     ]
 );
 
@@ -69,6 +76,8 @@ table!(
         phalanx_runtime::local::LocalError,
         phalanx_runtime::rpc::Caller,
         phalanx_runtime::StartError,
+        phalanx_runtime::tap::Reader,
+        phalanx_runtime::tap::TapError,
     ]
 );
 

@@ -130,8 +130,9 @@ fn files(places: &[&Path], own: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
             if path.is_dir() {
                 places.push(path);
             } else {
-                let is_counters = path.parent() == own.parent();
-                let content = if is_counters && path != own { Vec::new() } else { fs::read(&path).expect("readable") };
+                let is_counters = path.parent() == own.parent() && path != own;
+                let is_read = path.is_file() && !is_counters; // of a socket the name counts
+                let content = if is_read { fs::read(&path).expect("readable") } else { Vec::new() };
                 files.insert(path, content);
             }
         }

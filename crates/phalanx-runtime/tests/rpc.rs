@@ -30,8 +30,8 @@ impl Service for Server {
     }
 }
 
-struct Running {
-    address: SocketAddr,
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
     end: Arc<AtomicBool>,
     thread: Option<JoinHandle<Counters>>,
     dir: tempfile::TempDir,
@@ -44,7 +44,7 @@ impl Running {
         Self::start_with(loss_ppm, dir, options)
     }
 
-    fn start_with(loss_ppm: u32, dir: tempfile::TempDir, options: PortOptions) -> Self {
+    pub(crate) fn start_with(loss_ppm: u32, dir: tempfile::TempDir, options: PortOptions) -> Self {
         let end = Arc::new(AtomicBool::new(false));
         let (tell, told) = std::sync::mpsc::channel();
         let options = PortOptions { serves: true, ..options };
@@ -68,7 +68,7 @@ impl Running {
         Client::start(&options(self.dir.path())).expect("a client")
     }
 
-    fn end(mut self) -> Counters {
+    pub(crate) fn end(mut self) -> Counters {
         self.end.store(true, Ordering::Relaxed);
         self.thread.take().expect("once").join().expect("it did not panic")
     }

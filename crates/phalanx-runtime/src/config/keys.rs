@@ -7,7 +7,7 @@ use std::time::Duration;
 use phalanx_core::{SlowMembers, check_name};
 
 use super::units::{parse_duration, parse_size, show_duration, show_size};
-use super::{Config, DriverMode, SecurityMode};
+use super::{Config, DriverMode, SecurityMode, TapMode};
 
 /// A value as written, before its key checked it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +100,13 @@ pub const KEYS: &[Key] = &[
         help: "What carries packets: shared memory between processes of this host where it can, or datagrams alone.",
         set: |c, w| driver(w).map(|v| c.driver = v),
         show: |c| Some(quoted(if c.driver == DriverMode::Udp { "udp" } else { "auto" })),
+    },
+    Key {
+        name: "tap",
+        takes: "\"off\", \"sealed\" or \"clear\"",
+        help: "What a tap of the same user may show of this process's packets: nothing, what goes over the network, or also the frames in clear.",
+        set: |c, w| tap(w).map(|v| c.tap = v),
+        show: |c| Some(quoted(c.tap.word())),
     },
     Key {
         name: "seeds",
@@ -334,6 +341,13 @@ fn driver(written: &Written) -> Result<DriverMode, String> {
         "udp" => Ok(DriverMode::Udp),
         other => Err(format!("'{other}' is neither \"auto\" nor \"udp\"")),
     }
+}
+
+fn tap(written: &Written) -> Result<TapMode, String> {
+    let takes = "\"off\", \"sealed\" or \"clear\"";
+    let word = text(written, takes)?;
+    let mode = [TapMode::Off, TapMode::Sealed, TapMode::Clear].into_iter().find(|mode| mode.word() == word);
+    mode.ok_or_else(|| format!("'{word}' is none of {takes}"))
 }
 
 fn slow_members(written: &Written) -> Result<SlowMembers, String> {

@@ -49,6 +49,30 @@ pub enum DriverMode {
     Udp,
 }
 
+/// What a tap may show of a process's packets, to processes of the same user (`docs/tap.md`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TapMode {
+    /// Nothing: there is no socket at which a tap could ask.
+    Off,
+    /// Packets as they go over the network. Of what goes through memory the header alone.
+    #[default]
+    Sealed,
+    /// Also the frames of all packets in clear.
+    Clear,
+}
+
+impl TapMode {
+    /// Its word in a configuration.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Sealed => "sealed",
+            Self::Clear => "clear",
+        }
+    }
+}
+
 /// The settings of one process.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -64,6 +88,8 @@ pub struct Config {
     pub control_port: u16,
     /// What carries packets.
     pub driver: DriverMode,
+    /// What a tap may show of its packets.
+    pub tap: TapMode,
     /// Seed addresses: control addresses at which to look for the cell, as `host:port`.
     pub seeds: Vec<String>,
     /// The names of the processes that found the cell together; empty: no fixed founders.
@@ -95,6 +121,7 @@ impl Default for Config {
             data_port: 0,
             control_port: 0,
             driver: DriverMode::Auto,
+            tap: TapMode::Sealed,
             seeds: Vec::new(),
             founders: Vec::new(),
             cell_key: None,

@@ -11,6 +11,7 @@ use super::requests::Requests;
 use super::restore::Files;
 use super::stall::Stalls;
 use super::startup_gate::{Pass, StartupGate};
+use crate::config::TapMode;
 use crate::counters::{CountersWriter, GroupStatus, ORPHANS_SHOWN, OrphanStatus, Status};
 use crate::deaths::Deaths;
 use crate::handler::Handler;
@@ -18,6 +19,7 @@ use crate::local::{Kept, LivenessLock, LocalCell, LocalError, Settled, Standing}
 use crate::neighbours::Neighbours;
 use crate::node::Node;
 use crate::start::Plan;
+use crate::tap::{PointKind, Seat};
 
 pub(super) struct LocalAgent {
     pub(super) startup_gate: StartupGate,
@@ -40,6 +42,7 @@ pub(super) struct LocalAgent {
     /// Waiting groups, as listed in the counters file, and the number of others.
     orphans: (Vec<OrphanStatus>, u64),
     deaths_due: bool,
+    tap: Option<Seat>,
     last_poll: Instant,
     next_round: Instant,
     rounds: u32,
@@ -52,6 +55,7 @@ impl LocalAgent {
         local: LocalCell,
         kept: Kept,
         mut plan: Plan,
+        mode: TapMode,
         mut notices: Vec<String>,
     ) -> Self {
         let mut names = Vec::new();
@@ -63,6 +67,11 @@ impl LocalAgent {
                 None
             }
         };
+        let taken = Seat::take(mode, liveness_lock.scope(), PointKind::Member, &node.settings().me);
+        let tap = taken.unwrap_or_else(|error| {
+            notices.push(format!("no socket for `phalanx tap`: {error}"));
+            None
+        });
         let mut neighbours = Neighbours::new(liveness_lock.scope());
         neighbours.begin_incarnation(node.incarnation(), node.driver_mut().neighbours());
         // A settled process founded the cell or entered as configured. Its first view counts without a question.
@@ -77,6 +86,7 @@ impl LocalAgent {
             local,
             files: Files::new(kept),
             plan,
+            tap,
             counters,
             values: vec![0; names.len()],
             entered: node.incarnation(),
@@ -118,6 +128,11 @@ impl LocalAgent {
         }
         if node.is_over() {
             self.liveness_lock = None;
+        }
+        if let Some(seat) = self.tap.as_mut().filter(|seat| seat.is_due(now))
+            && let (Some(tap), known) = node.tap()
+        {
+            seat.serve(now, tap, &known);
         }
         if self.startup_gate.pass == Pass::Asking {
             again |= self.ask(now, node, handler);

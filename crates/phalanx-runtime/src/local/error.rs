@@ -163,7 +163,7 @@ impl LocalError {
     }
 
     /// For `map_err`: wraps an error with the operation and the path.
-    pub(super) fn io<E: Into<io::Error>>(doing: &'static str, path: &Path) -> impl FnOnce(E) -> Self {
+    pub(crate) fn io<E: Into<io::Error>>(doing: &'static str, path: &Path) -> impl FnOnce(E) -> Self {
         let path = path.to_path_buf();
         move |source| Self::Io { doing, path, source: source.into() }
     }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use phalanx_core::member::FounderRecord;
+use phalanx_core::member::{Directory, FounderRecord};
 use phalanx_core::wire::{PacketNumber, Space};
 use phalanx_core::{
-    Delivery, Effects, Event, GroupId, InboxId, Incarnation, LeaveReason, Order, Sequence, Snapshot, TrafficClass,
-    Uniformity, ViewNumber,
+    ClearPacket, Delivery, Effects, Event, GroupId, InboxId, Incarnation, LeaveReason, Order, Origin, Sequence,
+    Snapshot, TrafficClass, Uniformity, ViewNumber,
 };
 use phalanx_driver::Transmit;
 
@@ -43,6 +43,19 @@ impl<T: Transmit + ?Sized, H: Handler> Effects for Sink<'_, T, H> {
     fn transmit(&mut self, class: TrafficClass, to: &[SocketAddr], packet: &[u8]) {
         self.handler.before_transmit();
         self.outbox.transmit(class, to, packet);
+    }
+
+    #[inline]
+    fn opened(&mut self, class: TrafficClass, origin: Origin, packet: ClearPacket<'_>) {
+        if let Some(tap) = self.outbox.tap() {
+            tap.opened(class, origin, &packet);
+        }
+    }
+
+    fn installed(&mut self, directory: &Directory) {
+        if let Some(tap) = self.outbox.tap().filter(|tap| tap.is_attached()) {
+            tap.learn(directory);
+        }
     }
 
     fn is_congested(&mut self) -> bool {

@@ -10,7 +10,7 @@ use phalanx_core::rpc::{
     AnswerError, CallEffects, CallError, CallId, CallOptions, ClientCallId, Counters, Endpoint, EndpointLimits,
     EndpointOptions, HandlerResult, Outcome, SessionId, TracePoint,
 };
-use phalanx_core::{Incarnation, Instant, TrafficClass};
+use phalanx_core::{ClearPacket, Incarnation, Instant, MemberInfo, Origin, TrafficClass};
 use phalanx_driver::fork::{Forked, Home};
 use phalanx_driver::udp::{PACKET_BYTES_CEILING, PACKET_BYTES_LOOPBACK};
 use phalanx_driver::{Shm, Transmit, Udp, Wait, Waker, ticks};
@@ -19,6 +19,7 @@ use phalanx_trace::TraceError;
 use crate::clock;
 use crate::config::Config;
 use crate::start::{StartError, bind, entropy, name, open_local, security};
+use crate::tap::{Known, PointKind, Seat};
 
 use super::call_trace::CallTrace;
 use super::nearby::Nearby;
@@ -104,6 +105,9 @@ pub struct Port<D: Wait = Shm<Udp>> {
     nearby: Nearby,
     trace: Option<TimeTrace>,
     calls: CallTrace,
+    /// How it goes by towards those who look at its packets.
+    me: MemberInfo,
+    tap: Option<Seat>,
     /// The clock as last read, and the processor's time-stamp counter at that moment.
     now: Instant,
     read_at: u64,
@@ -137,6 +141,20 @@ impl<T: Transmit + ?Sized, S: Service> CallEffects for Sink<'_, T, S> {
         // What memory reaches was written there before. Handshakes are for an address, not for the process that was met
         // there: it may be dead, and another one in its place.
         self.outbox.transmit_datagram(class, to, packet);
+    }
+
+    #[inline]
+    fn sealing(&mut self, class: TrafficClass, to: SocketAddr, packet: ClearPacket<'_>) {
+        if let Some(tap) = self.outbox.tap() {
+            tap.handshake(class, to, &packet);
+        }
+    }
+
+    #[inline]
+    fn opened(&mut self, class: TrafficClass, origin: Origin, packet: ClearPacket<'_>) {
+        if let Some(tap) = self.outbox.tap() {
+            tap.opened(class, origin, &packet);
+        }
     }
 
     fn session_opened(&mut self, peer: Incarnation, at: SocketAddr, offer: &[u8]) {
@@ -239,6 +257,10 @@ impl<D: Wait> Port<D> {
                     .map_err(|source| StartError::Trace { path: directory.clone(), source })?
             }
         };
+        let [data, control] = [TrafficClass::Data, TrafficClass::Control].map(|class| driver.local_address(class));
+        let me = MemberInfo::new(me, name(config)?, data, control);
+        // Calls go on without it: there is nobody to whom the failure could be told.
+        let tap = Seat::take(config.tap, local.scope(), PointKind::Calls, &me).ok().flatten();
         let now = clock::now();
         let endpoint = Endpoint::new(now, &endpoint, &security, entropy());
         let read_at = ticks();
@@ -249,6 +271,8 @@ impl<D: Wait> Port<D> {
             nearby,
             trace: None,
             calls,
+            me,
+            tap,
             now,
             read_at,
             idle: 0,
@@ -344,6 +368,7 @@ impl<D: Wait> Port<D> {
             if self.idle > 0 {
                 self.endpoint.note_gap(self.now, self.now.since(before));
             }
+            self.serve_tap();
         }
         let Self { driver, endpoint, nearby, trace, calls, now, .. } = self;
         let now = *now;
@@ -384,8 +409,17 @@ impl<D: Wait> Port<D> {
         packets
     }
 
-    /// Sleeps until a packet arrives, a timer is due, one of `also` becomes readable, or `timeout` has passed. Bit `i`
-    /// of the result stands for `also[i]`.
+    fn serve_tap(&mut self) {
+        let Self { driver, me, tap, now, .. } = self;
+        if let Some(seat) = tap.as_mut().filter(|seat| seat.is_due(*now))
+            && let Some(tap) = driver.outbox().tap()
+        {
+            seat.serve(*now, tap, &Known { me, directory: None });
+        }
+    }
+
+    /// Sleeps until a packet arrives, a timer is due, one of `also` becomes readable, or `timeout` has passed; for a
+    /// quarter of a second at most, unless the setting `tap` is off. Bit `i` of the result stands for `also[i]`.
     ///
     /// # Errors
     /// The error of the system's poll. [`Forked`], wrapped, in a forked child.
@@ -398,6 +432,8 @@ impl<D: Wait> Port<D> {
             (Some(timeout), Some(due)) => Some(timeout.min(due)),
             (timeout, due) => timeout.or(due),
         };
+        // Somebody may ask to look at its packets.
+        let timeout = if self.tap.is_some() { Some(timeout.map_or(TAP_EVERY, |t| t.min(TAP_EVERY))) } else { timeout };
         if timeout == Some(Duration::ZERO) && also.is_empty() {
             return Ok(0);
         }
@@ -504,6 +540,8 @@ impl<D: Wait> Port<D> {
 const CLOCK_EVERY: u32 = 8;
 /// Some tens of microseconds, at any processor's counter rate.
 const STALE_TICKS: u64 = 1 << 16;
+/// The longest sleep where somebody may ask to look at packets: nothing wakes the endpoint for that.
+const TAP_EVERY: Duration = Duration::from_millis(250);
 /// Most packets per receive.
 const BATCH: usize = 64;
 /// Packets longer than usual are accepted only if the receive buffer holds several of them.
