@@ -152,6 +152,13 @@ impl<'a> Bench<'a> {
             self.reporter.row(row);
         }
     }
+
+    /// Reports the points of a case's curves.
+    pub(crate) fn report_points<'s>(&mut self, series: impl IntoIterator<Item = &'s Series>) {
+        for row in series.into_iter().filter_map(|series| series.row(self.suite, &self.case)) {
+            self.reporter.point(&row);
+        }
+    }
 }
 
 /// A directory of this run; removed on drop.

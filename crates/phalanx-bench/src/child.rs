@@ -61,7 +61,8 @@ fn end_with_parent(parent: u32, signal: Signal) -> Result<(), BenchError> {
     Err(BenchError::Usage("this command is started by `phalanx bench` only".to_owned()))
 }
 
-fn pin(processor: usize) -> Result<(), BenchError> {
+/// Keeps this thread on one processor.
+pub(crate) fn pin(processor: usize) -> Result<(), BenchError> {
     if processor >= CpuSet::MAX_CPU {
         return Err(BenchError::Usage(format!("there is no processor {processor}")));
     }

@@ -26,6 +26,7 @@ mod report;
 mod request;
 mod row;
 mod suite;
+mod tap;
 
 pub use alloc::Counting;
 pub use child::{run as run_child, run_program};
@@ -37,7 +38,16 @@ pub use report::Measured;
 pub use request::{Reporter, Request, Selection, Suite};
 pub use row::{Row, median, show, show_spread};
 
+use phalanx_runtime::driver::udp::{PACKET_BYTES_ETHERNET, PACKET_BYTES_LOOPBACK};
+
 use bench::{Bench, Case};
+use suite::core_loop::{Pair, Wire};
+use suite::late_sink::LateSink;
+
+/// Unit tests count their allocations.
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 /// Measures the requested cases one after the other. A case that fails is reported, and the next ones are measured.
 ///
@@ -87,7 +97,7 @@ pub fn list(request: &Request) -> Result<Vec<CaseInfo>, BenchError> {
 /// # Errors
 /// When the core refuses a command.
 pub fn core_allocations(messages: usize) -> Result<u64, BenchError> {
-    let mut pair = suite::core_loop::Pair::meet(phalanx_runtime::driver::udp::PACKET_BYTES_LOOPBACK, true)?;
+    let mut pair = Pair::<Wire>::meet(PACKET_BYTES_LOOPBACK, true)?;
     pair.push(false, messages)?;
     let before = alloc::taken();
     pair.push(false, messages)?;
@@ -100,8 +110,63 @@ pub fn core_allocations(messages: usize) -> Result<u64, BenchError> {
 /// # Errors
 /// When the core refuses a command.
 pub fn drive_core(count: usize, sealed: bool, trips: bool) -> Result<(), BenchError> {
-    let mut pair = suite::core_loop::Pair::meet(phalanx_runtime::driver::udp::PACKET_BYTES_LOOPBACK, sealed)?;
+    let mut pair = Pair::<Wire>::meet(PACKET_BYTES_LOOPBACK, sealed)?;
     if trips { pair.trips(count).map(drop) } else { pair.push(false, count) }
+}
+
+/// The same with layers bound early or late, in packets of an Ethernet that are not sealed. Meant for profilers.
+///
+/// # Errors
+/// When the core refuses a command.
+pub fn drive_layers(count: usize, is_late: bool, trips: bool) -> Result<(), BenchError> {
+    fn drive<S: suite::core_loop::Sink + Default>(count: usize, trips: bool) -> Result<(), BenchError> {
+        let mut pair = Pair::<S>::meet(PACKET_BYTES_ETHERNET, false)?;
+        if trips { pair.trips(count).map(drop) } else { pair.push(false, count) }
+    }
+    if is_late { drive::<LateSink>(count, trips) } else { drive::<Wire>(count, trips) }
+}
+
+/// What [`drive_tap`] shows packets to.
+#[derive(Clone, Copy, Debug)]
+pub enum Tapped<'a> {
+    /// Nothing: what the loop costs.
+    Nothing,
+    /// One of the ways that the suite `tap` compares, by its name, with a filter that takes all or none.
+    Way(&'a str, bool),
+    /// The tap in place, with a filter of four instructions that takes so many bytes of every packet.
+    Snapshot(u32),
+    /// One of the paper's filters, by its name. Packets have lengths of their own.
+    Filter(&'a str),
+}
+
+/// Shows `count` packets of `len` bytes that came in. Nothing is timed. Meant for profilers.
+///
+/// # Errors
+/// [`BenchError::Usage`] if there is no such way, filter or length; it says which there are.
+pub fn drive_tap(tapped: Tapped<'_>, len: usize, count: usize) -> Result<(), BenchError> {
+    use tap::linkage::{LONGEST, SHORTEST, Side};
+    use tap::paper::SetUp;
+    if !(SHORTEST..=LONGEST).contains(&len) {
+        return Err(BenchError::Usage(format!("a packet has {SHORTEST} to {LONGEST} bytes here")));
+    }
+    let unknown = |what: &str, names: Vec<&str>| {
+        BenchError::Usage(format!("there is no such {what}; there is:\n  {}", names.join("\n  ")))
+    };
+    match tapped {
+        Tapped::Nothing => tap::repeat_nothing(len, count),
+        Tapped::Snapshot(snap) => tap::repeat_snapshot(snap, len, count),
+        Tapped::Way(name, takes_all) => {
+            let names = || tap::Way::ALL.iter().map(|way| way.name()).collect();
+            let way = tap::Way::ALL.iter().find(|way| way.name() == name).ok_or_else(|| unknown("way", names()))?;
+            let set_up = if takes_all { SetUp::Accept } else { SetUp::Reject };
+            way.repeat(set_up, Side::Read, len, count)?;
+        }
+        Tapped::Filter(name) if tap::repeat_filter(name, count) => {}
+        Tapped::Filter(_) => {
+            return Err(unknown("filter", tap::paper::filters().iter().map(|filter| filter.name).collect()));
+        }
+    }
+    Ok(())
 }
 
 fn chosen(request: &Request) -> Result<Vec<Case>, BenchError> {

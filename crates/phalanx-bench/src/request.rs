@@ -69,6 +69,8 @@ pub trait Reporter {
     fn case_done(&mut self);
     /// Called with each figure.
     fn row(&mut self, row: &Row);
+    /// Called with each point of a curve: a figure for a plot, of which a table would have too many.
+    fn point(&mut self, row: &Row);
     /// Called with a message for people.
     fn notice(&mut self, what: &str);
 }
@@ -92,6 +94,8 @@ pub enum Suite {
     Interface,
     /// Remote procedure calls.
     Rpc,
+    /// Packets handed to a filter.
+    Tap,
     /// Other systems.
     Peers,
 }
@@ -107,6 +111,7 @@ impl Suite {
         Self::Core,
         Self::Interface,
         Self::Rpc,
+        Self::Tap,
         Self::Peers,
     ];
 
@@ -122,6 +127,7 @@ impl Suite {
             Self::Core => "core",
             Self::Interface => "interface",
             Self::Rpc => "rpc",
+            Self::Tap => "tap",
             Self::Peers => "peers",
         }
     }

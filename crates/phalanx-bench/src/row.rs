@@ -81,6 +81,14 @@ impl Series {
         }
     }
 
+    /// Adds a round's value, and the distribution around it in the same unit.
+    pub(crate) fn add_within(&mut self, value: f64, times: [f64; 3]) {
+        self.runs.push(value);
+        for (kept, new) in self.quantiles.iter_mut().zip(times) {
+            kept.push(new);
+        }
+    }
+
     /// Adds a round's distribution and the baseline's median.
     pub(crate) fn add_quantiles_beside(&mut self, times: &Quantiles, baseline: f64) {
         self.add_quantiles(times);
@@ -159,6 +167,13 @@ pub fn show_spread(values: &[f64]) -> String {
     if values.len() < 2 { show(middle) } else { format!("{} ({} - {})", show(middle), show(least), show(greatest)) }
 }
 
+/// Splits a metric's name into its base, the parameter's value, and the parameter.
+pub(crate) fn parameter_of(metric: &str) -> Option<(&str, f64, &str)> {
+    let (what, set) = metric.rsplit_once(" at ")?;
+    let (number, parameter) = set.split_once(' ')?;
+    Some((what, number.parse().ok()?, parameter))
+}
+
 impl Row {
     /// Headings of the cells that [`Row::cells`] returns.
     pub const HEADS: [&'static str; 9] =
@@ -208,6 +223,15 @@ mod tests {
         assert_eq!((row.value, row.baseline, row.ratio), (200.0, Some(100.0), Some(2.0)));
         assert_eq!(row.ratios, [2.0, 2.0, 3.0]);
         assert_eq!(Series::new("x", "y", 0, 0).row("a", "b"), None);
+    }
+
+    #[test]
+    fn a_parameter_is_the_end_of_a_name() {
+        assert_eq!(parameter_of("goodput at 0.1 % loss"), Some(("goodput", 0.1, "% loss")));
+        assert_eq!(parameter_of("a, b at 5 ms of timer"), Some(("a, b", 5.0, "ms of timer")));
+        assert_eq!(parameter_of("throughput"), None);
+        assert_eq!(parameter_of("more than unreliable, at p50"), None);
+        assert_eq!(parameter_of("goodput at the others"), None);
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 use phalanx_bench::{BenchError, CHILD_COMMAND, Interrupt, Reporter, Request, Row, Selection, Suite, run, run_child};
 
-/// Keeps the rows and notices of a run.
+/// Keeps the rows, points and notices of a run.
 #[derive(Default)]
 struct Kept {
     rows: Vec<Row>,
+    points: Vec<Row>,
     notices: Vec<String>,
     planned: usize,
     done: usize,
@@ -26,6 +27,10 @@ impl Reporter for Kept {
         self.rows.push(row.clone());
     }
 
+    fn point(&mut self, row: &Row) {
+        self.points.push(row.clone());
+    }
+
     fn notice(&mut self, what: &str) {
         self.notices.push(what.to_owned());
     }
@@ -42,24 +47,14 @@ fn main() -> Result<(), BenchError> {
     if arguments.iter().any(|argument| argument == "--list") {
         return Ok(());
     }
-    streams_are_measured()
+    streams_are_measured()?;
+    linkage_is_measured()
 }
 
 /// Checks that figures come in the promised form. Their values depend on the machine.
 fn streams_are_measured() -> Result<(), BenchError> {
-    let request = Request {
-        suite: Suite::Stream,
-        cases: vec!["total-one-2x100-udp-sealed".to_owned()],
-        quick: true,
-        rounds: 5,
-        seconds: std::time::Duration::from_secs(1),
-        selection: Selection { members: vec![2], ..Selection::default() },
-        peers: "peers".into(),
-        built: "built".into(),
-        trace: false,
-        counters: false,
-        interrupt: Interrupt::default(),
-    };
+    let selection = Selection { members: vec![2], ..Selection::default() };
+    let request = Request { selection, ..quick(Suite::Stream, &["total-one-2x100-udp-sealed"]) };
     let mut kept = Kept::default();
     run(&request, &mut kept)?;
     assert_eq!((kept.planned, kept.done, kept.notices.len()), (1, 1, 0), "{:?}", kept.notices);
@@ -70,4 +65,45 @@ fn streams_are_measured() -> Result<(), BenchError> {
     assert!(row.ratio.is_some_and(|ratio| ratio.is_finite()), "{row:?}");
     assert!(kept.rows.iter().all(|row| row.value.is_finite()));
     Ok(())
+}
+
+/// Checks that the published figures come by their numbers, and curves as points.
+fn linkage_is_measured() -> Result<(), BenchError> {
+    let mut kept = Kept::default();
+    run(&quick(Suite::Tap, &["read", "touched", "filters"]), &mut kept)?;
+    assert_eq!((kept.planned, kept.done, kept.notices.len()), (3, 3, 0), "{:?}", kept.notices);
+    for figure in ["F1", "F2", "F3", "F4", "F5", "F6", "F7", "F8", "F9", "F11"] {
+        let of_it = |row: &&Row| row.metric.split(' ').next() == Some(figure);
+        assert!(kept.rows.iter().any(|row| of_it(&row)), "{figure}");
+        assert!(kept.rows.iter().filter(of_it).all(|row| row.value.is_finite() && row.size == 0), "{figure}");
+    }
+    let printed =
+        |metric: &str| kept.rows.iter().find(|row| row.metric.starts_with(metric)).and_then(|row| row.baseline);
+    assert_eq!(printed("F4 as posted"), Some(19.6));
+    for name in ["accept all, STREAMS, free list: slope, robust", "filter pair: time of an instruction"] {
+        assert!(kept.rows.iter().any(|row| row.metric == name && row.value.is_finite()), "{name}");
+    }
+    let curve = |row: &&Row| row.metric.starts_with("reject all, in place: time at ");
+    assert!(kept.points.iter().filter(curve).count() > 20, "a curve has points");
+    assert!(kept.points.iter().all(|row| row.p50.is_some() && row.p99.is_some_and(f64::is_finite)));
+    let refused = run(&quick(Suite::Tap, &["raed"]), &mut kept).expect_err("there is no such case").to_string();
+    assert!(refused.contains("it has:") && refused.contains("read-evicted"), "{refused}");
+    Ok(())
+}
+
+/// A request for one short round of these cases.
+fn quick(suite: Suite, cases: &[&str]) -> Request {
+    Request {
+        suite,
+        cases: cases.iter().map(|case| (*case).to_owned()).collect(),
+        quick: true,
+        rounds: 5,
+        seconds: std::time::Duration::from_secs(1),
+        selection: Selection::default(),
+        peers: "peers".into(),
+        built: "built".into(),
+        trace: false,
+        counters: false,
+        interrupt: Interrupt::default(),
+    }
 }

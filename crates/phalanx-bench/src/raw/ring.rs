@@ -34,7 +34,7 @@ impl RingFile {
 }
 
 /// One end of a ring.
-pub(super) struct Ring {
+pub(crate) struct Ring {
     memory: Mapping,
     /// Position of this end, and the other end's position as last read, in bytes since the start.
     mine: u64,
@@ -42,7 +42,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    pub(super) fn open(path: &Path) -> Result<Self, BenchError> {
+    pub(crate) fn open(path: &Path) -> Result<Self, BenchError> {
         let doing = || format!("cannot open {}", path.display());
         let file = File::options().read(true).write(true).open(path).when(doing())?;
         let memory = Mapping::of(&file, FILE_BYTES).when(doing())?;
@@ -52,15 +52,37 @@ impl Ring {
     /// Writes a message if there is room. It must be shorter than half the ring. Does not wake the reader; see
     /// [`Ring::wake`].
     #[inline]
-    pub(super) fn push(&mut self, message: &[u8]) -> bool {
+    pub(crate) fn push(&mut self, message: &[u8]) -> bool {
+        let Some(at) = self.claim(message.len()) else { return false };
+        self.memory.write(at, message);
+        self.publish(message.len());
+        true
+    }
+
+    /// The same with a message in parts.
+    #[inline]
+    pub(crate) fn push_parts(&mut self, parts: [&[u8]; 3]) -> bool {
+        let len = parts.iter().map(|part| part.len()).sum();
+        let Some(mut at) = self.claim(len) else { return false };
+        for part in parts {
+            self.memory.write(at, part);
+            at += part.len();
+        }
+        self.publish(len);
+        true
+    }
+
+    /// Writes the length of a message, and returns where its content goes. `None`: there is no room.
+    #[inline]
+    fn claim(&mut self, len: usize) -> Option<usize> {
         let room = self.memory.room() as u64;
-        let (mut at, needed) = (self.mine % room, slot(message.len()));
+        let (mut at, needed) = (self.mine % room, slot(len));
         // A message is contiguous: one that does not fit before the end starts at the beginning.
         let skipped = if at + needed > room { room - at } else { 0 };
         if self.mine + skipped + needed > self.others + room {
             self.others = self.memory.counter(READ).load(Ordering::Acquire);
             if self.mine + skipped + needed > self.others + room {
-                return false;
+                return None;
             }
         }
         if skipped > 0 {
@@ -68,11 +90,15 @@ impl Ring {
             self.mine += skipped;
             at = 0;
         }
-        self.memory.write(at as usize, &(message.len() as u64).to_le_bytes());
-        self.memory.write(at as usize + 8, message);
-        self.mine += needed;
+        self.memory.write(at as usize, &(len as u64).to_le_bytes());
+        Some(at as usize + 8)
+    }
+
+    /// Lets the reader have a message of which all is written.
+    #[inline]
+    fn publish(&mut self, len: usize) {
+        self.mine += slot(len);
         self.memory.counter(WRITTEN).store(self.mine, Ordering::Release);
-        true
     }
 
     /// Wakes a reader that sleeps. Call after [`Ring::push`] where the reader blocks.
@@ -91,7 +117,7 @@ impl Ring {
     /// Copies the next message into `buffer` and returns its length. `None`: there is none. The writer may reuse its
     /// place only after [`Ring::release`].
     #[inline]
-    pub(super) fn pop(&mut self, buffer: &mut [u8]) -> Option<usize> {
+    pub(crate) fn pop(&mut self, buffer: &mut [u8]) -> Option<usize> {
         let len = self.next()?;
         let at = self.mine % self.memory.room() as u64;
         let len = usize::try_from(len).unwrap_or(usize::MAX).min(buffer.len());
@@ -131,7 +157,7 @@ impl Ring {
 
     /// Lets the writer reuse the places of all messages taken so far.
     #[inline]
-    pub(super) fn release(&self) {
+    pub(crate) fn release(&self) {
         self.memory.counter(READ).store(self.mine, Ordering::Release);
     }
 
@@ -199,7 +225,10 @@ mod tests {
         let len = |number: u64| 8 + (number as usize * 7_919) % 65_000;
         while taken < 2_000 {
             let message = vec![written as u8; len(written)];
-            if writer.push(&message) {
+            let (head, tail) = message.split_at(message.len() / 3);
+            let is_written =
+                if written % 2 == 0 { writer.push(&message) } else { writer.push_parts([head, &[], tail]) };
+            if is_written {
                 written += 1;
                 continue;
             }

@@ -1,6 +1,7 @@
 //! Makes one HTML page of the results of some runs. It needs no other file, no script and no network.
 
 mod escape;
+mod linkage;
 mod plot;
 mod style;
 
@@ -11,7 +12,8 @@ use std::path::{Path, PathBuf};
 use crate::error::{BenchError, While};
 use crate::machine::Machine;
 use crate::request::Suite;
-use crate::row::Row;
+use crate::row::{Row, parameter_of};
+use crate::tap::paper::PRINTED;
 use escape::escape;
 use plot::{Bar, Lines, Spread, bars, lines, spreads};
 
@@ -99,6 +101,14 @@ impl Measured {
 
 fn section(body: &mut String, suite: &str, rows: &[&Row]) {
     let _ = write!(body, "<h2 id=\"{suite}\">{suite}</h2>");
+    if suite == Suite::Tap.word() {
+        draw(body, linkage::charts(rows).iter());
+        // What was printed in 1993 is no baseline of the same round.
+        let measured: Vec<&Row> = rows.iter().copied().filter(|row| row.against != PRINTED).collect();
+        plots_of_ratios(body, &measured);
+        table(body, rows);
+        return;
+    }
     plots_of_sizes(body, rows);
     plots_of_ratios(body, rows);
     plots_of_times(body, rows);
@@ -132,6 +142,7 @@ fn plots_of_sizes(body: &mut String, rows: &[&Row]) {
             title: format!("{metric} against size"),
             x: "bytes of a message".to_owned(),
             y: unit.to_owned(),
+            is_linear: false,
             lines: Vec::new(),
         });
         chart.lines.push((family.clone(), false, of(|row| Some(row.value))));
@@ -199,6 +210,7 @@ fn plots_of_parameters(body: &mut String, rows: &[&Row]) {
                 title: format!("{unit} against {parameter}"),
                 x: parameter.to_owned(),
                 y: unit.to_owned(),
+                is_linear: false,
                 lines: Vec::new(),
             });
             chart.lines.push((name, dashed, points));
@@ -212,13 +224,6 @@ fn plots_of_parameters(body: &mut String, rows: &[&Row]) {
 struct Curve {
     values: Vec<(f64, f64)>,
     p99: Vec<(f64, f64)>,
-}
-
-/// Splits a metric's name into its base, the parameter's value, and the parameter.
-fn parameter_of(metric: &str) -> Option<(&str, f64, &str)> {
-    let (what, set) = metric.rsplit_once(" at ")?;
-    let (number, parameter) = set.split_once(' ')?;
-    Some((what, number.parse().ok()?, parameter))
 }
 
 /// Draws charts of at most [`LINES_MAX`] lines each. More lines than colours could not be distinguished, so the rest
@@ -321,11 +326,6 @@ mod tests {
 
     #[test]
     fn figures_are_drawn_against_what_was_set() {
-        assert_eq!(parameter_of("goodput at 0.1 % loss"), Some(("goodput", 0.1, "% loss")));
-        assert_eq!(parameter_of("a, b at 5 ms of timer"), Some(("a, b", 5.0, "ms of timer")));
-        assert_eq!(parameter_of("throughput"), None);
-        assert_eq!(parameter_of("more than unreliable, at p50"), None);
-        assert_eq!(parameter_of("goodput at the others"), None);
         let mut rows = Vec::new();
         for clients in [1, 4, 16] {
             let mut series = Series::new(format!("throughput at {clients} clients"), "calls/s", clients + 1, 64);
@@ -335,6 +335,24 @@ mod tests {
         let page = Measured { machines: Vec::new(), rows }.page();
         assert_eq!(page.matches("clients-*x64: throughput").count(), 1, "one line for all");
         assert!(page.contains("calls/s against clients"));
+    }
+
+    #[test]
+    fn linkage_is_drawn_in_the_form_of_the_paper_alone() {
+        let mut rows = Vec::new();
+        let mut add = |metric: String, unit, value| {
+            let mut series = Series::new(metric, unit, 0, 0);
+            series.add(value);
+            rows.extend(series.row("tap", "read"));
+        };
+        for len in [64, 512, 1_500] {
+            add(format!("accept all, STREAMS: time at {len} B"), "ns", 30.0 + f64::from(len) / 50.0);
+        }
+        add("accept all, STREAMS: intercept".to_owned(), "ns", 30.0);
+        add("accept all, STREAMS: slope".to_owned(), "ns/B", 0.02);
+        let page = Measured { machines: Vec::new(), rows }.page();
+        assert_eq!(page.matches("<svg").count(), 3, "that of 1993, two ways, and every way");
+        assert!(page.contains("NIT, on STREAMS") && page.contains("least squares: 30.0 ns + 0.020 ns/B"));
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub(super) struct Lines {
     pub(super) title: String,
     pub(super) x: String,
     pub(super) y: String,
+    /// Whether both axes begin at zero, whatever the values are.
+    pub(super) is_linear: bool,
     pub(super) lines: Vec<Line>,
 }
 
@@ -181,13 +183,14 @@ pub(super) fn spreads(title: &str, all: &[Spread]) -> String {
     out
 }
 
-/// Draws lines. An axis is logarithmic if all its values are above zero; otherwise it starts at zero.
+/// Draws lines. An axis is logarithmic if all its values are above zero and the chart is not linear; otherwise it starts
+/// at zero.
 pub(super) fn lines(chart: &Lines) -> String {
     let legend = chart.lines.len() as f64 * 18.0;
     let height = LINES_HEIGHT + legend;
     let points = || chart.lines.iter().flat_map(|(_, _, points)| points.iter().copied());
     let axis = |values: Vec<f64>, ends| {
-        let logarithmic = values.iter().all(|value| *value > 0.0);
+        let logarithmic = !chart.is_linear && values.iter().all(|value| *value > 0.0);
         let zero = if logarithmic { None } else { Some(0.0) };
         Scale::new(values.into_iter().chain(zero), logarithmic, ends)
     };

@@ -44,15 +44,42 @@ pub(super) fn cases(_request: &Request) -> Vec<Case> {
     cases
 }
 
-/// Sink of one process's effects. Packet buffers are reused, so that they cost no allocation.
+/// What a process's effects go to, and where packets from the other side come by.
+pub(crate) trait Sink: Effects {
+    fn wire(&self) -> &Wire;
+
+    fn wire_mut(&mut self) -> &mut Wire;
+
+    /// Takes a packet of the other side on its way to the core.
+    fn arrive(&mut self, packet: Vec<u8>) -> Vec<u8>;
+}
+
+/// Sink of one process's effects, bound when it is compiled. Packet buffers are reused, so that they cost no allocation.
 #[derive(Default)]
-struct Wire {
+pub(crate) struct Wire {
     packets: VecDeque<(TrafficClass, Vec<u8>)>,
     spare: Vec<Vec<u8>>,
     sent: u64,
     sent_bytes: u64,
     delivered: u64,
     group: Option<(GroupId, usize)>,
+}
+
+impl Sink for Wire {
+    #[inline]
+    fn wire(&self) -> &Wire {
+        self
+    }
+
+    #[inline]
+    fn wire_mut(&mut self) -> &mut Wire {
+        self
+    }
+
+    #[inline]
+    fn arrive(&mut self, packet: Vec<u8>) -> Vec<u8> {
+        packet
+    }
 }
 
 impl Effects for Wire {
@@ -78,9 +105,9 @@ impl Effects for Wire {
     }
 }
 
-struct Side {
+struct Side<S> {
     process: Process,
-    wire: Wire,
+    sink: S,
     from: SocketAddr,
     /// Resources used, if measured: valgrind does not implement thread clocks.
     spent: Option<Spent>,
@@ -93,7 +120,7 @@ struct Spent {
     allocations: u64,
 }
 
-impl Side {
+impl<S: Sink + Default> Side<S> {
     fn new(index: u16, security: &Security, packet_bytes_max: u32) -> Self {
         let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let (who, name) = (Incarnation(u64::from(index) + 1), format!("side-{index}"));
@@ -110,7 +137,7 @@ impl Side {
             limits: Limits::default(),
         };
         let process = Process::new(now(), settings, security, u64::from(index) + 7);
-        Self { process, wire: Wire::default(), from, spent: None }
+        Self { process, sink: S::default(), from, spent: None }
     }
 
     /// Processes the other side's packets, multicasts up to `count` messages, and polls. Returns how many were
@@ -120,16 +147,16 @@ impl Side {
         let now = now();
         self.take(now, other);
         let mut accepted = 0;
-        if let Some((group, _)) = self.wire.group {
+        if let Some((group, _)) = self.sink.wire().group {
             while accepted < count {
-                match self.process.multicast(now, group, Order::Total, Stability::Plain, &[message], &mut self.wire) {
+                match self.process.multicast(now, group, Order::Total, Stability::Plain, &[message], &mut self.sink) {
                     Ok(_plain) => accepted += 1,
                     Err(CommandError::NoCredit) => break,
                     Err(error) => return Err(error),
                 }
             }
         }
-        self.process.poll(now, &mut self.wire);
+        self.process.poll(now, &mut self.sink);
         if let (Some(spent), Some((nanos, allocations))) = (&mut self.spent, start) {
             spent.nanos += thread_nanos() - nanos;
             spent.allocations += taken() - allocations;
@@ -140,21 +167,22 @@ impl Side {
     /// One poll of a process that has at most one message to send. The message leaves before any packet is processed.
     fn trip_turn(&mut self, other: &mut Self, message: Option<&[u8]>) -> Result<(), CommandError> {
         let now = now();
-        if let (Some(message), Some((group, _))) = (message, self.wire.group) {
-            self.process.multicast(now, group, Order::Total, Stability::Plain, &[message], &mut self.wire)?;
+        if let (Some(message), Some((group, _))) = (message, self.sink.wire().group) {
+            self.process.multicast(now, group, Order::Total, Stability::Plain, &[message], &mut self.sink)?;
         }
-        self.process.flush(now, &mut self.wire);
+        self.process.flush(now, &mut self.sink);
         self.take(now, other);
-        self.process.poll(now, &mut self.wire);
+        self.process.poll(now, &mut self.sink);
         Ok(())
     }
 
     /// Processes the other side's packets.
     fn take(&mut self, now: Instant, other: &mut Self) {
-        while let Some((class, mut packet)) = other.wire.packets.pop_front() {
+        while let Some((class, mut packet)) = other.sink.wire_mut().packets.pop_front() {
+            packet = self.sink.arrive(packet);
             let origin = Origin::Network(other.address(class));
-            self.process.handle_packet(now, class, origin, Packet::Lent(&mut packet), &mut self.wire);
-            other.wire.spare.push(packet);
+            self.process.handle_packet(now, class, origin, Packet::Lent(&mut packet), &mut self.sink);
+            other.sink.wire_mut().spare.push(packet);
         }
     }
 
@@ -165,20 +193,20 @@ impl Side {
 }
 
 /// Two members of one group.
-pub(crate) struct Pair {
-    sides: [Side; 2],
+pub(crate) struct Pair<S = Wire> {
+    sides: [Side<S>; 2],
 }
 
-impl Pair {
+impl<S: Sink + Default> Pair<S> {
     /// Runs the two until each is in the other's view.
     pub(crate) fn meet(packet: u32, sealed: bool) -> Result<Self, BenchError> {
         let security = if sealed { Security::Sealed(CellKey::from_bytes([9; 32])) } else { Security::None };
-        let mut sides = [Side::new(0, &security, packet), Side::new(1, &security, packet)];
+        let mut sides: [Side<S>; 2] = [Side::new(0, &security, packet), Side::new(1, &security, packet)];
         for side in &mut sides {
             side.process.join_group(now(), "core", false, GroupTerms::default()).map_err(refused)?;
         }
         let [a, b] = &mut sides;
-        while [&*a, &*b].iter().any(|side| side.wire.group.is_none_or(|(_, members)| members != 2)) {
+        while [&*a, &*b].iter().any(|side| side.sink.wire().group.is_none_or(|(_, members)| members != 2)) {
             a.step(b, 0, &[]).map_err(refused)?;
             b.step(a, 0, &[]).map_err(refused)?;
         }
@@ -188,9 +216,9 @@ impl Pair {
     /// Multicasts from one side, until both have delivered `messages` more.
     pub(crate) fn push(&mut self, oldest_sends: bool, messages: usize) -> Result<(), BenchError> {
         let (from, to) = self.ends(oldest_sends);
-        let until = to.wire.delivered + messages as u64;
+        let until = to.sink.wire().delivered + messages as u64;
         let mut left = messages;
-        while left > 0 || to.wire.delivered < until || from.wire.delivered < until {
+        while left > 0 || to.sink.wire().delivered < until || from.sink.wire().delivered < until {
             left -= from.step(to, left.min(BURST), &MESSAGE).map_err(refused)?;
             to.step(from, 0, &MESSAGE).map_err(refused)?;
         }
@@ -200,26 +228,31 @@ impl Pair {
     /// Runs `trips` round trips, each a request by the youngest and an answer by the oldest. Returns the number of
     /// packets sent both ways.
     pub(crate) fn trips(&mut self, trips: usize) -> Result<u64, BenchError> {
+        let before = self.sent();
         let [b, a] = &mut self.sides;
-        let before = a.wire.sent + b.wire.sent;
         for _ in 0..trips {
-            let (asked, answered) = (b.wire.delivered + 1, a.wire.delivered + 2);
+            let (asked, answered) = (b.sink.wire().delivered + 1, a.sink.wire().delivered + 2);
             a.trip_turn(b, Some(&QUESTION)).map_err(refused)?;
-            while b.wire.delivered < asked {
+            while b.sink.wire().delivered < asked {
                 a.trip_turn(b, None).map_err(refused)?;
                 b.trip_turn(a, None).map_err(refused)?;
             }
             b.trip_turn(a, Some(&QUESTION)).map_err(refused)?;
-            while a.wire.delivered < answered {
+            while a.sink.wire().delivered < answered {
                 b.trip_turn(a, None).map_err(refused)?;
                 a.trip_turn(b, None).map_err(refused)?;
             }
         }
-        Ok(a.wire.sent + b.wire.sent - before)
+        Ok(self.sent() - before)
+    }
+
+    /// Packets that both sides have sent.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sides.iter().map(|side| side.sink.wire().sent).sum()
     }
 
     /// The side that sends, and the other one.
-    fn ends(&mut self, oldest_sends: bool) -> (&mut Side, &mut Side) {
+    fn ends(&mut self, oldest_sends: bool) -> (&mut Side<S>, &mut Side<S>) {
         let [a, b] = &mut self.sides;
         if oldest_sends { (a, b) } else { (b, a) }
     }
@@ -241,12 +274,13 @@ fn measure(bench: &mut Bench<'_>, packet: u32, sealed: bool, oldest_sends: bool)
     let mut header = series("bytes beside the payload, per message, both ways", "B");
     for round in 0..bench.rounds() {
         bench.round(round)?;
-        let mut pair = Pair::meet(packet, sealed)?;
+        let mut pair = Pair::<Wire>::meet(packet, sealed)?;
         // Warm-up: queues and maps grow to their size.
         pair.push(oldest_sends, messages / 10)?;
         let (from, to) = pair.ends(oldest_sends);
         (from.spent, to.spent) = (Some(Spent::default()), Some(Spent::default()));
-        let before = [(from.wire.sent, from.wire.sent_bytes), (to.wire.sent, to.wire.sent_bytes)];
+        let before =
+            [(from.sink.wire().sent, from.sink.wire().sent_bytes), (to.sink.wire().sent, to.sink.wire().sent_bytes)];
         pair.push(oldest_sends, messages)?;
         let (from, to) = pair.ends(oldest_sends);
         let per = messages as f64;
@@ -256,10 +290,10 @@ fn measure(bench: &mut Bench<'_>, packet: u32, sealed: bool, oldest_sends: bool)
             if counts() {
                 allocations[index].add(spent.allocations as f64 / per);
             }
-            packed[index].add(per / (side.wire.sent - before[index].0).max(1) as f64);
+            packed[index].add(per / (side.sink.wire().sent - before[index].0).max(1) as f64);
         }
         let (from, to) = pair.ends(oldest_sends);
-        let bytes = from.wire.sent_bytes - before[0].1 + to.wire.sent_bytes - before[1].1;
+        let bytes = from.sink.wire().sent_bytes - before[0].1 + to.sink.wire().sent_bytes - before[1].1;
         header.add(bytes as f64 / per - MESSAGE.len() as f64);
     }
     bench.report(time.iter().chain(&allocations).chain(&packed).chain([&header]));
@@ -272,7 +306,7 @@ fn measure_trips(bench: &mut Bench<'_>, sealed: bool) -> Result<(), BenchError> 
     let mut packets = Series::new("packets of both, per round trip", "packets", 2, QUESTION.len());
     for round in 0..bench.rounds() {
         bench.round(round)?;
-        let mut pair = Pair::meet(PACKET_BYTES_LOOPBACK, sealed)?;
+        let mut pair = Pair::<Wire>::meet(PACKET_BYTES_LOOPBACK, sealed)?;
         // Warm-up: the token passes to the member that sends, and queues and maps grow to their size.
         pair.trips(trips / 10)?;
         let start = thread_nanos();
@@ -291,7 +325,7 @@ fn now() -> Instant {
 }
 
 /// Processor time of this thread, in nanoseconds; time taken by other work does not count.
-fn thread_nanos() -> f64 {
+pub(super) fn thread_nanos() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }

@@ -3,11 +3,14 @@
 pub(crate) mod core_loop;
 mod flow;
 mod interface;
+pub(crate) mod late_sink;
 mod latency;
+mod layers;
 mod limits;
 mod peers;
 mod rpc;
 mod stream;
+mod tap;
 mod views;
 
 use crate::bench::Case;
@@ -24,6 +27,7 @@ pub(crate) fn cases(suite: Suite, request: &Request) -> Vec<Case> {
         Suite::Core => core_loop::cases(request),
         Suite::Interface => interface::cases(request),
         Suite::Rpc => rpc::cases(request),
+        Suite::Tap => tap::cases(request),
         Suite::Peers => peers::cases(request),
     }
 }
