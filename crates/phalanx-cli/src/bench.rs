@@ -23,7 +23,7 @@ static ALLOCATOR: phalanx_bench::Counting = phalanx_bench::Counting;
 
 /// Measures the library beside baselines of the same run: raw sockets, raw memory, other systems
 ///
-/// SUITE is one of: limits, stream, latency, flow, views, core, interface, rpc, peers. Each member is a process of its own on this machine. Every figure is
+/// SUITE is one of: limits, stream, latency, flow, views, core, interface, rpc, tap, peers. Each member is a process of its own on this machine. Every figure is
 /// the median of some rounds; its baseline is measured in the same round, and ratios are made within a round. See
 /// docs/bench.md.
 #[derive(Args, Debug)]
@@ -271,6 +271,10 @@ impl Reporter for Teller {
         if let Some(table) = &mut self.table {
             table.row(row.cells());
         }
+    }
+
+    fn point(&mut self, row: &Row) {
+        self.line(&serde_json::to_string(row).expect("a row is plain data"));
     }
 
     fn notice(&mut self, what: &str) {

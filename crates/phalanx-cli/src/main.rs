@@ -25,6 +25,7 @@ mod serve;
 mod sim;
 mod stat;
 mod table;
+mod tap;
 #[cfg(feature = "lab")]
 mod torture;
 mod visit;
@@ -68,6 +69,7 @@ enum Command {
     DemoMember(demo::Member),
     Check(check::Check),
     Stat(stat::Stat),
+    Tap(tap::Tap),
     Doctor(doctor::Doctor),
     Level(level::Level),
     GiveUp(give_up::GiveUp),
@@ -97,6 +99,7 @@ fn run(command: &Command) -> Result<Exit, Failure> {
         Command::DemoMember(member) => demo::run_member(member),
         Command::Check(check) => check::run(check),
         Command::Stat(stat) => stat::run(stat),
+        Command::Tap(tap) => tap::run(tap),
         Command::Level(level) => level::run(level),
         Command::GiveUp(give_up) => give_up::run(give_up),
         Command::Reform(reform) => reform::run(reform),

@@ -26,13 +26,13 @@ const CRATES: [(&str, &[&str]); 12] = [
     ("phalanx-core", &[]),
     ("phalanx-trace", &[]),
     ("phalanx-check", &["phalanx-trace"]),
-    ("phalanx-driver", &["phalanx-core"]),
+    ("phalanx-driver", &["phalanx-core", "phalanx-tap"]),
     ("phalanx-tap", &["phalanx-core"]),
     ("phalanx-life", &["phalanx-core", "phalanx-trace"]),
-    ("phalanx-runtime", &["phalanx-core", "phalanx-driver", "phalanx-trace"]),
+    ("phalanx-runtime", &["phalanx-core", "phalanx-driver", "phalanx-tap", "phalanx-trace"]),
     // The simulator is behind a feature.
     ("phalanx", &["phalanx-core", "phalanx-driver", "phalanx-life", "phalanx-runtime", "phalanx-sim", "phalanx-trace"]),
-    ("phalanx-bench", &["phalanx", "phalanx-runtime"]),
+    ("phalanx-bench", &["phalanx", "phalanx-tap", "phalanx-runtime"]),
     (
         "phalanx-sim",
         &[
@@ -46,7 +46,18 @@ const CRATES: [(&str, &[&str]); 12] = [
         ],
     ),
     ("phalanx-model", &["phalanx-core", "phalanx-runtime", "phalanx-check", "phalanx-sim", "phalanx-trace"]),
-    ("phalanx-cli", &["phalanx", "phalanx-runtime", "phalanx-bench", "phalanx-check", "phalanx-sim", "phalanx-trace"]),
+    (
+        "phalanx-cli",
+        &[
+            "phalanx",
+            "phalanx-runtime",
+            "phalanx-bench",
+            "phalanx-check",
+            "phalanx-sim",
+            "phalanx-tap",
+            "phalanx-trace",
+        ],
+    ),
 ];
 
 /// Modules of the core that all others may import, and that may import each other.
@@ -66,9 +77,9 @@ const LAYERS: [(&str, &[&str]); 7] = [
 
 /// Imports of the vocabulary from layers above `wire`, by file. No more of these may come. `wire` is exempt, because it
 /// holds what the vocabulary is made of: newtypes of numbers, and tagged entries.
-const VOCABULARY_KNOWS: [(&str, &str); 2] =
-    // `Effects` keeps the record that founders must not forget.
-    [("api", "member/founding"), ("api", "member/reform")];
+const VOCABULARY_KNOWS: [(&str, &str); 3] =
+    // `Effects` keeps the record that founders must not forget, and shows the directory that was installed.
+    [("api", "member/directory"), ("api", "member/founding"), ("api", "member/reform")];
 
 fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

@@ -17,14 +17,14 @@ mod matrix;
 mod member;
 mod mistreat;
 mod network;
+#[allow(unsafe_code)]
+mod network_device;
 mod outcome;
 mod progress;
 mod recovery;
 mod report;
 mod switch;
 mod tally;
-#[allow(unsafe_code)]
-mod tap;
 mod tools;
 mod waits;
 

@@ -14,7 +14,7 @@ use phalanx_runtime::core::rng::Rng;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::mistreat::{Link, Mistreatment, flip, is_datagram};
-use super::tap;
+use super::network_device;
 use crate::exit::{Exit, Failure, While};
 
 /// Mistreatment by link, from host to host; both count from 0.
@@ -34,7 +34,7 @@ impl Switch {
     /// Makes `eth0` in each of the namespaces and switches between them.
     pub(super) fn start(namespaces: &[String], seed: u64) -> Result<Self, Failure> {
         let open = |name: &String| {
-            tap::open(name).map_err(|error| {
+            network_device::open(name).map_err(|error| {
                 let what = format!("cannot make a TAP device in {name}: {error}. Is /dev/net/tun there?");
                 Failure::new(Exit::Failure, what)
             })
