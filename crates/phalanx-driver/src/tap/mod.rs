@@ -98,8 +98,8 @@ impl Tap {
         std::mem::take(&mut self.failed)
     }
 
-    /// Binds the names in filters anew, and gives the readers the names. Does nothing while nobody is attached, so whoever
-    /// attaches a reader calls it before.
+    /// Binds the names in filters anew, and gives the readers the names. While nobody is attached it need not be called, if
+    /// it is called before somebody is.
     pub fn learn(&mut self, directory: &Directory) {
         self.names.learn(directory);
         let names = &self.names;

@@ -78,7 +78,6 @@ fn places_in(directory: &Path) -> Result<Vec<Place>, TapError> {
     let mut asked = Vec::new();
     for (path, socket) in connected(directory).map_err(LocalError::io("read", directory))? {
         let Ok(peer) = socket.peer() else { continue };
-        // One that is full of readers refuses without being asked.
         let _ = socket.send(&Ask::Look {}, None);
         asked.push((Place { socket: path, pid: peer.pid, points: Vec::new() }, socket));
     }

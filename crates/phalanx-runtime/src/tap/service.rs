@@ -58,10 +58,23 @@ pub(super) struct Wish {
 /// The sockets of this process.
 static SERVICES: Mutex<Vec<Weak<Service>>> = Mutex::new(Vec::new());
 
+/// A forked child may have inherited the lock as a thread held it that is not there any more, so nobody waits for it for
+/// long.
+fn services() -> io::Result<MutexGuard<'static, Vec<Weak<Service>>>> {
+    for _ in 0..LOCK_TRIES {
+        match SERVICES.try_lock() {
+            Ok(services) => return Ok(services),
+            Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::WouldBlock, "another thread makes one, or did when this process was forked"))
+}
+
 impl Service {
     /// The process's socket in `directory`, made if there is none. `first`: the incarnation of its first point.
     pub(super) fn of(directory: &Path, first: Incarnation) -> io::Result<Arc<Self>> {
-        let mut services = SERVICES.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut services = services()?;
         // A forked child makes its own: its parent answers at the one that it inherited.
         services.retain(|service| service.upgrade().is_some_and(|service| service.home.is_here()));
         let here = services.iter().filter_map(Weak::upgrade).find(|service| service.path.parent() == Some(directory));
@@ -171,22 +184,18 @@ impl Inner {
     /// Whether a reader came, changed its wish, or went.
     fn serve(&mut self) -> bool {
         let mut changed = false;
-        while let Some(socket) = self.listener.accept() {
-            let is_mine = socket.peer().is_ok_and(|peer| peer.user == geteuid().as_raw());
-            if !is_mine {
-                continue;
+        while self.connections.len() < CONNECTIONS_MAX
+            && let Some(socket) = self.listener.accept()
+        {
+            if socket.peer().is_ok_and(|peer| peer.user == geteuid().as_raw()) {
+                let number = self.number();
+                self.connections.push(Connection { number, socket, wish: None, is_over: false });
             }
-            if self.connections.len() >= CONNECTIONS_MAX {
-                let many = format!("{CONNECTIONS_MAX} readers are attached to this process already: stop one of them");
-                let _ = socket.send(&Reply::Refused(many), None);
-                continue;
-            }
-            let number = self.number();
-            self.connections.push(Connection { number, socket, wish: None, is_over: false });
         }
         let points = &self.points;
+        let mut readers = self.connections.iter().filter(|connection| connection.wish.is_some()).count();
         for connection in &mut self.connections {
-            changed |= connection.serve(points);
+            changed |= connection.serve(points, &mut readers);
         }
         self.connections.retain(|connection| !connection.is_over);
         changed
@@ -206,7 +215,8 @@ impl Connection {
         self.is_over |= self.socket.send(reply, file).is_err();
     }
 
-    fn serve(&mut self, points: &[Point]) -> bool {
+    /// `readers`: how many are attached, those included that want to be.
+    fn serve(&mut self, points: &[Point], readers: &mut usize) -> bool {
         let mut changed = false;
         for _ in 0..ASKS_PER_TURN {
             match self.socket.take() {
@@ -219,8 +229,13 @@ impl Connection {
                     self.tell(&Reply::Refused(format!("this build does not know that: {what}")), None);
                 }
                 Taken::Message(Ask::Look {}, _) => self.tell(&Reply::Points(points.to_vec()), None),
+                Taken::Message(Ask::Attach(_), _) if self.wish.is_none() && *readers >= READERS_MAX => {
+                    let many = format!("{READERS_MAX} readers are attached to this process already: stop one of them");
+                    self.tell(&Reply::Refused(many), None);
+                }
                 Taken::Message(Ask::Attach(attach), _) => match self.wish(attach, points) {
                     Ok(points) => {
+                        *readers += usize::from(self.is_first());
                         changed = true;
                         self.tell(&Reply::Attached { points }, None);
                     }
@@ -230,6 +245,11 @@ impl Connection {
         }
         // A reader that was dropped meanwhile has to be detached, too.
         changed | self.is_over
+    }
+
+    /// Whether it has the first wish that it had.
+    fn is_first(&self) -> bool {
+        self.wish.as_ref().is_some_and(|wish| wish.version == 1)
     }
 
     /// Notes how the reader wants to be attached. Returns how many points will do it.
@@ -295,7 +315,13 @@ pub(super) const SERVE_EVERY: Duration = Duration::from_millis(50);
 const RESTORE_TURNS: u32 = 20;
 
 /// The most readers of a process.
-const CONNECTIONS_MAX: usize = 8;
+const READERS_MAX: usize = 8;
+
+/// The most connections of a process, those who only look included. More wait to be accepted.
+const CONNECTIONS_MAX: usize = 64;
+
+/// Attempts, a millisecond apart, to take the lock of the process's sockets.
+const LOCK_TRIES: u32 = 100;
 
 /// The most messages of one reader that are handled in a turn.
 const ASKS_PER_TURN: usize = 8;
