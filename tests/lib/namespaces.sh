@@ -198,6 +198,6 @@ settings() {
 # check_traces OPTION...: checks all traces together, and that the properties named by the script were put to the test.
 check_traces() {
   "$PHALANX" check --complete "$@" "$work/traces" >"$work/check.txt" \
-    || { head -n 60 "$work/check.txt"; fail "the checker"; }
+    || { cat "$work/check.txt"; fail "the checker"; }
   head -n 1 "$work/check.txt"
 }
