@@ -14,6 +14,7 @@ use phalanx_core::id::{Incarnation, TrafficClass};
 use phalanx_core::wire::{DropReason, Header, Kind, PacketNumber, Space};
 
 use crate::capture::Seen;
+use crate::layout::Layout;
 use crate::name_table::NameTable;
 use frames::FrameTexts;
 use text::{bytes, plain};
@@ -29,6 +30,23 @@ pub enum Form {
     Sealed,
     /// Header and frames in clear.
     Clear,
+}
+
+impl Form {
+    /// The layouts that packets of this form have. A filter for them is compiled for each.
+    ///
+    /// ```
+    /// use phalanx_tap::{Form, Layout};
+    ///
+    /// assert_eq!(Form::Clear.layouts(), [Layout::Clear]);
+    /// ```
+    #[must_use]
+    pub const fn layouts(self) -> &'static [Layout] {
+        match self {
+            Self::Sealed => &[Layout::Ipv4, Layout::Ipv6],
+            Self::Clear => &[Layout::Clear],
+        }
+    }
 }
 
 /// What a packet is, for people. [`Description::of`] decodes it, and its [`Display`](fmt::Display) is one line of at most

@@ -1,7 +1,7 @@
 //! The filter of the command line.
 
 use phalanx_runtime::tap::Form;
-use phalanx_tap::{Filter, FilterError, Layout, NoNames};
+use phalanx_tap::{Filter, FilterError, NoNames};
 
 use crate::exit::{Exit, Failure};
 
@@ -25,12 +25,8 @@ pub(super) fn text(groups: &[String], words: &[String], form: Form) -> Result<St
 }
 
 fn check(text: &str, form: Form) -> Result<(), Failure> {
-    let layouts: &[Layout] = match form {
-        Form::Sealed => &[Layout::Ipv4, Layout::Ipv6],
-        Form::Clear => &[Layout::Clear],
-    };
     let compiles =
-        |filter: Filter| layouts.iter().try_for_each(|layout| filter.compile(*layout, &NoNames, 1).map(drop));
+        |filter: Filter| form.layouts().iter().try_for_each(|layout| filter.compile(*layout, &NoNames, 1).map(drop));
     Filter::parse(text).and_then(compiles).map_err(|error| refused(text, &error))
 }
 

@@ -198,12 +198,8 @@ fn compiled(
     snap: u32,
     names: &dyn Names,
 ) -> Result<(Vec<Bound>, Vec<Unbound>), FilterError> {
-    let layouts: &[Layout] = match form {
-        Form::Sealed => &[Layout::Ipv4, Layout::Ipv6],
-        Form::Clear => &[Layout::Clear],
-    };
     let mut unbound = Vec::new();
-    let bound = layouts.iter().map(|layout| {
+    let bound = form.layouts().iter().map(|layout| {
         let Compiled { program, unbound: missing } = filter.compile(*layout, names, snap)?;
         unbound = missing;
         let reads_preamble = program.reads(0, layout.preamble_bytes());

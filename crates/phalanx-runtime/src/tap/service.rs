@@ -9,7 +9,7 @@ use std::time::Duration;
 use phalanx_core::{Incarnation, Instant};
 use phalanx_driver::fork::Home;
 use phalanx_driver::tap::Form;
-use phalanx_tap::{Filter, Layout, NoNames};
+use phalanx_tap::{Filter, NoNames};
 use rustix::process::geteuid;
 
 use super::message::{Ask, Attach, Point, Reply};
@@ -255,11 +255,7 @@ impl Connection {
     /// Notes how the reader wants to be attached. Returns how many points will do it.
     fn wish(&mut self, attach: Attach, points: &[Point]) -> Result<usize, String> {
         let filter = Filter::parse(&attach.filter).map_err(|error| error.to_string())?;
-        let layouts: &[Layout] = match attach.form {
-            Form::Sealed => &[Layout::Ipv4, Layout::Ipv6],
-            Form::Clear => &[Layout::Clear],
-        };
-        for layout in layouts {
+        for layout in attach.form.layouts() {
             filter.compile(*layout, &NoNames, attach.snap.max(1)).map_err(|error| error.to_string())?;
         }
         let count = points.iter().filter(|point| attach.form == Form::Sealed || point.is_clear).count();
