@@ -245,8 +245,9 @@ impl<'a> Bout<'a> {
         let well = self.all_well()?;
         if well.is_ok() {
             outcome.recovered_ms = Some(millis(healed.elapsed()));
-            // Properties exercised by a loss, in addition to those of every bout.
-            if fault == Fault::Kill {
+            // Properties exercised by a loss, in addition to those of every bout. A joiner was killed first. Its exclusion
+            // on its way in ends no membership of a group.
+            if fault == Fault::Kill || (role == Role::Joiner && self.watch.excluded.is_some()) {
                 self.crew.write(&about::record(about::TORTURE_KILL))?;
             } else if self.watch.excluded.is_some() {
                 self.crew.write(&about::record(about::TORTURE_EXCLUSION))?;
