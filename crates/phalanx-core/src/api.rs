@@ -13,7 +13,9 @@ use crate::packet::ClearPacket;
 use crate::wire::{PacketNumber, Space};
 
 pub use limits::{Limits, MESSAGE_BYTES_MAX, SEEDS_MAX, SlowMembers, Timing};
-pub use message::{Accepted, Delivery, GroupTerms, Order, Sent, Stability, Uniformity};
+pub use message::{
+    Accepted, Delivery, GroupTerms, MessageToOne, Order, Sent, Stability, ToOneKind, ToOneOutcome, Uniformity,
+};
 pub use view::{CellView, GroupView, LeaveReason, Membership};
 
 /// How a process may enter its first view.
@@ -359,6 +361,13 @@ pub trait Effects {
     /// Delivers a point-to-point message from a member.
     fn message(&mut self, _from: Incarnation, _payload: &[u8]) {}
 
+    /// Delivers a message to this member of a group alone, at its place among the group's deliveries.
+    fn to_one(&mut self, _message: &MessageToOne<'_>) {}
+
+    /// Reports what became of the next `messages` that this process sent to `to` in the group
+    /// ([`Process::send_to`](crate::process::Process::send_to)), in the order in which they were sent.
+    fn settled(&mut self, _group: GroupId, _to: Incarnation, _outcome: ToOneOutcome, _messages: u64) {}
+
     /// A snapshot of this process's state of `group` as of now, between two deliveries, for a joiner. `None` if the
     /// group has no state. The snapshot may be read over a long time while deliveries continue.
     fn snapshot(&mut self, _group: GroupId) -> Option<Box<dyn Snapshot>> {
@@ -393,6 +402,20 @@ pub enum CommandError {
     /// The outbox is full, because the window is used up or a view change is under way. Retry after the next poll.
     #[error("no credit: the group's window is used up")]
     NoCredit,
+    /// That process is in no view of the group with this one.
+    #[error("that process is not in view {view} of the group")]
+    NoSuchMember {
+        /// The view in force here.
+        view: ViewNumber,
+    },
+    /// The cell is at a level that does not have this yet.
+    #[error("the cell is at level {level}, and this takes level {needed}: raise it when all members know that")]
+    BelowLevel {
+        /// The level of the cell.
+        level: u16,
+        /// The level that is needed.
+        needed: u16,
+    },
     /// The message names a view, and another one is in force, or that one is ending.
     #[error("another view of the group is in force")]
     OtherView,

@@ -16,4 +16,5 @@ mod imports;
 mod levels;
 mod newcomers;
 mod observers;
+mod to_one;
 mod unsent;

@@ -58,6 +58,7 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::Open => "open",
         Kind::Session => "session",
         Kind::Unreliable => "plain",
+        Kind::ToOne => "to-one",
     }
 }
 

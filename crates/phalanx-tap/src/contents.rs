@@ -14,7 +14,7 @@ pub(crate) enum Content<'a> {
     Stream(StreamFrame<'a>),
     /// Of a direct or spread packet.
     BestEffort(BestEffortFrame),
-    /// Of a control or data packet.
+    /// Of a packet of a channel.
     Piece(ChannelFrame<'a>),
     /// All of a greeting.
     Greeting(JoinHandshake),
@@ -49,7 +49,7 @@ impl<'a> Contents<'a> {
             Kind::Direct | Kind::BestEffortMulticast => {
                 read_best_effort(rest)?.map_or(Content::Skipped, Content::BestEffort)
             }
-            Kind::Control | Kind::Data => Content::Piece(ChannelFrame::read(rest)?),
+            Kind::Control | Kind::Data | Kind::ToOne => Content::Piece(ChannelFrame::read(rest)?),
             Kind::Multicast => order::read_frame(rest)?.map_or(Content::Skipped, Content::Stream),
             Kind::Open => Content::Session(SessionHandshake::read(rest.rest())?),
             Kind::Session => match frames::read_frame(rest)? {

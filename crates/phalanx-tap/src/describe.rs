@@ -192,6 +192,7 @@ fn kind_word(kind: Kind) -> &'static str {
         Kind::Open => "open",
         Kind::Session => "session",
         Kind::Unreliable => "plain",
+        Kind::ToOne => "to-one",
     }
 }
 

@@ -129,7 +129,7 @@ impl Summary {
             BestEffortFrame::Ack(target, ack) => {
                 let space = match target {
                     Target::Stream { space, .. } => Some(*space),
-                    Target::Control | Target::Data => None,
+                    Target::Control | Target::Data | Target::ToOne => None,
                 };
                 return self.ack(space, ack.prefix);
             }

@@ -33,7 +33,7 @@ pub(crate) enum Word {
 }
 
 /// `wire.md` and the code have two words for some.
-const KINDS: [(&str, Kind); 12] = [
+const KINDS: [(&str, Kind); 13] = [
     ("greeting", Kind::Handshake),
     ("handshake", Kind::Handshake),
     ("direct", Kind::Direct),
@@ -46,6 +46,7 @@ const KINDS: [(&str, Kind); 12] = [
     ("session", Kind::Session),
     ("plain", Kind::Unreliable),
     ("unreliable", Kind::Unreliable),
+    ("to-one", Kind::ToOne),
 ];
 
 impl Word {

@@ -134,3 +134,46 @@ pub struct Delivery<'a> {
     /// The payload.
     pub payload: &'a [u8],
 }
+
+/// Whether a message to one member answers something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ToOneKind {
+    /// It was sent by itself. Its receiver's window bounds how many are under way, and its sender learns its outcome.
+    Message,
+    /// Its receiver asked for it. What that asked for bounds how many there are, and there is no outcome.
+    Answer,
+}
+
+impl ToOneKind {
+    /// Whether it is an answer.
+    #[must_use]
+    pub fn is_answer(self) -> bool {
+        self == Self::Answer
+    }
+}
+
+/// What became of a message to one member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ToOneOutcome {
+    /// It has its place among what its receiver's application gets.
+    Delivered,
+    /// Its receiver never gets it: one of the two was out of the group before.
+    NotDelivered,
+    /// The receiver's incarnation, or this one, or this membership of the group, was over before either was known.
+    InDoubt,
+}
+
+/// A message to this member of a group alone, borrowed for the length of the call.
+#[derive(Clone, Copy, Debug)]
+pub struct MessageToOne<'a> {
+    /// The group.
+    pub group: GroupId,
+    /// The group's view in which it was sent. This member may be in a later one.
+    pub view: ViewNumber,
+    /// Its sender.
+    pub sender: Incarnation,
+    /// Whether it is an answer.
+    pub kind: ToOneKind,
+    /// The payload.
+    pub payload: &'a [u8],
+}

@@ -176,7 +176,8 @@ pub(super) fn dep_bytes((rank, growth): (Rank, u64)) -> usize {
     varint_len(u64::from(rank.0)) + varint_len(growth)
 }
 
-fn put_pairs(out: &mut Vec<u8>, pairs: &[(Rank, u64)]) {
+/// Appends a list of (rank, count) pairs.
+pub fn put_pairs(out: &mut Vec<u8>, pairs: &[(Rank, u64)]) {
     put_varint(out, pairs.len() as u64);
     for &(rank, count) in pairs {
         put_varint(out, u64::from(rank.0));
@@ -184,7 +185,11 @@ fn put_pairs(out: &mut Vec<u8>, pairs: &[(Rank, u64)]) {
     }
 }
 
-fn pairs<'a>(r: &mut Reader<'a>) -> Result<Pairs<'a>, Malformed> {
+/// Reads a list of (rank, count) pairs.
+///
+/// # Errors
+/// [`Malformed`] if there is no such list, or one longer than any view. The position of `r` is then unspecified.
+pub fn read_pairs<'a>(r: &mut Reader<'a>) -> Result<Pairs<'a>, Malformed> {
     let count = r.varint()?;
     // Each pair takes two bytes or more, so a longer list is malformed.
     if count > LIST_MAX || count > r.remaining() as u64 {
@@ -254,7 +259,7 @@ pub fn read_frame<'a>(r: &mut Reader<'a>) -> Result<Option<StreamFrame<'a>>, Mal
         return Err(Malformed);
     }
     let (order, sequenced) = order_of(tag);
-    let deps = if tag & DEPS == 0 { Pairs::default() } else { pairs(r)? };
+    let deps = if tag & DEPS == 0 { Pairs::default() } else { read_pairs(r)? };
     let fragment = match tag & FRAGMENT_MASK {
         0 => FragmentKind::Whole,
         1 => {
@@ -284,14 +289,14 @@ fn read_control<'a>(tag: u8, r: &mut Reader<'a>) -> Result<Option<StreamFrame<'a
         ANNOUNCE => {
             let head = r.varint()?;
             let tenure = u32::try_from(head >> 1).map_err(|_too_big| Malformed)?;
-            StreamFrame::Announce { tenure, prompt: head & 1 == 1, runs: pairs(r)? }
+            StreamFrame::Announce { tenure, prompt: head & 1 == 1, runs: read_pairs(r)? }
         }
         PASS => {
             let tenure = u32::try_from(r.varint()?).map_err(|_too_big| Malformed)?;
             StreamFrame::Pass { tenure, to: rank(r)? }
         }
         STABLE => StreamFrame::Stable { prefix: r.varint()? },
-        PAST => StreamFrame::Past { deps: pairs(r)? },
+        PAST => StreamFrame::Past { deps: read_pairs(r)? },
         unknown if unknown & SKIPPABLE != 0 => {
             r.prefixed()?;
             return Ok(None);

@@ -16,6 +16,7 @@ mod outbox;
 mod output;
 mod pack;
 mod packet_reader;
+mod position;
 mod receipts;
 mod sequencer;
 mod stream;
@@ -24,7 +25,7 @@ mod total_order;
 mod view_end;
 mod view_streams;
 
-pub use frame::{FragmentKind, Pairs, StreamFrame, read_frame};
+pub use frame::{FragmentKind, Pairs, StreamFrame, put_pairs, read_frame, read_pairs};
 pub use output::{Backpressure, Hold, Status, StreamOutput};
 pub use pack::Packing;
 pub use stream::{Deliverable, HeldPackets};

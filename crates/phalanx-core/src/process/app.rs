@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
-use crate::api::{Delivery, Effects, Event, LeaveReason, Order, Uniformity};
+use super::to_one::Pair;
+use crate::api::{Delivery, Effects, Event, LeaveReason, Order, ToOneOutcome, Uniformity};
 use crate::id::{GroupId, InboxId, Incarnation, Rank, Sequence, ViewNumber};
 use crate::member::replayed_bytes;
 use crate::sorted::SortedMap;
@@ -74,6 +75,22 @@ pub(super) enum Item {
         group: GroupId,
         chunk: Bytes,
     },
+    /// A message to this process alone, sent in that view.
+    ToOne {
+        pair: Pair,
+        view: ViewNumber,
+        is_answer: bool,
+        payload: Bytes,
+        /// What it takes of its sender's window.
+        costs: u64,
+    },
+    /// What became of the next messages of this process to one member.
+    Settled {
+        group: GroupId,
+        to: Incarnation,
+        outcome: ToOneOutcome,
+        messages: u64,
+    },
     /// This process's multicasts in the view are stable up to a number.
     Stable {
         group: GroupId,
@@ -87,7 +104,8 @@ impl Item {
     fn group(&self) -> Option<(GroupId, Option<&str>)> {
         match self {
             Self::Delivery(held) => Some((held.group, None)),
-            Self::Restore { group, .. } => Some((*group, None)),
+            Self::Restore { group, .. } | Self::Settled { group, .. } => Some((*group, None)),
+            Self::ToOne { pair, .. } => Some((pair.group, None)),
             // A receipt waits for the event that a quorum is heard again, which is the process's own.
             Self::Message { .. } | Self::Stable { .. } => None,
             Self::Event(event) => match event {
@@ -138,6 +156,8 @@ pub(super) struct AppQueue {
 pub(super) struct UntakenBytes {
     /// Messages of other processes.
     pub(super) messages: usize,
+    /// Messages to this process alone, within groups.
+    pub(super) to_one: usize,
     /// Chunks of a state, and the deliveries replayed after it.
     pub(super) state: usize,
 }
@@ -286,6 +306,7 @@ impl AppQueue {
         }
         assert_eq!(self.items().count(), self.len, "items that wait are miscounted");
         assert_eq!(owed.messages, self.owed.messages, "bytes of messages that wait are miscounted");
+        assert_eq!(owed.to_one, self.owed.to_one, "bytes of messages to one that wait are miscounted");
         assert_eq!(owed.state, self.owed.state, "bytes of states that wait are miscounted");
     }
 
@@ -308,6 +329,7 @@ impl UntakenBytes {
         match item {
             Item::Message { payload, .. } => Some((&mut self.messages, payload.len() + ITEM_BYTES)),
             Item::Restore { chunk, .. } => Some((&mut self.state, chunk.len() + ITEM_BYTES)),
+            Item::ToOne { payload, .. } => Some((&mut self.to_one, payload.len() + ITEM_BYTES)),
             Item::Delivery(held) if held.replayed => Some((&mut self.state, held.payload.len() + ITEM_BYTES)),
             Item::Event(Event::GroupViewReplayed(view)) => Some((&mut self.state, replayed_bytes(view) + ITEM_BYTES)),
             // A state can begin without a byte of it, and still takes memory.
@@ -315,7 +337,7 @@ impl UntakenBytes {
                 Some((&mut self.state, ITEM_BYTES))
             }
             // The stream's window bounds these while deliveries wait.
-            Item::Delivery(_) | Item::Event(_) | Item::Stable { .. } => None,
+            Item::Delivery(_) | Item::Event(_) | Item::Stable { .. } | Item::Settled { .. } => None,
         }
     }
 }

@@ -22,6 +22,8 @@ pub enum Target {
     Control,
     /// The data channel.
     Data,
+    /// The channel for messages to one member of a group.
+    ToOne,
 }
 
 /// One frame.
@@ -110,6 +112,7 @@ const HEARTBEAT: u8 = 5;
 const EXCLUDED: u8 = 6;
 const WATCH_HEARTBEAT: u8 = 7;
 const LINK_REPORT: u8 = 8;
+const ACK_TO_ONE: u8 = 9;
 /// Bit of the kinds of frames that carry their length. A receiver skips those that it does not know.
 const SKIPPABLE: u8 = 0x40;
 const SLOW_REPORT: u8 = SKIPPABLE | 1;
@@ -117,7 +120,7 @@ const PROBE: u8 = SKIPPABLE | 2;
 const FINDINGS: u8 = SKIPPABLE | 3;
 /// Upper bound on the members of a view, and on the ranks in a list.
 const RANKS_MAX: u64 = 65_536;
-const _: () = assert!(SKIPPABLE > LINK_REPORT, "no frame that all builds know is skipped");
+const _: () = assert!(SKIPPABLE > ACK_TO_ONE, "no frame that all builds know is skipped");
 const _: () = assert!(GAPS_MAX as u64 <= RANKS_MAX, "an ack's gaps are no more than a list may have");
 
 /// Appends an ack.
@@ -129,6 +132,7 @@ pub fn put_ack(out: &mut Vec<u8>, target: Target, ack: &Ack) {
         }
         Target::Control => out.push(ACK_CONTROL),
         Target::Data => out.push(ACK_DATA),
+        Target::ToOne => out.push(ACK_TO_ONE),
     }
     put_varint(out, ack.prefix);
     put_varint(out, ack.limit);
@@ -260,6 +264,7 @@ pub fn read_best_effort(r: &mut Reader<'_>) -> Result<Option<BestEffortFrame>, M
         }
         ACK_CONTROL => BestEffortFrame::Ack(Target::Control, ack(r)?),
         ACK_DATA => BestEffortFrame::Ack(Target::Data, ack(r)?),
+        ACK_TO_ONE => BestEffortFrame::Ack(Target::ToOne, ack(r)?),
         STATUS => {
             let head = r.varint()?;
             let space = Space(u32::try_from(head >> 1).map_err(|_too_big| Malformed)?);
@@ -404,6 +409,7 @@ mod tests {
             let mut out = Vec::new();
             put_ack(&mut out, target, &ack);
             put_ack(&mut out, Target::Data, &ack);
+            put_ack(&mut out, Target::ToOne, &ack);
             put_status(&mut out, Space(space >> 1), &status);
             put_heartbeat(&mut out, decree, &hears);
             let beat = WatchHeartbeat { decree, depth: prefix, asks: flag, digest: limit };
@@ -421,7 +427,8 @@ mod tests {
             put_excluded(&mut out, view);
             let mut r = Reader::new(&out);
             prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::Ack(target, ack.clone()));
-            prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::Ack(Target::Data, ack));
+            prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::Ack(Target::Data, ack.clone()));
+            prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::Ack(Target::ToOne, ack));
             prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::Status { space: Space(space >> 1), status });
             prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::Heartbeat { decree, hears });
             prop_assert_eq!(read_best_effort(&mut r).ok().flatten().expect("a frame"), BestEffortFrame::WatchHeartbeat(beat));
@@ -507,7 +514,7 @@ mod tests {
             assert_eq!(read(&[kind, 3, 1, 2, 3, 9]), Ok((None, 1)), "kind {kind:#x}");
             assert_eq!(read(&[kind, 3, 1, 2]), Err(Malformed), "kind {kind:#x}, cut off");
         }
-        for kind in [0, LINK_REPORT + 1, 0x3f, 0x80, 0xbf] {
+        for kind in [0, ACK_TO_ONE + 1, 0x3f, 0x80, 0xbf] {
             assert_eq!(read(&[kind, 3, 1, 2, 3, 9]), Err(Malformed), "kind {kind:#x}");
         }
         for (flags, excused) in [(0, false), (1, true)] {

@@ -118,6 +118,15 @@ counters! {
     channel_window_full,
     /// Messages to one process refused because too much waits on its channel.
     sends_refused,
+    /// Messages to one member of a group that were sent here.
+    to_one_sent,
+    /// Messages to one member of a group refused here: its window has no room, multicasts wait before it, or no quorum is
+    /// heard.
+    to_one_refused,
+    /// Messages to this member of a group, given to the application.
+    to_one_delivered,
+    /// Messages to this member of a group that were dropped: it and their sender were together in the group no more.
+    to_one_dropped,
     /// Multicasts accepted in one view of a group and carried into the next.
     carried_over,
     /// Multicasts among `carried_over` that need several packets.

@@ -133,6 +133,7 @@ impl Process {
         for (change, ended) in proposal.groups.iter().zip(ended) {
             self.begin_group(now, change, ended);
         }
+        self.sweep_to_one();
         self.check_orphans(now);
         refuse_groups(&self.directory, &mut self.wants, &mut self.app, me);
         self.bring_group_minima(former_level);
@@ -280,6 +281,9 @@ impl Process {
                 None => self.cannot_go_on |= change.left.iter().all(|(who, _)| *who != me),
             }
         }
+        if !change.is_lost_to(me) {
+            self.end_to_one(change.group, old.meta.view, &old.view_streams);
+        }
         self.counters.carried_over_cut += u64::from(old.view_streams.is_cut_off());
         self.counters.add_token(old.view_streams.token_counts());
         self.left_undelivered = self.app.len();
@@ -377,6 +381,7 @@ impl Process {
             terms,
             adequate,
         });
+        self.enter_to_one(&view);
         if prev.is_none() {
             self.go_on_from_kept(change);
             self.begin_state(&view);
@@ -394,6 +399,7 @@ impl Process {
         self.counters.state_anew += u64::from(why == LeaveReason::Anew);
         self.counters.outcast += u64::from(why == LeaveReason::Nonsense);
         self.counters.groups_stopped += u64::from(why == LeaveReason::Stopped);
+        self.leave_to_one(change.group);
         let was_told = self.transfers.group_left(change.group, &mut self.app);
         // A member that lost the state, or was still taking it, joins again like any joiner, without a command of its
         // application.

@@ -464,6 +464,7 @@ impl Process {
         (peer.data, peer.control, peer.packet_room) = (member.data, member.control, room);
         peer.control_channel.set_window(window);
         peer.data_channel.set_window(window);
+        peer.to_one_channel.set_window(window);
         self.opener.remember(member.incarnation);
     }
 }

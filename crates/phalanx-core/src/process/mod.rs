@@ -35,6 +35,7 @@ mod reform;
 mod search;
 mod slow;
 mod status;
+mod to_one;
 mod transfer;
 mod unreadable;
 mod waits;
@@ -49,7 +50,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::api::{
-    Accepted, CellView, CommandError, Effects, Event, Founding, Membership, Order, SEEDS_MAX, Sent, Settings, Stability,
+    Accepted, CellView, CommandError, Effects, Event, Founding, Membership, MessageToOne, Order, SEEDS_MAX, Sent,
+    Settings, Stability, ToOneKind,
 };
 use crate::frames::Frames;
 use crate::id::{AWAY, CellInstance, DecreeNumber, GroupId, InboxId, Incarnation, Rank, ViewNumber};
@@ -73,6 +75,7 @@ use packet_builder::PacketBuilder;
 use peers::Peers;
 use port::{StreamsPort, streams_port};
 use search::{Probing, Search};
+use to_one::ToOne;
 use transfer::Transfers;
 use waits::Waits;
 
@@ -80,6 +83,7 @@ pub use groups::REQUESTS_MAX;
 pub use join::{JoinHandshake, JoinRefusal};
 pub use orphans::Kept;
 pub use status::{Activity, DecreeState, Gauge, StreamStatus, WedgeState};
+pub use to_one::{TO_ONE_LEVEL, ToOneFrame};
 
 /// One process of a cell. It owns no socket, thread or clock: the caller passes packets, timers and the time in.
 pub struct Process {
@@ -130,6 +134,7 @@ pub struct Process {
     /// would stop its ballot, whose coordinator waits for the report.
     early_wedge: Option<(Incarnation, Wedge)>,
     app: AppQueue,
+    to_one: ToOne,
     /// Number of items that the application had not yet taken when a group view or a transfer last ended.
     left_undelivered: usize,
     /// Join and leave requests that reached this process as the coordinator, or as the one that may have to take over.
@@ -322,6 +327,7 @@ impl Process {
             early_bytes: 0,
             early_wedge: None,
             app: AppQueue::default(),
+            to_one: ToOne::default(),
             left_undelivered: 0,
             joiners: BTreeMap::new(),
             leavers: BTreeMap::new(),
@@ -436,6 +442,7 @@ impl Process {
             let mut port = streams_port!(self, &mut *fx, &view_streams.meta);
             view_streams.view_streams.deliver(now, &mut port);
         }
+        self.deliver_to_one();
         given |= self.drain_app(fx);
         given || self.counters.delivered > before
     }
@@ -464,8 +471,11 @@ impl Process {
             Stage::Over => {}
         }
         self.poll_group_streams(now, fx);
+        self.deliver_to_one();
         self.poll_transfers(now);
         self.send_welcome_parts();
+        self.drain_app(fx);
+        self.send_reports();
         self.poll_channels(now, fx);
         self.drain_app(fx);
     }
@@ -574,6 +584,15 @@ impl Process {
                     fx.event(event);
                 }
                 Item::Message { from, payload } => fx.message(from, &payload),
+                Item::ToOne { pair, view, is_answer, payload, costs } => {
+                    self.counters.to_one_delivered += 1;
+                    let kind = if is_answer { ToOneKind::Answer } else { ToOneKind::Message };
+                    fx.to_one(&MessageToOne { group: pair.group, view, sender: pair.partner, kind, payload: &payload });
+                    if !is_answer {
+                        self.to_one.taken(pair, costs);
+                    }
+                }
+                Item::Settled { group, to, outcome, messages } => fx.settled(group, to, outcome, messages),
                 Item::Stable { group, view, seq } => fx.stable(group, view, seq),
                 Item::Restore { group, chunk } => {
                     fx.restore(group, &chunk);
@@ -826,6 +845,7 @@ impl Process {
             let queued = view_streams.view_streams.queued();
             self.app.unsent(view_streams.meta.group, queued.messages);
         }
+        self.end_to_ones();
         for (to, messages) in self.in_doubt() {
             self.app.event(Event::InDoubt { to, messages });
         }

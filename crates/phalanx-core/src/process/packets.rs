@@ -7,7 +7,7 @@ use super::packet_builder::Label;
 use super::peers::Peer;
 use super::port::{DATA_MESSAGE, DATA_STATE};
 use super::{EARLY_BYTES, EARLY_PACKETS, Early, Process, Stage};
-use crate::api::Effects;
+use crate::api::{Effects, MESSAGE_BYTES_MAX};
 use crate::frames::{Frames, ReceivedFrames};
 use crate::id::{Incarnation, Origin, TrafficClass};
 use crate::link::{Arrival, Channel};
@@ -36,6 +36,9 @@ pub(super) const CHANNEL_WINDOW_MIN: u64 = 16;
 const OWED_WINDOWS: usize = 4;
 /// Bytes of state that may wait for the application. A donor that keeps to its own bound never sends as much.
 pub(super) const OWED_STATE_BYTES: usize = 32 << 20;
+/// Bytes of messages to one that may wait for their past or for the application, over all senders and groups.
+pub(super) const TO_ONE_BYTES: u64 = 256 << 20;
+const _: () = assert!(TO_ONE_BYTES > MESSAGE_BYTES_MAX as u64, "the longest message finds room");
 const _: () = assert!(BULK_BYTES <= STATE_OUTBOX_BYTES, "bulk leaves room for the other messages of a transfer");
 const _: () = assert!(STATE_OUTBOX_BYTES <= CONTROL_OUTBOX_BYTES, "a view is decided whatever states are given");
 
@@ -93,7 +96,9 @@ impl Process {
             // Only a packet that was taken counts as a sign of life: an attacker may replay old packets of a dead
             // member.
             Kind::Direct | Kind::BestEffortMulticast => self.handle_best_effort(now, &header, &packet[place], fx),
-            Kind::Control | Kind::Data => self.handle_channel(now, &header, &packet[place], fx).map(|()| true),
+            Kind::Control | Kind::Data | Kind::ToOne => {
+                self.handle_channel(now, &header, &packet[place], fx).map(|()| true)
+            }
             Kind::Multicast => {
                 let frames = match packet {
                     Packet::Lent(bytes) => ReceivedFrames::Lent(&bytes[place]),
@@ -186,6 +191,7 @@ impl Process {
                     match target {
                         Target::Control => peer.control_channel.handle_ack(now, &ack),
                         Target::Data => peer.data_channel.handle_ack(now, &ack),
+                        Target::ToOne => peer.to_one_channel.handle_ack(now, &ack),
                         Target::Stream { space, wants_stable } => {
                             let rank = self.group_streams.get(&space).and_then(|f| f.meta.rank(header.sender));
                             if let Some(rank) = rank {
@@ -246,7 +252,12 @@ impl Process {
     ) -> Result<(), DropReason> {
         let delay = self.set.timing.ack_delay;
         let control = header.kind == Kind::Control;
-        if !control && self.app_owes_too_much() {
+        let is_full = match header.kind {
+            Kind::Data => self.app_owes_too_much(),
+            Kind::ToOne => self.owes_too_much_to_one(),
+            _ => false,
+        };
+        if is_full {
             return Err(DropReason::Overload); // not acknowledged, so its sender retransmits it
         }
         let peer = self.peers.get_mut(header.sender).ok_or(DropReason::UnknownPeer)?;
@@ -263,15 +274,20 @@ impl Process {
             return Err(DropReason::Malformed);
         }
         let mut messages: Vec<Bytes> = Vec::new();
-        let channel = if control { &mut peer.control_channel } else { &mut peer.data_channel };
+        let channel = match header.kind {
+            Kind::Control => &mut peer.control_channel,
+            Kind::ToOne => &mut peer.to_one_channel,
+            _ => &mut peer.data_channel,
+        };
         let arrival = channel.handle_packet(now, header.number, frames, delay, &mut |m| messages.push(m));
         let read = arrival.map_err(DropReason::from).and_then(|arrival| match arrival {
-            Arrival::New => messages.into_iter().try_for_each(|message| {
-                if control {
+            Arrival::New => messages.into_iter().try_for_each(|message| match header.kind {
+                Kind::Control => {
                     self.handle_control(now, header.sender, Control::decode(&message)?, fx);
-                    return Ok(());
+                    Ok(())
                 }
-                self.handle_data(now, header.sender, &message, fx)
+                Kind::ToOne => self.handle_to_one(header.sender, &message),
+                _ => self.handle_data(now, header.sender, &message, fx),
             }),
             Arrival::Duplicate => Err(DropReason::Replayed),
             Arrival::Ahead => Err(DropReason::Ahead),
@@ -286,6 +302,17 @@ impl Process {
     fn app_owes_too_much(&self) -> bool {
         let owed = self.app.owed();
         owed.messages >= OWED_WINDOWS * self.set.limits.channel_window_bytes || owed.state >= OWED_STATE_BYTES
+    }
+
+    /// Whether so much of the channels for messages to one waits that nothing more is received on them. Windows bound
+    /// each sender in each group. Answers take none.
+    fn owes_too_much_to_one(&self) -> bool {
+        self.waiting_to_one() as u64 > TO_ONE_BYTES
+    }
+
+    /// Bytes of messages to one that wait here for their past or for the application.
+    pub(super) fn waiting_to_one(&self) -> usize {
+        usize::try_from(self.to_one.waiting_bytes()).unwrap_or(usize::MAX).saturating_add(self.app.owed().to_one)
     }
 
     fn handle_data(
@@ -415,14 +442,16 @@ impl Process {
         let Self { peers, net, counters, .. } = self;
         peers.poll(|who, peer| {
             let mut left_out = false;
-            for class in [TrafficClass::Control, TrafficClass::Data] {
-                let (channel, kind, to, target) = match class {
-                    TrafficClass::Control => (&mut peer.control_channel, Kind::Control, peer.control, Target::Control),
-                    TrafficClass::Data => (&mut peer.data_channel, Kind::Data, peer.data, Target::Data),
+            // A message to one goes before the state that waits beside it.
+            for kind in [Kind::Control, Kind::ToOne, Kind::Data] {
+                let (channel, class, to, target) = match kind {
+                    Kind::Control => (&mut peer.control_channel, TrafficClass::Control, peer.control, Target::Control),
+                    Kind::ToOne => (&mut peer.to_one_channel, TrafficClass::Data, peer.data, Target::ToOne),
+                    _ => (&mut peer.data_channel, TrafficClass::Data, peer.data, Target::Data),
                 };
                 if !channel.is_at_rest() {
                     channel.handle_timeout(now, delay);
-                    left_out = class == TrafficClass::Data && channel.is_ready() && fx.is_congested();
+                    left_out |= class == TrafficClass::Data && channel.is_ready() && fx.is_congested();
                     let label =
                         |channel: &Channel, number| Label { dest: who, ..Label::for_all(kind, channel.space, number) };
                     // Retransmissions of data wait like new packets. Into a full interface they would only keep it
@@ -448,7 +477,7 @@ impl Process {
                     }
                 }
                 // Acks for control travel on the control socket, those for data on the data socket.
-                if !peer.direct.is_empty() {
+                if kind != Kind::ToOne && !peer.direct.is_empty() {
                     let label = net.direct(who);
                     net.send(label, class, &[to], &peer.direct, counters, fx);
                     peer.direct.clear();

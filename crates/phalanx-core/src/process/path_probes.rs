@@ -8,6 +8,7 @@ use super::best_effort::{Probe, put_findings, put_probe};
 use super::{Process, Stage};
 use crate::api::{Effects, LeaveReason};
 use crate::id::{DecreeNumber, Incarnation, LEVEL, MemberInfo, Rank, TrafficClass};
+use crate::link::Channel;
 use crate::member::{
     Agreed, Control, Evaluation, Findings, PathKind, PathMonitor, Proposal, REACHED_MAX, RemovalEvidence, SendKind,
     Silence, Watch,
@@ -109,10 +110,17 @@ impl Process {
             let Some(peer) = self.peers.get(who) else { continue };
             let streams =
                 self.group_streams.values().filter_map(|f| Some(f.view_streams.acknowledged(f.meta.rank(who)?)));
+            // Both go from data socket to data socket: while one of them moves, no path is broken.
+            let data = || [&peer.data_channel, &peer.to_one_channel].into_iter();
+            let owes_data = data().any(Channel::is_waited_for);
             let owed = [
                 (SendKind::Data, streams.fold(0, u64::wrapping_add), late.contains(&rank)),
                 (SendKind::Control, peer.control_channel.acknowledged(), peer.control_channel.is_waited_for()),
-                (SendKind::DataChannel, peer.data_channel.acknowledged(), peer.data_channel.is_waited_for()),
+                (
+                    SendKind::DataChannel,
+                    data().fold(0, |sum, channel| sum.wrapping_add(channel.acknowledged())),
+                    owes_data,
+                ),
             ];
             for (sent, sum, owes) in owed {
                 self.progress.acknowledged(now, rank, sent, sum, owes);

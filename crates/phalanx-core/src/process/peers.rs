@@ -22,6 +22,8 @@ pub(super) struct Peer {
     pub(super) rank: Option<Rank>,
     pub(super) control_channel: Channel,
     pub(super) data_channel: Channel,
+    /// For messages to one member of a group, and reports about them (`docs/to-one.md`).
+    pub(super) to_one_channel: Channel,
     pub(super) direct_seen: ReplayWindow,
     pub(super) best_effort_seen: ReplayWindow,
     /// The number of the latest packet with a heartbeat.
@@ -49,6 +51,7 @@ impl Peer {
             rank: None,
             control_channel: Channel::new(net.channel_space(), window, now),
             data_channel: Channel::new(net.channel_space(), window, now),
+            to_one_channel: Channel::new(net.channel_space(), window, now),
             direct_seen: ReplayWindow::default(),
             best_effort_seen: ReplayWindow::default(),
             last_heartbeat: None,
@@ -61,22 +64,23 @@ impl Peer {
     /// Whether the channels and the next direct packet have nothing to do, now or later, unless something arrives.
     #[inline]
     pub(super) fn is_at_rest(&self) -> bool {
-        self.direct.is_empty() && self.control_channel.is_at_rest() && self.data_channel.is_at_rest()
+        self.direct.is_empty() && self.channels().all(Channel::is_at_rest)
     }
 
-    /// The longer round trip of its two channels, zero before one is measured.
+    pub(super) fn channels(&self) -> impl Iterator<Item = &Channel> {
+        [&self.control_channel, &self.data_channel, &self.to_one_channel].into_iter()
+    }
+
+    /// The longest round trip of its channels, zero before one is measured.
     pub(super) fn round_trip(&self) -> Duration {
-        self.control_channel.round_trip().max(self.data_channel.round_trip()).unwrap_or_default()
+        self.channels().filter_map(Channel::round_trip).max().unwrap_or_default()
     }
 
     /// Checks what must always hold.
     pub(super) fn check_invariants(&self) {
-        self.control_channel.check_invariants();
-        self.data_channel.check_invariants();
-        assert_ne!(
-            self.control_channel.space, self.data_channel.space,
-            "two channels number their packets in one space"
-        );
+        self.channels().for_each(Channel::check_invariants);
+        let spaces: BTreeSet<_> = self.channels().map(|channel| channel.space).collect();
+        assert_eq!(spaces.len(), self.channels().count(), "two channels number their packets in one space");
     }
 }
 
@@ -174,7 +178,7 @@ impl Peers {
     /// learns what is here.
     pub(super) fn handle_loss(&mut self, now: Instant) {
         for (who, peer) in self.all.iter_mut() {
-            for channel in [&mut peer.control_channel, &mut peer.data_channel] {
+            for channel in [&mut peer.control_channel, &mut peer.data_channel, &mut peer.to_one_channel] {
                 channel.handle_loss(now);
             }
             if !peer.is_at_rest() {
@@ -190,7 +194,7 @@ impl Peers {
 
     /// Ranks of the members that have not acknowledged something sent to them.
     pub(super) fn waited_for(&self) -> impl Iterator<Item = Rank> {
-        let waits = |peer: &&Peer| peer.control_channel.is_waited_for() || peer.data_channel.is_waited_for();
+        let waits = |peer: &&Peer| peer.channels().any(Channel::is_waited_for);
         self.busy.iter().filter_map(|who| self.all.get(who)).filter(waits).filter_map(|peer| peer.rank)
     }
 
@@ -217,6 +221,6 @@ impl Peers {
 
 fn deadline(peer: &Peer, ack_delay: Duration, congested: bool) -> Option<Instant> {
     let control = peer.control_channel.deadline(ack_delay, false);
-    let data = peer.data_channel.deadline(ack_delay, congested);
-    [control, data].into_iter().flatten().min()
+    let data = [&peer.data_channel, &peer.to_one_channel].map(|channel| channel.deadline(ack_delay, congested));
+    [control, data[0], data[1]].into_iter().flatten().min()
 }

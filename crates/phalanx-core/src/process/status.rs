@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::packets::TO_ONE_BYTES;
+use super::peers::Peer;
 use super::{EARLY_BYTES, EARLY_PACKETS, EXCLUDED_MAX, Process, Stage};
+use crate::api::MESSAGE_BYTES_MAX;
 use crate::id::{CellInstance, GroupId, Incarnation, Rank, ViewNumber};
 use crate::member::{Acceptor, Coordinator, Directory, FoundingBallot, GroupEntry, Phase, Proposal};
 use crate::order::{Backlog, Hold, MessageCounts};
@@ -206,14 +209,16 @@ impl Process {
         undelivered += self.transfers.ahead_max();
         // Each view brings new windows, and each transfer a new record. Items left from the last ones come on top.
         gauge("undelivered items", self.app.len(), undelivered + self.left_undelivered as u64, 0);
+        let one_too_many = MESSAGE_BYTES_MAX as u64 + TO_ONE_BYTES;
+        gauge("bytes to one", self.waiting_to_one(), one_too_many, 0);
         gauge("early packets", self.early.len(), EARLY_PACKETS as u64, EARLY_PACKETS as u64);
         gauge("early bytes", self.early_bytes, EARLY_BYTES as u64, EARLY_BYTES as u64);
         gauge("excluded remembered", self.excluded.len(), EXCLUDED_MAX as u64, EXCLUDED_MAX as u64);
         gauge("left streams", self.past.len(), u64::from(u32::MAX), 0);
         let members = self.peers.values().filter(|p| p.rank.is_some());
-        let channels = members.flat_map(|p| [&p.control_channel, &p.data_channel]);
+        let channels = members.flat_map(Peer::channels);
         let busy = channels.filter(|channel| !channel.is_idle()).count();
-        gauge("busy channels", busy, 2 * self.directory.members.len() as u64, 0);
+        gauge("busy channels", busy, 3 * self.directory.members.len() as u64, 0);
     }
 
     /// Reports every counter by name, in a fixed order that never changes within an incarnation.
@@ -341,6 +346,7 @@ impl Process {
             return;
         }
         self.transfers.check_invariants();
+        self.to_one.check_invariants();
         assert!(self.early.len() <= EARLY_PACKETS, "too many packets wait for their view");
         let early: usize = self.early.iter().map(|early| early.frames.len()).sum();
         assert_eq!(early, self.early_bytes, "bytes that wait for their view are miscounted");

@@ -28,11 +28,13 @@ pub enum Kind {
     Session = 8,
     /// A call without any guarantee.
     Unreliable = 9,
+    /// To one process on the channel for messages to one member of a group, retransmitted.
+    ToOne = 10,
 }
 
 impl Kind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Handshake,
         Self::Direct,
         Self::BestEffortMulticast,
@@ -42,6 +44,7 @@ impl Kind {
         Self::Open,
         Self::Session,
         Self::Unreliable,
+        Self::ToOne,
     ];
 
     /// Whether such a packet is sealed for one incarnation or one session's secret. All others are sealed for
@@ -49,7 +52,7 @@ impl Kind {
     #[must_use]
     pub fn is_addressed(self) -> bool {
         match self {
-            Self::Direct | Self::Control | Self::Data | Self::Session => true,
+            Self::Direct | Self::Control | Self::Data | Self::Session | Self::ToOne => true,
             Self::Handshake | Self::BestEffortMulticast | Self::Multicast | Self::Open | Self::Unreliable => false,
         }
     }
@@ -200,9 +203,9 @@ mod tests {
     #[test]
     fn kinds_keep_their_numbers() {
         let numbers = Kind::ALL.map(|kind| kind as u8);
-        assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
         let addressed = Kind::ALL.map(Kind::is_addressed);
-        assert_eq!(addressed, [false, true, false, true, true, false, false, true, false]);
+        assert_eq!(addressed, [false, true, false, true, true, false, false, true, false, true]);
     }
 
     #[test]

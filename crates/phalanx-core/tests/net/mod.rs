@@ -7,9 +7,9 @@ use std::time::Duration;
 use phalanx_core::rng::Rng;
 use phalanx_core::seal::CellKey;
 use phalanx_core::{
-    Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, Instant, LEVEL, LeaveReason, Limits,
-    MemberInfo, Order, Origin, Packet, Process, Security, Sequence, Settings, Snapshot, Timing, TrafficClass,
-    Uniformity, ViewNumber,
+    Delivery, Effects, Event, Founding, GroupId, GroupTerms, InboxId, Incarnation, Instant, LEVEL, LeaveReason, Limits,
+    MemberInfo, MessageToOne, Order, Origin, Packet, Process, Security, Sequence, Settings, Snapshot, Timing,
+    ToOneOutcome, TrafficClass, Uniformity, ViewNumber,
 };
 
 /// Traffic class, from, to, bytes.
@@ -50,6 +50,12 @@ pub(crate) struct Seen {
     pub(crate) sum: u64,
     /// Length and sum of each point-to-point message.
     pub(crate) messages: Vec<(usize, u64)>,
+    /// Messages to this member of the group: sender, payload, and how many multicasts it had delivered of each member.
+    pub(crate) to_one: Vec<(Incarnation, Vec<u8>, BTreeMap<u64, u64>)>,
+    /// Outcomes of its own messages to one: receiver, outcome, how many.
+    pub(crate) settled: Vec<(Incarnation, ToOneOutcome, u64)>,
+    /// Whether it takes nothing of its group.
+    pub(crate) is_full: bool,
     /// Packets sent, counted per receiver.
     pub(crate) packets: u64,
 }
@@ -63,6 +69,17 @@ impl Snapshot for Frozen {
     fn read(&mut self, offset: u64, max: usize, out: &mut Vec<u8>) {
         let from = usize::try_from(offset).expect("small");
         out.extend_from_slice(&self.0[from..self.0.len().min(from + max)]);
+    }
+}
+
+impl Seen {
+    /// Multicasts delivered here, by sender.
+    pub(crate) fn delivered_of(&self) -> BTreeMap<u64, u64> {
+        let mut counts = BTreeMap::new();
+        for (_, sender, ..) in self.views.iter().flat_map(|view| &view.2) {
+            *counts.entry(*sender).or_default() += 1;
+        }
+        counts
     }
 }
 
@@ -117,6 +134,16 @@ impl Effects for Seen {
     }
     fn message(&mut self, _from: Incarnation, payload: &[u8]) {
         self.messages.push((payload.len(), payload.iter().map(|b| u64::from(*b)).sum()));
+    }
+    fn to_one(&mut self, message: &MessageToOne<'_>) {
+        let counts = self.delivered_of();
+        self.to_one.push((message.sender, message.payload.to_vec(), counts));
+    }
+    fn settled(&mut self, _: GroupId, to: Incarnation, outcome: ToOneOutcome, messages: u64) {
+        self.settled.push((to, outcome, messages));
+    }
+    fn ready(&mut self, _inbox: InboxId) -> bool {
+        !self.is_full
     }
     fn snapshot(&mut self, _group: GroupId) -> Option<Box<dyn Snapshot>> {
         let mut bytes = vec![7; 100_000];

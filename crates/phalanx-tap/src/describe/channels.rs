@@ -38,7 +38,10 @@ const FOUNDING_AT: u8 = 16;
 const STATE: [&str; 9] =
     ["ask", "begin", "chunk", "replayed delivery", "caught up", "done", "aborted", "taken", "replayed view"];
 
-/// A message of the control or data channel, or a piece of one.
+/// Messages of the channel for messages to one by their number.
+const TO_ONE: [&str; 4] = ["message", "answer", "report", "last report"];
+
+/// A message of a channel, or a piece of one.
 pub(super) fn frame(kind: Kind, frame: &ChannelFrame<'_>) -> String {
     let here = bytes(frame.bytes.len());
     match (frame.message_len, frame.is_last) {
@@ -56,6 +59,7 @@ fn message(kind: Kind, bytes: &[u8]) -> String {
         (_, []) => "message".to_owned(),
         (Kind::Control, [FOUNDING_AT, number, ..]) => format!("founding {}", word(&FOUNDING, *number)),
         (Kind::Control, [number, ..]) => word(&CONTROL, *number),
+        (Kind::ToOne, [number, ..]) => word(&TO_ONE, *number),
         (_, [0, ..]) => "message".to_owned(),
         (_, [1, number, ..]) => format!("state {}", word(&STATE, *number)),
         (_, [..]) => "unknown".to_owned(),

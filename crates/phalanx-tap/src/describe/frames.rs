@@ -205,6 +205,7 @@ impl<'n> FrameTexts<'n> {
             Target::Stream { space, wants_stable } => (self.group(space), wants_stable),
             Target::Control => ("control".to_owned(), false),
             Target::Data => ("data".to_owned(), false),
+            Target::ToOne => ("to-one".to_owned(), false),
         };
         let gap = |Gap { first, last }: &Gap| if first == last { first.to_string() } else { format!("{first}-{last}") };
         let lacks = match &ack.gaps[..] {

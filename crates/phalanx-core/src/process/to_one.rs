@@ -1,0 +1,280 @@
+//! Messages to one member of a group: those on their way from here, and those that wait here for their past. See
+//! `docs/to-one.md`.
+
+mod frames;
+mod table;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::app::Item;
+use super::group_streams::GroupStreams;
+use super::{Process, Stage};
+use crate::api::{CommandError, GroupView, MESSAGE_BYTES_MAX, ToOneKind, ToOneOutcome};
+use crate::id::{GroupId, Incarnation, LEVEL, ViewNumber};
+use crate::order::ViewStreams;
+use crate::wire::DropReason;
+use frames::{put_message, put_report};
+use table::{Incoming, MESSAGE_COSTS, Outgoing, Waiting};
+
+pub use frames::ToOneFrame;
+pub(super) use table::{Pair, ToOne};
+
+/// The level from which on there are messages to one member.
+pub const TO_ONE_LEVEL: u16 = 8;
+/// Room for the headers of the longest message.
+const HEADERS_MAX: usize = 64 * 1024;
+
+const _: () = assert!(TO_ONE_LEVEL <= LEVEL, "a build knows the levels that it has rules for");
+
+/// Where a pair stands at this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// The view that brings the two together is not installed here.
+    Early,
+    /// They are together.
+    Together,
+    /// They are together no more.
+    Over,
+}
+
+impl Process {
+    /// Sends `parts`, concatenated, to one member of the group, which may be this process. It comes into that member's
+    /// inbox of the group after all multicasts of the group that were delivered or sent here before.
+    ///
+    /// Accepted means sent, in the view that is returned. [`Effects::settled`](crate::Effects::settled) reports the outcome
+    /// of messages to one member in the order in which they were sent; answers have none. From level 8 of the cell on.
+    ///
+    /// # Errors
+    /// [`CommandError::NotMember`]; [`CommandError::NoSuchMember`] if that process is not in the view;
+    /// [`CommandError::BelowLevel`]; [`CommandError::NoCredit`] while multicasts of this process wait in the group, no quorum
+    /// is heard, or too much is on its way to that member: try again after the next poll; [`CommandError::TooLong`],
+    /// [`CommandError::Over`]. Nothing was sent.
+    pub fn send_to(
+        &mut self,
+        group: GroupId,
+        to: Incarnation,
+        kind: ToOneKind,
+        parts: &[&[u8]],
+    ) -> Result<ViewNumber, CommandError> {
+        if matches!(self.stage, Stage::Over) {
+            return Err(CommandError::Over);
+        }
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        if len > MESSAGE_BYTES_MAX - HEADERS_MAX {
+            return Err(CommandError::TooLong(len));
+        }
+        let in_group = |streams: &&GroupStreams| streams.meta.group == group && streams.meta.told.is_some();
+        let streams = self.group_streams.values().find(in_group).ok_or(CommandError::NotMember)?;
+        if self.directory.level < TO_ONE_LEVEL {
+            return Err(CommandError::BelowLevel { level: self.directory.level, needed: TO_ONE_LEVEL });
+        }
+        let view = streams.meta.view;
+        let since = self.to_one.since(group, to).ok_or(CommandError::NoSuchMember { view })?;
+        let out = self.to_one.outgoing.entry((group, to)).or_insert_with(|| Outgoing::new(since));
+        // What was accepted before is its past, too, and has no place yet.
+        if !self.primary || streams.view_streams.has_waiting() {
+            self.counters.to_one_refused += 1;
+            return Err(CommandError::NoCredit);
+        }
+        let growth = out.growth(view, streams.view_streams.position());
+        let mut message = Vec::with_capacity(len + 32);
+        put_message(&mut message, (group, since), view, kind.is_answer(), &growth, parts);
+        if !kind.is_answer() && !out.take_room(message.len() as u64 + MESSAGE_COSTS) {
+            self.counters.to_one_refused += 1;
+            return Err(CommandError::NoCredit);
+        }
+        out.tell(view, &growth);
+        self.counters.to_one_sent += 1;
+        self.pass_on(to, message.into());
+        Ok(view)
+    }
+
+    /// Queues a message of the channel for messages to one.
+    fn pass_on(&mut self, to: Incarnation, message: Bytes) {
+        let taken = if to == self.me() {
+            self.handle_to_one(to, &message).is_ok()
+        } else {
+            self.peers.get_mut(to).is_none_or(|peer| peer.to_one_channel.send(message, usize::MAX).is_ok())
+        };
+        debug_assert!(taken, "it is not too long, and makes sense");
+    }
+
+    /// Takes a message of the channel for messages to one.
+    pub(super) fn handle_to_one(&mut self, from: Incarnation, message: &Bytes) -> Result<(), DropReason> {
+        match ToOneFrame::read(message)? {
+            ToOneFrame::Message { group, since, view, is_answer, past, payload } => {
+                let pair = Pair { group, partner: from, since };
+                if self.standing(pair) == Standing::Over {
+                    self.counters.to_one_dropped += 1;
+                    // Who is out of the cell is told nothing, and counts it as in doubt.
+                    if !is_answer && self.directory.rank(from).is_some() && !self.to_one.incoming.contains_key(&pair) {
+                        self.report(pair, 0, None);
+                    }
+                    return Ok(());
+                }
+                let costs = message.len() as u64 + MESSAGE_COSTS;
+                let start = message.len() - payload.len();
+                let incoming = self.to_one.incoming.entry(pair).or_insert_with(Incoming::new);
+                if !is_answer && !incoming.take_room(costs) {
+                    return Err(DropReason::Malformed); // more than was granted
+                }
+                let past = incoming.read_past(view, past.iter())?;
+                let waiting = Waiting { view, past, is_answer, payload: message.slice(start..), costs };
+                self.to_one.wait(pair, waiting);
+                self.deliver_from(pair);
+            }
+            ToOneFrame::Report { group, since, delivered, granted } => {
+                let pair = Pair { group, partner: from, since };
+                let settled = self.to_one.note_report(pair, delivered, granted)?;
+                self.settle(pair, ToOneOutcome::Delivered, settled);
+            }
+            ToOneFrame::Last { group, since, delivered } => {
+                let pair = Pair { group, partner: from, since };
+                let (settled, lost) = self.to_one.note_last(pair, delivered)?;
+                self.settle(pair, ToOneOutcome::Delivered, settled);
+                self.settle(pair, ToOneOutcome::NotDelivered, lost);
+            }
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, Pair { group, partner, .. }: Pair, outcome: ToOneOutcome, messages: u64) {
+        if messages > 0 {
+            self.app.push(Item::Settled { group, to: partner, outcome, messages });
+        }
+    }
+
+    /// Delivers the messages that wait, as far as their past has come.
+    pub(super) fn deliver_to_one(&mut self) {
+        for pair in self.to_one.waiting_pairs() {
+            self.deliver_from(pair);
+        }
+    }
+
+    fn deliver_from(&mut self, pair: Pair) {
+        while let Some(first) = self.to_one.first(pair) {
+            let Some(streams) = self.group_streams.values().find(|streams| streams.meta.group == pair.group) else {
+                return;
+            };
+            let view = streams.meta.view;
+            let is_due = first.view < view || first.view == view && first.has_past(&streams.view_streams);
+            if !is_due || self.standing(pair) != Standing::Together {
+                return;
+            }
+            self.hand_on(pair);
+        }
+    }
+
+    fn standing(&self, pair: Pair) -> Standing {
+        let Pair { group, partner, since } = pair;
+        if self.to_one.since(group, partner) == Some(since) {
+            return Standing::Together;
+        }
+        let has_come = match self.directory.groups.get(&group) {
+            Some(entry) => entry.view >= since,
+            None => group.0 < self.directory.next_group,
+        };
+        if has_come { Standing::Over } else { Standing::Early }
+    }
+
+    /// Delivers the first message that waits of a partner.
+    fn hand_on(&mut self, pair: Pair) {
+        let Some(message) = self.to_one.take_first(pair) else { return };
+        let Waiting { view, is_answer, payload, costs, .. } = message;
+        let item = Item::ToOne { pair, view, is_answer, payload, costs };
+        self.transfers.hold(&mut self.app, item, pair.group);
+    }
+
+    /// The view of a group ends here, with all that its cut brings delivered. What waited for that is delivered before the
+    /// next view.
+    pub(super) fn end_to_one(&mut self, group: GroupId, ended: ViewNumber, streams: &ViewStreams) {
+        for pair in self.to_one.waiting_pairs() {
+            let is_together = pair.group == group && self.to_one.since(group, pair.partner) == Some(pair.since);
+            while is_together
+                && let Some(first) = self.to_one.first(pair)
+                && (first.view < ended || first.view == ended && first.has_past(streams))
+            {
+                self.hand_on(pair);
+            }
+        }
+    }
+
+    /// Enters a group's view, the first one that this process is in if it `came`.
+    pub(super) fn enter_to_one(&mut self, view: &Arc<GroupView>) {
+        for pair in self.to_one.enter(view) {
+            self.part(pair, false);
+        }
+    }
+
+    /// This process is out of the group.
+    pub(super) fn leave_to_one(&mut self, group: GroupId) {
+        for pair in self.to_one.leave(group) {
+            self.part(pair, true);
+        }
+        for (pair, doubtful) in self.to_one.give_up_closing(|pair| pair.group == group) {
+            self.settle(pair, ToOneOutcome::InDoubt, doubtful);
+        }
+    }
+
+    /// The two are together in the group no more. `leaves`: because this process is out of it.
+    fn part(&mut self, pair: Pair, leaves: bool) {
+        let lives = pair.partner != self.me() && self.directory.rank(pair.partner).is_some();
+        let doubtful = self.to_one.part_from(pair, lives && !leaves);
+        self.settle(pair, ToOneOutcome::InDoubt, doubtful);
+        let Some(incoming) = self.to_one.forget(pair) else { return };
+        self.counters.to_one_dropped += incoming.waiting() as u64;
+        if lives {
+            // What waits behind a state that does not come is lost with it.
+            let delivered = if self.transfers.holds_back(pair.group) { 0 } else { incoming.delivered() };
+            self.report(pair, delivered, None);
+        }
+    }
+
+    /// After a decree: what comes of pairs that are over, or of processes that are out of the cell, comes to nothing.
+    pub(super) fn sweep_to_one(&mut self) {
+        let directory = &self.directory;
+        for (pair, doubtful) in self.to_one.give_up_closing(|pair| directory.rank(pair.partner).is_none()) {
+            self.settle(pair, ToOneOutcome::InDoubt, doubtful);
+        }
+        let over = self.to_one.incoming.keys().filter(|pair| self.standing(**pair) == Standing::Over);
+        for pair in over.copied().collect::<Vec<_>>() {
+            self.part(pair, false);
+        }
+    }
+
+    /// Ends all messages to one with this incarnation.
+    pub(super) fn end_to_ones(&mut self) {
+        for (pair, doubtful) in std::mem::take(&mut self.to_one).into_doubtful() {
+            self.settle(pair, ToOneOutcome::InDoubt, doubtful);
+        }
+    }
+
+    /// Reports to partners what was delivered of theirs. A state that is on its way may come to nothing, and what waits
+    /// behind it, too.
+    pub(super) fn send_reports(&mut self) {
+        if !self.to_one.owes_reports() {
+            return;
+        }
+        let transfers = &self.transfers;
+        for (pair, delivered, granted) in self.to_one.take_reports(|group| !transfers.holds_back(group)) {
+            self.report(pair, delivered, Some(granted));
+        }
+    }
+
+    fn report(&mut self, pair: Pair, delivered: u64, granted: Option<u64>) {
+        let mut report = Vec::with_capacity(16);
+        put_report(&mut report, (pair.group, pair.since), delivered, granted);
+        self.pass_on(pair.partner, report.into());
+    }
+
+    /// Whether something that this process sent to one member has no outcome, or is not acknowledged.
+    pub(super) fn awaits_to_one(&self) -> bool {
+        self.to_one.is_owed(None)
+            || self.peers.values().any(|peer| peer.rank.is_some() && !peer.to_one_channel.is_idle())
+    }
+}
+
+#[cfg(test)]
+mod tests;
