@@ -2,8 +2,8 @@
 
 use phalanx_core::member::FounderRecord;
 use phalanx_core::{
-    Accepted, Delivery, Event, GroupId, InboxId, Incarnation, Instant, MemberInfo, Order, Sequence, Snapshot,
-    Uniformity, ViewNumber,
+    Accepted, Delivery, Event, GroupId, InboxId, Incarnation, Instant, MemberInfo, MessageToOne, Order, Sequence,
+    Snapshot, ToOneKind, ToOneOutcome, Uniformity, ViewNumber,
 };
 
 /// A command that the core accepted.
@@ -41,6 +41,19 @@ pub enum Command<'a> {
         to: Incarnation,
         /// The payload.
         payload: &'a [u8],
+    },
+    /// Sends a message to one member of a group.
+    SendTo {
+        /// The group.
+        group: GroupId,
+        /// The view in which it is sent.
+        view: ViewNumber,
+        /// The receiver.
+        to: Incarnation,
+        /// Whether it is an answer.
+        kind: ToOneKind,
+        /// The payload, as the concatenation of these parts.
+        parts: &'a [&'a [u8]],
     },
     /// Requests that the cell rises to a level.
     RaiseLevel {
@@ -118,6 +131,12 @@ pub trait Handler {
 
     /// A point-to-point message from a member.
     fn message(&mut self, _from: Incarnation, _payload: &[u8]) {}
+
+    /// A message to this member of a group alone; see [`phalanx_core::Effects::to_one`].
+    fn to_one(&mut self, _message: &MessageToOne<'_>) {}
+
+    /// What became of this process's next messages to one member of a group; see [`phalanx_core::Effects::settled`].
+    fn settled(&mut self, _group: GroupId, _to: Incarnation, _outcome: ToOneOutcome, _messages: u64) {}
 
     /// A joiner needs this process's present state; see [`phalanx_core::Effects::snapshot`].
     fn snapshot(&mut self, _group: GroupId) -> Option<Box<dyn Snapshot>> {

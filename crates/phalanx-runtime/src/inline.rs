@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use phalanx_core::{
     Accepted, CellInstance, CommandError, Founding, GroupId, GroupTerms, InboxId, Incarnation, Instant, Membership,
-    Order, Stability, ViewNumber,
+    Order, Stability, ToOneKind, ViewNumber,
 };
 use phalanx_driver::fork::Forked;
 use phalanx_driver::{Lossy, Shm, Udp, Wait, Waker};
@@ -305,6 +305,22 @@ impl<D: Wait> Inline<D> {
     pub fn send(&mut self, to: Incarnation, payload: &[u8], handler: &mut impl Handler) -> Result<(), CommandError> {
         let now = self.read_clock();
         self.node.send(now, to, payload, handler)
+    }
+
+    /// See [`Node::send_to`].
+    ///
+    /// # Errors
+    /// See [`CommandError`]; nothing was sent.
+    pub fn send_to(
+        &mut self,
+        group: GroupId,
+        to: Incarnation,
+        kind: ToOneKind,
+        payload: &[u8],
+        handler: &mut impl Handler,
+    ) -> Result<ViewNumber, CommandError> {
+        let mut gated = GatedHandler { inner: handler, startup_gate: &mut self.local_agent.startup_gate };
+        self.node.send_to(self.now, group, to, kind, &[payload], &mut gated)
     }
 
     /// Leaves the cell gracefully. Keep polling until [`Inline::is_over`].

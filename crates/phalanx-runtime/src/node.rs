@@ -12,7 +12,7 @@ use phalanx_core::member::Role;
 use phalanx_core::process::Kept;
 use phalanx_core::{
     Accepted, CommandError, Event, Founding, GroupId, GroupTerms, InboxId, Incarnation, Instant, Membership, Order,
-    Process, SEEDS_MAX, Security, Settings, Stability, ViewNumber,
+    Process, SEEDS_MAX, Security, Settings, Stability, ToOneKind, ViewNumber,
 };
 use phalanx_driver::fork::{Forked, Home};
 use phalanx_driver::tap::Tap;
@@ -491,6 +491,25 @@ impl<D: Driver> Node<D> {
         self.process.send(now, to, payload)?;
         handler.command(&Command::Send { to, payload });
         Ok(())
+    }
+
+    /// Sends a message to one member of a group; see [`phalanx_core::Process::send_to`]. Returns the view in which it is sent.
+    ///
+    /// # Errors
+    /// See [`CommandError`]; nothing was sent.
+    pub fn send_to(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        to: Incarnation,
+        kind: ToOneKind,
+        parts: &[&[u8]],
+        handler: &mut impl Handler,
+    ) -> Result<ViewNumber, CommandError> {
+        self.begin(now, handler)?;
+        let view = self.process.send_to(group, to, kind, parts)?;
+        handler.command(&Command::SendTo { group, view, to, kind, parts });
+        Ok(view)
     }
 
     /// Leaves the cell gracefully; [`phalanx_core::Event::Left`] when done. The node does not come back.

@@ -9,8 +9,8 @@ use std::io::Write;
 
 use phalanx_core::member::FounderRecord;
 use phalanx_core::{
-    Delivery, Event, GroupId, InboxId, Incarnation, Instant, MemberInfo, Order, Sent, Sequence, Snapshot, Uniformity,
-    ViewNumber,
+    Delivery, Event, GroupId, InboxId, Incarnation, Instant, MemberInfo, MessageToOne, Order, Sent, Sequence, Snapshot,
+    ToOneOutcome, Uniformity, ViewNumber,
 };
 use phalanx_driver::fork::Home;
 use phalanx_trace::{Event as Record, TraceError, TraceWriter, payload_hash};
@@ -18,7 +18,8 @@ use phalanx_trace::{Event as Record, TraceError, TraceWriter, payload_hash};
 use crate::handler::{Command, Handler};
 pub(crate) use directory::create;
 pub use records::{
-    group_incomplete, group_observers, group_view_replayed, left, lost, order, reason, sent, snapshot_view,
+    group_incomplete, group_observers, group_view_replayed, left, lost, order, reason, sent, sent_to_one, settled,
+    snapshot_view, to_one,
 };
 
 /// Opens the trace of one incarnation. Called with each new one.
@@ -219,6 +220,10 @@ impl<W: Write> Recorder<W> {
                 let uniform = accepted.uniformity.is_uniform();
                 self.record(&Record::Accept { group: group.0, order: records::order(order), uniform, hash });
             }
+            Command::SendTo { group, view, to, kind, parts } => {
+                let hash = payload_hash(&parts.concat());
+                self.record(&sent_to_one(group, view, to, kind, hash));
+            }
             Command::Send { to, payload } => {
                 let messages = self.messages.entry(to).or_default();
                 messages.sent += 1;
@@ -402,6 +407,18 @@ impl<H: Handler, W: Write> Handler for Traced<'_, H, W> {
             self.recorder.record(&Record::P2pDeliver { from: from.0, k, hash: payload_hash(payload) });
         }
         self.inner.message(from, payload);
+    }
+
+    fn to_one(&mut self, message: &MessageToOne<'_>) {
+        if self.recorder.writer.is_some() {
+            self.recorder.record(&to_one(message));
+        }
+        self.inner.to_one(message);
+    }
+
+    fn settled(&mut self, group: GroupId, to: Incarnation, outcome: ToOneOutcome, messages: u64) {
+        self.recorder.record(&settled(group, to, outcome, messages));
+        self.inner.settled(group, to, outcome, messages);
     }
 
     fn snapshot(&mut self, group: GroupId) -> Option<Box<dyn Snapshot>> {

@@ -59,6 +59,17 @@ pub enum MembershipEnd {
     Differs,
 }
 
+/// What became of a message to one member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum ToOneOutcome {
+    /// It has its place among what its receiver's application gets.
+    Delivered,
+    /// Its receiver never gets it.
+    NotDelivered,
+    /// One of the two was over before either was known.
+    InDoubt,
+}
+
 /// What an application is told of a membership that goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MembershipStep {
@@ -721,5 +732,45 @@ pub enum Event {
         name: String,
         /// What it was told.
         what: MembershipStep,
+    },
+    /// A message to one member of a group was sent. Those of one process to another one in a group come in the order in which
+    /// they were sent, for as long as both are in the group.
+    ToOneSend {
+        /// The group.
+        group: u32,
+        /// The group view in which it was sent.
+        view: u64,
+        /// The receiver.
+        to: u64,
+        /// Whether it is an answer, of which the sender learns no outcome.
+        is_answer: bool,
+        /// [`crate::payload_hash`] of the payload.
+        #[serde(with = "fixint::le")]
+        hash: u64,
+    },
+    /// A message to this member of a group was given to the application.
+    ToOneDeliver {
+        /// The group.
+        group: u32,
+        /// The group view in which it was sent.
+        view: u64,
+        /// The sender.
+        from: u64,
+        /// As in [`Event::ToOneSend`].
+        is_answer: bool,
+        /// [`crate::payload_hash`] of the payload.
+        #[serde(with = "fixint::le")]
+        hash: u64,
+    },
+    /// The outcome of the next messages of this process to one member of a group became known. Answers do not count.
+    ToOneSettled {
+        /// The group.
+        group: u32,
+        /// The receiver.
+        to: u64,
+        /// What became of them.
+        outcome: ToOneOutcome,
+        /// How many.
+        messages: u64,
     },
 }

@@ -27,7 +27,9 @@ mod writer;
 
 pub use action::{Action, Outcome};
 pub use error::TraceError;
-pub use event::{CallOutcome, Event, LeaveReason, MembershipEnd, MembershipStep, Order, Phase, Record, Trouble};
+pub use event::{
+    CallOutcome, Event, LeaveReason, MembershipEnd, MembershipStep, Order, Phase, Record, ToOneOutcome, Trouble,
+};
 pub use hash::payload_hash;
 pub use header::{
     FORMAT_IN_DOUBT, FORMAT_LEFT_BEHIND, FORMAT_REPLAYED_VIEWS, FORMAT_STABLE, FORMAT_UNSENT, FORMAT_VERSION,

@@ -2,7 +2,9 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::{CallOutcome, Event, LeaveReason, MembershipEnd, MembershipStep, Order, Phase, Record, Trouble};
+use crate::{
+    CallOutcome, Event, LeaveReason, MembershipEnd, MembershipStep, Order, Phase, Record, ToOneOutcome, Trouble,
+};
 
 impl Display for Record {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -225,6 +227,26 @@ impl Display for Event {
             }
             Self::ToldLost { group, not_sent, in_doubt } => {
                 write!(f, "tells the application of group {group}: {not_sent} not sent, {in_doubt} in doubt")
+            }
+            Self::ToOneSend { group, view, to, is_answer, hash } => {
+                let (what, to) = (if *is_answer { "an answer" } else { "a message" }, Id(*to));
+                write!(f, "send {what} to {to} alone in group {group} view {view} hash {}", Id(*hash))
+            }
+            Self::ToOneDeliver { group, view, from, is_answer, hash } => {
+                let (what, from) = (if *is_answer { "an answer" } else { "a message" }, Id(*from));
+                write!(
+                    f,
+                    "deliver {what} from {from} to this one alone in group {group} view {view} hash {}",
+                    Id(*hash)
+                )
+            }
+            Self::ToOneSettled { group, to, outcome, messages } => {
+                let outcome = match outcome {
+                    ToOneOutcome::Delivered => "delivered",
+                    ToOneOutcome::NotDelivered => "not delivered",
+                    ToOneOutcome::InDoubt => "in doubt",
+                };
+                write!(f, "the next {messages} to {} alone in group {group} are {outcome}", Id(*to))
             }
             Self::ToldSenseless { name } => {
                 write!(f, "tells the application that the state of group {name} makes no sense")

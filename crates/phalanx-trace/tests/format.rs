@@ -2,7 +2,7 @@
 
 use phalanx_trace::{
     Action, CallOutcome, Event, Header, LeaveReason, MAGIC, MembershipEnd, MembershipStep, Order, Outcome, Phase,
-    RECORD_BYTES_MAX, Trace, TraceError, TraceReader, TraceWriter, Trouble,
+    RECORD_BYTES_MAX, ToOneOutcome, Trace, TraceError, TraceReader, TraceWriter, Trouble,
 };
 use proptest::prelude::*;
 
@@ -57,6 +57,9 @@ fn every_event() -> Vec<Event> {
             joined: vec![u64::MAX],
             left: vec![(9, LeaveReason::Died)],
         },
+        Event::ToOneSend { group: 2, view: 9, to: 7, is_answer: true, hash: 2 },
+        Event::ToOneDeliver { group: 2, view: 9, from: 7, is_answer: false, hash: 2 },
+        Event::ToOneSettled { group: 2, to: 7, outcome: ToOneOutcome::NotDelivered, messages: 3 },
         Event::P2pSend { to: 7, k: 1, hash: 2 },
         Event::P2pDeliver { from: 7, k: 1, hash: 2 },
         Event::Stop { incarnation: 7 },

@@ -17,7 +17,7 @@ use crate::model::accepted::What;
 use crate::model::intern::{FastMap, Messages};
 use crate::model::{
     Adequacy, AfterOver, CellInstall, EpochEnd, EpochIx, Forgotten, GroupJoin, Kept, Kinds, Model, Moment, Over, Proc,
-    ProcIx, Receipt, ReplayedView, Step, Terms, ToldStable, TraceInfo, Transfer,
+    ProcIx, Receipt, ReplayedView, Step, Terms, ToOneMessage, ToldStable, TraceInfo, Transfer,
 };
 use stream::StreamRules;
 
@@ -325,6 +325,21 @@ impl Builder {
                 let from = self.proc(*from);
                 self.model.procs[me].p2p.delivered.entry(from).or_default().push((*hash, moment.place));
             }
+            Event::ToOneSend { group, view, to, is_answer, hash } => {
+                let to = self.proc(*to);
+                let message = ToOneMessage { view: *view, is_answer: *is_answer, hash: *hash, moment };
+                self.model.procs[me].to_one.sent.entry((*group, to)).or_default().push(message);
+            }
+            Event::ToOneDeliver { group, view, from, is_answer, hash } => {
+                let from = self.proc(*from);
+                let message = ToOneMessage { view: *view, is_answer: *is_answer, hash: *hash, moment };
+                self.model.procs[me].to_one.delivered.entry((*group, from)).or_default().push(message);
+            }
+            Event::ToOneSettled { group, to, outcome, messages } => {
+                let to = self.proc(*to);
+                let settled = &mut self.model.procs[me].to_one.settled;
+                settled.entry((*group, to)).or_default().push((*outcome, *messages, moment));
+            }
             Event::InDoubt { to, messages } => {
                 let to = self.proc(*to);
                 self.model.procs[me].p2p.in_doubt.insert(to, (*messages, moment.place));
@@ -462,6 +477,7 @@ fn is_activity(event: &Event) -> bool {
             | Event::GroupLeft { .. }
             | Event::Accept { .. }
             | Event::Send { .. }
+            | Event::ToOneSend { .. }
             | Event::P2pSend { .. }
             | Event::StateEnd { .. }
     )
@@ -495,6 +511,7 @@ impl Proc {
             begun: Vec::new(),
             forgotten: Vec::new(),
             p2p: crate::model::P2p::default(),
+            to_one: crate::model::ToOne::default(),
             receipts: Vec::new(),
             told: crate::model::Told::default(),
             endpoint: None,

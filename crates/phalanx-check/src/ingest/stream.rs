@@ -98,6 +98,13 @@ impl StreamRules {
                 }
                 (position.is_some() && *order != Order::Total).then_some("a position in the total order without one")
             }
+            Event::ToOneSend { group, view, .. } => {
+                let early = self.groups.get(group).is_none_or(|counts| *view < counts.view);
+                early.then_some("sent to one member in a view that is over, or of a group it is not in")
+            }
+            Event::ToOneDeliver { group, .. } => {
+                (!self.groups.contains_key(group)).then_some("a message to one in a group it is not in")
+            }
             Event::SnapshotOut { group, view, .. } => self.in_force(*group, *view, "a snapshot of another view"),
             Event::Digest { group, view, delivered, .. } => match self.groups.get(group) {
                 Some(counts) if counts.view == *view => {
@@ -173,6 +180,7 @@ impl StreamRules {
             | Event::Renounced { .. }
             | Event::Accept { .. }
             | Event::Stable { .. }
+            | Event::ToOneSettled { .. }
             | Event::ToldStable { .. }
             | Event::ToldLost { .. }
             | Event::ToldSenseless { .. }

@@ -12,7 +12,7 @@ pub(crate) mod span;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use phalanx_trace::{LeaveReason, MembershipEnd, MembershipStep, Order, Phase, Trouble};
+use phalanx_trace::{LeaveReason, MembershipEnd, MembershipStep, Order, Phase, ToOneOutcome, Trouble};
 
 use crate::Property;
 use crate::findings::Place;
@@ -132,6 +132,7 @@ pub(crate) struct Proc {
     /// States that it kept from an earlier incarnation and could not use.
     pub(crate) forgotten: Vec<Forgotten>,
     pub(crate) p2p: P2p,
+    pub(crate) to_one: ToOne,
     /// Notices that its multicasts are stable.
     pub(crate) receipts: Vec<Receipt>,
     /// What its application was told.
@@ -196,6 +197,25 @@ pub(crate) struct P2p {
     pub(crate) delivered: BTreeMap<ProcIx, Vec<(u64, Place)>>,
     /// By receiver, how many of the last messages it sent are in doubt since its end.
     pub(crate) in_doubt: BTreeMap<ProcIx, (u64, Place)>,
+}
+
+/// Messages to one member, of one process, by group and the other process, in order.
+#[derive(Debug, Default)]
+pub(crate) struct ToOne {
+    pub(crate) sent: BTreeMap<(u32, ProcIx), Vec<ToOneMessage>>,
+    pub(crate) delivered: BTreeMap<(u32, ProcIx), Vec<ToOneMessage>>,
+    /// What became of those sent, and of how many.
+    pub(crate) settled: BTreeMap<(u32, ProcIx), Vec<(ToOneOutcome, u64, Moment)>>,
+}
+
+/// A message to one member, at one of its ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ToOneMessage {
+    /// The group view in which it was sent.
+    pub(crate) view: u64,
+    pub(crate) is_answer: bool,
+    pub(crate) hash: u64,
+    pub(crate) moment: Moment,
 }
 
 /// A notice to a process that its multicasts in a view are stable up to a number.

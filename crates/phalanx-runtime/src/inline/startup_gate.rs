@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use phalanx_core::member::FounderRecord;
 use phalanx_core::{
-    Delivery, Event, GroupId, InboxId, Incarnation, Instant, MemberInfo, Order, Sequence, Snapshot, Uniformity,
-    ViewNumber,
+    Delivery, Event, GroupId, InboxId, Incarnation, Instant, MemberInfo, MessageToOne, Order, Sequence, Snapshot,
+    ToOneOutcome, Uniformity, ViewNumber,
 };
 use phalanx_driver::fork::Home;
 
@@ -181,6 +181,14 @@ impl<H: Handler> Handler for GatedHandler<'_, H> {
 
     fn message(&mut self, from: Incarnation, payload: &[u8]) {
         self.inner.message(from, payload);
+    }
+
+    fn to_one(&mut self, message: &MessageToOne<'_>) {
+        self.inner.to_one(message);
+    }
+
+    fn settled(&mut self, group: GroupId, to: Incarnation, outcome: ToOneOutcome, messages: u64) {
+        self.inner.settled(group, to, outcome, messages);
     }
 
     fn snapshot(&mut self, group: GroupId) -> Option<Box<dyn Snapshot>> {

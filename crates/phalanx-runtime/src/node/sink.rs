@@ -7,8 +7,8 @@ use std::sync::Arc;
 use phalanx_core::member::{Directory, FounderRecord};
 use phalanx_core::wire::{PacketNumber, Space};
 use phalanx_core::{
-    ClearPacket, Delivery, Effects, Event, GroupId, InboxId, Incarnation, LeaveReason, Order, Origin, Sequence,
-    Snapshot, TrafficClass, Uniformity, ViewNumber,
+    ClearPacket, Delivery, Effects, Event, GroupId, InboxId, Incarnation, LeaveReason, MessageToOne, Order, Origin,
+    Sequence, Snapshot, ToOneOutcome, TrafficClass, Uniformity, ViewNumber,
 };
 use phalanx_driver::Transmit;
 
@@ -116,6 +116,14 @@ impl<T: Transmit + ?Sized, H: Handler> Effects for Sink<'_, T, H> {
 
     fn message(&mut self, from: Incarnation, payload: &[u8]) {
         self.handler.message(from, payload);
+    }
+
+    fn to_one(&mut self, message: &MessageToOne<'_>) {
+        self.handler.to_one(message);
+    }
+
+    fn settled(&mut self, group: GroupId, to: Incarnation, outcome: ToOneOutcome, messages: u64) {
+        self.handler.settled(group, to, outcome, messages);
     }
 
     fn snapshot(&mut self, group: GroupId) -> Option<Box<dyn Snapshot>> {

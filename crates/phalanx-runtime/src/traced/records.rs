@@ -1,7 +1,8 @@
 //! The core's events as records of a trace.
 
 use phalanx_core::{
-    CellView, Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, Order, Sent, Uniformity, ViewNumber,
+    CellView, Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, MessageToOne, Order, Sent, ToOneKind,
+    ToOneOutcome, Uniformity, ViewNumber,
 };
 use phalanx_trace::{Event as Record, payload_hash};
 
@@ -20,6 +21,35 @@ pub fn order(order: Order) -> phalanx_trace::Order {
 pub fn sent(group: GroupId, Sent { view, seq }: Sent, of: Order, uniformity: Uniformity, hash: u64) -> Record {
     let uniform = uniformity.is_uniform();
     Record::Send { group: group.0, view: view.0, seq: seq.0, order: order(of), uniform, hash }
+}
+
+/// The record of a message to one member. `hash` is that of its payload.
+#[must_use]
+pub fn sent_to_one(group: GroupId, view: ViewNumber, to: Incarnation, kind: ToOneKind, hash: u64) -> Record {
+    Record::ToOneSend { group: group.0, view: view.0, to: to.0, is_answer: kind.is_answer(), hash }
+}
+
+/// The record of a message to this process alone.
+#[must_use]
+pub fn to_one(message: &MessageToOne<'_>) -> Record {
+    Record::ToOneDeliver {
+        group: message.group.0,
+        view: message.view.0,
+        from: message.sender.0,
+        is_answer: message.kind.is_answer(),
+        hash: payload_hash(message.payload),
+    }
+}
+
+/// The record of what became of messages to one member.
+#[must_use]
+pub fn settled(group: GroupId, to: Incarnation, outcome: ToOneOutcome, messages: u64) -> Record {
+    let outcome = match outcome {
+        ToOneOutcome::Delivered => phalanx_trace::ToOneOutcome::Delivered,
+        ToOneOutcome::NotDelivered => phalanx_trace::ToOneOutcome::NotDelivered,
+        ToOneOutcome::InDoubt => phalanx_trace::ToOneOutcome::InDoubt,
+    };
+    Record::ToOneSettled { group: group.0, to: to.0, outcome, messages }
 }
 
 pub(super) fn delivery(delivery: &Delivery<'_>) -> Record {
