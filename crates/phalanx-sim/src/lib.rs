@@ -75,6 +75,7 @@ mod tenths;
 mod threads;
 mod timeline;
 mod timer;
+mod to_one;
 mod unequal;
 mod watch;
 mod weather;

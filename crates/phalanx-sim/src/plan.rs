@@ -131,6 +131,8 @@ pub struct Workload {
     pub regroup_ns: u64,
     /// Multicasts that are operations on the registers, locks and bank of group "a".
     pub operations_ppm: u32,
+    /// Steps in which a process sends to one member of a group.
+    pub to_one_ppm: u32,
 }
 
 impl Workload {
@@ -146,6 +148,7 @@ impl Workload {
         state_bytes: 4_000,
         regroup_ns: 0,
         operations_ppm: 300_000,
+        to_one_ppm: 200_000,
     };
 }
 

@@ -117,6 +117,8 @@ fn weight(event: &Event) -> Weight {
         Event::Send { .. }
         | Event::Deliver { .. }
         | Event::Digest { .. }
+        | Event::ToOneSend { .. }
+        | Event::ToOneDeliver { .. }
         | Event::P2pSend { .. }
         | Event::P2pDeliver { .. } => Weight::Message,
         _ => Weight::Change,

@@ -7,6 +7,7 @@ use crate::machine::{ToSend, enclose};
 use crate::oracle::hash_bytes;
 use crate::plan::Workload;
 use crate::queued::{queue_early, queue_message};
+use crate::to_one::{answer_to_one, send_to_one};
 use crate::world::{Event, World};
 
 /// The groups of every simulation. Most processes are in the first.
@@ -48,6 +49,7 @@ impl World {
                 self.multicast_something(index, &workload);
             }
             send_something(self, index);
+            send_to_one(self, index, &workload);
             if self.regrouping
                 && workload.regroup_ns > 0
                 && self.slots[index].rng.below(workload.regroup_ns) < workload.gap_ns
@@ -195,6 +197,7 @@ impl World {
         }
         answerable.clear();
         self.slots[index].app.answerable = answerable;
+        answer_to_one(self, index);
     }
 }
 

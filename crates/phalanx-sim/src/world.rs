@@ -498,6 +498,8 @@ impl World {
                 ("the same, while another inbox was given something", counts.inboxes_beside),
                 ("the same, when the incarnation was over", counts.inboxes_at_end),
                 ("multicasts told to be stable while their inbox held items", counts.stable_beside),
+                ("messages to one told not to be delivered", counts.to_one_not_delivered),
+                ("messages to one of a group told to be in doubt", counts.to_one_in_doubt),
                 ("multicasts that named a view and were sent in it", counts.named_sent),
                 ("multicasts that named a view that was over or ending", counts.named_refused),
                 ("multicasts that named a view and could not be sent then", counts.named_later),

@@ -89,7 +89,7 @@ fn unacknowledged(run: &Run<'_>, (p, q): (ProcIx, ProcIx), view: Moment, out: &m
 }
 
 /// Whether it was in the cell to the end of the run, and its application took its events.
-fn lives_on(model: &Model, q: ProcIx) -> bool {
+pub(super) fn lives_on(model: &Model, q: ProcIx) -> bool {
     let proc = &model.procs[q];
     proc.over.is_none() && !proc.nonprimary && proc.tail_complete && model.reads_to_the_end(q)
 }

@@ -125,8 +125,16 @@ counters! {
     to_one_refused,
     /// Messages to this member of a group, given to the application.
     to_one_delivered,
-    /// Messages to this member of a group that were dropped: it and their sender were together in the group no more.
+    /// Messages to this member of a group that waited for multicasts that are their past.
+    to_one_waited,
+    /// Messages to this member of a group that came before the view that brings it together with their sender.
+    to_one_early,
+    /// Messages to this member of a group that were delivered when their view ended.
+    to_one_at_end,
+    /// Messages to this member of a group that waited when it and their sender were together in it no more.
     to_one_dropped,
+    /// Messages to this member of a group that came after that.
+    to_one_late,
     /// Multicasts accepted in one view of a group and carried into the next.
     carried_over,
     /// Multicasts among `carried_over` that need several packets.

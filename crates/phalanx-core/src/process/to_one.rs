@@ -24,7 +24,7 @@ pub(super) use table::{Pair, ToOne};
 /// The level from which on there are messages to one member.
 pub const TO_ONE_LEVEL: u16 = 8;
 /// Room for the headers of the longest message.
-const HEADERS_MAX: usize = 64 * 1024;
+const HEADERS_BYTES: usize = 64 * 1024;
 
 const _: () = assert!(TO_ONE_LEVEL <= LEVEL, "a build knows the levels that it has rules for");
 
@@ -62,7 +62,7 @@ impl Process {
             return Err(CommandError::Over);
         }
         let len: usize = parts.iter().map(|part| part.len()).sum();
-        if len > MESSAGE_BYTES_MAX - HEADERS_MAX {
+        if len > MESSAGE_BYTES_MAX - HEADERS_BYTES {
             return Err(CommandError::TooLong(len));
         }
         let in_group = |streams: &&GroupStreams| streams.meta.group == group && streams.meta.told.is_some();
@@ -106,8 +106,9 @@ impl Process {
         match ToOneFrame::read(message)? {
             ToOneFrame::Message { group, since, view, is_answer, past, payload } => {
                 let pair = Pair { group, partner: from, since };
-                if self.standing(pair) == Standing::Over {
-                    self.counters.to_one_dropped += 1;
+                let standing = self.standing(pair);
+                if standing == Standing::Over {
+                    self.counters.to_one_late += 1;
                     // Who is out of the cell is told nothing, and counts it as in doubt.
                     if !is_answer && self.directory.rank(from).is_some() && !self.to_one.incoming.contains_key(&pair) {
                         self.report(pair, 0, None);
@@ -124,6 +125,11 @@ impl Process {
                 let waiting = Waiting { view, past, is_answer, payload: message.slice(start..), costs };
                 self.to_one.wait(pair, waiting);
                 self.deliver_from(pair);
+                if standing == Standing::Early {
+                    self.counters.to_one_early += 1;
+                } else if self.to_one.first(pair).is_some() {
+                    self.counters.to_one_waited += 1;
+                }
             }
             ToOneFrame::Report { group, since, delivered, granted } => {
                 let pair = Pair { group, partner: from, since };
@@ -196,6 +202,7 @@ impl Process {
                 && let Some(first) = self.to_one.first(pair)
                 && (first.view < ended || first.view == ended && first.has_past(streams))
             {
+                self.counters.to_one_at_end += 1;
                 self.hand_on(pair);
             }
         }
@@ -213,6 +220,10 @@ impl Process {
         for pair in self.to_one.leave(group) {
             self.part(pair, true);
         }
+        let is_lost = self.transfers.holds_back(group);
+        for (pair, delivered) in self.to_one.take_last_reports(|of| of == group) {
+            self.report(pair, if is_lost { 0 } else { delivered }, None);
+        }
         for (pair, doubtful) in self.to_one.give_up_closing(|pair| pair.group == group) {
             self.settle(pair, ToOneOutcome::InDoubt, doubtful);
         }
@@ -225,10 +236,13 @@ impl Process {
         self.settle(pair, ToOneOutcome::InDoubt, doubtful);
         let Some(incoming) = self.to_one.forget(pair) else { return };
         self.counters.to_one_dropped += incoming.waiting() as u64;
-        if lives {
+        let delivered = incoming.delivered();
+        match self.transfers.holds_back(pair.group) {
+            _ if !lives => {}
             // What waits behind a state that does not come is lost with it.
-            let delivered = if self.transfers.holds_back(pair.group) { 0 } else { incoming.delivered() };
-            self.report(pair, delivered, None);
+            true if leaves => self.report(pair, 0, None),
+            true => self.to_one.await_state(pair, delivered),
+            false => self.report(pair, delivered, None),
         }
     }
 
@@ -256,6 +270,10 @@ impl Process {
     pub(super) fn send_reports(&mut self) {
         if !self.to_one.owes_reports() {
             return;
+        }
+        let transfers = &self.transfers;
+        for (pair, delivered) in self.to_one.take_last_reports(|group| !transfers.holds_back(group)) {
+            self.report(pair, delivered, None);
         }
         let transfers = &self.transfers;
         for (pair, delivered, granted) in self.to_one.take_reports(|group| !transfers.holds_back(group)) {

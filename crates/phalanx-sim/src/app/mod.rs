@@ -18,7 +18,7 @@ use std::sync::Arc;
 use phalanx_core::member::FounderRecord;
 use phalanx_core::{
     Accepted, CellInstance, CellView, Delivery, Event, GroupId, GroupView, InboxId, Incarnation, LeaveReason,
-    MemberInfo, Order, Sent, Sequence, Snapshot, Uniformity, ViewNumber,
+    MemberInfo, MessageToOne, Order, Sent, Sequence, Snapshot, ToOneKind, ToOneOutcome, Uniformity, ViewNumber,
 };
 use phalanx_runtime::Handler;
 use phalanx_runtime::handler::Command;
@@ -65,6 +65,10 @@ pub(crate) struct App {
     pub(crate) wanted: BTreeMap<String, bool>,
     /// Messages of others to which it may send an answer: the group and the length of the chain so far.
     pub(crate) answerable: Vec<(GroupId, u8)>,
+    /// Senders of messages to this process alone that it may answer.
+    pub(crate) to_be_answered: Vec<(GroupId, Incarnation)>,
+    /// Members that came with a view, to be greeted as soon as it is known.
+    pub(crate) to_be_greeted: Vec<(GroupId, Incarnation)>,
     /// Content of its state directory. It survives a crash.
     pub(crate) record: FounderRecord,
     /// Whether its state directory takes nothing.
@@ -141,6 +145,9 @@ pub(crate) struct AppCounts {
     pub(crate) named_too_long: u64,
     /// Views inside of state transfers.
     pub(crate) views_replayed: u64,
+    /// Messages to one member told not to be delivered, and to be in doubt.
+    pub(crate) to_one_not_delivered: u64,
+    pub(crate) to_one_in_doubt: u64,
 }
 
 /// A group as seen by one member.
@@ -184,6 +191,8 @@ impl App {
             kept: BTreeMap::new(),
             wanted: BTreeMap::new(),
             answerable: Vec::new(),
+            to_be_answered: Vec::new(),
+            to_be_greeted: Vec::new(),
             record: FounderRecord::default(),
             disk_full: false,
             searching: None,
@@ -273,6 +282,7 @@ impl App {
 
     fn group_view(&mut self, view: &Arc<GroupView>) {
         self.counts.group_views += 1;
+        self.to_be_greeted.extend(view.joined.iter().map(|who| (view.group, *who)));
         let brings_state = view.members == view.joined && self.wanted.get(&*view.name) == Some(&true);
         let state = if brings_state { State::brought_by(self.calls.me) } else { State::default() };
         let has_views = self.holds.views;
@@ -506,6 +516,10 @@ impl Handler for App {
             Command::RaiseLevel { level } => self.record(trace::Event::RiseAsked { level }),
             Command::Leave => self.record(trace::Event::LeaveAsked),
             Command::Send { to, payload } => self.sent_to(to, payload),
+            Command::SendTo { group, view, to, kind, parts } => {
+                let hash = payload_hash(&parts.concat());
+                self.record(traced::sent_to_one(group, view, to, kind, hash));
+            }
             Command::Multicast { group, order, accepted: Accepted { uniformity, sent }, parts } => {
                 let payload = parts.concat();
                 self.told.accepted(group);
@@ -713,6 +727,24 @@ impl Handler for App {
         *delivered += 1;
         let event = trace::Event::P2pDeliver { from: from.0, k: *delivered, hash: payload_hash(payload) };
         self.record(event);
+    }
+
+    fn to_one(&mut self, message: &MessageToOne<'_>) {
+        self.took(message.group);
+        self.record(traced::to_one(message));
+        if message.kind == ToOneKind::Message {
+            self.to_be_answered.push((message.group, message.sender));
+        }
+    }
+
+    fn settled(&mut self, group: GroupId, to: Incarnation, outcome: ToOneOutcome, messages: u64) {
+        self.took(group);
+        self.record(traced::settled(group, to, outcome, messages));
+        match outcome {
+            ToOneOutcome::Delivered => {}
+            ToOneOutcome::NotDelivered => self.counts.to_one_not_delivered += messages,
+            ToOneOutcome::InDoubt => self.counts.to_one_in_doubt += messages,
+        }
     }
 
     /// A member that did not ask for the state has none, but in a group of which nobody has one.

@@ -265,6 +265,7 @@ fn draw_workload(rng: &mut Rng) -> Workload {
         state_bytes: [0, 2_000, 30_000, 300_000][index(rng, 4)],
         regroup_ns: [0, 0, 8 * SECOND, 3 * SECOND][index(rng, 4)],
         operations_ppm: [0, 200_000, 300_000, 400_000][index(&mut rng.fork("operations"), 4)],
+        to_one_ppm: [0, 0, 100_000, 400_000][index(&mut rng.fork("to one"), 4)],
     }
 }
 

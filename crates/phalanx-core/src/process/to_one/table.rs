@@ -185,6 +185,8 @@ pub(in crate::process) struct ToOne {
     waiting_bytes: u64,
     /// Pairs for which a report is due.
     reports: BTreeSet<Pair>,
+    /// Pairs that are over, with the number of messages that were delivered if a state that is on its way comes.
+    last_reports: Vec<(Pair, u64)>,
 }
 
 impl ToOne {
@@ -344,7 +346,19 @@ impl ToOne {
     }
 
     pub(super) fn owes_reports(&self) -> bool {
-        !self.reports.is_empty()
+        !(self.reports.is_empty() && self.last_reports.is_empty())
+    }
+
+    /// Puts a last report off until it is known whether the state comes behind which the messages wait.
+    pub(super) fn await_state(&mut self, pair: Pair, delivered: u64) {
+        self.last_reports.push((pair, delivered));
+    }
+
+    /// The last reports of these groups that were put off.
+    pub(super) fn take_last_reports(&mut self, is_due: impl Fn(GroupId) -> bool) -> Vec<(Pair, u64)> {
+        let (due, rest) = std::mem::take(&mut self.last_reports).into_iter().partition(|(pair, _)| is_due(pair.group));
+        self.last_reports = rest;
+        due
     }
 
     /// The reports that are due and may be sent: messages delivered, and the position that is granted.
