@@ -18,7 +18,7 @@ local LABELS_MAX = 8
 
 local KINDS = {
   [1] = "greeting", [2] = "direct", [3] = "spread", [4] = "control", [5] = "data", [6] = "multicast", [7] = "open",
-  [8] = "session", [9] = "plain",
+  [8] = "session", [9] = "plain", [10] = "to-one",
 }
 local ORDERS = { [0] = "fifo", [1] = "causal", [2] = "total", [3] = "total, ordered here" }
 local PIECES = { [0] = "whole", [1] = "first", [2] = "middle", [3] = "last" }
@@ -766,6 +766,7 @@ local BEST_EFFORT = {
   end },
   [2] = { "Acknowledgement of the control channel", function(c, tree, s) acknowledgement(c, tree, s, "control") end },
   [3] = { "Acknowledgement of the data channel", function(c, tree, s) acknowledgement(c, tree, s, "data") end },
+  [9] = { "Acknowledgement of the channel for messages to one", function(c, tree, s) acknowledgement(c, tree, s, "to-one") end },
   [4] = { "Status", function(c, tree, s)
     local low, high = status_space(c, tree, s)
     local sent_low, sent_high = status_sent(c, tree, s)
@@ -1065,6 +1066,36 @@ local data_frames = channel_frames(function(c, item, s)
   end
 end)
 
+-- Messages to one member: the group and the first view of both come first.
+local to_one_since = number("to_one.since", "First view of both")
+local to_one_view = number("to_one.view", "Views since then")
+local to_one_past = list("Past", group("Of", { rank, number("to_one.growth", "Growth") }))
+local to_one_delivered = number("to_one.delivered", "Delivered")
+local to_one_granted = number("to_one.granted", "May send up to")
+local TO_ONE = { [0] = "message", [1] = "answer", [2] = "report", [3] = "last report" }
+local to_one_kind = uint8("to_one.kind", "Message", base.DEC, TO_ONE)
+local to_one_frames = channel_frames(function(c, item, s)
+  local kind = c:take(1)
+  s:add(item, to_one_kind, kind)
+  local label = TO_ONE[kind:uint()]
+  if not label then malformed() end
+  group_id(c, item, s)
+  to_one_since(c, item, s)
+  if kind:uint() < 2 then
+    to_one_view(c, item, s)
+    to_one_past(c, item, s)
+    local range = c:left() > 0 and c:take(c:left())
+    if range then s:add(item, body, range) end
+    label = string.format("%s of %d B", label, range and range:len() or 0)
+  else
+    to_one_delivered(c, item, s)
+    if kind:uint() == 2 then to_one_granted(c, item, s) end
+    if not c:is_empty() then malformed() end
+  end
+  item:set_text("To one: " .. label)
+  s:label(label)
+end)
+
 local nonce, stamp = number("nonce", "Nonce", base.HEX), number("stamp", "Stamp")
 local cookie = fixed_bytes("cookie", "Cookie", 16)
 local GREETING = {
@@ -1095,7 +1126,7 @@ local function greeting(c, tree, s)
   s:label(greeting_message(c, tree, s))
 end
 
-CONTENTS[1], CONTENTS[4], CONTENTS[5] = greeting, control_frames, data_frames
+CONTENTS[1], CONTENTS[4], CONTENTS[5], CONTENTS[10] = greeting, control_frames, data_frames, to_one_frames
 end
 
 -- Frames of docs/rpc.md -------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ const PLAIN: &str = "\
     limit line linear list listed live load long loss lossy machine main malformed map mapping mark measure measured \
     merge merged message mismatch missing mixed mod mode model monitor name named namespace nearby network next node \
     note notice observe one open opened operation option origin outcome output own pace pack packing pair panic paper \
-    parked parser part party past payload pending picture place plot point poison pool position progress protocol \
+    parked parser part partner party past payload pending picture place plot point poison pool position progress protocol \
     provoke publishes query queue queued rare raw reach read reader reading reason receiving recorded recorder \
     recovered reduction refusal refused register remaining render replica reporter requested require resolved resource \
     restore restored result rival rng room row rpc rule run runner said scale scene script sealed search security \

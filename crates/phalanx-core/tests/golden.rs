@@ -604,6 +604,7 @@ fn best_effort_frames() {
         frame("receipt_stream", &|out| put_ack(out, stream, &ack())),
         frame("receipt_control", &|out| put_ack(out, Target::Control, &ack())),
         frame("receipt_data", &|out| put_ack(out, Target::Data, &ack())),
+        frame("receipt_to_one", &|out| put_ack(out, Target::ToOne, &ack())),
         frame("status", &|out| put_status(out, Space(9), &status)),
         frame("heartbeat", &|out| put_heartbeat(out, DecreeNumber(5), &[true, false, true])),
         frame("exclusion", &|out| put_excluded(out, ViewNumber(6))),

@@ -36,7 +36,7 @@ pub(crate) fn send_to_one(world: &mut World, index: usize, workload: &Workload) 
 /// Answers messages to one that came in the last iteration, or before, and greets members that came.
 pub(crate) fn answer_to_one(world: &mut World, index: usize) {
     let slot = &mut world.slots[index];
-    let newcomers = std::mem::take(&mut slot.app.to_be_greeted);
+    let newcomers = std::mem::take(&mut slot.app.answerable.newcomers);
     let greets = world.settings.workload.is_some_and(|workload| workload.to_one_ppm > 0) && world.sending;
     if greets && !slot.paused && !slot.leaving {
         for partner in newcomers {
@@ -47,16 +47,18 @@ pub(crate) fn answer_to_one(world: &mut World, index: usize) {
         }
     }
     let slot = &mut world.slots[index];
-    if slot.app.to_be_answered.is_empty() || slot.paused || slot.leaving || !world.sending {
+    if slot.app.answerable.messages.is_empty() || slot.paused || slot.leaving || !world.sending {
         return;
     }
-    let asked = std::mem::take(&mut slot.app.to_be_answered);
+    let asked = std::mem::take(&mut slot.app.answerable.messages);
     for partner in asked {
         let payload = draw_payload(&mut world.slots[index].rng);
         match world.slots[index].rng.chance_ppm(ANSWERED_PPM) {
             true => pass(world, index, partner, ToOneKind::Answer, &payload),
             // Later, or never.
-            false if world.slots[index].rng.chance_ppm(500_000) => world.slots[index].app.to_be_answered.push(partner),
+            false if world.slots[index].rng.chance_ppm(500_000) => {
+                world.slots[index].app.answerable.messages.push(partner)
+            }
             false => {}
         }
     }

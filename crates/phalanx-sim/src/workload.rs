@@ -185,7 +185,7 @@ impl World {
 
     /// Answers some of the deliveries of the last iteration.
     pub(crate) fn answer(&mut self, index: usize) {
-        let mut answerable = std::mem::take(&mut self.slots[index].app.answerable);
+        let mut answerable = std::mem::take(&mut self.slots[index].app.answerable.multicasts);
         if let Some(workload) = self.settings.workload {
             for (group, chain) in answerable.drain(..) {
                 let slot = &mut self.slots[index];
@@ -196,7 +196,7 @@ impl World {
             }
         }
         answerable.clear();
-        self.slots[index].app.answerable = answerable;
+        self.slots[index].app.answerable.multicasts = answerable;
         answer_to_one(self, index);
     }
 }

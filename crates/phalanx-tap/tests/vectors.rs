@@ -60,6 +60,7 @@ pub(crate) fn frames() -> Outcome<Vec<Frames>> {
     }
     take("state.txt", &|_| Some(Kind::Data), &state)?;
     take("views.txt", &|_| Some(Kind::Data), &state)?;
+    take("to_one.txt", &|_| Some(Kind::ToOne), &piece)?;
     let call = |name: &str| match name {
         "ask" | "opened" | "refused" => Some(Kind::Open),
         _ => Some(Kind::Session),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
-use super::to_one::Pair;
+use super::partners::{Pair, ToOne};
 use crate::api::{Delivery, Effects, Event, LeaveReason, Order, ToOneOutcome, Uniformity};
 use crate::id::{GroupId, InboxId, Incarnation, Rank, Sequence, ViewNumber};
 use crate::member::replayed_bytes;
@@ -141,6 +141,8 @@ pub(super) struct AppQueue {
     others: SortedMap<InboxId, VecDeque<Item>>,
     /// Items in all queues.
     len: usize,
+    /// Messages to this process alone that wait for their past, and those of this process to others.
+    pub(super) to_one: ToOne,
     /// Groups with an inbox of their own, by name and, once an item said it, by number.
     names: BTreeMap<String, InboxId>,
     numbers: SortedMap<GroupId, InboxId>,

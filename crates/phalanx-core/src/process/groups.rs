@@ -153,7 +153,7 @@ impl Process {
                 let view_streams = entry.and_then(|(_, e)| self.group_streams.get(&e.space)).map(|f| &f.view_streams);
                 let gives = entry.is_some_and(|(id, _)| self.gives_and_waits(id, now.since(at)));
                 let owes =
-                    entry.is_some_and(|(id, _)| self.to_one.is_owed(Some(id))) && now.since(at) <= DRAIN_PATIENCE;
+                    entry.is_some_and(|(id, _)| self.app.to_one.is_owed(Some(id))) && now.since(at) <= DRAIN_PATIENCE;
                 !gives && !owes && view_streams.is_none_or(|view_streams| has_drained(view_streams, now.since(at)))
             };
             let terms = Some(want.terms);
@@ -237,8 +237,10 @@ impl Process {
 
     /// Whether some member has not acknowledged a point-to-point message.
     fn awaits_acks(&self) -> bool {
-        self.peers.values().any(|peer| peer.rank.is_some() && peer.data_channel.unreceived() > 0)
-            || self.awaits_to_one()
+        self.peers
+            .values()
+            .any(|peer| peer.rank.is_some() && (peer.data_channel.unreceived() > 0 || !peer.to_one_channel.is_idle()))
+            || self.app.to_one.is_owed(None)
     }
 
     /// Whether this process asked to leave the group or the cell, and first has to give the group's state to a joiner.

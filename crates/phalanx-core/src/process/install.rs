@@ -10,6 +10,7 @@ use super::group_streams::{GroupStreams, ViewMeta};
 use super::groups::{Ready, refuse_groups};
 use super::path_probes::SILENCE_LEVEL;
 use super::port::streams_port;
+use super::to_one::to_one_port;
 use super::{Process, Stage, StageEvent};
 use crate::api::{CellView, Effects, Event, GroupTerms, GroupView, LeaveReason, Order, Uniformity};
 use crate::id::MemberInfo;
@@ -133,7 +134,7 @@ impl Process {
         for (change, ended) in proposal.groups.iter().zip(ended) {
             self.begin_group(now, change, ended);
         }
-        self.sweep_to_one();
+        to_one_port!(self).sweep();
         self.check_orphans(now);
         refuse_groups(&self.directory, &mut self.wants, &mut self.app, me);
         self.bring_group_minima(former_level);
@@ -282,7 +283,7 @@ impl Process {
             }
         }
         if !change.is_lost_to(me) {
-            self.end_to_one(change.group, old.meta.view, &old.view_streams);
+            to_one_port!(self).end_view(change.group, old.meta.view, &old.view_streams);
         }
         self.counters.carried_over_cut += u64::from(old.view_streams.is_cut_off());
         self.counters.add_token(old.view_streams.token_counts());
@@ -381,7 +382,7 @@ impl Process {
             terms,
             adequate,
         });
-        self.enter_to_one(&view);
+        to_one_port!(self).enter(&view);
         if prev.is_none() {
             self.go_on_from_kept(change);
             self.begin_state(&view);
@@ -399,7 +400,7 @@ impl Process {
         self.counters.state_anew += u64::from(why == LeaveReason::Anew);
         self.counters.outcast += u64::from(why == LeaveReason::Nonsense);
         self.counters.groups_stopped += u64::from(why == LeaveReason::Stopped);
-        self.leave_to_one(change.group);
+        to_one_port!(self).leave(change.group);
         let was_told = self.transfers.group_left(change.group, &mut self.app);
         // A member that lost the state, or was still taking it, joins again like any joiner, without a command of its
         // application.

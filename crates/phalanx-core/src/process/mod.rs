@@ -28,6 +28,7 @@ mod level;
 mod orphans;
 mod packet_builder;
 mod packets;
+mod partners;
 mod path_probes;
 mod peers;
 mod port;
@@ -75,7 +76,7 @@ use packet_builder::PacketBuilder;
 use peers::Peers;
 use port::{StreamsPort, streams_port};
 use search::{Probing, Search};
-use to_one::ToOne;
+use to_one::to_one_port;
 use transfer::Transfers;
 use waits::Waits;
 
@@ -134,7 +135,6 @@ pub struct Process {
     /// would stop its ballot, whose coordinator waits for the report.
     early_wedge: Option<(Incarnation, Wedge)>,
     app: AppQueue,
-    to_one: ToOne,
     /// Number of items that the application had not yet taken when a group view or a transfer last ended.
     left_undelivered: usize,
     /// Join and leave requests that reached this process as the coordinator, or as the one that may have to take over.
@@ -327,7 +327,6 @@ impl Process {
             early_bytes: 0,
             early_wedge: None,
             app: AppQueue::default(),
-            to_one: ToOne::default(),
             left_undelivered: 0,
             joiners: BTreeMap::new(),
             leavers: BTreeMap::new(),
@@ -442,7 +441,7 @@ impl Process {
             let mut port = streams_port!(self, &mut *fx, &view_streams.meta);
             view_streams.view_streams.deliver(now, &mut port);
         }
-        self.deliver_to_one();
+        to_one_port!(self).deliver();
         given |= self.drain_app(fx);
         given || self.counters.delivered > before
     }
@@ -471,11 +470,11 @@ impl Process {
             Stage::Over => {}
         }
         self.poll_group_streams(now, fx);
-        self.deliver_to_one();
+        to_one_port!(self).deliver();
         self.poll_transfers(now);
         self.send_welcome_parts();
         self.drain_app(fx);
-        self.send_reports();
+        to_one_port!(self).send_reports();
         self.poll_channels(now, fx);
         self.drain_app(fx);
     }
@@ -589,7 +588,7 @@ impl Process {
                     let kind = if is_answer { ToOneKind::Answer } else { ToOneKind::Message };
                     fx.to_one(&MessageToOne { group: pair.group, view, sender: pair.partner, kind, payload: &payload });
                     if !is_answer {
-                        self.to_one.taken(pair, costs);
+                        self.app.to_one.taken(pair, costs);
                     }
                 }
                 Item::Settled { group, to, outcome, messages } => fx.settled(group, to, outcome, messages),
@@ -674,6 +673,31 @@ impl Process {
         let taken = peer.data_channel.send_counted(message, self.set.limits.channel_window_bytes);
         self.counters.sends_refused += u64::from(taken.is_err());
         taken.map_err(|_full| CommandError::NoCredit)
+    }
+
+    /// Sends `parts`, concatenated, to one member of the group, which may be this process. It comes into that member's
+    /// inbox of the group after all multicasts of the group that were delivered or sent here before.
+    ///
+    /// Accepted means sent, in the view that is returned. [`Effects::settled`] reports the outcome of messages to one member
+    /// in the order in which they were sent; answers have none. From level 8 of the cell on (`docs/to-one.md`).
+    ///
+    /// # Errors
+    /// [`CommandError::NotMember`]; [`CommandError::NoSuchMember`] if that process is not in the view;
+    /// [`CommandError::BelowLevel`]; [`CommandError::NoCredit`] while multicasts of this process wait in the group, no quorum
+    /// is heard, or too much is on its way to that member: try again after the next poll; [`CommandError::TooLong`],
+    /// [`CommandError::Over`]. Nothing was sent.
+    pub fn send_to(
+        &mut self,
+        group: GroupId,
+        to: Incarnation,
+        kind: ToOneKind,
+        parts: &[&[u8]],
+    ) -> Result<ViewNumber, CommandError> {
+        if matches!(self.stage, Stage::Over) {
+            return Err(CommandError::Over);
+        }
+        let may = self.primary;
+        to_one_port!(self).send((group, to), kind, parts, may)
     }
 
     /// Multicasts `parts`, concatenated, to the group's view.
@@ -845,7 +869,7 @@ impl Process {
             let queued = view_streams.view_streams.queued();
             self.app.unsent(view_streams.meta.group, queued.messages);
         }
-        self.end_to_ones();
+        to_one_port!(self).end_all();
         for (to, messages) in self.in_doubt() {
             self.app.event(Event::InDoubt { to, messages });
         }

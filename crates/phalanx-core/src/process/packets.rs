@@ -6,6 +6,7 @@ use super::best_effort::{BestEffortFrame, Target, put_ack, read_best_effort};
 use super::packet_builder::Label;
 use super::peers::Peer;
 use super::port::{DATA_MESSAGE, DATA_STATE};
+use super::to_one::to_one_port;
 use super::{EARLY_BYTES, EARLY_PACKETS, Early, Process, Stage};
 use crate::api::{Effects, MESSAGE_BYTES_MAX};
 use crate::frames::{Frames, ReceivedFrames};
@@ -13,7 +14,7 @@ use crate::id::{Incarnation, Origin, TrafficClass};
 use crate::link::{Arrival, Channel};
 use crate::member::{Control, StateMessage};
 use crate::packet::{ClearPacket, Packet};
-use crate::process::app::Item;
+use crate::process::app::{AppQueue, Item};
 use crate::seal::CLEAR_HEAD_LEN;
 use crate::time::Instant;
 use crate::wire::{DropReason, Header, Kind, Reader};
@@ -253,8 +254,9 @@ impl Process {
         let delay = self.set.timing.ack_delay;
         let control = header.kind == Kind::Control;
         let is_full = match header.kind {
-            Kind::Data => self.app_owes_too_much(),
-            Kind::ToOne => self.owes_too_much_to_one(),
+            Kind::Data => owes_too_much(&self.app, self.set.limits.channel_window_bytes),
+            // Windows bound each sender in each group. Answers take none.
+            Kind::ToOne => waiting_to_one(&self.app) as u64 > TO_ONE_BYTES,
             _ => false,
         };
         if is_full {
@@ -286,7 +288,7 @@ impl Process {
                     self.handle_control(now, header.sender, Control::decode(&message)?, fx);
                     Ok(())
                 }
-                Kind::ToOne => self.handle_to_one(header.sender, &message),
+                Kind::ToOne => to_one_port!(self).handle(header.sender, &message),
                 _ => self.handle_data(now, header.sender, &message, fx),
             }),
             Arrival::Duplicate => Err(DropReason::Replayed),
@@ -296,23 +298,6 @@ impl Process {
             self.stop_reading(header.sender);
         }
         read
-    }
-
-    /// Whether so much of the data channels waits for the application that nothing more is received on them.
-    fn app_owes_too_much(&self) -> bool {
-        let owed = self.app.owed();
-        owed.messages >= OWED_WINDOWS * self.set.limits.channel_window_bytes || owed.state >= OWED_STATE_BYTES
-    }
-
-    /// Whether so much of the channels for messages to one waits that nothing more is received on them. Windows bound
-    /// each sender in each group. Answers take none.
-    fn owes_too_much_to_one(&self) -> bool {
-        self.waiting_to_one() as u64 > TO_ONE_BYTES
-    }
-
-    /// Bytes of messages to one that wait here for their past or for the application.
-    pub(super) fn waiting_to_one(&self) -> usize {
-        usize::try_from(self.to_one.waiting_bytes()).unwrap_or(usize::MAX).saturating_add(self.app.owed().to_one)
     }
 
     fn handle_data(
@@ -488,4 +473,16 @@ impl Process {
         frames.clear();
         self.scratch = frames;
     }
+}
+
+/// Whether so much of the data channels waits for the application that nothing more is received on them. `window`: that of
+/// a channel, in bytes.
+fn owes_too_much(app: &AppQueue, window: usize) -> bool {
+    let owed = app.owed();
+    owed.messages >= OWED_WINDOWS * window || owed.state >= OWED_STATE_BYTES
+}
+
+/// Bytes of messages to one that wait here for their past or for the application.
+pub(super) fn waiting_to_one(app: &AppQueue) -> usize {
+    usize::try_from(app.to_one.waiting_bytes()).unwrap_or(usize::MAX).saturating_add(app.owed().to_one)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::packets::TO_ONE_BYTES;
+use super::packets::{TO_ONE_BYTES, waiting_to_one};
 use super::peers::Peer;
 use super::{EARLY_BYTES, EARLY_PACKETS, EXCLUDED_MAX, Process, Stage};
 use crate::api::MESSAGE_BYTES_MAX;
@@ -210,7 +210,7 @@ impl Process {
         // Each view brings new windows, and each transfer a new record. Items left from the last ones come on top.
         gauge("undelivered items", self.app.len(), undelivered + self.left_undelivered as u64, 0);
         let one_too_many = MESSAGE_BYTES_MAX as u64 + TO_ONE_BYTES;
-        gauge("bytes to one", self.waiting_to_one(), one_too_many, 0);
+        gauge("bytes to one", waiting_to_one(&self.app), one_too_many, 0);
         gauge("early packets", self.early.len(), EARLY_PACKETS as u64, EARLY_PACKETS as u64);
         gauge("early bytes", self.early_bytes, EARLY_BYTES as u64, EARLY_BYTES as u64);
         gauge("excluded remembered", self.excluded.len(), EXCLUDED_MAX as u64, EXCLUDED_MAX as u64);
@@ -346,7 +346,7 @@ impl Process {
             return;
         }
         self.transfers.check_invariants();
-        self.to_one.check_invariants();
+        self.app.to_one.check_invariants();
         assert!(self.early.len() <= EARLY_PACKETS, "too many packets wait for their view");
         let early: usize = self.early.iter().map(|early| early.frames.len()).sum();
         assert_eq!(early, self.early_bytes, "bytes that wait for their view are miscounted");

@@ -2,24 +2,26 @@
 //! `docs/to-one.md`.
 
 mod frames;
-mod table;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::app::Item;
+use super::app::{AppQueue, Item};
+use super::counters::ProcessCounters;
 use super::group_streams::GroupStreams;
-use super::{Process, Stage};
+use super::partners::{Incoming, MESSAGE_COSTS, Outgoing, Pair, Waiting};
+use super::peers::Peers;
+use super::transfer::Transfers;
 use crate::api::{CommandError, GroupView, MESSAGE_BYTES_MAX, ToOneKind, ToOneOutcome};
 use crate::id::{GroupId, Incarnation, LEVEL, ViewNumber};
-use crate::order::ViewStreams;
-use crate::wire::DropReason;
+use crate::member::Directory;
+use crate::order::{Position, ViewStreams};
+use crate::sorted::SortedMap;
+use crate::wire::{DropReason, Space};
 use frames::{put_message, put_report};
-use table::{Incoming, MESSAGE_COSTS, Outgoing, Waiting};
 
 pub use frames::ToOneFrame;
-pub(super) use table::{Pair, ToOne};
 
 /// The level from which on there are messages to one member.
 pub const TO_ONE_LEVEL: u16 = 8;
@@ -39,28 +41,43 @@ enum Standing {
     Over,
 }
 
-impl Process {
-    /// Sends `parts`, concatenated, to one member of the group, which may be this process. It comes into that member's
-    /// inbox of the group after all multicasts of the group that were delivered or sent here before.
-    ///
-    /// Accepted means sent, in the view that is returned. [`Effects::settled`](crate::Effects::settled) reports the outcome
-    /// of messages to one member in the order in which they were sent; answers have none. From level 8 of the cell on.
-    ///
-    /// # Errors
-    /// [`CommandError::NotMember`]; [`CommandError::NoSuchMember`] if that process is not in the view;
-    /// [`CommandError::BelowLevel`]; [`CommandError::NoCredit`] while multicasts of this process wait in the group, no quorum
-    /// is heard, or too much is on its way to that member: try again after the next poll; [`CommandError::TooLong`],
-    /// [`CommandError::Over`]. Nothing was sent.
-    pub fn send_to(
+/// Borrows of `$process` what messages to one need of it.
+macro_rules! to_one_port {
+    ($process:ident) => {
+        $crate::process::to_one::ToOnePort {
+            me: $process.set.me.incarnation,
+            app: &mut $process.app,
+            transfers: &mut $process.transfers,
+            peers: &mut $process.peers,
+            counters: &mut $process.counters,
+            directory: &$process.directory,
+            group_streams: &$process.group_streams,
+        }
+    };
+}
+pub(super) use to_one_port;
+
+/// What messages to one need of their process.
+pub(super) struct ToOnePort<'a> {
+    pub(super) me: Incarnation,
+    pub(super) app: &'a mut AppQueue,
+    pub(super) transfers: &'a mut Transfers,
+    pub(super) peers: &'a mut Peers,
+    pub(super) counters: &'a mut ProcessCounters,
+    pub(super) directory: &'a Directory,
+    pub(super) group_streams: &'a SortedMap<Space, GroupStreams>,
+}
+
+impl ToOnePort<'_> {
+    /// Sends a message while this process may; see [`Process::send_to`](crate::process::Process::send_to). `may`: a quorum is
+    /// heard.
+    pub(super) fn send(
         &mut self,
-        group: GroupId,
-        to: Incarnation,
+        (group, to): (GroupId, Incarnation),
         kind: ToOneKind,
         parts: &[&[u8]],
+        may: bool,
     ) -> Result<ViewNumber, CommandError> {
-        if matches!(self.stage, Stage::Over) {
-            return Err(CommandError::Over);
-        }
         let len: usize = parts.iter().map(|part| part.len()).sum();
         if len > MESSAGE_BYTES_MAX - HEADERS_BYTES {
             return Err(CommandError::TooLong(len));
@@ -71,14 +88,14 @@ impl Process {
             return Err(CommandError::BelowLevel { level: self.directory.level, needed: TO_ONE_LEVEL });
         }
         let view = streams.meta.view;
-        let since = self.to_one.since(group, to).ok_or(CommandError::NoSuchMember { view })?;
-        let out = self.to_one.outgoing.entry((group, to)).or_insert_with(|| Outgoing::new(since));
+        let since = self.app.to_one.since(group, to).ok_or(CommandError::NoSuchMember { view })?;
         // What was accepted before is its past, too, and has no place yet.
-        if !self.primary || streams.view_streams.has_waiting() {
+        if !may || streams.view_streams.queued().messages > 0 {
             self.counters.to_one_refused += 1;
             return Err(CommandError::NoCredit);
         }
-        let growth = out.growth(view, streams.view_streams.position());
+        let out = self.app.to_one.outgoing.entry((group, to)).or_insert_with(|| Outgoing::new(since));
+        let growth = out.growth(view, Position::of(&streams.view_streams).counts());
         let mut message = Vec::with_capacity(len + 32);
         put_message(&mut message, (group, since), view, kind.is_answer(), &growth, parts);
         if !kind.is_answer() && !out.take_room(message.len() as u64 + MESSAGE_COSTS) {
@@ -93,8 +110,8 @@ impl Process {
 
     /// Queues a message of the channel for messages to one.
     fn pass_on(&mut self, to: Incarnation, message: Bytes) {
-        let taken = if to == self.me() {
-            self.handle_to_one(to, &message).is_ok()
+        let taken = if to == self.me {
+            self.handle(to, &message).is_ok()
         } else {
             self.peers.get_mut(to).is_none_or(|peer| peer.to_one_channel.send(message, usize::MAX).is_ok())
         };
@@ -102,7 +119,7 @@ impl Process {
     }
 
     /// Takes a message of the channel for messages to one.
-    pub(super) fn handle_to_one(&mut self, from: Incarnation, message: &Bytes) -> Result<(), DropReason> {
+    pub(super) fn handle(&mut self, from: Incarnation, message: &Bytes) -> Result<(), DropReason> {
         match ToOneFrame::read(message)? {
             ToOneFrame::Message { group, since, view, is_answer, past, payload } => {
                 let pair = Pair { group, partner: from, since };
@@ -110,35 +127,38 @@ impl Process {
                 if standing == Standing::Over {
                     self.counters.to_one_late += 1;
                     // Who is out of the cell is told nothing, and counts it as in doubt.
-                    if !is_answer && self.directory.rank(from).is_some() && !self.to_one.incoming.contains_key(&pair) {
+                    if !is_answer
+                        && self.directory.rank(from).is_some()
+                        && !self.app.to_one.incoming.contains_key(&pair)
+                    {
                         self.report(pair, 0, None);
                     }
                     return Ok(());
                 }
                 let costs = message.len() as u64 + MESSAGE_COSTS;
                 let start = message.len() - payload.len();
-                let incoming = self.to_one.incoming.entry(pair).or_insert_with(Incoming::new);
+                let incoming = self.app.to_one.incoming.entry(pair).or_insert_with(Incoming::new);
                 if !is_answer && !incoming.take_room(costs) {
                     return Err(DropReason::Malformed); // more than was granted
                 }
                 let past = incoming.read_past(view, past.iter())?;
                 let waiting = Waiting { view, past, is_answer, payload: message.slice(start..), costs };
-                self.to_one.wait(pair, waiting);
+                self.app.to_one.wait(pair, waiting);
                 self.deliver_from(pair);
                 if standing == Standing::Early {
                     self.counters.to_one_early += 1;
-                } else if self.to_one.first(pair).is_some() {
+                } else if self.app.to_one.first(pair).is_some() {
                     self.counters.to_one_waited += 1;
                 }
             }
             ToOneFrame::Report { group, since, delivered, granted } => {
                 let pair = Pair { group, partner: from, since };
-                let settled = self.to_one.note_report(pair, delivered, granted)?;
+                let settled = self.app.to_one.note_report(pair, delivered, granted)?;
                 self.settle(pair, ToOneOutcome::Delivered, settled);
             }
             ToOneFrame::Last { group, since, delivered } => {
                 let pair = Pair { group, partner: from, since };
-                let (settled, lost) = self.to_one.note_last(pair, delivered)?;
+                let (settled, lost) = self.app.to_one.note_last(pair, delivered)?;
                 self.settle(pair, ToOneOutcome::Delivered, settled);
                 self.settle(pair, ToOneOutcome::NotDelivered, lost);
             }
@@ -153,19 +173,19 @@ impl Process {
     }
 
     /// Delivers the messages that wait, as far as their past has come.
-    pub(super) fn deliver_to_one(&mut self) {
-        for pair in self.to_one.waiting_pairs() {
+    pub(super) fn deliver(&mut self) {
+        for pair in self.app.to_one.waiting_pairs() {
             self.deliver_from(pair);
         }
     }
 
     fn deliver_from(&mut self, pair: Pair) {
-        while let Some(first) = self.to_one.first(pair) {
+        while let Some(first) = self.app.to_one.first(pair) {
             let Some(streams) = self.group_streams.values().find(|streams| streams.meta.group == pair.group) else {
                 return;
             };
             let view = streams.meta.view;
-            let is_due = first.view < view || first.view == view && first.has_past(&streams.view_streams);
+            let is_due = first.view < view || first.view == view && first.has_past(Position::of(&streams.view_streams));
             if !is_due || self.standing(pair) != Standing::Together {
                 return;
             }
@@ -175,7 +195,7 @@ impl Process {
 
     fn standing(&self, pair: Pair) -> Standing {
         let Pair { group, partner, since } = pair;
-        if self.to_one.since(group, partner) == Some(since) {
+        if self.app.to_one.since(group, partner) == Some(since) {
             return Standing::Together;
         }
         let has_come = match self.directory.groups.get(&group) {
@@ -187,7 +207,7 @@ impl Process {
 
     /// Delivers the first message that waits of a partner.
     fn hand_on(&mut self, pair: Pair) {
-        let Some(message) = self.to_one.take_first(pair) else { return };
+        let Some(message) = self.app.to_one.take_first(pair) else { return };
         let Waiting { view, is_answer, payload, costs, .. } = message;
         let item = Item::ToOne { pair, view, is_answer, payload, costs };
         self.transfers.hold(&mut self.app, item, pair.group);
@@ -195,12 +215,12 @@ impl Process {
 
     /// The view of a group ends here, with all that its cut brings delivered. What waited for that is delivered before the
     /// next view.
-    pub(super) fn end_to_one(&mut self, group: GroupId, ended: ViewNumber, streams: &ViewStreams) {
-        for pair in self.to_one.waiting_pairs() {
-            let is_together = pair.group == group && self.to_one.since(group, pair.partner) == Some(pair.since);
+    pub(super) fn end_view(&mut self, group: GroupId, ended: ViewNumber, streams: &ViewStreams) {
+        for pair in self.app.to_one.waiting_pairs() {
+            let is_together = pair.group == group && self.app.to_one.since(group, pair.partner) == Some(pair.since);
             while is_together
-                && let Some(first) = self.to_one.first(pair)
-                && (first.view < ended || first.view == ended && first.has_past(streams))
+                && let Some(first) = self.app.to_one.first(pair)
+                && (first.view < ended || first.view == ended && first.has_past(Position::of(streams)))
             {
                 self.counters.to_one_at_end += 1;
                 self.hand_on(pair);
@@ -209,58 +229,58 @@ impl Process {
     }
 
     /// Enters a group's view, the first one that this process is in if it `came`.
-    pub(super) fn enter_to_one(&mut self, view: &Arc<GroupView>) {
-        for pair in self.to_one.enter(view) {
+    pub(super) fn enter(&mut self, view: &Arc<GroupView>) {
+        for pair in self.app.to_one.enter(view) {
             self.part(pair, false);
         }
     }
 
-    /// This process is out of the group.
-    pub(super) fn leave_to_one(&mut self, group: GroupId) {
-        for pair in self.to_one.leave(group) {
+    /// This self is out of the group.
+    pub(super) fn leave(&mut self, group: GroupId) {
+        for pair in self.app.to_one.leave(group) {
             self.part(pair, true);
         }
         let is_lost = self.transfers.holds_back(group);
-        for (pair, delivered) in self.to_one.take_last_reports(|of| of == group) {
+        for (pair, delivered) in self.app.to_one.take_last_reports(|of| of == group) {
             self.report(pair, if is_lost { 0 } else { delivered }, None);
         }
-        for (pair, doubtful) in self.to_one.give_up_closing(|pair| pair.group == group) {
+        for (pair, doubtful) in self.app.to_one.give_up_closing(|pair| pair.group == group) {
             self.settle(pair, ToOneOutcome::InDoubt, doubtful);
         }
     }
 
     /// The two are together in the group no more. `leaves`: because this process is out of it.
     fn part(&mut self, pair: Pair, leaves: bool) {
-        let lives = pair.partner != self.me() && self.directory.rank(pair.partner).is_some();
-        let doubtful = self.to_one.part_from(pair, lives && !leaves);
+        let lives = pair.partner != self.me && self.directory.rank(pair.partner).is_some();
+        let doubtful = self.app.to_one.part_from(pair, lives && !leaves);
         self.settle(pair, ToOneOutcome::InDoubt, doubtful);
-        let Some(incoming) = self.to_one.forget(pair) else { return };
+        let Some(incoming) = self.app.to_one.forget(pair) else { return };
         self.counters.to_one_dropped += incoming.waiting() as u64;
         let delivered = incoming.delivered();
         match self.transfers.holds_back(pair.group) {
             _ if !lives => {}
             // What waits behind a state that does not come is lost with it.
             true if leaves => self.report(pair, 0, None),
-            true => self.to_one.await_state(pair, delivered),
+            true => self.app.to_one.await_state(pair, delivered),
             false => self.report(pair, delivered, None),
         }
     }
 
     /// After a decree: what comes of pairs that are over, or of processes that are out of the cell, comes to nothing.
-    pub(super) fn sweep_to_one(&mut self) {
+    pub(super) fn sweep(&mut self) {
         let directory = &self.directory;
-        for (pair, doubtful) in self.to_one.give_up_closing(|pair| directory.rank(pair.partner).is_none()) {
+        for (pair, doubtful) in self.app.to_one.give_up_closing(|pair| directory.rank(pair.partner).is_none()) {
             self.settle(pair, ToOneOutcome::InDoubt, doubtful);
         }
-        let over = self.to_one.incoming.keys().filter(|pair| self.standing(**pair) == Standing::Over);
+        let over = self.app.to_one.incoming.keys().filter(|pair| self.standing(**pair) == Standing::Over);
         for pair in over.copied().collect::<Vec<_>>() {
             self.part(pair, false);
         }
     }
 
     /// Ends all messages to one with this incarnation.
-    pub(super) fn end_to_ones(&mut self) {
-        for (pair, doubtful) in std::mem::take(&mut self.to_one).into_doubtful() {
+    pub(super) fn end_all(&mut self) {
+        for (pair, doubtful) in std::mem::take(&mut self.app.to_one).into_doubtful() {
             self.settle(pair, ToOneOutcome::InDoubt, doubtful);
         }
     }
@@ -268,15 +288,15 @@ impl Process {
     /// Reports to partners what was delivered of theirs. A state that is on its way may come to nothing, and what waits
     /// behind it, too.
     pub(super) fn send_reports(&mut self) {
-        if !self.to_one.owes_reports() {
+        if !self.app.to_one.owes_reports() {
             return;
         }
         let transfers = &self.transfers;
-        for (pair, delivered) in self.to_one.take_last_reports(|group| !transfers.holds_back(group)) {
+        for (pair, delivered) in self.app.to_one.take_last_reports(|group| !transfers.holds_back(group)) {
             self.report(pair, delivered, None);
         }
         let transfers = &self.transfers;
-        for (pair, delivered, granted) in self.to_one.take_reports(|group| !transfers.holds_back(group)) {
+        for (pair, delivered, granted) in self.app.to_one.take_reports(|group| !transfers.holds_back(group)) {
             self.report(pair, delivered, Some(granted));
         }
     }
@@ -286,13 +306,4 @@ impl Process {
         put_report(&mut report, (pair.group, pair.since), delivered, granted);
         self.pass_on(pair.partner, report.into());
     }
-
-    /// Whether something that this process sent to one member has no outcome, or is not acknowledged.
-    pub(super) fn awaits_to_one(&self) -> bool {
-        self.to_one.is_owed(None)
-            || self.peers.values().any(|peer| peer.rank.is_some() && !peer.to_one_channel.is_idle())
-    }
 }
-
-#[cfg(test)]
-mod tests;

@@ -63,12 +63,8 @@ pub(crate) struct App {
     kept: BTreeMap<GroupId, Group>,
     /// Groups in which it should be, and whether with their state.
     pub(crate) wanted: BTreeMap<String, bool>,
-    /// Messages of others to which it may send an answer: the group and the length of the chain so far.
-    pub(crate) answerable: Vec<(GroupId, u8)>,
-    /// Senders of messages to this process alone that it may answer.
-    pub(crate) to_be_answered: Vec<(GroupId, Incarnation)>,
-    /// Members that came with a view, to be greeted as soon as it is known.
-    pub(crate) to_be_greeted: Vec<(GroupId, Incarnation)>,
+    /// To what it may send an answer.
+    pub(crate) answerable: Answerable,
     /// Content of its state directory. It survives a crash.
     pub(crate) record: FounderRecord,
     /// Whether its state directory takes nothing.
@@ -102,6 +98,17 @@ pub(crate) struct App {
     pub(crate) maker: Option<Maker>,
     /// What it is told of its memberships and messages.
     pub(crate) told: Told,
+}
+
+/// To what an application may send an answer.
+#[derive(Debug, Default)]
+pub(crate) struct Answerable {
+    /// Multicasts of others: the group and the length of the chain so far.
+    pub(crate) multicasts: Vec<(GroupId, u8)>,
+    /// Senders of messages to this process alone.
+    pub(crate) messages: Vec<(GroupId, Incarnation)>,
+    /// Members that came with a view.
+    pub(crate) newcomers: Vec<(GroupId, Incarnation)>,
 }
 
 /// What the state of a group holds beside digests of its messages.
@@ -190,9 +197,7 @@ impl App {
             groups: BTreeMap::new(),
             kept: BTreeMap::new(),
             wanted: BTreeMap::new(),
-            answerable: Vec::new(),
-            to_be_answered: Vec::new(),
-            to_be_greeted: Vec::new(),
+            answerable: Answerable::default(),
             record: FounderRecord::default(),
             disk_full: false,
             searching: None,
@@ -282,7 +287,7 @@ impl App {
 
     fn group_view(&mut self, view: &Arc<GroupView>) {
         self.counts.group_views += 1;
-        self.to_be_greeted.extend(view.joined.iter().map(|who| (view.group, *who)));
+        self.answerable.newcomers.extend(view.joined.iter().map(|who| (view.group, *who)));
         let brings_state = view.members == view.joined && self.wanted.get(&*view.name) == Some(&true);
         let state = if brings_state { State::brought_by(self.calls.me) } else { State::default() };
         let has_views = self.holds.views;
@@ -486,7 +491,7 @@ impl Handler for App {
             self.kept.clear(); // its process was restarted
         }
         self.was_excluded = false;
-        self.answerable.clear();
+        self.answerable = Answerable::default();
         self.point_to_point.clear();
         (self.silent, self.over, self.kept_out) = (false, false, false);
         self.searching = None;
@@ -606,7 +611,7 @@ impl Handler for App {
             if !delivery.replayed {
                 group.delivered += 1;
                 if let Some(chain) = delivery.payload.first() {
-                    self.answerable.push((delivery.group, *chain));
+                    self.answerable.multicasts.push((delivery.group, *chain));
                 }
             }
             if let Some((op, outcome)) = applied {
@@ -733,7 +738,7 @@ impl Handler for App {
         self.took(message.group);
         self.record(traced::to_one(message));
         if message.kind == ToOneKind::Message {
-            self.to_be_answered.push((message.group, message.sender));
+            self.answerable.messages.push((message.group, message.sender));
         }
     }
 

@@ -6,14 +6,14 @@ use bytes::Bytes;
 
 use crate::api::GroupView;
 use crate::id::{GroupId, Incarnation, Rank, ViewNumber};
-use crate::order::ViewStreams;
+use crate::order::Position;
 use crate::wire::Malformed;
 
 /// Bytes that a member may have under way to another one in a group, beyond what that one's application has taken. One
 /// message of any length goes when nothing is under way.
 const WINDOW_BYTES: u64 = 256 * 1024;
 /// What a message costs beside its bytes, so that empty messages are bounded, too.
-pub(super) const MESSAGE_COSTS: u64 = 64;
+pub(in crate::process) const MESSAGE_COSTS: u64 = 64;
 
 /// This process and another one, for as long as both are in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,7 +27,7 @@ pub(in crate::process) struct Pair {
 
 /// The messages of this process to a partner. Answers do not count.
 #[derive(Debug)]
-pub(super) struct Outgoing {
+pub(in crate::process) struct Outgoing {
     since: ViewNumber,
     /// The view of the latest message, and the position that it told, by rank.
     view: ViewNumber,
@@ -40,20 +40,24 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    pub(super) fn new(since: ViewNumber) -> Self {
+    pub(in crate::process) fn new(since: ViewNumber) -> Self {
         let view = ViewNumber::NONE;
         Self { since, view, told: Vec::new(), sent: 0, settled: 0, position: 0, granted: WINDOW_BYTES }
     }
 
     /// By how much a position in a view grew since the latest message in it.
-    pub(super) fn growth(&self, view: ViewNumber, position: impl Iterator<Item = (Rank, u64)>) -> Vec<(Rank, u64)> {
+    pub(in crate::process) fn growth(
+        &self,
+        view: ViewNumber,
+        position: impl Iterator<Item = (Rank, u64)>,
+    ) -> Vec<(Rank, u64)> {
         let told = |rank: Rank| if self.view == view { self.told.get(rank.index()).copied().unwrap_or(0) } else { 0 };
         let grown = position.map(|(rank, count)| (rank, count.saturating_sub(told(rank))));
         grown.filter(|(_, growth)| *growth > 0).collect()
     }
 
     /// Counts what a message tells as told.
-    pub(super) fn tell(&mut self, view: ViewNumber, growth: &[(Rank, u64)]) {
+    pub(in crate::process) fn tell(&mut self, view: ViewNumber, growth: &[(Rank, u64)]) {
         if self.view != view {
             self.view = view;
             self.told.clear();
@@ -67,7 +71,7 @@ impl Outgoing {
     }
 
     /// Takes room for a message. False if there is none.
-    pub(super) fn take_room(&mut self, costs: u64) -> bool {
+    pub(in crate::process) fn take_room(&mut self, costs: u64) -> bool {
         let has_room = has_room(self.position, costs, self.granted);
         if has_room {
             self.position += costs;
@@ -84,7 +88,7 @@ fn has_room(position: u64, costs: u64, granted: u64) -> bool {
 
 /// The messages of a partner to this process.
 #[derive(Debug)]
-pub(super) struct Incoming {
+pub(in crate::process) struct Incoming {
     /// The view of the latest message, and what it comes after, by rank.
     view: ViewNumber,
     past: BTreeMap<Rank, u64>,
@@ -100,24 +104,24 @@ pub(super) struct Incoming {
 
 /// A message that waits for its past.
 #[derive(Debug)]
-pub(super) struct Waiting {
-    pub(super) view: ViewNumber,
+pub(in crate::process) struct Waiting {
+    pub(in crate::process) view: ViewNumber,
     /// What it comes after beyond the message before it: counts of messages by rank.
-    pub(super) past: Vec<(Rank, u64)>,
-    pub(super) is_answer: bool,
-    pub(super) payload: Bytes,
-    pub(super) costs: u64,
+    pub(in crate::process) past: Vec<(Rank, u64)>,
+    pub(in crate::process) is_answer: bool,
+    pub(in crate::process) payload: Bytes,
+    pub(in crate::process) costs: u64,
 }
 
 impl Waiting {
     /// Whether what it comes after in its view is delivered.
-    pub(super) fn has_past(&self, streams: &ViewStreams) -> bool {
-        self.past.iter().all(|(rank, count)| streams.has_delivered(*rank, *count))
+    pub(in crate::process) fn has_past(&self, here: Position<'_>) -> bool {
+        self.past.iter().all(|(rank, count)| here.has_delivered(*rank, *count))
     }
 }
 
 impl Incoming {
-    pub(super) fn new() -> Self {
+    pub(in crate::process) fn new() -> Self {
         Self {
             view: ViewNumber::NONE,
             past: BTreeMap::new(),
@@ -130,7 +134,7 @@ impl Incoming {
     }
 
     /// Takes the room of a message. False if it was not granted.
-    pub(super) fn take_room(&mut self, costs: u64) -> bool {
+    pub(in crate::process) fn take_room(&mut self, costs: u64) -> bool {
         let has_room = has_room(self.position, costs, self.granted);
         self.position += if has_room { costs } else { 0 };
         has_room
@@ -140,7 +144,7 @@ impl Incoming {
     ///
     /// # Errors
     /// [`Malformed`] for a view before that of the message before, or counts beyond all numbers.
-    pub(super) fn read_past(
+    pub(in crate::process) fn read_past(
         &mut self,
         view: ViewNumber,
         growth: impl Iterator<Item = (Rank, u64)>,
@@ -160,12 +164,12 @@ impl Incoming {
         counts.collect()
     }
 
-    pub(super) fn delivered(&self) -> u64 {
+    pub(in crate::process) fn delivered(&self) -> u64 {
         self.delivered
     }
 
     /// Number of messages that wait.
-    pub(super) fn waiting(&self) -> usize {
+    pub(in crate::process) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 }
@@ -175,10 +179,10 @@ impl Incoming {
 pub(in crate::process) struct ToOne {
     /// For each group that this process is in, its members and the first view that held both.
     together: BTreeMap<GroupId, BTreeMap<Incarnation, ViewNumber>>,
-    pub(super) outgoing: BTreeMap<(GroupId, Incarnation), Outgoing>,
+    pub(in crate::process) outgoing: BTreeMap<(GroupId, Incarnation), Outgoing>,
     /// Messages without an outcome to those that left the group and not the cell: their last report is to come.
     closing: BTreeMap<Pair, Outgoing>,
-    pub(super) incoming: BTreeMap<Pair, Incoming>,
+    pub(in crate::process) incoming: BTreeMap<Pair, Incoming>,
     /// Pairs with messages that wait.
     waiting: BTreeSet<Pair>,
     /// Bytes that wait for their past.
@@ -196,20 +200,20 @@ impl ToOne {
     }
 
     /// The first view that held this process and `who`.
-    pub(super) fn since(&self, group: GroupId, who: Incarnation) -> Option<ViewNumber> {
+    pub(in crate::process) fn since(&self, group: GroupId, who: Incarnation) -> Option<ViewNumber> {
         self.together.get(&group)?.get(&who).copied()
     }
 
-    pub(super) fn waiting_pairs(&self) -> Vec<Pair> {
+    pub(in crate::process) fn waiting_pairs(&self) -> Vec<Pair> {
         self.waiting.iter().copied().collect()
     }
 
     /// The message that waits first.
-    pub(super) fn first(&self, pair: Pair) -> Option<&Waiting> {
+    pub(in crate::process) fn first(&self, pair: Pair) -> Option<&Waiting> {
         self.incoming.get(&pair)?.waiting.front()
     }
 
-    pub(super) fn wait(&mut self, pair: Pair, message: Waiting) {
+    pub(in crate::process) fn wait(&mut self, pair: Pair, message: Waiting) {
         if let Some(incoming) = self.incoming.get_mut(&pair) {
             self.waiting_bytes += message.costs;
             incoming.waiting.push_back(message);
@@ -218,7 +222,7 @@ impl ToOne {
     }
 
     /// Takes the message that waits first, to be delivered.
-    pub(super) fn take_first(&mut self, pair: Pair) -> Option<Waiting> {
+    pub(in crate::process) fn take_first(&mut self, pair: Pair) -> Option<Waiting> {
         let incoming = self.incoming.get_mut(&pair)?;
         let message = incoming.waiting.pop_front()?;
         self.waiting_bytes -= message.costs;
@@ -246,7 +250,12 @@ impl ToOne {
     ///
     /// # Errors
     /// [`Malformed`] if it reports what was not sent.
-    pub(super) fn note_report(&mut self, pair: Pair, delivered: u64, granted: u64) -> Result<u64, Malformed> {
+    pub(in crate::process) fn note_report(
+        &mut self,
+        pair: Pair,
+        delivered: u64,
+        granted: u64,
+    ) -> Result<u64, Malformed> {
         let current = self.outgoing.get_mut(&(pair.group, pair.partner)).filter(|out| out.since == pair.since);
         let Some(out) = current.or_else(|| self.closing.get_mut(&pair)) else { return Ok(0) };
         if granted > out.position + WINDOW_BYTES || !(out.settled..=out.sent).contains(&delivered) {
@@ -260,7 +269,7 @@ impl ToOne {
     ///
     /// # Errors
     /// [`Malformed`] if it reports what was not sent.
-    pub(super) fn note_last(&mut self, pair: Pair, delivered: u64) -> Result<(u64, u64), Malformed> {
+    pub(in crate::process) fn note_last(&mut self, pair: Pair, delivered: u64) -> Result<(u64, u64), Malformed> {
         // A partner that is in a later view answers each message that came too late so.
         let current = self.outgoing.get_mut(&(pair.group, pair.partner)).filter(|out| out.since == pair.since);
         let Some(out) = current.or_else(|| self.closing.get_mut(&pair)) else { return Ok((0, 0)) };
@@ -275,7 +284,7 @@ impl ToOne {
     }
 
     /// Enters a group's view. Returns the pairs that are together no more.
-    pub(super) fn enter(&mut self, view: &GroupView) -> Vec<Pair> {
+    pub(in crate::process) fn enter(&mut self, view: &GroupView) -> Vec<Pair> {
         let came = view.prev.is_none();
         let group = view.group;
         let former = self.together.remove(&group).unwrap_or_default();
@@ -291,14 +300,14 @@ impl ToOne {
     }
 
     /// Leaves a group. Returns the pairs that are together no more.
-    pub(super) fn leave(&mut self, group: GroupId) -> Vec<Pair> {
+    pub(in crate::process) fn leave(&mut self, group: GroupId) -> Vec<Pair> {
         let former = self.together.remove(&group).unwrap_or_default();
         former.into_iter().map(|(partner, since)| Pair { group, partner, since }).collect()
     }
 
     /// Sends no more to a partner. Returns the number of messages whose outcome nobody will report. `awaits`: its last
     /// report is to come.
-    pub(super) fn part_from(&mut self, pair: Pair, awaits: bool) -> u64 {
+    pub(in crate::process) fn part_from(&mut self, pair: Pair, awaits: bool) -> u64 {
         let Some(out) = self.outgoing.remove(&(pair.group, pair.partner)) else { return 0 };
         debug_assert_eq!(out.since, pair.since, "messages go to a partner that is together with this process");
         let owed = out.sent - out.settled;
@@ -310,7 +319,7 @@ impl ToOne {
     }
 
     /// Gives up the last reports of these pairs. Returns the number of messages of each that are in doubt.
-    pub(super) fn give_up_closing(&mut self, is_over: impl Fn(Pair) -> bool) -> Vec<(Pair, u64)> {
+    pub(in crate::process) fn give_up_closing(&mut self, is_over: impl Fn(Pair) -> bool) -> Vec<(Pair, u64)> {
         let over = self.closing.iter().filter(|(pair, _)| is_over(**pair));
         let over: Vec<_> = over.map(|(pair, out)| (*pair, out.sent - out.settled)).collect();
         for (pair, _) in &over {
@@ -320,7 +329,7 @@ impl ToOne {
     }
 
     /// Forgets what came from a partner, with what waits.
-    pub(super) fn forget(&mut self, pair: Pair) -> Option<Incoming> {
+    pub(in crate::process) fn forget(&mut self, pair: Pair) -> Option<Incoming> {
         let incoming = self.incoming.remove(&pair)?;
         self.waiting.remove(&pair);
         self.reports.remove(&pair);
@@ -329,7 +338,7 @@ impl ToOne {
     }
 
     /// All messages without an outcome, at the end of the incarnation.
-    pub(super) fn into_doubtful(self) -> impl Iterator<Item = (Pair, u64)> {
+    pub(in crate::process) fn into_doubtful(self) -> impl Iterator<Item = (Pair, u64)> {
         let pair = |((group, partner), out): ((GroupId, Incarnation), Outgoing)| {
             (Pair { group, partner, since: out.since }, out)
         };
@@ -345,24 +354,24 @@ impl ToOne {
         all.any(|(_, out)| out.settled < out.sent)
     }
 
-    pub(super) fn owes_reports(&self) -> bool {
+    pub(in crate::process) fn owes_reports(&self) -> bool {
         !(self.reports.is_empty() && self.last_reports.is_empty())
     }
 
     /// Puts a last report off until it is known whether the state comes behind which the messages wait.
-    pub(super) fn await_state(&mut self, pair: Pair, delivered: u64) {
+    pub(in crate::process) fn await_state(&mut self, pair: Pair, delivered: u64) {
         self.last_reports.push((pair, delivered));
     }
 
     /// The last reports of these groups that were put off.
-    pub(super) fn take_last_reports(&mut self, is_due: impl Fn(GroupId) -> bool) -> Vec<(Pair, u64)> {
+    pub(in crate::process) fn take_last_reports(&mut self, is_due: impl Fn(GroupId) -> bool) -> Vec<(Pair, u64)> {
         let (due, rest) = std::mem::take(&mut self.last_reports).into_iter().partition(|(pair, _)| is_due(pair.group));
         self.last_reports = rest;
         due
     }
 
     /// The reports that are due and may be sent: messages delivered, and the position that is granted.
-    pub(super) fn take_reports(&mut self, may: impl Fn(GroupId) -> bool) -> Vec<(Pair, u64, u64)> {
+    pub(in crate::process) fn take_reports(&mut self, may: impl Fn(GroupId) -> bool) -> Vec<(Pair, u64, u64)> {
         let due: Vec<Pair> = self.reports.iter().filter(|pair| may(pair.group)).copied().collect();
         let report = |pair: Pair| {
             self.reports.remove(&pair);
