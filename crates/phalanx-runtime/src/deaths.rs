@@ -12,7 +12,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use phalanx_core::{CellView, Incarnation};
+use phalanx_core::{CellView, DeathProof, Incarnation};
 use phalanx_driver::fork::Home;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
@@ -94,18 +94,18 @@ impl Deaths {
         self.ends.as_ref().map(AsFd::as_fd)
     }
 
-    /// Returns the members proved dead since the last call. Call it when a descriptor is readable, and at intervals.
-    pub fn check(&mut self) -> Vec<Incarnation> {
+    /// Returns the members proved dead since the last call, each with the proof. Call it when a descriptor is readable, and at intervals.
+    pub fn check(&mut self) -> Vec<(Incarnation, DeathProof)> {
         if !self.home.is_here() {
             return Vec::new();
         }
         self.find_unseen();
-        let dead: Vec<Incarnation> = self
+        let dead: Vec<(Incarnation, DeathProof)> = self
             .watched
             .iter_mut()
-            .filter_map(|(of, watched)| watched.is_dead(&self.scope, *of).then_some(*of))
+            .filter_map(|(of, watched)| Some((*of, watched.proof_of_death(&self.scope, *of)?)))
             .collect();
-        for incarnation in &dead {
+        for (incarnation, _) in &dead {
             if let Some(watched) = self.watched.remove(incarnation) {
                 watched.forget(self.ends.as_ref());
             }
@@ -161,7 +161,7 @@ impl Watched {
         }
     }
 
-    fn is_dead(&mut self, scope: &Path, incarnation: Incarnation) -> bool {
+    fn proof_of_death(&mut self, scope: &Path, incarnation: Incarnation) -> Option<DeathProof> {
         // A child that the process forked may still hold the lock, so the end of the process itself decides.
         let ended = match &self.process {
             Found::Process(process) => has_ended(process),
@@ -169,13 +169,15 @@ impl Watched {
             Found::Unknown => false,
         };
         if ended || is_held(&self.liveness_lock) {
-            return ended;
+            return ended.then_some(DeathProof::Ended);
         }
         // The file may have been removed and restored.
         match roster::find(scope, incarnation).filter(is_held) {
-            Some(liveness_lock) => self.liveness_lock = liveness_lock,
-            None => return true,
+            Some(liveness_lock) => {
+                self.liveness_lock = liveness_lock;
+                None
+            }
+            None => Some(DeathProof::Unlocked),
         }
-        false
     }
 }

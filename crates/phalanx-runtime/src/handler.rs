@@ -1,6 +1,6 @@
 //! The application's side of a node: the receiver of its deliveries and events.
 
-use phalanx_core::member::FounderRecord;
+use phalanx_core::member::{Directory, FounderRecord, Proposal};
 use phalanx_core::{
     Accepted, Delivery, Event, GroupId, InboxId, Incarnation, Instant, MemberInfo, MessageToOne, Order, Sequence,
     Snapshot, ToOneKind, ToOneOutcome, Uniformity, ViewNumber,
@@ -85,6 +85,10 @@ pub trait Handler {
 
     /// Reports the time, before each poll and command. It never decreases within an incarnation.
     fn at(&mut self, _now: Instant) {}
+
+    /// A decree was installed, and this is the directory of the cell after it. The events that it brings follow; those of
+    /// groups wait for their inboxes.
+    fn installed(&mut self, _directory: &Directory, _decree: &Proposal) {}
 
     /// A command was accepted; its effects come later.
     fn command(&mut self, _command: &Command<'_>) {}

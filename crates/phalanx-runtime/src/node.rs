@@ -11,8 +11,8 @@ use std::net::SocketAddr;
 use phalanx_core::member::Role;
 use phalanx_core::process::Kept;
 use phalanx_core::{
-    Accepted, CommandError, Event, Founding, GroupId, GroupTerms, InboxId, Incarnation, Instant, Membership, Order,
-    Process, SEEDS_MAX, Security, Settings, Stability, ToOneKind, ViewNumber,
+    Accepted, CommandError, DeathProof, Event, Founding, GroupId, GroupTerms, InboxId, Incarnation, Instant,
+    Membership, Order, Process, SEEDS_MAX, Security, Settings, Stability, ToOneKind, ViewNumber,
 };
 use phalanx_driver::fork::{Forked, Home};
 use phalanx_driver::tap::Tap;
@@ -525,9 +525,9 @@ impl<D: Driver> Node<D> {
     }
 
     /// Reports the operating system's proof that an incarnation is dead.
-    pub fn handle_death(&mut self, now: Instant, dead: Incarnation) {
+    pub fn handle_death(&mut self, now: Instant, dead: Incarnation, proof: DeathProof) {
         self.quiet_until = Instant::ZERO;
-        self.process.handle_death(now, dead);
+        self.process.handle_death(now, dead, proof);
     }
 
     /// Adds seed addresses: control addresses at which to look for the cell.

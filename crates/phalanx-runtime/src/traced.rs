@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 
-use phalanx_core::member::FounderRecord;
+use phalanx_core::member::{Directory, FounderRecord, Proposal};
 use phalanx_core::{
     Delivery, Event, GroupId, InboxId, Incarnation, Instant, MemberInfo, MessageToOne, Order, Sent, Sequence, Snapshot,
     ToOneOutcome, Uniformity, ViewNumber,
@@ -292,6 +292,10 @@ impl<H: Handler, W: Write> Handler for Traced<'_, H, W> {
     fn at(&mut self, now: Instant) {
         self.recorder.now = now;
         self.inner.at(now);
+    }
+
+    fn installed(&mut self, directory: &Directory, decree: &Proposal) {
+        self.inner.installed(directory, decree);
     }
 
     fn command(&mut self, command: &Command<'_>) {

@@ -16,8 +16,8 @@ use crate::common::{PATIENCE, directory, options, run};
 use phalanx_runtime::config::DriverMode;
 use phalanx_runtime::core::wire::DropReason;
 use phalanx_runtime::core::{
-    Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, MemberInfo, Membership, Order, Security,
-    Settings, Snapshot, Stability, TrafficClass,
+    DeathProof, Delivery, Effects, Event, Founding, GroupId, GroupTerms, Incarnation, MemberInfo, Membership, Order,
+    Security, Settings, Snapshot, Stability, TrafficClass,
 };
 use phalanx_runtime::driver::{Driver, Shm, Transmit, Udp, UdpOptions, Wait};
 use phalanx_runtime::rpc::{
@@ -387,7 +387,7 @@ fn an_inherited_node_is_dead_in_a_forked_child() {
             dead.poll(clock::now(), &mut app) == nothing
         });
         child.tries("begin_anew", || {
-            dead.handle_death(now, other);
+            dead.handle_death(now, other, DeathProof::Ended);
             dead.add_seeds(&[at]);
             dead.begin_anew(now, Founding::Alone, &[]);
             dead.incarnation() == Incarnation(0xaaaa)

@@ -7,8 +7,8 @@ use phalanx_core::process::Activity;
 use phalanx_core::rng::Rng;
 use phalanx_core::seal::CellKey;
 use phalanx_core::{
-    CommandError, Founding, GroupId, GroupTerms, Incarnation, LEVEL, Limits, MemberInfo, Order, Security, Settings,
-    SlowMembers, Stability, Timing, TrafficClass, Uniformity,
+    CommandError, DeathProof, Founding, GroupId, GroupTerms, Incarnation, LEVEL, Limits, MemberInfo, Order, Security,
+    Settings, SlowMembers, Stability, Timing, TrafficClass, Uniformity,
 };
 use phalanx_runtime::{Node, NodeOptions};
 use phalanx_trace as trace;
@@ -213,7 +213,7 @@ impl World {
         let now = slot.local(self.now_ns);
         late_death::count_death(self, index, dead);
         if let Some(node) = self.slots[index].node.as_mut() {
-            node.handle_death(now, dead);
+            node.handle_death(now, dead, DeathProof::Ended);
             self.forget_neighbour(index, dead);
             self.wake(index, self.now_ns);
         }

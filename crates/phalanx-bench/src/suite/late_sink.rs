@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 use std::net::SocketAddr;
 
-use phalanx_runtime::core::member::{Directory, FounderRecord};
+use phalanx_runtime::core::member::{Directory, FounderRecord, Proposal};
 use phalanx_runtime::core::wire::{PacketNumber, Space};
 use phalanx_runtime::core::{
     ClearPacket, Delivery, Effects, Event, GroupId, InboxId, Incarnation, Order, Origin, Sequence, Snapshot,
@@ -52,8 +52,8 @@ impl Effects for LateSink {
         self.0.opened(class, origin, packet);
     }
 
-    fn installed(&mut self, directory: &Directory) {
-        self.0.installed(directory);
+    fn installed(&mut self, directory: &Directory, decree: &Proposal) {
+        self.0.installed(directory, decree);
     }
 
     fn is_congested(&mut self) -> bool {

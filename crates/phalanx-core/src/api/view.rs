@@ -40,6 +40,30 @@ impl LeaveReason {
     }
 }
 
+/// How an operating system proved a process dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeathProof {
+    /// It reported the end of the process.
+    Ended,
+    /// The lock that the process holds while it lives is free.
+    Unlocked,
+}
+
+/// A member that left with a view, and what this process knew of it when it installed that view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Departed {
+    /// Its record in the view before.
+    pub member: MemberInfo,
+    /// Why it left, as was decided.
+    pub why: LeaveReason,
+    /// The proof that this process's own system gave of its death. `None`: that gave none, and another member's did if it
+    /// died.
+    pub proof: Option<DeathProof>,
+    /// Members of the view before that do not hear it, or that it held back, as far as they told this process; this
+    /// process among them if it found so itself. At most eight. Empty if it asked to leave or died.
+    pub found_by: Vec<Incarnation>,
+}
+
 /// The decided processes of a cell.
 #[derive(Clone, Debug)]
 pub struct CellView {
@@ -61,6 +85,9 @@ pub struct CellView {
     /// Incarnations that left although members heard them. Beside each: the members that stayed and to which a path
     /// failed, at most eight. It is taken in again when these hear it.
     pub apart: Vec<(Incarnation, Vec<Incarnation>)>,
+    /// What this process knows of those that left. It was not agreed: other members may know other things. Empty in the
+    /// first view of a process.
+    pub departed: Vec<Departed>,
     /// The least members of an adequate view; see [`super::Limits::members_min`].
     pub members_min: usize,
 }

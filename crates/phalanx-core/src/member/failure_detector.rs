@@ -295,6 +295,18 @@ impl FailureDetector {
         said.is_none_or(|h| h.get(b.index()).copied().unwrap_or(true))
     }
 
+    /// The other members that do not hear `rank`, or that it holds back, as far as they told this process; this one
+    /// among them.
+    pub fn accusers(&self, now: Instant, rank: Rank) -> impl Iterator<Item = Rank> {
+        Rank::all(self.links.len()).filter(move |by| {
+            let hears = match &self.watch {
+                None => self.says_it_hears(now, *by, rank),
+                Some(watch) => !watch.suspects(*by, rank),
+            };
+            *by != rank && (!hears || self.slow.said(*by).is_some_and(|said| said.slow.contains(&rank)))
+        })
+    }
+
     /// Which members `rank` reports to hear, by rank.
     #[must_use]
     pub fn heard_by(&self, now: Instant, rank: Rank) -> Vec<bool> {
@@ -454,6 +466,22 @@ mod tests {
         assert_eq!(heard(900), [true, true, false]);
         assert_eq!((heard(1499), heard(1500)), (vec![true, true, false], vec![true, false, false]));
         assert_eq!((h.longest_gap(), h.deadline(at(1000))), (Duration::from_millis(600), Some(at(1500))));
+    }
+
+    /// What is told of an exclusion here: who said so, and what this process found itself.
+    #[test]
+    fn who_does_not_hear_a_member_or_waits_for_it_accuses_it() {
+        let accusers = |h: &FailureDetector, of| h.accusers(at(2001), Rank(of)).map(Rank::index).collect::<Vec<_>>();
+        let mut h = after(5, &[4], &[(2, 3)]);
+        assert_eq!((accusers(&h, 4), accusers(&h, 3), accusers(&h, 1)), (vec![0, 1, 2, 3], vec![2], vec![]));
+        h.note_slow_report(at(2000), Rank(1), SlowReport { excused: false, slow: vec![Rank(3)] });
+        assert_eq!((accusers(&h, 3), accusers(&h, 1)), (vec![1, 2], vec![]));
+        // In a large cell the watchers' reports say it.
+        let mut h = FailureDetector::new(Rank(0), 5, at(0), patience(3));
+        assert!(h.watch().is_some() && accusers(&h, 4).is_empty());
+        let report = LinkReport { version: 9, suspected: vec![Rank(4)], besides: Vec::new() };
+        assert!(h.take_link_report(Rank(2), report));
+        assert_eq!((accusers(&h, 4), accusers(&h, 3)), (vec![2], vec![]));
     }
 
     /// Packets without heartbeats are a sign of life for four times the tolerated silence.

@@ -12,7 +12,7 @@ use super::path_probes::SILENCE_LEVEL;
 use super::port::streams_port;
 use super::to_one::to_one_port;
 use super::{Process, Stage, StageEvent};
-use crate::api::{CellView, Effects, Event, GroupTerms, GroupView, LeaveReason, Order, Uniformity};
+use crate::api::{CellView, Departed, Effects, Event, GroupTerms, GroupView, LeaveReason, Order, Uniformity};
 use crate::id::MemberInfo;
 use crate::id::{DecreeNumber, Incarnation, Rank, ViewNumber};
 use crate::member::{
@@ -107,6 +107,7 @@ impl Process {
         let decree = next.decree;
         self.note_removed(now, &proposal);
         let apart = self.directory.apart(&proposal);
+        let departed = self.waiting.departed(now, &self.directory, &self.failure_detector, &proposal);
         self.counters.removed_behind_a_link += apart.len() as u64;
         self.former = self.directory.members.iter().map(|m| m.incarnation).collect();
         self.counters.levels_risen += u64::from(!first && next.level > self.directory.level);
@@ -115,7 +116,7 @@ impl Process {
             stop.note(now, &self.directory.members, &proposal);
         }
         self.directory = next;
-        fx.installed(&self.directory);
+        fx.installed(&self.directory, &proposal);
         let directory = &self.directory;
         let is_empty = !view_changed && proposal.groups.is_empty();
         self.waits.install(now, is_empty, |who| directory.rank(who).is_some());
@@ -129,7 +130,7 @@ impl Process {
         // never runs ahead of messages of members that it leaves out.
         let ended: Vec<_> = proposal.groups.iter().map(|change| self.end_group(change, fx)).collect();
         if view_changed && self.directory.rank(me).is_some() {
-            self.announce_cell_view(&proposal, apart);
+            self.announce_cell_view(&proposal, apart, departed);
         }
         for (change, ended) in proposal.groups.iter().zip(ended) {
             self.begin_group(now, change, ended);
@@ -247,7 +248,12 @@ impl Process {
         }
     }
 
-    fn announce_cell_view(&mut self, proposal: &Proposal, apart: Vec<(Incarnation, Vec<Incarnation>)>) {
+    fn announce_cell_view(
+        &mut self,
+        proposal: &Proposal,
+        apart: Vec<(Incarnation, Vec<Incarnation>)>,
+        departed: Vec<Departed>,
+    ) {
         self.counters.cell_views += 1;
         let view = Arc::new(CellView {
             instance: self.instance,
@@ -258,6 +264,7 @@ impl Process {
             joined: proposal.joiners().collect(),
             left: proposal.left.clone(),
             apart,
+            departed,
             members_min: Agreed::members_min(&self.directory.settings),
         });
         if self.founders().is_some() {

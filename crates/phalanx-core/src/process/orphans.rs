@@ -7,6 +7,7 @@
 //! of it.
 
 mod deaths;
+mod departed;
 mod gathering;
 mod kept;
 
@@ -15,7 +16,7 @@ use std::collections::BTreeMap;
 use super::app::{AppQueue, Item, OwnedDelivery};
 use super::groups::{GroupIntent, Ready};
 use super::{Process, REQUESTS_MAX, Stage};
-use crate::api::{CommandError, Event};
+use crate::api::{CommandError, DeathProof, Event};
 use crate::id::{CellInstance, GroupId, Incarnation};
 use crate::member::{
     Directory, GroupChange, GroupEntry, GroupNames, GroupRoom, INCARNATIONS_MAX, NoRoom, Orphan, RequestList, Return,
@@ -96,7 +97,7 @@ impl Process {
     }
 
     /// Takes note that the operating system proved this incarnation dead.
-    pub fn handle_death(&mut self, _now: Instant, dead: Incarnation) {
+    pub fn handle_death(&mut self, _now: Instant, dead: Incarnation, proof: DeathProof) {
         let is_news = |rank| dead != self.me() && !self.failure_detector.is_dead(rank);
         self.counters.deaths_reported += u64::from(self.directory.rank(dead).is_some_and(is_news));
         // A welcome from a dead member is never completed. Another member may send one at once.
@@ -104,7 +105,7 @@ impl Process {
         self.joiners.remove(&dead);
         let (directory, awaited) = (&self.directory, awaited(&self.directory));
         let concerns = |who: Incarnation| directory.rank(who).is_some() || awaited.contains(&who);
-        self.waiting.kept.deaths.add(dead, concerns);
+        self.waiting.kept.deaths.add(dead, proof, concerns);
         self.apply_deaths();
     }
 

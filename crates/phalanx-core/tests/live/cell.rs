@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use phalanx_core::{
-    CellInstance, GroupId, GroupTerms, Incarnation, Instant, Order, Origin, Packet, Sequence, Stability, TrafficClass,
-    Uniformity, ViewNumber,
+    CellInstance, DeathProof, GroupId, GroupTerms, Incarnation, Instant, Order, Origin, Packet, Sequence, Stability,
+    TrafficClass, Uniformity, ViewNumber,
 };
 
 use super::forge::Forger;
@@ -348,7 +348,7 @@ impl LiveCell {
         let (now, dead) = (self.now, self.members[who].process.me());
         self.members[who].alive = false;
         for member in self.members.iter_mut().filter(|m| m.alive && told) {
-            member.process.handle_death(now, dead);
+            member.process.handle_death(now, dead, DeathProof::Ended);
         }
     }
 

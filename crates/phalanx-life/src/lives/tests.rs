@@ -346,6 +346,7 @@ fn outcomes_are_withheld_while_the_cell_has_too_few_members() {
             joined: Vec::new(),
             left: Vec::new(),
             apart: Vec::new(),
+            departed: Vec::new(),
             members_min,
         }))
     };

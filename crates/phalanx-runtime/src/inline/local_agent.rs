@@ -202,8 +202,8 @@ impl LocalAgent {
     fn report_deaths<D: Wait>(&mut self, now: Instant, node: &mut Node<D>) -> bool {
         self.deaths_due = false;
         let dead = self.deaths.check();
-        for incarnation in &dead {
-            node.handle_death(now, *incarnation);
+        for (incarnation, proof) in &dead {
+            node.handle_death(now, *incarnation, *proof);
             self.neighbours.forget(*incarnation, node.driver_mut().neighbours());
         }
         !dead.is_empty()

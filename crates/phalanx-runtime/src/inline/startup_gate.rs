@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use phalanx_core::member::FounderRecord;
+use phalanx_core::member::{Directory, FounderRecord, Proposal};
 use phalanx_core::{
     Delivery, Event, GroupId, InboxId, Incarnation, Instant, MemberInfo, MessageToOne, Order, Sequence, Snapshot,
     ToOneOutcome, Uniformity, ViewNumber,
@@ -109,6 +109,10 @@ impl<H: Handler> Handler for GatedHandler<'_, H> {
 
     fn at(&mut self, now: Instant) {
         self.inner.at(now);
+    }
+
+    fn installed(&mut self, directory: &Directory, decree: &Proposal) {
+        self.inner.installed(directory, decree);
     }
 
     fn command(&mut self, command: &Command<'_>) {

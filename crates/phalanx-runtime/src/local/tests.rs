@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use phalanx_core::member::{BootstrapMarker, FounderRecord};
-use phalanx_core::{CellInstance, CellView, MemberInfo, ViewNumber};
+use phalanx_core::{CellInstance, CellView, DeathProof, MemberInfo, ViewNumber};
 use tempfile::TempDir;
 
 use super::*;
@@ -57,6 +57,7 @@ fn view_of(members: Vec<MemberInfo>) -> CellView {
         joined: Vec::new(),
         left: Vec::new(),
         apart: Vec::new(),
+        departed: Vec::new(),
         members_min: 1,
     }
 }
@@ -362,7 +363,7 @@ fn a_death_is_proved_and_a_living_process_is_not_declared_dead() {
         rustix::event::poll(&mut watched, timeout).expect("polls") == 1
     };
     assert!(fires(&deaths, None));
-    assert_eq!(deaths.check(), [Incarnation(1)]);
+    assert_eq!(deaths.check(), [(Incarnation(1), DeathProof::Ended)]);
     assert_eq!(deaths.check(), [], "said once");
     assert!(!fires(&deaths, Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 })), "and fires no more");
     drop(lives);
@@ -389,7 +390,8 @@ fn the_death_of_a_former_member_is_proved_while_it_is_waited_for() {
     assert_eq!((saw.watched(), came.watched()), (2, 1));
     assert_eq!((saw.check(), came.check()), (vec![], vec![]), "they live");
     drop((stopped, lives_on, forgotten));
-    assert_eq!((saw.check(), came.check()), (vec![Incarnation(1), Incarnation(2)], vec![Incarnation(1)]));
+    let [first, second] = [1, 2].map(|who| (Incarnation(who), DeathProof::Unlocked));
+    assert_eq!((saw.check(), came.check()), (vec![first, second], vec![first]));
     let elsewhere = enter(&cell, 4, Intent::AsConfigured);
     saw.watch(&left, &[Incarnation(4)].into(), Incarnation(9));
     saw.watch(&left, &BTreeSet::new(), Incarnation(9));
@@ -407,7 +409,7 @@ fn a_member_that_ended_without_its_process_is_proved_dead_by_its_lock() {
     deaths.watch(&view, &BTreeSet::new(), Incarnation(9));
     assert_eq!(deaths.check(), []);
     drop(liveness_lock);
-    assert_eq!(deaths.check(), [Incarnation(5)]);
+    assert_eq!(deaths.check(), [(Incarnation(5), DeathProof::Unlocked)]);
 }
 
 /// An id that was given again is told by a start time, if that was read in one time namespace. Else the process that has the

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use phalanx_core::member::{Directory, FounderRecord};
+use phalanx_core::member::{Directory, FounderRecord, Proposal};
 use phalanx_core::wire::{PacketNumber, Space};
 use phalanx_core::{
     ClearPacket, Delivery, Effects, Event, GroupId, InboxId, Incarnation, LeaveReason, MessageToOne, Order, Origin,
@@ -52,10 +52,11 @@ impl<T: Transmit + ?Sized, H: Handler> Effects for Sink<'_, T, H> {
         }
     }
 
-    fn installed(&mut self, directory: &Directory) {
+    fn installed(&mut self, directory: &Directory, decree: &Proposal) {
         if let Some(tap) = self.outbox.tap().filter(|tap| tap.is_attached()) {
             tap.learn(directory);
         }
+        self.handler.installed(directory, decree);
     }
 
     fn is_congested(&mut self) -> bool {

@@ -117,6 +117,7 @@ fn an_incarnation_is_recorded_in_order() {
         joined: vec![Incarnation(7)],
         left: Vec::new(),
         apart: Vec::new(),
+        departed: Vec::new(),
         members_min: 1,
     })));
     traced.command(&Command::JoinGroup { name: "g", with_state: true, observes: false });

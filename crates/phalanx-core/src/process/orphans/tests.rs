@@ -4,8 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::*;
-use crate::api::Delivery;
-use crate::api::{Effects, GroupTerms};
+use crate::api::{DeathProof, Delivery, Effects, GroupTerms};
 use crate::id::{TrafficClass, ViewNumber};
 use crate::member::{Control, Directory, OrphanHolder, ReturnPoint, Role, SEAT_BYTES_MAX};
 use crate::process::REQUESTS_MAX;
@@ -49,9 +48,9 @@ fn proofs_of_death_are_kept_for_whom_a_group_waits_for_and_not_without_end() {
     let (mut process, _) = in_cell(Incarnation(1), 3);
     let first = 100;
     wait_for(&mut process.directory, first..first + 2 * DEAD_MAX as u64);
-    process.handle_death(NOW, Incarnation(99));
+    process.handle_death(NOW, Incarnation(99), DeathProof::Ended);
     assert!(process.waiting.dead.is_empty(), "no group waits for it");
-    (first..first + 2 * DEAD_MAX as u64).for_each(|who| process.handle_death(NOW, Incarnation(who)));
+    (first..first + 2 * DEAD_MAX as u64).for_each(|who| process.handle_death(NOW, Incarnation(who), DeathProof::Ended));
     assert_eq!(process.waiting.dead.len(), DEAD_MAX);
     // Proofs that a decree has used make room for more.
     process.directory.groups.clear();
@@ -63,8 +62,8 @@ fn proofs_of_death_are_kept_for_whom_a_group_waits_for_and_not_without_end() {
 #[test]
 fn a_proof_is_applied_whenever_somebody_waits_for_its_process() {
     let (mut process, _) = in_cell(Incarnation(1), 3);
-    process.handle_death(NOW, Incarnation(7));
-    process.handle_death(NOW, Incarnation(3));
+    process.handle_death(NOW, Incarnation(7), DeathProof::Ended);
+    process.handle_death(NOW, Incarnation(3), DeathProof::Ended);
     assert!(process.failure_detector.is_dead(crate::id::Rank(2)) && process.waiting.dead.is_empty());
     wait_for(&mut process.directory, 7..9);
     process.attention = false;

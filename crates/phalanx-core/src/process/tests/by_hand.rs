@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::api::{Delivery, GroupTerms, LeaveReason, Uniformity};
+use crate::api::{DeathProof, Delivery, GroupTerms, LeaveReason, Uniformity};
 use crate::frames::Frames;
 use crate::id::{CellInstance, DecreeNumber, InboxId, LEVEL, Origin, Rank, TrafficClass, ViewNumber};
 use crate::link::{Ack, Channel};
@@ -325,7 +325,7 @@ fn a_ballot_yields_to_a_later_one_alone() {
 #[test]
 fn a_ballot_begins_when_it_may_and_not_before() {
     let (mut process, mut fx) = in_cell(A, 3);
-    process.handle_death(NOW, C);
+    process.handle_death(NOW, C, DeathProof::Ended);
     process.waits.try_after = NOW + NANO * 2;
     process.coordinate(NOW + NANO, &mut fx);
     assert_eq!(process.counters.ballots, 0);
@@ -334,7 +334,7 @@ fn a_ballot_begins_when_it_may_and_not_before() {
     // The second in rank leaves the ballot to the first for four steps.
     let (mut process, mut fx) = in_cell(B, 3);
     let patience = Timing::default().ballot_step * 4;
-    process.handle_death(NOW, C);
+    process.handle_death(NOW, C, DeathProof::Ended);
     for at in [NOW, NOW + patience - NANO] {
         process.coordinate(at, &mut fx);
         assert_eq!(process.counters.ballots, 0);
@@ -722,10 +722,39 @@ fn congestion_and_the_loss_of_the_quorum_are_counted_once() {
         assert_eq!(process.counters.congested, count);
     }
     for (dead, count) in [(B, 0), (C, 1), (C, 1)] {
-        process.handle_death(NOW, dead);
+        process.handle_death(NOW, dead, DeathProof::Ended);
         process.poll_membership(NOW, &mut fx);
         assert_eq!(process.counters.non_primary, count);
     }
+}
+
+/// The decree says why a member left. How this process knows of it stands beside that: the proof of its own system, and who
+/// said to it that the member was not heard. What nobody told it is not made up.
+#[test]
+fn a_view_says_what_is_known_here_of_those_that_left() {
+    let (mut process, mut fx) = in_cell(A, 4);
+    let d = Incarnation(4);
+    process.handle_death(NOW, B, DeathProof::Unlocked);
+    let later = NOW + process.suspect_after() * 2;
+    process.failure_detector.heard(later, Rank(3));
+    process.failure_detector.beat(later, Rank(3), vec![true, true, false, true]);
+    let left = vec![(B, LeaveReason::Died), (C, LeaveReason::Unreachable)];
+    let Directory { next_group, next_space, .. } = process.directory;
+    let next = decision(DecreeNumber(2), Vec::new());
+    let next = Proposal { view: ViewNumber(2), left, next_group, next_space, ..next };
+    fx.events.clear();
+    process.handle_control(later, d, Control::Decide(Arc::new(next)), &mut fx);
+    process.deliver(later, &mut fx);
+    let Some(Event::CellView(view)) = fx.events.first() else { panic!("{:?}", fx.events) };
+    let known: Vec<_> = view.departed.iter().map(|d| (&d.member.name[..], d.why, d.proof, &d.found_by[..])).collect();
+    let by_both = &[A, d][..];
+    assert_eq!(
+        known,
+        [
+            ("m2", LeaveReason::Died, Some(DeathProof::Unlocked), &[][..]),
+            ("m3", LeaveReason::Unreachable, None, by_both),
+        ]
+    );
 }
 
 /// An application takes itself for primary in each view that it is given, until it is told otherwise.
@@ -748,7 +777,7 @@ fn who_hears_no_quorum_of_the_next_view_either_says_so_in_it() {
     };
     let [d, e] = [4, 5].map(Incarnation);
     for dead in [A, B, d] {
-        process.handle_death(NOW, dead);
+        process.handle_death(NOW, dead, DeathProof::Ended);
     }
     assert_eq!(told(&mut process, &mut fx), ["2 of 3"]);
     let mut decide = |decree, view, left: &[Incarnation]| {
@@ -811,8 +840,8 @@ fn a_lone_member_and_a_coordinator_ask_around_each_in_its_way() {
         process.set.seeds = vec![named(2).control, named(9).control];
         process.primary = is_primary;
         if !is_primary {
-            process.handle_death(NOW, B);
-            process.handle_death(NOW, C);
+            process.handle_death(NOW, B, DeathProof::Ended);
+            process.handle_death(NOW, C, DeathProof::Ended);
         }
         hear_all(&mut process, NOW + after);
         process.ask_around(NOW + after, &mut fx);

@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 
 use super::parts::PATIENCE_DIVISOR;
 use super::*;
-use crate::api::{Delivery, Event, Founding, Limits, Settings, Timing};
+use crate::api::{DeathProof, Delivery, Event, Founding, Limits, Settings, Timing};
 use crate::id::{DecreeNumber, GroupId, InboxId, Origin, Rank, TrafficClass, ViewNumber};
 use crate::member::GroupEntry;
 use crate::packet::Packet;
@@ -182,7 +182,7 @@ fn a_joiner_whose_teller_dies_is_told_by_another() {
     world.run(SUSPECT_AFTER, |world| world.taken_bytes() > 500_000);
     world.alive[0] = false;
     let died = world.now;
-    world.processes[2].handle_death(died, A);
+    world.processes[2].handle_death(died, A, DeathProof::Ended);
     world.run(SUSPECT_AFTER, World::is_in);
     assert!(world.now.since(died) < SUSPECT_AFTER / 10);
 }

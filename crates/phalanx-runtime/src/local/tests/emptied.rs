@@ -3,6 +3,7 @@
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use phalanx_core::DeathProof;
 use phalanx_core::seal::CellKey;
 
 use super::*;
@@ -123,7 +124,7 @@ fn a_liveness_lock_that_was_written_again_often_proves_no_death() {
     }
     assert_eq!(deaths.check(), [], "the lock that was watched is free, and the process lives");
     drop(liveness_lock);
-    assert_eq!(deaths.check(), [Incarnation(5)]);
+    assert_eq!(deaths.check(), [(Incarnation(5), DeathProof::Unlocked)]);
 }
 
 #[test]
