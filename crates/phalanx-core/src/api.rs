@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::id::{CellInstance, GroupId, InboxId, Incarnation, MemberInfo, Origin, Sequence, TrafficClass, ViewNumber};
-use crate::member::{Directory, FounderRecord, Inheritance, Proposal};
+use crate::member::{Directory, FounderRecord, Inheritance};
 use crate::packet::ClearPacket;
 use crate::wire::{PacketNumber, Space};
 
@@ -16,7 +16,7 @@ pub use limits::{Limits, MESSAGE_BYTES_MAX, SEEDS_MAX, SlowMembers, Timing};
 pub use message::{
     Accepted, Delivery, GroupTerms, MessageToOne, Order, Sent, Stability, ToOneKind, ToOneOutcome, Uniformity,
 };
-pub use view::{CellView, DeathProof, Departed, GroupView, LeaveReason, Membership};
+pub use view::{CellView, DeathProof, Decree, Departed, GroupDecree, GroupView, LeaveReason, Membership};
 
 /// How a process may enter its first view.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -313,7 +313,7 @@ pub trait Effects {
 
     /// Shows the directory of the cell that was just installed, and the decree that led to it. No packet of its views was
     /// sent or read before. The events that it brings follow.
-    fn installed(&mut self, _directory: &Directory, _decree: &Proposal) {}
+    fn installed(&mut self, _directory: &Directory, _decree: &Decree<'_>) {}
 
     /// Whether the socket of [`TrafficClass::Data`] takes no more packets for now.
     fn is_congested(&mut self) -> bool {

@@ -13,9 +13,13 @@ table!(
     [
         phalanx_core::Accepted,
         phalanx_core::CellView,
+        phalanx_core::DeathProof,
+        phalanx_core::Decree<'static>,
+        phalanx_core::GroupDecree<'static>,
         phalanx_core::ClearPacket<'static>,
         phalanx_core::CommandError,
         phalanx_core::Delivery<'static>,
+        phalanx_core::Departed,
         phalanx_core::Event,
         phalanx_core::Founding,
         phalanx_core::Frames,

@@ -1,9 +1,9 @@
 //! The application's side of a node: the receiver of its deliveries and events.
 
-use phalanx_core::member::{Directory, FounderRecord, Proposal};
+use phalanx_core::member::{Directory, FounderRecord};
 use phalanx_core::{
-    Accepted, Delivery, Event, GroupId, InboxId, Incarnation, Instant, MemberInfo, MessageToOne, Order, Sequence,
-    Snapshot, ToOneKind, ToOneOutcome, Uniformity, ViewNumber,
+    Accepted, Decree, Delivery, Event, GroupId, InboxId, Incarnation, Instant, MemberInfo, MessageToOne, Order,
+    Sequence, Snapshot, ToOneKind, ToOneOutcome, Uniformity, ViewNumber,
 };
 
 /// A command that the core accepted.
@@ -88,7 +88,7 @@ pub trait Handler {
 
     /// A decree was installed, and this is the directory of the cell after it. The events that it brings follow; those of
     /// groups wait for their inboxes.
-    fn installed(&mut self, _directory: &Directory, _decree: &Proposal) {}
+    fn installed(&mut self, _directory: &Directory, _decree: &Decree<'_>) {}
 
     /// A command was accepted; its effects come later.
     fn command(&mut self, _command: &Command<'_>) {}

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 
-use phalanx_core::member::{Directory, FounderRecord, Proposal};
+use phalanx_core::member::{Directory, FounderRecord};
 use phalanx_core::{
-    Delivery, Event, GroupId, InboxId, Incarnation, Instant, MemberInfo, MessageToOne, Order, Sent, Sequence, Snapshot,
-    ToOneOutcome, Uniformity, ViewNumber,
+    Decree, Delivery, Event, GroupId, InboxId, Incarnation, Instant, MemberInfo, MessageToOne, Order, Sent, Sequence,
+    Snapshot, ToOneOutcome, Uniformity, ViewNumber,
 };
 use phalanx_driver::fork::Home;
 use phalanx_trace::{Event as Record, TraceError, TraceWriter, payload_hash};
@@ -294,7 +294,7 @@ impl<H: Handler, W: Write> Handler for Traced<'_, H, W> {
         self.inner.at(now);
     }
 
-    fn installed(&mut self, directory: &Directory, decree: &Proposal) {
+    fn installed(&mut self, directory: &Directory, decree: &Decree<'_>) {
         self.inner.installed(directory, decree);
     }
 

@@ -1,6 +1,7 @@
 //! A process of a cell: starting it, its view, and leaving.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::future::{Future, poll_fn};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -20,17 +21,23 @@ use crate::calls::client::Client;
 use crate::calls::directory::Directory;
 use crate::calls::server::{Origin, ServerBuilder};
 use crate::cell_view::CellView;
-use crate::error::{LeaveError, SendError, StartError};
+use crate::departure::Departure;
+use crate::end::End;
+use crate::error::{LeaveError, SendError, StartError, WatchError};
 use crate::events::Events;
 use crate::group::{GroupBuilder, INBOX_BYTES, INBOX_ITEMS};
-use crate::id::Member;
+use crate::health::HealthCheck;
+use crate::id::{Host, Member, MemberId};
 use crate::inbox::Merged;
 use crate::inline::Inline;
+use crate::left::Left;
 use crate::shared::cell::Held;
 use crate::shared::commands::Command;
+use crate::shared::watches::Whom;
 use crate::standing::{Changed, Standing};
 use crate::thread::{self, Begun};
 use crate::waiting::{Waiting, block, block_on};
+use crate::watch::{CellChange, GroupChange, HostChange, MemberChange, Watch};
 
 /// A process of a cell. Cheap to clone; usable from any thread and task.
 ///
@@ -51,6 +58,7 @@ impl Cell {
             environment: false,
             rejoin: true,
             founds: true,
+            health: None,
         }
     }
 
@@ -169,6 +177,166 @@ impl Cell {
         block_on(self.changed(seen), Instant::now().checked_add(patience))
     }
 
+    /// What becomes of an incarnation of a process: whether it is in the cell, and when and why it left. Ends with that, or with
+    /// this process.
+    ///
+    /// ```no_run
+    /// # fn program(cell: phalanx::Cell, donor: phalanx::MemberId) -> Result<(), Box<dyn std::error::Error>> {
+    /// use phalanx::{LeaveReason, MemberChange};
+    ///
+    /// let mut donor = cell.watch_member(donor);
+    /// while let Some(change) = donor.blocking_next() {
+    ///     match change {
+    ///         MemberChange::Here(member) => println!("{} is here", member.name),
+    ///         MemberChange::Gone(gone) if gone.why == Some(LeaveReason::Died) => println!("dead, by {:?}", gone.proof),
+    ///         MemberChange::Gone(gone) => println!("{gone}"),
+    ///         other => println!("{other:?}"),
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn watch_member(&self, who: MemberId) -> Watch<MemberChange> {
+        Watch::new(self.held.shared.watches.member(Whom::Id(who)))
+    }
+
+    /// What becomes of the process of that name, over its incarnations. Ends with this process.
+    ///
+    /// ```no_run
+    /// # async fn program(cell: phalanx::Cell) {
+    /// let mut primary = cell.watch_member_named("db-1");
+    /// while let Some(change) = primary.next().await {
+    ///     println!("{change:?}");
+    /// }
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn watch_member_named(&self, name: impl Into<String>) -> Watch<MemberChange> {
+        Watch::new(self.held.shared.watches.member(Whom::Named(name.into())))
+    }
+
+    /// What becomes of the processes of a host ([`Member::host`]). Ends with this process.
+    ///
+    /// ```no_run
+    /// # fn program(cell: phalanx::Cell) {
+    /// use phalanx::HostChange;
+    ///
+    /// let away = cell.members().into_iter().filter_map(|member| member.host).find(|host| Some(*host) != cell.me().host);
+    /// let Some(host) = away else { return };
+    /// let mut host = cell.watch_host(host);
+    /// while let Some(change) = host.blocking_next() {
+    ///     match change {
+    ///         HostChange::Here { members, .. } => println!("{} processes", members.len()),
+    ///         HostChange::Gone { gone } => gone.iter().for_each(|gone| println!("{gone}")),
+    ///         other => println!("{other:?}"),
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn watch_host(&self, host: Host) -> Watch<HostChange> {
+        Watch::new(self.held.shared.watches.host(host))
+    }
+
+    /// What becomes of the group of that name, whether or not this process is in it: its first member, its members, that it has
+    /// none any more, that it is over. Ends with this process.
+    ///
+    /// ```no_run
+    /// # fn program(cell: phalanx::Cell) {
+    /// use phalanx::GroupChange;
+    ///
+    /// let mut servers = cell.watch_group("servers");
+    /// while let Some(change) = servers.blocking_next() {
+    ///     match change {
+    ///         GroupChange::Members { group, .. } => println!("{} serve", group.members.len()),
+    ///         GroupChange::Absent | GroupChange::Gone { .. } => println!("nobody serves"),
+    ///         GroupChange::Waiting { group, .. } => println!("waits for {:?}", group.waits_for),
+    ///         other => println!("{other:?}"),
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn watch_group(&self, name: impl Into<String>) -> Watch<GroupChange> {
+        let shared = &self.held.shared;
+        let slot = shared.watches.group(name.into());
+        shared.protocol.wake();
+        Watch::new(slot)
+    }
+
+    /// What becomes of the cell as this process knows it: views, whether a quorum is heard, and how this process ended.
+    ///
+    /// ```no_run
+    /// # fn program(cell: phalanx::Cell) {
+    /// use phalanx::CellChange;
+    ///
+    /// let mut changes = cell.watch_cell();
+    /// while let Some(change) = changes.blocking_next() {
+    ///     match change {
+    ///         CellChange::View(view) => view.departures().for_each(|gone| println!("{gone}")),
+    ///         CellChange::Over(end) => println!("{end}"),
+    ///         other => println!("{other:?}"),
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn watch_cell(&self) -> Watch<CellChange> {
+        Watch::new(self.held.shared.watches.cell())
+    }
+
+    /// Waits until an incarnation has left the cell. Ready at once if it has: if it is in no view of this process. It is for
+    /// calls to members by other systems: wait for the answer and for this, and take what comes first. An incarnation
+    /// never comes back, so a call that waits for it need not wait any longer; whether it was carried out is not known.
+    ///
+    /// Like a watch it is ready when this process's inboxes have the view. It keeps no process alive.
+    ///
+    /// ```no_run
+    /// # async fn ask() -> Result<u32, std::io::Error> { Ok(1) }
+    /// # async fn program(cell: phalanx::Cell, callee: phalanx::MemberId) {
+    /// # use std::future::{Future, poll_fn};
+    /// # use std::pin::pin;
+    /// # use std::task::Poll;
+    /// let (mut answer, mut left) = (pin!(ask()), pin!(cell.left(callee)));
+    /// // `tokio::select!` and `futures::select!` say the same in one line.
+    /// poll_fn(|context| {
+    ///     if let Poll::Ready(answer) = answer.as_mut().poll(context) {
+    ///         println!("answered: {answer:?}");
+    ///     } else if let Poll::Ready(left) = left.as_mut().poll(context) {
+    ///         println!("no answer will come: {left:?}");
+    ///     } else {
+    ///         return Poll::Pending;
+    ///     }
+    ///     Poll::Ready(())
+    /// })
+    /// .await;
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing: another one is ready at once if the member has left.
+    ///
+    /// # Errors
+    /// See [`WatchError`](crate::WatchError).
+    pub fn left(&self, who: MemberId) -> Left {
+        Left::new(Arc::clone(&self.held.shared), who)
+    }
+
+    /// Like [`Cell::left`], in a thread. [`wait_for`](crate::wait_for) gives it a limit.
+    ///
+    /// # Errors
+    /// See [`WatchError`](crate::WatchError).
+    pub fn blocking_left(&self, who: MemberId) -> Result<Departure, WatchError> {
+        block(self.left(who))
+    }
+
+    /// How this process ended. `None` while it goes on, and in a forked child.
+    #[must_use]
+    pub fn end(&self) -> Option<End> {
+        self.held.shared.watches.end_of_process()
+    }
+
     /// Takes the notices for the operator since the last call, oldest first: a quorum that is not heard, a setting in
     /// which the cell differs, a trace that stopped. They are the texts of [`Cell::events`] that
     /// [`CellEvent::is_notice`](crate::CellEvent::is_notice) names, among the latest 256 events.
@@ -278,6 +446,7 @@ pub struct CellBuilder {
     environment: bool,
     rejoin: bool,
     founds: bool,
+    health: Option<HealthCheck>,
 }
 
 impl CellBuilder {
@@ -349,6 +518,37 @@ impl CellBuilder {
     /// An exclusion ends the process. By default it comes back as a new incarnation and joins its groups again.
     pub fn stay_out(mut self) -> Self {
         self.rejoin = false;
+        self
+    }
+
+    /// Has the program's own health decide whether this process stays in the cell. `check` is called every `every`, on a thread
+    /// of its own, for the first time after that time. When it fails `failures` times in a row (1 at least), or panics as often,
+    /// or does not return within `timeout`, the process leaves the cell in order, as by [`Cell::leave`]:
+    /// [`CellEvent::Unhealthy`](crate::CellEvent::Unhealthy) says why, and [`Cell::end`] that it ended so. Without a quorum the
+    /// leave may take for ever.
+    ///
+    /// Clones of this builder share the check. One that hangs keeps its thread until it returns, and nothing else.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use phalanx::Cell;
+    ///
+    /// let (every, timeout) = (Duration::from_secs(5), Duration::from_secs(2));
+    /// let writes = || std::fs::write("/var/lib/orders/alive", "");
+    /// let cell = Cell::builder("orders").health_check(every, timeout, 3, writes).blocking_start()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn health_check<E: Display>(
+        mut self,
+        every: Duration,
+        timeout: Duration,
+        failures: u32,
+        check: impl Fn() -> Result<(), E> + Send + Sync + 'static,
+    ) -> Self {
+        let check = Box::new(move || check().map_err(|error| error.to_string()));
+        self.health = Some(HealthCheck::new(every, timeout, failures, check));
         self
     }
 
@@ -427,9 +627,10 @@ impl CellBuilder {
     ///
     /// # Cancel safety
     /// The process begins with this call, not with the first poll. Dropping the future stops it.
-    pub fn start(self) -> Starting {
+    pub fn start(mut self) -> Starting {
+        let health = self.health.take();
         let started = self.resolve().and_then(|(config, warnings)| {
-            thread::start(self.options(config), warnings).map_err(|error| StartError::Thread(error.to_string()))
+            thread::start(self.options(config), warnings, health).map_err(|error| StartError::Thread(error.to_string()))
         });
         Starting { begun: started.map_err(Some) }
     }
@@ -438,8 +639,13 @@ impl CellBuilder {
     /// few system calls that this takes.
     ///
     /// # Errors
-    /// See [`StartError`]; nothing is left behind.
+    /// See [`StartError`]; nothing is left behind. [`StartError::Setting`] with a
+    /// [health check](CellBuilder::health_check): a program that polls checks itself, and calls [`Inline::leave`].
     pub fn inline(self) -> Result<Inline, StartError> {
+        if self.health.is_some() {
+            let why = "a process that its program polls takes no health check: check between polls, and leave";
+            return Err(StartError::Setting(why.to_owned()));
+        }
         let (config, warnings) = self.resolve()?;
         Inline::start(&self.options(config), warnings)
     }

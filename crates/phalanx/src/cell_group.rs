@@ -5,7 +5,8 @@ use phalanx_core::{GroupId, Incarnation};
 
 use crate::id::MemberId;
 
-/// A group of the cell, whether or not this process is in it; see [`Inline::groups`](crate::Inline::groups).
+/// A group of the cell, whether or not this process is in it; see [`Inline::groups`](crate::Inline::groups) and
+/// [`Cell::watch_group`](crate::Cell::watch_group).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CellGroup {
@@ -35,7 +36,7 @@ impl CellGroup {
         groups
     }
 
-    fn of(number: GroupId, entry: &GroupEntry) -> Self {
+    pub(crate) fn of(number: GroupId, entry: &GroupEntry) -> Self {
         let ids = |members: &[Incarnation]| members.iter().map(|who| MemberId::of(*who)).collect();
         let holders = entry.orphan().map_or_else(Vec::new, |orphan| orphan.holders);
         Self {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use phalanx_core as core;
 
+use crate::departure::Departure;
 use crate::id::{Instance, LeaveReason, Member, MemberId};
 
 /// The agreed members of the cell, equal at all members that install it. Cheap to clone.
@@ -24,6 +25,10 @@ impl CellView {
     #[must_use]
     pub fn number(&self) -> u64 {
         self.view.view.0
+    }
+
+    pub(crate) fn holds(&self, who: MemberId) -> bool {
+        self.view.members.iter().any(|member| member.incarnation == who.incarnation())
     }
 
     /// Which founding of the cell it belongs to.
@@ -69,6 +74,12 @@ impl CellView {
     /// The members that left with this view, and why.
     pub fn left(&self) -> impl ExactSizeIterator<Item = (MemberId, LeaveReason)> {
         self.view.left.iter().map(|(who, why)| (MemberId::of(*who), LeaveReason::of(*why)))
+    }
+
+    /// The members that left with this view, with what this process knows of it beside the reason. Unlike
+    /// [`CellView::left`] it may differ between members, and the first view of a process has none.
+    pub fn departures(&self) -> impl ExactSizeIterator<Item = Departure> {
+        self.view.departed.iter().map(|departed| Departure::of(&self.view, departed))
     }
 
     /// Members that left although they were heard. Beside each: those that stayed and to which a path failed, at most eight.

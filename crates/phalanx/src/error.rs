@@ -307,6 +307,18 @@ pub enum WaitError {
     Forked,
 }
 
+/// Why a wait for a member's leaving ended without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WatchError {
+    /// This process is over, so it learns nothing of the member any more. [`Cell::end`](crate::Cell::end) says how.
+    #[error("this process is no longer in the cell, and learns of no other")]
+    Over,
+    /// The handle was made before a fork, and this is the child.
+    #[error("this handle belongs to the parent process: start a cell of its own in the forked child")]
+    Forked,
+}
+
 macro_rules! numbers {
     ($($error:ident { $($pattern:pat => $number:literal,)* })*) => {
         $(
@@ -387,6 +399,10 @@ numbers! {
         Self::Host(_) => 1101,
         Self::Forked => 1102,
     }
+    WatchError {
+        Self::Over => 1201,
+        Self::Forked => 1202,
+    }
 }
 
 #[cfg(test)]
@@ -444,6 +460,7 @@ mod tests {
         let descriptor = [DescriptorError::Exhausted(text()), DescriptorError::Forked];
         assert_eq!(descriptor.map(|error| error.number()), [1001, 1002]);
         assert_eq!([WaitError::Host(text()), WaitError::Forked].map(|error| error.number()), [1101, 1102]);
+        assert_eq!([WatchError::Over, WatchError::Forked].map(|error| error.number()), [1201, 1202]);
         let reasons = [
             Reason::Nobody,
             Reason::Silent,

@@ -117,6 +117,12 @@ pub enum CellEvent {
         /// Members that were left out and may live.
         members: Vec<String>,
     },
+    /// The health check of this process failed, so it leaves the cell; see
+    /// [`CellBuilder::health_check`](crate::CellBuilder::health_check).
+    Unhealthy {
+        /// What the check found, for people.
+        why: String,
+    },
     /// This process left the cell.
     Left,
     /// A group that is to be joined waits for members that are cut off; see [`Next::Waiting`](crate::Next::Waiting).
@@ -250,6 +256,7 @@ impl CellEvent {
         match self {
             Self::NonPrimary { .. }
             | Self::Primary
+            | Self::Unhealthy { .. }
             | Self::Excluded { .. }
             | Self::Renounced { .. }
             | Self::ReformRefused { .. }
@@ -318,6 +325,7 @@ impl fmt::Display for CellEvent {
                  processes run; the founders' next cell waits for those groups",
                 behind(groups, members)
             ),
+            Self::Unhealthy { why } => write!(f, "leaves the cell, because {why}"),
             Self::Left => f.write_str("left the cell"),
             Self::GroupWaiting { group, for_members } => {
                 let name = |(who, name): &(MemberId, String)| match &name[..] {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 
 use phalanx_core as core;
 use serde::{Deserialize, Serialize};
@@ -73,6 +74,32 @@ impl fmt::Display for Instance {
     }
 }
 
+/// A host: one boot of an operating system, and in it one set of processes that can see each other. Members of two containers
+/// that do not share process numbers and network are on two hosts, and after a reboot a machine is another host.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Host(NonZeroU64);
+
+impl Host {
+    /// The bits, for a log or another language.
+    #[must_use]
+    pub const fn bits(self) -> u64 {
+        self.0.get()
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// In 16 hexadecimal digits.
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
 /// A member of a view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -85,17 +112,20 @@ pub struct Member {
     pub address: SocketAddr,
     /// The highest level that its build knows (`docs/levels.md`).
     pub level: u16,
+    /// The host that it runs on. `None`: it cannot tell, because its `/proc` is closed to it.
+    pub host: Option<Host>,
 }
 
 impl Member {
     pub(crate) fn of(info: &core::MemberInfo) -> Self {
         let (name, address) = (info.name.clone(), info.control);
-        Self { id: MemberId::of(info.incarnation), name, address, level: info.level }
+        let host = NonZeroU64::new(info.host).map(Host);
+        Self { id: MemberId::of(info.incarnation), name, address, level: info.level, host }
     }
 
     /// One of which nothing is known but that.
     pub(crate) fn unknown(id: MemberId, name: String) -> Self {
-        Self { id, name, address: ([0, 0, 0, 0], 0).into(), level: 0 }
+        Self { id, name, address: ([0, 0, 0, 0], 0).into(), level: 0, host: None }
     }
 }
 

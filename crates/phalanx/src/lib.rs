@@ -124,6 +124,10 @@
 //! [`Replica::is_current`] is false meanwhile. [`Cell::standing`] tells beside all inboxes whether the process believes to
 //! be in the primary partition; outside of it no uniform message is sent.
 //!
+//! **Who is there.** A watch tells what becomes of one member, host or group, or of the cell, with the reason and what is known
+//! of it: [`Cell::watch_member`], [`Cell::watch_host`], [`Cell::watch_group`], [`Cell::watch_cell`]. [`Cell::left`] is ready when an
+//! incarnation has left, for programs that call it by another system.
+//!
 //! **Ending.** [`Cell::leave`] leaves in order and waits. Dropping the last handle of a cell and its groups leaves, too,
 //! without waiting. A panic of the protocol thread, which only a panic in a [`State`] can cause, ends the process as a
 //! death: waits end with errors, and the others go on.
@@ -156,6 +160,8 @@ mod book {
     struct State;
     #[doc = include_str!("../../../docs/book/src/failures.md")]
     struct Failures;
+    #[doc = include_str!("../../../docs/book/src/watching.md")]
+    struct Watching;
     #[doc = include_str!("../../../docs/book/src/calls.md")]
     struct Calls;
     #[doc = include_str!("../../../docs/book/src/service.md")]
@@ -170,15 +176,19 @@ mod calls;
 mod cell;
 mod cell_group;
 mod cell_view;
+mod departure;
 mod descriptor;
 mod domains;
+mod end;
 mod error;
 mod events;
 mod group;
+mod health;
 mod id;
 mod inbox;
 mod inline;
 mod layout;
+mod left;
 mod message;
 mod names;
 mod next;
@@ -196,6 +206,7 @@ mod thread;
 mod trace;
 mod view;
 mod waiting;
+mod watch;
 
 pub use bytes::Bytes;
 pub use calls::client::{Call, Calling, Client, To};
@@ -203,15 +214,18 @@ pub use calls::server::{Request, Server, ServerBuilder};
 pub use cell::{Cell, CellBuilder, Starting};
 pub use cell_group::CellGroup;
 pub use cell_view::CellView;
+pub use departure::{Departure, Proof};
+pub use end::End;
 pub use error::{
     CallError, DecodeError, DescriptorError, FlushError, InDoubt, JoinError, LeaveError, Reason, SendError, StartError,
-    WaitError,
+    WaitError, WatchError,
 };
 pub use events::{CellEvent, Events};
 pub use group::{Group, GroupBuilder, Joining};
-pub use id::{Guarantee, Instance, LeaveReason, Member, MemberId, Order};
+pub use id::{Guarantee, Host, Instance, LeaveReason, Member, MemberId, Order};
 pub use inbox::{Inbox, Merged};
 pub use inline::{App, Inline, InlineGroup, InlineJoin, MessageRef, Polled};
+pub use left::Left;
 pub use message::Message;
 pub use next::Next;
 pub use replica::{Replica, State, Transfer};
@@ -221,3 +235,4 @@ pub use snapshot::{Piece, Snapshot};
 pub use standing::{Changed, Place, Standing};
 pub use view::View;
 pub use waiting::{Timeout, wait_for};
+pub use watch::{CellChange, GroupChange, HostChange, MemberChange, Watch};

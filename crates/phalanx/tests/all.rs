@@ -22,3 +22,4 @@ mod states;
 mod too_few;
 mod tools;
 mod traces;
+mod watching;

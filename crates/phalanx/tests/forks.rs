@@ -21,6 +21,7 @@ fn handles_are_dead_in_a_forked_child_and_alive_in_its_parent() {
     let (group, mut inbox) = cell.group("g").blocking_join().expect("joins");
     let sent = group.send("before").blocking().expect("goes out");
     let (server, client) = (group.server::<u64, u64>().start().expect("starts"), cell.client().expect("starts"));
+    let (me, mut watch) = (cell.me().id, cell.watch_member_named("nobody"));
     let wrong = fork::in_child(|child| {
         child.refused("a send", || group.send("x").blocking());
         child.refused("a send that waits for nothing", || group.send("x").try_post());
@@ -37,6 +38,10 @@ fn handles_are_dead_in_a_forked_child_and_alive_in_its_parent() {
         child.tries("an inbox ends", || inbox.blocking_next().is_none());
         child.refused("a descriptor", || inbox.descriptor());
         child.tries("an outcome is unknown", || sent.blocking_stable().is_err());
+        child.tries("it learns of no member", || cell.blocking_left(me) == Err(phalanx::WatchError::Forked));
+        child.tries("its watches are over", || watch.try_next().is_none() && watch.blocking_next().is_none());
+        child.tries("a watch that begins is over", || cell.watch_cell().blocking_next().is_none());
+        child.tries("nobody knows how it ended", || cell.end().is_none());
         child.tries("it stands nowhere", || cell.standing().place == Place::Over);
         child.tries("there is no view", || group.view().is_none() && cell.members().is_empty());
         child.tries("nothing is dropped twice", || {

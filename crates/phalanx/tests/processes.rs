@@ -17,15 +17,20 @@ use crate::common::{
 };
 
 /// A member in a process of its own. It prints what it observes, and is killed on drop.
-struct Child {
+pub(crate) struct Child {
     process: std::process::Child,
     output: BufReader<ChildStdout>,
     _input: Option<ChildStdin>,
 }
 
 impl Child {
-    fn start(dir: &Path, name: &str) -> Self {
+    pub(crate) fn start(dir: &Path, name: &str) -> Self {
         Self::spawn(dir, name, "no", "auto")
+    }
+
+    /// It sends as many messages as [`SENT`] to group `g` and says `sent` when all members have them.
+    pub(crate) fn start_sending(dir: &Path, name: &str) -> Self {
+        Self::spawn(dir, name, "sends", "auto")
     }
 
     /// It shares no memory.
@@ -56,7 +61,7 @@ impl Child {
     }
 
     /// Reads its output up to a line that begins so, and returns the rest of that line.
-    fn await_line(&mut self, begins: &str) -> String {
+    pub(crate) fn await_line(&mut self, begins: &str) -> String {
         let mut line = String::new();
         while self.output.read_line(&mut line).expect("readable") > 0 {
             if let Some(rest) = line.trim_end().strip_prefix(begins) {
@@ -67,13 +72,13 @@ impl Child {
         panic!("the child ended before it said {begins:?}");
     }
 
-    fn signal(&self, signal: rustix::process::Signal) {
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = i32::try_from(self.process.id()).ok().and_then(rustix::process::Pid::from_raw).expect("a process");
         rustix::process::kill_process(pid, signal).expect("it lives");
     }
 
     /// Stops it, and waits until all its threads are stopped.
-    fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.signal(rustix::process::Signal::STOP);
         self.await_stop();
     }
@@ -85,7 +90,7 @@ impl Child {
         rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::UNTRACED).expect("it stops");
     }
 
-    fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.end();
     }
 
@@ -100,6 +105,9 @@ impl Drop for Child {
         self.end();
     }
 }
+
+/// How many messages a child that sends has.
+pub(crate) const SENT: usize = 100;
 
 /// The child's side. In the parent's own test run there is nothing to do.
 #[test]
@@ -124,7 +132,12 @@ fn a_member_of_its_own() {
         }
     });
     let mut inbox = cell.merged();
-    let _group = cell.group("g").blocking_join_into(&inbox).expect("joins");
+    let group = cell.group("g").blocking_join_into(&inbox).expect("joins");
+    if variable("STATES").is_some_and(|states| states == "sends") {
+        (0..SENT).for_each(|number| post(&group, &format!("m{number}"), false));
+        group.blocking_flush().expect("all members have them");
+        print("sent");
+    }
     let mut texts = Vec::new();
     let mut groups = Vec::new();
     if variable("STATES").is_some_and(|states| states == "yes") {

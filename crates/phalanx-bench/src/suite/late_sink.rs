@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 use std::net::SocketAddr;
 
-use phalanx_runtime::core::member::{Directory, FounderRecord, Proposal};
+use phalanx_runtime::core::member::{Directory, FounderRecord};
 use phalanx_runtime::core::wire::{PacketNumber, Space};
 use phalanx_runtime::core::{
-    ClearPacket, Delivery, Effects, Event, GroupId, InboxId, Incarnation, Order, Origin, Sequence, Snapshot,
+    ClearPacket, Decree, Delivery, Effects, Event, GroupId, InboxId, Incarnation, Order, Origin, Sequence, Snapshot,
     TrafficClass, Uniformity, ViewNumber,
 };
 
@@ -52,7 +52,7 @@ impl Effects for LateSink {
         self.0.opened(class, origin, packet);
     }
 
-    fn installed(&mut self, directory: &Directory, decree: &Proposal) {
+    fn installed(&mut self, directory: &Directory, decree: &Decree<'_>) {
         self.0.installed(directory, decree);
     }
 

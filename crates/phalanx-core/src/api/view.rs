@@ -56,12 +56,32 @@ pub struct Departed {
     pub member: MemberInfo,
     /// Why it left, as was decided.
     pub why: LeaveReason,
-    /// The proof that this process's own system gave of its death. `None`: that gave none, and another member's did if it
-    /// died.
+    /// The proof that this process's own system gave of its death, whatever reason was decided. `None`: it gave none, and
+    /// another member's did if the reason is that it died.
     pub proof: Option<DeathProof>,
     /// Members of the view before that do not hear it, or that it held back, as far as they told this process; this
     /// process among them if it found so itself. At most eight. Empty if it asked to leave or died.
     pub found_by: Vec<Incarnation>,
+}
+
+/// What a decree changed, beside the directory that it led to.
+#[derive(Clone, Debug, Default)]
+pub struct Decree<'a> {
+    /// Incarnations that left the cell, and why.
+    pub left: &'a [(Incarnation, LeaveReason)],
+    /// The groups that have another view.
+    pub groups: Vec<GroupDecree<'a>>,
+}
+
+/// The next view of a group.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupDecree<'a> {
+    /// The group.
+    pub group: GroupId,
+    /// The view's number.
+    pub view: ViewNumber,
+    /// Incarnations that left with this view, and why.
+    pub left: &'a [(Incarnation, LeaveReason)],
 }
 
 /// The decided processes of a cell.

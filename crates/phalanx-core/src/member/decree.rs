@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::LeaveReason;
+use crate::api::{Decree, GroupDecree, LeaveReason};
 use crate::id::{DecreeNumber, GroupId, Incarnation, MemberInfo, ViewNumber};
 use crate::wire::{Space, Tags};
 
@@ -72,6 +72,14 @@ pub struct Proposal {
 }
 
 impl Proposal {
+    /// What an application is shown of it.
+    #[must_use]
+    pub fn shown<'a>(&'a self) -> Decree<'a> {
+        let group =
+            |change: &'a GroupChange| GroupDecree { group: change.group, view: change.view, left: &change.left };
+        Decree { left: &self.left, groups: self.groups.iter().map(group).collect() }
+    }
+
     /// The incarnations that enter the cell.
     pub fn joiners(&self) -> impl Iterator<Item = Incarnation> {
         self.joined.iter().map(|member| member.incarnation)

@@ -116,7 +116,7 @@ impl Process {
             stop.note(now, &self.directory.members, &proposal);
         }
         self.directory = next;
-        fx.installed(&self.directory, &proposal);
+        fx.installed(&self.directory, &proposal.shown());
         let directory = &self.directory;
         let is_empty = !view_changed && proposal.groups.is_empty();
         self.waits.install(now, is_empty, |who| directory.rank(who).is_some());

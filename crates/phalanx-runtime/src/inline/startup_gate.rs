@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use phalanx_core::member::{Directory, FounderRecord, Proposal};
+use phalanx_core::member::{Directory, FounderRecord};
 use phalanx_core::{
-    Delivery, Event, GroupId, InboxId, Incarnation, Instant, MemberInfo, MessageToOne, Order, Sequence, Snapshot,
-    ToOneOutcome, Uniformity, ViewNumber,
+    Decree, Delivery, Event, GroupId, InboxId, Incarnation, Instant, MemberInfo, MessageToOne, Order, Sequence,
+    Snapshot, ToOneOutcome, Uniformity, ViewNumber,
 };
 use phalanx_driver::fork::Home;
 
@@ -111,7 +111,7 @@ impl<H: Handler> Handler for GatedHandler<'_, H> {
         self.inner.at(now);
     }
 
-    fn installed(&mut self, directory: &Directory, decree: &Proposal) {
+    fn installed(&mut self, directory: &Directory, decree: &Decree<'_>) {
         self.inner.installed(directory, decree);
     }
 

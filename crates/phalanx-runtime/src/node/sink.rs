@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use phalanx_core::member::{Directory, FounderRecord, Proposal};
+use phalanx_core::member::{Directory, FounderRecord};
 use phalanx_core::wire::{PacketNumber, Space};
 use phalanx_core::{
-    ClearPacket, Delivery, Effects, Event, GroupId, InboxId, Incarnation, LeaveReason, MessageToOne, Order, Origin,
-    Sequence, Snapshot, ToOneOutcome, TrafficClass, Uniformity, ViewNumber,
+    ClearPacket, Decree, Delivery, Effects, Event, GroupId, InboxId, Incarnation, LeaveReason, MessageToOne, Order,
+    Origin, Sequence, Snapshot, ToOneOutcome, TrafficClass, Uniformity, ViewNumber,
 };
 use phalanx_driver::Transmit;
 
@@ -52,7 +52,7 @@ impl<T: Transmit + ?Sized, H: Handler> Effects for Sink<'_, T, H> {
         }
     }
 
-    fn installed(&mut self, directory: &Directory, decree: &Proposal) {
+    fn installed(&mut self, directory: &Directory, decree: &Decree<'_>) {
         if let Some(tap) = self.outbox.tap().filter(|tap| tap.is_attached()) {
             tap.learn(directory);
         }

@@ -14,6 +14,8 @@ use phalanx_runtime::config::Config;
 use super::commands::{Command, Commands};
 use super::group::GroupShared;
 use super::queue::MergedQueue;
+use super::watches::Watches;
+use crate::end::End;
 use crate::error::SendError;
 use crate::events::{CellEvent, Telling};
 use crate::id::{Member, MemberId};
@@ -44,6 +46,11 @@ pub(crate) struct CellShared {
     groups: Mutex<BTreeMap<Arc<str>, Arc<GroupShared>>>,
     facts: Mutex<Facts>,
     pub(crate) telling: Arc<Telling>,
+    pub(crate) watches: Watches,
+    /// How it ended, as far as is known before its thread ends.
+    ended_as: Mutex<Option<End>>,
+    /// Why its health check made it leave.
+    unhealthy: Mutex<Option<String>>,
     pub(crate) is_trace_lost: AtomicBool,
     pub(crate) is_dropped: AtomicBool,
     pub(crate) over: AtomicBool,
@@ -82,6 +89,9 @@ impl CellShared {
             groups: Mutex::default(),
             facts: Mutex::new(Facts { me, view: None }),
             telling: Arc::new(Telling::new(Home::here())),
+            watches: Watches::new(Home::here()),
+            ended_as: Mutex::default(),
+            unhealthy: Mutex::default(),
             is_trace_lost: AtomicBool::new(false),
             is_dropped: AtomicBool::new(false),
             over: AtomicBool::new(false),
@@ -132,8 +142,32 @@ impl CellShared {
         }
     }
 
+    /// Notes how the process ends.
+    pub(crate) fn ends_as(&self, end: End) {
+        *self.ended_as.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
+    }
+
+    /// The health check makes the process leave.
+    pub(crate) fn leave_unhealthy(&self, why: String) {
+        *self.unhealthy.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.clone());
+        self.tell(CellEvent::Unhealthy { why });
+        self.commands.leave();
+    }
+
+    fn how_it_ended(&self) -> End {
+        let end = self.ended_as.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let unhealthy = self.unhealthy.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match (end, unhealthy) {
+            _ if self.panicked.load(Ordering::SeqCst) => End::Failed,
+            (None | Some(End::Left | End::InDoubt), Some(why)) => End::Unhealthy { why },
+            (end, _) => end.unwrap_or(End::Stopped),
+        }
+    }
+
     /// The process is over.
     pub(crate) fn end(&self) {
+        // First: who learns of the end finds how it came.
+        self.watches.end(self.how_it_ended());
         self.over.store(true, Ordering::SeqCst);
         self.ended.wake();
         self.telling.end();

@@ -4,3 +4,4 @@ pub(crate) mod cell;
 pub(crate) mod commands;
 pub(crate) mod group;
 pub(crate) mod queue;
+pub(crate) mod watches;

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use phalanx_core::ViewNumber;
 use phalanx_driver::fork::Home;
 use phalanx_life::Shown;
 
@@ -52,6 +53,14 @@ impl Feed {
                 outlet.publish();
                 !outlet.is_empty()
             }
+        }
+    }
+
+    /// Whether the reader can take all that was staged.
+    fn is_published(&self) -> bool {
+        match self {
+            Self::Own(outlet) => outlet.is_empty(),
+            Self::Merged(outlet) => outlet.borrow().is_empty(),
         }
     }
 
@@ -114,6 +123,16 @@ impl Entry {
             self.to_apply.push(message.clone());
         }
         self.stage(Next::Message(message));
+    }
+
+    /// Whether its inbox is in a view.
+    pub(super) fn is_in_view(&self) -> bool {
+        self.view.is_some()
+    }
+
+    /// Whether its inbox has the view of that number, and all before it. Also if the life is over in which it would come.
+    pub(super) fn has_shown(&self, view: ViewNumber) -> bool {
+        self.view.as_ref().is_none_or(|shown| shown.number() >= view.0 && self.feed.is_published())
     }
 
     /// Applies the messages that wait for that.

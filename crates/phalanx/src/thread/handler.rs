@@ -4,18 +4,24 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::Bytes;
+use phalanx_core::member::Directory;
 use phalanx_core::{
-    Delivery, Event, GroupId, InboxId, Incarnation, MemberInfo, Order, Sent, Sequence, Snapshot, Uniformity, ViewNumber,
+    Decree, Delivery, Event, GroupId, InboxId, Incarnation, MemberInfo, Order, Sent, Sequence, Snapshot, Uniformity,
+    ViewNumber,
 };
 use phalanx_life::{Bound, End, Front, Key, Lives, NextMessage, Publication, Publishes, Refusal, Step};
-use phalanx_runtime::Handler;
+use phalanx_runtime::{Handler, clock};
 
 use super::entry::{Entry, Feed, MergedOutlet};
+use super::rounds::Rounds;
+use crate::cell_view::CellView;
+use crate::end;
 use crate::error::SendError;
 use crate::events::CellEvent;
-use crate::id::{LeaveReason, MemberId};
+use crate::id::{LeaveReason, Member, MemberId};
 use crate::message::Message;
 use crate::next::Next;
 use crate::replica::Replicating;
@@ -25,10 +31,15 @@ use crate::shared::commands::{Command, Destination, Queued};
 use crate::shared::group::{GroupShared, Phase};
 use crate::shared::queue::Outlet;
 use crate::view::View;
+use crate::watch::CellChange;
 
 pub(super) struct AppHandler {
     pub(super) lives: Lives<Entry, Arc<Receipt>>,
     pub(super) front: ThreadFront,
+    rounds: Rounds,
+    /// This process, in an incarnation that goes on.
+    me: Option<MemberInfo>,
+    rejoin: bool,
 }
 
 /// What the groups share, and hands over what happens in them.
@@ -52,7 +63,7 @@ impl AppHandler {
             merged: Vec::new(),
             is_drop_told: false,
         };
-        Self { lives: Lives::new(rejoin), front }
+        Self { lives: Lives::new(rejoin), front, rounds: Rounds::default(), me: None, rejoin }
     }
 
     /// Adds a group that is about to be joined. Returns the core's name for its inbox.
@@ -142,10 +153,41 @@ impl AppHandler {
         }
     }
 
+    /// Tells the watches what the inboxes have. `directory`: of the cell, if this process is in a view.
+    pub(super) fn tell_watches<'a>(&mut self, directory: impl FnOnce() -> Option<&'a Directory>) {
+        let Self { lives, front, rounds, .. } = self;
+        let watches = &front.shared.watches;
+        if !rounds.is_empty() {
+            rounds.tell(clock::now(), watches, |group, view| {
+                let key = lives.key_of(group);
+                key.and_then(|key| lives.own(key)).is_none_or(|entry| entry.has_shown(view))
+            });
+        }
+        if watches.has_new_groups()
+            && rounds.is_empty()
+            && let Some(directory) = directory()
+        {
+            watches.begin_groups(directory);
+        }
+    }
+
+    /// How long watches wait for inboxes at most.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        if self.rounds.is_empty() { None } else { self.rounds.patience(clock::now()) }
+    }
+
+    /// This incarnation is over.
+    fn end_incarnation(&mut self, why: Option<LeaveReason>, comes_back: bool) {
+        if let Some(me) = self.me.take() {
+            self.rounds.end(clock::now(), Member::of(&me), why, comes_back);
+        }
+    }
+
     /// The thread ends.
     pub(super) fn end(&mut self) {
         self.lives.end(&mut self.front);
         self.front.publication.end();
+        self.rounds.tell_all(&self.front.shared.watches);
     }
 }
 
@@ -317,9 +359,22 @@ impl Front for ThreadFront {
 
 impl Handler for AppHandler {
     fn begin(&mut self, me: &MemberInfo) {
+        // Without an event, if the process gave the incarnation before up by itself.
+        self.end_incarnation(None, true);
+        self.me = Some(me.clone());
         self.lives.begin(me.incarnation, &mut self.front);
         let mut facts = self.front.shared.facts();
         (facts.me, facts.view) = (me.clone(), None);
+    }
+
+    fn installed(&mut self, directory: &Directory, decree: &Decree<'_>) {
+        let Self { lives, front, rounds, .. } = self;
+        let groups = front.shared.watches.installed(directory, decree);
+        let me = lives.me();
+        rounds.installed(clock::now(), me, directory, decree, groups, |group| {
+            let key = lives.key_of(group);
+            key.and_then(|key| lives.own(key)).is_some_and(|entry| entry.is_in_view())
+        });
     }
 
     fn ready(&mut self, inbox: InboxId) -> bool {
@@ -367,6 +422,26 @@ impl Handler for AppHandler {
         }
         if let Some(told) = CellEvent::of(&event, self.lives.me()) {
             shared.tell(told);
+        }
+        match &event {
+            Event::CellView(view) => self.rounds.view(&CellView::new(Arc::clone(view), self.lives.me())),
+            Event::NonPrimary { heard, needed, .. } => {
+                self.rounds.cell(clock::now(), CellChange::NonPrimary { heard: *heard, needed: *needed });
+            }
+            Event::Primary => self.rounds.cell(clock::now(), CellChange::Primary),
+            Event::Excluded { .. } | Event::Renounced { .. } => {
+                let comes_back = self.rejoin && !self.front.shared.commands.is_leaving();
+                if !comes_back {
+                    self.front.shared.ends_as(end::End::Excluded);
+                }
+                self.end_incarnation(None, comes_back);
+            }
+            Event::Left => {
+                let in_doubt = self.front.shared.in_doubt.load(Ordering::SeqCst);
+                self.front.shared.ends_as(if in_doubt { end::End::InDoubt } else { end::End::Left });
+                self.end_incarnation(Some(LeaveReason::Left), false);
+            }
+            _ => {}
         }
         let is_end = matches!(event, Event::Excluded { .. } | Event::Renounced { .. } | Event::Left);
         self.lives.event(event, &mut self.front);
@@ -531,6 +606,63 @@ mod tests {
             Poll::Ready(value) => Some(value),
             Poll::Pending => None,
         }
+    }
+
+    /// Who sees a death by a watch finds the view, and the messages before it, in the inbox.
+    #[test]
+    fn a_watch_tells_a_death_when_the_inbox_has_the_view() {
+        use crate::departure::tests::{info, view_of};
+        use crate::shared::watches::Whom;
+        use crate::shared::watches::tests::{decree, directory, group as entry, left};
+        use crate::watch::{MemberChange, Watch};
+
+        let (mut handler, _group, mut inbox) = member();
+        let me = handler.lives.me().0;
+        let cell = Arc::clone(&handler.front.shared);
+        let mut watch = Watch::new(cell.watches.member(Whom::Named("m2".to_owned())));
+        let install = |handler: &mut AppHandler, view: u64, members: &[u64]| {
+            let gone: &[(u64, phalanx_core::LeaveReason)] = match members.contains(&2) {
+                true => &[],
+                false => &[(2, phalanx_core::LeaveReason::Died)],
+            };
+            let next = directory(view, members, &[(GROUP.0, entry("g", 6 + view, members))]);
+            handler.installed(&next, &decree(&next, &left(gone), &[GROUP.0]));
+            let shown = phalanx_core::CellView {
+                members: members.iter().map(|who| info(*who)).collect(),
+                ..view_of(view, 2, gone)
+            };
+            handler.event(Event::CellView(Arc::new(shown)));
+        };
+        let publish = |handler: &mut AppHandler| {
+            handler.publish(|_| Some(true));
+            handler.tell_watches(|| None);
+        };
+        install(&mut handler, 1, &[me, 2]);
+        publish(&mut handler);
+        assert!(matches!(watch.try_next(), Some(MemberChange::Here(_))));
+        let waits = std::iter::from_fn(|| inbox.try_next()).count();
+        assert_eq!(waits, 1, "view 7");
+        // The inbox has room for eight. The view finds none, and is told when a reader makes some.
+        install(&mut handler, 2, &[me]);
+        publish(&mut handler);
+        assert!(watch.try_next().is_none(), "the core has the view of the group still");
+        (0..8).for_each(|_| handler.event(Event::GroupAdequacy { group: GROUP, view: ViewNumber(7), adequate: true }));
+        handler.event(Event::GroupView(Arc::new(crate::view::of_nobody(8))));
+        handler.tell_watches(|| None);
+        assert!(watch.try_next().is_none(), "it is not published");
+        publish(&mut handler);
+        assert!(watch.try_next().is_none(), "the inbox is full");
+        assert!(inbox.try_next().is_some());
+        publish(&mut handler);
+        assert!(matches!(watch.try_next(), Some(MemberChange::Gone(_))));
+        let rest: Vec<Next> = std::iter::from_fn(|| inbox.try_next()).collect();
+        assert!(matches!(rest.last(), Some(Next::View(view)) if view.number() == 8), "{rest:?}");
+        // Nobody waits for an inbox without a reader.
+        drop(inbox);
+        install(&mut handler, 3, &[me, 2]);
+        handler.event(Event::GroupView(Arc::new(crate::view::of_nobody(9))));
+        publish(&mut handler);
+        assert!(matches!(watch.try_next(), Some(MemberChange::Here(_))));
     }
 
     /// The view that has too few still waits for the inbox, so the core alone knows of it. Nobody asks the core when the

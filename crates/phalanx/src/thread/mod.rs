@@ -2,6 +2,7 @@
 
 mod entry;
 mod handler;
+mod rounds;
 
 use std::io;
 use std::sync::Arc;
@@ -16,8 +17,10 @@ use phalanx_driver::{Shm, Udp};
 use phalanx_life::{NextMessage, Refusal};
 use phalanx_runtime::{Inline, Options, Recorder, clock, traced};
 
+use crate::end::End;
 use crate::error::{SendError, StartError};
 use crate::events::CellEvent;
+use crate::health::{self, HealthCheck};
 use crate::shared::cell::CellShared;
 use crate::shared::commands::Command;
 use crate::trace;
@@ -31,12 +34,12 @@ pub(crate) struct Begun {
 }
 
 /// Starts a thread that starts a process.
-pub(crate) fn start(options: Options, warnings: Vec<String>) -> io::Result<Begun> {
+pub(crate) fn start(options: Options, warnings: Vec<String>, health: Option<HealthCheck>) -> io::Result<Begun> {
     let (report, reported) = sync_channel(1);
     let task = Arc::new(AtomicWaker::new());
     let reporting = Reporting { report, task: Arc::clone(&task) };
     // Nobody joins the thread, so no handle of it is kept: a forked child, which has no such thread, would drop one.
-    Builder::new().name("phalanx".to_owned()).spawn(move || run(&options, warnings, reporting))?;
+    Builder::new().name("phalanx".to_owned()).spawn(move || run(&options, warnings, health, reporting))?;
     Ok(Begun { report: reported, task })
 }
 
@@ -62,7 +65,7 @@ impl Drop for Reporting {
     }
 }
 
-fn run(options: &Options, warnings: Vec<String>, reporting: Reporting) {
+fn run(options: &Options, warnings: Vec<String>, health: Option<HealthCheck>, reporting: Reporting) {
     let process = match Inline::start(options) {
         Ok(process) => process,
         Err(error) => {
@@ -81,7 +84,9 @@ fn run(options: &Options, warnings: Vec<String>, reporting: Reporting) {
         lost.is_trace_lost.store(true, Ordering::Relaxed);
         lost.tell(CellEvent::TraceLost { why: error.to_string() });
     });
-    match recorder {
+    let checked = health.map_or(Ok(()), |check| health::start(check, &shared));
+    let checked = checked.map_err(|error| StartError::Thread(error.to_string()));
+    match checked.and(recorder) {
         Ok(recorder) => {
             if reporting.report(Ok(Arc::clone(&shared))) {
                 drop(reporting);
@@ -147,6 +152,7 @@ impl Protocol {
     fn run(mut self, ends: Ends) {
         if let Err(error) = self.turns() {
             self.shared.notice(format!("the process stops: {error}"));
+            self.shared.ends_as(End::Failed);
         }
         let shared = Arc::clone(&self.shared);
         shared.commands.close(|command| self.app.refuse(command));
@@ -170,6 +176,7 @@ impl Protocol {
             let process = self.process.node().process();
             self.app.publish(|group| process.is_adequate(group));
             self.recorder.told(&self.app.lives.take_records());
+            self.app.tell_watches(|| process.cell_view().map(|_| process.decree_state().directory));
             let core_notes = self.app.lives.take_core_notes();
             for name in core_notes.forgotten {
                 self.process.set_inbox(&name, InboxId::MAIN);
@@ -194,7 +201,8 @@ impl Protocol {
             idle_since = None;
             // What waits for credit continues when that arrives, which comes with a datagram, or when the leave's
             // patience ends.
-            self.process.wait(self.leaving.map(|_| LEAVE_POLL))?;
+            let leaves = self.leaving.map(|_| LEAVE_POLL);
+            self.process.wait(leaves.into_iter().chain(self.app.patience()).min())?;
         }
     }
 

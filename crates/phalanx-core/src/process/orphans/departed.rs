@@ -22,7 +22,7 @@ impl OrphanRecovery {
                 let by = failure_detector.accusers(now, rank).take(SUSPECTERS_MAX);
                 found_by.extend(by.filter_map(|by| Some(directory.members.get(by.index())?.incarnation)));
             }
-            let proof = self.kept.deaths.of(*who).filter(|_| *why == LeaveReason::Died);
+            let proof = self.kept.deaths.of(*who).filter(|_| *why != LeaveReason::Left);
             Some(Departed { member, why: *why, proof, found_by })
         });
         departed.collect()
