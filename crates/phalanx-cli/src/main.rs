@@ -21,6 +21,7 @@ mod node;
 mod notice;
 mod reform;
 mod serve;
+mod signals;
 #[cfg(feature = "lab")]
 mod sim;
 mod stat;
@@ -29,6 +30,7 @@ mod tap;
 #[cfg(feature = "lab")]
 mod torture;
 mod visit;
+mod watch;
 
 use std::process::ExitCode;
 use std::sync::LazyLock;
@@ -69,6 +71,7 @@ enum Command {
     DemoMember(demo::Member),
     Check(check::Check),
     Stat(stat::Stat),
+    Watch(watch::Watch),
     Tap(tap::Tap),
     Doctor(doctor::Doctor),
     Level(level::Level),
@@ -99,6 +102,7 @@ fn run(command: &Command) -> Result<Exit, Failure> {
         Command::DemoMember(member) => demo::run_member(member),
         Command::Check(check) => check::run(check),
         Command::Stat(stat) => stat::run(stat),
+        Command::Watch(watch) => watch::run(watch),
         Command::Tap(tap) => tap::run(tap),
         Command::Level(level) => level::run(level),
         Command::GiveUp(give_up) => give_up::run(give_up),

@@ -146,6 +146,9 @@ impl App for Told {
 
     fn event(&mut self, event: &CellEvent) {
         self.0.push(event.to_string());
+        if let CellEvent::View(view) = event {
+            self.0.extend(view.departures().map(|gone| format!("gone: {gone}")));
+        }
     }
 }
 
@@ -174,6 +177,7 @@ fn an_inline_process_is_told_the_same_and_observes_too() {
     let (_group, bob) = joined.join().expect("no panic").expect("joins");
     let left = thread::spawn(move || bob.blocking_leave(PATIENCE));
     until(&mut member, &mut app, "cell view 3: 1 members");
+    assert!(app.0.iter().any(|told| told.starts_with("gone: bob ") && told.ends_with(": left")), "{:?}", app.0);
     left.join().expect("no panic").expect("leaves");
     member.leave(&mut app);
     until(&mut member, &mut app, "left the cell");

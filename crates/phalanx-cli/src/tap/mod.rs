@@ -6,17 +6,15 @@ mod output;
 mod sources;
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
 use phalanx_runtime::config::parse_size;
 use phalanx_runtime::tap::{Form, Wanted};
-use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::exit::{Exit, Failure, While};
+use crate::exit::{Exit, Failure};
 use crate::flags::{self, CellFlags};
+use crate::signals::Signals;
 use held::Held;
 use output::{Output, Stop};
 use sources::Sources;
@@ -98,28 +96,6 @@ pub(crate) fn run(tap: &Tap) -> Result<Exit, Failure> {
         None => Output::lines(),
     };
     Watch { sources, output, held: Held::default(), left: tap.count, stats: tap.stats.then(Instant::now) }.run(&signals)
-}
-
-/// What came to end the command.
-struct Signals(Arc<AtomicUsize>);
-
-impl Signals {
-    fn watch() -> Result<Self, Failure> {
-        let came = Arc::new(AtomicUsize::new(0));
-        for (signal, number) in [(SIGINT, 2), (SIGTERM, 15)] {
-            signal_hook::flag::register_usize(signal, Arc::clone(&came), number).when("cannot watch for signals")?;
-        }
-        Ok(Self(came))
-    }
-
-    /// The exit code that a signal asks for.
-    fn exit(&self) -> Option<Exit> {
-        match self.0.load(Ordering::Relaxed) {
-            0 => None,
-            2 => Some(Exit::Interrupted),
-            _ => Some(Exit::Good),
-        }
-    }
 }
 
 /// Fetches packets and shows them, until it is told to end.

@@ -12,5 +12,8 @@ mod writer;
 
 pub use layout::{FILE_BYTES_MAX, MAGIC, VERSION};
 pub use reader::{CountersError, CountersFile, Reading};
-pub use status::{GroupStatus, HOLDERS_SHOWN, HolderStatus, ORPHANS_SHOWN, OrphanStatus, Status};
+pub use status::{
+    DEPARTED_SHOWN, DepartedStatus, GroupStatus, HOLDERS_SHOWN, HolderStatus, ORPHANS_SHOWN, OrphanStatus, RANKS_SHOWN,
+    Status,
+};
 pub use writer::CountersWriter;

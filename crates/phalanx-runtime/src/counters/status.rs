@@ -1,7 +1,7 @@
 //! A process's state in words: the text area of a counters file, which is TOML.
 
 use phalanx_core::order::Hold;
-use phalanx_core::{Incarnation, StreamStatus, ViewNumber};
+use phalanx_core::{CellView, DeathProof, Incarnation, LeaveReason, StreamStatus, ViewNumber};
 use toml::{Table, Value};
 
 /// A process's state.
@@ -25,12 +25,82 @@ pub struct Status {
     pub members: Vec<String>,
     /// The highest level that each of them supports.
     pub levels: Vec<u64>,
+    /// The incarnation of each, in hexadecimal digits. Empty from builds that do not report it.
+    pub incarnations: Vec<String>,
+    /// The host of each, in hexadecimal digits; empty if unknown.
+    pub hosts: Vec<String>,
+    /// The latest members that left, oldest first: [`DEPARTED_SHOWN`] at most.
+    pub departed: Vec<DepartedStatus>,
     /// The groups this process is a member of.
     pub groups: Vec<GroupStatus>,
     /// Groups of the cell that wait for members that are cut off: the first [`ORPHANS_SHOWN`] of them.
     pub orphans: Vec<OrphanStatus>,
     /// The number of groups beyond those.
     pub orphans_left_out: u64,
+}
+
+/// A member that left the cell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DepartedStatus {
+    /// The first view without it.
+    pub view: ViewNumber,
+    /// Its name.
+    pub name: String,
+    /// Its incarnation, in hexadecimal digits.
+    pub incarnation: String,
+    /// Why it left, for people.
+    pub why: String,
+    /// What this host's system said of its death: `ended` or `unlocked`; empty if nothing.
+    pub proof: String,
+    /// The names of members that did not hear it or that it held back, as far as this process was told.
+    pub found_by: Vec<String>,
+}
+
+/// Most members that left and are listed.
+pub const DEPARTED_SHOWN: usize = 16;
+
+/// Most members of a group that are listed, and most groups for which they are.
+pub const RANKS_SHOWN: usize = 32;
+
+impl DepartedStatus {
+    /// Those that left with a view.
+    pub(crate) fn all_of(view: &CellView) -> impl Iterator<Item = Self> {
+        let name = |who: &Incarnation| {
+            let stays = view.members.iter().chain(view.departed.iter().map(|departed| &departed.member));
+            let known = stays.into_iter().find(|member| member.incarnation == *who);
+            known.map_or_else(|| who.to_string(), |member| member.name.clone())
+        };
+        view.departed.iter().map(move |departed| Self {
+            view: view.view,
+            name: departed.member.name.clone(),
+            incarnation: departed.member.incarnation.to_string(),
+            why: why_word(departed.why).to_owned(),
+            proof: departed.proof.map_or("", proof_word).to_owned(),
+            found_by: departed.found_by.iter().map(name).collect(),
+        })
+    }
+
+    fn table(&self) -> Table {
+        Table::from_iter([
+            ("view".to_owned(), number(self.view.0)),
+            ("name".to_owned(), self.name.clone().into()),
+            ("incarnation".to_owned(), self.incarnation.clone().into()),
+            ("why".to_owned(), self.why.clone().into()),
+            ("proof".to_owned(), self.proof.clone().into()),
+            ("found_by".to_owned(), texts(&self.found_by)),
+        ])
+    }
+
+    fn from_table(table: &Table) -> Self {
+        Self {
+            view: ViewNumber(count(table, "view")),
+            name: word(table, "name"),
+            incarnation: word(table, "incarnation"),
+            why: word(table, "why"),
+            proof: word(table, "proof"),
+            found_by: words(table, "found_by"),
+        }
+    }
 }
 
 /// A group whose state no member of the cell has.
@@ -71,6 +141,9 @@ pub struct GroupStatus {
     pub view: ViewNumber,
     /// The number of members in the view.
     pub members: u64,
+    /// Their ranks in the cell view. Empty if there are more members, or groups, than [`RANKS_SHOWN`], and from builds that do
+    /// not report it.
+    pub ranks: Vec<u64>,
     /// Whether the group has a state: `yes`, `no`, `observed` (it may have one, and this process observes), or `unknown`,
     /// because it was made below level 6. Empty from earlier builds.
     pub state: String,
@@ -100,6 +173,7 @@ impl From<&StreamStatus> for GroupStatus {
             number: u64::from(stream.group.0),
             view: stream.view,
             members: stream.members as u64,
+            ranks: Vec::new(),
             state: state_word(stream.has_state, stream.observes).to_owned(),
             queued_messages: stream.queued_messages as u64,
             queued_bytes: stream.queued_bytes as u64,
@@ -169,6 +243,9 @@ impl Status {
         put("levels", Value::Array(self.levels.iter().take(members).map(|level| number(*level)).collect()));
         put("members", Value::Array(self.members.iter().take(members).map(|m| m.clone().into()).collect()));
         put("members_left_out", number((self.members.len() - members) as u64));
+        put("incarnations", texts(&self.incarnations[..members.min(self.incarnations.len())]));
+        put("hosts", texts(&self.hosts[..members.min(self.hosts.len())]));
+        put("departed", Value::Array(self.departed.iter().map(|d| d.table().into()).collect()));
         put("group", Value::Array(self.groups.iter().take(groups).map(|g| g.table().into()).collect()));
         put("groups_left_out", number((self.groups.len() - groups) as u64));
         put("orphan", Value::Array(self.orphans.iter().take(orphans).map(|o| o.table().into()).collect()));
@@ -179,8 +256,6 @@ impl Status {
     /// Parses the text of [`Self::to_text`]. Missing fields, and fields of another type, stay empty.
     pub(super) fn from_text(text: &str) -> Option<Self> {
         let table: Table = text.parse().ok()?;
-        let members = table.get("members").and_then(Value::as_array);
-        let levels = table.get("levels").and_then(Value::as_array);
         Some(Self {
             cell: word(&table, "cell"),
             name: word(&table, "name"),
@@ -189,12 +264,11 @@ impl Status {
             view: ViewNumber(count(&table, "view")),
             level: count(&table, "level"),
             level_known: count(&table, "level_known"),
-            levels: levels
-                .into_iter()
-                .flatten()
-                .map(|l| l.as_integer().and_then(|n| u64::try_from(n).ok()).unwrap_or(0))
-                .collect(),
-            members: members.into_iter().flatten().filter_map(|m| m.as_str().map(str::to_owned)).collect(),
+            levels: numbers(&table, "levels"),
+            members: words(&table, "members"),
+            incarnations: words(&table, "incarnations"),
+            hosts: words(&table, "hosts"),
+            departed: tables(&table, "departed").map(DepartedStatus::from_table).collect(),
             groups: tables(&table, "group").map(GroupStatus::from_table).collect(),
             orphans: tables(&table, "orphan").map(OrphanStatus::from_table).collect(),
             orphans_left_out: count(&table, "orphans_left_out"),
@@ -209,6 +283,7 @@ impl GroupStatus {
             ("number".to_owned(), number(self.number)),
             ("view".to_owned(), number(self.view.0)),
             ("members".to_owned(), number(self.members)),
+            ("ranks".to_owned(), Value::Array(self.ranks.iter().map(|rank| number(*rank)).collect())),
             ("state".to_owned(), self.state.clone().into()),
             ("queued_messages".to_owned(), number(self.queued_messages)),
             ("queued_bytes".to_owned(), number(self.queued_bytes)),
@@ -234,6 +309,7 @@ impl GroupStatus {
             number: count(table, "number"),
             view: ViewNumber(count(table, "view")),
             members: count(table, "members"),
+            ranks: numbers(table, "ranks"),
             state: word(table, "state"),
             queued_messages: count(table, "queued_messages"),
             queued_bytes: count(table, "queued_bytes"),
@@ -265,6 +341,40 @@ fn hold_word(hold: Hold) -> &'static str {
         Hold::Outside => "not primary",
         Hold::Inadequate => "inadequate",
     }
+}
+
+fn why_word(why: LeaveReason) -> &'static str {
+    match why {
+        LeaveReason::Left => "left",
+        LeaveReason::Died => "died",
+        LeaveReason::Unreachable => "unreachable",
+        LeaveReason::TooSlow => "too slow",
+        LeaveReason::Nonsense => "sent nonsense",
+        LeaveReason::Anew => "takes the state anew",
+        LeaveReason::Stopped => "the group stopped",
+        LeaveReason::NoProgress => "no progress",
+    }
+}
+
+fn proof_word(proof: DeathProof) -> &'static str {
+    match proof {
+        DeathProof::Ended => "ended",
+        DeathProof::Unlocked => "unlocked",
+    }
+}
+
+fn texts(texts: &[String]) -> Value {
+    Value::Array(texts.iter().map(|text| text.clone().into()).collect())
+}
+
+fn words(table: &Table, key: &str) -> Vec<String> {
+    let all = table.get(key).and_then(Value::as_array);
+    all.into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)).collect()
+}
+
+fn numbers(table: &Table, key: &str) -> Vec<u64> {
+    let all = table.get(key).and_then(Value::as_array);
+    all.into_iter().flatten().map(|n| n.as_integer().and_then(|n| u64::try_from(n).ok()).unwrap_or(0)).collect()
 }
 
 fn number(value: u64) -> Value {

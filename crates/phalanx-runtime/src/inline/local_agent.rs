@@ -1,10 +1,11 @@
 //! The local agent: looks after a process's liveness lock, its counters, and the deaths of its neighbours.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx_core::member::awaited;
-use phalanx_core::{CellView, Founding, Incarnation, Instant, ViewNumber};
+use phalanx_core::{CellView, Founding, Incarnation, Instant, Process, StreamStatus, ViewNumber};
 use phalanx_driver::{Driver, Wait};
 
 use super::requests::Requests;
@@ -12,7 +13,9 @@ use super::restore::Files;
 use super::stall::Stalls;
 use super::startup_gate::{Pass, StartupGate};
 use crate::config::TapMode;
-use crate::counters::{CountersWriter, GroupStatus, ORPHANS_SHOWN, OrphanStatus, Status};
+use crate::counters::{
+    CountersWriter, DEPARTED_SHOWN, DepartedStatus, GroupStatus, ORPHANS_SHOWN, OrphanStatus, RANKS_SHOWN, Status,
+};
 use crate::deaths::Deaths;
 use crate::handler::Handler;
 use crate::local::{Kept, LivenessLock, LocalCell, LocalError, Settled, Standing};
@@ -41,6 +44,8 @@ pub(super) struct LocalAgent {
     requests: Requests,
     /// Waiting groups, as listed in the counters file, and the number of others.
     orphans: (Vec<OrphanStatus>, u64),
+    /// The latest members that left, as listed in the counters file.
+    departed: VecDeque<DepartedStatus>,
     deaths_due: bool,
     tap: Option<Seat>,
     last_poll: Instant,
@@ -93,6 +98,7 @@ impl LocalAgent {
             stalls: Stalls::default(),
             requests: Requests::default(),
             orphans: (Vec::new(), 0),
+            departed: VecDeque::new(),
             deaths_due: false,
             last_poll: Instant::ZERO,
             next_round: Instant::ZERO,
@@ -146,6 +152,9 @@ impl LocalAgent {
             let notice = self.neighbours.watch(&view, node.driver_mut().neighbours());
             self.notices.extend(notice);
             self.deaths_due = true;
+            self.departed.extend(DepartedStatus::all_of(&view));
+            let beyond = self.departed.len().saturating_sub(DEPARTED_SHOWN);
+            self.departed.drain(..beyond);
             self.view = Some(view);
         }
         if self.deaths_due {
@@ -332,7 +341,11 @@ impl LocalAgent {
             level_known: u64::from(process.highest_level()),
             levels: view.map_or(Vec::new(), |view| view.members.iter().map(|m| u64::from(m.level)).collect()),
             members: view.map_or(Vec::new(), |view| view.members.iter().map(|m| m.name.clone()).collect()),
-            groups: process.streams().iter().map(GroupStatus::from).collect(),
+            incarnations: view
+                .map_or(Vec::new(), |view| view.members.iter().map(|m| m.incarnation.to_string()).collect()),
+            hosts: view.map_or(Vec::new(), |view| view.members.iter().map(|m| host_text(m.host)).collect()),
+            departed: self.departed.iter().cloned().collect(),
+            groups: group_statuses(process),
             orphans: self.orphans.0.clone(),
             orphans_left_out: self.orphans.1,
         };
@@ -352,6 +365,26 @@ impl LocalAgent {
             }
         }
     }
+}
+
+fn host_text(host: u64) -> String {
+    if host == 0 { String::new() } else { format!("{host:016x}") }
+}
+
+fn group_statuses(process: &Process) -> Vec<GroupStatus> {
+    let (directory, streams) = (process.decree_state().directory, process.streams());
+    if streams.len() > RANKS_SHOWN {
+        return streams.iter().map(GroupStatus::from).collect();
+    }
+    let ranks: BTreeMap<Incarnation, u64> =
+        directory.members.iter().zip(0..).map(|(member, rank)| (member.incarnation, rank)).collect();
+    let status = |stream: &StreamStatus| {
+        let members = directory.groups.get(&stream.group).map_or(&[][..], |entry| &entry.members);
+        let shown = if members.len() <= RANKS_SHOWN { members } else { &[] };
+        let ranks = shown.iter().filter_map(|who| ranks.get(who).copied()).collect();
+        GroupStatus { ranks, ..GroupStatus::from(stream) }
+    };
+    streams.iter().map(status).collect()
 }
 
 fn each_counter<D: Driver>(node: &Node<D>, each: &mut dyn FnMut(&'static str, u64)) {

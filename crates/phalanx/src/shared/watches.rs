@@ -569,10 +569,8 @@ pub(crate) mod tests {
         back.members[0].incarnation = Incarnation(11);
         watches.tell_view(CellView::new(Arc::new(back), Incarnation(11)));
         let told = all(&mut other);
-        assert!(
-            matches!(&told[..], [MemberChange::Here(_), MemberChange::Gone(gone)] if gone.why.is_none()),
-            "{told:?}"
-        );
+        let [MemberChange::Here(_), MemberChange::Gone(gone)] = &told[..] else { panic!("{told:?}") };
+        assert_eq!((gone.why, gone.member.id, gone.view), (None, id(6), 9));
         let told = all(&mut own);
         assert!(matches!(&told[..], [MemberChange::Here(_), MemberChange::Gone(_), MemberChange::Here(_)]), "{told:?}");
         let told = all(&mut cell);
