@@ -30,11 +30,11 @@ const PLAIN: &str = "\
     remaining render replica reporter requested require resolved resource restore restored result rival rng room row \
     rpc rule run runner said scale scene script sealed search security select selection send sender sending sent \
     serve server service serving settled setup shape shm shown shrunk side signal silence sim simulate simulation \
-    sink size socket sorted source span sparse spent spread stage starting stat status step stop store style summary \
-    suspicion svg sweep switch sync syntax table tally tapped target task tcp tenth test text thread tick timeline \
-    timeout timer to told tool torture total touched traced transmit trouble try typed udp unit unknown unread \
-    unreadable unreliable unsent vain validate validation validator value variant violation visit vote wait waiting \
-    wanted watcher way what where wire wish woken word work workload world writer";
+    sink size socket sorted source span sparse spent spread stage starting stat status step stop store style subject \
+    summary suspicion svg sweep switch sync syntax table tally tapped target task tcp tenth test text thread tick \
+    timeline timeout timer to told tool torture total touched traced transmit trouble try typed udp unit unknown \
+    unread unreadable unreliable unsent vain validate validation validator value variant violation visit vote wait \
+    waiting wanted watcher way what where wire wish woken word work workload world writer";
 
 /// The words of a name: `CamelCase`, `snake_case` and `kebab-case` are split, numbers are left out.
 fn words(name: &str) -> Vec<String> {
