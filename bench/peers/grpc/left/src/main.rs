@@ -111,7 +111,9 @@ async fn demonstrate(directory: &Path) -> Outcome {
         }
     };
     let mut client = OracleClient::connect(format!("http://127.0.0.1:{}", port.trim())).await?;
-    println!("a call: {:?}", call(&cell, id, &mut client, 10).await?);
+    let answered = call(&cell, id, &mut client, 10).await?;
+    println!("a call: {answered:?}");
+    assert!(matches!(answered, Called::Answered(42)), "{answered:?}");
 
     let stopped = Command::new("kill").args(["-STOP", &process.0.id().to_string()]).status()?;
     assert!(stopped.success(), "the callee is stopped");
