@@ -57,7 +57,7 @@ pub(crate) fn answer_to_one(world: &mut World, index: usize) {
             true => pass(world, index, partner, ToOneKind::Answer, &payload),
             // Later, or never.
             false if world.slots[index].rng.chance_ppm(500_000) => {
-                world.slots[index].app.answerable.messages.push(partner)
+                world.slots[index].app.answerable.messages.push(partner);
             }
             false => {}
         }

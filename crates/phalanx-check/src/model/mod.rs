@@ -205,8 +205,11 @@ pub(crate) struct ToOne {
     pub(crate) sent: BTreeMap<(u32, ProcIx), Vec<ToOneMessage>>,
     pub(crate) delivered: BTreeMap<(u32, ProcIx), Vec<ToOneMessage>>,
     /// What became of those sent, and of how many.
-    pub(crate) settled: BTreeMap<(u32, ProcIx), Vec<(ToOneOutcome, u64, Moment)>>,
+    pub(crate) settled: BTreeMap<(u32, ProcIx), Vec<Settled>>,
 }
+
+/// What became of messages to one, of how many, and when that was known.
+pub(crate) type Settled = (ToOneOutcome, u64, Moment);
 
 /// A message to one member, at one of its ends.
 #[derive(Clone, Copy, Debug)]

@@ -210,7 +210,7 @@ impl ToOnePort<'_> {
         let Some(message) = self.app.to_one.take_first(pair) else { return };
         let Waiting { view, is_answer, payload, costs, .. } = message;
         let item = Item::ToOne { pair, view, is_answer, payload, costs };
-        self.transfers.hold(&mut self.app, item, pair.group);
+        self.transfers.hold(self.app, item, pair.group);
     }
 
     /// The view of a group ends here, with all that its cut brings delivered. What waited for that is delivered before the
