@@ -403,6 +403,10 @@ pub enum CommandError {
     /// The outbox is full, because the window is used up or a view change is under way. Retry after the next poll.
     #[error("no credit: the group's window is used up")]
     NoCredit,
+    /// As much is on its way to that member as it grants. It alone has to wait: messages to others may go. Retry after the
+    /// next poll.
+    #[error("no room: the window to that member is used up")]
+    NoWindow,
     /// That process is in no view of the group with this one.
     #[error("that process is not in view {view} of the group")]
     NoSuchMember {

@@ -99,7 +99,7 @@ fn the_receiver_of_a_message_bounds_its_sender_and_nobody_else() {
     }
     assert_eq!(sent, 26, "a window of 256 KiB");
     net.run(Duration::from_secs(1));
-    assert_eq!(send(&mut net, 0, 2, &[7; 10_000]), Err(CommandError::NoCredit));
+    assert_eq!(send(&mut net, 0, 2, &[7; 10_000]), Err(CommandError::NoWindow));
     // They have their place there, though nobody has taken them, and the channel goes on.
     assert_eq!(outcomes(&net, 0, who(&net, 2)), BTreeMap::from([("delivered", 26)]));
     send(&mut net, 1, 2, b"another sender").expect("it has a window of its own");
@@ -111,7 +111,7 @@ fn the_receiver_of_a_message_bounds_its_sender_and_nobody_else() {
     net.run(Duration::from_secs(1));
     assert_eq!(net.nodes[2].1.to_one.len(), 27);
     send(&mut net, 0, 2, &vec![7; 1 << 20]).expect("a long one goes when nothing is under way");
-    assert_eq!(send(&mut net, 0, 2, b"no more"), Err(CommandError::NoCredit));
+    assert_eq!(send(&mut net, 0, 2, b"no more"), Err(CommandError::NoWindow));
     net.run_until(20, |net| net.nodes[2].1.to_one.len() == 28);
     net.run(Duration::from_millis(100));
     send(&mut net, 0, 2, b"again").expect("there is room again");

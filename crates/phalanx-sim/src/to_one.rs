@@ -73,7 +73,7 @@ fn pass(world: &mut World, index: usize, (group, to): (GroupId, Incarnation), ki
     let moment = match outcome {
         Ok(_) if kind.is_answer() => "answers to one",
         Ok(_) => "messages to one member of a group",
-        Err(CommandError::NoCredit) => "messages to one that had to wait",
+        Err(CommandError::NoCredit | CommandError::NoWindow) => "messages to one that had to wait",
         Err(CommandError::NoSuchMember { .. }) => "messages to one that was gone",
         Err(CommandError::BelowLevel { .. }) => "messages to one below their level",
         Err(_) => return,

@@ -683,9 +683,9 @@ impl Process {
     ///
     /// # Errors
     /// [`CommandError::NotMember`]; [`CommandError::NoSuchMember`] if that process is not in the view;
-    /// [`CommandError::BelowLevel`]; [`CommandError::NoCredit`] while multicasts of this process wait in the group, no quorum
-    /// is heard, or too much is on its way to that member: try again after the next poll; [`CommandError::TooLong`],
-    /// [`CommandError::Over`]. Nothing was sent.
+    /// [`CommandError::BelowLevel`]; [`CommandError::NoWindow`] while too much is on its way to that member, and
+    /// [`CommandError::NoCredit`] while multicasts of this process wait in the group, or no quorum is heard: try again after
+    /// the next poll; [`CommandError::TooLong`], [`CommandError::Over`]. Nothing was sent.
     pub fn send_to(
         &mut self,
         group: GroupId,

@@ -70,9 +70,14 @@ impl Outgoing {
         }
     }
 
+    /// Whether there is room for a message.
+    pub(in crate::process) fn has_room(&self, costs: u64) -> bool {
+        has_room(self.position, costs, self.granted)
+    }
+
     /// Takes room for a message. False if there is none.
     pub(in crate::process) fn take_room(&mut self, costs: u64) -> bool {
-        let has_room = has_room(self.position, costs, self.granted);
+        let has_room = self.has_room(costs);
         if has_room {
             self.position += costs;
             self.sent += 1;

@@ -89,18 +89,23 @@ impl ToOnePort<'_> {
         }
         let view = streams.meta.view;
         let since = self.app.to_one.since(group, to).ok_or(CommandError::NoSuchMember { view })?;
+        let out = self.app.to_one.outgoing.entry((group, to)).or_insert_with(|| Outgoing::new(since));
+        // First, so that it is known of what waits for its receiver alone. The headers that are not counted here count below.
+        if !kind.is_answer() && !out.has_room(len as u64 + MESSAGE_COSTS) {
+            self.counters.to_one_refused += 1;
+            return Err(CommandError::NoWindow);
+        }
         // What was accepted before is its past, too, and has no place yet.
         if !may || streams.view_streams.queued().messages > 0 {
             self.counters.to_one_refused += 1;
             return Err(CommandError::NoCredit);
         }
-        let out = self.app.to_one.outgoing.entry((group, to)).or_insert_with(|| Outgoing::new(since));
         let growth = out.growth(view, Position::of(&streams.view_streams).counts());
         let mut message = Vec::with_capacity(len + 32);
         put_message(&mut message, (group, since), view, kind.is_answer(), &growth, parts);
         if !kind.is_answer() && !out.take_room(message.len() as u64 + MESSAGE_COSTS) {
             self.counters.to_one_refused += 1;
-            return Err(CommandError::NoCredit);
+            return Err(CommandError::NoWindow);
         }
         out.tell(view, &growth);
         self.counters.to_one_sent += 1;
