@@ -134,6 +134,11 @@ impl Commands {
         Some(command)
     }
 
+    /// Whether every command that was accepted was popped.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.accepted.load(Ordering::SeqCst) == 0
+    }
+
     /// Notes that who waits for room is to be woken. Only the protocol thread calls it.
     pub(crate) fn note_room(&self) {
         self.has_room.store(true, Ordering::Relaxed);

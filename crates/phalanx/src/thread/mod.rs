@@ -330,7 +330,8 @@ impl Protocol {
         if self.shared.is_dropped.load(Ordering::SeqCst) && now.since(since) > DROP_PATIENCE {
             self.shared.commands.stop();
         }
-        let idle = self.app.lives.busy(0).is_none();
+        // One turn takes a part of the commands that wait.
+        let idle = self.shared.commands.is_drained() && self.app.lives.busy(0).is_none();
         if !self.left && (idle || now.since(since) > LEAVE_AFTER) {
             self.left = true;
             self.process.leave(handler!(self));
