@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use phalanx_core::{Delivery, GroupView, Incarnation, LeaveReason, Sequence, Snapshot, ViewNumber};
+use phalanx_core::{
+    Delivery, GroupView, Incarnation, LeaveReason, MessageToOne, Sequence, Snapshot, ToOneOutcome, ViewNumber,
+};
 
 /// A membership of this process in a group: its slot, and which membership of that slot it is. It stands for the
 /// membership through exclusions and returns, and for nothing once that is over.
@@ -34,11 +36,35 @@ pub trait Front {
     /// Something else happened in a group.
     fn step(&mut self, key: Key, group: &mut Self::Group, step: Step<'_>);
 
-    /// A queued message, or a flush, has its place in a view, or is refused.
+    /// A message to this process alone, at its place among what else is told of the group.
+    fn to_one(&mut self, _key: Key, _group: &mut Self::Group, _message: &MessageToOne<'_>) {}
+
+    /// The queued message to one member for which that waits was sent, in that view.
+    fn sent_to_one(&mut self, _group: &mut Self::Group, _receipt: &Self::Receipt, _view: ViewNumber) {}
+
+    /// The next messages of this process to `to` have this outcome. [`Self::settled_one`] follows for those that something
+    /// waits for.
+    fn settled(
+        &mut self,
+        _key: Key,
+        _group: &mut Self::Group,
+        _to: Incarnation,
+        _outcome: ToOneOutcome,
+        _messages: u64,
+    ) {
+    }
+
+    /// The message to one member for which that waits has this outcome.
+    fn settled_one(&mut self, _group: &mut Self::Group, _receipt: Self::Receipt, _outcome: ToOneOutcome) {}
+
+    /// A queued multicast, or a flush, has its place in a view. Or one of them, or a message to one member, is refused.
     fn answer(&mut self, group: &mut Self::Group, receipt: Self::Receipt, outcome: Result<Bound, Refusal>);
 
-    /// A queued message takes up no memory any more.
+    /// A queued multicast takes up no memory any more.
     fn release(&mut self, _group: &mut Self::Group, _bytes: usize) {}
+
+    /// A queued message to that member takes up no memory any more.
+    fn release_to_one(&mut self, _group: &mut Self::Group, _to: Incarnation, _bytes: usize) {}
 
     /// The incarnation is over, and so are its messages in all groups; told before any group is told.
     fn excluded(&mut self, _was: Incarnation) {}
@@ -115,7 +141,8 @@ pub enum Step<'a> {
         /// Sent messages that the others may have or not.
         in_doubt: u64,
     },
-    /// Queued messages were refused within a life: nobody awaits them, or they were asked for in an earlier one.
+    /// Queued messages were refused within a life: nobody awaits them, or they were asked for in an earlier one. Messages to
+    /// one count, too, here and where queued ones are counted as not sent at the end of a life.
     Unsent {
         /// How many.
         messages: u64,
@@ -140,7 +167,8 @@ pub enum Step<'a> {
     OwnState,
     /// The state is complete.
     Current,
-    /// The state that came makes no sense. The group is left, and no further message of it is handed over.
+    /// The state that came makes no sense. The group is left, and no further multicast of it is handed over. Messages to this
+    /// process alone are: their senders are told so.
     Senseless,
 }
 
@@ -173,6 +201,15 @@ pub enum Refusal {
     OtherView,
     /// It is too long, with its length in bytes.
     TooLong(usize),
+    /// Its receiver is not in the view in force.
+    NoSuchMember(ViewNumber),
+    /// The cell is at this level, and it takes a higher one.
+    BelowLevel {
+        /// The level of the cell.
+        level: u16,
+        /// The level that is needed.
+        needed: u16,
+    },
 }
 
 /// How a membership ended.

@@ -25,6 +25,7 @@ mod records;
 mod route;
 mod servers;
 mod tally;
+mod to_one;
 
 pub use front::{Bound, End, Front, Key, Refusal, ShownView, Step};
 pub use lives::{CoreNotes, Lives};
@@ -33,3 +34,4 @@ pub use publication::{Publication, Publishes, Shown};
 pub use records::Reason;
 pub use route::{Attempt, CallStep, Route, split_request, with_deadline};
 pub use servers::{Destination, Entry, Found, Known, Servers};
+pub use to_one::{MessageTo, NextToOne};

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use phalanx_core::{
-    Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, Sent, Sequence, Snapshot, ViewNumber,
+    Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, MessageToOne, Sent, Sequence, Snapshot,
+    ToOneOutcome, ViewNumber,
 };
 use phalanx_trace as trace;
 
@@ -12,6 +13,7 @@ use crate::front::{End, Front, Key, Refusal, ShownView, Step};
 use crate::membership::{Leave, Membership};
 use crate::messages::{NextMessage, Queued};
 use crate::records::{Reason, Records};
+use crate::to_one::NextToOne;
 
 /// The memberships of a process: `G` is what the front keeps for each, `R` what waits for the outcome of a queued
 /// message. Every method that tells something takes the [`Front`] to be told.
@@ -296,7 +298,73 @@ impl<G, R> Lives<G, R> {
         self.busy.get(at).map(|slot| self.key(*slot))
     }
 
-    /// The next message of a group that may be sent now. `None`: nothing waits, or the process is not in the group yet.
+    /// What is held back in a group for a receiver without room may be tried again. Call it once before each run of
+    /// [`Self::due_to_one`] and [`Self::due`].
+    pub fn begin_turn(&mut self, key: Key) {
+        if let Some(held) = self.held(key) {
+            held.begin_turn();
+        }
+    }
+
+    /// The message to one member that may be sent now. `None`: it is the turn of [`Self::due`].
+    pub fn due_to_one<F: Front<Group = G, Receipt = R>>(&mut self, key: Key, front: &mut F) -> Option<NextToOne> {
+        self.held(key)?.due_to_one(key, front)
+    }
+
+    /// The core accepted the message to one that was due, in that view.
+    pub fn sent_to_one<F: Front<Group = G, Receipt = R>>(&mut self, key: Key, view: ViewNumber, front: &mut F) {
+        if let Some(held) = self.held(key) {
+            held.sent_to_one(view, front);
+        }
+    }
+
+    /// The core accepted a message to one that was not queued here.
+    pub fn sent_to_one_at_once(&mut self, key: Key, to: Incarnation) {
+        if let Some(held) = self.held(key) {
+            held.sent_to_one_at_once(to);
+        }
+    }
+
+    /// The receiver of the message to one that was due has no room. It waits for the next turn, and only what goes to the same
+    /// receiver waits with it.
+    pub fn hold_back(&mut self, key: Key) {
+        if let Some(held) = self.held(key) {
+            held.hold_back();
+        }
+    }
+
+    /// The core refused the message to one that was due, for good.
+    pub fn refused_to_one<F: Front<Group = G, Receipt = R>>(&mut self, key: Key, why: Refusal, front: &mut F) {
+        if let Some(held) = self.held(key) {
+            held.refuse_to_one(key, why, front);
+        }
+    }
+
+    /// The next messages of this process to a member of a group have an outcome.
+    pub fn settled<F: Front<Group = G, Receipt = R>>(
+        &mut self,
+        group: GroupId,
+        to: Incarnation,
+        outcome: ToOneOutcome,
+        messages: u64,
+        front: &mut F,
+    ) {
+        if let Some((key, held)) = self.numbered(group) {
+            held.settle(key, to, outcome, messages, front);
+        }
+    }
+
+    /// A message to this process alone. An answer belongs to who asked, and not to the group's inbox.
+    pub fn to_one<F: Front<Group = G, Receipt = R>>(&mut self, message: &MessageToOne<'_>, front: &mut F) {
+        if message.kind.is_answer() {
+            return;
+        }
+        if let Some((key, held)) = self.numbered(message.group) {
+            front.to_one(key, &mut held.own, message);
+        }
+    }
+
+    /// The next multicast of a group that may be sent now. `None`: nothing waits, or the process is not in the group yet.
     pub fn due<F: Front<Group = G, Receipt = R>>(&mut self, key: Key, front: &mut F) -> Option<NextMessage> {
         let held = self.held(key)?;
         match held.due(key, front) {
@@ -591,6 +659,7 @@ impl<G, R> Lives<G, R> {
         (held.in_view, held.is_adequate) = (true, view.adequate);
         // A state that made no sense is none: the group is left.
         held.holds = (held.is_sound && !held.observes).then_some(view.group);
+        held.forget_idle();
         // A leave that waited for a view, or that an earlier incarnation asked for.
         let wants_leave = held.leave == Leave::Wanted;
         self.step(key, Step::View(ShownView { view, me }), front);

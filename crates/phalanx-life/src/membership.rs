@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use phalanx_core::{GroupId, Sequence, ViewNumber};
+use phalanx_core::{GroupId, Incarnation, Sequence, ToOneOutcome, ViewNumber};
 
 use crate::front::{Bound, Front, Key, Refusal, Step};
 use crate::messages::{Messages, NextMessage, Queued, latest};
 use crate::records::Records;
 use crate::tally::Tally;
+use crate::to_one::{Ended, MessageTo, NextToOne, ToOnes};
 
 /// A group that this process is in, joins, or comes back to.
 #[derive(Debug)]
@@ -30,6 +31,9 @@ pub(crate) struct Membership<G, R> {
     life: u64,
     pub(crate) tally: Tally,
     messages: Messages<R>,
+    to_ones: ToOnes<R>,
+    /// Where the message to one is whose turn it is.
+    turn: Turn,
     /// Views in which messages became stable since that was told, and up to which number in each.
     reached: Vec<(ViewNumber, Sequence)>,
     /// It is among those with something to tell.
@@ -38,6 +42,15 @@ pub(crate) struct Membership<G, R> {
     pub(crate) is_busy: bool,
     /// What the front keeps.
     pub(crate) own: G,
+}
+
+/// Where a message to one waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// At the front of the queue.
+    Queue,
+    /// At the front of those that are held back for that receiver.
+    Held(Incarnation),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +76,8 @@ impl<G, R> Membership<G, R> {
             life: 0,
             tally: Tally::default(),
             messages: Messages::new(),
+            to_ones: ToOnes::new(),
+            turn: Turn::Queue,
             reached: Vec::new(),
             has_news: false,
             is_busy: false,
@@ -78,7 +93,8 @@ impl<G, R> Membership<G, R> {
 
     /// The group's number, if it is to be left now.
     pub(crate) fn to_leave(&self) -> Option<GroupId> {
-        self.number_in_view().filter(|_| self.leave == Leave::Wanted && self.messages.is_empty())
+        let waits = !self.messages.is_empty() || self.to_ones.has_held();
+        self.number_in_view().filter(|_| self.leave == Leave::Wanted && !waits)
     }
 
     /// Another state comes, or this process's own is the group's.
@@ -92,27 +108,34 @@ impl<G, R> Membership<G, R> {
         self.messages.push(asked);
     }
 
-    /// The message whose turn it is. What comes before it and sends nothing, or was asked for in an earlier life, is
+    /// The multicast whose turn it is. What comes before it and sends nothing, or was asked for in an earlier life, is
     /// answered. `Err(true)`: nothing waits.
     pub(crate) fn due<F: Front<Group = G, Receipt = R>>(
         &mut self,
         key: Key,
         front: &mut F,
     ) -> Result<NextMessage, bool> {
+        self.advance(key, front);
+        let Some(message) = self.messages.front() else {
+            return Err(self.messages.is_empty() && !self.to_ones.has_held());
+        };
+        // In no view yet, or between two incarnations.
+        let group = self.number_in_view().ok_or(false)?;
+        let payload = message.body.front().ok_or(false)?;
+        let in_view = message.in_view.map(|view| ViewNumber(view.get()));
+        Ok(NextMessage { group, order: message.order, stability: message.stability, in_view, payload })
+    }
+
+    /// Answers what is at the front and sends nothing, or was asked for in an earlier life.
+    fn advance<F: Front<Group = G, Receipt = R>>(&mut self, key: Key, front: &mut F) {
         loop {
-            while let Some(asked) = self.messages.take_empty() {
+            if let Some(asked) = self.messages.take_empty() {
                 self.answer_empty(asked, front);
-            }
-            let message = self.messages.front().ok_or(true)?;
-            if message.life != self.life {
+            } else if self.messages.front_life().is_some_and(|life| life != self.life) {
                 self.refuse_front(key, Refusal::NotSent, front);
-                continue;
+            } else {
+                return;
             }
-            // In no view yet, or between two incarnations.
-            let group = self.number_in_view().ok_or(false)?;
-            let payload = message.body.front().ok_or(false)?;
-            let in_view = message.in_view.map(|view| ViewNumber(view.get()));
-            return Ok(NextMessage { group, order: message.order, stability: message.stability, in_view, payload });
         }
     }
 
@@ -122,13 +145,24 @@ impl<G, R> Membership<G, R> {
         if bytes > 0 {
             front.release(&mut self.own, bytes);
         }
+        let is_flush = matches!(asked, Queued::Flush { .. });
         let Some(receipt) = asked.into_receipt() else { return };
         if life != self.life {
-            front.answer(&mut self.own, receipt, Err(Refusal::NotSent));
-        } else if self.tally.sent >= self.tally.accepted {
-            front.answer(&mut self.own, receipt, Ok(latest(&self.tally, self.tally.sent)));
+            return front.answer(&mut self.own, receipt, Err(Refusal::NotSent));
+        }
+        let number = self.tally.accepted;
+        let ready = if is_flush { self.to_ones.flush(number, receipt) } else { Some(receipt) };
+        if let Some(receipt) = ready {
+            self.answer_bound(number, receipt, front);
+        }
+    }
+
+    /// Gives a receipt for the first `number` messages, once they are bound to a view.
+    fn answer_bound<F: Front<Group = G, Receipt = R>>(&mut self, number: u64, receipt: R, front: &mut F) {
+        if self.tally.sent >= number {
+            front.answer(&mut self.own, receipt, Ok(latest(&self.tally, number)));
         } else {
-            self.messages.wait(self.tally.accepted, receipt);
+            self.messages.wait(number, receipt);
         }
     }
 
@@ -159,9 +193,14 @@ impl<G, R> Membership<G, R> {
 
     /// Refuses the message at the front, and all behind it that was asked for together.
     pub(crate) fn refuse_front<F: Front<Group = G, Receipt = R>>(&mut self, key: Key, why: Refusal, front: &mut F) {
-        let Some(asked) = self.messages.pop() else { return };
-        let (messages, bytes) = (asked.messages(), asked.bytes());
-        front.release(&mut self.own, bytes);
+        if let Some(asked) = self.messages.pop() {
+            self.refuse(key, asked, why, front);
+        }
+    }
+
+    fn refuse<F: Front<Group = G, Receipt = R>>(&mut self, key: Key, asked: Queued<R>, why: Refusal, front: &mut F) {
+        let messages = asked.messages();
+        release(&mut self.own, &asked, front);
         let receipt = asked.into_receipt();
         if receipt.is_none() || why == Refusal::NotSent {
             front.step(key, &mut self.own, Step::Unsent { messages });
@@ -169,6 +208,108 @@ impl<G, R> Membership<G, R> {
         if let Some(receipt) = receipt {
             front.answer(&mut self.own, receipt, Err(why));
         }
+    }
+
+    // Messages to one member.
+
+    /// What is held back may be tried again.
+    pub(crate) fn begin_turn(&mut self) {
+        self.to_ones.begin_turn();
+    }
+
+    /// The message to one member whose turn it is: first those that are held back, because they were asked for before all
+    /// in the queue. So one whose receiver has room again, and which waits for multicasts, is not overtaken by more of them.
+    pub(crate) fn due_to_one<F: Front<Group = G, Receipt = R>>(
+        &mut self,
+        key: Key,
+        front: &mut F,
+    ) -> Option<NextToOne> {
+        self.advance(key, front);
+        // In no view yet, or between two incarnations.
+        let group = self.number_in_view()?;
+        loop {
+            let held = self.to_ones.untried();
+            self.turn = held.map_or(Turn::Queue, |message| Turn::Held(message.to));
+            let message = held.or_else(|| self.messages.front_to_one())?;
+            // It comes behind those that were asked for before.
+            if self.turn == Turn::Queue && self.to_ones.holds_back(message.to) {
+                self.hold_back();
+                self.advance(key, front);
+                continue;
+            }
+            return Some(NextToOne { group, to: message.to, payload: message.payload.clone() });
+        }
+    }
+
+    /// The receiver of the message to one that was due has no room: it waits, and holds back those to the same receiver alone.
+    pub(crate) fn hold_back(&mut self) {
+        match self.turn {
+            Turn::Held(to) => self.to_ones.hold_on(to),
+            Turn::Queue => {
+                if let Some(message) = self.messages.pop_to_one() {
+                    self.to_ones.hold(message);
+                }
+            }
+        }
+    }
+
+    fn take_to_one(&mut self) -> Option<MessageTo<R>> {
+        match self.turn {
+            Turn::Held(to) => self.to_ones.take_held(to),
+            Turn::Queue => self.messages.pop_to_one(),
+        }
+    }
+
+    /// The core accepted the message to one that was due.
+    pub(crate) fn sent_to_one<F: Front<Group = G, Receipt = R>>(&mut self, view: ViewNumber, front: &mut F) {
+        let Some(message) = self.take_to_one() else { return };
+        front.release_to_one(&mut self.own, message.to, message.bytes());
+        message.receipt.iter().for_each(|receipt| front.sent_to_one(&mut self.own, receipt, view));
+        self.to_ones.sent(message.to, message.receipt);
+    }
+
+    /// The core accepted a message to one that was not queued here.
+    pub(crate) fn sent_to_one_at_once(&mut self, to: Incarnation) {
+        self.to_ones.sent(to, None);
+    }
+
+    /// The core refused the message to one that was due, for good.
+    pub(crate) fn refuse_to_one<F: Front<Group = G, Receipt = R>>(&mut self, key: Key, why: Refusal, front: &mut F) {
+        let Some(message) = self.take_to_one() else { return };
+        if self.turn != Turn::Queue {
+            self.to_ones.refused(message.to);
+        }
+        self.refuse(key, Queued::ToOne(message), why, front);
+        self.answer_flushes(front);
+    }
+
+    /// The next messages to a member have an outcome.
+    pub(crate) fn settle<F: Front<Group = G, Receipt = R>>(
+        &mut self,
+        key: Key,
+        to: Incarnation,
+        outcome: ToOneOutcome,
+        messages: u64,
+        front: &mut F,
+    ) {
+        let (messages, receipts) = self.to_ones.settle(to, messages);
+        if messages > 0 {
+            front.settled(key, &mut self.own, to, outcome, messages);
+        }
+        receipts.into_iter().for_each(|receipt| front.settled_one(&mut self.own, receipt, outcome));
+        self.answer_flushes(front);
+    }
+
+    /// Answers the flushes that wait for no message to one any more.
+    fn answer_flushes<F: Front<Group = G, Receipt = R>>(&mut self, front: &mut F) {
+        while let Some((number, receipt)) = self.to_ones.flushed() {
+            self.answer_bound(number, receipt, front);
+        }
+    }
+
+    /// A view was installed.
+    pub(crate) fn forget_idle(&mut self) {
+        self.to_ones.forget_idle();
     }
 
     // Outcomes.
@@ -230,13 +371,20 @@ impl<G, R> Membership<G, R> {
         if let (Some(records), Some(group), true) = (records, self.number, self.in_view) {
             records.over(group, not_sent, in_doubt);
         }
+        let Ended { held, open, flushes } = self.to_ones.end();
+        for (to, messages, receipts) in open {
+            front.settled(key, &mut self.own, to, ToOneOutcome::InDoubt, messages);
+            for receipt in receipts {
+                front.settled_one(&mut self.own, receipt, ToOneOutcome::InDoubt);
+            }
+        }
         let (receipts, queue) = self.messages.end();
-        for (_, receipt) in receipts {
+        for receipt in receipts.into_iter().map(|(_, receipt)| receipt).chain(flushes) {
             front.answer(&mut self.own, receipt, Err(Refusal::NotSent));
         }
-        for asked in queue {
+        for asked in held.into_iter().map(Queued::ToOne).chain(queue) {
             not_sent += asked.messages();
-            front.release(&mut self.own, asked.bytes());
+            release(&mut self.own, &asked, front);
             if let Some(receipt) = asked.into_receipt() {
                 front.answer(&mut self.own, receipt, Err(Refusal::NotSent));
             }
@@ -244,5 +392,13 @@ impl<G, R> Membership<G, R> {
         self.in_view = false;
         self.life += 1;
         front.step(key, &mut self.own, Step::Over { next: self.life, not_sent, in_doubt });
+    }
+}
+
+/// Gives back what something that was asked for occupied.
+fn release<G, R, F: Front<Group = G, Receipt = R>>(own: &mut G, asked: &Queued<R>, front: &mut F) {
+    match asked.to() {
+        Some(to) => front.release_to_one(own, to, asked.bytes()),
+        None => front.release(own, asked.bytes()),
     }
 }

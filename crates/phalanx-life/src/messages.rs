@@ -4,17 +4,20 @@ use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
 use bytes::Bytes;
-use phalanx_core::{GroupId, Order, Stability, ViewNumber};
+use phalanx_core::{GroupId, Incarnation, Order, Stability, ViewNumber};
 
 use crate::front::Bound;
 use crate::tally::Tally;
+use crate::to_one::MessageTo;
 
 /// Something asked for in a group.
 #[derive(Debug)]
 pub enum Queued<R> {
     /// Messages of one kind.
     Send(Message<R>),
-    /// A receipt when all messages before it are sent.
+    /// A message to one member.
+    ToOne(MessageTo<R>),
+    /// A receipt when all multicasts before it are sent, and all messages to one before it have an outcome.
     Flush {
         /// The life in which it was asked for.
         life: u64,
@@ -46,13 +49,14 @@ impl<R> Queued<R> {
         match self {
             Self::Flush { .. } => true,
             Self::Send(message) => message.body.len() == 0,
+            Self::ToOne(_) => false,
         }
     }
 
     /// The life in which it was asked for.
     pub(crate) fn life(&self) -> u64 {
         match self {
-            Self::Flush { life, .. } | Self::Send(Message { life, .. }) => *life,
+            Self::Flush { life, .. } | Self::Send(Message { life, .. }) | Self::ToOne(MessageTo { life, .. }) => *life,
         }
     }
 
@@ -62,6 +66,16 @@ impl<R> Queued<R> {
         match self {
             Self::Flush { .. } => 0,
             Self::Send(message) => message.body.bytes(),
+            Self::ToOne(message) => message.bytes(),
+        }
+    }
+
+    /// Its receiver, if it is a message to one member.
+    #[must_use]
+    pub fn to(&self) -> Option<Incarnation> {
+        match self {
+            Self::ToOne(message) => Some(message.to),
+            Self::Flush { .. } | Self::Send(_) => None,
         }
     }
 
@@ -71,6 +85,7 @@ impl<R> Queued<R> {
         match self {
             Self::Flush { .. } => 0,
             Self::Send(message) => message.body.len(),
+            Self::ToOne(_) => 1,
         }
     }
 
@@ -80,6 +95,7 @@ impl<R> Queued<R> {
         match self {
             Self::Flush { receipt, .. } => Some(receipt),
             Self::Send(message) => message.receipt,
+            Self::ToOne(message) => message.receipt,
         }
     }
 }
@@ -182,7 +198,7 @@ impl Payloads {
 }
 
 /// The fixed cost of what waits, beside its payload.
-const MESSAGE_BYTES: usize = 64;
+pub(crate) const MESSAGE_BYTES: usize = 64;
 
 /// What waits in one group, and what waits for a place in a view.
 #[derive(Debug)]
@@ -199,6 +215,28 @@ impl<R> Messages<R> {
 
     pub(crate) fn push(&mut self, asked: Queued<R>) {
         self.queue.push_back(asked);
+    }
+
+    /// The life in which the front was asked for.
+    pub(crate) fn front_life(&self) -> Option<u64> {
+        self.queue.front().map(Queued::life)
+    }
+
+    /// The message to one member at the front.
+    pub(crate) fn front_to_one(&self) -> Option<&MessageTo<R>> {
+        match self.queue.front() {
+            Some(Queued::ToOne(message)) => Some(message),
+            _ => None,
+        }
+    }
+
+    /// Takes the message to one member at the front.
+    pub(crate) fn pop_to_one(&mut self) -> Option<MessageTo<R>> {
+        self.front_to_one()?;
+        match self.queue.pop_front() {
+            Some(Queued::ToOne(message)) => Some(message),
+            _ => None,
+        }
     }
 
     /// Takes what waits at the front if it sends nothing: what asks for a receipt alone has its turn then.
@@ -238,7 +276,9 @@ impl<R> Messages<R> {
 
     /// Has a receipt wait until so many messages are bound.
     pub(crate) fn wait(&mut self, number: u64, receipt: R) {
-        self.receipts.push_back((number, receipt));
+        // One that waited for messages to one comes behind others.
+        let at = self.receipts.partition_point(|(other, _)| *other <= number);
+        self.receipts.insert(at, (number, receipt));
     }
 
     /// A receipt whose messages are bound, with its number.

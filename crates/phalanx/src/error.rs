@@ -85,8 +85,10 @@ pub enum SendError {
     /// are begun before the next view wait for it, so a retry is no busy loop.
     #[error("not sent: the incarnation ended before the message was bound to a view")]
     NotSent,
-    /// Longer than 64 MiB, or, if it names a view, than a packet. It was not sent.
-    #[error("a message of {0} bytes is longer than 64 MiB, or than a packet if it names a view")]
+    /// Longer than 64 MiB, or, if it names a view, than a packet. To one member, 64 KiB less. It was not sent.
+    #[error(
+        "a message of {0} bytes is too long: 64 MiB at most, to one member 64 KiB less, and a packet if it names a view"
+    )]
     TooLong(usize),
     /// Too much waits to be sent, and this call does not wait. Nothing was queued. Try again.
     #[error("too much waits to be sent: try again, or wait")]
@@ -111,6 +113,25 @@ pub enum SendError {
     /// The handle was made before a fork, and this is the child. Nothing was queued.
     #[error("this handle belongs to the parent process: start a cell of its own in the forked child")]
     Forked,
+    /// Of messages to one member: the receiver is not in that view of the group, which is the one in force here. Nothing was
+    /// sent. An incarnation that left does not come back; its process may, with another id. Look at the group's view, and send
+    /// to one of its members if it still makes sense.
+    #[error("that member is not in view {view} of the group: choose a member of the view, or send to all")]
+    NotInView {
+        /// The number of the view.
+        view: u64,
+    },
+    /// Of messages to one member: the cell is at a level that has none. Nothing was sent. Raise the level when all members are
+    /// of a version that knows it.
+    #[error(
+        "the cell is at level {level}, and this takes level {needed}: `phalanx level --raise` when all members know it"
+    )]
+    BelowLevel {
+        /// The level of the cell.
+        level: u16,
+        /// The level that is needed.
+        needed: u16,
+    },
     /// Of [`Inline::unicast`](crate::Inline::unicast) only: the receiver is not another member of the cell view, or this
     /// process is in no view of the cell. Nothing was queued. An incarnation that left a view does not come back; its process
     /// may, with another id.
@@ -124,6 +145,8 @@ impl SendError {
             Refusal::NotSent => Self::NotSent,
             Refusal::OtherView => Self::OtherView,
             Refusal::TooLong(bytes) => Self::TooLong(bytes),
+            Refusal::NoSuchMember(view) => Self::NotInView { view: view.0 },
+            Refusal::BelowLevel { level, needed } => Self::BelowLevel { level, needed },
         }
     }
 }
@@ -135,6 +158,21 @@ impl SendError {
 #[error("in doubt: the incarnation ended before every member was known to have the message")]
 pub struct InDoubt;
 
+/// Why a message to one member ([`Group::send_to`](crate::Group::send_to)) is not known to be with its receiver. The numbers are
+/// the same in every version and language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Undelivered {
+    /// The receiver goes on and never gets it, because one of the two was out of the group before it came. Send it again, to a
+    /// member of the view, if it still makes sense.
+    #[error("not delivered: its receiver, or this process, was out of the group before it came")]
+    NotDelivered,
+    /// The receiver is out of the group, or this incarnation is over, before it was known: it may have it or not. If a second one
+    /// must do no harm, number your messages.
+    #[error("in doubt: its receiver is gone, or this incarnation is over, and it may have it or not")]
+    InDoubt,
+}
+
 /// Why a flush failed. Messages that it waited for may be missing at others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -142,7 +180,7 @@ pub enum FlushError {
     /// Some messages of this process were not sent or are in doubt, since the last flush of this handle.
     #[error("{not_sent} messages were not sent, and {in_doubt} are in doubt")]
     Lost {
-        /// Messages that nobody has.
+        /// Messages that nobody has, those to one member that were not delivered among them.
         not_sent: u64,
         /// Messages that the others may have or not.
         in_doubt: u64,
@@ -364,9 +402,15 @@ numbers! {
         Self::OtherView => 308,
         Self::NoView => 309,
         Self::NoSuchMember => 310,
+        Self::NotInView { .. } => 311,
+        Self::BelowLevel { .. } => 312,
     }
     InDoubt {
         Self => 401,
+    }
+    Undelivered {
+        Self::NotDelivered => 402,
+        Self::InDoubt => 403,
     }
     FlushError {
         Self::Lost { .. } => 501,
@@ -440,8 +484,11 @@ mod tests {
             SendError::OtherView,
             SendError::NoView,
             SendError::NoSuchMember,
+            SendError::NotInView { view: 7 },
+            SendError::BelowLevel { level: 7, needed: 8 },
         ];
-        assert_eq!(send.map(|error| error.number()), [301, 302, 303, 304, 305, 306, 307, 308, 309, 310]);
+        assert_eq!(send.map(|error| error.number()), [301, 302, 303, 304, 305, 306, 307, 308, 309, 310, 311, 312]);
+        assert_eq!([Undelivered::NotDelivered, Undelivered::InDoubt].map(|error| error.number()), [402, 403]);
         let flush = [FlushError::Lost { not_sent: 1, in_doubt: 0 }, FlushError::Over, FlushError::Forked];
         assert_eq!(flush.map(|error| error.number()), [501, 502, 503]);
         let left = LeaveError::Already(LeaveReason::Left);

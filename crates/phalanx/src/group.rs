@@ -13,16 +13,17 @@ use serde::Serialize;
 
 use crate::domains::Domains;
 use crate::error::{FlushError, JoinError, LeaveError, SendError};
-use crate::id::LeaveReason;
+use crate::id::{LeaveReason, MemberId};
 use crate::inbox::{Inbox, Merged};
 use crate::names::{RESERVED, check_group_name};
 use crate::replica::{Domain, Replica, Replicating, State};
 use crate::send::{Multicast, batch};
 use crate::sent::Receipt;
 use crate::shared::cell::{CellShared, Held, Taken};
-use crate::shared::commands::{Command, Destination, Queued};
+use crate::shared::commands::{Command, Destination, Queued, Waiter};
 use crate::shared::group::{GroupShared, Lost, Phase};
 use crate::shared::queue::Queue;
+use crate::to_one::SendTo;
 use crate::view::View;
 use crate::waiting::{Place, Timeout, Waiting, block, block_on};
 
@@ -135,19 +136,72 @@ impl Group {
         self.multicast(batch(payloads))
     }
 
-    /// Waits until every member has all that this process sent to the group before this call: what must precede an
-    /// action that others see outside the group.
+    /// Sends a message to one member of the group, which may be this process: it comes into that member's inbox of the group
+    /// ([`Next::ToOne`](crate::Next::ToOne)) after all multicasts that this process had delivered or sent in the group before,
+    /// and once. Await it: [`SendTo`]. [`SentTo::delivered`](crate::SentTo::delivered) tells what became of it.
+    ///
+    /// It is no multicast: no other member learns of it, no state sees it, and it waits for no other member. Messages of this
+    /// process to one member come in the order in which they were sent. There is no order with its later multicasts, nor with
+    /// messages to one of others. Cells at level 8 and above have it.
+    ///
+    /// ```no_run
+    /// # async fn answer(stock: phalanx::Group, mut inbox: phalanx::Inbox) -> Result<(), Box<dyn std::error::Error>> {
+    /// use phalanx::Next;
+    ///
+    /// while let Some(next) = inbox.next().await {
+    ///     match next {
+    ///         Next::Message(message) => {
+    ///             let sent = stock.send_to(message.sender, "got it").await?;
+    ///             if let Err(why) = sent.delivered().await {
+    ///                 println!("{}: {why}", message.sender);
+    ///             }
+    ///         }
+    ///         Next::ToOne(message) => println!("{} to this process alone: {:?}", message.sender, message.payload),
+    ///         _ => {}
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The example waits for an outcome in the task that reads the inbox. That goes well while the inbox has room: outcomes
+    /// have their place among the group's items, and wait behind a full inbox.
+    pub fn send_to(&self, member: MemberId, payload: impl AsRef<[u8]>) -> SendTo {
+        self.send_bytes_to(member, Bytes::copy_from_slice(payload.as_ref()))
+    }
+
+    /// Like [`Group::send_to`], without a copy of the payload.
+    pub fn send_bytes_to(&self, member: MemberId, payload: Bytes) -> SendTo {
+        let length = payload.len();
+        let payload = if length > MESSAGE_BYTES_MAX { Err(SendError::TooLong(length)) } else { Ok(payload) };
+        self.message_to(member, payload)
+    }
+
+    /// Like [`Group::send_to`], of a value; see [`MessageToOne::decode`](crate::MessageToOne::decode).
+    pub fn send_value_to<T: Serialize>(&self, member: MemberId, value: &T) -> SendTo {
+        let payload = postcard::to_allocvec(value).map(Bytes::from);
+        self.message_to(member, payload.map_err(|_unencodable| SendError::Unencodable))
+    }
+
+    fn message_to(&self, member: MemberId, payload: Result<Bytes, SendError>) -> SendTo {
+        SendTo::new(Arc::clone(self.cell()), Arc::clone(&self.shared), member, payload)
+    }
+
+    /// Waits until every member has all that this process multicast to the group before this call, and until each message
+    /// to one member has an outcome: what must precede an action that others see outside the group.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing: what was sent is sent, and what was lost is told to the next flush of this handle.
     ///
     /// # Errors
-    /// [`FlushError::Lost`] if any of it was not sent or is in doubt, since the last flush of this handle.
+    /// [`FlushError::Lost`] if any of it was not sent, not delivered to its one receiver, or is in doubt, since the last
+    /// flush of this handle.
     pub async fn flush(&self) -> Result<(), FlushError> {
         let (cell, shared) = (self.cell(), &self.shared);
         let receipt = Arc::new(Receipt::new());
         let flush = || {
-            let asked = Queued::Flush { life: shared.life(), receipt: Arc::clone(&receipt) };
+            let receipt = Waiter::Multicast(Arc::clone(&receipt));
+            let asked = Queued::Flush { life: shared.life(), receipt };
             Command::Ask { group: Arc::clone(shared), asked }
         };
         let mut waiting = Waiting::new(&cell.commands.room, cell.home);
@@ -192,7 +246,7 @@ impl Group {
     }
 
     /// Leaves the group, after everything sent before, and waits for that. The inbox keeps its items, and ends with
-    /// [`Next::Left`](crate::Next::Left).
+    /// [`Next::Left`](crate::Next::Left). A member that does not read its inbox holds this up while messages to it wait.
     ///
     /// # Cancel safety
     /// Before the first poll nothing is asked. Dropping the future later does not take the leave back.

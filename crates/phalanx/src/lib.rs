@@ -54,6 +54,10 @@
 //! ends first it is *in doubt* ([`InDoubt`]): the survivors may have it or not. [`Group::flush`] waits until all of this
 //! process's messages are stable. Call it before an action that others see outside the group.
 //!
+//! **To one member.** [`Group::send_to`] sends to one member of the group alone, after all that this process had delivered or sent
+//! there. It comes as [`Next::ToOne`], and [`SentTo::delivered`] tells what became of it: delivered, not delivered or in doubt
+//! ([`Undelivered`]).
+//!
 //! **State** is what all members of a group hold, changed by its messages alone. A [`Replica`] keeps this process's copy,
 //! and takes that of another member when it joins. Messages continue meanwhile, and no reader sees a part of it:
 //!
@@ -138,7 +142,7 @@
 //!
 //! | who | calls |
 //! |---|---|
-//! | any thread or task | [`Cell`], [`Group`], [`Replica::read`], [`Sent`], [`Client`], [`Server`], all through `&self` |
+//! | any thread or task | [`Cell`], [`Group`], [`Replica::read`], [`Sent`], [`SentTo`], [`Client`], [`Server`], all through `&self` |
 //! | any one thread or task | a [`Request`], which it may pass on |
 //! | one at a time | [`Inbox`], through `&mut self`; it may move between threads |
 //! | the protocol thread | the methods of [`State`], one at a time |
@@ -203,6 +207,7 @@ mod snapshot;
 mod standing;
 mod sync;
 mod thread;
+mod to_one;
 mod trace;
 mod view;
 mod waiting;
@@ -218,13 +223,13 @@ pub use departure::{Departure, Proof};
 pub use end::End;
 pub use error::{
     CallError, DecodeError, DescriptorError, FlushError, InDoubt, JoinError, LeaveError, Reason, SendError, StartError,
-    WaitError, WatchError,
+    Undelivered, WaitError, WatchError,
 };
 pub use events::{CellEvent, Events};
 pub use group::{Group, GroupBuilder, Joining};
 pub use id::{Guarantee, Host, Instance, LeaveReason, Member, MemberId, Order};
 pub use inbox::{Inbox, Merged};
-pub use inline::{App, Inline, InlineGroup, InlineJoin, MessageRef, Polled};
+pub use inline::{App, Inline, InlineGroup, InlineJoin, MessageRef, MessageToOneRef, Polled};
 pub use left::Left;
 pub use message::Message;
 pub use next::Next;
@@ -233,6 +238,7 @@ pub use send::{Multicast, Sending};
 pub use sent::{Outcome, Sent};
 pub use snapshot::{Piece, Snapshot};
 pub use standing::{Changed, Place, Standing};
+pub use to_one::{Arrival, MessageToOne, SendTo, SendingTo, SentTo};
 pub use view::View;
 pub use waiting::{Timeout, wait_for};
 pub use watch::{CellChange, GroupChange, HostChange, MemberChange, Watch};

@@ -2,6 +2,7 @@
 
 use crate::id::{LeaveReason, MemberId};
 use crate::message::Message;
+use crate::to_one::MessageToOne;
 use crate::view::View;
 
 /// What happened next in a group.
@@ -10,6 +11,9 @@ use crate::view::View;
 pub enum Next {
     /// A message was delivered.
     Message(Message),
+    /// A member sent this to this process alone ([`Group::send_to`](crate::Group::send_to)). It comes after all multicasts
+    /// that its sender had delivered or sent before, and before the view without its sender. Other members do not get it.
+    ToOne(MessageToOne),
     /// A view was installed. All members that install it delivered the same messages before it.
     View(View),
     /// Within the view, [`members_min`](crate::GroupBuilder::members_min) members have the group's state now (`true`), or fewer
@@ -38,10 +42,11 @@ pub enum Next {
         /// The names of the members for which it waits.
         for_members: Vec<String>,
     },
-    /// Messages of this process came to nothing, because its incarnation ended or it left. Those that were sent one by
-    /// one have told their senders, too.
+    /// Messages of this process came to nothing, because its incarnation ended or it left; or messages to one member
+    /// ([`Group::send_to`](crate::Group::send_to)) did, whose receiver is gone. Those that were sent one by one have told their
+    /// senders, too.
     Lost {
-        /// How many nobody has.
+        /// How many nobody has: they were not sent, or, to one member, not delivered.
         not_sent: u64,
         /// How many the others may have or not.
         in_doubt: u64,

@@ -13,7 +13,7 @@ use crate::error::SendError;
 use crate::id::{Guarantee, Order};
 use crate::sent::{Receipt, Sent};
 use crate::shared::cell::CellShared;
-use crate::shared::commands::{Command, Queued};
+use crate::shared::commands::{Command, Queued, Waiter};
 use crate::shared::group::GroupShared;
 use crate::view::View;
 use crate::waiting::{Place, block};
@@ -135,9 +135,7 @@ impl Multicast {
         let (cell, command) = self.command(None);
         match cell.push(command?) {
             Ok(()) => Ok(None),
-            Err((SendError::Full, command)) => {
-                Ok(Some(Queueing { cell, command: Some(command), place: Place::default() }))
-            }
+            Err((SendError::Full, command)) => Ok(Some(Queueing::new(cell, command))),
             Err((error, _)) => Err(error),
         }
     }
@@ -146,6 +144,7 @@ impl Multicast {
     fn command(self, receipt: Option<Arc<Receipt>>) -> (Arc<CellShared>, Result<Command, SendError>) {
         let Self { cell, group, order, guarantee, in_view, body } = self;
         let (life, order, stability) = (group.life(), order.to_core(), guarantee.to_core());
+        let receipt = receipt.map(Waiter::Multicast);
         let command = body.map(|body| Command::Ask {
             group,
             asked: Queued::Send(Message { life, order, stability, in_view, body, receipt }),
@@ -212,10 +211,21 @@ impl Future for Sending {
 
 /// Waits until there is room for a command.
 #[derive(Debug)]
-struct Queueing {
+pub(crate) struct Queueing {
     cell: Arc<CellShared>,
     command: Option<Command>,
     place: Place,
+}
+
+impl Queueing {
+    pub(crate) fn new(cell: Arc<CellShared>, command: Command) -> Self {
+        Self { cell, command: Some(command), place: Place::default() }
+    }
+
+    /// Whether the command was queued, or refused.
+    pub(crate) fn is_done(&self) -> bool {
+        self.command.is_none()
+    }
 }
 
 impl Future for Queueing {

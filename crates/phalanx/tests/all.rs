@@ -19,6 +19,7 @@ mod processes;
 mod signatures;
 mod simulate;
 mod states;
+mod to_one;
 mod too_few;
 mod tools;
 mod traces;

@@ -19,13 +19,18 @@ fn handles_are_dead_in_a_forked_child_and_alive_in_its_parent() {
         .blocking_start()
         .expect("starts");
     let (group, mut inbox) = cell.group("g").blocking_join().expect("joins");
-    let sent = group.send("before").blocking().expect("goes out");
+    let (sent, me) = (group.send("before").blocking().expect("goes out"), cell.me().id);
+    let to_one = group.send_to(me, "before").blocking().expect("goes out");
+    let queued = group.send_to(me, "queued").into_future();
     let (server, client) = (group.server::<u64, u64>().start().expect("starts"), cell.client().expect("starts"));
     let (me, mut watch) = (cell.me().id, cell.watch_member_named("nobody"));
     let wrong = fork::in_child(|child| {
         child.refused("a send", || group.send("x").blocking());
         child.refused("a send that waits for nothing", || group.send("x").try_post());
         child.refused("a post", || group.send("x").blocking_post());
+        child.refused("a send to one", || group.send_to(me, "x").blocking());
+        child.refused("a send to one that waits for nothing", || group.send_to(me, "x").try_post());
+        child.refused("a post to one", || group.send_to(me, "x").blocking_post());
         child.refused("a flush", || group.blocking_flush());
         child.refused("a join", || cell.group("other").blocking_join());
         child.refused("a leave of the group", || group.blocking_leave());
@@ -42,6 +47,7 @@ fn handles_are_dead_in_a_forked_child_and_alive_in_its_parent() {
         child.tries("its watches are over", || watch.try_next().is_none() && watch.blocking_next().is_none());
         child.tries("a watch that begins is over", || cell.watch_cell().blocking_next().is_none());
         child.tries("nobody knows how it ended", || cell.end().is_none());
+        child.tries("an outcome of one to one is unknown", || to_one.blocking_delivered().is_err());
         child.tries("it stands nowhere", || cell.standing().place == Place::Over);
         child.tries("there is no view", || group.view().is_none() && cell.members().is_empty());
         child.tries("nothing is dropped twice", || {
@@ -51,6 +57,9 @@ fn handles_are_dead_in_a_forked_child_and_alive_in_its_parent() {
     });
     assert_eq!(wrong, Vec::<String>::new());
     sent.blocking_stable().expect("all have it");
+    to_one.blocking_delivered().expect("it came");
+    assert!(!queued.is_queued());
+    group.send_to(me, "after").blocking().expect("the parent goes on").blocking_delivered().expect("it came");
     group.send("after").blocking().expect("the parent goes on").blocking_stable().expect("all have it");
     assert!(inbox.blocking_next().is_some());
     std::thread::scope(|scope| {
@@ -76,6 +85,7 @@ fn an_inline_process_is_dead_in_a_forked_child() {
         .inline()
         .expect("starts");
     let group = member.group("g").join(&mut Nothing).expect("asks");
+    let me = member.me().id;
     while member.multicast(group, Order::Total, Guarantee::Uniform, b"x", &mut Nothing).is_err() {
         member.poll(&mut Nothing);
     }
@@ -83,6 +93,7 @@ fn an_inline_process_is_dead_in_a_forked_child() {
         let app = &mut Nothing;
         child.tries("it is over", || member.is_over() && member.poll(app) == Polled::default());
         child.refused("a multicast", || member.multicast(group, Order::Total, Guarantee::Uniform, b"x", app));
+        child.refused("a message to one", || member.send_to(group, me, b"x", app));
         child.refused("a join", || member.group("other").join(app));
         child.refused("a leave of the group", || member.leave_group(group, app));
         child.refused("a wait", || member.wait(None));

@@ -7,8 +7,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use phalanx::{
-    Cell, CellEvent, CellView, DecodeError, Events, Group, Inbox, LeaveReason, MemberId, Message, Next, Replica,
-    Snapshot, State, View,
+    Cell, CellEvent, CellView, DecodeError, Events, FlushError, Group, Inbox, LeaveReason, MemberId, Message, Next,
+    Replica, SendError, Snapshot, State, Undelivered, View,
 };
 use phalanx_runtime::counters::{CountersFile, OrphanStatus, Reading, Status};
 
@@ -154,6 +154,7 @@ fn a_member_of_its_own() {
                 print(&format!("states {}", texts.join(" ")));
             }
             Next::Message(message) => print(&format!("message {}", String::from_utf8_lossy(&message.payload))),
+            Next::ToOne(message) => print(&format!("to one {}", String::from_utf8_lossy(&message.payload))),
             _ => {}
         }
     }
@@ -235,6 +236,46 @@ fn a_killed_member_is_proved_dead_at_once() {
     child.kill();
     stays.await_cell(2);
     assert_eq!(stays.await_cell(1).left().collect::<Vec<_>>(), [(dies, LeaveReason::Died)]);
+}
+
+/// It is stopped when the message is sent, so nobody ever learns whether it has it.
+#[test]
+fn a_message_to_a_member_that_is_killed_is_in_doubt() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut stays = Member::start(patient(dir.path(), "stays").set("timing.suspect_after", "10min"));
+    let mut child = Child::start(dir.path(), "dies");
+    let dies = stays.await_members(2).ids().nth(1).expect("two members");
+    let first = stays.group.send_to(dies, "first").blocking().expect("it is sent");
+    assert_eq!(first.blocking_delivered(), Ok(()));
+    assert_eq!(child.await_line("to one "), "first");
+    child.stop();
+    let second = stays.group.send_to(dies, "second").blocking().expect("it is in the view");
+    assert_eq!(second.outcome(), None);
+    child.kill();
+    assert_eq!(second.blocking_delivered(), Err(Undelivered::InDoubt));
+    assert_eq!(stays.group.blocking_flush(), Err(FlushError::Lost { not_sent: 0, in_doubt: 1 }));
+    let view = stays.await_members(1).number();
+    assert_eq!(stays.group.send_to(dies, "third").blocking().map(drop), Err(SendError::NotInView { view }));
+}
+
+/// The process comes back as another member: what was sent to the one that it was does not come to that.
+#[test]
+fn a_message_to_a_member_that_is_excluded_does_not_come_to_its_next_incarnation() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut a = Member::start(impatient(dir.path(), "a"));
+    let _b = Member::start(impatient(dir.path(), "b"));
+    let mut child = Child::start(dir.path(), "stopped");
+    let first: Vec<MemberId> = a.await_members(3).ids().collect();
+    child.await_line("group ");
+    child.stop();
+    let open = a.group.send_to(first[2], "to the one before").blocking().expect("it is in the view");
+    a.await_members(2);
+    assert_eq!(open.blocking_delivered(), Err(Undelivered::InDoubt));
+    child.signal(rustix::process::Signal::CONT);
+    child.await_line("excluded");
+    let again = a.await_members(3).ids().find(|who| !first.contains(who)).expect("another incarnation");
+    a.group.send_to(again, "welcome back").blocking().expect("it is sent").blocking_delivered().expect("it came");
+    assert_eq!(child.await_line("to one "), "welcome back");
 }
 
 #[test]

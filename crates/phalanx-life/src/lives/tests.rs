@@ -5,11 +5,14 @@ use super::*;
 use crate::front::Bound;
 use crate::messages::{Message, Payloads};
 
+mod to_one;
+
 /// Writes down what it is told, in one order.
 #[derive(Default)]
 struct Told {
     steps: Vec<String>,
     released: usize,
+    released_to: BTreeMap<Incarnation, usize>,
     /// What it says of a state that comes.
     refuses: Option<&'static str>,
 }
@@ -44,6 +47,26 @@ impl Front for Told {
             Step::Excluded { was } => format!("excluded {}", was.0),
             other => format!("{other:?}"),
         });
+    }
+
+    fn to_one(&mut self, _key: Key, (): &mut (), message: &MessageToOne<'_>) {
+        self.steps.push(format!("from {}, view {}: {:?}", message.sender.0, message.view.0, message.payload));
+    }
+
+    fn sent_to_one(&mut self, (): &mut (), receipt: &&'static str, view: ViewNumber) {
+        self.steps.push(format!("{receipt} in {}", view.0));
+    }
+
+    fn settled(&mut self, _key: Key, (): &mut (), to: Incarnation, outcome: ToOneOutcome, messages: u64) {
+        self.steps.push(format!("{messages} to {} {outcome:?}", to.0));
+    }
+
+    fn settled_one(&mut self, (): &mut (), receipt: &'static str, outcome: ToOneOutcome) {
+        self.steps.push(format!("{receipt} {outcome:?}"));
+    }
+
+    fn release_to_one(&mut self, (): &mut (), to: Incarnation, bytes: usize) {
+        *self.released_to.entry(to).or_default() += bytes;
     }
 
     fn answer(&mut self, (): &mut (), receipt: &'static str, outcome: Result<Bound, Refusal>) {

@@ -3,11 +3,12 @@
 use phalanx_life::Key;
 use serde::de::DeserializeOwned;
 
-use crate::error::DecodeError;
+use crate::error::{DecodeError, Undelivered};
 use crate::events::CellEvent;
 use crate::id::{LeaveReason, MemberId, Order};
 use crate::message::Message;
 use crate::snapshot::Snapshot;
+use crate::to_one::MessageToOne;
 use crate::view::View;
 
 /// A group of an [`Inline`](crate::Inline) process: what [`InlineJoin::join`](crate::InlineJoin::join) gives. It stands
@@ -64,6 +65,36 @@ impl MessageRef<'_> {
     }
 }
 
+/// A message to this process alone, borrowed for the length of a call. The fields are those of [`MessageToOne`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct MessageToOneRef<'a> {
+    /// Its group.
+    pub group: InlineGroup,
+    /// The number of the view in which it was sent. A later one may be in force here.
+    pub view: u64,
+    /// Its sender.
+    pub sender: MemberId,
+    /// The payload, where it was received: no copy was made.
+    pub payload: &'a [u8],
+}
+
+impl MessageToOneRef<'_> {
+    /// The payload as a value; see [`MessageToOne::decode`].
+    ///
+    /// # Errors
+    /// [`DecodeError`] if it is not of that type.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, DecodeError> {
+        postcard::from_bytes(self.payload).map_err(DecodeError::of_type)
+    }
+
+    /// A copy, to be kept.
+    #[must_use]
+    pub fn to_message(&self) -> MessageToOne {
+        MessageToOne::new(self.view, self.sender, bytes::Bytes::copy_from_slice(self.payload))
+    }
+}
+
 /// A program's side of an [`Inline`](crate::Inline) process. All calls are made from inside the process's methods, on the
 /// caller's thread, in the one order that all members see. A call cannot reach the process: keep what it wants to send,
 /// and send it between two polls. All methods but [`App::message`] do nothing by default.
@@ -103,6 +134,15 @@ pub trait App {
     /// Accepted multicasts came to nothing, because this incarnation or this membership ended: the last of them. The
     /// reason follows.
     fn lost(&mut self, _group: InlineGroup, _not_sent: u64, _in_doubt: u64) {}
+
+    /// A member of the group sent this to this process alone ([`Inline::send_to`](crate::Inline::send_to)), after all multicasts
+    /// that it had delivered or sent before. It is no part of the group's state.
+    fn to_one(&mut self, _message: &MessageToOneRef<'_>) {}
+
+    /// The next messages of this process to that member in the group ([`Inline::send_to`](crate::Inline::send_to)), so many, were
+    /// delivered, or not. Told in the order in which they were sent. What is open when this incarnation or this membership ends is in
+    /// doubt; that is told before the end is.
+    fn settled(&mut self, _group: InlineGroup, _to: MemberId, _outcome: Result<(), Undelivered>, _messages: u64) {}
 
     /// Another member sent this to this process alone ([`Inline::unicast`](crate::Inline::unicast)). What one member sends to
     /// another comes in its order, and once; between these messages and those of groups there is no order. Nothing comes
@@ -155,7 +195,7 @@ pub trait App {
     /// piece. `is_end`: the piece is complete.
     ///
     /// # Errors
-    /// [`DecodeError`] if it makes no sense. This process then leaves the group, and is told of no further message of it.
+    /// [`DecodeError`] if it makes no sense. This process then leaves the group, and is told of no further multicast of it.
     fn restore(&mut self, _group: InlineGroup, _part: &[u8], _is_end: bool) -> Result<(), DecodeError> {
         Ok(())
     }

@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use phalanx_core::{CommandError, GroupTerms, InboxId, Uniformity};
+use phalanx_core::{CommandError, GroupId, GroupTerms, InboxId, ToOneKind, Uniformity};
 use phalanx_driver::fork::Home;
 use phalanx_driver::{Shm, Udp};
 use phalanx_runtime::{Options, Recorder, traced};
 
-pub use self::app::{App, InlineGroup, MessageRef};
+pub use self::app::{App, InlineGroup, MessageRef, MessageToOneRef};
 use self::table::{Adapter, Table, inbox_of, reason};
 use crate::cell_group::CellGroup;
 use crate::cell_view::CellView;
@@ -226,11 +226,7 @@ impl Inline {
         payload: &[u8],
         app: &mut impl App,
     ) -> Result<(), SendError> {
-        let number = match self.table.lives.number_in_view(group.0) {
-            Some(Some(number)) => number,
-            Some(None) => return Err(self.dead().unwrap_or(SendError::NoView)),
-            None => return Err(self.dead().unwrap_or(SendError::NotMember)),
-        };
+        let number = self.number(group)?;
         let (order, guarantee) = (order.to_core(), guarantee.to_core());
         let mut adapter = Adapter::new(&mut self.table, app);
         match self.process.multicast(number, order, guarantee, payload, &mut self.recorder.around(&mut adapter)) {
@@ -244,12 +240,63 @@ impl Inline {
         }
     }
 
+    /// The number of a group that this process is in.
+    #[inline]
+    fn number(&self, group: InlineGroup) -> Result<GroupId, SendError> {
+        let number = self.table.lives.number_in_view(group.0).ok_or(SendError::NotMember);
+        number.and_then(|number| number.ok_or(SendError::NoView)).map_err(|error| self.dead().unwrap_or(error))
+    }
+
+    /// Sends `payload` to one member of a group, which may be this process: [`App::to_one`] is called there, once, after all
+    /// multicasts of the group that this process had delivered or sent before. It is sent by the next poll. Returns the number of
+    /// the view in which it is sent. [`App::settled`] reports what becomes of it. See [`Group::send_to`](crate::Group::send_to).
+    ///
+    /// ```no_run
+    /// # use phalanx::{App, Inline, InlineGroup, MemberId, SendError};
+    /// # fn greet(member: &mut Inline, stock: InlineGroup, to: MemberId, app: &mut impl App) -> Result<(), SendError> {
+    /// match member.send_to(stock, to, b"welcome", app) {
+    ///     Ok(_view) => {}
+    ///     Err(SendError::Full) => {} // poll, and try again
+    ///     Err(SendError::NotInView { view }) => println!("it is not in view {view}"),
+    ///     Err(other) => return Err(other),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// See [`SendError`]; nothing was sent. After [`SendError::Full`] that member's window is used up, multicasts of this process
+    /// wait in the group, or no quorum is heard: poll, and try again.
+    pub fn send_to(
+        &mut self,
+        group: InlineGroup,
+        to: MemberId,
+        payload: &[u8],
+        app: &mut impl App,
+    ) -> Result<u64, SendError> {
+        let (number, to) = (self.number(group)?, to.incarnation());
+        let mut adapter = Adapter::new(&mut self.table, app);
+        let handler = &mut self.recorder.around(&mut adapter);
+        match self.process.send_to(number, to, ToOneKind::Message, payload, handler) {
+            Ok(view) => {
+                adapter.accepted_to_one(group, to);
+                Ok(view.0)
+            }
+            Err(CommandError::NoCredit | CommandError::NoWindow) => Err(SendError::Full),
+            Err(CommandError::TooLong(bytes)) => Err(SendError::TooLong(bytes)),
+            Err(CommandError::NoSuchMember { view }) => Err(SendError::NotInView { view: view.0 }),
+            Err(CommandError::BelowLevel { level, needed }) => Err(SendError::BelowLevel { level, needed }),
+            Err(_) => Err(self.dead().unwrap_or(SendError::NoView)),
+        }
+    }
+
     /// Sends `payload` to one other member of the cell, whatever groups it is in. [`App::unicast`] is called there, once, in
     /// the order in which this process sent to that member. It belongs to no view and to no group: it has no order among
     /// multicasts, and nothing is stable. If an incarnation ends first, that of the receiver or this one,
     /// it may be lost; [`App::unicasts_in_doubt`] tells of the latter. It is sent by the next poll.
     ///
-    /// A process with a thread ([`Cell`](crate::Cell)) has no way to take it yet: it drops it, and a notice there says so once.
+    /// A process with a thread ([`Cell`](crate::Cell)) has no way to take it: it drops it, and a notice there says so once. To such a
+    /// process send within a group: [`Inline::send_to`].
     ///
     /// # Errors
     /// [`SendError::NoSuchMember`]; [`SendError::Full`] if as much as `limits.channel_window` waits for that receiver: poll, and

@@ -5,15 +5,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use phalanx_core as core;
-use phalanx_core::{Delivery, Event, GroupId, InboxId, Incarnation, MemberInfo, Sequence, Uniformity, ViewNumber};
+use phalanx_core::{
+    Delivery, Event, GroupId, InboxId, Incarnation, MemberInfo, Sequence, ToOneOutcome, Uniformity, ViewNumber,
+};
 use phalanx_life::{Bound, End, Front, Key, Lives, Refusal, Step};
 use phalanx_runtime::Handler;
 
-use super::app::{App, InlineGroup, MessageRef};
+use super::app::{App, InlineGroup, MessageRef, MessageToOneRef};
 use crate::error::DecodeError;
 use crate::events::{CellEvent, Log};
 use crate::id::{LeaveReason, MemberId, Order};
 use crate::layout::{Flags, Incoming, Outgoing, Taker, shown};
+use crate::to_one;
 use crate::view::View;
 
 /// What an inline process keeps between its owner's calls.
@@ -144,6 +147,12 @@ impl<'a, A: App> Adapter<'a, A> {
         self.lives.accepted_at_once(group.0, sent, &mut self.front);
     }
 
+    /// The core accepted a message to one member.
+    #[inline]
+    pub(super) fn accepted_to_one(&mut self, group: InlineGroup, to: Incarnation) {
+        self.lives.sent_to_one_at_once(group.0, to);
+    }
+
     /// Tells the program which multicasts are stable, in groups whose state enough members hold. `is_adequate`: whether they
     /// do, as far as the core knows.
     pub(super) fn tell_outcomes(&mut self, is_adequate: impl Fn(GroupId) -> Option<bool>) {
@@ -182,6 +191,21 @@ impl<A: App> Front for InlineFront<'_, A> {
             replayed: delivery.replayed,
             payload: delivery.payload,
         });
+    }
+
+    #[inline]
+    fn to_one(&mut self, key: Key, _group: &mut Taking, message: &core::MessageToOne<'_>) {
+        self.app.to_one(&MessageToOneRef {
+            group: InlineGroup(key),
+            view: message.view.0,
+            sender: MemberId::of(message.sender),
+            payload: message.payload,
+        });
+    }
+
+    #[inline]
+    fn settled(&mut self, key: Key, _group: &mut Taking, to: Incarnation, outcome: ToOneOutcome, messages: u64) {
+        self.app.settled(InlineGroup(key), MemberId::of(to), to_one::outcome(outcome), messages);
     }
 
     #[inline]
@@ -315,6 +339,15 @@ impl<A: App> Handler for Adapter<'_, A> {
     #[inline]
     fn deliver(&mut self, delivery: &Delivery<'_>) {
         self.lives.deliver(delivery, &mut self.front);
+    }
+
+    #[inline]
+    fn to_one(&mut self, message: &core::MessageToOne<'_>) {
+        self.lives.to_one(message, &mut self.front);
+    }
+
+    fn settled(&mut self, group: GroupId, to: Incarnation, outcome: ToOneOutcome, messages: u64) {
+        self.lives.settled(group, to, outcome, messages, &mut self.front);
     }
 
     fn event(&mut self, event: Event) {

@@ -210,20 +210,20 @@ impl CellShared {
             return Err((SendError::Forked, command));
         }
         if let Command::Ask { group, asked } = &command
-            && let Err(error) = group.admit(asked.bytes())
+            && let Err(error) = group.admit(asked.to(), asked.bytes())
         {
             return Err((error, command));
         }
         self.commands.push(command).inspect_err(|(_, command)| {
             if let Command::Ask { group, asked } = command {
-                group.release(asked.bytes());
+                group.release(asked.to(), asked.bytes());
             }
         })
     }
 
-    /// Takes a message of so many bytes out of the account of its group.
-    pub(crate) fn release(&self, group: &GroupShared, bytes: usize) {
-        if group.release(bytes) {
+    /// Takes a message of so many bytes out of the account of its group, or of its receiver in the group.
+    pub(crate) fn release(&self, group: &GroupShared, to: Option<core::Incarnation>, bytes: usize) {
+        if group.release(to, bytes) {
             self.commands.note_room();
         }
     }

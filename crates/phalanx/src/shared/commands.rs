@@ -13,6 +13,7 @@ use crate::error::SendError;
 use crate::next::Next;
 use crate::replica::Replicating;
 use crate::sent::Receipt;
+use crate::to_one::ToOneReceipt;
 use crate::waiting::Waiters;
 
 /// Where the items of a group go.
@@ -35,7 +36,25 @@ impl Destination {
 }
 
 /// What is asked for in a group.
-pub(crate) type Queued = phalanx_life::Queued<Arc<Receipt>>;
+pub(crate) type Queued = phalanx_life::Queued<Waiter>;
+
+/// What waits for something that was asked for.
+pub(crate) enum Waiter {
+    /// For a multicast or a flush.
+    Multicast(Arc<Receipt>),
+    /// For a message to one member.
+    ToOne(Arc<ToOneReceipt>),
+}
+
+impl Waiter {
+    /// It is not sent.
+    pub(crate) fn refuse(self, why: SendError) {
+        match self {
+            Self::Multicast(receipt) => receipt.end(Err(why)),
+            Self::ToOne(receipt) => receipt.end(Err(why)),
+        }
+    }
+}
 
 /// A command for the protocol thread.
 pub(crate) enum Command {

@@ -1,8 +1,10 @@
 //! What the handles of a group and the protocol thread share.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use phalanx_core::Incarnation;
 use phalanx_life::Key;
 
 use crate::error::SendError;
@@ -62,8 +64,10 @@ pub(crate) struct GroupShared {
     pub(crate) name: Arc<str>,
     /// The membership at the protocol thread, once the join is taken from the ring.
     pub(crate) key: OnceLock<Key>,
-    /// The bytes of messages that wait to be sent.
+    /// The bytes of multicasts that wait to be sent.
     queued: AtomicUsize,
+    /// The same of messages to one, by receiver, so that one that takes none holds back nothing else.
+    queued_to: Mutex<BTreeMap<Incarnation, usize>>,
     /// Counts incarnations: a message asked for in one is not sent in the next.
     life: AtomicU64,
     pub(crate) lost: Lost,
@@ -84,6 +88,7 @@ impl GroupShared {
             name: name.into(),
             key: OnceLock::new(),
             queued: AtomicUsize::new(0),
+            queued_to: Mutex::default(),
             life: AtomicU64::new(0),
             lost: Lost::default(),
             leaving: AtomicBool::new(false),
@@ -111,10 +116,23 @@ impl GroupShared {
         self.progress.wake();
     }
 
-    /// Takes a message of so many bytes into the account.
-    pub(crate) fn admit(&self, bytes: usize) -> Result<(), SendError> {
+    fn queued_to(&self) -> MutexGuard<'_, BTreeMap<Incarnation, usize>> {
+        self.queued_to.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a message of so many bytes into the account. `to`: that of its receiver.
+    pub(crate) fn admit(&self, to: Option<Incarnation>, bytes: usize) -> Result<(), SendError> {
         if self.is_leaving() {
             return Err(SendError::NotMember);
+        }
+        if let Some(to) = to {
+            let mut queued_to = self.queued_to();
+            let queued = queued_to.entry(to).or_default();
+            if *queued >= QUEUED_TO_BYTES {
+                return Err(SendError::Full);
+            }
+            *queued += bytes;
+            return Ok(());
         }
         // The bound is checked before the message is added, so that one longer than the bound can be sent too.
         if bytes > 0 && self.queued.load(Ordering::Relaxed) >= QUEUED_BYTES {
@@ -125,15 +143,30 @@ impl GroupShared {
     }
 
     /// Takes a message of so many bytes out of the account. True: who waits for room is to be woken.
-    pub(crate) fn release(&self, bytes: usize) -> bool {
-        let before = self.queued.fetch_sub(bytes, Ordering::Relaxed);
+    pub(crate) fn release(&self, to: Option<Incarnation>, bytes: usize) -> bool {
+        let (before, max) = match to {
+            Some(to) => (self.release_to(to, bytes), QUEUED_TO_BYTES),
+            None => (self.queued.fetch_sub(bytes, Ordering::Relaxed), QUEUED_BYTES),
+        };
         // Who waits for room is woken at half full: both sides work in longer runs then.
-        before > QUEUED_BYTES / 2 && before - bytes <= QUEUED_BYTES / 2
+        before > max / 2 && before - bytes <= max / 2
+    }
+
+    /// Returns what was queued for that receiver.
+    fn release_to(&self, to: Incarnation, bytes: usize) -> usize {
+        let mut queued_to = self.queued_to();
+        let queued = queued_to.entry(to).or_default();
+        let before = *queued;
+        *queued -= bytes;
+        if *queued == 0 {
+            queued_to.remove(&to);
+        }
+        before
     }
 
     #[cfg(test)]
     pub(crate) fn queued_bytes(&self) -> usize {
-        self.queued.load(Ordering::Relaxed)
+        self.queued.load(Ordering::Relaxed) + self.queued_to().values().sum::<usize>()
     }
 
     /// Accepts no more messages. False: it did not before.
@@ -146,5 +179,8 @@ impl GroupShared {
     }
 }
 
-/// No message is accepted while more bytes than this of the group wait to be sent.
+/// No multicast is accepted while more bytes than this of the group wait to be sent.
 const QUEUED_BYTES: usize = 4 << 20;
+
+/// The same of messages to one receiver: a few of the windows that a receiver grants.
+const QUEUED_TO_BYTES: usize = 1 << 20;

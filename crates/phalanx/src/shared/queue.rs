@@ -25,6 +25,7 @@ impl Item for Next {
     fn cost(&self) -> usize {
         match self {
             Self::Message(message) => message.payload.len() + ITEM_BYTES,
+            Self::ToOne(message) => message.payload.len() + ITEM_BYTES,
             _ => ITEM_BYTES,
         }
     }

@@ -14,6 +14,7 @@ use crate::replica::Replicating;
 use crate::sent::Life;
 use crate::shared::group::{GroupShared, Phase};
 use crate::shared::queue::Outlet;
+use crate::to_one::MessageToOne;
 use crate::view::View;
 
 /// The protocol thread's end of an inbox that groups share.
@@ -133,6 +134,11 @@ impl Entry {
     /// Whether its inbox has the view of that number, and all before it. Also if the life is over in which it would come.
     pub(super) fn has_shown(&self, view: ViewNumber) -> bool {
         self.view.as_ref().is_none_or(|shown| shown.number() >= view.0 && self.feed.is_published())
+    }
+
+    /// A message to this process alone. No state sees it.
+    pub(super) fn deliver_to_one(&mut self, message: MessageToOne) {
+        self.stage(Next::ToOne(message));
     }
 
     /// Applies the messages that wait for that.

@@ -9,10 +9,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use phalanx_core::member::Directory;
 use phalanx_core::{
-    Decree, Delivery, Event, GroupId, InboxId, Incarnation, MemberInfo, Order, Sent, Sequence, Snapshot, Uniformity,
-    ViewNumber,
+    Decree, Delivery, Event, GroupId, InboxId, Incarnation, MemberInfo, Order, Sent, Sequence, Snapshot, ToOneOutcome,
+    Uniformity, ViewNumber,
 };
-use phalanx_life::{Bound, End, Front, Key, Lives, NextMessage, Publication, Publishes, Refusal, Step};
+use phalanx_life::{Bound, End, Front, Key, Lives, NextMessage, NextToOne, Publication, Publishes, Refusal, Step};
 use phalanx_runtime::{Handler, clock};
 
 use super::entry::{Entry, Feed, MergedOutlet};
@@ -25,16 +25,17 @@ use crate::id::{LeaveReason, Member, MemberId};
 use crate::message::Message;
 use crate::next::Next;
 use crate::replica::Replicating;
-use crate::sent::{self, Receipt};
+use crate::sent;
 use crate::shared::cell::CellShared;
-use crate::shared::commands::{Command, Destination, Queued};
+use crate::shared::commands::{Command, Destination, Queued, Waiter};
 use crate::shared::group::{GroupShared, Phase};
 use crate::shared::queue::Outlet;
+use crate::to_one::{self, MessageToOne};
 use crate::view::View;
 use crate::watch::CellChange;
 
 pub(super) struct AppHandler {
-    pub(super) lives: Lives<Entry, Arc<Receipt>>,
+    pub(super) lives: Lives<Entry, Waiter>,
     pub(super) front: ThreadFront,
     rounds: Rounds,
     /// This process, in an incarnation that goes on.
@@ -128,6 +129,21 @@ impl AppHandler {
         self.lives.accepted(key, sent, &mut self.front);
     }
 
+    /// The message to one member that may be sent now.
+    pub(super) fn due_to_one(&mut self, key: Key) -> Option<NextToOne> {
+        self.lives.due_to_one(key, &mut self.front)
+    }
+
+    /// The core accepted the message to one that was due.
+    pub(super) fn sent_to_one(&mut self, key: Key, view: ViewNumber) {
+        self.lives.sent_to_one(key, view, &mut self.front);
+    }
+
+    /// The core refused the message to one that was due, for good.
+    pub(super) fn refused_to_one(&mut self, key: Key, why: Refusal) {
+        self.lives.refused_to_one(key, why, &mut self.front);
+    }
+
     /// The core refused the message that was due, for good.
     pub(super) fn refused(&mut self, key: Key, why: Refusal) {
         self.lives.refused(key, why, &mut self.front);
@@ -219,7 +235,7 @@ impl Publishes for ThreadFront {
 
 impl Front for ThreadFront {
     type Group = Entry;
-    type Receipt = Arc<Receipt>;
+    type Receipt = Waiter;
 
     const COUNTS_DELIVERED: bool = true;
 
@@ -227,6 +243,34 @@ impl Front for ThreadFront {
         let message = Message::of(delivery, self.copier.copy(delivery.payload));
         self.publication.touch(key, entry);
         entry.deliver(message);
+    }
+
+    fn to_one(&mut self, key: Key, entry: &mut Entry, message: &phalanx_core::MessageToOne<'_>) {
+        let payload = self.copier.copy(message.payload);
+        self.publication.touch(key, entry);
+        entry.deliver_to_one(MessageToOne::new(message.view.0, MemberId::of(message.sender), payload));
+    }
+
+    fn sent_to_one(&mut self, _entry: &mut Entry, receipt: &Waiter, view: ViewNumber) {
+        if let Waiter::ToOne(receipt) = receipt {
+            receipt.end(Ok(view.0));
+        }
+    }
+
+    fn settled(&mut self, key: Key, entry: &mut Entry, _to: Incarnation, outcome: ToOneOutcome, messages: u64) {
+        let (not_delivered, in_doubt) = match outcome {
+            ToOneOutcome::Delivered => return,
+            ToOneOutcome::NotDelivered => (messages, 0),
+            ToOneOutcome::InDoubt => (0, messages),
+        };
+        self.publication.touch(key, entry);
+        entry.lose(not_delivered, in_doubt);
+    }
+
+    fn settled_one(&mut self, _entry: &mut Entry, receipt: Waiter, outcome: ToOneOutcome) {
+        if let Waiter::ToOne(receipt) = receipt {
+            receipt.settle(to_one::outcome(outcome));
+        }
     }
 
     fn step(&mut self, key: Key, entry: &mut Entry, step: Step<'_>) {
@@ -307,15 +351,22 @@ impl Front for ThreadFront {
         }
     }
 
-    fn answer(&mut self, entry: &mut Entry, receipt: Arc<Receipt>, outcome: Result<Bound, Refusal>) {
-        receipt.end(match outcome {
-            Ok(Bound { view, seq, number }) => Ok(sent::Sent::new(view.0, seq.0, number, Arc::clone(&entry.life))),
-            Err(why) => Err(SendError::of(why)),
-        });
+    fn answer(&mut self, entry: &mut Entry, receipt: Waiter, outcome: Result<Bound, Refusal>) {
+        match (receipt, outcome) {
+            (Waiter::Multicast(receipt), Ok(Bound { view, seq, number })) => {
+                receipt.end(Ok(sent::Sent::new(view.0, seq.0, number, Arc::clone(&entry.life))));
+            }
+            (Waiter::ToOne(receipt), Ok(Bound { view, .. })) => receipt.end(Ok(view.0)),
+            (receipt, Err(why)) => receipt.refuse(SendError::of(why)),
+        }
     }
 
     fn release(&mut self, entry: &mut Entry, bytes: usize) {
-        self.shared.release(&entry.shared, bytes);
+        self.shared.release(&entry.shared, None, bytes);
+    }
+
+    fn release_to_one(&mut self, entry: &mut Entry, to: Incarnation, bytes: usize) {
+        self.shared.release(&entry.shared, Some(to), bytes);
     }
 
     fn ended(&mut self, _key: Key, mut entry: Entry, end: End) {
@@ -407,6 +458,14 @@ impl Handler for AppHandler {
         self.lives.deliver(delivery, &mut self.front);
     }
 
+    fn to_one(&mut self, message: &phalanx_core::MessageToOne<'_>) {
+        self.lives.to_one(message, &mut self.front);
+    }
+
+    fn settled(&mut self, group: GroupId, to: Incarnation, outcome: ToOneOutcome, messages: u64) {
+        self.lives.settled(group, to, outcome, messages, &mut self.front);
+    }
+
     fn event(&mut self, event: Event) {
         let shared = &self.front.shared;
         match &event {
@@ -478,9 +537,9 @@ impl Handler for AppHandler {
 
 /// Ends something asked for in a group that never reached its membership, and gives its room back.
 pub(super) fn refuse(cell: &CellShared, group: &GroupShared, asked: Queued, why: SendError) {
-    cell.release(group, asked.bytes());
+    cell.release(group, asked.to(), asked.bytes());
     group.lost.add(asked.messages(), 0);
-    asked.into_receipt().into_iter().for_each(|receipt| receipt.end(Err(why)));
+    asked.into_receipt().into_iter().for_each(|receipt| receipt.refuse(why));
 }
 
 /// Numbers of inboxes that groups share begin here.
@@ -547,6 +606,7 @@ mod tests {
     use crate::inbox::Inbox;
     use crate::replica::{Replica, State};
     use crate::send::Multicast;
+    use crate::sent::Receipt;
     use crate::shared::queue::Queue;
     use crate::snapshot::Snapshot as Snap;
 
@@ -589,7 +649,7 @@ mod tests {
             stability: Stability::Uniform,
             in_view: None,
             body: Payloads::One(Bytes::from_static(b"m")),
-            receipt: Some(Arc::clone(&receipt)),
+            receipt: Some(Waiter::Multicast(Arc::clone(&receipt))),
         });
         handler.ask(group, asked);
         let key = *group.key.get().expect("it is joined");
@@ -879,7 +939,7 @@ mod tests {
         assert!(waits.as_mut().poll(&mut context).is_pending() && !waits.is_queued());
         let mut sent = 0;
         while let Some(Command::Ask { group, asked }) = cell.commands.pop() {
-            cell.release(&group, asked.bytes());
+            cell.release(&group, None, asked.bytes());
             sent += 1;
         }
         assert_eq!((sent, group.queued_bytes()), (accepted, 0));

@@ -12,9 +12,9 @@ use std::thread::Builder;
 use std::time::Duration;
 
 use atomic_waker::AtomicWaker;
-use phalanx_core::{CommandError, InboxId, Instant};
+use phalanx_core::{CommandError, InboxId, Instant, ToOneKind};
 use phalanx_driver::{Shm, Udp};
-use phalanx_life::{NextMessage, Refusal};
+use phalanx_life::{Key, NextMessage, NextToOne, Refusal};
 use phalanx_runtime::{Inline, Options, Recorder, clock, traced};
 
 use crate::end::End;
@@ -280,7 +280,15 @@ impl Protocol {
         let mut at = 0;
         while let Some(key) = self.app.lives.busy(at) {
             let mut sent = 0;
+            self.app.lives.begin_turn(key);
             while sent < MESSAGES_PER_TURN {
+                if let Some(due) = self.app.due_to_one(key) {
+                    if !self.send_to_one(key, &due) {
+                        break;
+                    }
+                    sent += 1;
+                    continue;
+                }
                 let Some(due) = self.app.due(key) else { break };
                 let NextMessage { group, order, stability, in_view, payload } = &due;
                 let (process, handler) = (&mut self.process, handler!(self));
@@ -305,6 +313,24 @@ impl Protocol {
             at += usize::from(self.app.lives.busy(at) == Some(key));
         }
         count
+    }
+
+    /// Sends a message to one member. False: nothing of the group may be sent now.
+    fn send_to_one(&mut self, key: Key, due: &NextToOne) -> bool {
+        let NextToOne { group, to, payload } = due;
+        match self.process.send_to(*group, *to, ToOneKind::Message, payload, handler!(self)) {
+            Ok(view) => self.app.sent_to_one(key, view),
+            Err(CommandError::NoWindow) => self.app.lives.hold_back(key),
+            // As for multicasts. It keeps its place behind those that wait in the core.
+            Err(CommandError::NoCredit | CommandError::NotMember | CommandError::Over) => return false,
+            Err(CommandError::NoSuchMember { view }) => self.app.refused_to_one(key, Refusal::NoSuchMember(view)),
+            Err(CommandError::BelowLevel { level, needed }) => {
+                self.app.refused_to_one(key, Refusal::BelowLevel { level, needed });
+            }
+            Err(CommandError::TooLong(bytes)) => self.app.refused_to_one(key, Refusal::TooLong(bytes)),
+            Err(_) => self.app.refused_to_one(key, Refusal::NotSent),
+        }
+        true
     }
 
     /// Leaves the groups that ask for it and have nothing left to send.
