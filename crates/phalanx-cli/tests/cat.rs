@@ -213,3 +213,26 @@ fn json_lines_name_the_sender() {
     let line: serde_json::Value = serde_json::from_slice(&out).unwrap_or_else(|e| panic!("{e}: {}", text(&out)));
     assert_eq!(line, serde_json::json!({"group": "g", "from": "one", "text": "hello", "newline": true}));
 }
+
+#[test]
+fn lines_to_one_member_come_to_that_one_with_a_mark() {
+    let dir = directory();
+    let mut members: Vec<Running> = ["a", "b"].iter().map(|name| Running::cat(dir.path(), name, &[])).collect();
+    members[1].await_notice("group g view 2");
+    members[0].say(b"to all\n");
+    members.iter().for_each(|member| member.await_out(b"to all\n"));
+    let mut sender = Running::cat(dir.path(), "c", &["--to", "b", "--exit-on-eof"]);
+    sender.say(b"one\ntwo\n");
+    sender.end_of_input();
+    let (code, out) = sender.end();
+    assert_eq!((code, out.as_slice()), (Some(0), &b""[..]), "its lines are not its own");
+    members[1].await_out(b"to all\n[c to you alone] one\n[c to you alone] two\n");
+    members[0].say(b"again\n");
+    members[0].await_out(b"to all\nagain\n");
+
+    let mut in_vain = Running::cat(dir.path(), "c", &["--to", "nobody", "--exit-on-eof"]);
+    in_vain.say(b"x\n");
+    in_vain.end_of_input();
+    in_vain.await_notice("did not come to nobody: nobody is not in group g");
+    assert_eq!(in_vain.end().0, Some(1));
+}

@@ -25,6 +25,9 @@ struct Line<'a> {
     hex: Option<String>,
     /// False: the line had no newline at its end.
     newline: bool,
+    /// It came to this member alone.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    alone: bool,
 }
 
 impl Layout {
@@ -40,7 +43,7 @@ impl Layout {
         let from = text.from;
         if self.json {
             for line in text.lines() {
-                self.put_json(from, line, out);
+                self.put_json(from, line, false, out);
             }
             return;
         }
@@ -51,11 +54,27 @@ impl Layout {
         self.open = (!text.bytes.ends_with(b"\n")).then(|| from.to_owned());
     }
 
-    fn put_json(&self, from: &str, line: &[u8], out: &mut Vec<u8>) {
+    /// Appends the output for a text that came to this member alone: each line with its sender, which others do not see.
+    pub(super) fn put_to_one(&mut self, text: Text<'_>, out: &mut Vec<u8>) {
+        for line in text.lines() {
+            if self.json {
+                self.put_json(text.from, line, true, out);
+                continue;
+            }
+            if self.open.take().is_some() {
+                out.push(b'\n');
+            }
+            out.extend_from_slice(format!("[{} to you alone] ", text.from).as_bytes());
+            out.extend_from_slice(line);
+            self.open = (!line.ends_with(b"\n")).then(|| text.from.to_owned());
+        }
+    }
+
+    fn put_json(&self, from: &str, line: &[u8], alone: bool, out: &mut Vec<u8>) {
         let bytes = line.strip_suffix(b"\n").unwrap_or(line);
         let text = std::str::from_utf8(bytes).ok();
         let hex = text.is_none().then(|| bytes.iter().map(|byte| format!("{byte:02x}")).collect());
-        let line = Line { group: &self.group, from, text, hex, newline: bytes.len() != line.len() };
+        let line = Line { group: &self.group, from, text, hex, newline: bytes.len() != line.len(), alone };
         serde_json::to_writer(&mut *out, &line).expect("strings and booleans always make JSON");
         out.push(b'\n');
     }
@@ -85,6 +104,26 @@ mod tests {
         assert_eq!(laid_out(false, &[("a", false, b"1"), ("a", true, b"2\n")]), b"12\n");
         assert_eq!(laid_out(false, &[("a", false, b"1"), ("b", false, b"x\n"), ("a", true, b"2\n")]), b"1\nx\n2\n");
         assert_eq!(laid_out(false, &[("a", false, b"1"), ("a", false, b"2\n")]), b"1\n2\n");
+    }
+
+    #[test]
+    fn each_line_to_this_member_alone_has_a_mark() {
+        let text = |from, bytes| Text { from, start: 1, number: 1, continues: false, ends: false, bytes };
+        let mut layout = Layout::new("g", false);
+        let mut out = Vec::new();
+        layout.put(text("a", b"1"), &mut out);
+        layout.put_to_one(text("b", b"2\n3"), &mut out);
+        layout.put(text("a", b"4\n"), &mut out);
+        assert_eq!(text_of(&out), "1\n[b to you alone] 2\n[b to you alone] 3\n4\n");
+        out.clear();
+        Layout::new("g", true).put_to_one(text("b", b"2\n"), &mut out);
+        let line: serde_json::Value = serde_json::from_slice(&out).expect("JSON");
+        let wanted = serde_json::json!({"group": "g", "from": "b", "text": "2", "newline": true, "alone": true});
+        assert_eq!(line, wanted);
+    }
+
+    fn text_of(bytes: &[u8]) -> String {
+        String::from_utf8_lossy(bytes).into_owned()
     }
 
     #[test]

@@ -13,6 +13,8 @@ mod text;
 use std::future::poll_fn;
 use std::io::{self, Write};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -37,7 +39,7 @@ use text::Text;
 ///
 /// Each line of standard input is multicast to the group; every member prints all lines, its own included, in one
 /// order. Members may come, go and fail. Views are printed on standard error. After the end of its input a member stays;
-/// SIGINT (exit code 130) and SIGTERM (0) make it leave.
+/// SIGINT (exit code 130) and SIGTERM (0) make it leave. With --to each line goes to one member alone, which marks it.
 #[derive(Args, Debug)]
 pub(crate) struct Cat {
     /// The group; it is made if it does not exist
@@ -57,6 +59,10 @@ pub(crate) struct Cat {
     /// Causal order instead of one total order: faster, and unrelated lines may differ in order
     #[arg(long)]
     causal: bool,
+    /// Send each line to the member of that name alone, after all that was printed here before. Lines that did not come to it,
+    /// or that are in doubt, are said, and the exit code is 1
+    #[arg(long, value_name = "MEMBER", conflicts_with_all = ["uniform", "plain", "causal"])]
+    to: Option<String>,
     /// Leave when the input has ended and the own lines were delivered
     #[arg(long)]
     exit_on_eof: bool,
@@ -66,7 +72,7 @@ pub(crate) struct Cat {
     /// Give up (exit code 3) when this process is in no view of the group after this long
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     patience: Option<Duration>,
-    /// Print one JSON object a line: group, from, text (or hex), newline
+    /// Print one JSON object a line: group, from, text (or hex), newline; and alone if it came to this member alone
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -105,6 +111,7 @@ pub(crate) fn run(cat: &Cat) -> Result<Exit, Failure> {
         began: false,
         was_member: false,
         lost: 0,
+        undelivered: Arc::default(),
     };
     let inbox = cell.merged();
     let joining = Box::pin(cell.group(&cat.group).state(&history).join_into(&inbox));
@@ -113,6 +120,11 @@ pub(crate) fn run(cat: &Cat) -> Result<Exit, Failure> {
     if printer.lost > 0 {
         let lost = printer.lost;
         let what = format!("{lost} pieces of this member's input were lost when it was excluded; send them again");
+        return Err(Failure::new(Exit::Failure, what));
+    }
+    let undelivered = printer.undelivered.load(Ordering::Relaxed);
+    if let Some(to) = cat.to.as_ref().filter(|_| undelivered > 0) {
+        let what = format!("{undelivered} pieces of the input did not come to {to}, or are in doubt");
         return Err(Failure::new(Exit::Failure, what));
     }
     Ok(printer.ending.exit(&cell, &printer.narrator))
@@ -182,6 +194,8 @@ struct Printer<'a> {
     was_member: bool,
     /// Own texts that were never delivered.
     lost: u64,
+    /// Texts to one member that are not known to have come.
+    undelivered: Arc<AtomicU64>,
 }
 
 impl Printer<'_> {
@@ -233,7 +247,8 @@ impl Printer<'_> {
         };
         let order = if self.cat.causal { Order::Causal } else { Order::Total };
         let (guarantee, name) = (self.cat.guarantee(), cell.me().name);
-        let sending = Sending { group, order, guarantee, name, start: self.start };
+        let (to, undelivered) = (self.cat.to.clone(), Arc::clone(&self.undelivered));
+        let sending = Sending { group, order, guarantee, name, start: self.start, to, undelivered };
         told.map_or(Ok(()), |told| input::begin(sending, told)).when("cannot start a thread")
     }
 
@@ -244,6 +259,11 @@ impl Printer<'_> {
             Next::Message(message) => match Text::decode(&message.payload) {
                 Some(text) => self.print(cell, text),
                 None => say("a message that is not from `phalanx cat` was left out"),
+            },
+            Next::ToOne(message) => match Text::decode(&message.payload) {
+                Some(text) if !self.broken => self.layout.put_to_one(text, &mut self.out),
+                Some(_) => {}
+                None => say("a message to this member alone that is not from `phalanx cat` was left out"),
             },
             Next::View(view) => self.view(&view),
             Next::Lost { not_sent, in_doubt } => self.narrator.note_lost(&self.cat.group, not_sent, in_doubt),
