@@ -184,3 +184,27 @@ const QUEUED_BYTES: usize = 4 << 20;
 
 /// The same of messages to one receiver: a few of the windows that a receiver grants.
 const QUEUED_TO_BYTES: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A receiver that takes nothing must hold back neither multicasts nor what goes to others, for ever.
+    #[test]
+    fn what_waits_for_one_receiver_takes_no_room_of_others() {
+        let group = GroupShared::new("g");
+        let [full, other] = [1, 2].map(|number| Some(Incarnation(number)));
+        let bytes = QUEUED_TO_BYTES / 4;
+        let accepted = (0..100).take_while(|_| group.admit(full, bytes).is_ok()).count();
+        assert_eq!((accepted, group.admit(full, bytes)), (4, Err(SendError::Full)));
+        assert_eq!((group.admit(other, QUEUED_BYTES), group.admit(None, QUEUED_BYTES)), (Ok(()), Ok(())));
+        assert_eq!((group.admit(other, 1), group.admit(None, 1)), (Err(SendError::Full), Err(SendError::Full)));
+        let woken: Vec<bool> = (0..4).map(|_| group.release(full, bytes)).collect();
+        assert_eq!(woken, [false, true, false, false], "at half full");
+        assert_eq!(group.admit(full, bytes), Ok(()), "there is room again");
+        assert!(group.release(other, QUEUED_BYTES) && group.release(None, QUEUED_BYTES));
+        assert_eq!((group.release(full, bytes), group.queued_bytes()), (false, 0));
+        group.close();
+        assert_eq!(group.admit(full, bytes), Err(SendError::NotMember));
+    }
+}

@@ -602,13 +602,14 @@ mod tests {
 
     use super::*;
     use crate::domains::Domains;
-    use crate::error::InDoubt;
+    use crate::error::{InDoubt, Undelivered};
     use crate::inbox::Inbox;
     use crate::replica::{Replica, State};
     use crate::send::Multicast;
     use crate::sent::Receipt;
     use crate::shared::queue::Queue;
     use crate::snapshot::Snapshot as Snap;
+    use crate::to_one::SendTo;
 
     const GROUP: GroupId = GroupId(1);
 
@@ -946,6 +947,74 @@ mod tests {
         assert!(waits.as_mut().poll(&mut context).is_pending() && waits.is_queued());
         assert!(matches!(cell.commands.pop(), Some(Command::Ask { asked, .. }) if asked.messages() == 1));
         assert!(cell.commands.pop().is_none(), "it is queued once");
+    }
+
+    /// Each sender learns what became of its message, and a flush and the inbox what was lost.
+    #[test]
+    fn messages_to_one_end_with_an_outcome_and_what_is_lost_is_counted() {
+        let (mut handler, group, mut inbox) = member();
+        let (cell, key) = (Arc::clone(&handler.front.shared), *group.key.get().expect("it is joined"));
+        let to = Incarnation(77);
+        let mut context = Context::from_waker(Waker::noop());
+        let mut sending: Vec<_> = (0..6)
+            .map(|_| {
+                let payload = Ok(Bytes::from_static(b"m"));
+                let send = SendTo::new(Arc::clone(&cell), Arc::clone(&group), MemberId::of(to), payload);
+                let mut sending = Box::pin(send.into_future());
+                assert!(sending.as_mut().poll(&mut context).is_pending() && sending.is_queued());
+                let Some(Command::Ask { asked, .. }) = cell.commands.pop() else { panic!("a command waits") };
+                handler.ask(&group, asked);
+                sending
+            })
+            .collect();
+        for _ in 0..4 {
+            assert_eq!(handler.due_to_one(key).map(|due| due.to), Some(to));
+            handler.sent_to_one(key, ViewNumber(7));
+        }
+        assert!(handler.due_to_one(key).is_some());
+        handler.refused_to_one(key, Refusal::NoSuchMember(ViewNumber(7)));
+        let mut look = |at: usize| sending[at].as_mut().poll(&mut context).map_ok(|sent| (sent.view(), sent));
+        let sent: Vec<_> = (0..4)
+            .map(|at| match look(at) {
+                Poll::Ready(Ok((7, sent))) => sent,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert!(matches!(look(4), Poll::Ready(Err(SendError::NotInView { view: 7 }))), "its sender knows");
+        assert_eq!(group.lost.get(), (0, 0));
+        handler.settled(GROUP, to, ToOneOutcome::Delivered, 1);
+        handler.settled(GROUP, to, ToOneOutcome::NotDelivered, 1);
+        handler.settled(GROUP, to, ToOneOutcome::InDoubt, 1);
+        let outcomes: Vec<_> = sent.iter().map(to_one::SentTo::outcome).collect();
+        let (not_delivered, in_doubt) = (Some(Err(Undelivered::NotDelivered)), Some(Err(Undelivered::InDoubt)));
+        assert_eq!(outcomes, [Some(Ok(())), not_delivered, in_doubt, None]);
+        assert_eq!(group.lost.get(), (1, 1));
+        handler.end();
+        assert_eq!(sent[3].outcome(), in_doubt);
+        assert!(matches!(look(5), Poll::Ready(Err(SendError::NotSent))), "it waited");
+        assert_eq!((group.lost.get(), group.queued_bytes()), ((2, 2), 0));
+        let lost: Vec<_> = taken(&mut inbox).into_iter().filter(|item| item.starts_with("Lost")).collect();
+        let [one, two, three, four] = &lost[..] else { panic!("{lost:?}") };
+        assert_eq!(one, "Lost { not_sent: 1, in_doubt: 0 }");
+        assert_eq!([two, three], ["Lost { not_sent: 0, in_doubt: 1 }"; 2]);
+        assert_eq!(four, "Lost { not_sent: 1, in_doubt: 0 }");
+    }
+
+    #[test]
+    fn a_message_to_this_process_alone_comes_into_the_inbox_and_into_no_state() {
+        let (replica, side) = seeing();
+        let (mut handler, _group, mut inbox) = member_of(side);
+        deliver(&mut handler, 1);
+        let (view, sender, kind) = (ViewNumber(6), Incarnation(77), phalanx_core::ToOneKind::Message);
+        handler.to_one(&phalanx_core::MessageToOne { group: GROUP, view, sender, kind, payload: b"alone" });
+        deliver(&mut handler, 2);
+        handler.publish(|_| Some(true));
+        let items: Vec<Next> = std::iter::from_fn(|| inbox.try_next()).collect();
+        let [Next::View(_), Next::Message(_), Next::ToOne(alone), Next::Message(_)] = &items[..] else {
+            panic!("{items:?}")
+        };
+        assert_eq!((alone.view, alone.sender, &alone.payload[..]), (6, MemberId::of(sender), &b"alone"[..]));
+        assert_eq!((&*replica.read(), replica.applied()), (&Seen(vec![7, 0, 0]), 2));
     }
 
     /// Room that a refused message kept would be lost to its group for ever.

@@ -101,6 +101,21 @@ fn one_without_room_holds_back_those_to_the_same_receiver_alone() {
     assert!(!process.is_busy());
 }
 
+/// There may be room for the shorter one alone.
+#[test]
+fn a_shorter_one_does_not_overtake() {
+    let mut process = Process::member();
+    process.ask_to(A, "a long one");
+    process.ask_to(A, "a2");
+    process.one("m1");
+    process.lives.begin_turn(process.key);
+    assert!(process.lives.due_to_one(process.key, &mut process.told).is_some());
+    process.lives.hold_back(process.key);
+    let due = process.lives.due_to_one(process.key, &mut process.told);
+    assert!(due.is_none() && process.due(), "it is the turn of the multicast: {due:?}");
+    assert_eq!(process.turn(&[], false), ["a long one", "a2", "*"]);
+}
+
 /// More multicasts would keep it waiting for ever, because it comes after all that were sent.
 #[test]
 fn one_that_waits_for_multicasts_is_overtaken_by_no_more_of_them() {
