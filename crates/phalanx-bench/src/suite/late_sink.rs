@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 use phalanx_runtime::core::member::{Directory, FounderRecord};
 use phalanx_runtime::core::wire::{PacketNumber, Space};
 use phalanx_runtime::core::{
-    ClearPacket, Decree, Delivery, Effects, Event, GroupId, InboxId, Incarnation, Order, Origin, Sequence, Snapshot,
-    TrafficClass, Uniformity, ViewNumber,
+    ClearPacket, Decree, Delivery, Effects, Event, GroupId, InboxId, Incarnation, MessageToOne, Order, Origin,
+    Sequence, Snapshot, ToOneOutcome, TrafficClass, Uniformity, ViewNumber,
 };
 
 use super::core_loop::{Sink, Wire};
@@ -94,6 +94,14 @@ impl Effects for LateSink {
 
     fn event(&mut self, event: Event) {
         self.0.event(event);
+    }
+
+    fn to_one(&mut self, message: &MessageToOne<'_>) {
+        self.0.to_one(message);
+    }
+
+    fn settled(&mut self, group: GroupId, to: Incarnation, outcome: ToOneOutcome, messages: u64) {
+        self.0.settled(group, to, outcome, messages);
     }
 
     fn message(&mut self, from: Incarnation, payload: &[u8]) {
