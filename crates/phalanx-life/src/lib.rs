@@ -28,7 +28,7 @@ mod tally;
 mod to_one;
 
 pub use front::{Bound, End, Front, Key, Refusal, ShownView, Step};
-pub use lives::{CoreNotes, Lives};
+pub use lives::{CoreNotes, Lives, MessagesToOne};
 pub use messages::{Batch, Message, NextMessage, Payloads, Queued};
 pub use publication::{Publication, Publishes, Shown};
 pub use records::Reason;

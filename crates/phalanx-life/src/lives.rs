@@ -1,11 +1,12 @@
 //! All memberships of a process, by slot, and what the core reports of them.
 
+mod to_one;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use phalanx_core::{
-    Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, MessageToOne, Sent, Sequence, Snapshot,
-    ToOneOutcome, ViewNumber,
+    Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, Sent, Sequence, Snapshot, ViewNumber,
 };
 use phalanx_trace as trace;
 
@@ -13,7 +14,8 @@ use crate::front::{End, Front, Key, Refusal, ShownView, Step};
 use crate::membership::{Leave, Membership};
 use crate::messages::{NextMessage, Queued};
 use crate::records::{Reason, Records};
-use crate::to_one::NextToOne;
+
+pub use to_one::MessagesToOne;
 
 /// The memberships of a process: `G` is what the front keeps for each, `R` what waits for the outcome of a queued
 /// message. Every method that tells something takes the [`Front`] to be told.
@@ -298,70 +300,9 @@ impl<G, R> Lives<G, R> {
         self.busy.get(at).map(|slot| self.key(*slot))
     }
 
-    /// What is held back in a group for a receiver without room may be tried again. Call it once before each run of
-    /// [`Self::due_to_one`] and [`Self::due`].
-    pub fn begin_turn(&mut self, key: Key) {
-        if let Some(held) = self.held(key) {
-            held.begin_turn();
-        }
-    }
-
-    /// The message to one member that may be sent now. `None`: it is the turn of [`Self::due`].
-    pub fn due_to_one<F: Front<Group = G, Receipt = R>>(&mut self, key: Key, front: &mut F) -> Option<NextToOne> {
-        self.held(key)?.due_to_one(key, front)
-    }
-
-    /// The core accepted the message to one that was due, in that view.
-    pub fn sent_to_one<F: Front<Group = G, Receipt = R>>(&mut self, key: Key, view: ViewNumber, front: &mut F) {
-        if let Some(held) = self.held(key) {
-            held.sent_to_one(view, front);
-        }
-    }
-
-    /// The core accepted a message to one that was not queued here.
-    pub fn sent_to_one_at_once(&mut self, key: Key, to: Incarnation) {
-        if let Some(held) = self.held(key) {
-            held.sent_to_one_at_once(to);
-        }
-    }
-
-    /// The receiver of the message to one that was due has no room. It waits for the next turn, and only what goes to the same
-    /// receiver waits with it.
-    pub fn hold_back(&mut self, key: Key) {
-        if let Some(held) = self.held(key) {
-            held.hold_back();
-        }
-    }
-
-    /// The core refused the message to one that was due, for good.
-    pub fn refused_to_one<F: Front<Group = G, Receipt = R>>(&mut self, key: Key, why: Refusal, front: &mut F) {
-        if let Some(held) = self.held(key) {
-            held.refuse_to_one(key, why, front);
-        }
-    }
-
-    /// The next messages of this process to a member of a group have an outcome.
-    pub fn settled<F: Front<Group = G, Receipt = R>>(
-        &mut self,
-        group: GroupId,
-        to: Incarnation,
-        outcome: ToOneOutcome,
-        messages: u64,
-        front: &mut F,
-    ) {
-        if let Some((key, held)) = self.numbered(group) {
-            held.settle(key, to, outcome, messages, front);
-        }
-    }
-
-    /// A message to this process alone. An answer belongs to who asked, and not to the group's inbox.
-    pub fn to_one<F: Front<Group = G, Receipt = R>>(&mut self, message: &MessageToOne<'_>, front: &mut F) {
-        if message.kind.is_answer() {
-            return;
-        }
-        if let Some((key, held)) = self.numbered(message.group) {
-            front.to_one(key, &mut held.own, message);
-        }
+    /// The messages to one member of the groups.
+    pub fn to_one(&mut self) -> MessagesToOne<'_, G, R> {
+        MessagesToOne(self)
     }
 
     /// The next multicast of a group that may be sent now. `None`: nothing waits, or the process is not in the group yet.
@@ -381,27 +322,16 @@ impl<G, R> Lives<G, R> {
 
     /// The core accepted the message that was due. `sent`: where it belongs, unless [`Self::sent`] says that later.
     pub fn accepted<F: Front<Group = G, Receipt = R>>(&mut self, key: Key, sent: Option<Sent>, front: &mut F) {
-        self.take_in(key, true, sent, front);
+        if let Some(held) = self.held(key) {
+            held.take_in(key, true, sent, front);
+        }
     }
 
     /// The core accepted a message that was not queued here.
     #[inline]
     pub fn accepted_at_once<F: Front<Group = G, Receipt = R>>(&mut self, key: Key, sent: Option<Sent>, front: &mut F) {
-        self.take_in(key, false, sent, front);
-    }
-
-    #[inline]
-    fn take_in<F: Front<Group = G, Receipt = R>>(
-        &mut self,
-        key: Key,
-        is_queued: bool,
-        sent: Option<Sent>,
-        front: &mut F,
-    ) {
-        let Some(held) = self.held(key) else { return };
-        held.accepted(is_queued, front);
-        if let Some(Sent { view, seq }) = sent {
-            held.bind(key, view, seq, front);
+        if let Some(held) = self.held(key) {
+            held.take_in(key, false, sent, front);
         }
     }
 

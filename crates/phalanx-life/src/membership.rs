@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use phalanx_core::{GroupId, Incarnation, Sequence, ToOneOutcome, ViewNumber};
+use phalanx_core::{GroupId, Incarnation, Sent, Sequence, ToOneOutcome, ViewNumber};
 
 use crate::front::{Bound, Front, Key, Refusal, Step};
 use crate::messages::{Messages, NextMessage, Queued, latest};
@@ -166,9 +166,24 @@ impl<G, R> Membership<G, R> {
         }
     }
 
+    /// The core accepted a message. `sent`: where it belongs, unless [`Self::bind`] says that later.
+    #[inline]
+    pub(crate) fn take_in<F: Front<Group = G, Receipt = R>>(
+        &mut self,
+        key: Key,
+        is_queued: bool,
+        sent: Option<Sent>,
+        front: &mut F,
+    ) {
+        self.accepted(is_queued, front);
+        if let Some(Sent { view, seq }) = sent {
+            self.bind(key, view, seq, front);
+        }
+    }
+
     /// The core accepted a message. `is_queued`: the one at the front.
     #[inline]
-    pub(crate) fn accepted<F: Front<Group = G, Receipt = R>>(&mut self, is_queued: bool, front: &mut F) {
+    fn accepted<F: Front<Group = G, Receipt = R>>(&mut self, is_queued: bool, front: &mut F) {
         self.tally.accepted += 1;
         if is_queued && let Some(bytes) = self.messages.accepted(self.tally.accepted) {
             front.release(&mut self.own, bytes);

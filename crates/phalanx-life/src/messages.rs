@@ -8,7 +8,7 @@ use phalanx_core::{GroupId, Incarnation, Order, Stability, ViewNumber};
 
 use crate::front::Bound;
 use crate::tally::Tally;
-use crate::to_one::MessageTo;
+use crate::to_one::{MESSAGE_BYTES, MessageTo};
 
 /// Something asked for in a group.
 #[derive(Debug)]
@@ -196,9 +196,6 @@ impl Payloads {
         }
     }
 }
-
-/// The fixed cost of what waits, beside its payload.
-pub(crate) const MESSAGE_BYTES: usize = 64;
 
 /// What waits in one group, and what waits for a place in a view.
 #[derive(Debug)]

@@ -9,8 +9,6 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use phalanx_core::{GroupId, Incarnation};
 
-use crate::messages::MESSAGE_BYTES;
-
 /// A message to one member.
 #[derive(Debug)]
 pub struct MessageTo<R> {
@@ -30,6 +28,9 @@ impl<R> MessageTo<R> {
         self.payload.len() + MESSAGE_BYTES
     }
 }
+
+/// The fixed cost of a message that waits, beside its payload.
+pub(crate) const MESSAGE_BYTES: usize = 64;
 
 /// A message to one member, whose turn it is.
 #[derive(Clone, Debug)]

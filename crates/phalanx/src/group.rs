@@ -18,12 +18,12 @@ use crate::inbox::{Inbox, Merged};
 use crate::names::{RESERVED, check_group_name};
 use crate::replica::{Domain, Replica, Replicating, State};
 use crate::send::{Multicast, batch};
+use crate::send_to::SendTo;
 use crate::sent::Receipt;
 use crate::shared::cell::{CellShared, Held, Taken};
 use crate::shared::commands::{Command, Destination, Queued, Waiter};
 use crate::shared::group::{GroupShared, Lost, Phase};
 use crate::shared::queue::Queue;
-use crate::to_one::SendTo;
 use crate::view::View;
 use crate::waiting::{Place, Timeout, Waiting, block, block_on};
 

@@ -53,3 +53,32 @@ impl Message {
         postcard::from_bytes(&self.payload).map_err(DecodeError::of_type)
     }
 }
+
+/// A message that a member of the group sent to this process alone ([`Group::send_to`](crate::Group::send_to)). It comes
+/// after all multicasts of the group that its sender had delivered or sent before it. No state sees it.
+///
+/// A small payload shares a block of memory with its neighbours, so copy a payload that is kept for long.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct MessageToOne {
+    /// The number of the view in which it was sent. A later one may be in force here.
+    pub view: u64,
+    /// Its sender.
+    pub sender: MemberId,
+    /// The payload.
+    pub payload: Bytes,
+}
+
+impl MessageToOne {
+    pub(crate) fn new(view: u64, sender: MemberId, payload: Bytes) -> Self {
+        Self { view, sender, payload }
+    }
+
+    /// The payload as a value; see [`Group::send_value_to`](crate::Group::send_value_to).
+    ///
+    /// # Errors
+    /// [`DecodeError`] if it is not of that type.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, DecodeError> {
+        postcard::from_bytes(&self.payload).map_err(DecodeError::of_type)
+    }
+}

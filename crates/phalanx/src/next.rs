@@ -1,8 +1,7 @@
 //! What happens in a group, item by item: what the protocol thread queues, and inboxes give.
 
 use crate::id::{LeaveReason, MemberId};
-use crate::message::Message;
-use crate::to_one::MessageToOne;
+use crate::message::{Message, MessageToOne};
 use crate::view::View;
 
 /// What happened next in a group.

@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use phalanx_core::{CellInstance, CellView, MemberInfo, Order, Stability, Uniformity};
+use phalanx_core::{CellInstance, CellView, MemberInfo, MessageToOne, Order, Stability, ToOneOutcome, Uniformity};
 
 use super::*;
 use crate::front::Bound;

@@ -6,9 +6,8 @@ use serde::de::DeserializeOwned;
 use crate::error::{DecodeError, Undelivered};
 use crate::events::CellEvent;
 use crate::id::{LeaveReason, MemberId, Order};
-use crate::message::Message;
+use crate::message::{Message, MessageToOne};
 use crate::snapshot::Snapshot;
-use crate::to_one::MessageToOne;
 use crate::view::View;
 
 /// A group of an [`Inline`](crate::Inline) process: what [`InlineJoin::join`](crate::InlineJoin::join) gives. It stands

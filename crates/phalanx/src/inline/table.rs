@@ -16,7 +16,7 @@ use crate::error::DecodeError;
 use crate::events::{CellEvent, Log};
 use crate::id::{LeaveReason, MemberId, Order};
 use crate::layout::{Flags, Incoming, Outgoing, Taker, shown};
-use crate::to_one;
+use crate::sent_to;
 use crate::view::View;
 
 /// What an inline process keeps between its owner's calls.
@@ -150,7 +150,7 @@ impl<'a, A: App> Adapter<'a, A> {
     /// The core accepted a message to one member.
     #[inline]
     pub(super) fn accepted_to_one(&mut self, group: InlineGroup, to: Incarnation) {
-        self.lives.sent_to_one_at_once(group.0, to);
+        self.lives.to_one().sent_at_once(group.0, to);
     }
 
     /// Tells the program which multicasts are stable, in groups whose state enough members hold. `is_adequate`: whether they
@@ -205,7 +205,7 @@ impl<A: App> Front for InlineFront<'_, A> {
 
     #[inline]
     fn settled(&mut self, key: Key, _group: &mut Taking, to: Incarnation, outcome: ToOneOutcome, messages: u64) {
-        self.app.settled(InlineGroup(key), MemberId::of(to), to_one::outcome(outcome), messages);
+        self.app.settled(InlineGroup(key), MemberId::of(to), sent_to::outcome(outcome), messages);
     }
 
     #[inline]
@@ -343,11 +343,11 @@ impl<A: App> Handler for Adapter<'_, A> {
 
     #[inline]
     fn to_one(&mut self, message: &core::MessageToOne<'_>) {
-        self.lives.to_one(message, &mut self.front);
+        self.lives.to_one().deliver(message, &mut self.front);
     }
 
     fn settled(&mut self, group: GroupId, to: Incarnation, outcome: ToOneOutcome, messages: u64) {
-        self.lives.settled(group, to, outcome, messages, &mut self.front);
+        self.lives.to_one().settled(group, to, outcome, messages, &mut self.front);
     }
 
     fn event(&mut self, event: Event) {

@@ -13,7 +13,7 @@ use crate::error::SendError;
 use crate::next::Next;
 use crate::replica::Replicating;
 use crate::sent::Receipt;
-use crate::to_one::ToOneReceipt;
+use crate::sent_to::ToOneReceipt;
 use crate::waiting::Waiters;
 
 /// Where the items of a group go.

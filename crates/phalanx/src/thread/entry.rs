@@ -8,13 +8,12 @@ use phalanx_core::ViewNumber;
 use phalanx_driver::fork::Home;
 use phalanx_life::Shown;
 
-use crate::message::Message;
+use crate::message::{Message, MessageToOne};
 use crate::next::Next;
 use crate::replica::Replicating;
 use crate::sent::Life;
 use crate::shared::group::{GroupShared, Phase};
 use crate::shared::queue::Outlet;
-use crate::to_one::MessageToOne;
 use crate::view::View;
 
 /// The protocol thread's end of an inbox that groups share.

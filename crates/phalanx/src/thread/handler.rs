@@ -22,15 +22,15 @@ use crate::end;
 use crate::error::SendError;
 use crate::events::CellEvent;
 use crate::id::{LeaveReason, Member, MemberId};
-use crate::message::Message;
+use crate::message::{Message, MessageToOne};
 use crate::next::Next;
 use crate::replica::Replicating;
 use crate::sent;
+use crate::sent_to;
 use crate::shared::cell::CellShared;
 use crate::shared::commands::{Command, Destination, Queued, Waiter};
 use crate::shared::group::{GroupShared, Phase};
 use crate::shared::queue::Outlet;
-use crate::to_one::{self, MessageToOne};
 use crate::view::View;
 use crate::watch::CellChange;
 
@@ -131,17 +131,17 @@ impl AppHandler {
 
     /// The message to one member that may be sent now.
     pub(super) fn due_to_one(&mut self, key: Key) -> Option<NextToOne> {
-        self.lives.due_to_one(key, &mut self.front)
+        self.lives.to_one().due(key, &mut self.front)
     }
 
     /// The core accepted the message to one that was due.
     pub(super) fn sent_to_one(&mut self, key: Key, view: ViewNumber) {
-        self.lives.sent_to_one(key, view, &mut self.front);
+        self.lives.to_one().sent(key, view, &mut self.front);
     }
 
     /// The core refused the message to one that was due, for good.
     pub(super) fn refused_to_one(&mut self, key: Key, why: Refusal) {
-        self.lives.refused_to_one(key, why, &mut self.front);
+        self.lives.to_one().refused(key, why, &mut self.front);
     }
 
     /// The core refused the message that was due, for good.
@@ -269,7 +269,7 @@ impl Front for ThreadFront {
 
     fn settled_one(&mut self, _entry: &mut Entry, receipt: Waiter, outcome: ToOneOutcome) {
         if let Waiter::ToOne(receipt) = receipt {
-            receipt.settle(to_one::outcome(outcome));
+            receipt.settle(sent_to::outcome(outcome));
         }
     }
 
@@ -459,11 +459,11 @@ impl Handler for AppHandler {
     }
 
     fn to_one(&mut self, message: &phalanx_core::MessageToOne<'_>) {
-        self.lives.to_one(message, &mut self.front);
+        self.lives.to_one().deliver(message, &mut self.front);
     }
 
     fn settled(&mut self, group: GroupId, to: Incarnation, outcome: ToOneOutcome, messages: u64) {
-        self.lives.settled(group, to, outcome, messages, &mut self.front);
+        self.lives.to_one().settled(group, to, outcome, messages, &mut self.front);
     }
 
     fn event(&mut self, event: Event) {
@@ -606,10 +606,10 @@ mod tests {
     use crate::inbox::Inbox;
     use crate::replica::{Replica, State};
     use crate::send::Multicast;
+    use crate::send_to::SendTo;
     use crate::sent::Receipt;
     use crate::shared::queue::Queue;
     use crate::snapshot::Snapshot as Snap;
-    use crate::to_one::SendTo;
 
     const GROUP: GroupId = GroupId(1);
 
@@ -985,7 +985,7 @@ mod tests {
         handler.settled(GROUP, to, ToOneOutcome::Delivered, 1);
         handler.settled(GROUP, to, ToOneOutcome::NotDelivered, 1);
         handler.settled(GROUP, to, ToOneOutcome::InDoubt, 1);
-        let outcomes: Vec<_> = sent.iter().map(to_one::SentTo::outcome).collect();
+        let outcomes: Vec<_> = sent.iter().map(sent_to::SentTo::outcome).collect();
         let (not_delivered, in_doubt) = (Some(Err(Undelivered::NotDelivered)), Some(Err(Undelivered::InDoubt)));
         assert_eq!(outcomes, [Some(Ok(())), not_delivered, in_doubt, None]);
         assert_eq!(group.lost.get(), (1, 1));

@@ -280,7 +280,7 @@ impl Protocol {
         let mut at = 0;
         while let Some(key) = self.app.lives.busy(at) {
             let mut sent = 0;
-            self.app.lives.begin_turn(key);
+            self.app.lives.to_one().begin_turn(key);
             while sent < MESSAGES_PER_TURN {
                 if let Some(due) = self.app.due_to_one(key) {
                     if !self.send_to_one(key, &due) {
@@ -320,7 +320,7 @@ impl Protocol {
         let NextToOne { group, to, payload } = due;
         match self.process.send_to(*group, *to, ToOneKind::Message, payload, handler!(self)) {
             Ok(view) => self.app.sent_to_one(key, view),
-            Err(CommandError::NoWindow) => self.app.lives.hold_back(key),
+            Err(CommandError::NoWindow) => self.app.lives.to_one().hold_back(key),
             // As for multicasts. It keeps its place behind those that wait in the core.
             Err(CommandError::NoCredit | CommandError::NotMember | CommandError::Over) => return false,
             Err(CommandError::NoSuchMember { view }) => self.app.refused_to_one(key, Refusal::NoSuchMember(view)),

@@ -1,6 +1,6 @@
 //! Messages to one member, among multicasts and flushes.
 
-use phalanx_core::ToOneKind;
+use phalanx_core::{MessageToOne, ToOneKind, ToOneOutcome};
 
 use super::*;
 use crate::to_one::MessageTo;
@@ -23,16 +23,16 @@ impl Process {
     /// receivers have no room. `waits`: multicasts wait in the core, so that nothing to one goes.
     fn turn(&mut self, full: &[Incarnation], waits: bool) -> Vec<String> {
         let mut went = Vec::new();
-        self.lives.begin_turn(self.key);
+        self.lives.to_one().begin_turn(self.key);
         loop {
-            if let Some(due) = self.lives.due_to_one(self.key, &mut self.told) {
+            if let Some(due) = self.lives.to_one().due(self.key, &mut self.told) {
                 if full.contains(&due.to) {
-                    self.lives.hold_back(self.key);
+                    self.lives.to_one().hold_back(self.key);
                 } else if waits {
                     return went;
                 } else {
                     went.push(String::from_utf8_lossy(&due.payload).into_owned());
-                    self.lives.sent_to_one(self.key, ViewNumber(7), &mut self.told);
+                    self.lives.to_one().sent(self.key, ViewNumber(7), &mut self.told);
                 }
             } else if self.due() {
                 went.push("*".to_owned());
@@ -44,7 +44,7 @@ impl Process {
     }
 
     fn settled(&mut self, to: Incarnation, outcome: ToOneOutcome, messages: u64) {
-        self.lives.settled(GROUP, to, outcome, messages, &mut self.told);
+        self.lives.to_one().settled(GROUP, to, outcome, messages, &mut self.told);
     }
 
     fn is_busy(&self) -> bool {
@@ -108,10 +108,10 @@ fn a_shorter_one_does_not_overtake() {
     process.ask_to(A, "a long one");
     process.ask_to(A, "a2");
     process.one("m1");
-    process.lives.begin_turn(process.key);
-    assert!(process.lives.due_to_one(process.key, &mut process.told).is_some());
-    process.lives.hold_back(process.key);
-    let due = process.lives.due_to_one(process.key, &mut process.told);
+    process.lives.to_one().begin_turn(process.key);
+    assert!(process.lives.to_one().due(process.key, &mut process.told).is_some());
+    process.lives.to_one().hold_back(process.key);
+    let due = process.lives.to_one().due(process.key, &mut process.told);
     assert!(due.is_none() && process.due(), "it is the turn of the multicast: {due:?}");
     assert_eq!(process.turn(&[], false), ["a long one", "a2", "*"]);
 }
@@ -139,11 +139,11 @@ fn one_that_is_refused_says_why_and_what_is_behind_it_goes() {
     process.ask_to(A, "a1");
     process.ask_to(A, "a2");
     assert!(process.turn(&[A], false).is_empty());
-    process.lives.begin_turn(process.key);
+    process.lives.to_one().begin_turn(process.key);
     for receiver in [A, A] {
-        let due = process.lives.due_to_one(process.key, &mut process.told).expect("it is tried");
+        let due = process.lives.to_one().due(process.key, &mut process.told).expect("it is tried");
         assert_eq!(due.to, receiver);
-        process.lives.refused_to_one(process.key, Refusal::NoSuchMember(ViewNumber(8)), &mut process.told);
+        process.lives.to_one().refused(process.key, Refusal::NoSuchMember(ViewNumber(8)), &mut process.told);
     }
     assert_eq!(process.take(), ["a1: NoSuchMember(8)", "a2: NoSuchMember(8)"]);
     process.ask_to(B, "b1");
@@ -151,8 +151,8 @@ fn one_that_is_refused_says_why_and_what_is_behind_it_goes() {
     process.lives.ask(process.key, Queued::ToOne(asked)).expect("the membership goes on");
     let refusal = Refusal::BelowLevel { level: 7, needed: 8 };
     for _ in 0..2 {
-        assert!(process.lives.due_to_one(process.key, &mut process.told).is_some());
-        process.lives.refused_to_one(process.key, refusal, &mut process.told);
+        assert!(process.lives.to_one().due(process.key, &mut process.told).is_some());
+        process.lives.to_one().refused(process.key, refusal, &mut process.told);
     }
     assert_eq!(process.take(), [format!("b1: {refusal:?}"), "1 refused".to_owned()], "nobody else learns of it");
     assert!(process.turn(&[], false).is_empty() && !process.is_busy());
@@ -195,9 +195,9 @@ fn a_flush_does_not_wait_for_what_is_refused() {
     assert!(process.turn(&[A], false).is_empty());
     process.flush("all");
     assert!(process.turn(&[A], false).is_empty());
-    process.lives.begin_turn(process.key);
-    assert!(process.lives.due_to_one(process.key, &mut process.told).is_some());
-    process.lives.refused_to_one(process.key, Refusal::TooLong(1), &mut process.told);
+    process.lives.to_one().begin_turn(process.key);
+    assert!(process.lives.to_one().due(process.key, &mut process.told).is_some());
+    process.lives.to_one().refused(process.key, Refusal::TooLong(1), &mut process.told);
     assert_eq!(process.take(), ["a1: TooLong(1)"]);
     assert_eq!(process.turn(&[], false), ["a2"]);
     process.ask_to(A, "a3");
@@ -251,7 +251,7 @@ fn the_end_of_a_life_ends_its_messages_to_one() {
 fn what_was_sent_at_once_is_in_doubt_when_the_process_ends() {
     let mut process = Process::member();
     for to in [A, B, B] {
-        process.lives.sent_to_one_at_once(process.key, to);
+        process.lives.to_one().sent_at_once(process.key, to);
     }
     process.settled(B, ToOneOutcome::Delivered, 1);
     process.event(view(8, true));
@@ -275,7 +275,7 @@ fn messages_to_this_process_are_handed_over_and_answers_are_not() {
     let mut process = Process::member();
     let deliver = |process: &mut Process, kind| {
         let message = MessageToOne { group: GROUP, view: ViewNumber(6), sender: A, kind, payload: b"x" };
-        process.lives.to_one(&message, &mut process.told);
+        process.lives.to_one().deliver(&message, &mut process.told);
     };
     deliver(&mut process, ToOneKind::Message);
     deliver(&mut process, ToOneKind::Answer);
