@@ -27,6 +27,7 @@ table!(
         phalanx_runtime::config::TapMode,
         phalanx_runtime::counters::CountersFile,
         phalanx_runtime::counters::CountersWriter,
+        phalanx_runtime::counters::DepartedStatus,
         phalanx_runtime::counters::GroupStatus,
         phalanx_runtime::counters::HolderStatus,
         phalanx_runtime::counters::OrphanStatus,

@@ -192,7 +192,7 @@ mod tests {
         };
         assert_eq!(with_first(0x25), Err(DropReason::Version));
         assert_eq!(with_first(0x05), Err(DropReason::Version));
-        for number in [0, 10, 15] {
+        for number in [0, 11, 15] {
             assert_eq!(with_first(0x30 | number), Err(DropReason::Kind));
         }
         let mut nobody = good;
