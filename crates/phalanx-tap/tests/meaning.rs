@@ -163,10 +163,20 @@ fn test(rng: &mut Rng, is_clear: bool) -> (String, Meaning) {
     let is_in = move |space: usize| views.iter().any(|(of, _)| *of == space);
     match rng.below(if is_clear { 19 } else { 14 }) {
         0 => {
-            const FIRST: [&str; 9] =
-                ["greeting", "direct", "spread", "control", "data", "multicast", "open", "session", "plain"];
-            const SECOND: [&str; 9] =
-                ["handshake", "direct", "best-effort", "control", "data", "multicast", "open", "session", "unreliable"];
+            const FIRST: [&str; 10] =
+                ["greeting", "direct", "spread", "control", "data", "multicast", "open", "session", "plain", "to-one"];
+            const SECOND: [&str; 10] = [
+                "handshake",
+                "direct",
+                "best-effort",
+                "control",
+                "data",
+                "multicast",
+                "open",
+                "session",
+                "unreliable",
+                "to-one",
+            ];
             let [first, second] = [(); 2].map(|()| draw::index(rng, Kind::ALL.len()));
             let kinds = [Kind::ALL[first], Kind::ALL[second]];
             let text = format!("type ({} or {})", FIRST[first], SECOND[second]);
