@@ -210,10 +210,7 @@ impl<W: Write> Recorder<W> {
             Command::RaiseLevel { level } => self.record(&Record::RiseAsked { level }),
             Command::Leave => self.record(&Record::LeaveAsked),
             Command::Multicast { group, order, accepted, parts } => {
-                let hash = match parts {
-                    [payload] => payload_hash(payload),
-                    _ => payload_hash(&parts.concat()),
-                };
+                let hash = hash_of(parts);
                 if let Some(place) = accepted.sent {
                     self.record(&sent(group, place, order, accepted.uniformity, hash));
                 }
@@ -221,8 +218,7 @@ impl<W: Write> Recorder<W> {
                 self.record(&Record::Accept { group: group.0, order: records::order(order), uniform, hash });
             }
             Command::SendTo { group, view, to, kind, parts } => {
-                let hash = payload_hash(&parts.concat());
-                self.record(&sent_to_one(group, view, to, kind, hash));
+                self.record(&sent_to_one(group, view, to, kind, hash_of(parts)));
             }
             Command::Send { to, payload } => {
                 let messages = self.messages.entry(to).or_default();
@@ -450,6 +446,14 @@ impl<H: Handler, W: Write> Handler for Traced<'_, H, W> {
 
     fn told(&mut self) -> Vec<Record> {
         self.inner.told()
+    }
+}
+
+/// The hash of a payload that is the concatenation of these parts. Most have one.
+fn hash_of(parts: &[&[u8]]) -> u64 {
+    match parts {
+        [payload] => payload_hash(payload),
+        _ => payload_hash(&parts.concat()),
     }
 }
 

@@ -221,6 +221,13 @@ pub(crate) struct ToOneMessage {
     pub(crate) moment: Moment,
 }
 
+impl ToOneMessage {
+    /// Whether the other end recorded this message.
+    pub(crate) fn is(&self, there: &Self) -> bool {
+        (self.view, self.is_answer, self.hash) == (there.view, there.is_answer, there.hash)
+    }
+}
+
 /// A notice to a process that its multicasts in a view are stable up to a number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Receipt {

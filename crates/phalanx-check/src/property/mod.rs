@@ -282,6 +282,11 @@ impl Run<'_> {
     }
 }
 
+/// The group of a stay, as records name it.
+fn group_of(model: &Model, epoch: EpochIx) -> u32 {
+    model.groups[model.views[model.epochs[epoch].view].group].id
+}
+
 /// Runs all checks.
 pub(crate) fn check_all(model: &Model, options: &Options) -> Vec<Findings> {
     let mut run = Run {

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Run;
+use super::{Run, group_of};
 use crate::findings::Findings;
 use crate::model::{EpochIx, Model, ProcIx, Step, ToOneMessage};
 
@@ -20,9 +20,8 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
             let sent = model.procs[p].to_one.sent.get(&(group, q)).map_or(&[][..], Vec::as_slice);
             let mut next = 0;
             for message in delivered {
-                let is_it = |of: &ToOneMessage| (of.view, of.hash) == (message.view, message.hash);
                 // One that was not sent so is reported by S13.
-                let Some(skipped) = sent[next..].iter().position(is_it) else { continue };
+                let Some(skipped) = sent[next..].iter().position(|of| of.is(message)) else { continue };
                 next += skipped + 1;
                 judge(model, group, (p, &sent[next - 1]), (q, message), out);
             }
@@ -67,9 +66,11 @@ fn judge(
 
 /// What the sender had delivered and sent in the view before, by sender.
 fn past(model: &Model, p: ProcIx, group: u32, sent: &ToOneMessage) -> BTreeMap<ProcIx, u64> {
-    let there = model.procs[p].epochs.iter().copied().find(|&stay| {
-        model.groups[model.views[model.epochs[stay].view].group].id == group && model.number(stay) == sent.view
-    });
+    let there = model.procs[p]
+        .epochs
+        .iter()
+        .copied()
+        .find(|&stay| group_of(model, stay) == group && model.number(stay) == sent.view);
     // Its application was not told of the view yet, so it had delivered nothing of it.
     let Some(there) = there else { return BTreeMap::new() };
     let is_before = |step: &&Step| step.index < sent.moment.place.index;
@@ -92,8 +93,9 @@ fn counts<'a>(model: &Model, steps: impl Iterator<Item = &'a Step>) -> BTreeMap<
 
 /// The stay of the receiver in the group's view that was in force.
 fn stay_at(model: &Model, q: ProcIx, group: u32, at: &ToOneMessage) -> Option<EpochIx> {
-    model.procs[q].epochs.iter().copied().rfind(|&stay| {
-        let epoch = &model.epochs[stay];
-        model.groups[model.views[epoch.view].group].id == group && epoch.install.place.index < at.moment.place.index
-    })
+    model.procs[q]
+        .epochs
+        .iter()
+        .copied()
+        .rfind(|&stay| group_of(model, stay) == group && model.epochs[stay].install.place.index < at.moment.place.index)
 }

@@ -17,7 +17,7 @@
 
 use phalanx_trace::ToOneOutcome;
 
-use super::{Run, s9, v4};
+use super::{Run, group_of, s9, v4};
 use crate::findings::{Findings, Place};
 use crate::model::{Model, Moment, ProcIx, ToOneMessage};
 
@@ -56,9 +56,7 @@ fn match_delivered(
     let delivered = model.procs[q].to_one.delivered.get(&(group, p)).map_or(&[][..], Vec::as_slice);
     let mut next = 0;
     for message in delivered {
-        let is_it =
-            |of: &ToOneMessage| (of.view, of.is_answer, of.hash) == (message.view, message.is_answer, message.hash);
-        let Some(skipped) = sent[next..].iter().position(is_it) else {
+        let Some(skipped) = sent[next..].iter().position(|of| of.is(message)) else {
             out.violation(&[message.moment.place], || {
                 let (q, p) = (model.who(q), model.who(p));
                 format!(
@@ -81,8 +79,8 @@ fn match_delivered(
 
 /// Whether a view of the group after `first`, up to `last`, took one of the two in anew.
 fn parted(model: &Model, (group, p, q): (u32, ProcIx, ProcIx), first: u64, last: u64) -> bool {
-    let stays = [p, q].into_iter().flat_map(|who| &model.procs[who].epochs).map(|&e| &model.epochs[e]);
-    let of_group = stays.filter(|stay| model.groups[model.views[stay.view].group].id == group);
+    let stays = [p, q].into_iter().flat_map(|who| &model.procs[who].epochs);
+    let of_group = stays.filter(|&&stay| group_of(model, stay) == group).map(|&stay| &model.epochs[stay]);
     of_group
         .filter(|stay| (first + 1..=last).contains(&model.views[stay.view].number))
         .any(|stay| stay.prev.is_none() || [p, q].iter().any(|who| stay.joined.contains(who)))
@@ -144,7 +142,7 @@ fn overdue(
     }
     let stays_together = |stay: crate::model::EpochIx| {
         let epoch = &model.epochs[stay];
-        let is_it = model.groups[model.views[epoch.view].group].id == group && epoch.install.at_ns <= sent.at_ns;
+        let is_it = group_of(model, stay) == group && epoch.install.at_ns <= sent.at_ns;
         is_it && epoch.members.contains(&q) && model.stays(stay, quiet.end_ns)
     };
     let runs = [p, q].iter().all(|who| quiet.running.contains(who) && model.procs[*who].tail_complete);

@@ -27,7 +27,7 @@
 
 use phalanx_trace::{FORMAT_UNSENT, LeaveReason};
 
-use super::{Run, v4};
+use super::{Run, group_of, v4};
 use crate::findings::Findings;
 use crate::model::accepted::{Wait, WaitEnd};
 use crate::model::quiet::Quiet;
@@ -188,7 +188,7 @@ fn overdue<'a>(run: &'a Run<'_>, wait: &Wait) -> Option<&'a Quiet> {
 /// Deadline of its send. A member that does not read the inbox of the group holds the sender back.
 fn deadline(run: &Run<'_>, quiet: &Quiet, wait: &Wait) -> u64 {
     let model = run.model;
-    let is_it = |&e: &EpochIx| model.groups[model.views[model.epochs[e].view].group].id == wait.group;
+    let is_it = |&e: &EpochIx| group_of(model, e) == wait.group;
     match model.procs[wait.proc].epochs.iter().copied().rfind(is_it) {
         Some(last) => v4::deadline_in(run, quiet, model.epochs[last].view, wait.accepted.at_ns),
         None => v4::deadline(run, quiet, wait.accepted.at_ns),

@@ -19,7 +19,7 @@
 
 use phalanx_trace::LeaveReason;
 
-use super::{Run, anew, carried, u1, u6};
+use super::{Run, anew, carried, group_of, u1, u6};
 use crate::findings::Findings;
 use crate::model::{EpochEnd, EpochIx, Model, Over, ProcIx};
 
@@ -103,7 +103,7 @@ pub(super) fn left_gracefully(model: &Model, stay: EpochIx) -> bool {
     let proc = &model.procs[epoch.proc];
     match epoch.end {
         EpochEnd::GroupLeft => {
-            let group = model.groups[model.views[epoch.view].group].id;
+            let group = group_of(model, stay);
             proc.group_leaves.iter().any(|(id, _)| *id == group)
         }
         EpochEnd::Over => {
