@@ -17,7 +17,7 @@ pub enum Queued<R> {
     Send(Message<R>),
     /// A message to one member.
     ToOne(MessageTo<R>),
-    /// A receipt when all multicasts before it are sent, and all messages to one before it have an outcome.
+    /// It is answered when all multicasts before it are sent, and all messages to one before it have an outcome.
     Flush {
         /// The life in which it was asked for.
         life: u64,

@@ -169,7 +169,7 @@ impl<R> ToOnes<R> {
         (messages, line.receipts.drain(..due).map(|(_, receipt)| receipt).collect())
     }
 
-    /// Has a flush wait for all messages before it. Gives the receipt back if it waits for none.
+    /// Makes a flush wait for all messages before it. If there are none without an outcome, the receipt is returned.
     pub(crate) fn flush(&mut self, number: u64, receipt: R) -> Option<R> {
         let last = |line: &Line<R>| line.sent + line.held.len() as u64;
         let open = self.lines.iter().filter(|line| line.settled < last(line));

@@ -18,7 +18,7 @@ pub(super) enum Members {
     Unknown,
     /// It waits for members that are cut off, by name.
     Waiting(Vec<String>),
-    /// So many, and who they are if that is listed.
+    /// The number of members, and the members themselves if the status lists them.
     Known { number: u64, view: u64, count: u64, who: Vec<Person> },
 }
 

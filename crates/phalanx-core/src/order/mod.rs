@@ -28,6 +28,7 @@ mod view_streams;
 pub use frame::{FragmentKind, Pairs, StreamFrame, put_pairs, read_frame, read_pairs};
 pub use output::{Backpressure, Hold, Status, StreamOutput};
 pub use pack::Packing;
+pub(crate) use packet_reader::entry_of;
 pub use position::Position;
 pub use stream::{Deliverable, HeldPackets};
 pub use view_streams::{Backlog, MessageCounts, StreamPrefixes, TokenCounts, ViewStreams, ViewStreamsSettings};

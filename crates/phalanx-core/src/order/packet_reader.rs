@@ -355,7 +355,7 @@ fn offset(bytes: usize) -> Result<u32, Stop> {
 }
 
 /// The entry of `rank`. Extends the vector if it is shorter.
-pub(super) fn entry_of(vector: &mut Vec<u64>, rank: Rank) -> &mut u64 {
+pub(crate) fn entry_of(vector: &mut Vec<u64>, rank: Rank) -> &mut u64 {
     let index = rank.index();
     if vector.len() <= index {
         vector.resize(index + 1, 0);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 
 use super::partners::{Pair, ToOne};
-use crate::api::{Delivery, Effects, Event, LeaveReason, Order, ToOneOutcome, Uniformity};
+use crate::api::{Delivery, Effects, Event, LeaveReason, Order, ToOneKind, ToOneOutcome, Uniformity};
 use crate::id::{GroupId, InboxId, Incarnation, Rank, Sequence, ViewNumber};
 use crate::member::replayed_bytes;
 use crate::sorted::SortedMap;
@@ -79,7 +79,7 @@ pub(super) enum Item {
     ToOne {
         pair: Pair,
         view: ViewNumber,
-        is_answer: bool,
+        kind: ToOneKind,
         payload: Bytes,
         /// What it takes of its sender's window.
         costs: u64,

@@ -583,11 +583,10 @@ impl Process {
                     fx.event(event);
                 }
                 Item::Message { from, payload } => fx.message(from, &payload),
-                Item::ToOne { pair, view, is_answer, payload, costs } => {
+                Item::ToOne { pair, view, kind, payload, costs } => {
                     self.counters.to_one_delivered += 1;
-                    let kind = if is_answer { ToOneKind::Answer } else { ToOneKind::Message };
                     fx.to_one(&MessageToOne { group: pair.group, view, sender: pair.partner, kind, payload: &payload });
-                    if !is_answer {
+                    if !kind.is_answer() {
                         self.app.to_one.taken(pair, costs);
                     }
                 }

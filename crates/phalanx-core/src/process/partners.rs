@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 
-use crate::api::GroupView;
+use crate::api::{GroupView, ToOneKind};
 use crate::id::{GroupId, Incarnation, Rank, ViewNumber};
-use crate::order::Position;
+use crate::order::{Position, entry_of};
 use crate::wire::Malformed;
 
 /// Bytes that a member may have under way to another one in a group, beyond what that one's application has taken. One
@@ -63,11 +63,13 @@ impl Outgoing {
             self.told.clear();
         }
         for (rank, growth) in growth {
-            if self.told.len() <= rank.index() {
-                self.told.resize(rank.index() + 1, 0);
-            }
-            self.told[rank.index()] += growth;
+            *entry_of(&mut self.told, *rank) += growth;
         }
+    }
+
+    /// Number of messages without an outcome.
+    fn owed(&self) -> u64 {
+        self.sent - self.settled
     }
 
     /// Whether there is room for a message.
@@ -113,14 +115,19 @@ pub(in crate::process) struct Waiting {
     pub(in crate::process) view: ViewNumber,
     /// What it comes after beyond the message before it: counts of messages by rank.
     pub(in crate::process) past: Vec<(Rank, u64)>,
-    pub(in crate::process) is_answer: bool,
+    pub(in crate::process) kind: ToOneKind,
     pub(in crate::process) payload: Bytes,
     pub(in crate::process) costs: u64,
 }
 
 impl Waiting {
-    /// Whether what it comes after in its view is delivered.
-    pub(in crate::process) fn has_past(&self, here: Position<'_>) -> bool {
+    /// Whether what it comes after is delivered, where the view of that number is `here`. What an earlier view lacked came
+    /// with its cut.
+    pub(in crate::process) fn is_due(&self, view: ViewNumber, here: Position<'_>) -> bool {
+        self.view < view || self.view == view && self.has_past(here)
+    }
+
+    fn has_past(&self, here: Position<'_>) -> bool {
         self.past.iter().all(|(rank, count)| here.has_delivered(*rank, *count))
     }
 }
@@ -234,7 +241,7 @@ impl ToOne {
         if incoming.waiting.is_empty() {
             self.waiting.remove(&pair);
         }
-        if !message.is_answer {
+        if !message.kind.is_answer() {
             incoming.delivered += 1;
             self.reports.insert(pair);
         }
@@ -251,6 +258,12 @@ impl ToOne {
         }
     }
 
+    /// The messages of which a partner may still report.
+    fn open(&mut self, pair: Pair) -> Option<&mut Outgoing> {
+        let current = self.outgoing.get_mut(&(pair.group, pair.partner)).filter(|out| out.since == pair.since);
+        current.or_else(|| self.closing.get_mut(&pair))
+    }
+
     /// Notes a report. Returns the number of messages that it says are delivered beyond the reports before.
     ///
     /// # Errors
@@ -261,8 +274,7 @@ impl ToOne {
         delivered: u64,
         granted: u64,
     ) -> Result<u64, Malformed> {
-        let current = self.outgoing.get_mut(&(pair.group, pair.partner)).filter(|out| out.since == pair.since);
-        let Some(out) = current.or_else(|| self.closing.get_mut(&pair)) else { return Ok(0) };
+        let Some(out) = self.open(pair) else { return Ok(0) };
         if granted > out.position + WINDOW_BYTES || !(out.settled..=out.sent).contains(&delivered) {
             return Err(Malformed);
         }
@@ -276,8 +288,7 @@ impl ToOne {
     /// [`Malformed`] if it reports what was not sent.
     pub(in crate::process) fn note_last(&mut self, pair: Pair, delivered: u64) -> Result<(u64, u64), Malformed> {
         // A partner that is in a later view answers each message that came too late so.
-        let current = self.outgoing.get_mut(&(pair.group, pair.partner)).filter(|out| out.since == pair.since);
-        let Some(out) = current.or_else(|| self.closing.get_mut(&pair)) else { return Ok((0, 0)) };
+        let Some(out) = self.open(pair) else { return Ok((0, 0)) };
         if delivered > out.sent {
             return Err(Malformed);
         }
@@ -315,7 +326,7 @@ impl ToOne {
     pub(in crate::process) fn part_from(&mut self, pair: Pair, awaits: bool) -> u64 {
         let Some(out) = self.outgoing.remove(&(pair.group, pair.partner)) else { return 0 };
         debug_assert_eq!(out.since, pair.since, "messages go to a partner that is together with this process");
-        let owed = out.sent - out.settled;
+        let owed = out.owed();
         if !awaits || owed == 0 {
             return owed;
         }
@@ -326,7 +337,7 @@ impl ToOne {
     /// Gives up the last reports of these pairs. Returns the number of messages of each that are in doubt.
     pub(in crate::process) fn give_up_closing(&mut self, is_over: impl Fn(Pair) -> bool) -> Vec<(Pair, u64)> {
         let over = self.closing.iter().filter(|(pair, _)| is_over(**pair));
-        let over: Vec<_> = over.map(|(pair, out)| (*pair, out.sent - out.settled)).collect();
+        let over: Vec<_> = over.map(|(pair, out)| (*pair, out.owed())).collect();
         for (pair, _) in &over {
             self.closing.remove(pair);
         }
@@ -348,7 +359,7 @@ impl ToOne {
             (Pair { group, partner, since: out.since }, out)
         };
         let all = self.outgoing.into_iter().map(pair).chain(self.closing);
-        all.map(|(pair, out)| (pair, out.sent - out.settled))
+        all.map(|(pair, out)| (pair, out.owed()))
     }
 
     /// Whether some message of this process, in that group if one is given, has no outcome yet.
@@ -356,7 +367,7 @@ impl ToOne {
         let outgoing = self.outgoing.iter().map(|((of, _), out)| (*of, out));
         let closing = self.closing.iter().map(|(pair, out)| (pair.group, out));
         let mut all = outgoing.chain(closing).filter(|(of, _)| group.is_none_or(|group| *of == group));
-        all.any(|(_, out)| out.settled < out.sent)
+        all.any(|(_, out)| out.owed() > 0)
     }
 
     pub(in crate::process) fn owes_reports(&self) -> bool {

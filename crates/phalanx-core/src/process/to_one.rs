@@ -102,7 +102,7 @@ impl ToOnePort<'_> {
         }
         let growth = out.growth(view, Position::of(&streams.view_streams).counts());
         let mut message = Vec::with_capacity(len + 32);
-        put_message(&mut message, (group, since), view, kind.is_answer(), &growth, parts);
+        put_message(&mut message, (group, since), view, kind, &growth, parts);
         if !kind.is_answer() && !out.take_room(message.len() as u64 + MESSAGE_COSTS) {
             self.counters.to_one_refused += 1;
             return Err(CommandError::NoWindow);
@@ -126,13 +126,13 @@ impl ToOnePort<'_> {
     /// Takes a message of the channel for messages to one.
     pub(super) fn handle(&mut self, from: Incarnation, message: &Bytes) -> Result<(), DropReason> {
         match ToOneFrame::read(message)? {
-            ToOneFrame::Message { group, since, view, is_answer, past, payload } => {
+            ToOneFrame::Message { group, since, view, kind, past, payload } => {
                 let pair = Pair { group, partner: from, since };
                 let standing = self.standing(pair);
                 if standing == Standing::Over {
                     self.counters.to_one_late += 1;
                     // Who is out of the cell is told nothing, and counts it as in doubt.
-                    if !is_answer
+                    if !kind.is_answer()
                         && self.directory.rank(from).is_some()
                         && !self.app.to_one.incoming.contains_key(&pair)
                     {
@@ -143,11 +143,11 @@ impl ToOnePort<'_> {
                 let costs = message.len() as u64 + MESSAGE_COSTS;
                 let start = message.len() - payload.len();
                 let incoming = self.app.to_one.incoming.entry(pair).or_insert_with(Incoming::new);
-                if !is_answer && !incoming.take_room(costs) {
+                if !kind.is_answer() && !incoming.take_room(costs) {
                     return Err(DropReason::Malformed); // more than was granted
                 }
                 let past = incoming.read_past(view, past.iter())?;
-                let waiting = Waiting { view, past, is_answer, payload: message.slice(start..), costs };
+                let waiting = Waiting { view, past, kind, payload: message.slice(start..), costs };
                 self.app.to_one.wait(pair, waiting);
                 self.deliver_from(pair);
                 if standing == Standing::Early {
@@ -177,6 +177,13 @@ impl ToOnePort<'_> {
         }
     }
 
+    /// So many messages to each of these partners are in doubt.
+    fn doubt(&mut self, doubtful: impl IntoIterator<Item = (Pair, u64)>) {
+        for (pair, messages) in doubtful {
+            self.settle(pair, ToOneOutcome::InDoubt, messages);
+        }
+    }
+
     /// Delivers the messages that wait, as far as their past has come.
     pub(super) fn deliver(&mut self) {
         for pair in self.app.to_one.waiting_pairs() {
@@ -189,9 +196,9 @@ impl ToOnePort<'_> {
             let Some(streams) = self.group_streams.values().find(|streams| streams.meta.group == pair.group) else {
                 return;
             };
-            let view = streams.meta.view;
-            let is_due = first.view < view || first.view == view && first.has_past(Position::of(&streams.view_streams));
-            if !is_due || self.standing(pair) != Standing::Together {
+            if !first.is_due(streams.meta.view, Position::of(&streams.view_streams))
+                || self.standing(pair) != Standing::Together
+            {
                 return;
             }
             self.hand_on(pair);
@@ -213,8 +220,8 @@ impl ToOnePort<'_> {
     /// Delivers the first message that waits of a partner.
     fn hand_on(&mut self, pair: Pair) {
         let Some(message) = self.app.to_one.take_first(pair) else { return };
-        let Waiting { view, is_answer, payload, costs, .. } = message;
-        let item = Item::ToOne { pair, view, is_answer, payload, costs };
+        let Waiting { view, kind, payload, costs, .. } = message;
+        let item = Item::ToOne { pair, view, kind, payload, costs };
         self.transfers.hold(self.app, item, pair.group);
     }
 
@@ -225,7 +232,7 @@ impl ToOnePort<'_> {
             let is_together = pair.group == group && self.app.to_one.since(group, pair.partner) == Some(pair.since);
             while is_together
                 && let Some(first) = self.app.to_one.first(pair)
-                && (first.view < ended || first.view == ended && first.has_past(Position::of(streams)))
+                && first.is_due(ended, Position::of(streams))
             {
                 self.counters.to_one_at_end += 1;
                 self.hand_on(pair);
@@ -240,7 +247,7 @@ impl ToOnePort<'_> {
         }
     }
 
-    /// This self is out of the group.
+    /// This process is out of the group.
     pub(super) fn leave(&mut self, group: GroupId) {
         for pair in self.app.to_one.leave(group) {
             self.part(pair, true);
@@ -249,9 +256,8 @@ impl ToOnePort<'_> {
         for (pair, delivered) in self.app.to_one.take_last_reports(|of| of == group) {
             self.report(pair, if is_lost { 0 } else { delivered }, None);
         }
-        for (pair, doubtful) in self.app.to_one.give_up_closing(|pair| pair.group == group) {
-            self.settle(pair, ToOneOutcome::InDoubt, doubtful);
-        }
+        let doubtful = self.app.to_one.give_up_closing(|pair| pair.group == group);
+        self.doubt(doubtful);
     }
 
     /// The two are together in the group no more. `leaves`: because this process is out of it.
@@ -274,9 +280,8 @@ impl ToOnePort<'_> {
     /// After a decree: what comes of pairs that are over, or of processes that are out of the cell, comes to nothing.
     pub(super) fn sweep(&mut self) {
         let directory = &self.directory;
-        for (pair, doubtful) in self.app.to_one.give_up_closing(|pair| directory.rank(pair.partner).is_none()) {
-            self.settle(pair, ToOneOutcome::InDoubt, doubtful);
-        }
+        let doubtful = self.app.to_one.give_up_closing(|pair| directory.rank(pair.partner).is_none());
+        self.doubt(doubtful);
         let over = self.app.to_one.incoming.keys().filter(|pair| self.standing(**pair) == Standing::Over);
         for pair in over.copied().collect::<Vec<_>>() {
             self.part(pair, false);
@@ -285,9 +290,8 @@ impl ToOnePort<'_> {
 
     /// Ends all messages to one with this incarnation.
     pub(super) fn end_all(&mut self) {
-        for (pair, doubtful) in std::mem::take(&mut self.app.to_one).into_doubtful() {
-            self.settle(pair, ToOneOutcome::InDoubt, doubtful);
-        }
+        let doubtful = std::mem::take(&mut self.app.to_one).into_doubtful();
+        self.doubt(doubtful);
     }
 
     /// Reports to partners what was delivered of theirs. A state that is on its way may come to nothing, and what waits
@@ -297,13 +301,11 @@ impl ToOnePort<'_> {
             return;
         }
         let transfers = &self.transfers;
-        for (pair, delivered) in self.app.to_one.take_last_reports(|group| !transfers.holds_back(group)) {
-            self.report(pair, delivered, None);
-        }
-        let transfers = &self.transfers;
-        for (pair, delivered, granted) in self.app.to_one.take_reports(|group| !transfers.holds_back(group)) {
-            self.report(pair, delivered, Some(granted));
-        }
+        let is_due = |group| !transfers.holds_back(group);
+        let last = self.app.to_one.take_last_reports(is_due);
+        let reports = self.app.to_one.take_reports(is_due);
+        last.into_iter().for_each(|(pair, delivered)| self.report(pair, delivered, None));
+        reports.into_iter().for_each(|(pair, delivered, granted)| self.report(pair, delivered, Some(granted)));
     }
 
     fn report(&mut self, pair: Pair, delivered: u64, granted: Option<u64>) {

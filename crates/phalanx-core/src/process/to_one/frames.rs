@@ -1,5 +1,6 @@
 //! The messages of the channel for messages to one member. Layout: `docs/wire.md`, *Messages to one*.
 
+use crate::api::ToOneKind;
 use crate::id::{GroupId, Rank, ViewNumber};
 use crate::order::{Pairs, put_pairs, read_pairs};
 use crate::wire::Malformed;
@@ -16,8 +17,8 @@ pub enum ToOneFrame<'a> {
         since: ViewNumber,
         /// The group's view in which it was sent.
         view: ViewNumber,
-        /// Whether it answers something that the receiver asked for: it takes no window.
-        is_answer: bool,
+        /// An answer takes no window.
+        kind: ToOneKind,
         /// By how much the sender's position grew since its previous message to this receiver in the view.
         past: Pairs<'a>,
         /// The payload.
@@ -55,12 +56,12 @@ pub(super) fn put_message(
     out: &mut Vec<u8>,
     (group, since): (GroupId, ViewNumber),
     view: ViewNumber,
-    is_answer: bool,
+    kind: ToOneKind,
     past: &[(Rank, u64)],
     parts: &[&[u8]],
 ) {
     debug_assert!(view >= since, "a message is sent while both are together");
-    out.push(if is_answer { ANSWER } else { MESSAGE });
+    out.push(if kind.is_answer() { ANSWER } else { MESSAGE });
     put_varint(out, u64::from(group.0));
     put_varint(out, since.0);
     put_varint(out, view.0 - since.0);
@@ -91,14 +92,15 @@ impl<'a> ToOneFrame<'a> {
     /// [`Malformed`] when the bytes make no sense.
     pub fn read(message: &'a [u8]) -> Result<Self, Malformed> {
         let mut r = Reader::new(message);
-        let kind = r.u8()?;
+        let first = r.u8()?;
         let group = GroupId(r.varint_u32()?);
         let since = ViewNumber(r.varint()?);
-        let frame = match kind {
+        let frame = match first {
             MESSAGE | ANSWER => {
                 let view = ViewNumber(since.0.checked_add(r.varint()?).ok_or(Malformed)?);
+                let kind = if first == ANSWER { ToOneKind::Answer } else { ToOneKind::Message };
                 let past = read_pairs(&mut r)?;
-                Self::Message { group, since, view, is_answer: kind == ANSWER, past, payload: r.rest() }
+                Self::Message { group, since, view, kind, past, payload: r.rest() }
             }
             REPORT => Self::Report { group, since, delivered: r.varint()?, granted: r.varint()? },
             LAST => Self::Last { group, since, delivered: r.varint()? },
@@ -126,10 +128,12 @@ mod tests {
         let all = [
             (
                 "message",
-                made(&|out| put_message(out, pair, view, false, &[(Rank(0), 2), (Rank(300), 1)], &[b"bo", b"dy"])),
+                made(&|out| {
+                    put_message(out, pair, view, ToOneKind::Message, &[(Rank(0), 2), (Rank(300), 1)], &[b"bo", b"dy"]);
+                }),
             ),
-            ("message_without_past", made(&|out| put_message(out, pair, pair.1, false, &[], &[b"body"]))),
-            ("answer", made(&|out| put_message(out, pair, view, true, &[(Rank(1), 1)], &[]))),
+            ("message_without_past", made(&|out| put_message(out, pair, pair.1, ToOneKind::Message, &[], &[b"body"]))),
+            ("answer", made(&|out| put_message(out, pair, view, ToOneKind::Answer, &[(Rank(1), 1)], &[]))),
             ("report", made(&|out| put_report(out, pair, 7, Some(262_144)))),
             ("last_report", made(&|out| put_report(out, pair, 300, None))),
         ];
