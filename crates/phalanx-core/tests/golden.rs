@@ -82,6 +82,7 @@ fn kept_inputs_of_the_fuzzers() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
     let mut inputs: Vec<(String, Vec<u8>)> = Vec::new();
     inputs.extend(read("header.txt").into_iter().map(|(name, bytes)| (format!("header/{name}"), bytes)));
+    inputs.extend(read("to_one.txt").into_iter().map(|(name, bytes)| (format!("to_one/{name}"), bytes)));
     for (file, kind, choice) in [("sealed.txt", "sealed", [0, 3, 0]), ("unsealed.txt", "clear", [0x80, 3, 0])] {
         let input = |(name, bytes): (String, Vec<u8>)| (format!("open/{kind}-{name}"), [&choice, &bytes[..]].concat());
         inputs.extend(read(file).into_iter().map(input));

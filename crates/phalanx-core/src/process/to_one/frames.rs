@@ -108,6 +108,20 @@ impl<'a> ToOneFrame<'a> {
         };
         if r.is_empty() { Ok(frame) } else { Err(Malformed) }
     }
+
+    /// Appends the bytes that are read as this frame. Its past has to have been read from bytes, so that it is no longer
+    /// than a frame may hold.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        match *self {
+            Self::Message { group, since, view, kind, past, payload } => {
+                put_message(out, (group, since), view, kind, &past.iter().collect::<Vec<_>>(), &[payload]);
+            }
+            Self::Report { group, since, delivered, granted } => {
+                put_report(out, (group, since), delivered, Some(granted));
+            }
+            Self::Last { group, since, delivered } => put_report(out, (group, since), delivered, None),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -139,7 +153,9 @@ mod tests {
         ];
         file::hold("to_one.txt", all.map(|(name, bytes)| (name.to_owned(), bytes)).to_vec());
         for (name, bytes) in file::read("to_one.txt") {
-            assert!(ToOneFrame::read(&bytes).is_ok(), "{name}");
+            let mut again = Vec::new();
+            ToOneFrame::read(&bytes).expect(&name).put(&mut again);
+            assert_eq!(again, bytes, "{name}");
         }
     }
 
@@ -163,7 +179,11 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = ToOneFrame::read(&bytes);
+            if let Ok(frame) = ToOneFrame::read(&bytes) {
+                let mut again = Vec::new();
+                frame.put(&mut again);
+                assert_eq!(again, bytes);
+            }
         }
     }
 }
