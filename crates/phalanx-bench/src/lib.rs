@@ -90,6 +90,12 @@ pub fn list(request: &Request) -> Result<Vec<CaseInfo>, BenchError> {
     Ok(chosen(request)?.into_iter().map(|case| CaseInfo { name: case.name, what: case.what }).collect())
 }
 
+/// Number of allocations of this thread so far, if the program's allocator is [`Counting`].
+#[must_use]
+pub fn allocations() -> u64 {
+    alloc::taken()
+}
+
 /// Number of allocations by the protocol core, both sides together, while `messages` totally ordered multicasts of 100
 /// B pass from one side to the other. As many messages precede them, so that queues have grown to their size. The
 /// program's allocator has to be [`Counting`].

@@ -40,6 +40,16 @@ impl Frames {
         let end = buffer.len();
         Self { buffer, start: 0, end }
     }
+
+    /// What follows the first `count` bytes, in the same buffer.
+    pub(crate) fn behind(&self, count: usize) -> Self {
+        Self { buffer: Arc::clone(&self.buffer), start: (self.start + count).min(self.end), end: self.end }
+    }
+
+    /// The memory of the buffer, in bytes.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.buffer.capacity()
+    }
 }
 
 /// Received frames, and who owns their buffer.
@@ -97,6 +107,11 @@ impl Pool {
         let frames = self.fill(|buffer| std::mem::swap(buffer, filled));
         filled.clear();
         frames
+    }
+
+    /// Number of free buffers.
+    pub(crate) fn len(&self) -> usize {
+        self.free.len()
     }
 
     fn fill(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> Frames {

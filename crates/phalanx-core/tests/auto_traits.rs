@@ -53,6 +53,7 @@ table!(
         phalanx_core::link::Channel,
         phalanx_core::link::ChannelError,
         phalanx_core::link::ChannelFrame<'static>,
+        phalanx_core::link::ChannelMessage<'static>,
         phalanx_core::link::Gap,
         phalanx_core::link::Receiving,
         phalanx_core::link::Rtt,

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use super::{Ack, Receiving, Sending};
 use crate::api::MESSAGE_BYTES_MAX;
-use crate::frames::Frames;
+use crate::frames::{Frames, Pool};
 use crate::time::Instant;
 use crate::wire::codec::{Reader, put_varint, varint_len};
 use crate::wire::{Malformed, PacketNumber, Space};
@@ -33,10 +33,14 @@ pub struct Channel {
     bulk_bytes: usize,
     /// Messages that [`Self::unreceived`] counts: bytes of `queued` up to the end of each.
     asked_about: VecDeque<u64>,
+    /// Room for short messages of the outbox. It is used again when all of them are in packets.
+    short: BytesMut,
     /// Bytes of the first message in the outbox that packets already hold.
     cut: usize,
     assembling: Vec<u8>,
     expected: usize,
+    /// Buffers of packets, to be used again.
+    free: Pool,
     window: u64,
     /// Whether the other end has said what it allows.
     is_told: bool,
@@ -51,6 +55,32 @@ pub enum ChannelError {
     Full,
     /// The message is longer than [`MESSAGE_BYTES_MAX`].
     TooLong,
+}
+
+/// Messages up to this length are short, in bytes.
+pub const SHORT_BYTES: usize = 2048;
+/// Room for short messages of an outbox, in bytes.
+const SHORT_ROOM_BYTES: usize = 8 * SHORT_BYTES;
+/// The most buffers of packets that wait to be used again, and the most bytes of each.
+const FREE_PACKETS: usize = 4;
+const FREE_PACKET_BYTES: usize = 8 * 1024;
+
+/// A message that arrived.
+#[derive(Debug)]
+pub enum ChannelMessage<'a> {
+    /// One packet held it: who keeps it copies it.
+    Whole(&'a [u8]),
+    /// Several packets held it.
+    Assembled(Vec<u8>),
+}
+
+impl From<ChannelMessage<'_>> for Bytes {
+    fn from(message: ChannelMessage<'_>) -> Self {
+        match message {
+            ChannelMessage::Whole(bytes) => Self::copy_from_slice(bytes),
+            ChannelMessage::Assembled(bytes) => Self::from(bytes),
+        }
+    }
 }
 
 /// Flags of a fragment's header: it is the last of its message, and the first.
@@ -116,9 +146,11 @@ impl Channel {
             bulk: VecDeque::new(),
             bulk_bytes: 0,
             asked_about: VecDeque::new(),
+            short: BytesMut::new(),
             cut: 0,
             assembling: Vec::new(),
             expected: 0,
+            free: Pool::default(),
             window,
             is_told: false,
             is_full: false,
@@ -147,6 +179,24 @@ impl Channel {
         self.queued += message.len() as u64;
         self.outbox.push_back(message);
         Ok(())
+    }
+
+    /// Queues the message that `filled` holds, and empties it. A short message costs no allocation.
+    ///
+    /// # Errors
+    /// [`ChannelError::TooLong`]. Nothing was queued.
+    pub fn send_filled(&mut self, filled: &mut Vec<u8>) -> Result<(), ChannelError> {
+        let message = if filled.len() <= SHORT_BYTES {
+            if self.short.capacity() < filled.len() {
+                self.short.reserve(SHORT_ROOM_BYTES);
+            }
+            self.short.extend_from_slice(filled);
+            filled.clear();
+            self.short.split().freeze()
+        } else {
+            Bytes::from(std::mem::take(filled))
+        };
+        self.send(message, usize::MAX)
     }
 
     /// Queues a message that [`Self::unreceived`] counts until the other end has acknowledged it.
@@ -320,6 +370,19 @@ impl Channel {
         debug_assert_eq!(self.retained.len() as u64, self.sending.outstanding(), "a packet sent is not retained");
     }
 
+    /// Likewise, with a copy of the packet's frames.
+    pub fn sent_copy(&mut self, now: Instant, frames: &[u8]) {
+        let kept = self.free.copy(frames);
+        self.sent(now, kept);
+    }
+
+    /// Uses the buffer of a packet again, if it is small and few wait.
+    fn release(&mut self, frames: Frames) {
+        if self.free.len() < FREE_PACKETS && frames.buffer_bytes() <= FREE_PACKET_BYTES {
+            self.free.give(frames);
+        }
+    }
+
     /// Takes a packet that arrived from the other end. Passes complete messages to `each`.
     ///
     /// # Errors
@@ -330,18 +393,20 @@ impl Channel {
         number: PacketNumber,
         frames: &[u8],
         ack_delay: Duration,
-        each: &mut impl FnMut(Bytes),
+        each: &mut impl FnMut(ChannelMessage<'_>),
     ) -> Result<super::Arrival, Malformed> {
         if self.receiving.has(number) {
             self.receiving.ack_by(now); // the ack was lost
             return Ok(super::Arrival::Duplicate);
         }
-        let arrival = self.receiving.accept(number, Frames::from(frames.to_vec()));
+        let kept = self.free.copy(frames);
+        let arrival = self.receiving.accept(number, kept);
         let mut result = Ok(arrival);
         while let Some((_, frames)) = self.receiving.pop(u64::MAX) {
             if let Err(e) = self.read_frames(&frames, each) {
                 result = Err(e);
             }
+            self.release(frames);
         }
         // At once if a packet is missing, and at a quarter of the window: the sender must not run out of credit while
         // an ack is delayed.
@@ -350,7 +415,7 @@ impl Channel {
         result
     }
 
-    fn read_frames(&mut self, frames: &[u8], each: &mut impl FnMut(Bytes)) -> Result<(), Malformed> {
+    fn read_frames(&mut self, frames: &[u8], each: &mut impl FnMut(ChannelMessage<'_>)) -> Result<(), Malformed> {
         let mut r = Reader::new(frames);
         while !r.is_empty() {
             let ChannelFrame { message_len, is_last, bytes } = ChannelFrame::read(&mut r)?;
@@ -362,7 +427,7 @@ impl Channel {
                 if bytes.len() != self.expected {
                     return Err(Malformed);
                 }
-                each(Bytes::copy_from_slice(bytes));
+                each(ChannelMessage::Whole(bytes));
                 continue;
             }
             if self.assembling.len() + bytes.len() > self.expected {
@@ -373,7 +438,7 @@ impl Channel {
                 if self.assembling.len() != self.expected {
                     return Err(Malformed);
                 }
-                each(Bytes::from(std::mem::take(&mut self.assembling)));
+                each(ChannelMessage::Assembled(std::mem::take(&mut self.assembling)));
             }
         }
         Ok(())
@@ -400,7 +465,9 @@ impl Channel {
         self.sending.handle_ack(now, 0, ack);
         let outstanding = usize::try_from(self.sending.outstanding()).unwrap_or(usize::MAX);
         let received = self.retained.len().saturating_sub(outstanding);
-        if let Some((_, end)) = self.retained.drain(..received).next_back() {
+        for _ in 0..received {
+            let Some((frames, end)) = self.retained.pop_front() else { break };
+            self.release(frames);
             debug_assert!(end >= self.received, "the acknowledged prefix goes back");
             self.received = end;
             while self.asked_about.front().is_some_and(|of_message| *of_message <= end) {
@@ -517,7 +584,8 @@ mod tests {
                 let (number, packet) = flight.swap_remove(i);
                 for _ in 0..if rng.chance_ppm(100_000) { 2 } else { 1 } {
                     if !rng.chance_ppm(200_000) {
-                        b.handle_packet(now, number, &packet, delay, &mut |m| got.push(m)).expect("well formed");
+                        b.handle_packet(now, number, &packet, delay, &mut |m| got.push(Bytes::from(m)))
+                            .expect("well formed");
                     }
                 }
             }
@@ -679,7 +747,7 @@ mod tests {
     #[test]
     fn nonsense_is_an_error() {
         let mut b = Channel::new(Space(2), 16, Instant::ZERO);
-        let mut none = |_| panic!("no message");
+        let mut none = |_: ChannelMessage<'_>| panic!("no message");
         for (n, bad) in
             [&[FRAGMENT_FIRST, 0xff, 0xff, 0xff, 0xff, 0x7f, 0][..], &[0, 5, 1, 2, 3, 4, 5], &[3, 4, 2, 0, 0], &[0xff]]
                 .iter()

@@ -12,7 +12,7 @@ mod receiving;
 mod rtt;
 mod sending;
 
-pub use channel::{Channel, ChannelError, ChannelFrame};
+pub use channel::{Channel, ChannelError, ChannelFrame, ChannelMessage, SHORT_BYTES};
 pub use receiving::{Arrival, Receiving, StreamReport};
 pub use rtt::Rtt;
 pub use sending::{Sending, Standing};

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::partners::{Pair, ToOne};
 use crate::api::{Delivery, Effects, Event, LeaveReason, Order, ToOneKind, ToOneOutcome, Uniformity};
+use crate::frames::Frames;
 use crate::id::{GroupId, InboxId, Incarnation, Rank, Sequence, ViewNumber};
 use crate::member::replayed_bytes;
 use crate::sorted::SortedMap;
@@ -80,7 +81,7 @@ pub(super) enum Item {
         pair: Pair,
         view: ViewNumber,
         kind: ToOneKind,
-        payload: Bytes,
+        payload: Frames,
         /// What it takes of its sender's window.
         costs: u64,
     },

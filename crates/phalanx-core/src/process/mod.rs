@@ -589,6 +589,7 @@ impl Process {
                     if !kind.is_answer() {
                         self.app.to_one.taken(pair, costs);
                     }
+                    self.app.to_one.give(payload);
                 }
                 Item::Settled { group, to, outcome, messages } => fx.settled(group, to, outcome, messages),
                 Item::Stable { group, view, seq } => fx.stable(group, view, seq),

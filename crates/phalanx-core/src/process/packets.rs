@@ -276,24 +276,34 @@ impl Process {
             return Err(DropReason::Malformed);
         }
         let mut messages: Vec<Bytes> = Vec::new();
+        let mut to_one = std::mem::take(&mut self.app.to_one.came);
         let channel = match header.kind {
             Kind::Control => &mut peer.control_channel,
             Kind::ToOne => &mut peer.to_one_channel,
             _ => &mut peer.data_channel,
         };
-        let arrival = channel.handle_packet(now, header.number, frames, delay, &mut |m| messages.push(m));
+        let kept = &mut self.app.to_one;
+        let arrival = channel.handle_packet(now, header.number, frames, delay, &mut |message| match header.kind {
+            Kind::ToOne => to_one.push(kept.keep(message)),
+            _ => messages.push(message.into()),
+        });
         let read = arrival.map_err(DropReason::from).and_then(|arrival| match arrival {
-            Arrival::New => messages.into_iter().try_for_each(|message| match header.kind {
-                Kind::Control => {
-                    self.handle_control(now, header.sender, Control::decode(&message)?, fx);
-                    Ok(())
+            Arrival::New if header.kind == Kind::ToOne => {
+                to_one.drain(..).try_for_each(|message| to_one_port!(self).handle(header.sender, message))
+            }
+            Arrival::New => messages.into_iter().try_for_each(|message| {
+                if !control {
+                    return self.handle_data(now, header.sender, &message, fx);
                 }
-                Kind::ToOne => to_one_port!(self).handle(header.sender, &message),
-                _ => self.handle_data(now, header.sender, &message, fx),
+                self.handle_control(now, header.sender, Control::decode(&message)?, fx);
+                Ok(())
             }),
             Arrival::Duplicate => Err(DropReason::Replayed),
             Arrival::Ahead => Err(DropReason::Ahead),
         });
+        // Of a packet that made no sense some may be left, and they are not the next sender's.
+        to_one.clear();
+        self.app.to_one.came = to_one;
         if read == Err(DropReason::Malformed) {
             self.stop_reading(header.sender);
         }
@@ -453,7 +463,7 @@ impl Process {
                     {
                         net.send(label(channel, channel.next_number()), class, &[to], &frames, counters, fx);
                         debug_assert!(frames.len() <= peer.packet_room, "a packet is longer than its receiver takes");
-                        channel.sent(now, Frames::from(frames.clone()));
+                        channel.sent_copy(now, &frames);
                         frames.clear();
                     }
                     counters.channel_window_full += u64::from(channel.has_filled());

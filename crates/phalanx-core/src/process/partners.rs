@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use bytes::Bytes;
-
 use crate::api::{GroupView, ToOneKind};
+use crate::frames::{Frames, Pool};
 use crate::id::{GroupId, Incarnation, Rank, ViewNumber};
+use crate::link::{ChannelMessage, SHORT_BYTES};
 use crate::order::{Position, entry_of};
 use crate::wire::Malformed;
 
@@ -116,7 +116,7 @@ pub(in crate::process) struct Waiting {
     /// What it comes after beyond the message before it: counts of messages by rank.
     pub(in crate::process) past: Vec<(Rank, u64)>,
     pub(in crate::process) kind: ToOneKind,
-    pub(in crate::process) payload: Bytes,
+    pub(in crate::process) payload: Frames,
     pub(in crate::process) costs: u64,
 }
 
@@ -203,6 +203,12 @@ pub(in crate::process) struct ToOne {
     reports: BTreeSet<Pair>,
     /// Pairs that are over, with the number of messages that were delivered if a state that is on its way comes.
     last_reports: Vec<(Pair, u64)>,
+    /// Where the messages of a packet that came are put. Empty meanwhile.
+    pub(in crate::process) came: Vec<Frames>,
+    /// Buffers of short messages that came.
+    buffers: Pool,
+    /// Where the next message that goes out is written. Empty meanwhile.
+    pub(in crate::process) blank: Vec<u8>,
 }
 
 impl ToOne {
@@ -386,16 +392,39 @@ impl ToOne {
         due
     }
 
-    /// The reports that are due and may be sent: messages delivered, and the position that is granted.
-    pub(in crate::process) fn take_reports(&mut self, may: impl Fn(GroupId) -> bool) -> Vec<(Pair, u64, u64)> {
-        let due: Vec<Pair> = self.reports.iter().filter(|pair| may(pair.group)).copied().collect();
-        let report = |pair: Pair| {
+    /// The first report that is due and may be sent: messages delivered, and the position that is granted.
+    pub(in crate::process) fn take_report(&mut self, may: impl Fn(GroupId) -> bool) -> Option<(Pair, u64, u64)> {
+        loop {
+            let pair = *self.reports.iter().find(|pair| may(pair.group))?;
             self.reports.remove(&pair);
-            let incoming = self.incoming.get_mut(&pair)?;
-            incoming.granted = incoming.taken + WINDOW_BYTES;
-            Some((pair, incoming.delivered, incoming.granted))
-        };
-        due.into_iter().filter_map(report).collect()
+            if let Some(incoming) = self.incoming.get_mut(&pair) {
+                incoming.granted = incoming.taken + WINDOW_BYTES;
+                return Some((pair, incoming.delivered, incoming.granted));
+            }
+        }
+    }
+
+    /// Keeps a message that arrived. A short one costs no allocation.
+    pub(in crate::process) fn keep(&mut self, message: ChannelMessage<'_>) -> Frames {
+        match message {
+            ChannelMessage::Whole(bytes) if bytes.len() <= SHORT_BYTES => self.buffers.copy(bytes),
+            ChannelMessage::Whole(bytes) => Frames::from(bytes.to_vec()),
+            ChannelMessage::Assembled(bytes) => Frames::from(bytes),
+        }
+    }
+
+    /// Takes back a message that nobody needs any more. Only the buffers of short ones are used again.
+    pub(in crate::process) fn give(&mut self, message: Frames) {
+        // A buffer that grew has up to twice the room.
+        if message.buffer_bytes() <= 2 * SHORT_BYTES {
+            self.buffers.give(message);
+        }
+    }
+
+    /// Puts back what was taken of [`Self::blank`].
+    pub(in crate::process) fn clear_blank(&mut self, mut blank: Vec<u8>) {
+        blank.clear();
+        self.blank = blank;
     }
 
     /// Checks what must always hold.

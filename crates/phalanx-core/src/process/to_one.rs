@@ -5,8 +5,6 @@ mod frames;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::app::{AppQueue, Item};
 use super::counters::ProcessCounters;
 use super::group_streams::GroupStreams;
@@ -14,7 +12,9 @@ use super::partners::{Incoming, MESSAGE_COSTS, Outgoing, Pair, Waiting};
 use super::peers::Peers;
 use super::transfer::Transfers;
 use crate::api::{CommandError, GroupView, MESSAGE_BYTES_MAX, ToOneKind, ToOneOutcome};
+use crate::frames::Frames;
 use crate::id::{GroupId, Incarnation, LEVEL, ViewNumber};
+use crate::link::ChannelMessage;
 use crate::member::Directory;
 use crate::order::{Position, ViewStreams};
 use crate::sorted::SortedMap;
@@ -101,30 +101,39 @@ impl ToOnePort<'_> {
             return Err(CommandError::NoCredit);
         }
         let growth = out.growth(view, Position::of(&streams.view_streams).counts());
-        let mut message = Vec::with_capacity(len + 32);
+        let mut message = std::mem::take(&mut self.app.to_one.blank);
         put_message(&mut message, (group, since), view, kind, &growth, parts);
         if !kind.is_answer() && !out.take_room(message.len() as u64 + MESSAGE_COSTS) {
+            self.app.to_one.clear_blank(message);
             self.counters.to_one_refused += 1;
             return Err(CommandError::NoWindow);
         }
         out.tell(view, &growth);
         self.counters.to_one_sent += 1;
-        self.pass_on(to, message.into());
+        self.pass_on(to, message);
         Ok(view)
     }
 
     /// Queues a message of the channel for messages to one.
-    fn pass_on(&mut self, to: Incarnation, message: Bytes) {
+    fn pass_on(&mut self, to: Incarnation, mut message: Vec<u8>) {
         let taken = if to == self.me {
-            self.handle(to, &message).is_ok()
+            let own = self.app.to_one.keep(ChannelMessage::Whole(&message));
+            self.handle(to, own).is_ok()
         } else {
-            self.peers.get_mut(to).is_none_or(|peer| peer.to_one_channel.send(message, usize::MAX).is_ok())
+            self.peers.get_mut(to).is_none_or(|peer| peer.to_one_channel.send_filled(&mut message).is_ok())
         };
+        self.app.to_one.clear_blank(message);
         debug_assert!(taken, "it is not too long, and makes sense");
     }
 
     /// Takes a message of the channel for messages to one.
-    pub(super) fn handle(&mut self, from: Incarnation, message: &Bytes) -> Result<(), DropReason> {
+    pub(super) fn handle(&mut self, from: Incarnation, message: Frames) -> Result<(), DropReason> {
+        let read = self.read(from, &message);
+        self.app.to_one.give(message);
+        read
+    }
+
+    fn read(&mut self, from: Incarnation, message: &Frames) -> Result<(), DropReason> {
         match ToOneFrame::read(message)? {
             ToOneFrame::Message { group, since, view, kind, past, payload } => {
                 let pair = Pair { group, partner: from, since };
@@ -147,7 +156,7 @@ impl ToOnePort<'_> {
                     return Err(DropReason::Malformed); // more than was granted
                 }
                 let past = incoming.read_past(view, past.iter())?;
-                let waiting = Waiting { view, past, kind, payload: message.slice(start..), costs };
+                let waiting = Waiting { view, past, kind, payload: message.behind(start), costs };
                 self.app.to_one.wait(pair, waiting);
                 self.deliver_from(pair);
                 if standing == Standing::Early {
@@ -300,17 +309,18 @@ impl ToOnePort<'_> {
         if !self.app.to_one.owes_reports() {
             return;
         }
-        let transfers = &self.transfers;
-        let is_due = |group| !transfers.holds_back(group);
-        let last = self.app.to_one.take_last_reports(is_due);
-        let reports = self.app.to_one.take_reports(is_due);
+        let last = self.app.to_one.take_last_reports(|group| !self.transfers.holds_back(group));
         last.into_iter().for_each(|(pair, delivered)| self.report(pair, delivered, None));
-        reports.into_iter().for_each(|(pair, delivered, granted)| self.report(pair, delivered, Some(granted)));
+        while let Some((pair, delivered, granted)) =
+            self.app.to_one.take_report(|group| !self.transfers.holds_back(group))
+        {
+            self.report(pair, delivered, Some(granted));
+        }
     }
 
     fn report(&mut self, pair: Pair, delivered: u64, granted: Option<u64>) {
-        let mut report = Vec::with_capacity(16);
+        let mut report = std::mem::take(&mut self.app.to_one.blank);
         put_report(&mut report, (pair.group, pair.since), delivered, granted);
-        self.pass_on(pair.partner, report.into());
+        self.pass_on(pair.partner, report);
     }
 }

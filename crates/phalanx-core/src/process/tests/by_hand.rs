@@ -6,7 +6,7 @@ use super::*;
 use crate::api::{DeathProof, Delivery, GroupTerms, LeaveReason, Uniformity};
 use crate::frames::Frames;
 use crate::id::{CellInstance, DecreeNumber, InboxId, LEVEL, Origin, Rank, TrafficClass, ViewNumber};
-use crate::link::{Ack, Channel};
+use crate::link::{Ack, Channel, ChannelMessage};
 use crate::member::Role;
 use crate::member::{
     Ballot, Control, FirstView, GroupChange, GroupCut, GroupRequest, MembershipRequests, NUMBERED_MAX, Phase, Report,
@@ -189,7 +189,8 @@ fn said(process: &mut Process, to: Incarnation) -> Vec<Control> {
     let peer = process.peers.get_mut(to).expect("it is known");
     let (mut frames, mut said) = (Vec::new(), Vec::new());
     if peer.control_channel.fill(1 << 16, &mut frames) {
-        let mut read = |message: Bytes| said.push(Control::decode(&message).expect("it makes sense"));
+        let mut read =
+            |message: ChannelMessage<'_>| said.push(Control::decode(&Bytes::from(message)).expect("it makes sense"));
         let arrived =
             Channel::new(Space(1), 1, NOW).handle_packet(NOW, PacketNumber(1), &frames, Duration::ZERO, &mut read);
         arrived.expect("whole messages");
