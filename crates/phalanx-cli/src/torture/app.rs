@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use phalanx::{App, CellEvent, DecodeError, InlineGroup, LeaveReason, MemberId, MessageRef, Order, Snapshot, View};
+use phalanx::{
+    App, CellEvent, DecodeError, InlineGroup, LeaveReason, MemberId, MessageRef, MessageToOneRef, Order, Snapshot,
+    Undelivered, View,
+};
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::report::Report;
@@ -40,6 +43,12 @@ pub(super) struct Worker {
 struct Group {
     /// Its name, while this incarnation is a member.
     name: Option<String>,
+    /// The members of its view, this process among them, for messages to one.
+    members: Vec<MemberId>,
+    /// Number of the last message to this process alone from each sender, while both are in the group.
+    to_me: BTreeMap<MemberId, u64>,
+    /// Number of messages to one that have no outcome yet, by receiver.
+    open: BTreeMap<MemberId, u64>,
     tally: Tally,
     /// What came of another member's state, until it is whole.
     incoming: Option<Vec<u8>>,
@@ -67,6 +76,14 @@ impl Group {
         Ok(())
     }
 
+    /// This incarnation is no member any more.
+    fn leave_view(&mut self) {
+        self.name = None;
+        self.members.clear();
+        self.to_me.clear();
+        self.open.clear();
+    }
+
     /// Begins as a new group does.
     fn forget(&mut self) {
         (self.tally, self.incoming) = (Tally::default(), None);
@@ -77,6 +94,16 @@ impl Worker {
     /// Groups it is a member of, and whether each is [`WORK`].
     pub(super) fn joined(&self) -> impl Iterator<Item = (InlineGroup, bool)> {
         self.groups.iter().filter(|(_, group)| group.name.is_some()).map(|(id, group)| (*id, group.is_work()))
+    }
+
+    /// The members of the view of a group, this process among them.
+    pub(super) fn members(&self, group: InlineGroup) -> &[MemberId] {
+        self.groups.get(&group).map_or(&[], |group| &group.members)
+    }
+
+    /// A message to one member was accepted. Its outcome is to come.
+    pub(super) fn sent_to_one(&mut self, group: InlineGroup, to: MemberId) {
+        *self.groups.entry(group).or_default().open.entry(to).or_default() += 1;
     }
 
     /// [`WORK`], while this incarnation is a member.
@@ -98,7 +125,7 @@ impl Worker {
     }
 
     fn leave_views(&mut self) {
-        self.groups.values_mut().for_each(|group| group.name = None);
+        self.groups.values_mut().for_each(Group::leave_view);
     }
 
     fn wrong(&mut self, what: impl Into<String>) {
@@ -154,13 +181,35 @@ impl App for Worker {
         if view.is_replayed() {
             return;
         }
-        self.groups.entry(group).or_default().name = Some(view.group().to_owned());
+        let known = self.groups.entry(group).or_default();
+        known.name = Some(view.group().to_owned());
+        known.members = view.members().map(|member| member.id).collect();
+        known.to_me.retain(|who, _| view.rank_of(*who).is_some());
         if view.group() == WORK {
             let is_in = |who: &MemberId| view.rank_of(*who).is_some();
             self.heard.retain(|who, _| is_in(who));
             self.uniform.retain(|who, _| is_in(who));
             let members = view.members().map(|member| member.name).collect();
             self.reports.push(Report::Work { view: view.number(), members });
+        }
+    }
+
+    fn to_one(&mut self, message: &MessageToOneRef<'_>) {
+        let sender = message.sender;
+        let Some(number) = self.number_of(sender, message.payload) else { return };
+        let group = self.groups.entry(message.group).or_default();
+        if !group.members.contains(&sender) {
+            self.wrong(format!("a message to one came from {sender}, which is not in the view"));
+        } else if group.to_me.insert(sender, number).is_some_and(|last| last >= number) {
+            self.wrong(format!("message {number} to one from {sender} came twice, or out of order"));
+        }
+    }
+
+    fn settled(&mut self, group: InlineGroup, to: MemberId, _outcome: Result<(), Undelivered>, messages: u64) {
+        let open = self.groups.entry(group).or_default().open.entry(to).or_default();
+        match open.checked_sub(messages) {
+            Some(left) => *open = left,
+            None => self.wrong(format!("{messages} messages to {to} have an outcome, more than were sent")),
         }
     }
 
@@ -189,7 +238,7 @@ impl App for Worker {
 
     fn left(&mut self, group: InlineGroup, reason: LeaveReason) {
         if reason == LeaveReason::Anew {
-            self.groups.entry(group).or_default().name = None;
+            self.groups.entry(group).or_default().leave_view();
             return;
         }
         self.groups.remove(&group);

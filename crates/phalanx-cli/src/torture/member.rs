@@ -48,11 +48,14 @@ pub(crate) struct Busy {
 const PULSE_EVERY: Duration = Duration::from_millis(100);
 
 /// One in this many multicasts is uniform, is long, or is an answer to a delivery; one in this many messages goes to
-/// one member.
+/// one member, in the cell or in a group.
 const UNIFORM_ONE_IN: u64 = 3;
 const LONG_ONE_IN: u64 = 25;
 const ANSWER_ONE_IN: u64 = 40;
 const MESSAGE_ONE_IN: u64 = 8;
+/// Beside one in this many multicasts messages go to one member of the group, up to so many at once.
+const TO_ONE_ONE_IN: u64 = 4;
+const TO_ONE_AT_ONCE: u64 = 4;
 
 /// Length of the longest multicast, which takes several packets.
 const LONG_BYTES_MAX: u64 = 12_000;
@@ -193,6 +196,9 @@ impl Talker {
         self.due = now + Duration::from_nanos(gap_ns / 2 + self.rng.below(gap_ns));
         let groups: Vec<_> = worker.joined().collect();
         for (group, in_work) in groups {
+            if self.rng.below(TO_ONE_ONE_IN) == 0 {
+                self.send_to_one(group, process, worker);
+            }
             // The second group gets a third of the messages.
             if in_work || self.rng.below(3) == 0 {
                 let order = [Order::Fifo, Order::Causal, Order::Total, Order::Total]
@@ -206,6 +212,19 @@ impl Talker {
                 self.fill(process.me().id);
                 // A peer that has just gone gets nothing.
                 let _ = process.unicast(peer, &self.payload, worker);
+            }
+        }
+    }
+
+    /// Sends to one member of a group, which may be this process: so many at once that some meet a view change together.
+    fn send_to_one(&mut self, group: InlineGroup, process: &mut Inline, worker: &mut Worker) {
+        let spot = usize::try_from(self.rng.below(worker.members(group).len() as u64)).unwrap_or(0);
+        let Some(to) = worker.members(group).get(spot).copied() else { return };
+        for _ in 0..=self.rng.below(TO_ONE_AT_ONCE) {
+            self.fill(process.me().id);
+            // Refused without room at the receiver, or when it has just gone. The message is dropped.
+            if process.send_to(group, to, &self.payload, worker).is_ok() {
+                worker.sent_to_one(group, to);
             }
         }
     }
