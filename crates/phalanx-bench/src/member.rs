@@ -101,7 +101,10 @@ fn obey<D: Wait>(
             Command::Mark => say(&Report::Mark(mark(app, member)))?,
             Command::Load { ordering, size, per_second } => work.load(ordering, size, per_second),
             Command::Stop => work.stop(),
-            Command::Ping { ordering, size, nanos, answers } => work.ping(ordering, size, nanos, answers),
+            Command::Ping { ordering, size, nanos, answers, to } => {
+                let to = to.map(|to| named(member, &to)).transpose()?;
+                work.ping((ordering, to), size, nanos, answers);
+            }
             Command::Probe { ordering, size, nanos, gap_nanos } => work.probe(ordering, size, nanos, gap_nanos),
             Command::Echo { answer, ordering, size } => {
                 app.answer = answer;

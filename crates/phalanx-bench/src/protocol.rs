@@ -114,7 +114,8 @@ pub(crate) enum Command {
     /// Stop to multicast.
     Stop,
     /// Measure round trips for `nanos`. Each message waits for `answers` answers.
-    Ping { ordering: Ordering, size: usize, nanos: u64, answers: usize },
+    /// `to`: the member of this name, by messages to it alone within the group. `None`: all, by multicasts.
+    Ping { ordering: Ordering, size: usize, nanos: u64, answers: usize, to: Option<String> },
     /// Answer pings in this way from now on.
     Echo { answer: Answer, ordering: Ordering, size: usize },
     /// For `nanos`, multicast a stamped message every `gap_nanos`.
@@ -162,6 +163,8 @@ pub(crate) enum Answer {
     Multicast,
     /// With a message to the sender alone.
     Alone,
+    /// With a message to the sender alone, within the group.
+    ToOne,
 }
 
 /// Reports from a child to the benchmark.

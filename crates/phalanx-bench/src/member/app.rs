@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use phalanx_runtime::core::{Delivery, Event, GroupId, InboxId, Incarnation, Instant, Snapshot};
+use phalanx_runtime::core::{Delivery, Event, GroupId, InboxId, Incarnation, Instant, MessageToOne, Snapshot};
 use phalanx_runtime::{Frozen, Handler};
 
 use crate::histogram::Times;
@@ -175,6 +175,12 @@ impl Handler for App {
     fn deliver(&mut self, delivery: &Delivery<'_>) {
         self.delivered += 1;
         self.take(delivery.sender, delivery.payload);
+    }
+
+    #[inline]
+    fn to_one(&mut self, message: &MessageToOne<'_>) {
+        self.messages += 1;
+        self.take(message.sender, message.payload);
     }
 
     fn message(&mut self, from: Incarnation, payload: &[u8]) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use phalanx_runtime::Inline;
-use phalanx_runtime::core::{CommandError, GroupId, Incarnation};
+use phalanx_runtime::core::{CommandError, GroupId, Incarnation, ToOneKind};
 use phalanx_runtime::driver::Wait;
 
 use super::app::{App, LOAD, PING, PONG, PROBE, STAMPED_BYTES};
@@ -43,6 +43,8 @@ struct Pace {
 struct Stamped {
     kind: u8,
     ordering: Ordering,
+    /// The one that gets them. `None`: they are multicasts.
+    to: Option<Incarnation>,
     message: Vec<u8>,
     ends_ns: u64,
     /// For probes: the time between two, and when the next is due.
@@ -63,10 +65,17 @@ impl Work {
         (self.load, self.feed) = (None, None);
     }
 
-    pub(super) fn ping(&mut self, ordering: Ordering, size: usize, nanos: u64, answers: usize) {
+    /// `to`: the member that gets the messages, alone.
+    pub(super) fn ping(
+        &mut self,
+        (ordering, to): (Ordering, Option<Incarnation>),
+        size: usize,
+        nanos: u64,
+        answers: usize,
+    ) {
         self.begin(PING, ordering, size, nanos, 0);
         if let Some(stamped) = &mut self.stamped {
-            stamped.answers = answers;
+            (stamped.answers, stamped.to) = (answers, to);
         }
     }
 
@@ -79,7 +88,8 @@ impl Work {
         let mut message = vec![0; size.max(STAMPED_BYTES)];
         message[0] = kind;
         let ends_ns = now.saturating_add(nanos);
-        let stamped = Stamped { kind, ordering, message, ends_ns, gap_ns, due_ns: now, answers: 1, under_way: false };
+        let (to, answers, under_way) = (None, 1, false);
+        let stamped = Stamped { kind, ordering, to, message, ends_ns, gap_ns, due_ns: now, answers, under_way };
         self.stamped = Some(stamped);
     }
 
@@ -158,18 +168,22 @@ impl Work {
         let stamp = if stamped.kind == PROBE { stamped.due_ns } else { now }.to_le_bytes();
         stamped.message[1..STAMPED_BYTES].copy_from_slice(&stamp);
         let (order, stability) = stamped.ordering.of_library();
-        match member.multicast(group, order, stability, &stamped.message, app) {
-            Ok(_) if stamped.kind == PING => {
+        let accepted = match stamped.to {
+            Some(to) => member.send_to(group, to, ToOneKind::Message, &stamped.message, app).map(drop),
+            None => member.multicast(group, order, stability, &stamped.message, app).map(drop),
+        };
+        match accepted {
+            Ok(()) if stamped.kind == PING => {
                 stamped.under_way = true;
                 (app.awaited, app.awaited_stamp) = (stamped.answers, stamp);
                 Ok(1)
             }
-            Ok(_) => {
+            Ok(()) => {
                 stamped.due_ns += stamped.gap_ns;
                 Ok(1)
             }
             Err(error) if for_now(&error) => Ok(0),
-            Err(error) => Err(failed("cannot multicast")(error)),
+            Err(error) => Err(failed("cannot send")(error)),
         }
     }
 
@@ -178,11 +192,13 @@ impl Work {
         let mut accepted = 0;
         while let Some(&(asker, stamp)) = app.asked.front() {
             self.reply[1..STAMPED_BYTES].copy_from_slice(&stamp);
-            let answered = if app.answer == Answer::Alone {
-                member.send(asker, &self.reply, app)
-            } else {
-                let (order, stability) = ordering.of_library();
-                member.multicast(group, order, stability, &self.reply, app).map(drop)
+            let answered = match app.answer {
+                Answer::Alone => member.send(asker, &self.reply, app),
+                Answer::ToOne => member.send_to(group, asker, ToOneKind::Message, &self.reply, app).map(drop),
+                Answer::No | Answer::Multicast => {
+                    let (order, stability) = ordering.of_library();
+                    member.multicast(group, order, stability, &self.reply, app).map(drop)
+                }
             };
             match answered {
                 Ok(()) => accepted += 1,
@@ -269,5 +285,5 @@ const PACE: Duration = Duration::from_micros(500);
 /// Whether a command was refused only for the moment.
 fn for_now(error: &CommandError) -> bool {
     // Between two incarnations, and while a view is awaited, there is no group.
-    matches!(error, CommandError::NoCredit | CommandError::NotMember)
+    matches!(error, CommandError::NoCredit | CommandError::NoWindow | CommandError::NotMember)
 }

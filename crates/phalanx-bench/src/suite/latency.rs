@@ -20,6 +20,8 @@ pub(super) enum Way {
     One,
     /// From an abcast to the delivery of the abcast with which the oldest answers.
     Round,
+    /// From a message to the oldest alone to its message to the sender alone, both within the group.
+    ToOne,
     /// From a cbcast to the last of the other members' answers, each sent to the caller alone.
     Replies,
 }
@@ -42,6 +44,7 @@ impl Plan {
         let way = match self.way {
             Way::One => "oneway",
             Way::Round => "roundtrip",
+            Way::ToOne => "to-one",
             Way::Replies => "replies",
         };
         let load = if self.loaded { "quarter" } else { "idle" };
@@ -54,6 +57,7 @@ impl Plan {
         let way = match self.way {
             Way::One => "an abcast from its call to its delivery at another member",
             Way::Round => "an abcast and the oldest member's abcast in answer",
+            Way::ToOne => "a message to the oldest member alone and one to the sender in answer",
             Way::Replies => "a cbcast until all other members have answered",
         };
         let load = if self.loaded { ", at a quarter of the greatest load" } else { "" };
@@ -125,7 +129,7 @@ fn measure(bench: &mut Bench<'_>, plan: &Plan) -> Result<(), BenchError> {
     };
     let (metric, against) = match plan.way {
         Way::One => ("one way", "one way"),
-        Way::Round => ("round trip", "round trip"),
+        Way::Round | Way::ToOne => ("round trip", "round trip"),
         Way::Replies => ("all answers", "round trip"),
     };
     let against = format!("{} {against}", raw.medium.name());
@@ -175,6 +179,7 @@ pub(super) fn timed(
     let answer = match way {
         Way::One => Answer::No,
         Way::Round => Answer::Multicast,
+        Way::ToOne => Answer::ToOne,
         Way::Replies => Answer::Alone,
     };
     let last = cell.len() - 1;
@@ -188,8 +193,9 @@ pub(super) fn timed(
         Way::One => {
             Command::Probe { ordering, size, nanos, gap_nanos: u64::try_from(GAP.as_nanos()).unwrap_or(u64::MAX) }
         }
-        Way::Round => Command::Ping { ordering, size, nanos, answers: 1 },
-        Way::Replies => Command::Ping { ordering, size, nanos, answers: last },
+        Way::Round => Command::Ping { ordering, size, nanos, answers: 1, to: None },
+        Way::ToOne => Command::Ping { ordering, size, nanos, answers: 1, to: Some(cell.members[0].name.clone()) },
+        Way::Replies => Command::Ping { ordering, size, nanos, answers: last, to: None },
     };
     cell.youngest().tell(&command)?;
     let done = |report: &Report| matches!(report, Report::Done).then_some(());

@@ -11,6 +11,7 @@ mod peers;
 mod rpc;
 mod stream;
 mod tap;
+mod to_one;
 mod views;
 
 use crate::bench::Case;
@@ -21,7 +22,7 @@ pub(crate) fn cases(suite: Suite, request: &Request) -> Vec<Case> {
     match suite {
         Suite::Limits => limits::cases(request),
         Suite::Stream => stream::cases(request),
-        Suite::Latency => latency::cases(request),
+        Suite::Latency => latency::cases(request).into_iter().chain(to_one::cases(request)).collect(),
         Suite::Flow => flow::cases(request),
         Suite::Views => views::cases(request),
         Suite::Core => core_loop::cases(request),

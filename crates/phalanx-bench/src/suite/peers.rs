@@ -186,6 +186,7 @@ impl TripPlan {
             let metric = match way {
                 Way::One => "one way",
                 Way::Round => "abcast, answered with an abcast",
+                Way::ToOne => "message to one, answered with one",
                 Way::Replies => "cbcast with all answers",
             };
             Series::new(metric, "us", members, size).against(peer.title())

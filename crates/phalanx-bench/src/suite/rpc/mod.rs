@@ -6,7 +6,7 @@ mod loss;
 mod mixed;
 mod one;
 mod open;
-mod pair;
+pub(super) mod pair;
 mod peer;
 mod sweep;
 

@@ -16,24 +16,24 @@ use crate::protocol::{Called, Command, Report, Role, What};
 
 /// Settings of servers and clients.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Setup {
-    pub(super) carrier: Carrier,
-    pub(super) transport: Transport,
-    pub(super) security: Security,
-    pub(super) wait: Waiting,
-    pub(super) cores: Cores,
+pub(in crate::suite) struct Setup {
+    pub(in crate::suite) carrier: Carrier,
+    pub(in crate::suite) transport: Transport,
+    pub(in crate::suite) security: Security,
+    pub(in crate::suite) wait: Waiting,
+    pub(in crate::suite) cores: Cores,
     /// Number of endpoints in the servers' process and in the clients'. Each client calls all servers.
-    pub(super) servers: usize,
-    pub(super) clients: usize,
+    pub(in crate::suite) servers: usize,
+    pub(in crate::suite) clients: usize,
     /// Length of an answer in bytes. `None`: that of the request.
-    pub(super) answer: Option<usize>,
+    pub(in crate::suite) answer: Option<usize>,
     /// Settings of both servers and clients.
-    pub(super) tuning: Tuning,
+    pub(in crate::suite) tuning: Tuning,
 }
 
 impl Setup {
     /// One client and one server that spin, each on its own processor, with all packets sealed.
-    pub(super) fn new(carrier: Carrier) -> Self {
+    pub(in crate::suite) fn new(carrier: Carrier) -> Self {
         Self {
             carrier,
             transport: Transport::Udp,
@@ -68,7 +68,7 @@ impl Setup {
 
 /// A process of servers and one of clients. Both are stopped (SIGSTOP) while they are not measured, because a process
 /// that spins takes time from others.
-pub(super) struct Pair {
+pub(in crate::suite) struct Pair {
     server: Child,
     client: Child,
     /// Differences from one server with one client, for people.
@@ -76,14 +76,14 @@ pub(super) struct Pair {
 }
 
 /// Result of a measurement.
-pub(super) struct Measured {
-    pub(super) called: Called,
+pub(in crate::suite) struct Measured {
+    pub(in crate::suite) called: Called,
     /// Packets that the kernel dropped because the servers' receive buffers were full.
     pub(super) server_drops: u64,
 }
 
 impl Pair {
-    pub(super) fn start(bench: &mut Bench<'_>, setup: &Setup) -> Result<Self, BenchError> {
+    pub(in crate::suite) fn start(bench: &mut Bench<'_>, setup: &Setup) -> Result<Self, BenchError> {
         let Setup { carrier, transport, security, wait, cores, answer, tuning, .. } = *setup;
         let directory = bench.directory()?;
         let role = |endpoints, servers: Vec<Place>| Role {
@@ -165,7 +165,7 @@ impl Pair {
     }
 
     /// Measures a load; fails if no call was timed.
-    pub(super) fn timed(&mut self, load: &Load, bench: &mut Bench<'_>) -> Result<Measured, BenchError> {
+    pub(in crate::suite) fn timed(&mut self, load: &Load, bench: &mut Bench<'_>) -> Result<Measured, BenchError> {
         let measured = self.measure(load, bench)?;
         if measured.called.times.count == 0 {
             return Err(BenchError::Child(format!("no answer came to the {} in time", self.client.name)));
@@ -222,6 +222,6 @@ impl Child {
 }
 
 /// Fails if calls with guarantees failed. Nobody stopped a process, so that is a defect and not a figure.
-pub(super) fn none_failed(failed: u64) -> Result<(), BenchError> {
+pub(in crate::suite) fn none_failed(failed: u64) -> Result<(), BenchError> {
     if failed == 0 { Ok(()) } else { Err(BenchError::Child(format!("{failed} calls failed"))) }
 }
