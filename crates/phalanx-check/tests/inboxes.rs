@@ -4,7 +4,7 @@ mod common;
 
 use common::{CELL, GROUP, M, SECOND, World, fifo, id, name, total, uniform};
 use phalanx_check::Property;
-use phalanx_trace::{Event, LeaveReason};
+use phalanx_trace::{Event, LeaveReason, ToOneOutcome};
 
 /// The inbox of the group, if it has one of its own.
 const OWN: u32 = 1;
@@ -58,6 +58,30 @@ fn another_inbox_that_is_not_read_holds_nothing_up() {
     sends_meanwhile(OTHER, 2 * SECOND).holds(&[Property::V16, Property::V3]);
     sends_meanwhile(OTHER, 7 * SECOND).breaks(Property::V16);
     sends_meanwhile(OTHER, 9 * SECOND).breaks(Property::V16);
+}
+
+/// Likewise, of a message to 1 alone. It waits for no other message.
+fn sends_to_one_meanwhile(late_ns: u64) -> World {
+    let mut w = group(2, OWN);
+    w.quiet();
+    w.wait(20 * SECOND);
+    unread(&mut w, 1, OTHER, true);
+    w.push(0, Event::ToOneSend { group: GROUP, view: 1, to: id(1), is_answer: false, hash: 7 });
+    let deliver = Event::ToOneDeliver { group: GROUP, view: 1, from: id(0), is_answer: false, hash: 7 };
+    w.wait(late_ns);
+    w.push(1, deliver);
+    w.wait(8 * SECOND - late_ns);
+    unread(&mut w, 1, OTHER, false);
+    w.push(0, Event::ToOneSettled { group: GROUP, to: id(1), outcome: ToOneOutcome::Delivered, messages: 1 });
+    w.wait(20 * SECOND);
+    w.end(&[0, 1]);
+    w
+}
+
+#[test]
+fn another_inbox_that_is_not_read_holds_no_message_to_one_up() {
+    sends_to_one_meanwhile(2 * SECOND).holds(&[Property::V16]);
+    sends_to_one_meanwhile(7 * SECOND).breaks(Property::V16);
 }
 
 #[test]

@@ -208,6 +208,28 @@ pub(crate) struct ToOne {
     pub(crate) settled: BTreeMap<(u32, ProcIx), Vec<Settled>>,
 }
 
+impl ToOne {
+    /// The messages that this process, `from`, sent to another one alone in a group, and when each was delivered there.
+    pub(crate) fn arrivals(
+        &self,
+        from: ProcIx,
+        (group, to): (u32, ProcIx),
+        there: &Self,
+    ) -> Vec<(&ToOneMessage, Option<Moment>)> {
+        let sent = self.sent.get(&(group, to)).map_or(&[][..], Vec::as_slice);
+        let mut messages: Vec<_> = sent.iter().map(|message| (message, None)).collect();
+        let mut next = 0;
+        for message in there.delivered.get(&(group, from)).map_or(&[][..], Vec::as_slice) {
+            // One that was not sent so is reported by S13.
+            if let Some(skipped) = sent[next..].iter().position(|of| of.is(message)) {
+                messages[next + skipped].1 = Some(message.moment);
+                next += skipped + 1;
+            }
+        }
+        messages
+    }
+}
+
 /// What became of messages to one, of how many, and when that was known.
 pub(crate) type Settled = (ToOneOutcome, u64, Moment);
 
