@@ -29,7 +29,7 @@ const CRATES: [(&str, &[&str]); 12] = [
     ("phalanx-driver", &["phalanx-core", "phalanx-tap"]),
     ("phalanx-tap", &["phalanx-core"]),
     ("phalanx-life", &["phalanx-core", "phalanx-trace"]),
-    ("phalanx-runtime", &["phalanx-core", "phalanx-driver", "phalanx-tap", "phalanx-trace"]),
+    ("phalanx-runtime", &["phalanx-core", "phalanx-driver", "phalanx-life", "phalanx-tap", "phalanx-trace"]),
     // The simulator is behind a feature.
     ("phalanx", &["phalanx-core", "phalanx-driver", "phalanx-life", "phalanx-runtime", "phalanx-sim", "phalanx-trace"]),
     ("phalanx-bench", &["phalanx", "phalanx-tap", "phalanx-runtime"]),

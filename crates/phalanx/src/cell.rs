@@ -18,7 +18,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::calls::client::Client;
-use crate::calls::directory::Directory;
 use crate::calls::server::{Origin, ServerBuilder};
 use crate::cell_view::CellView;
 use crate::departure::Departure;
@@ -85,7 +84,7 @@ impl Cell {
     /// # Errors
     /// See [`StartError`]; nothing is left behind.
     pub fn client(&self) -> Result<Client, StartError> {
-        Client::start(&self.held.shared.config, Some(Directory::of(&self.held)?))
+        Client::of(&self.held)
     }
 
     /// How to start a server of calls that others find by this member; see [`Server`](crate::Server). To be found by the
@@ -595,7 +594,7 @@ impl CellBuilder {
     /// # Errors
     /// See [`StartError`]; nothing is left behind.
     pub fn client(self) -> Result<Client, StartError> {
-        Client::start(&self.resolve()?.0, None)
+        Client::outside(&self.resolve()?.0)
     }
 
     /// How to start a server of calls in a program that is no member of the cell: it needs the cell's name and key, and is

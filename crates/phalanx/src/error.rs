@@ -246,54 +246,84 @@ pub enum CallError {
 /// Why a call was not executed, or why it is unknown. The numbers are the same in every version and language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
-#[repr(u8)]
 pub enum Reason {
     /// No server is there: the system says so of its address at once, or the directory has none of that member or group. If
     /// the call waited for one, none came before its deadline.
     #[error("no such server is there, and none came while the call waited")]
-    Nobody = 1,
+    Nobody,
     /// Nothing at the address answered before the deadline. Its process is stopped, or its host is down or cut off, or it
     /// is of another cell or has another key: who cannot open a packet does not answer it. A call to a group is not passed
     /// on to another server then, because its time is over.
     #[error("no answer before the deadline: a stopped process, a host that is down, or another cell name or key")]
-    Silent = 2,
+    Silent,
     /// The deadline passed.
     #[error("the deadline has passed")]
-    Deadline = 3,
+    Deadline,
     /// The server has too much to do. Call again later. A call to a group is passed on to its next server first.
     #[error("the server is busy")]
-    Busy = 4,
+    Busy,
     /// It serves no such requests, or stops, or its handler refused ([`Request::refuse`](crate::Request::refuse)). A call to
     /// a group is passed on to its next server first.
     #[error("the server refused it")]
-    Refused = 5,
+    Refused,
     /// The request is longer than the server takes: 64 MiB at most.
     #[error("the request is too long")]
-    TooLong = 6,
+    TooLong,
     /// The answer is longer than 64 MiB.
     #[error("the answer is too long")]
-    AnswerTooLong = 7,
+    AnswerTooLong,
     /// The server restarted, or was gone, while the call was under way.
     #[error("the server was restarted or is gone")]
-    Restarted = 8,
+    Restarted,
     /// 1,024 calls of this client wait for that server already. Call again when one has ended.
     #[error("too many calls wait for that server")]
-    QueueFull = 9,
+    QueueFull,
     /// The client has used up its packet numbers. Start another one.
     #[error("this client has used up its packet numbers: start another")]
-    UsedUp = 10,
+    UsedUp,
     /// The server has used up its packet numbers. It has to be started again.
     #[error("the server has used up its packet numbers: start it again")]
-    ServerUsedUp = 11,
+    ServerUsedUp,
     /// The client, or its process, has ended.
     #[error("this client has ended")]
-    Over = 12,
+    Over,
     /// The client was made before a fork, and this is the child. Start another one here.
     #[error("this client belongs to the parent process: start one in the forked child")]
-    Forked = 13,
+    Forked,
+    /// The member that was called has left the cell, or the member whose server of the group was called: a view without it
+    /// was decided. A call to a group is passed on to its next server first, if it did not run or is idempotent.
+    #[error("the member that was called has left the cell, with view {view}")]
+    Left {
+        /// The first view of the cell without it, as far as this process knows.
+        view: u64,
+    },
     /// Another reason, of a later version.
     #[error("for another reason")]
-    Other = 255,
+    Other,
+}
+
+impl Reason {
+    /// The reason's number, the same in every version and language.
+    #[must_use]
+    pub const fn number(&self) -> u8 {
+        match self {
+            Self::Nobody => 1,
+            Self::Silent => 2,
+            Self::Deadline => 3,
+            Self::Busy => 4,
+            Self::Refused => 5,
+            Self::TooLong => 6,
+            Self::AnswerTooLong => 7,
+            Self::Restarted => 8,
+            Self::QueueFull => 9,
+            Self::UsedUp => 10,
+            Self::ServerUsedUp => 11,
+            Self::Over => 12,
+            Self::Forked => 13,
+            Self::Left { .. } => 14,
+            Self::Other => 255,
+        }
+    }
 }
 
 /// A payload or a state is not of the expected type. Nothing changed.
@@ -522,8 +552,9 @@ mod tests {
             Reason::ServerUsedUp,
             Reason::Over,
             Reason::Forked,
+            Reason::Left { view: 7 },
             Reason::Other,
         ];
-        assert_eq!(reasons.map(|reason| reason as u8), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 255]);
+        assert_eq!(reasons.map(|reason| reason.number()), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255]);
     }
 }

@@ -32,8 +32,8 @@ impl Left {
     }
 }
 
-/// What is known of a member, if it does not go on.
-fn look(cell: &CellShared, who: MemberId) -> Option<Result<Departure, WatchError>> {
+/// What is known of a member, if it does not go on: all that ends by the view is ended by this.
+pub(crate) fn look(cell: &CellShared, who: MemberId) -> Option<Result<Departure, WatchError>> {
     // First: a view that is installed later than what is told may hold it, and its end is told later.
     let is_in = {
         let facts = cell.facts();

@@ -193,6 +193,10 @@ pub enum Reason {
     /// The server forgot the session, or was restarted.
     #[error("the server has lost the session")]
     SessionLost,
+    /// Its callee is out of the cell, as the owner of the endpoint knows; see
+    /// [`Endpoint::callee_left`](super::Endpoint::callee_left).
+    #[error("its server's process has left the cell")]
+    Left,
     /// Too many calls wait in the session. Reported by code that makes calls for others, see [`CallError::QueueFull`].
     #[error("too many calls wait already")]
     QueueFull,
@@ -209,6 +213,25 @@ pub enum Reason {
     /// in the child.
     #[error("this handle belongs to the parent process: start one of its own in the forked child")]
     Forked,
+}
+
+/// Why a call is given up before its deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GivenUp {
+    /// Its caller does not wait for it. The server is asked whether it ran.
+    ByCaller,
+    /// Its callee left the cell. Nobody is there to be asked.
+    ByLeave,
+}
+
+impl GivenUp {
+    /// The reason that its caller is told.
+    pub(super) const fn reason(self) -> Reason {
+        match self {
+            Self::ByCaller => Reason::Cancelled,
+            Self::ByLeave => Reason::Left,
+        }
+    }
 }
 
 /// Why a call was not made. Nothing changed.

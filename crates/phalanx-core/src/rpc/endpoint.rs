@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::api::{
-    AnswerError, CallEffects, CallError, CallId, CallOptions, ClientCallId, EndpointLimits, EndpointOptions, SessionId,
+    AnswerError, CallEffects, CallError, CallId, CallOptions, ClientCallId, EndpointLimits, EndpointOptions, GivenUp,
+    SessionId,
 };
 use super::client::ClientSession;
 use super::congestion::Pace;
@@ -196,12 +197,37 @@ impl Endpoint {
         call_id: ClientCallId,
         fx: &mut impl CallEffects,
     ) -> bool {
+        self.give_up(now, (session, call_id), GivenUp::ByCaller, fx)
+    }
+
+    /// Ends a call whose callee has left the cell, and returns false if it is over or was given up before. The session
+    /// knows nothing of that: whoever finds servers by their members tells it.
+    ///
+    /// The outcome is reported at once, for [`Reason::Left`](super::Reason::Left): not executed, if nothing of the call
+    /// was sent; else unknown. A callee that lives nevertheless learns that the call was given up.
+    pub fn callee_left(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        call_id: ClientCallId,
+        fx: &mut impl CallEffects,
+    ) -> bool {
+        self.give_up(now, (session, call_id), GivenUp::ByLeave, fx)
+    }
+
+    fn give_up(
+        &mut self,
+        now: Instant,
+        (session, call_id): (SessionId, ClientCallId),
+        by: GivenUp,
+        fx: &mut impl CallEffects,
+    ) -> bool {
         if self.client(session).is_none() {
             return false;
         }
         let entry = &mut self.sessions[session.session_index.index()];
         let Role::Client(client) = &mut entry.role else { return false };
-        let found = client.cancel(call_id, &mut context!(self, now, fx));
+        let found = client.cancel(call_id, by, &mut context!(self, now, fx));
         self.due = self.due.min(now + self.waits.timer_min);
         self.touch(session.session_index);
         found

@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Wake;
 use std::thread::JoinHandle;
+
+use phalanx_core::Incarnation;
 
 use phalanx_core::rpc::{CallError, CallOptions, ClientCallId, Failure, Outcome, Reason, SessionId};
 use phalanx_driver::Waker;
@@ -38,6 +42,28 @@ pub struct Caller {
     held: Arc<Held>,
 }
 
+/// What a [`Caller`] is told of the members that it calls: who has left the cell, as its views say.
+///
+/// A call that was made with [`Caller::call_member`] ends as soon as its callee has left, for [`Reason::Left`].
+pub trait Callees: Send {
+    /// Whether it has left. Who has left never comes back under that incarnation.
+    fn has_left(&self, callee: Incarnation) -> bool;
+
+    /// Has `waker` woken once, as soon as more may have left.
+    fn wake(&mut self, waker: &std::task::Waker);
+}
+
+/// Nobody is a member.
+struct Strangers;
+
+impl Callees for Strangers {
+    fn has_left(&self, _callee: Incarnation) -> bool {
+        false
+    }
+
+    fn wake(&mut self, _waker: &std::task::Waker) {}
+}
+
 /// Ends the thread when the last handle is dropped.
 struct Held {
     shared: Arc<CallerShared>,
@@ -49,6 +75,8 @@ pub(super) struct CallerShared {
     inbox: Mutex<Inbox>,
     waker: Waker,
     home: Home,
+    /// Callees may have left since the thread looked last.
+    may_have_left: AtomicBool,
     /// Why the configured trace is not written any more.
     trace_failure: OnceLock<String>,
 }
@@ -61,8 +89,16 @@ struct Inbox {
 }
 
 enum Order {
-    Call { server: SocketAddr, request: Vec<u8>, options: CallOptions, call: Arc<Waited> },
+    Call { server: SocketAddr, callees: Vec<Incarnation>, request: Vec<u8>, options: CallOptions, call: Arc<Waited> },
     GiveUp(Arc<Waited>),
+}
+
+/// Woken when callees may have left.
+impl Wake for CallerShared {
+    fn wake(self: Arc<Self>) {
+        self.may_have_left.store(true, Ordering::Release);
+        self.waker.wake();
+    }
 }
 
 impl CallerShared {
@@ -100,15 +136,28 @@ impl Caller {
     /// # Errors
     /// See [`StartError`]; nothing is left behind.
     pub fn start(options: &PortOptions) -> Result<Self, StartError> {
+        Self::start_among(options, Strangers)
+    }
+
+    /// Like [`Caller::start`], for calls to members of which `callees` knows. The thread asks it and holds no lock
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing is left behind.
+    pub fn start_among(options: &PortOptions, callees: impl Callees + 'static) -> Result<Self, StartError> {
         let port = Port::start(options)?;
-        let waker = port.waker();
-        let shared =
-            CallerShared { inbox: Mutex::default(), waker, home: Home::here(), trace_failure: OnceLock::new() };
-        let shared = Arc::new(shared);
+        let shared = Arc::new(CallerShared {
+            inbox: Mutex::default(),
+            waker: port.waker(),
+            home: Home::here(),
+            may_have_left: AtomicBool::new(true),
+            trace_failure: OnceLock::new(),
+        });
         let for_thread = Arc::clone(&shared);
+        let making = Making { port, sessions: BTreeMap::new(), calls: Calls::default(), callees: Box::new(callees) };
         let thread = std::thread::Builder::new()
             .name("phalanx-calls".to_owned())
-            .spawn(move || Making { port, sessions: BTreeMap::new(), calls: Calls::default() }.run(&for_thread))
+            .spawn(move || making.run(&for_thread))
             .map_err(StartError::Thread)?;
         Ok(Self { held: Arc::new(Held { shared, thread: Some(thread) }) })
     }
@@ -120,6 +169,18 @@ impl Caller {
 
     /// Like [`Caller::call`], without a copy of the request.
     pub fn call_owned(&self, server: SocketAddr, request: Vec<u8>, options: &CallOptions) -> Pending {
+        self.call_member(server, Vec::new(), request, options)
+    }
+
+    /// Like [`Caller::call_owned`], to an endpoint of one of these members. The call ends when all of them have left; see
+    /// [`Callees`]. If they had before, nothing is sent. Without any it is a call to a stranger, which ends at its deadline.
+    pub fn call_member(
+        &self,
+        server: SocketAddr,
+        callees: Vec<Incarnation>,
+        request: Vec<u8>,
+        options: &CallOptions,
+    ) -> Pending {
         let shared = Arc::clone(&self.held.shared);
         let call = Arc::new(Waited::new());
         if !shared.home.is_here() {
@@ -127,7 +188,7 @@ impl Caller {
             return Pending { call, shared };
         }
         let (options, waited) = (*options, Arc::clone(&call));
-        if !shared.leave(Order::Call { server, request, options, call: waited }) {
+        if !shared.leave(Order::Call { server, callees, request, options, call: waited }) {
             call.end(Err(Failure::NotExecuted(Reason::Cancelled)));
         }
         Pending { call, shared }
@@ -158,17 +219,24 @@ struct Making {
     port: Port,
     sessions: BTreeMap<SocketAddr, SessionId>,
     calls: Calls,
+    callees: Box<dyn Callees>,
 }
 
 /// Calls under way.
 #[derive(Default)]
 struct Calls {
-    under_way: BTreeMap<ClientCallId, (SessionId, Arc<Waited>)>,
+    under_way: BTreeMap<ClientCallId, UnderWay>,
+}
+
+struct UnderWay {
+    session: SessionId,
+    call: Arc<Waited>,
+    callees: Vec<Incarnation>,
 }
 
 impl Calls {
     fn end(&mut self, call_id: ClientCallId, outcome: Result<Vec<u8>, Failure>) {
-        if let Some((_, call)) = self.under_way.remove(&call_id) {
+        if let Some(UnderWay { call, .. }) = self.under_way.remove(&call_id) {
             call.end(outcome);
         }
     }
@@ -185,9 +253,10 @@ impl Service for Calls {
 }
 
 impl Making {
-    fn run(mut self, shared: &CallerShared) {
+    fn run(mut self, shared: &Arc<CallerShared>) {
         // Closes the inbox also when a poll panics.
         let _closing = Closing(shared);
+        let told = std::task::Waker::from(Arc::clone(shared));
         loop {
             let (orders, closed) = {
                 let mut inbox = shared.inbox();
@@ -199,6 +268,11 @@ impl Making {
             }
             if closed {
                 break;
+            }
+            // After the orders: who left while one was taken is looked at now.
+            if shared.may_have_left.swap(false, Ordering::AcqRel) {
+                self.callees.wake(&told);
+                self.end_of_left();
             }
             let came = self.port.poll(&mut self.calls);
             if let (None, Some(error)) = (shared.trace_failure.get(), self.port.trace_failure()) {
@@ -215,24 +289,42 @@ impl Making {
     }
 
     fn take(&mut self, order: Order) {
-        let Self { port, sessions, calls } = self;
+        let Self { port, sessions, calls, callees: known } = self;
         match order {
-            Order::Call { server, request, options, call } => {
+            Order::Call { callees, call, .. } if have_left(&**known, &callees) => {
+                call.end(Err(Failure::NotExecuted(Reason::Left)));
+            }
+            Order::Call { server, callees, request, options, call } => {
                 let session = *sessions.entry(server).or_insert_with(|| port.connect(server, calls));
                 match port.call(session, request, &options, calls) {
-                    Ok(call_id) => drop(calls.under_way.insert(call_id, (session, call))),
+                    Ok(call_id) => drop(calls.under_way.insert(call_id, UnderWay { session, call, callees })),
                     Err(error) => call.end(Err(Failure::NotExecuted(reason(error)))),
                 }
             }
             Order::GiveUp(call) => {
                 // The caller does not know the call's id, so the call is found by its shared state.
-                let mine = |(_, (_, waited)): &(&ClientCallId, &(SessionId, Arc<Waited>))| Arc::ptr_eq(waited, &call);
-                if let Some((&call_id, &(session, _))) = calls.under_way.iter().find(mine) {
+                let mine = |(_, open): &(&ClientCallId, &UnderWay)| Arc::ptr_eq(&open.call, &call);
+                if let Some((&call_id, &UnderWay { session, .. })) = calls.under_way.iter().find(mine) {
                     port.cancel(session, call_id, calls);
                 }
             }
         }
     }
+
+    /// Ends the calls whose callees have left.
+    fn end_of_left(&mut self) {
+        let Self { port, calls, callees: known, .. } = self;
+        let gone = calls.under_way.iter().filter(|(_, open)| have_left(&**known, &open.callees));
+        let gone: Vec<_> = gone.map(|(call_id, open)| (open.session, *call_id)).collect();
+        for (session, call_id) in gone {
+            port.callee_left(session, call_id, calls);
+        }
+    }
+}
+
+/// Whether a call to these has nobody left to answer it.
+fn have_left(known: &dyn Callees, callees: &[Incarnation]) -> bool {
+    !callees.is_empty() && callees.iter().all(|callee| known.has_left(*callee))
 }
 
 /// Closes the inbox when the thread ends, also by a panic, so that no caller waits for ever.
@@ -253,7 +345,7 @@ impl Drop for Closing<'_> {
 impl Drop for Calls {
     fn drop(&mut self) {
         // Some are left only after a panic; otherwise closing the sessions has ended them.
-        for (_, call) in std::mem::take(&mut self.under_way).into_values() {
+        for UnderWay { call, .. } in std::mem::take(&mut self.under_way).into_values() {
             call.end(Err(Failure::Unknown(Reason::SessionLost)));
         }
     }

@@ -10,9 +10,10 @@ mod client;
 mod nearby;
 mod pending;
 mod port;
+mod routed;
 mod time_trace;
 
-pub use caller::Caller;
+pub use caller::{Callees, Caller};
 pub use client::Client;
 pub use pending::Pending;
 pub use phalanx_core::rpc::{
@@ -20,4 +21,5 @@ pub use phalanx_core::rpc::{
     Outcome, Reason, Refusal, SessionId, TracePoint,
 };
 pub use port::{Port, PortOptions, Service};
+pub use routed::{Asking, RoutedCall, Step};
 pub use time_trace::{Happened, Recorded, TimeTrace, slowest, story};

@@ -335,6 +335,12 @@ impl<D: Wait> Port<D> {
         self.home.is_here() && self.act(service, |endpoint, now, sink| endpoint.cancel(now, session, call_id, sink))
     }
 
+    /// See [`Endpoint::callee_left`].
+    pub fn callee_left(&mut self, session: SessionId, call_id: ClientCallId, service: &mut impl Service) -> bool {
+        self.home.is_here()
+            && self.act(service, |endpoint, now, sink| endpoint.callee_left(now, session, call_id, sink))
+    }
+
     /// See [`Endpoint::answer`].
     ///
     /// # Errors

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use phalanx_core::id::Incarnation;
 use phalanx_core::rng::Rng;
 use phalanx_core::rpc::{ClientCallId, Failure};
-use phalanx_life::{Destination, Route};
+use phalanx_life::Destination;
+use phalanx_runtime::rpc::RoutedCall;
 
 use super::routes::RoutesPlan;
 use super::servers::{Copied, Log};
@@ -15,8 +16,14 @@ pub(super) struct Routes {
     pub(super) plan: RoutesPlan,
     pub(super) rng: Rng,
     pub(super) log: Log,
+    /// What is drawn while views of the cell are told.
+    pub(super) views_rng: Rng,
+    /// The members that are out of the cell, in the order of the views without them.
+    pub(super) left: Vec<Incarnation>,
     /// For each process: who it is in the directory's group, once it has joined.
     pub(super) joined: Vec<Option<Incarnation>>,
+    /// For each process: who it is in the cell, while it is gone from the directory alone.
+    pub(super) unlisted: Vec<Option<Incarnation>>,
     /// For each process.
     pub(super) callers: Vec<Caller>,
 }
@@ -25,6 +32,8 @@ pub(super) struct Routes {
 #[derive(Default)]
 pub(super) struct Caller {
     pub(super) copy: Copied,
+    /// How many of those that left it was told of.
+    pub(super) left: usize,
     pub(super) under_way: BTreeMap<u64, UnderWay>,
     /// Number of calls, which take turns.
     pub(super) turns: usize,
@@ -32,7 +41,7 @@ pub(super) struct Caller {
 
 /// A routed call that is not over.
 pub(super) struct UnderWay {
-    pub(super) route: Route,
+    pub(super) route: RoutedCall,
     pub(super) destination: Destination,
     pub(super) value: Vec<u8>,
     pub(super) until_ns: u64,
@@ -40,6 +49,8 @@ pub(super) struct UnderWay {
     pub(super) record: usize,
     /// The server that is asked.
     pub(super) pending: Option<ClientCallId>,
+    /// Whose server that is.
+    pub(super) callees: Vec<Incarnation>,
     pub(super) waits: bool,
 }
 
@@ -56,6 +67,8 @@ pub(super) enum Calling {
     Lose,
     /// Its directory ends.
     End,
+    /// It is told of so many that left the cell.
+    Told(usize),
     /// The deadline of a call passes.
     Late(u64),
     /// The server that was asked for a call failed.
@@ -73,6 +86,10 @@ pub(super) enum Serving {
     Announce { server: usize },
     /// A view tells that a member is gone.
     Notice(Incarnation),
+    /// A server that lives is no member any more: of the cell, or of the directory alone.
+    Depart { server: usize, leaves_cell: bool, lasts_ns: u64 },
+    /// It is a member again, as this one.
+    Return { server: usize, life: u32, me: Incarnation },
     /// A visitor goes.
     Go(usize),
     /// A visitor comes, perhaps at another address.
@@ -96,9 +113,12 @@ impl Routes {
     pub(super) fn new(plan: RoutesPlan, rng: Rng, nodes: usize) -> Self {
         Self {
             plan,
+            views_rng: rng.fork("views"),
             rng,
             log: Log::default(),
+            left: Vec::new(),
             joined: vec![None; nodes],
+            unlisted: vec![None; nodes],
             callers: (0..nodes).map(|_| Caller::default()).collect(),
         }
     }

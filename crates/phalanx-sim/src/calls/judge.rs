@@ -7,6 +7,7 @@ mod routes;
 
 use std::collections::BTreeMap;
 
+use phalanx_core::Incarnation;
 use phalanx_core::rpc::Failure;
 
 use super::payload::digest;
@@ -63,6 +64,8 @@ pub(super) struct Judge {
     /// Calls by caller and request.
     requests: BTreeMap<(u64, usize, u64), usize>,
     routes: Vec<Routed>,
+    /// When callers were told that members left the cell: by caller (and its life), and member.
+    left: BTreeMap<((usize, u32), Incarnation), u64>,
     found: Vec<(u64, &'static str, String)>,
 }
 

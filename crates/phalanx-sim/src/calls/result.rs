@@ -60,6 +60,8 @@ stats! {
     refused,
     /// Failures because the session was lost.
     session_lost,
+    /// Failures because the callee left the cell.
+    left,
     /// Failures because the answer was too long.
     answer_too_long,
     /// Calls whose client was restarted, so that no caller was left.
@@ -149,6 +151,20 @@ stats! {
     routes_over,
     /// Routed calls to groups and members that may have run at a server that restarted.
     routes_restarted,
+    /// Times the callee of a routed call left the cell, before or while its server was asked.
+    routes_left,
+    /// Of these, when nothing was sent because it had left before.
+    routes_to_left,
+    /// Of these, when another server could be asked.
+    routes_left_and_go_on,
+    /// Of these, when it may have run at a server that lived.
+    routes_left_alive,
+    /// Routed calls that were answered by a server that had left the directory alone since it was asked.
+    routes_answered_unlisted,
+    /// Servers that lived and were out of the cell.
+    excluded_alive,
+    /// Servers that lived and were gone from the directory alone.
+    unlisted_alive,
     /// Routed calls that their callers gave up.
     routes_given_up,
     /// Servers asked that were not there any more, or had moved.

@@ -24,6 +24,9 @@ pub(super) struct RoutesPlan {
     pub(super) serving: Vec<Vec<(u64, Serves)>>,
     pub(super) visits: Vec<Visit>,
     pub(super) spells: Vec<Spell>,
+    /// The longest usual time until a caller is told of a view of the cell.
+    pub(super) told_ns: u64,
+    pub(super) absences: Vec<Absence>,
 }
 
 /// What a server announces.
@@ -56,6 +59,17 @@ pub(super) struct Spell {
     pub(super) until_ns: Option<u64>,
 }
 
+/// A time in which a server that lives is no member.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Absence {
+    pub(super) at_ns: u64,
+    /// Number of the server, visitors last.
+    pub(super) server: usize,
+    /// A view of the cell is decided without it. Otherwise it is gone from the directory alone.
+    pub(super) leaves_cell: bool,
+    pub(super) lasts_ns: u64,
+}
+
 impl RoutesPlan {
     /// `None`: no call is routed.
     pub(super) fn draw(rng: &mut Rng, servers: usize, clients: usize, faulty_ns: u64) -> Option<Self> {
@@ -66,17 +80,27 @@ impl RoutesPlan {
         let serving = (0..servers + visitors).map(|_| serving(rng, faulty_ns)).collect();
         let visits = (0..visitors).flat_map(|visitor| visits(rng, visitor, faulty_ns)).collect();
         let spells = (0..rng.below(3)).map(|_| spell(rng, clients, faulty_ns)).collect();
+        let gap_ns = faulty_ns / pick(rng, &[10, 30, 60]);
+        let lag_ns = pick(rng, &[MS / 10, 2 * MS, 20 * MS, 200 * MS]);
+        let slow_ppm = pick(rng, &[0, 50_000, 300_000]) as u32;
+        let join_ns = pick(rng, &[MS, 50 * MS, 400 * MS]);
+        let noticed_ns = pick(rng, &[20 * MS, 300 * MS, 2 * SECOND]);
+        let give_up_ppm = pick(rng, &[0, 30_000, 150_000]) as u32;
+        let told_ns = pick(rng, &[MS / 10, 2 * MS, 20 * MS, 200 * MS]);
+        let absences = (0..rng.below(5)).map(|_| absence(rng, servers + visitors, faulty_ns)).collect();
         Some(Self {
-            gap_ns: faulty_ns / pick(rng, &[10, 30, 60]),
-            lag_ns: pick(rng, &[MS / 10, 2 * MS, 20 * MS, 200 * MS]),
-            slow_ppm: pick(rng, &[0, 50_000, 300_000]) as u32,
-            join_ns: pick(rng, &[MS, 50 * MS, 400 * MS]),
-            noticed_ns: pick(rng, &[20 * MS, 300 * MS, 2 * SECOND]),
-            give_up_ppm: pick(rng, &[0, 30_000, 150_000]) as u32,
+            gap_ns,
+            lag_ns,
+            slow_ppm,
+            join_ns,
+            noticed_ns,
+            give_up_ppm,
             visitors,
             serving,
             visits,
             spells,
+            told_ns,
+            absences,
         })
     }
 }
@@ -116,4 +140,13 @@ fn spell(rng: &mut Rng, clients: usize, faulty_ns: u64) -> Spell {
     let at_ns = rng.below(faulty_ns);
     let until_ns = rng.chance_ppm(700_000).then(|| at_ns + 1 + rng.below(SECOND));
     Spell { at_ns, client: rng.below(clients as u64) as usize, until_ns }
+}
+
+fn absence(rng: &mut Rng, servers: usize, faulty_ns: u64) -> Absence {
+    Absence {
+        at_ns: rng.below(faulty_ns),
+        server: rng.below(servers as u64) as usize,
+        leaves_cell: rng.chance_ppm(500_000),
+        lasts_ns: 1 + rng.below(SECOND),
+    }
 }

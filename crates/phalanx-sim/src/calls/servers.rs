@@ -49,9 +49,14 @@ impl Log {
         self.changes.iter().filter_map(of).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// The servers for `destination` after the first `count` changes. It is found from the changes alone, so that the
-    /// directory that callers use can be judged by it.
+    /// The servers for `destination` after the first `count` changes.
     pub(super) fn listed(&self, count: usize, destination: &Destination) -> Vec<SocketAddr> {
+        self.named(count, destination).into_iter().map(|(_, address)| address).collect()
+    }
+
+    /// The same, with their members. It is found from the changes alone, so that the directory that callers use can be judged
+    /// by it.
+    pub(super) fn named(&self, count: usize, destination: &Destination) -> Vec<(Incarnation, SocketAddr)> {
         let past = &self.changes[..count];
         let mut listed = Vec::new();
         for (at, change) in past.iter().enumerate() {
@@ -65,7 +70,7 @@ impl Log {
                 Destination::Member(wanted) => wanted == member,
                 Destination::Group(group) => entry.group.as_ref() == Some(group),
             };
-            listed.extend(entries.iter().filter(|entry| !is_over && fits(entry)).map(|entry| entry.address));
+            listed.extend(entries.iter().filter(|entry| !is_over && fits(entry)).map(|entry| (*member, entry.address)));
         }
         listed
     }

@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use phalanx_core::Incarnation;
 use phalanx_driver::fork::Home;
-use phalanx_life::{Attempt, CallStep, Destination, Route, with_deadline};
+use phalanx_life::{Destination, with_deadline};
 use phalanx_runtime::config::Config;
-use phalanx_runtime::rpc::{CallOptions, Caller, Failure, Pending, Reason};
+use phalanx_runtime::rpc::{Asking, CallOptions, Callees, Caller, Failure, Pending, Reason, RoutedCall, Step};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -20,6 +21,8 @@ use super::directory::Directory;
 use super::{deadline_after, decode_answer, encode_request, port_options};
 use crate::error::{CallError, StartError};
 use crate::id::{Member, MemberId};
+use crate::left;
+use crate::shared::cell::{CellShared, Held};
 use crate::waiting::{Place, block};
 
 /// The server that a call is for.
@@ -79,10 +82,42 @@ pub struct Client {
 
 struct ClientShared {
     caller: Caller,
-    directory: Option<Arc<Directory>>,
+    /// The process that finds servers, unless the client is outside the cell.
+    member: Option<Finder>,
     home: Home,
     /// The number of calls to groups, which take turns.
     turn: AtomicUsize,
+}
+
+/// A process of the cell, as far as its calls need it.
+struct Finder {
+    directory: Arc<Directory>,
+    cell: Arc<CellShared>,
+}
+
+/// The members that are called, as the views say that are told last.
+struct Members {
+    cell: Arc<CellShared>,
+    place: Place,
+}
+
+impl Callees for Members {
+    fn has_left(&self, callee: Incarnation) -> bool {
+        matches!(left::look(&self.cell, MemberId::of(callee)), Some(Ok(_)))
+    }
+
+    fn wake(&mut self, waker: &std::task::Waker) {
+        let _never: Poll<()> = self.cell.watches.told.poll(&mut self.place, &Context::from_waker(waker), || None);
+    }
+}
+
+impl Drop for Members {
+    fn drop(&mut self) {
+        // A thread that held the lock at a fork does not exist in the child.
+        if self.cell.home.is_here() {
+            self.cell.watches.told.forget(&mut self.place);
+        }
+    }
 }
 
 impl std::fmt::Debug for ClientShared {
@@ -92,10 +127,22 @@ impl std::fmt::Debug for ClientShared {
 }
 
 impl Client {
-    pub(crate) fn start(config: &Config, directory: Option<Arc<Directory>>) -> Result<Self, StartError> {
-        let caller =
-            Caller::start(&port_options(config, 0, false)).map_err(|error| StartError::Host(error.to_string()))?;
-        let shared = ClientShared { caller, directory, home: Home::here(), turn: AtomicUsize::new(0) };
+    /// A client of a program outside the cell.
+    pub(crate) fn outside(config: &Config) -> Result<Self, StartError> {
+        Self::with(Caller::start(&port_options(config, 0, false)), None)
+    }
+
+    /// A client of a process of the cell.
+    pub(crate) fn of(held: &Arc<Held>) -> Result<Self, StartError> {
+        let cell = Arc::clone(&held.shared);
+        let member = Finder { directory: Directory::of(held)?, cell: Arc::clone(&cell) };
+        let options = port_options(&cell.config, 0, false);
+        Self::with(Caller::start_among(&options, Members { cell, place: Place::default() }), Some(member))
+    }
+
+    fn with(caller: Result<Caller, phalanx_runtime::StartError>, member: Option<Finder>) -> Result<Self, StartError> {
+        let caller = caller.map_err(|error| StartError::Host(error.to_string()))?;
+        let shared = ClientShared { caller, member, home: Home::here(), turn: AtomicUsize::new(0) };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -173,7 +220,7 @@ impl<A: DeserializeOwned> IntoFuture for Call<A> {
             To::Group(group) => Destination::Group(group),
         };
         let turn = client.turn.fetch_add(1, Ordering::Relaxed);
-        let route = Route::new(wanted, turn, CallOptions { deadline, idempotent, waits_for_server });
+        let route = RoutedCall::new(wanted, turn, CallOptions { deadline, idempotent, waits_for_server });
         Calling {
             client,
             route,
@@ -181,6 +228,7 @@ impl<A: DeserializeOwned> IntoFuture for Call<A> {
             deadline,
             until: None,
             pending: None,
+            callees: Vec::new(),
             place: Place::default(),
             is_noted: false,
             unencodable,
@@ -195,12 +243,14 @@ impl<A: DeserializeOwned> IntoFuture for Call<A> {
 pub struct Calling<A> {
     client: Arc<ClientShared>,
     /// Whom to ask next, and what the caller is told.
-    route: Route,
+    route: RoutedCall,
     request: Vec<u8>,
     deadline: Duration,
     /// The deadline, once it was polled.
     until: Option<Instant>,
     pending: Option<Pending>,
+    /// Whose server was asked last.
+    callees: Vec<Incarnation>,
     place: Place,
     /// The directory was told of the deadline.
     is_noted: bool,
@@ -234,15 +284,16 @@ impl<A: DeserializeOwned> Future for Calling<A> {
                 };
                 this.pending = None;
                 if let Some(failure) = this.route.failed(failure) {
-                    return Poll::Ready(Err(failure.into()));
+                    return Poll::Ready(Err(this.told(failure)));
                 }
             }
             match ready!(this.next(until, context)) {
-                Ok(Attempt { address, options }) => {
+                Ok(Asking { address, callees, options }) => {
                     let request = with_deadline(options.deadline, &this.request);
-                    this.pending = Some(this.client.caller.call_owned(address, request, &options));
+                    this.callees.clone_from(&callees);
+                    this.pending = Some(this.client.caller.call_member(address, callees, request, &options));
                 }
-                Err(failure) => return Poll::Ready(Err(failure.into())),
+                Err(failure) => return Poll::Ready(Err(this.told(failure))),
             }
         }
     }
@@ -250,14 +301,14 @@ impl<A: DeserializeOwned> Future for Calling<A> {
 
 impl<A> Calling<A> {
     /// The next server to ask.
-    fn next(&mut self, until: Instant, context: &Context<'_>) -> Poll<Result<Attempt, Failure>> {
+    fn next(&mut self, until: Instant, context: &Context<'_>) -> Poll<Result<Asking, Failure>> {
         let Self { client, route, place, is_noted, .. } = self;
         if route.needs_directory() && !client.home.is_here() {
             return Poll::Ready(Err(Failure::NotExecuted(Reason::Forked)));
         }
         let left = || until.saturating_duration_since(Instant::now());
         // A client outside the cell has no directory.
-        let Some(directory) = client.directory.as_ref().filter(|_| route.needs_directory()) else {
+        let Some(Finder { directory, .. }) = client.member.as_ref().filter(|_| route.needs_directory()) else {
             return found(route.next(None, left())).map_or(Poll::Pending, Poll::Ready);
         };
         let mut look = || directory.look(|known| found(route.next(Some(known), left())));
@@ -276,9 +327,22 @@ impl<A> Calling<A> {
         found
     }
 
+    /// What its caller is told.
+    fn told(&self, failure: Failure) -> CallError {
+        CallError::of(failure, || {
+            let departed = |cell: &CellShared, who: &Incarnation| match left::look(cell, MemberId::of(*who)) {
+                Some(Ok(departure)) => Some(departure.view),
+                Some(Err(_)) | None => None,
+            };
+            let cell = self.client.member.as_ref().map(|member| &*member.cell);
+            cell.and_then(|cell| self.callees.iter().filter_map(|who| departed(cell, who)).max()).unwrap_or_default()
+        })
+    }
+
     /// Waits for the directory no more.
     fn forget(&mut self) {
-        if let (Some(directory), Some(until), true) = (&self.client.directory, self.until, self.client.home.is_here()) {
+        if let (Some(member), Some(until), true) = (&self.client.member, self.until, self.client.home.is_here()) {
+            let directory = &member.directory;
             directory.callers().forget(&mut self.place);
             if std::mem::take(&mut self.is_noted) {
                 directory.forget_deadline(until);
@@ -294,11 +358,11 @@ impl<A> Drop for Calling<A> {
 }
 
 /// The server to ask, or how the call ends; `None`: it waits.
-const fn found(step: CallStep) -> Option<Result<Attempt, Failure>> {
+fn found(step: Step) -> Option<Result<Asking, Failure>> {
     match step {
-        CallStep::Ask(attempt) => Some(Ok(attempt)),
-        CallStep::Wait => None,
-        CallStep::End(failure) => Some(Err(failure)),
+        Step::Ask(asking) => Some(Ok(asking)),
+        Step::Wait => None,
+        Step::End(failure) => Some(Err(failure)),
     }
 }
 
@@ -342,7 +406,7 @@ mod tests {
             (HandlerResult::Refused, 1, Ok(7_u64)),
         ] {
             let client = cell.client().expect("starts");
-            let directory = client.shared.directory.clone().expect("it is in the cell");
+            let directory = Arc::clone(&client.shared.member.as_ref().expect("it is in the cell").directory);
             let (mut first, mut second) = (start(), start());
             let entry = |port: &Port| Entry { group: Some("g".to_owned()), address: port.address() };
             let _listed = [&first, &second].map(|port| directory.list(entry(port)).expect("there is room"));

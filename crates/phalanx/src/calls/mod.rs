@@ -56,17 +56,18 @@ fn port_options(config: &Config, port: u16, serves: bool) -> PortOptions {
     PortOptions { config, serves, ..PortOptions::default() }
 }
 
-impl From<Failure> for CallError {
-    fn from(failure: Failure) -> Self {
+impl CallError {
+    /// `left`: with which view the callee left, if it did.
+    fn of(failure: Failure, left: impl FnOnce() -> u64) -> Self {
         match failure {
-            Failure::NotExecuted(reason) => Self::NotExecuted(Reason::of(reason)),
-            Failure::Unknown(reason) => Self::Unknown(Reason::of(reason)),
+            Failure::NotExecuted(reason) => Self::NotExecuted(Reason::of(reason, left)),
+            Failure::Unknown(reason) => Self::Unknown(Reason::of(reason, left)),
         }
     }
 }
 
 impl Reason {
-    fn of(reason: phalanx_runtime::rpc::Reason) -> Self {
+    fn of(reason: phalanx_runtime::rpc::Reason, left: impl FnOnce() -> u64) -> Self {
         use phalanx_runtime::rpc::{Reason as R, Refusal};
         match reason {
             R::Deadline => Self::Deadline,
@@ -82,6 +83,7 @@ impl Reason {
             R::NumbersUsedUp => Self::UsedUp,
             R::AnswerTooLong => Self::AnswerTooLong,
             R::Forked => Self::Forked,
+            R::Left => Self::Left { view: left() },
             _ => Self::Other,
         }
     }

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
-use super::api::{CallEffects, CallError, CallOptions, ClientCallId, Failure, Outcome, Reason, TracePoint};
+use super::api::{CallEffects, CallError, CallOptions, ClientCallId, Failure, GivenUp, Outcome, Reason, TracePoint};
 use super::context::{SLOTS_MAX, SessionContext, slot_number};
 use super::fragmentation::Proof;
 use super::path::{Charge, Head, SessionPath, recount, shortest_first};
@@ -404,17 +404,27 @@ impl ClientSession {
         }
     }
 
-    /// Gives a call up. Its outcome is reported when the server has said whether it ran, or was asked often enough.
-    pub(super) fn cancel(&mut self, call_id: ClientCallId, context: &mut SessionContext<'_, impl CallEffects>) -> bool {
+    /// Gives a call up. If its callee left, its outcome is reported at once. Otherwise it is reported when the server has
+    /// said whether it ran, or was asked often enough.
+    pub(super) fn cancel(
+        &mut self,
+        call_id: ClientCallId,
+        by: GivenUp,
+        context: &mut SessionContext<'_, impl CallEffects>,
+    ) -> bool {
         if let Some(at) = self.queue.iter().position(|queued| queued.terms.call_id == call_id) {
-            Self::fail_queued(self.queue.remove(at), Reason::Cancelled, context);
+            Self::fail_queued(self.queue.remove(at), by.reason(), context);
             return true;
         }
         let found = self.slots.iter().position(|call| call.terms.call_id == call_id && call.state == CallState::Active);
         let Some(slot) = found else { return false };
+        let failure = self.slots[slot].failure(by.reason());
         if !self.slots[slot].request.was_sent() {
-            let failure = self.slots[slot].failure(Reason::Cancelled);
             self.fail(slot, failure, context);
+            return true;
+        }
+        if by == GivenUp::ByLeave {
+            self.give_up(slot, failure, context);
             return true;
         }
         self.request_arrived(slot);

@@ -93,3 +93,51 @@ fn a_handler_learns_that_its_caller_gave_up() {
     world.run(Duration::from_millis(1));
     assert_eq!(world.at_server.given_up.len(), 2);
 }
+
+#[test]
+fn the_leave_of_a_callee_ends_a_call_at_once() {
+    let left = |world: &mut World, call| {
+        let is_found = world.client.callee_left(world.now, world.session, call, &mut world.at_client);
+        world.client.check_invariants();
+        is_found
+    };
+    // No session is open: nothing of it was sent.
+    let mut world = World::new();
+    let never_sent = world.call(b"a");
+    assert!(left(&mut world, never_sent));
+    assert_eq!(world.outcome(never_sent), Some(&Err(Failure::NotExecuted(Reason::Left))));
+    assert!(!left(&mut world, never_sent), "it is over");
+    // A handler runs, and learns of it if it lives.
+    world.run(Duration::from_millis(1));
+    world.at_server.later = Some(b'x');
+    let (open, other) = (world.call(b"xa"), world.call(b"xb"));
+    world.run(Duration::from_millis(1));
+    assert!(left(&mut world, open));
+    assert_eq!(world.outcome(open), Some(&Err(Failure::Unknown(Reason::Left))));
+    assert_eq!(world.outcome(other), None, "each call has a callee of its own");
+    world.run(Duration::from_millis(1));
+    assert_eq!(world.at_server.given_up.len(), 1);
+    // One that was cancelled ends as cancelled.
+    assert!(world.client.cancel(world.now, world.session, other, &mut world.at_client));
+    assert!(!left(&mut world, other));
+    world.at_server.later = None;
+    let fine = world.call(b"b");
+    world.run(Duration::from_millis(1));
+    world.assert_answer(fine, b"b");
+}
+
+#[test]
+fn what_may_have_run_in_a_lost_session_is_unknown_when_its_callee_left() {
+    let mut world = World::new();
+    world.run(Duration::from_millis(1));
+    let options = CallOptions { idempotent: true, waits_for_server: true, ..CallOptions::default() };
+    world.at_server.later = Some(b'x');
+    let call = world.client.call(world.now, world.session, b"x", &options, &mut world.at_client).expect("accepted");
+    world.run(Duration::from_millis(1));
+    world.lose = |_| true;
+    report(&mut world);
+    report(&mut world);
+    assert_eq!(world.outcome(call), None, "it waits for the next session");
+    assert!(world.client.callee_left(world.now, world.session, call, &mut world.at_client));
+    assert_eq!(world.outcome(call), Some(&Err(Failure::Unknown(Reason::Left))));
+}

@@ -1,11 +1,13 @@
 //! Routed calls: what a caller asked servers for, in what order, and what it was told in the end.
 //!
 //! Each server that was asked has a [`Call`](super::Call) of its own in the record. Here all of them are one call. The
-//! directory is judged from what happened in its group.
+//! directory is judged from what happened in its group. The callee of a call is whoever that names at the server's address,
+//! and has left once the caller was told of views without it.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
+use phalanx_core::Incarnation;
 use phalanx_core::rpc::{Failure, Reason, Refusal};
 use phalanx_life::Destination;
 
@@ -43,20 +45,54 @@ pub(in crate::calls) struct Asked {
     pub(in crate::calls) changes: u64,
     /// Its call in the record, if it was accepted.
     pub(in crate::calls) call: Option<usize>,
+    /// Whose server it is.
+    callees: Vec<Incarnation>,
+    /// Nothing was sent, because its callee has left.
+    is_passed_over: bool,
+}
+
+impl Asked {
+    /// A server that is asked now, and told that so much time is left.
+    pub(in crate::calls) fn new(look: &Look, address: SocketAddr, left_ns: u64) -> Self {
+        let callees = look.named.iter().filter(|(_, at)| *at == address).map(|(member, _)| *member).collect();
+        Self { at_ns: look.at_ns, address, left_ns, changes: look.changes, call: None, callees, is_passed_over: false }
+    }
 }
 
 /// What a caller's directory says when it is looked at, found from what happened in the group.
 #[derive(Debug)]
 pub(in crate::calls) struct Look {
     pub(in crate::calls) at_ns: u64,
-    /// The servers that fit.
-    pub(in crate::calls) listed: Vec<SocketAddr>,
+    /// The servers that fit, with their members.
+    pub(in crate::calls) named: Vec<(Incarnation, SocketAddr)>,
     pub(in crate::calls) is_current: bool,
     /// Counts its changes.
     pub(in crate::calls) changes: u64,
 }
 
+impl Look {
+    fn lists(&self, address: SocketAddr) -> bool {
+        self.named.iter().any(|(_, at)| *at == address)
+    }
+
+    fn listed(&self) -> impl Iterator<Item = SocketAddr> {
+        self.named.iter().map(|(_, address)| *address)
+    }
+}
+
 impl Judge {
+    /// Records that a caller was told of these that left the cell.
+    pub(in crate::calls) fn told_of_left(&mut self, at_ns: u64, caller: (usize, u32), left: &[Incarnation]) {
+        self.left.extend(left.iter().map(|member| ((caller, *member), at_ns)));
+    }
+
+    /// When a caller knew that all these had left.
+    fn left_ns(&self, routed: &Routed, callees: &[Incarnation]) -> Option<u64> {
+        let caller = (routed.client, routed.life);
+        let times: Option<Vec<u64>> = callees.iter().map(|member| self.left.get(&(caller, *member)).copied()).collect();
+        times?.into_iter().max()
+    }
+
     /// Records a routed call. Returns its number.
     pub(in crate::calls) fn routed(&mut self, routed: Routed) -> usize {
         self.routes.push(routed);
@@ -64,11 +100,15 @@ impl Judge {
     }
 
     /// Records that a server is asked.
-    pub(in crate::calls) fn asked(&mut self, route: usize, asked: Asked, look: &Look) {
+    pub(in crate::calls) fn asked(&mut self, route: usize, mut asked: Asked, look: &Look) {
         let routed = &self.routes[route];
         let fits = match &routed.destination {
-            Destination::Address(address) => asked.address == *address,
-            Destination::Member(_) | Destination::Group(_) => look.listed.contains(&asked.address),
+            Destination::Address(address) => {
+                // Who is there may be outside the cell.
+                asked.callees.clear();
+                asked.address == *address
+            }
+            Destination::Member(_) | Destination::Group(_) => look.lists(asked.address),
         };
         if !fits {
             let text = format!("{} asks {}, which is no such server", routed.name(), asked.address);
@@ -84,6 +124,18 @@ impl Judge {
         }
     }
 
+    /// Records that nothing is sent to the server that was asked last, because its callee has left.
+    pub(in crate::calls) fn passed_over(&mut self, route: usize) {
+        if let Some(asked) = self.routes[route].asked.last_mut() {
+            asked.is_passed_over = true;
+        }
+    }
+
+    /// The server that was asked last.
+    pub(in crate::calls) fn asked_last(&self, route: usize) -> Option<SocketAddr> {
+        self.routes[route].asked.last().map(|asked| asked.address)
+    }
+
     /// Records that the caller waits.
     pub(in crate::calls) fn waits(&mut self, route: usize, look: &Look) {
         let routed = &self.routes[route];
@@ -91,9 +143,9 @@ impl Judge {
             "waits on after its deadline"
         } else if let Some(address) = routed.left_out(look) {
             return self.find(look.at_ns, "V12", format!("{} waits, and {address} was not asked", routed.name()));
-        } else if let Some(asked) = look.listed.iter().find_map(|address| {
-            let last = routed.asked.iter().rfind(|asked| asked.address == *address)?;
-            (last.changes != look.changes && self.was_nobody(last)).then_some(last)
+        } else if let Some(asked) = look.listed().find_map(|address| {
+            let last = routed.asked.iter().rfind(|asked| asked.address == address)?;
+            (last.changes != look.changes && self.was_nobody(routed, last)).then_some(last)
         }) {
             let text = format!("{} waits, and {} may be back", routed.name(), asked.address);
             return self.find(look.at_ns, "V12", text);
@@ -105,22 +157,31 @@ impl Judge {
         self.find(look.at_ns, "V12", format!("{} {text}", routed.name()));
     }
 
-    /// Whether the server that was asked was not there.
-    fn was_nobody(&self, asked: &Asked) -> bool {
+    /// Whether the server that was asked was not there, or its callee left and the call goes on.
+    fn was_nobody(&self, routed: &Routed, asked: &Asked) -> bool {
         let told = asked.call.and_then(|call| self.calls[call].told.first());
-        told.is_some_and(|(_, told)| *told == Told::Failed(Failure::NotExecuted(Reason::Unreachable)))
+        asked.is_passed_over
+            || told.is_some_and(|(_, told)| match told {
+                Told::Failed(Failure::NotExecuted(Reason::Unreachable)) => true,
+                Told::Failed(failure) => routed.goes_on_without_callee(*failure),
+                Told::Answer(_) => false,
+            })
     }
 
     /// Records the outcome that the caller of a routed call learned. `look`: what it saw, unless an answer came.
     pub(in crate::calls) fn route_told(&mut self, at_ns: u64, route: usize, told: Told, look: Option<&Look>) {
         self.routes[route].told.push((at_ns, told));
-        let (Some(look), Told::Failed(Failure::NotExecuted(reason))) = (look, told) else { return };
+        let (Some(look), Told::Failed(failure)) = (look, told) else { return };
         let routed = &self.routes[route];
+        let is_of_one_server = match failure {
+            Failure::NotExecuted(reason) if is_of_one_server(reason) => true,
+            failure => routed.goes_on_without_callee(failure),
+        };
         if at_ns < routed.until_ns
-            && is_of_one_server(reason)
+            && is_of_one_server
             && let Some(address) = routed.left_out(look)
         {
-            self.find(at_ns, "V12", format!("{} ends ({reason}), and {address} was not asked", routed.name()));
+            self.find(at_ns, "V12", format!("{} ends ({failure}), and {address} was not asked", routed.name()));
         }
     }
 
@@ -149,6 +210,7 @@ impl Judge {
             self.effects(routed, &mut find);
             self.told_in_time(routed, now_ns, &mut find);
             self.asks(routed, &mut find);
+            self.ends_by_view(routed, &mut find);
         }
         found.sort();
         found.truncate(super::FOUND_MAX);
@@ -198,6 +260,11 @@ impl Judge {
             {
                 find(*at_ns, "V12", "waits for a server, and is told that none is there while time is left");
             }
+            Some((at_ns, Told::Failed(failure)))
+                if routed.waits && *at_ns < routed.until_ns && routed.goes_on_without_callee(*failure) =>
+            {
+                find(*at_ns, "V12", "waits for a server, and is told that one left while time is left");
+            }
             Some((at_ns, Told::Failed(failure))) if routed.must_be_answered => {
                 find(*at_ns, "V12", &format!("nothing is broken any more, and it failed: {failure}"));
             }
@@ -226,7 +293,7 @@ impl Judge {
             };
             let may_be_back = routed.asked[before..=at].windows(2).any(|two| {
                 let [last, next] = two else { return false };
-                self.was_nobody(last) && next.changes != routed.asked[before].changes
+                self.was_nobody(routed, last) && next.changes != routed.asked[before].changes
             });
             if !(routed.waits && may_be_back) {
                 find(at_ns, "again", &format!("asks {address} again"));
@@ -235,7 +302,50 @@ impl Judge {
     }
 }
 
+impl Judge {
+    /// A call is open at a server until its callee has left by the views that its caller was told of, and no longer.
+    /// *left*: it ended so, or was not made, while its callee was in the view.
+    fn ends_by_view(&self, routed: &Routed, find: &mut impl FnMut(u64, &'static str, &str)) {
+        for asked in &routed.asked {
+            let Asked { at_ns, address, callees, .. } = asked;
+            let left_ns = if callees.is_empty() { None } else { self.left_ns(routed, callees) };
+            let was_left = left_ns.is_some_and(|left_ns| left_ns < *at_ns);
+            let Some(call) = asked.call.map(|call| &self.calls[call]) else {
+                if asked.is_passed_over && left_ns.is_none_or(|left_ns| left_ns > *at_ns) {
+                    find(*at_ns, "left", &format!("passes {address} over, whose callee is in the view"));
+                }
+                continue;
+            };
+            if was_left {
+                find(*at_ns, "left", &format!("asks {address}, whose callee has left"));
+            }
+            let told = call.told.first().map(|(told_ns, told)| (*told_ns, *told));
+            let ended_ns = told.map_or(u64::MAX, |(told_ns, _)| told_ns);
+            let by_leave = told.is_some_and(|(_, told)| {
+                matches!(told, Told::Failed(Failure::NotExecuted(Reason::Left) | Failure::Unknown(Reason::Left)))
+            });
+            if by_leave && left_ns.is_none_or(|left_ns| left_ns > ended_ns) {
+                find(ended_ns, "left", &format!("is told that the callee at {address} left, which is in the view"));
+            }
+            // A caller that waits no more is told by the server whether it ran.
+            if let Some(left_ns) = left_ns.filter(|left_ns| *left_ns < ended_ns && !was_left && !routed.abandoned) {
+                find(left_ns, "left", &format!("its callee at {address} left, and the call goes on"));
+            }
+        }
+    }
+}
+
 impl Routed {
+    /// Whether the callee of a server left the cell, and another server may run the call.
+    fn goes_on_without_callee(&self, failure: Failure) -> bool {
+        let may_run_again = match failure {
+            Failure::NotExecuted(Reason::Left) => true,
+            Failure::Unknown(Reason::Left) => self.idempotent,
+            Failure::NotExecuted(_) | Failure::Unknown(_) => false,
+        };
+        may_run_again && matches!(self.destination, Destination::Group(_))
+    }
+
     fn name(&self) -> String {
         let kind = if self.idempotent { "idempotent call" } else { "call" };
         format!("{kind} {} of client {}.{} to {:?}", self.number, self.client, self.life, self.destination)
@@ -245,7 +355,7 @@ impl Routed {
     fn left_out(&self, look: &Look) -> Option<SocketAddr> {
         let is_asked = |address: &SocketAddr| self.asked.iter().any(|asked| asked.address == *address);
         let is_named = !matches!(self.destination, Destination::Address(_));
-        look.listed.iter().find(|address| is_named && !is_asked(address)).copied()
+        look.listed().find(|address| is_named && !is_asked(address))
     }
 }
 
@@ -291,14 +401,15 @@ mod tests {
     }
 
     fn look(at_ns: u64, listed: &[u16], changes: u64) -> Look {
-        Look { at_ns, listed: listed.iter().map(|port| at(*port)).collect(), is_current: true, changes }
+        // A server has the port of its member's number.
+        let named = listed.iter().map(|port| (Incarnation(u64::from(*port)), at(*port))).collect();
+        Look { at_ns, named, is_current: true, changes }
     }
 
     /// Asks the server at `port`, which fails like this, or answers with `done`.
     fn ask(judge: &mut Judge, port: u16, look: &Look, told: Told) {
         let left_ns = 100_u64.saturating_sub(look.at_ns);
-        let asked = Asked { at_ns: look.at_ns, address: at(port), left_ns, changes: look.changes, call: None };
-        judge.asked(0, asked, look);
+        judge.asked(0, Asked::new(look, at(port), left_ns), look);
         let request = [&port.to_be_bytes()[..], &look.at_ns.to_be_bytes()].concat();
         let call = judge.called(7, &request, Call { told_by_ns: 1_000, ..Call::new(1, 0, 0, usize::from(port)) });
         judge.accepted(0, call);
@@ -392,8 +503,7 @@ mod tests {
         assert_eq!(codes(judge), ["again"]);
         let mut judge = record(false);
         let late = look(100, &[1], 1);
-        let asked = Asked { at_ns: 100, address: at(1), left_ns: 1, changes: 1, call: None };
-        judge.asked(0, asked, &late);
+        judge.asked(0, Asked::new(&late, at(1), 1), &late);
         judge.route_told(100, 0, NOBODY, Some(&late));
         assert_eq!(codes(judge), ["V12", "V12"], "after the deadline, and with time that is not left");
     }

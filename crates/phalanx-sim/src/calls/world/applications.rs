@@ -275,6 +275,7 @@ impl World {
             Some(Reason::Cancelled) => stats.cancelled += 1,
             Some(Reason::Refused(_)) => stats.refused += 1,
             Some(Reason::SessionLost) => stats.session_lost += 1,
+            Some(Reason::Left) => stats.left += 1,
             Some(Reason::AnswerTooLong) => stats.answer_too_long += 1,
             Some(_) | None => {}
         }

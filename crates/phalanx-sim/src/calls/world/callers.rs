@@ -6,12 +6,13 @@ use std::time::Duration;
 use phalanx_core::id::Incarnation;
 use phalanx_core::rng::Rng;
 use phalanx_core::rpc::{CallError, CallOptions, ClientCallId, Endpoint, Failure, Reason};
-use phalanx_life::{Attempt, CallStep, Destination, Entry, Route, split_request, with_deadline};
+use phalanx_life::{Destination, Entry, split_request, with_deadline};
+use phalanx_runtime::rpc::{Asking, RoutedCall, Step};
 
 use super::{Event, LONGEST_DEADLINE_NS, Purpose, SLACK_NS, World, tell};
 use crate::calls::callers::{Caller, Calling, Routes, Serving, UnderWay};
 use crate::calls::judge::{Asked, Look, Routed, Told};
-use crate::calls::node::{Session, address_after, draw_len, node_at};
+use crate::calls::node::{Node, Session, address_after, draw_len, node_at};
 use crate::calls::payload::{digest, request};
 use crate::calls::plan::{MS, SECOND};
 use crate::calls::routes::Serves;
@@ -35,6 +36,11 @@ impl Callers<'_> {
             let server = first_visitor + visit.visitor;
             let what = if visit.comes { Serving::Come { server, moves: visit.moves } } else { Serving::Go(server) };
             queue.push(visit.at_ns, Event::Serving(what));
+        }
+        for absence in &routes.plan.absences {
+            let server = if absence.server < plan.servers { absence.server } else { absence.server + plan.clients };
+            let what = Serving::Depart { server, leaves_cell: absence.leaves_cell, lasts_ns: absence.lasts_ns };
+            queue.push(absence.at_ns, Event::Serving(what));
         }
         for spell in &routes.plan.spells {
             let client = plan.servers + spell.client;
@@ -71,7 +77,8 @@ impl Callers<'_> {
         let World { queue, routes, now_ns, .. } = &mut *self.0;
         let Some(routes) = routes else { return };
         routes.callers[at] = Caller::default();
-        if let Some(member) = routes.joined[at].take() {
+        let unlisted = routes.unlisted[at].take();
+        if let Some(member) = routes.joined[at].take().or(unlisted) {
             let at_ns = *now_ns + routes.rng.below(routes.plan.noticed_ns);
             queue.push(at_ns, Event::Serving(Serving::Notice(member)));
         }
@@ -82,16 +89,16 @@ impl Callers<'_> {
             Serving::Join { server, life } => {
                 let node = &self.0.nodes[server];
                 let me = node.endpoint.as_ref().filter(|_| node.life == life).map(Endpoint::incarnation);
-                let (Some(me), Some(routes)) = (me, &mut self.0.routes) else { return };
-                routes.joined[server] = Some(me);
-                routes.log.join(me);
-                tell!(self.0, "node {server}.{life} joins the directory");
-                // An empty list needs no announcement by a member that never announced another one.
-                let entries = self.entries(server);
-                if !entries.is_empty() {
-                    self.announce(me, entries);
+                if let Some(me) = me {
+                    self.join(server, me);
                 }
-                self.spread();
+            }
+            Serving::Depart { server, leaves_cell, lasts_ns } => self.depart(server, leaves_cell, lasts_ns),
+            Serving::Return { server, life, me } => {
+                let lives = self.0.nodes[server].endpoint.is_some() && self.0.nodes[server].life == life;
+                if lives {
+                    self.join(server, me);
+                }
             }
             Serving::Announce { server } => {
                 let Some(me) = self.0.routes.as_ref().and_then(|routes| routes.joined[server]) else { return };
@@ -104,8 +111,9 @@ impl Callers<'_> {
                 if let Some(routes) = &mut self.0.routes {
                     routes.log.leave(member);
                 }
-                tell!(self.0, "{:x} is gone from the directory", member.0);
+                tell!(self.0, "{:x} is gone from the directory and from the cell", member.0);
                 self.spread();
+                self.leave_cell(member);
             }
             Serving::Go(server) => self.0.stop(server),
             Serving::Come { server, moves } => {
@@ -114,6 +122,82 @@ impl Callers<'_> {
                 self.0.start(server);
             }
         }
+    }
+
+    /// A server that lives becomes a member of the directory.
+    fn join(&mut self, server: usize, me: Incarnation) {
+        let Some(routes) = &mut self.0.routes else { return };
+        routes.joined[server] = Some(me);
+        routes.unlisted[server] = None;
+        routes.log.join(me);
+        tell!(self.0, "node {server} joins the directory as {:x}", me.0);
+        // An empty list needs no announcement by a member that never announced another one.
+        let entries = self.entries(server);
+        if !entries.is_empty() {
+            self.announce(me, entries);
+        }
+        self.spread();
+    }
+
+    /// A server that lives leaves the directory, and the cell or not.
+    fn depart(&mut self, server: usize, leaves_cell: bool, lasts_ns: u64) {
+        let life = self.0.nodes[server].life;
+        let Some(routes) = &mut self.0.routes else { return };
+        let Some(member) = routes.joined[server].take() else { return };
+        routes.log.leave(member);
+        // Who left the cell comes back as another one.
+        let me = if leaves_cell { Incarnation(routes.views_rng.next_u64().max(1)) } else { member };
+        routes.unlisted[server] = (!leaves_cell).then_some(member);
+        self.0.queue.push(self.0.now_ns + lasts_ns, Event::Serving(Serving::Return { server, life, me }));
+        tell!(self.0, "node {server} leaves the directory, and the cell: {leaves_cell}");
+        if leaves_cell {
+            self.0.stats.excluded_alive += 1;
+        } else {
+            self.0.stats.unlisted_alive += 1;
+        }
+        self.spread();
+        if leaves_cell {
+            self.leave_cell(member);
+        }
+    }
+
+    /// A view of the cell is decided without a member, and each caller will be told of it at its own time.
+    fn leave_cell(&mut self, member: Incarnation) {
+        let World { plan, queue, routes, nodes, now_ns, .. } = &mut *self.0;
+        let Some(Routes { plan: drawn, views_rng: rng, left, .. }) = routes else { return };
+        left.push(member);
+        for client in (0..nodes.len()).filter(|&at| plan.is_client(at) && nodes[at].endpoint.is_some()) {
+            let is_slow = rng.chance_ppm(drawn.slow_ppm);
+            let lag_ns = rng.below(if is_slow { 3 * SECOND } else { drawn.told_ns });
+            let (life, what) = (nodes[client].life, Calling::Told(left.len()));
+            queue.push(*now_ns + lag_ns, Event::Calling { client, life, what });
+        }
+    }
+
+    /// A caller is told of those that left the cell, and its calls to them end.
+    fn told_of_left(&mut self, client: usize, count: usize) {
+        let (now, now_ns, life) = (self.0.now(), self.0.now_ns, self.0.nodes[client].life);
+        let World { routes, nodes, judge, .. } = &mut *self.0;
+        let Some(Routes { left, callers, .. }) = routes else { return };
+        let Caller { left: told, under_way, .. } = &mut callers[client];
+        if count <= *told {
+            return;
+        }
+        judge.told_of_left(now_ns, (client, life), &left[*told..count]);
+        *told = count;
+        let mut alive = Vec::new();
+        let Node { endpoint: Some(endpoint), call_ids, place, .. } = &mut nodes[client] else { return };
+        for call in under_way.values().filter(|call| have_left(&left[..count], &call.callees)) {
+            let open = call.pending.and_then(|call_id| Some((call_id, call_ids.get(&call_id)?)));
+            let Some((call_id, open)) = open else { continue };
+            alive.extend(judge.asked_last(call.record).map(node_at));
+            if !endpoint.callee_left(now, open.session, call_id, place) {
+                judge.find(now_ns, "R5", format!("the callee of {call_id:?} left, and the call is not found"));
+            }
+        }
+        endpoint.check_invariants();
+        alive.retain(|server| nodes[*server].endpoint.is_some());
+        self.0.stats.routes_left_alive += alive.len() as u64;
     }
 
     fn announce(&mut self, me: Incarnation, entries: Vec<Entry>) {
@@ -158,7 +242,11 @@ impl Callers<'_> {
             }
             Calling::Failed(number, failure) => {
                 let Some(call) = self.under_way(client, number) else { return };
-                match call.route.failed(failure) {
+                let told = call.route.failed(failure);
+                let is_left = matches!(failure, Failure::NotExecuted(Reason::Left) | Failure::Unknown(Reason::Left));
+                self.0.stats.routes_left += u64::from(is_left);
+                self.0.stats.routes_left_and_go_on += u64::from(is_left && told.is_none());
+                match told {
                     Some(failure) => {
                         let look = self.look(client, number);
                         self.tell(client, number, Told::Failed(failure), look.as_ref());
@@ -167,7 +255,14 @@ impl Callers<'_> {
                 }
             }
             Calling::GiveUp(number) => self.give_up(client, number),
-            Calling::Follow | Calling::Learn(_) | Calling::Lose | Calling::End => self.learn(client, what),
+            // Who joins has a view without all that left before.
+            Calling::Follow => {
+                let left = self.0.routes.as_ref().map_or(0, |routes| routes.left.len());
+                self.told_of_left(client, left);
+                self.learn(client, what);
+            }
+            Calling::Told(count) => self.told_of_left(client, count),
+            Calling::Learn(_) | Calling::Lose | Calling::End => self.learn(client, what),
         }
         self.0.settle(client);
     }
@@ -285,11 +380,19 @@ impl Callers<'_> {
             Destination::Address(_) => stats.routes_to_addresses += 1,
         }
         stats.routes_after += u64::from(must_be_answered);
-        let route = Route::new(destination.clone(), caller.turns, options);
+        let route = RoutedCall::new(destination.clone(), caller.turns, options);
         caller.turns += 1;
         let value = request(client as u32, life, number, len);
-        let call =
-            UnderWay { route, destination: destination.clone(), value, until_ns, record, pending: None, waits: false };
+        let call = UnderWay {
+            route,
+            destination: destination.clone(),
+            value,
+            until_ns,
+            record,
+            pending: None,
+            callees: Vec::new(),
+            waits: false,
+        };
         caller.under_way.insert(number, call);
         queue.push(until_ns, Event::Calling { client, life, what: Calling::Late(number) });
         tell!(self.0, "client {client}.{life} calls {destination:?}: call {number}, {options:?}");
@@ -301,8 +404,8 @@ impl Callers<'_> {
     fn look(&self, client: usize, number: u64) -> Option<Look> {
         let Routes { log, callers, .. } = self.0.routes.as_ref()?;
         let Caller { copy, under_way, .. } = &callers[client];
-        let listed = log.listed(copy.count, &under_way.get(&number)?.destination);
-        Some(Look { at_ns: self.0.now_ns, listed, is_current: copy.is_current, changes: copy.changes })
+        let named = log.named(copy.count, &under_way.get(&number)?.destination);
+        Some(Look { at_ns: self.0.now_ns, named, is_current: copy.is_current, changes: copy.changes })
     }
 
     /// Does what is to be done for a call.
@@ -315,23 +418,21 @@ impl Callers<'_> {
         let left = Duration::from_nanos(call.until_ns.saturating_sub(*now_ns));
         let (record, waited) = (call.record, std::mem::take(&mut call.waits));
         match call.route.next(Some(copy.known()), left) {
-            CallStep::Ask(attempt) => {
+            Step::Ask(asking) => {
                 stats.routes_came += u64::from(waited);
-                let request = with_deadline(attempt.options.deadline, &call.value);
+                let request = with_deadline(asking.options.deadline, &call.value);
                 // What the server reads counts.
                 let left_ns = split_request(&request).map_or(u64::MAX, |(left, _)| left.as_nanos() as u64);
-                let Attempt { address, .. } = attempt;
-                let left_ns = left_ns.max(attempt.options.deadline.as_nanos() as u64);
-                let asked = Asked { at_ns: *now_ns, address, left_ns, changes: copy.changes, call: None };
-                judge.asked(record, asked, &look);
-                self.ask(client, number, attempt, request);
+                let left_ns = left_ns.max(asking.options.deadline.as_nanos() as u64);
+                judge.asked(record, Asked::new(&look, asking.address, left_ns), &look);
+                self.ask(client, number, asking, request);
             }
-            CallStep::Wait => {
+            Step::Wait => {
                 call.waits = true;
                 stats.routes_waited_for_directory += u64::from(!copy.is_current && !waited);
                 judge.waits(record, &look);
             }
-            CallStep::End(failure) => {
+            Step::End(failure) => {
                 let is_late = waited && left.is_zero();
                 stats.routes_over += u64::from(copy.is_over);
                 stats.routes_late += u64::from(is_late);
@@ -343,8 +444,19 @@ impl Callers<'_> {
     }
 
     /// Asks a server, in a session that is kept for all calls to its address.
-    fn ask(&mut self, client: usize, number: u64, attempt: Attempt, request: Vec<u8>) {
-        let Attempt { address, options } = attempt;
+    fn ask(&mut self, client: usize, number: u64, asking: Asking, request: Vec<u8>) {
+        let Asking { address, callees, options } = asking;
+        let World { routes, judge, stats, .. } = &mut *self.0;
+        let Some(Routes { left, callers, .. }) = routes else { return };
+        let Caller { left: told, under_way, .. } = &mut callers[client];
+        let Some(call) = under_way.get_mut(&number) else { return };
+        let is_left = have_left(&left[..*told], &callees);
+        call.callees = callees;
+        if is_left {
+            stats.routes_to_left += 1;
+            judge.passed_over(call.record);
+            return self.fails(client, number, Failure::NotExecuted(Reason::Left));
+        }
         let server = node_at(address);
         let is_there =
             self.0.nodes[server].endpoint.is_some() && address_after(server, self.0.nodes[server].moves) == address;
@@ -420,7 +532,11 @@ impl Callers<'_> {
         judge.route_told(*now_ns, call.record, told, look);
         let is_named = call.route.needs_directory();
         match told {
-            Told::Answer(_) => stats.routes_answered += 1,
+            Told::Answer(_) => {
+                stats.routes_answered += 1;
+                let is_unlisted = call.callees.iter().any(|callee| routes.unlisted.contains(&Some(*callee)));
+                stats.routes_answered_unlisted += u64::from(is_unlisted);
+            }
             Told::Failed(Failure::Unknown(Reason::SessionLost)) => stats.routes_restarted += u64::from(is_named),
             Told::Failed(_) => {}
         }
@@ -481,6 +597,11 @@ impl Callers<'_> {
             self.0.settle(client);
         }
     }
+}
+
+/// Whether a call to these has nobody left to answer it.
+fn have_left(left: &[Incarnation], callees: &[Incarnation]) -> bool {
+    !callees.is_empty() && callees.iter().all(|callee| left.contains(callee))
 }
 
 fn group(number: u64) -> String {
