@@ -241,6 +241,10 @@ pub enum CallError {
     /// The handler ran, and its answer is of another type. Both sides must use the same types.
     #[error("the handler ran, and its answer is of another type: {0}")]
     Answer(DecodeError),
+    /// It is to be hedged ([`Call::hedge_after`](crate::Call::hedge_after)) and is not marked
+    /// [`idempotent`](crate::Call::idempotent): two servers could run it. Nothing was sent.
+    #[error("a hedged call may run at two servers: mark it idempotent, or do not hedge it")]
+    NotIdempotent,
 }
 
 /// Why a call was not executed, or why it is unknown. The numbers are the same in every version and language.
@@ -461,6 +465,7 @@ numbers! {
         Self::Unencodable => 704,
         Self::UnencodableAnswer => 705,
         Self::Answer(_) => 706,
+        Self::NotIdempotent => 707,
     }
     DecodeError {
         Self { .. } => 801,
@@ -531,8 +536,9 @@ mod tests {
             CallError::Unencodable,
             CallError::UnencodableAnswer,
             CallError::Answer(decode()),
+            CallError::NotIdempotent,
         ];
-        assert_eq!(call.map(|error| error.number()), [701, 702, 703, 704, 705, 706]);
+        assert_eq!(call.map(|error| error.number()), [701, 702, 703, 704, 705, 706, 707]);
         assert_eq!((InDoubt.number(), decode().number(), crate::Timeout.number()), (401, 801, 901));
         let descriptor = [DescriptorError::Exhausted(text()), DescriptorError::Forked];
         assert_eq!(descriptor.map(|error| error.number()), [1001, 1002]);

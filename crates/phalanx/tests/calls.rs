@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 use phalanx::{CallError, Cell, CellBuilder, Client, Reason, Request, Server, StartError, To};
 use serde::{Deserialize, Serialize};
 
+use crate::common::{PATIENCE as LONG, patient};
+use crate::processes::Child;
+
 #[derive(Debug, Serialize, Deserialize)]
 enum Ask {
     Double(u64),
@@ -245,5 +248,104 @@ fn a_panic_in_a_handler_is_told_to_its_caller() {
         assert_eq!(client.call::<u64>(to, &Ask::Panic).blocking(), Err(CallError::Abandoned));
         server.stop();
         assert!(serving.join().is_err(), "the panic goes on");
+    });
+}
+
+/// Its server is killed while a call is open, and nothing reports that to the caller: its sockets stay open. The deadline is
+/// far away, and so is the end of the patience with a silent member.
+#[test]
+fn a_call_to_a_killed_server_ends_by_the_view_that_leaves_it_out() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let ann = patient(directory.path(), "ann").set("timing.suspect_after", "10min").blocking_start().expect("starts");
+    let client = ann.client().expect("starts");
+    let mut child = Child::start_serving(directory.path(), "bob");
+    let bob = || ann.members().into_iter().find(|member| member.name == "bob").map(|member| member.id);
+    thread::scope(|scope| {
+        let open = |idempotent| {
+            let call = client.call::<u64>("g", &7_u64).wait_for_server().deadline(2 * LONG);
+            let call = if idempotent { call.idempotent() } else { call };
+            scope.spawn(move || call.blocking())
+        };
+        let call = open(false);
+        child.await_line("asked");
+        let again = open(true);
+        let bob = bob().expect("it serves");
+        let to_member = client.call::<u64>(bob, &7_u64).idempotent().deadline(2 * LONG);
+        let to_member = scope.spawn(move || to_member.blocking());
+        // Their servers have them, or will when nobody takes them any more.
+        thread::sleep(Duration::from_millis(300));
+        child.kill();
+        let began = Instant::now();
+        let view = ann.blocking_left(bob).expect("it left").view;
+        let told = Err(CallError::Unknown(Reason::Left { view }));
+        assert_eq!(call.join().expect("no panic"), told);
+        assert_eq!(to_member.join().expect("no panic"), told, "a member has no other server");
+        assert!(began.elapsed() < LONG, "{:?}", began.elapsed());
+        // Another server of the group may run what may run twice.
+        let (group, _inbox) = ann.group("g").blocking_join().expect("joins");
+        let server = group.server::<u64, u64>().start().expect("starts");
+        server.blocking_next().expect("a request").answer(&8);
+        assert_eq!(again.join().expect("no panic"), Ok(8));
+        let late = client.call::<u64>(bob, &7_u64).blocking();
+        assert_eq!(not_executed(late), Some(Reason::Nobody), "the directory names it no more");
+    });
+}
+
+/// Its server stops and is gone from the directory, and lives: its open call goes on.
+#[test]
+fn a_server_that_leaves_the_directory_answers_its_open_calls() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (ann, bob) = (start(directory.path(), "ann"), start(directory.path(), "bob"));
+    let (group, _inbox) = bob.group("stock").blocking_join().expect("joins");
+    let server = group.server::<u64, u64>().start().expect("starts");
+    let client = ann.client().expect("starts");
+    thread::scope(|scope| {
+        let call = scope.spawn(|| client.call::<u64>("stock", &7_u64).wait_for_server().blocking());
+        let request = server.blocking_next().expect("a request");
+        drop(server);
+        let until = Instant::now() + PATIENCE;
+        while client.call::<u64>("stock", &7_u64).blocking() != Err(CallError::NotExecuted(Reason::Nobody)) {
+            assert!(Instant::now() < until, "it stays in the directory");
+            thread::sleep(Duration::from_millis(5));
+        }
+        request.answer(&8);
+        assert_eq!(call.join().expect("no panic"), Ok(8));
+    });
+}
+
+/// One of two servers does not answer. Calls that are hedged are answered by the other one, and the first learns of it.
+#[test]
+fn a_hedged_call_is_answered_by_the_second_server_and_the_first_is_told() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (ann, bob) = (start(directory.path(), "ann"), start(directory.path(), "bob"));
+    let (stock, _inbox) = ann.group("stock").blocking_join().expect("joins");
+    let (too, _inbox_too) = bob.group("stock").blocking_join().expect("joins");
+    let (slow, fast) = (stock.server::<u64, u64>().start(), too.server::<u64, u64>().start());
+    let (slow, fast) = (slow.expect("starts"), fast.expect("starts"));
+    let client = bob.client().expect("starts");
+    let call = || client.call::<u64>("stock", &7_u64).wait_for_server().deadline(PATIENCE);
+    let refused = call().hedge_after(Duration::from_millis(1)).blocking();
+    assert_eq!(refused, Err(CallError::NotIdempotent));
+    assert!(slow.try_next().is_none() && fast.try_next().is_none(), "nothing was sent");
+    let (gone, listens) = channel();
+    thread::scope(|scope| {
+        let _stop = [Stops(&slow), Stops(&fast)];
+        scope.spawn(|| fast.run(1, |request| request.value() + 1));
+        scope.spawn(|| {
+            while let Some(request) = slow.blocking_next() {
+                pollster::block_on(request.given_up());
+                // The test may have learned enough.
+                let _ = gone.send(());
+            }
+        });
+        // They take turns, once the directory has both.
+        let until = Instant::now() + PATIENCE;
+        while listens.try_recv().is_err() {
+            assert!(Instant::now() < until, "no call came to the slow one");
+            assert_eq!(call().idempotent().hedge_after(Duration::from_millis(20)).blocking(), Ok(8));
+        }
+        assert!(Instant::now() < until, "each took as long as the hedge and not as the deadline");
+        slow.stop();
+        fast.stop();
     });
 }

@@ -33,6 +33,12 @@ impl Child {
         Self::spawn(dir, name, "sends", "auto")
     }
 
+    /// It serves group `g`, says `asked` when a call comes and does not answer. When it is killed, its sockets stay open: the
+    /// system reports nothing to those that call it, as of a host that is down.
+    pub(crate) fn start_serving(dir: &Path, name: &str) -> Self {
+        Self::spawn(dir, name, "serves", "auto")
+    }
+
     /// It shares no memory.
     fn start_over_udp(dir: &Path, name: &str) -> Self {
         Self::spawn(dir, name, "no", "udp")
@@ -138,6 +144,14 @@ fn a_member_of_its_own() {
         group.blocking_flush().expect("all members have them");
         print("sent");
     }
+    let serves = variable("STATES").is_some_and(|states| states == "serves");
+    let server = serves.then(|| group.server::<u64, u64>().start().expect("starts"));
+    let _held = server.and_then(|server| {
+        let request = server.blocking_next();
+        keep_sockets_open();
+        print("asked");
+        request.map(|request| (server, request))
+    });
     let mut texts = Vec::new();
     let mut groups = Vec::new();
     if variable("STATES").is_some_and(|states| states == "yes") {
@@ -159,6 +173,19 @@ fn a_member_of_its_own() {
         }
     }
     told.join().expect("no panic");
+}
+
+/// A copy of this process holds its descriptors until its input ends.
+#[allow(unsafe_code, reason = "the standard library does not fork")]
+fn keep_sockets_open() {
+    // SAFETY: `fork` takes no pointer. The child uses no lock, no memory of other threads and no destructor.
+    if unsafe { libc::fork() } == 0 {
+        let mut byte = 0_u8;
+        // SAFETY: the buffer is one byte long and outlives the call.
+        while unsafe { libc::read(0, (&raw mut byte).cast(), 1) } > 0 {}
+        // SAFETY: it ends the process and returns to nobody.
+        unsafe { libc::_exit(0) };
+    }
 }
 
 fn print(line: &str) {

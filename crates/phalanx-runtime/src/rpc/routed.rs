@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use phalanx_core::Incarnation;
 use phalanx_core::rpc::{CallOptions, Failure, Reason};
-use phalanx_life::{Attempt, CallStep, Destination, Entry, Known, Route, Servers};
+use phalanx_life::{Attempt, CallStep, Destination, Entry, Found, Known, Route, Servers};
 
 /// A call to a group, a member or an address, from its begin to its end: whom to ask next, and what its caller is told. It
 /// has no clock and makes no calls.
@@ -15,17 +15,56 @@ use phalanx_life::{Attempt, CallStep, Destination, Entry, Known, Route, Servers}
 /// A server whose member left the cell before anything was sent to it did certainly not run the call, so the next server
 /// of the group is asked. So it is if the member left while it may have run an idempotent call. Otherwise the caller is told
 /// that it is unknown.
+///
+/// A *hedged* call asks a second server if the first has not answered after a while; see [`RoutedCall::hedged`].
 #[derive(Debug)]
 pub struct RoutedCall {
     route: Route,
     wanted: Destination,
-    idempotent: bool,
-    /// The servers that were asked, each with the number of changes of the directory by then.
-    asked: Vec<(SocketAddr, u64)>,
+    turn: usize,
+    options: CallOptions,
+    /// The servers that were asked, each as it was asked last.
+    asked: Vec<Asked>,
+    /// Servers that are asked now: none, one, or two if it is hedged.
+    open: Vec<SocketAddr>,
+    /// How one failed while another one was asked.
+    failed: Option<Failure>,
     /// It may have run at a server whose member left.
     may_have_run: bool,
-    /// The member of the server that was asked last left the cell.
+    /// The member of the server that failed last left the cell.
     is_left: bool,
+    hedge: Option<Hedge>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    address: SocketAddr,
+    /// Changes of the directory by then.
+    changes: u64,
+    /// It was a hedge, of which the route knows nothing.
+    is_hedge: bool,
+    /// It was not there.
+    was_nobody: bool,
+}
+
+#[derive(Debug)]
+struct Hedge {
+    after: Duration,
+    /// The time that was left when the server was asked that is asked alone.
+    left_then: Duration,
+    /// Another one was looked for since.
+    is_done: bool,
+}
+
+/// What is to be done for a call of which a server failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterFailure {
+    /// Wait for the other server.
+    Other,
+    /// Look for another one: [`RoutedCall::next`].
+    Next,
+    /// Its caller is told this.
+    End(Failure),
 }
 
 /// What is to be done for a call.
@@ -56,8 +95,27 @@ impl RoutedCall {
     #[must_use]
     pub fn new(wanted: Destination, turn: usize, options: CallOptions) -> Self {
         let route = Route::new(wanted.clone(), turn, options);
-        let idempotent = options.idempotent;
-        Self { route, wanted, idempotent, asked: Vec::new(), may_have_run: false, is_left: false }
+        Self {
+            route,
+            wanted,
+            turn,
+            options,
+            asked: Vec::new(),
+            open: Vec::new(),
+            failed: None,
+            may_have_run: false,
+            is_left: false,
+            hedge: None,
+        }
+    }
+
+    /// If the server that is asked has not answered after this time, another one is asked as well, once for each server that
+    /// is asked in turn. The first answer counts. It changes nothing for a call that is not idempotent.
+    #[must_use]
+    pub fn hedged(mut self, after: Duration) -> Self {
+        let hedge = Hedge { after, left_then: Duration::ZERO, is_done: true };
+        self.hedge = self.options.idempotent.then_some(hedge);
+        self
     }
 
     /// Whether the directory is needed to find the server.
@@ -68,7 +126,8 @@ impl RoutedCall {
 
     /// What is to be done first, after a server that failed, or after a wait; see [`Route::next`].
     pub fn next(&mut self, known: Option<Known<'_>>, left: Duration) -> Step {
-        let step = match (known, self.asked_since(known)) {
+        debug_assert!(self.open.is_empty(), "a server that is asked may answer");
+        let step = match (known, self.not_again(known)) {
             (Some(known), asked) if !asked.is_empty() => {
                 let others = without(known.servers, &asked);
                 self.route.next(Some(Known { servers: &others, ..known }), left)
@@ -77,38 +136,88 @@ impl RoutedCall {
         };
         match step {
             CallStep::Ask(Attempt { address, options }) => {
-                let callees = known.map_or_else(Vec::new, |known| self.callees(known, address));
-                self.asked.retain(|(at, _)| *at != address);
-                self.asked.push((address, known.map_or(0, |known| known.changes)));
-                Step::Ask(Asking { address, callees, options })
+                if let Some(hedge) = &mut self.hedge {
+                    (hedge.left_then, hedge.is_done) = (left, false);
+                }
+                Step::Ask(self.ask(address, options, known, false))
             }
             CallStep::Wait => Step::Wait,
             CallStep::End(failure) => Step::End(self.told(failure)),
         }
     }
 
-    /// The servers that were asked since the directory changed last. They are no others than they were.
-    fn asked_since(&self, known: Option<Known<'_>>) -> Vec<SocketAddr> {
-        let is_named = |known: &Known<'_>| self.needs_directory() && !known.is_over;
-        let Some(known) = known.filter(is_named) else { return Vec::new() };
-        self.asked.iter().filter(|(_, changes)| *changes == known.changes).map(|(address, _)| *address).collect()
+    /// The time until another server is asked as well, if so much time is `left` of the call. `None`: none will be.
+    #[must_use]
+    pub fn hedges_in(&self, left: Duration) -> Option<Duration> {
+        let hedge = self.hedge.as_ref().filter(|hedge| !hedge.is_done && self.open.len() == 1)?;
+        Some(hedge.after.saturating_sub(hedge.left_then.saturating_sub(left)))
     }
 
-    /// The server that was asked last gave no answer. `None`: another one may be asked, see [`RoutedCall::next`]. Otherwise
-    /// the call is over, and its caller is told this.
-    #[must_use]
-    pub fn failed(&mut self, failure: Failure) -> Option<Failure> {
+    /// The server that is asked has not answered for so long that another one is asked as well, if there is one that was not
+    /// asked yet and time is left.
+    pub fn hedge(&mut self, known: Known<'_>, left: Duration) -> Option<Asking> {
+        let is_due = self.hedges_in(left).is_some_and(|due| due.is_zero());
+        let hedge = self.hedge.as_mut().filter(|_| is_due)?;
+        hedge.is_done = true;
+        let asked: Vec<SocketAddr> = self.asked.iter().map(|asked| asked.address).collect();
+        match known.find(&self.wanted, &asked, self.turn) {
+            Found::Server(address) if self.needs_directory() && !left.is_zero() => {
+                let options = CallOptions { deadline: left, waits_for_server: false, ..self.options };
+                Some(self.ask(address, options, Some(known), true))
+            }
+            Found::Server(_) | Found::Nobody | Found::NotYet | Found::Over => None,
+        }
+    }
+
+    fn ask(&mut self, address: SocketAddr, options: CallOptions, known: Option<Known<'_>>, is_hedge: bool) -> Asking {
+        debug_assert!(!self.open.contains(&address), "a server is asked twice at once");
+        let callees = known.map_or_else(Vec::new, |known| self.callees(known, address));
+        let changes = known.map_or(0, |known| known.changes);
+        self.asked.retain(|asked| asked.address != address);
+        self.asked.push(Asked { address, changes, is_hedge, was_nobody: false });
+        self.open.push(address);
+        Asking { address, callees, options }
+    }
+
+    /// The servers that the route must not ask: those that were asked since the directory changed last, because they are no
+    /// others than they were, and hedges, unless the call waits and they may be back.
+    fn not_again(&self, known: Option<Known<'_>>) -> Vec<SocketAddr> {
+        let is_named = |known: &Known<'_>| self.needs_directory() && !known.is_over;
+        let Some(known) = known.filter(is_named) else { return Vec::new() };
+        let may_be_back = |asked: &Asked| self.options.waits_for_server && asked.was_nobody;
+        let not_again = |asked: &&Asked| asked.changes == known.changes || asked.is_hedge && !may_be_back(asked);
+        self.asked.iter().filter(not_again).map(|asked| asked.address).collect()
+    }
+
+    /// A server that was asked gave no answer.
+    pub fn failed(&mut self, address: SocketAddr, failure: Failure) -> AfterFailure {
+        debug_assert!(self.open.contains(&address), "a server fails once");
+        self.open.retain(|open| *open != address);
         self.is_left = matches!(failure, Failure::NotExecuted(Reason::Left) | Failure::Unknown(Reason::Left));
         // The other servers of a member are gone with it.
         let is_of_group = matches!(self.wanted, Destination::Group(_));
-        let may_go_on = self.idempotent || matches!(failure, Failure::NotExecuted(_));
-        let passed_on = if self.is_left && is_of_group && may_go_on {
+        let may_go_on = self.options.idempotent || matches!(failure, Failure::NotExecuted(_));
+        let failure = if self.is_left && is_of_group && may_go_on {
             self.may_have_run |= matches!(failure, Failure::Unknown(_));
-            Failure::NotExecuted(Reason::Unreachable)
+            NOBODY
         } else {
             failure
         };
-        self.route.failed(passed_on).map(|failure| self.told(failure))
+        if let Some(asked) = self.asked.iter_mut().find(|asked| asked.address == address) {
+            asked.was_nobody = failure == NOBODY;
+        }
+        let failure = match (self.failed.take(), failure) {
+            (Some(before @ Failure::Unknown(_)), Failure::NotExecuted(_)) => before,
+            (_, failure) => failure,
+        };
+        if !self.open.is_empty() {
+            self.failed = Some(failure);
+            return AfterFailure::Other;
+        }
+        match self.route.failed(failure) {
+            None => AfterFailure::Next,
+            Some(failure) => AfterFailure::End(self.told(failure)),
+        }
     }
 
     /// What the caller is told, if that is how the last server failed.
@@ -134,6 +243,8 @@ impl RoutedCall {
             .collect()
     }
 }
+
+const NOBODY: Failure = Failure::NotExecuted(Reason::Unreachable);
 
 /// A directory without the servers at these addresses.
 fn without(servers: &Servers, addresses: &[SocketAddr]) -> Servers {
@@ -181,6 +292,15 @@ mod tests {
         }
     }
 
+    /// The server at `port` fails; `None`: another one is asked.
+    fn fails(call: &mut RoutedCall, port: u16, failure: Failure) -> Option<Failure> {
+        match call.failed(at(port), failure) {
+            AfterFailure::End(failure) => Some(failure),
+            AfterFailure::Next => None,
+            AfterFailure::Other => panic!("no other one is asked"),
+        }
+    }
+
     const LEFT: Duration = Duration::from_secs(1);
     const NEVER_SENT: Failure = Failure::NotExecuted(Reason::Left);
     const UNSURE: Failure = Failure::Unknown(Reason::Left);
@@ -192,14 +312,14 @@ mod tests {
         for (failure, idempotent) in [(NEVER_SENT, false), (NEVER_SENT, true), (UNSURE, true)] {
             let mut call = call(group(), idempotent, false);
             assert_eq!(step(&mut call, known(&both, 1)), Ok((1, vec![1])));
-            assert_eq!(call.failed(failure), None);
+            assert_eq!(fails(&mut call, 1, failure), None);
             assert_eq!(step(&mut call, known(&both, 1)), Ok((2, vec![2])));
-            assert_eq!(call.failed(failure), None);
+            assert_eq!(fails(&mut call, 2, failure), None);
             assert_eq!(step(&mut call, known(&both, 1)), Err(failure), "as the last one failed");
         }
         let mut once = call(group(), false, true);
         assert_eq!(step(&mut once, known(&both, 1)), Ok((1, vec![1])));
-        assert_eq!(once.failed(UNSURE), Some(UNSURE));
+        assert_eq!(fails(&mut once, 1, UNSURE), Some(UNSURE));
     }
 
     #[test]
@@ -208,9 +328,9 @@ mod tests {
         for reason in [REFUSED, Reason::Unreachable] {
             let mut call = call(group(), true, false);
             assert_eq!(step(&mut call, known(&both, 1)), Ok((1, vec![1])));
-            assert_eq!(call.failed(UNSURE), None);
+            assert_eq!(fails(&mut call, 1, UNSURE), None);
             assert_eq!(step(&mut call, known(&both, 1)), Ok((2, vec![2])));
-            assert_eq!(call.failed(Failure::NotExecuted(reason)), None);
+            assert_eq!(fails(&mut call, 2, Failure::NotExecuted(reason)), None);
             assert_eq!(step(&mut call, known(&both, 1)), Err(Failure::Unknown(reason)));
         }
     }
@@ -221,12 +341,12 @@ mod tests {
         let one = servers(&[(1, 1)]);
         let mut waits = call(group(), false, true);
         assert_eq!(step(&mut waits, known(&one, 1)), Ok((1, vec![1])));
-        assert_eq!(waits.failed(NEVER_SENT), None);
+        assert_eq!(fails(&mut waits, 1, NEVER_SENT), None);
         assert_eq!(step(&mut waits, known(&one, 1)), Ok((0, vec![])));
         assert_eq!(step(&mut waits, known(&servers(&[(3, 1)]), 2)), Ok((1, vec![3])), "another one, at its address");
         let mut member = call(Destination::Member(Incarnation(1)), false, true);
         assert_eq!(step(&mut member, known(&one, 1)), Ok((1, vec![1])));
-        assert_eq!(member.failed(NEVER_SENT), Some(NEVER_SENT));
+        assert_eq!(fails(&mut member, 1, NEVER_SENT), Some(NEVER_SENT));
     }
 
     /// The directory changes while a server refuses. The next one is gone, and is not asked again before another change.
@@ -235,11 +355,11 @@ mod tests {
         let both = servers(&[(1, 1), (2, 2)]);
         let mut waits = call(group(), false, true);
         assert_eq!(step(&mut waits, known(&both, 1)), Ok((1, vec![1])));
-        assert_eq!(waits.failed(Failure::NotExecuted(REFUSED)), None);
+        assert_eq!(fails(&mut waits, 1, Failure::NotExecuted(REFUSED)), None);
         assert_eq!(step(&mut waits, known(&both, 2)), Ok((2, vec![2])));
-        assert_eq!(waits.failed(NEVER_SENT), None);
+        assert_eq!(fails(&mut waits, 2, NEVER_SENT), None);
         assert_eq!(step(&mut waits, known(&both, 2)), Ok((1, vec![1])), "the directory has changed since");
-        assert_eq!(waits.failed(NEVER_SENT), None);
+        assert_eq!(fails(&mut waits, 1, NEVER_SENT), None);
         assert_eq!(step(&mut waits, known(&both, 2)), Ok((0, vec![])));
         assert_eq!(step(&mut waits, known(&both, 3)), Ok((1, vec![1])));
     }
@@ -252,5 +372,73 @@ mod tests {
         assert_eq!(step(&mut call(member, false, false), known(&same, 1)), Ok((1, vec![2])));
         let address = Destination::Address(at(1));
         assert_eq!(step(&mut call(address, false, false), known(&same, 1)), Ok((1, vec![])), "perhaps a stranger");
+    }
+
+    fn hedged(idempotent: bool) -> RoutedCall {
+        call(group(), idempotent, false).hedged(LEFT / 4)
+    }
+
+    /// The port that is asked as well.
+    fn hedge(call: &mut RoutedCall, known: Known<'_>, left: Duration) -> Option<u16> {
+        call.hedge(known, left).map(|asking| asking.address.port())
+    }
+
+    #[test]
+    fn a_second_server_is_asked_after_a_while_if_the_call_may_run_twice() {
+        let both = servers(&[(1, 1), (2, 2)]);
+        let mut once = hedged(false);
+        assert_eq!(step(&mut once, known(&both, 1)), Ok((1, vec![1])));
+        assert_eq!((once.hedges_in(LEFT / 2), hedge(&mut once, known(&both, 1), LEFT / 2)), (None, None));
+        let mut call = hedged(true);
+        assert_eq!(call.hedges_in(LEFT), None, "no server is asked");
+        assert_eq!(step(&mut call, known(&both, 1)), Ok((1, vec![1])));
+        assert_eq!(call.hedges_in(LEFT), Some(LEFT / 4));
+        assert_eq!(hedge(&mut call, known(&both, 1), LEFT), None, "not yet");
+        assert_eq!(call.hedges_in(LEFT / 4 * 3), Some(Duration::ZERO));
+        assert_eq!(hedge(&mut call, known(&both, 1), LEFT / 2), Some(2));
+        assert_eq!(call.hedges_in(Duration::ZERO), None, "two are enough");
+        // The hedge is gone, the first one is busy: both were asked.
+        assert_eq!(call.failed(at(2), NOBODY), AfterFailure::Other);
+        assert_eq!(call.failed(at(1), Failure::NotExecuted(REFUSED)), AfterFailure::Next);
+        assert_eq!(step(&mut call, known(&both, 2)), Err(Failure::NotExecuted(REFUSED)));
+        // Without another one nothing happens, once.
+        let one = servers(&[(1, 1)]);
+        let mut alone = hedged(true);
+        assert_eq!(step(&mut alone, known(&one, 1)), Ok((1, vec![1])));
+        assert_eq!((hedge(&mut alone, known(&one, 1), LEFT / 2), alone.hedges_in(LEFT / 2)), (None, None));
+        let mut late = hedged(true);
+        assert_eq!(step(&mut late, known(&both, 1)), Ok((1, vec![1])));
+        assert_eq!(hedge(&mut late, known(&both, 1), Duration::ZERO), None, "after the deadline");
+    }
+
+    #[test]
+    fn a_hedged_call_is_told_what_may_have_run() {
+        let both = servers(&[(1, 1), (2, 2)]);
+        for (first, second) in [(1, 2), (2, 1)] {
+            let mut call = hedged(true);
+            assert_eq!(step(&mut call, known(&both, 1)), Ok((1, vec![1])));
+            assert_eq!(hedge(&mut call, known(&both, 1), LEFT / 2), Some(2));
+            let late = Failure::Unknown(Reason::Deadline);
+            assert_eq!(call.failed(at(first), late), AfterFailure::Other);
+            let never_sent = Failure::NotExecuted(Reason::Deadline);
+            assert_eq!(call.failed(at(second), never_sent), AfterFailure::End(late));
+        }
+    }
+
+    /// The hedge was not there. A call that waits asks it again when the directory has changed, and only then.
+    #[test]
+    fn a_hedge_that_may_be_back_is_asked_by_a_call_that_waits() {
+        let (both, other) = (servers(&[(1, 1), (2, 2)]), servers(&[(2, 2)]));
+        for waits in [true, false] {
+            let mut call = call(group(), true, waits).hedged(LEFT / 4);
+            assert_eq!(step(&mut call, known(&both, 1)), Ok((1, vec![1])));
+            assert_eq!(hedge(&mut call, known(&both, 2), LEFT / 2), Some(2));
+            assert_eq!(call.failed(at(1), NOBODY), AfterFailure::Other);
+            assert_eq!(call.failed(at(2), NOBODY), AfterFailure::Next);
+            let wait = if waits { Ok((0, vec![])) } else { Err(NOBODY) };
+            assert_eq!(step(&mut call, known(&other, 2)), wait);
+            let again = if waits { Ok((2, vec![2])) } else { Err(NOBODY) };
+            assert_eq!(step(&mut call, known(&other, 3)), again);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Callers that make routed calls, and the directory in which they find servers: what they know, and what happens to them.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use phalanx_core::id::Incarnation;
 use phalanx_core::rng::Rng;
@@ -47,11 +48,20 @@ pub(super) struct UnderWay {
     pub(super) until_ns: u64,
     /// Its number in the judge's record.
     pub(super) record: usize,
-    /// The server that is asked.
-    pub(super) pending: Option<ClientCallId>,
-    /// Whose server that is.
-    pub(super) callees: Vec<Incarnation>,
+    /// The servers that are asked: one, or two if it is hedged.
+    pub(super) asked: Vec<AskedServer>,
     pub(super) waits: bool,
+}
+
+/// A server that is asked for a routed call.
+pub(super) struct AskedServer {
+    pub(super) address: SocketAddr,
+    pub(super) callees: Vec<Incarnation>,
+    /// `None`: it was not called, or has failed, which the caller sees soon.
+    pub(super) pending: Option<ClientCallId>,
+    /// Its number among those that the judge has.
+    pub(super) record: usize,
+    pub(super) is_hedge: bool,
 }
 
 /// What happens to a caller. It waits while its process is stopped.
@@ -71,8 +81,10 @@ pub(super) enum Calling {
     Told(usize),
     /// The deadline of a call passes.
     Late(u64),
-    /// The server that was asked for a call failed.
-    Failed(u64, Failure),
+    /// A server that was asked for a call failed.
+    Failed(u64, SocketAddr, Failure),
+    /// A server was asked for so long that another one is asked for the call, too.
+    Hedge(u64),
     /// It waits for a call no more.
     GiveUp(u64),
 }

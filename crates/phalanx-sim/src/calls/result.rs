@@ -161,6 +161,14 @@ stats! {
     routes_left_alive,
     /// Routed calls that were answered by a server that had left the directory alone since it was asked.
     routes_answered_unlisted,
+    /// Routed calls for which a second server was asked while the first one was.
+    routes_hedged,
+    /// Routed calls that were to be hedged, when no other server was listed.
+    routes_not_hedged,
+    /// Routed calls that the second one answered.
+    routes_hedge_won,
+    /// Servers that were told that another one had answered.
+    routes_hedge_cancelled,
     /// Servers that lived and were out of the cell.
     excluded_alive,
     /// Servers that lived and were gone from the directory alone.

@@ -13,7 +13,9 @@ use phalanx_core::Incarnation;
 use phalanx_driver::fork::Home;
 use phalanx_life::{Destination, with_deadline};
 use phalanx_runtime::config::Config;
-use phalanx_runtime::rpc::{Asking, CallOptions, Callees, Caller, Failure, Pending, Reason, RoutedCall, Step};
+use phalanx_runtime::rpc::{
+    AfterFailure, Asking, CallOptions, Callees, Caller, Failure, Pending, Reason, RoutedCall, Step,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -156,6 +158,7 @@ impl Client {
             deadline: CallOptions::default().deadline,
             idempotent: false,
             waits_for_server: false,
+            hedge_after: None,
             answer: PhantomData,
         }
     }
@@ -175,6 +178,7 @@ pub struct Call<A> {
     deadline: Duration,
     idempotent: bool,
     waits_for_server: bool,
+    hedge_after: Option<Duration>,
     answer: PhantomData<fn() -> A>,
 }
 
@@ -184,9 +188,32 @@ impl<A: DeserializeOwned> Call<A> {
         Self { deadline, ..self }
     }
 
-    /// Running it twice does no harm: if its server restarts while it runs, it is made again, at the same address.
+    /// Running it twice does no harm: if its server restarts while it runs, it is made again, at the same address. If its
+    /// server's member leaves the cell, a call to a group goes on to the next server.
     pub fn idempotent(self) -> Self {
         Self { idempotent: true, ..self }
+    }
+
+    /// Hedges the call: if its server has not answered after this time, a second one of the group is asked as well. The first
+    /// answer counts, and the other server is told that the call was given up. So a server that is slow, or stopped and not
+    /// yet out of the cell, costs this time rather than the deadline. Both may run it, so it has to be marked
+    /// [`Call::idempotent`].
+    ///
+    /// A time after which most calls are answered costs little: the second server has as many more calls as are slower than
+    /// that. If the directory lists no other server then, no other one is asked. A call to an address has none.
+    ///
+    /// ```no_run
+    /// # async fn ask(client: phalanx::Client) -> Result<u32, phalanx::CallError> {
+    /// use std::time::Duration;
+    ///
+    /// client.call("stock", &"ACME").idempotent().hedge_after(Duration::from_millis(20)).await
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If it is not idempotent, it ends with [`CallError::NotIdempotent`].
+    pub fn hedge_after(self, time: Duration) -> Self {
+        Self { hedge_after: Some(time), ..self }
     }
 
     /// If no server is there, waits for one until the deadline. By default the call fails at once. It does not wait for a
@@ -209,8 +236,9 @@ impl<A: DeserializeOwned> IntoFuture for Call<A> {
     type IntoFuture = Calling<A>;
 
     fn into_future(self) -> Calling<A> {
-        let Self { client, to, request, deadline, idempotent, waits_for_server, answer } = self;
-        let (request, unencodable) = match request {
+        let Self { client, to, request, deadline, idempotent, waits_for_server, hedge_after, answer } = self;
+        let (request, refused) = match request {
+            Ok(_) if hedge_after.is_some() && !idempotent => (Vec::new(), Some(CallError::NotIdempotent)),
             Ok(request) => (request, None),
             Err(error) => (Vec::new(), Some(error)),
         };
@@ -221,17 +249,21 @@ impl<A: DeserializeOwned> IntoFuture for Call<A> {
         };
         let turn = client.turn.fetch_add(1, Ordering::Relaxed);
         let route = RoutedCall::new(wanted, turn, CallOptions { deadline, idempotent, waits_for_server });
+        let route = match hedge_after {
+            Some(time) => route.hedged(time),
+            None => route,
+        };
         Calling {
             client,
             route,
             request,
             deadline,
             until: None,
-            pending: None,
+            asked: Vec::new(),
             callees: Vec::new(),
             place: Place::default(),
-            is_noted: false,
-            unencodable,
+            noted: None,
+            refused,
             answer,
         }
     }
@@ -248,15 +280,22 @@ pub struct Calling<A> {
     deadline: Duration,
     /// The deadline, once it was polled.
     until: Option<Instant>,
-    pending: Option<Pending>,
-    /// Whose server was asked last.
+    /// The servers that are asked: one, or two if it is hedged.
+    asked: Vec<AskedServer>,
+    /// Whose server failed last.
     callees: Vec<Incarnation>,
     place: Place,
-    /// The directory was told of the deadline.
-    is_noted: bool,
-    /// The request could not be encoded.
-    unencodable: Option<CallError>,
+    /// The time at which the directory is to wake it.
+    noted: Option<Instant>,
+    /// Why it is not made.
+    refused: Option<CallError>,
     answer: PhantomData<fn() -> A>,
+}
+
+struct AskedServer {
+    address: SocketAddr,
+    callees: Vec<Incarnation>,
+    pending: Pending,
 }
 
 impl<A> std::fmt::Debug for Calling<A> {
@@ -272,27 +311,28 @@ impl<A: DeserializeOwned> Future for Calling<A> {
     /// If it is polled after it was ready.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if let Some(error) = this.unencodable.take() {
+        if let Some(error) = this.refused.take() {
             return Poll::Ready(Err(error));
         }
         let until = *this.until.get_or_insert_with(|| deadline_after(this.deadline));
         loop {
-            if let Some(pending) = &mut this.pending {
-                let failure = match ready!(Pin::new(pending).poll(context)) {
-                    Ok(answer) => return Poll::Ready(decode_answer(&answer)),
-                    Err(failure) => failure,
-                };
-                this.pending = None;
-                if let Some(failure) = this.route.failed(failure) {
-                    return Poll::Ready(Err(this.told(failure)));
+            match this.poll_asked(context) {
+                Poll::Ready(Some(Ok(answer))) => {
+                    // The other server is told that nobody waits for it.
+                    this.asked.clear();
+                    this.forget();
+                    return Poll::Ready(decode_answer(&answer));
+                }
+                Poll::Ready(Some(Err(failure))) => return Poll::Ready(Err(this.told(failure))),
+                Poll::Ready(None) => {}
+                Poll::Pending => {
+                    let asking = ready!(this.poll_hedge(until, context));
+                    this.ask(asking);
+                    continue;
                 }
             }
             match ready!(this.next(until, context)) {
-                Ok(Asking { address, callees, options }) => {
-                    let request = with_deadline(options.deadline, &this.request);
-                    this.callees.clone_from(&callees);
-                    this.pending = Some(this.client.caller.call_member(address, callees, request, &options));
-                }
+                Ok(asking) => this.ask(asking),
                 Err(failure) => return Poll::Ready(Err(this.told(failure))),
             }
         }
@@ -300,9 +340,66 @@ impl<A: DeserializeOwned> Future for Calling<A> {
 }
 
 impl<A> Calling<A> {
+    /// Whether a server that is asked answers, or how the call ends. `None`: no server is asked.
+    fn poll_asked(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Vec<u8>, Failure>>> {
+        let mut at = 0;
+        while let Some(asked) = self.asked.get_mut(at) {
+            match Pin::new(&mut asked.pending).poll(context) {
+                Poll::Pending => at += 1,
+                Poll::Ready(Ok(answer)) => return Poll::Ready(Some(Ok(answer))),
+                Poll::Ready(Err(failure)) => {
+                    let AskedServer { address, callees, .. } = self.asked.remove(at);
+                    self.callees = callees;
+                    if let AfterFailure::End(failure) = self.route.failed(address, failure) {
+                        return Poll::Ready(Some(Err(failure)));
+                    }
+                }
+            }
+        }
+        if self.asked.is_empty() { Poll::Ready(None) } else { Poll::Pending }
+    }
+
+    fn ask(&mut self, asking: Asking) {
+        let Asking { address, callees, options } = asking;
+        let request = with_deadline(options.deadline, &self.request);
+        let pending = self.client.caller.call_member(address, callees.clone(), request, &options);
+        self.asked.push(AskedServer { address, callees, pending });
+    }
+
+    /// Another server to ask as well, once it is time.
+    fn poll_hedge(&mut self, until: Instant, context: &Context<'_>) -> Poll<Asking> {
+        let left = || until.saturating_duration_since(Instant::now());
+        loop {
+            let (Some(due), Some(member)) = (self.route.hedges_in(left()), &self.client.member) else {
+                self.forget();
+                return Poll::Pending;
+            };
+            let directory = Arc::clone(&member.directory);
+            if !self.client.home.is_here() {
+                return Poll::Pending;
+            }
+            if due.is_zero() {
+                let asking = directory.look(|known| self.route.hedge(known, left()));
+                if let Some(asking) = asking {
+                    self.forget();
+                    return Poll::Ready(asking);
+                }
+                continue;
+            }
+            if self.noted.is_none() {
+                let at = deadline_after(due);
+                directory.note_deadline(at);
+                self.noted = Some(at);
+            }
+            let route = &self.route;
+            let is_due = || route.hedges_in(left()).is_some_and(|due| due.is_zero()).then_some(());
+            ready!(directory.callers().poll(&mut self.place, context, is_due));
+        }
+    }
+
     /// The next server to ask.
     fn next(&mut self, until: Instant, context: &Context<'_>) -> Poll<Result<Asking, Failure>> {
-        let Self { client, route, place, is_noted, .. } = self;
+        let Self { client, route, place, noted, .. } = self;
         if route.needs_directory() && !client.home.is_here() {
             return Poll::Ready(Err(Failure::NotExecuted(Reason::Forked)));
         }
@@ -315,8 +412,9 @@ impl<A> Calling<A> {
         let found = match look() {
             Some(found) => Poll::Ready(found),
             None => {
-                if !std::mem::replace(is_noted, true) {
+                if noted.is_none() {
                     directory.note_deadline(until);
+                    *noted = Some(until);
                 }
                 directory.callers().poll(place, context, look)
             }
@@ -341,11 +439,10 @@ impl<A> Calling<A> {
 
     /// Waits for the directory no more.
     fn forget(&mut self) {
-        if let (Some(member), Some(until), true) = (&self.client.member, self.until, self.client.home.is_here()) {
-            let directory = &member.directory;
+        if let (Some(Finder { directory, .. }), true) = (&self.client.member, self.client.home.is_here()) {
             directory.callers().forget(&mut self.place);
-            if std::mem::take(&mut self.is_noted) {
-                directory.forget_deadline(until);
+            if let Some(at) = self.noted.take() {
+                directory.forget_deadline(at);
             }
         }
     }

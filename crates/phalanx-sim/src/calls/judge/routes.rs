@@ -23,6 +23,8 @@ pub(in crate::calls) struct Routed {
     pub(in crate::calls) idempotent: bool,
     /// Whether it waits for a server.
     pub(in crate::calls) waits: bool,
+    /// The time after which another server is asked, too; `None`: it is not hedged.
+    pub(in crate::calls) hedge_ns: Option<u64>,
     pub(in crate::calls) made_ns: u64,
     pub(in crate::calls) until_ns: u64,
     /// The latest time at which its outcome may be reported.
@@ -100,7 +102,8 @@ impl Judge {
     }
 
     /// Records that a server is asked.
-    pub(in crate::calls) fn asked(&mut self, route: usize, mut asked: Asked, look: &Look) {
+    /// Returns its number among those asked.
+    pub(in crate::calls) fn asked(&mut self, route: usize, mut asked: Asked, look: &Look) -> usize {
         let routed = &self.routes[route];
         let fits = match &routed.destination {
             Destination::Address(address) => {
@@ -115,6 +118,17 @@ impl Judge {
             self.find(look.at_ns, "R6", text);
         }
         self.routes[route].asked.push(asked);
+        self.routes[route].asked.len() - 1
+    }
+
+    /// Records that no other server was found when a call was to be hedged.
+    pub(in crate::calls) fn not_hedged(&mut self, route: usize, look: &Look) {
+        let routed = &self.routes[route];
+        if look.at_ns < routed.until_ns
+            && let Some(address) = routed.left_out(look)
+        {
+            self.find(look.at_ns, "hedge", format!("{} is not hedged, and {address} was not asked", routed.name()));
+        }
     }
 
     /// Records that the endpoint accepted the call at the server that was asked last.
@@ -129,11 +143,6 @@ impl Judge {
         if let Some(asked) = self.routes[route].asked.last_mut() {
             asked.is_passed_over = true;
         }
-    }
-
-    /// The server that was asked last.
-    pub(in crate::calls) fn asked_last(&self, route: usize) -> Option<SocketAddr> {
-        self.routes[route].asked.last().map(|asked| asked.address)
     }
 
     /// Records that the caller waits.
@@ -211,6 +220,7 @@ impl Judge {
             self.told_in_time(routed, now_ns, &mut find);
             self.asks(routed, &mut find);
             self.ends_by_view(routed, &mut find);
+            self.hedges(routed, &mut find);
         }
         found.sort();
         found.truncate(super::FOUND_MAX);
@@ -295,7 +305,10 @@ impl Judge {
                 let [last, next] = two else { return false };
                 self.was_nobody(routed, last) && next.changes != routed.asked[before].changes
             });
-            if !(routed.waits && may_be_back) {
+            // Of two servers that are asked at once, the one that was asked first may fail last.
+            let is_hedged = routed.hedge_ns.is_some() && asked.changes != routed.asked[before].changes;
+            let was_nobody = routed.asked[before..at].iter().any(|since| self.was_nobody(routed, since));
+            if !(routed.waits && (may_be_back || is_hedged && was_nobody)) {
                 find(at_ns, "again", &format!("asks {address} again"));
             }
         }
@@ -327,10 +340,41 @@ impl Judge {
             if by_leave && left_ns.is_none_or(|left_ns| left_ns > ended_ns) {
                 find(ended_ns, "left", &format!("is told that the callee at {address} left, which is in the view"));
             }
-            // A caller that waits no more is told by the server whether it ran.
-            if let Some(left_ns) = left_ns.filter(|left_ns| *left_ns < ended_ns && !was_left && !routed.abandoned) {
+            // A caller that waits no more is told by the server whether it ran. So is one that another server has answered.
+            let waits_ns = routed.told.first().map_or(u64::MAX, |(told_ns, _)| *told_ns);
+            let goes_on = |left_ns: &u64| *left_ns < ended_ns && *left_ns < waits_ns && !was_left && !routed.abandoned;
+            if let Some(left_ns) = left_ns.filter(goes_on) {
                 find(left_ns, "left", &format!("its callee at {address} left, and the call goes on"));
             }
+        }
+    }
+}
+
+impl Judge {
+    /// *hedge*: two servers are asked at once for a hedged call alone, the second one not before it is time, and never three.
+    /// The first answer is what the caller is told.
+    fn hedges(&self, routed: &Routed, find: &mut impl FnMut(u64, &'static str, &str)) {
+        let ended_ns = |asked: &Asked| match asked.call.map(|call| self.calls[call].told.first()) {
+            Some(None) => u64::MAX,
+            Some(Some((told_ns, _))) => *told_ns,
+            None => asked.at_ns,
+        };
+        for (at, asked) in routed.asked.iter().enumerate() {
+            let mut open = routed.asked[..at].iter().filter(|before| ended_ns(before) > asked.at_ns);
+            let (Some(before), others) = (open.next(), open.count()) else { continue };
+            let is_time = routed.hedge_ns.is_some_and(|after_ns| asked.at_ns >= before.at_ns + after_ns);
+            if others > 0 || !routed.idempotent || !is_time {
+                let text = format!("asks {} while {} may answer", asked.address, before.address);
+                find(asked.at_ns, "hedge", &text);
+            }
+        }
+        let answers = routed.asked.iter().filter_map(|asked| asked.call).filter_map(|call| {
+            let (told_ns, told) = self.calls[call].told.first()?;
+            matches!(told, Told::Answer(_)).then_some(*told_ns)
+        });
+        let told_ns = routed.told.first().map_or(u64::MAX, |(told_ns, _)| *told_ns);
+        if let Some(answered_ns) = answers.min().filter(|answered_ns| *answered_ns < told_ns && !routed.abandoned) {
+            find(answered_ns, "hedge", "a server answers, and its caller is not told");
         }
     }
 }
@@ -389,6 +433,7 @@ mod tests {
             destination: Destination::Group("g".to_owned()),
             idempotent: false,
             waits,
+            hedge_ns: None,
             made_ns: 0,
             until_ns: 100,
             told_by_ns: 100,
@@ -433,7 +478,7 @@ mod tests {
         let mut judge = record(false);
         ask(&mut judge, 1, &look(1, &[1, 2], 1), REFUSED);
         ask(&mut judge, 2, &look(2, &[1, 2], 2), Told::Answer(digest(b"done")));
-        judge.route_told(3, 0, Told::Answer(digest(b"done")), None);
+        judge.route_told(2, 0, Told::Answer(digest(b"done")), None);
         assert!(codes(judge).is_empty(), "a refused run had no effect");
         let mut judge = record(true);
         judge.waits(0, &look(1, &[], 1));
@@ -449,11 +494,11 @@ mod tests {
         let mut judge = record(false);
         ask(&mut judge, 1, &look(1, &[1, 2], 1), UNSURE);
         ask(&mut judge, 2, &look(2, &[1, 2], 1), Told::Answer(digest(b"done")));
-        judge.route_told(3, 0, Told::Answer(digest(b"done")), None);
+        judge.route_told(2, 0, Told::Answer(digest(b"done")), None);
         assert_eq!(codes(judge), ["R1"]);
         let mut judge = record(false);
         ask(&mut judge, 1, &look(1, &[1], 1), Told::Answer(digest(b"done")));
-        judge.route_told(3, 0, Told::Answer(5), None);
+        judge.route_told(1, 0, Told::Answer(5), None);
         judge.route_told(4, 0, UNSURE, None);
         assert_eq!(codes(judge), ["R2", "R5"]);
         let mut judge = record(false);
@@ -462,7 +507,7 @@ mod tests {
         assert_eq!(codes(judge), ["R4"]);
         let mut judge = record(false);
         ask(&mut judge, 2, &look(1, &[1], 1), Told::Answer(digest(b"done")));
-        judge.route_told(3, 0, Told::Answer(digest(b"done")), None);
+        judge.route_told(1, 0, Told::Answer(digest(b"done")), None);
         assert_eq!(codes(judge), ["R6"], "the directory does not name it");
     }
 
@@ -506,5 +551,72 @@ mod tests {
         judge.asked(0, Asked::new(&late, at(1), 1), &late);
         judge.route_told(100, 0, NOBODY, Some(&late));
         assert_eq!(codes(judge), ["V12", "V12"], "after the deadline, and with time that is not left");
+    }
+
+    /// The server at port 1 is asked, and its callee leaves at `left_ns`. The call there fails like this at `told_ns`.
+    fn leave(left_ns: Option<u64>, told_ns: u64, told: Told) -> Vec<String> {
+        let mut judge = record(false);
+        judge.asked(0, Asked::new(&look(1, &[1], 1), at(1), 99), &look(1, &[1], 1));
+        let call = judge.called(7, b"one", Call { told_by_ns: 1_000, ..Call::new(1, 0, 0, 1) });
+        judge.accepted(0, call);
+        for at_ns in left_ns {
+            judge.told_of_left(at_ns, (1, 0), &[Incarnation(1)]);
+        }
+        judge.told(told_ns, call, told);
+        judge.route_told(told_ns, 0, told, Some(&look(told_ns, &[1], 1)));
+        codes(judge)
+    }
+
+    #[test]
+    fn a_call_that_does_not_end_with_its_callee_is_found() {
+        let by_leave = Told::Failed(Failure::Unknown(Reason::Left));
+        assert!(leave(Some(5), 5, by_leave).is_empty());
+        assert!(leave(None, 9, UNSURE).is_empty());
+        assert_eq!(leave(None, 5, by_leave), ["left"], "it is in the view");
+        assert_eq!(leave(Some(6), 5, by_leave), ["left"], "it left later");
+        assert_eq!(leave(Some(5), 9, UNSURE), ["left"], "the call went on");
+        let mut judge = record(false);
+        judge.told_of_left(1, (1, 0), &[Incarnation(1)]);
+        ask(&mut judge, 1, &look(2, &[1], 1), UNSURE);
+        judge.route_told(2, 0, UNSURE, Some(&look(2, &[1], 1)));
+        assert_eq!(codes(judge), ["left"], "it was asked after it had left");
+        let mut judge = record(true);
+        ask(&mut judge, 1, &look(1, &[1], 1), Told::Failed(Failure::NotExecuted(Reason::Left)));
+        judge.told_of_left(1, (1, 0), &[Incarnation(1)]);
+        let failure = Told::Failed(Failure::NotExecuted(Reason::Left));
+        judge.route_told(2, 0, failure, Some(&look(2, &[1, 2], 1)));
+        assert!(codes(judge).contains(&"V12".to_owned()), "another server is listed, and time is left");
+    }
+
+    #[test]
+    fn a_hedge_that_must_not_be_is_found() {
+        let hedged = |idempotent, hedge_ns, second_ns| {
+            let mut judge = record(false);
+            (judge.routes[0].idempotent, judge.routes[0].hedge_ns) = (idempotent, hedge_ns);
+            let both = look(1, &[1, 2], 1);
+            for (port, at_ns) in [(1, 1), (2, second_ns)] {
+                let look = look(at_ns, &[1, 2], 1);
+                judge.asked(0, Asked::new(&look, at(port), 100 - at_ns), &look);
+                let request = port.to_be_bytes();
+                let to = Call { idempotent, told_by_ns: 1_000, ..Call::new(1, 0, 0, usize::from(port)) };
+                let call = judge.called(7, &request, to);
+                judge.accepted(0, call);
+                let run = judge.ran(at_ns, usize::from(port), 0, 7, &request);
+                judge.returned(at_ns, run, Some(&request));
+                judge.told(50, call, Told::Answer(digest(&request)));
+            }
+            judge.not_hedged(0, &both);
+            judge.route_told(50, 0, Told::Answer(digest(&1_u16.to_be_bytes())), None);
+            codes(judge)
+        };
+        assert!(hedged(true, Some(10), 11).is_empty());
+        assert_eq!(hedged(true, Some(10), 10), ["hedge"], "too soon");
+        assert_eq!(hedged(true, None, 11), ["hedge"], "nobody asked for it");
+        assert_eq!(hedged(false, Some(10), 11), ["R1", "hedge"], "it may run once");
+        let mut judge = record(false);
+        judge.not_hedged(0, &look(5, &[1], 1));
+        ask(&mut judge, 1, &look(6, &[1], 1), Told::Answer(digest(b"done")));
+        judge.route_told(7, 0, UNSURE, Some(&look(7, &[1], 1)));
+        assert_eq!(codes(judge), ["hedge", "hedge"], "another one is listed; an answer is not told");
     }
 }

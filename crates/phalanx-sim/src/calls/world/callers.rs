@@ -7,10 +7,10 @@ use phalanx_core::id::Incarnation;
 use phalanx_core::rng::Rng;
 use phalanx_core::rpc::{CallError, CallOptions, ClientCallId, Endpoint, Failure, Reason};
 use phalanx_life::{Destination, Entry, split_request, with_deadline};
-use phalanx_runtime::rpc::{Asking, RoutedCall, Step};
+use phalanx_runtime::rpc::{AfterFailure, Asking, RoutedCall, Step};
 
 use super::{Event, LONGEST_DEADLINE_NS, Purpose, SLACK_NS, World, tell};
-use crate::calls::callers::{Caller, Calling, Routes, Serving, UnderWay};
+use crate::calls::callers::{AskedServer, Caller, Calling, Routes, Serving, UnderWay};
 use crate::calls::judge::{Asked, Look, Routed, Told};
 use crate::calls::node::{Node, Session, address_after, draw_len, node_at};
 use crate::calls::payload::{digest, request};
@@ -187,10 +187,11 @@ impl Callers<'_> {
         *told = count;
         let mut alive = Vec::new();
         let Node { endpoint: Some(endpoint), call_ids, place, .. } = &mut nodes[client] else { return };
-        for call in under_way.values().filter(|call| have_left(&left[..count], &call.callees)) {
-            let open = call.pending.and_then(|call_id| Some((call_id, call_ids.get(&call_id)?)));
+        let asked = under_way.values().flat_map(|call| &call.asked);
+        for asked in asked.filter(|asked| have_left(&left[..count], &asked.callees)) {
+            let open = asked.pending.and_then(|call_id| Some((call_id, call_ids.get(&call_id)?)));
             let Some((call_id, open)) = open else { continue };
-            alive.extend(judge.asked_last(call.record).map(node_at));
+            alive.push(node_at(asked.address));
             if !endpoint.callee_left(now, open.session, call_id, place) {
                 judge.find(now_ns, "R5", format!("the callee of {call_id:?} left, and the call is not found"));
             }
@@ -240,20 +241,8 @@ impl Callers<'_> {
                     self.step(client, number);
                 }
             }
-            Calling::Failed(number, failure) => {
-                let Some(call) = self.under_way(client, number) else { return };
-                let told = call.route.failed(failure);
-                let is_left = matches!(failure, Failure::NotExecuted(Reason::Left) | Failure::Unknown(Reason::Left));
-                self.0.stats.routes_left += u64::from(is_left);
-                self.0.stats.routes_left_and_go_on += u64::from(is_left && told.is_none());
-                match told {
-                    Some(failure) => {
-                        let look = self.look(client, number);
-                        self.tell(client, number, Told::Failed(failure), look.as_ref());
-                    }
-                    None => self.step(client, number),
-                }
-            }
+            Calling::Failed(number, address, failure) => self.failed(client, number, (address, failure)),
+            Calling::Hedge(number) => self.hedge(client, number),
             Calling::GiveUp(number) => self.give_up(client, number),
             // Who joins has a view without all that left before.
             Calling::Follow => {
@@ -296,6 +285,50 @@ impl Callers<'_> {
         }
     }
 
+    /// A caller sees that a server failed.
+    fn failed(&mut self, client: usize, number: u64, (address, failure): (SocketAddr, Failure)) {
+        let Some(call) = self.under_way(client, number) else { return };
+        call.asked.retain(|asked| asked.address != address);
+        let after = call.route.failed(address, failure);
+        let is_left = matches!(failure, Failure::NotExecuted(Reason::Left) | Failure::Unknown(Reason::Left));
+        self.0.stats.routes_left += u64::from(is_left);
+        self.0.stats.routes_left_and_go_on += u64::from(is_left && after == AfterFailure::Next);
+        match after {
+            AfterFailure::Other => {}
+            AfterFailure::Next => self.step(client, number),
+            AfterFailure::End(failure) => {
+                let look = self.look(client, number);
+                self.tell(client, number, Told::Failed(failure), look.as_ref());
+            }
+        }
+    }
+
+    /// The server that is asked for a call has not answered for a while.
+    fn hedge(&mut self, client: usize, number: u64) {
+        let Some(look) = self.look(client, number) else { return };
+        let World { routes, judge, stats, now_ns, .. } = &mut *self.0;
+        let Some(Routes { callers, .. }) = routes else { return };
+        let Caller { copy, under_way, .. } = &mut callers[client];
+        let Some(call) = under_way.get_mut(&number) else { return };
+        let left = Duration::from_nanos(call.until_ns.saturating_sub(*now_ns));
+        // Another server may be asked by now.
+        if call.route.hedges_in(left) != Some(Duration::ZERO) {
+            return;
+        }
+        match call.route.hedge(copy.known(), left) {
+            Some(asking) => {
+                stats.routes_hedged += 1;
+                self.ask(client, number, (asking, &look), true);
+            }
+            None => {
+                stats.routes_not_hedged += 1;
+                if !copy.is_over {
+                    judge.not_hedged(call.record, &look);
+                }
+            }
+        }
+    }
+
     fn under_way(&mut self, client: usize, number: u64) -> Option<&mut UnderWay> {
         self.0.routes.as_mut()?.callers[client].under_way.get_mut(&number)
     }
@@ -303,7 +336,8 @@ impl Callers<'_> {
     /// Makes a call, and schedules the next one.
     fn act(&mut self, client: usize) {
         let World { plan, queue, routes, nodes, now_ns, is_whole, .. } = &mut *self.0;
-        let Some(Routes { plan: drawn, rng, log, .. }) = routes else { return };
+        let Some(routes) = routes else { return };
+        let Routes { plan: drawn, rng, log, .. } = routes;
         if *is_whole || *now_ns >= plan.faulty_ns {
             return;
         }
@@ -336,7 +370,8 @@ impl Callers<'_> {
         let packet = nodes[client].plan.packet_bytes_max as usize;
         let len = draw_len(rng, packet, plan.long_ppm, plan.len_max);
         let gives_up = rng.chance_ppm(drawn.give_up_ppm).then(|| rng.below(SECOND) >> rng.below(12));
-        let number = self.call(client, destination, len, options, false);
+        let hedge_ns = hedge_ns(&mut routes.views_rng);
+        let number = self.call(client, destination, len, (options, hedge_ns), false);
         if let (Some(number), Some(after_ns)) = (number, gives_up) {
             let what = Calling::GiveUp(number);
             self.0.queue.push(self.0.now_ns + after_ns, Event::Calling { client, life, what });
@@ -349,7 +384,7 @@ impl Callers<'_> {
         client: usize,
         destination: Destination,
         len: usize,
-        options: CallOptions,
+        (options, hedge_ns): (CallOptions, Option<u64>),
         must_be_answered: bool,
     ) -> Option<u64> {
         let World { queue, routes, nodes, judge, stats, now_ns, .. } = &mut *self.0;
@@ -365,6 +400,7 @@ impl Callers<'_> {
             destination: destination.clone(),
             idempotent: options.idempotent,
             waits: options.waits_for_server,
+            hedge_ns,
             made_ns: *now_ns,
             until_ns,
             told_by_ns: until_ns + SLACK_NS,
@@ -381,6 +417,10 @@ impl Callers<'_> {
         }
         stats.routes_after += u64::from(must_be_answered);
         let route = RoutedCall::new(destination.clone(), caller.turns, options);
+        let route = match hedge_ns {
+            Some(hedge_ns) => route.hedged(Duration::from_nanos(hedge_ns)),
+            None => route,
+        };
         caller.turns += 1;
         let value = request(client as u32, life, number, len);
         let call = UnderWay {
@@ -389,8 +429,7 @@ impl Callers<'_> {
             value,
             until_ns,
             record,
-            pending: None,
-            callees: Vec::new(),
+            asked: Vec::new(),
             waits: false,
         };
         caller.under_way.insert(number, call);
@@ -420,12 +459,7 @@ impl Callers<'_> {
         match call.route.next(Some(copy.known()), left) {
             Step::Ask(asking) => {
                 stats.routes_came += u64::from(waited);
-                let request = with_deadline(asking.options.deadline, &call.value);
-                // What the server reads counts.
-                let left_ns = split_request(&request).map_or(u64::MAX, |(left, _)| left.as_nanos() as u64);
-                let left_ns = left_ns.max(asking.options.deadline.as_nanos() as u64);
-                judge.asked(record, Asked::new(&look, asking.address, left_ns), &look);
-                self.ask(client, number, asking, request);
+                self.ask(client, number, (asking, &look), false);
             }
             Step::Wait => {
                 call.waits = true;
@@ -444,18 +478,27 @@ impl Callers<'_> {
     }
 
     /// Asks a server, in a session that is kept for all calls to its address.
-    fn ask(&mut self, client: usize, number: u64, asking: Asking, request: Vec<u8>) {
+    fn ask(&mut self, client: usize, number: u64, (asking, look): (Asking, &Look), is_hedge: bool) {
         let Asking { address, callees, options } = asking;
-        let World { routes, judge, stats, .. } = &mut *self.0;
+        let World { routes, judge, stats, queue, nodes, now_ns, .. } = &mut *self.0;
         let Some(Routes { left, callers, .. }) = routes else { return };
         let Caller { left: told, under_way, .. } = &mut callers[client];
         let Some(call) = under_way.get_mut(&number) else { return };
+        let request = with_deadline(options.deadline, &call.value);
+        // What the server reads counts.
+        let left_ns = split_request(&request).map_or(u64::MAX, |(left, _)| left.as_nanos() as u64);
+        let left_ns = left_ns.max(options.deadline.as_nanos() as u64);
+        let record = judge.asked(call.record, Asked::new(look, address, left_ns), look);
         let is_left = have_left(&left[..*told], &callees);
-        call.callees = callees;
+        call.asked.push(AskedServer { address, callees, pending: None, record, is_hedge });
+        if let Some(due) = call.route.hedges_in(options.deadline) {
+            let (life, what) = (nodes[client].life, Calling::Hedge(number));
+            queue.push(*now_ns + due.as_nanos() as u64, Event::Calling { client, life, what });
+        }
         if is_left {
             stats.routes_to_left += 1;
             judge.passed_over(call.record);
-            return self.fails(client, number, Failure::NotExecuted(Reason::Left));
+            return self.fails(client, number, (address, Failure::NotExecuted(Reason::Left)));
         }
         let server = node_at(address);
         let is_there =
@@ -464,12 +507,15 @@ impl Callers<'_> {
         let Some(session) = self.session(client, address) else { return };
         let called = self.0.call(client, session, (number, &request), &options, Purpose::Routed);
         let Some(call) = self.under_way(client, number) else { return };
-        let record = call.record;
         match called {
             Ok(call_id) => {
-                call.pending = Some(call_id);
+                let route = call.record;
+                call.asked
+                    .iter_mut()
+                    .filter(|asked| asked.record == record)
+                    .for_each(|asked| asked.pending = Some(call_id));
                 if let Some(open) = self.0.nodes[client].call_ids.get(&call_id) {
-                    self.0.judge.accepted(record, open.call);
+                    self.0.judge.accepted(route, open.call);
                 }
             }
             Err(error) => {
@@ -478,7 +524,7 @@ impl Callers<'_> {
                     CallError::QueueFull => Reason::QueueFull,
                     _ => Reason::Cancelled,
                 };
-                self.fails(client, number, Failure::NotExecuted(reason));
+                self.fails(client, number, (address, Failure::NotExecuted(reason)));
             }
         }
     }
@@ -498,13 +544,13 @@ impl Callers<'_> {
     }
 
     /// The server that was asked for a call failed, as its caller will see soon.
-    fn fails(&mut self, client: usize, number: u64, failure: Failure) {
+    fn fails(&mut self, client: usize, number: u64, (address, failure): (SocketAddr, Failure)) {
         let World { queue, routes, nodes, now_ns, .. } = &mut *self.0;
         let Some(routes) = routes else { return };
         // A caller that does something else sees it late.
         let seen_ns = SEEN_NS * if routes.rng.chance_ppm(100_000) { 50_000 } else { 100 };
         let at_ns = *now_ns + SEEN_NS + routes.rng.below(seen_ns);
-        let (life, what) = (nodes[client].life, Calling::Failed(number, failure));
+        let (life, what) = (nodes[client].life, Calling::Failed(number, address, failure));
         queue.push(at_ns, Event::Calling { client, life, what });
     }
 
@@ -516,11 +562,23 @@ impl Callers<'_> {
         call_id: ClientCallId,
         outcome: &Result<Vec<u8>, Failure>,
     ) {
-        let Some(call) = self.under_way(client, number).filter(|call| call.pending == Some(call_id)) else { return };
-        call.pending = None;
+        let Some(call) = self.under_way(client, number) else { return };
+        let Some(asked) = call.asked.iter_mut().find(|asked| asked.pending == Some(call_id)) else { return };
+        asked.pending = None;
+        let (address, is_hedge) = (asked.address, asked.is_hedge);
         match outcome {
-            Ok(answer) => self.tell(client, number, Told::Answer(digest(answer)), None),
-            Err(failure) => self.fails(client, number, *failure),
+            Ok(answer) => {
+                // The other one is not waited for any more.
+                let others: Vec<ClientCallId> = call.asked.iter().filter_map(|asked| asked.pending).collect();
+                self.0.stats.routes_hedge_won += u64::from(is_hedge);
+                self.0.stats.routes_hedge_cancelled += others.len() as u64;
+                self.tell(client, number, Told::Answer(digest(answer)), None);
+                let (at_ns, life) = (self.0.now_ns, self.0.nodes[client].life);
+                // Its answer may be here as well.
+                let cancels = others.into_iter().map(|call_id| Event::Cancel { client, life, call_id });
+                cancels.for_each(|cancel| self.0.queue.push(at_ns, cancel));
+            }
+            Err(failure) => self.fails(client, number, (address, *failure)),
         }
     }
 
@@ -534,7 +592,9 @@ impl Callers<'_> {
         match told {
             Told::Answer(_) => {
                 stats.routes_answered += 1;
-                let is_unlisted = call.callees.iter().any(|callee| routes.unlisted.contains(&Some(*callee)));
+                let mut callees =
+                    call.asked.iter().filter(|asked| asked.pending.is_none()).flat_map(|asked| &asked.callees);
+                let is_unlisted = callees.any(|callee| routes.unlisted.contains(&Some(*callee)));
                 stats.routes_answered_unlisted += u64::from(is_unlisted);
             }
             Told::Failed(Failure::Unknown(Reason::SessionLost)) => stats.routes_restarted += u64::from(is_named),
@@ -551,7 +611,7 @@ impl Callers<'_> {
         self.0.judge.given_up(call.record);
         self.0.stats.routes_given_up += 1;
         tell!(self.0, "client {client} waits for call {number} no more");
-        if let Some(call_id) = call.pending {
+        for call_id in call.asked.iter().filter_map(|asked| asked.pending) {
             self.0.cancel(client, call_id);
         }
     }
@@ -593,7 +653,7 @@ impl Callers<'_> {
             let deadline = Duration::from_nanos(LONGEST_DEADLINE_NS);
             // A late report says nothing of the server that is there now.
             let options = CallOptions { deadline, idempotent: round == 0, waits_for_server: true };
-            self.call(client, destination, 100, options, must);
+            self.call(client, destination, 100, (options, None), must);
             self.0.settle(client);
         }
     }
@@ -602,6 +662,12 @@ impl Callers<'_> {
 /// Whether a call to these has nobody left to answer it.
 fn have_left(left: &[Incarnation], callees: &[Incarnation]) -> bool {
     !callees.is_empty() && callees.iter().all(|callee| left.contains(callee))
+}
+
+/// After which time a call is hedged, if it is. One that is not idempotent must not be.
+fn hedge_ns(rng: &mut Rng) -> Option<u64> {
+    let after_ns = [MS / 2, 5 * MS, 50 * MS, 300 * MS][rng.below(4) as usize];
+    rng.chance_ppm(600_000).then(|| 1 + rng.below(2 * after_ns))
 }
 
 fn group(number: u64) -> String {
