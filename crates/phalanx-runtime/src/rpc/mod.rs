@@ -21,5 +21,5 @@ pub use phalanx_core::rpc::{
     Outcome, Reason, Refusal, SessionId, TracePoint,
 };
 pub use port::{Port, PortOptions, Service};
-pub use routed::{AfterFailure, Asking, RoutedCall, Step};
+pub use routed::{AfterFailure, RoutedAttempt, RoutedCall, Step};
 pub use time_trace::{Happened, Recorded, TimeTrace, slowest, story};

@@ -71,7 +71,7 @@ pub enum AfterFailure {
 #[derive(Debug)]
 pub enum Step {
     /// Ask this server. If there is no answer: [`RoutedCall::failed`].
-    Ask(Asking),
+    Ask(RoutedAttempt),
     /// Look again when the directory has changed, and at the deadline.
     Wait,
     /// Its caller is told this.
@@ -80,7 +80,7 @@ pub enum Step {
 
 /// A server that is asked.
 #[derive(Debug)]
-pub struct Asking {
+pub struct RoutedAttempt {
     /// Where it is.
     pub address: SocketAddr,
     /// The members whose server it is by the directory: the callee. Mostly one; two for a while if one came at the address
@@ -155,7 +155,7 @@ impl RoutedCall {
 
     /// The server that is asked has not answered for so long that another one is asked as well, if there is one that was not
     /// asked yet and time is left.
-    pub fn hedge(&mut self, known: Known<'_>, left: Duration) -> Option<Asking> {
+    pub fn hedge(&mut self, known: Known<'_>, left: Duration) -> Option<RoutedAttempt> {
         let is_due = self.hedges_in(left).is_some_and(|due| due.is_zero());
         let hedge = self.hedge.as_mut().filter(|_| is_due)?;
         hedge.is_done = true;
@@ -169,14 +169,20 @@ impl RoutedCall {
         }
     }
 
-    fn ask(&mut self, address: SocketAddr, options: CallOptions, known: Option<Known<'_>>, is_hedge: bool) -> Asking {
+    fn ask(
+        &mut self,
+        address: SocketAddr,
+        options: CallOptions,
+        known: Option<Known<'_>>,
+        is_hedge: bool,
+    ) -> RoutedAttempt {
         debug_assert!(!self.open.contains(&address), "a server is asked twice at once");
         let callees = known.map_or_else(Vec::new, |known| self.callees(known, address));
         let changes = known.map_or(0, |known| known.changes);
         self.asked.retain(|asked| asked.address != address);
         self.asked.push(Asked { address, changes, is_hedge, was_nobody: false });
         self.open.push(address);
-        Asking { address, callees, options }
+        RoutedAttempt { address, callees, options }
     }
 
     /// The servers that the route must not ask: those that were asked since the directory changed last, because they are no
@@ -284,7 +290,7 @@ mod tests {
     /// The port that is asked and its callees, or how the call ends; 0: it waits.
     fn step(call: &mut RoutedCall, known: Known<'_>) -> Result<(u16, Vec<u64>), Failure> {
         match call.next(Some(known), LEFT) {
-            Step::Ask(Asking { address, callees, .. }) => {
+            Step::Ask(RoutedAttempt { address, callees, .. }) => {
                 Ok((address.port(), callees.iter().map(|callee| callee.0).collect()))
             }
             Step::Wait => Ok((0, Vec::new())),

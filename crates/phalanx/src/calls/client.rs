@@ -14,7 +14,7 @@ use phalanx_driver::fork::Home;
 use phalanx_life::{Destination, with_deadline};
 use phalanx_runtime::config::Config;
 use phalanx_runtime::rpc::{
-    AfterFailure, Asking, CallOptions, Callees, Caller, Failure, Pending, Reason, RoutedCall, Step,
+    AfterFailure, CallOptions, Callees, Caller, Failure, Pending, Reason, RoutedAttempt, RoutedCall, Step,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -359,15 +359,15 @@ impl<A> Calling<A> {
         if self.asked.is_empty() { Poll::Ready(None) } else { Poll::Pending }
     }
 
-    fn ask(&mut self, asking: Asking) {
-        let Asking { address, callees, options } = asking;
+    fn ask(&mut self, asking: RoutedAttempt) {
+        let RoutedAttempt { address, callees, options } = asking;
         let request = with_deadline(options.deadline, &self.request);
         let pending = self.client.caller.call_member(address, callees.clone(), request, &options);
         self.asked.push(AskedServer { address, callees, pending });
     }
 
     /// Another server to ask as well, once it is time.
-    fn poll_hedge(&mut self, until: Instant, context: &Context<'_>) -> Poll<Asking> {
+    fn poll_hedge(&mut self, until: Instant, context: &Context<'_>) -> Poll<RoutedAttempt> {
         let left = || until.saturating_duration_since(Instant::now());
         loop {
             let (Some(due), Some(member)) = (self.route.hedges_in(left()), &self.client.member) else {
@@ -398,7 +398,7 @@ impl<A> Calling<A> {
     }
 
     /// The next server to ask.
-    fn next(&mut self, until: Instant, context: &Context<'_>) -> Poll<Result<Asking, Failure>> {
+    fn next(&mut self, until: Instant, context: &Context<'_>) -> Poll<Result<RoutedAttempt, Failure>> {
         let Self { client, route, place, noted, .. } = self;
         if route.needs_directory() && !client.home.is_here() {
             return Poll::Ready(Err(Failure::NotExecuted(Reason::Forked)));
@@ -455,7 +455,7 @@ impl<A> Drop for Calling<A> {
 }
 
 /// The server to ask, or how the call ends; `None`: it waits.
-fn found(step: Step) -> Option<Result<Asking, Failure>> {
+fn found(step: Step) -> Option<Result<RoutedAttempt, Failure>> {
     match step {
         Step::Ask(asking) => Some(Ok(asking)),
         Step::Wait => None,

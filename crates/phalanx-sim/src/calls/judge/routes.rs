@@ -559,7 +559,7 @@ mod tests {
         judge.asked(0, Asked::new(&look(1, &[1], 1), at(1), 99), &look(1, &[1], 1));
         let call = judge.called(7, b"one", Call { told_by_ns: 1_000, ..Call::new(1, 0, 0, 1) });
         judge.accepted(0, call);
-        for at_ns in left_ns {
+        if let Some(at_ns) = left_ns {
             judge.told_of_left(at_ns, (1, 0), &[Incarnation(1)]);
         }
         judge.told(told_ns, call, told);

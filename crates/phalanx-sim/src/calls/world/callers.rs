@@ -7,7 +7,7 @@ use phalanx_core::id::Incarnation;
 use phalanx_core::rng::Rng;
 use phalanx_core::rpc::{CallError, CallOptions, ClientCallId, Endpoint, Failure, Reason};
 use phalanx_life::{Destination, Entry, split_request, with_deadline};
-use phalanx_runtime::rpc::{AfterFailure, Asking, RoutedCall, Step};
+use phalanx_runtime::rpc::{AfterFailure, RoutedAttempt, RoutedCall, Step};
 
 use super::{Event, LONGEST_DEADLINE_NS, Purpose, SLACK_NS, World, tell};
 use crate::calls::callers::{AskedServer, Caller, Calling, Routes, Serving, UnderWay};
@@ -478,8 +478,8 @@ impl Callers<'_> {
     }
 
     /// Asks a server, in a session that is kept for all calls to its address.
-    fn ask(&mut self, client: usize, number: u64, (asking, look): (Asking, &Look), is_hedge: bool) {
-        let Asking { address, callees, options } = asking;
+    fn ask(&mut self, client: usize, number: u64, (asking, look): (RoutedAttempt, &Look), is_hedge: bool) {
+        let RoutedAttempt { address, callees, options } = asking;
         let World { routes, judge, stats, queue, nodes, now_ns, .. } = &mut *self.0;
         let Some(Routes { left, callers, .. }) = routes else { return };
         let Caller { left: told, under_way, .. } = &mut callers[client];
