@@ -851,6 +851,7 @@ local stream = {
   order = uint8("message.order", "Order", base.DEC, ORDERS),
   uniform = bool_field("message.uniform", "Uniform"),
   piece = uint8("message.piece", "Piece", base.DEC, PIECES),
+  asks = bool_field("message.asks", "Asks: its bytes begin with those that are to answer"),
   whole_len = number("message.len", "Length of the whole message"),
   dependencies = list("Dependencies", group("Dependency", { values.rank, number("growth", "Growth") })),
   tenure = flagged("tenure", "Tenure", "announcement.prompt", "Prompt"),
@@ -861,17 +862,18 @@ local stream = {
 }
 
 local function message(first, c, item, s)
-  if math.floor(first / 4) % 2 == 1 then malformed() end
+  local asks = math.floor(first / 4) % 2 == 1
   local order, piece = math.floor(first / 32) % 4, first % 4
   local is_uniform = math.floor(first / 16) % 2 == 1
   local head = c:since(c.at - 1)
   s:add(item, stream.order, head, order)
   s:add(item, stream.uniform, head, is_uniform)
   s:add(item, stream.piece, head, piece)
+  s:add(item, stream.asks, head, asks)
   if math.floor(first / 8) % 2 == 1 then stream.dependencies(c, item, s) end
   if piece == 1 then stream.whole_len(c, item, s) end
   local count = c:count()
-  local label = ORDERS[order] .. (is_uniform and ", uniform" or "")
+  local label = ORDERS[order] .. (is_uniform and ", uniform" or "") .. (asks and ", ask" or "")
   title(item, s, "Message", string.format("Message: %s, %s, %.0f bytes", label, PIECES[piece], count))
   s:label(string.format("%s %s, %.0f B", piece == 0 and "message" or PIECES[piece] .. " piece", label, count))
   local range = c:take(count)

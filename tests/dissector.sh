@@ -71,7 +71,8 @@ ipv6 sealed/greeting ipv6.src fd00::2
 ipv6 sealed/data phalanx.kind 5
 unsealed stream/stability phalanx.stability.prefix 290
 unsealed stream/stability phalanx.checksum 0x34170c4b
-unsealed control/fetch _ws.col.Info control sender space 21222324 #43: fetch
+unsealed stream/ask_of_ranks_0_and_9 phalanx.message.asks 1
+unsealed control/fetch _ws.col.Info control sender space 21222324 #44: fetch
 clear greeting/probe phalanx.front.peer 10.0.0.1:7000
 clear greeting/probe phalanx.front.peer.name sender
 clear greeting/probe phalanx.front.sent 0
@@ -122,7 +123,7 @@ clear control/welcome phalanx.control 6
 clear control/fetch phalanx.fetch.last 300
 clear control/unreadable phalanx.unreadable.next 0|1
 clear control/wedge_with_tail phalanx.tail.entry 6c61746572
-clear founding/refuse_names _ws.col.Info control sender space 21222324 #57: founding: refusal: other names
+clear founding/refuse_names _ws.col.Info control sender space 21222324 #58: founding: refusal: other names
 clear founding/ask phalanx.founding 0
 clear orphans/report phalanx.group_id 1|2|300
 clear state/replay phalanx.replay.number 12
@@ -142,11 +143,11 @@ clear to_one/message phalanx.to_one.since 290
 clear to_one/message phalanx.to_one.growth 2|1
 clear to_one/report phalanx.to_one.granted 262144
 clear to_one/last_report phalanx.to_one.delivered 300
-clear more/two_messages _ws.col.Info control sender space 21222324 #118: leave; out
+clear more/two_messages _ws.col.Info control sender space 21222324 #119: leave; out
 clear more/first_piece phalanx.piece.whole 200
 clear more/application phalanx.data.content 0
 clear more/application phalanx.message 68656c6c6f
-clear more/request _ws.col.Info plain sender space 21222324 #122: request 300, 4 B
+clear more/request _ws.col.Info plain sender space 21222324 #123: request 300, 4 B
 clear more/answer_piece phalanx.call.fragment 7
 clear more/of_a_later_build phalanx.frame.unknown 616263
 EOF

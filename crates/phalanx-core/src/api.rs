@@ -14,7 +14,8 @@ use crate::wire::{PacketNumber, Space};
 
 pub use limits::{Limits, MESSAGE_BYTES_MAX, SEEDS_MAX, SlowMembers, Timing};
 pub use message::{
-    Accepted, Delivery, GroupTerms, MessageToOne, Order, Sent, Stability, ToOneKind, ToOneOutcome, Uniformity,
+    Accepted, Delivery, Expected, GroupTerms, MessageToOne, Order, Request, SendOptions, Sent, Stability, ToOneKind,
+    ToOneOutcome, Uniformity,
 };
 pub use view::{CellView, DeathProof, Decree, Departed, GroupDecree, GroupView, LeaveReason, Membership};
 

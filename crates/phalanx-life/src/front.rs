@@ -6,6 +6,8 @@ use phalanx_core::{
     Delivery, GroupView, Incarnation, LeaveReason, MessageToOne, Sequence, Snapshot, ToOneOutcome, ViewNumber,
 };
 
+use crate::asks::{Answer, AskEnd, AskId, Asked, Reply};
+
 /// A membership of this process in a group: its slot, and which membership of that slot it is. It stands for the
 /// membership through exclusions and returns, and for nothing once that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,7 +59,34 @@ pub trait Front {
     /// The message to one member for which that waits has this outcome.
     fn settled_one(&mut self, _group: &mut Self::Group, _receipt: Self::Receipt, _outcome: ToOneOutcome) {}
 
-    /// A queued multicast, or a flush, has its place in a view. Or one of them, or a message to one member, is refused.
+    /// An ask that this process is to answer, at its place among the deliveries, or one that another member forwarded to
+    /// it. If it is answered at once, the value or reason is put into `value`; else [`Asking::answer`](crate::Asking::answer)
+    /// follows. By default it has no answer.
+    fn asked(&mut self, key: Key, group: &mut Self::Group, asked: &Asked<'_>, _value: &mut Vec<u8>) -> Option<Reply> {
+        if let Some(delivery) = asked.delivery {
+            self.deliver(key, group, delivery);
+        }
+        Some(Reply::Null)
+    }
+
+    /// The asker waits for no answer any more to this ask, which was not answered.
+    fn given_up(&mut self, _key: Key, _group: &mut Self::Group, _id: AskId) {}
+
+    /// An answer came for an ask of this process. True: the asker has as many as it wants, where the ask leaves that to it.
+    fn answered(&mut self, _group: &mut Self::Group, _receipt: &Self::Receipt, _answer: &Answer<'_>) -> bool {
+        false
+    }
+
+    /// An ask of this process ended. One that was not sent is refused by [`Front::answer`] instead.
+    fn ask_ended(&mut self, _group: &mut Self::Group, _receipt: Self::Receipt, _end: AskEnd) {}
+
+    /// Whether the application takes nothing of the group now.
+    fn is_full(&mut self, _key: Key, _group: &mut Self::Group) -> bool {
+        false
+    }
+
+    /// A queued multicast, or a flush, has its place in a view. Or one of them, an ask, or a message to one member, is
+    /// refused.
     fn answer(&mut self, group: &mut Self::Group, receipt: Self::Receipt, outcome: Result<Bound, Refusal>);
 
     /// A queued multicast takes up no memory any more.
@@ -203,6 +232,14 @@ pub enum Refusal {
     TooLong(usize),
     /// Its receiver is not in the view in force.
     NoSuchMember(ViewNumber),
+    /// It is an ask, and as many as may wait for answers do.
+    TooManyAsks,
+    /// It is an ask whose deadline passed before it was sent.
+    Late,
+    /// It is an ask, and the inbox stayed full behind which its answers would wait.
+    Full,
+    /// It is an ask that was given up before it was sent.
+    GivenUp,
     /// The cell is at this level, and it takes a higher one.
     BelowLevel {
         /// The level of the cell.

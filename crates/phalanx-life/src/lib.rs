@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod asks;
 mod front;
 mod lives;
 mod membership;
@@ -27,8 +28,9 @@ mod servers;
 mod tally;
 mod to_one;
 
+pub use asks::{Answer, Ask, AskEnd, AskId, AskNumber, Asked, Filled, Reply, Want};
 pub use front::{Bound, End, Front, Key, Refusal, ShownView, Step};
-pub use lives::{CoreNotes, Lives, MessagesToOne};
+pub use lives::{Asking, CoreNotes, Lives, MessagesToOne};
 pub use messages::{Batch, Message, NextMessage, Payloads, Queued};
 pub use publication::{Publication, Publishes, Shown};
 pub use records::Reason;

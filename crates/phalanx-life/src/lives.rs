@@ -1,5 +1,6 @@
 //! All memberships of a process, by slot, and what the core reports of them.
 
+mod asks;
 mod to_one;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use crate::membership::{Leave, Membership};
 use crate::messages::{NextMessage, Queued};
 use crate::records::{Reason, Records};
 
+pub use asks::Asking;
 pub use to_one::MessagesToOne;
 
 /// The memberships of a process: `G` is what the front keeps for each, `R` what waits for the outcome of a queued
@@ -25,6 +27,8 @@ pub struct Lives<G, R> {
     rejoin: bool,
     /// The cell has as many members as agreed, by its latest view that was handed over.
     is_cell_adequate: bool,
+    /// A quorum is heard, as far as the application was told.
+    is_primary: bool,
     slots: Vec<Slot<G, R>>,
     names: BTreeMap<Arc<str>, usize>,
     numbers: BTreeMap<GroupId, usize>,
@@ -65,6 +69,7 @@ impl<G, R> Lives<G, R> {
             me: Incarnation::NONE,
             rejoin,
             is_cell_adequate: true,
+            is_primary: true,
             slots: Vec::new(),
             names: BTreeMap::new(),
             numbers: BTreeMap::new(),
@@ -194,10 +199,6 @@ impl<G, R> Lives<G, R> {
         slot.held.as_mut().map(|held| (key, held))
     }
 
-    fn named(&mut self, name: &str) -> Option<(Key, &mut Membership<G, R>)> {
-        self.at(*self.names.get(name)?)
-    }
-
     /// Learns the number of a named group.
     fn number(&mut self, group: GroupId, name: &str) -> Option<(Key, &mut Membership<G, R>)> {
         let at = *self.names.get(name)?;
@@ -285,7 +286,7 @@ impl<G, R> Lives<G, R> {
     ///
     /// # Errors
     /// What was asked for.
-    pub fn ask(&mut self, key: Key, asked: Queued<R>) -> Result<(), Queued<R>> {
+    pub fn queue(&mut self, key: Key, asked: Queued<R>) -> Result<(), Queued<R>> {
         let Some(held) = self.held(key) else { return Err(asked) };
         held.push(asked);
         if !std::mem::replace(&mut held.is_busy, true) {
@@ -392,11 +393,15 @@ impl<G, R> Lives<G, R> {
         let mut records = self.records.take();
         for place in 0..self.news.len() {
             let at = self.news[place];
-            let may_tell = self.is_cell_adequate;
+            let (me, may_tell, is_primary) = (self.me, self.is_cell_adequate, self.is_primary);
             let Some((key, held)) = self.at(at) else { continue };
-            if may_tell && held.is_adequate && held.number.and_then(&is_adequate) == Some(true) {
-                held.has_news = false;
+            let may_tell = may_tell && held.is_adequate && held.number.and_then(&is_adequate) == Some(true);
+            if may_tell {
                 held.tell(key, front, &mut records);
+            }
+            if may_tell && (is_primary || !held.asks.is_waiting()) {
+                held.has_news = false;
+                held.tell_asks(me, front, &mut records);
             } else {
                 self.news[kept] = at;
                 kept += 1;
@@ -410,6 +415,9 @@ impl<G, R> Lives<G, R> {
     #[inline]
     pub fn deliver<F: Front<Group = G, Receipt = R>>(&mut self, delivery: &Delivery<'_>, front: &mut F) {
         let me = self.me;
+        if delivery.asked.is_some() {
+            return self.asks().deliver(delivery, front);
+        }
         let Some((key, held)) = self.numbered(delivery.group) else { return };
         if !held.is_sound {
             return;
@@ -451,11 +459,11 @@ impl<G, R> Lives<G, R> {
     }
 
     fn end_life<F: Front<Group = G, Receipt = R>>(&mut self, at: usize, is_final: bool, front: &mut F) {
-        let is_cell_adequate = self.is_cell_adequate;
+        let (me, is_cell_adequate) = (self.me, self.is_cell_adequate);
         let mut records = self.records.take();
         if let Some((key, held)) = self.at(at) {
             let may_tell = held.is_adequate && is_cell_adequate;
-            held.end_life(key, is_final, may_tell, front, &mut records);
+            held.end_life((key, me), is_final, may_tell, front, &mut records);
         }
         self.records = records;
     }
@@ -518,7 +526,9 @@ impl<G, R> Lives<G, R> {
     /// An event of the core.
     pub fn event<F: Front<Group = G, Receipt = R>>(&mut self, event: Event, front: &mut F) {
         match event {
-            Event::CellView(view) => self.is_cell_adequate = view.is_adequate(),
+            Event::CellView(view) => (self.is_cell_adequate, self.is_primary) = (view.is_adequate(), true),
+            Event::NonPrimary { .. } => self.is_primary = false,
+            Event::Primary => self.is_primary = true,
             Event::GroupView(view) => self.view(&view, front),
             Event::GroupViewReplayed(view) => {
                 let me = self.me;
@@ -538,12 +548,14 @@ impl<G, R> Lives<G, R> {
             Event::GroupRefused { name } => self.end_named(&name, End::Refused, front),
             Event::GroupDiffers { name, has_state } => self.end_named(&name, End::Differs { has_state }, front),
             Event::GroupOrphaned { name, waits_for, .. } => {
-                if let Some((key, held)) = self.named(&name) {
+                if let Some(key) = self.key_named(&name)
+                    && let Some(held) = self.held(key)
+                {
                     front.step(key, &mut held.own, Step::Waiting(&waits_for));
                 }
             }
             Event::GroupForgotten { name, .. } => {
-                if let Some((key, _)) = self.named(&name) {
+                if let Some(key) = self.key_named(&name) {
                     self.step(key, Step::Forgotten, front);
                 }
             }
@@ -592,7 +604,12 @@ impl<G, R> Lives<G, R> {
         held.forget_idle();
         // A leave that waited for a view, or that an earlier incarnation asked for.
         let wants_leave = held.leave == Leave::Wanted;
+        held.view = Some(Arc::clone(view));
         self.step(key, Step::View(ShownView { view, me }), front);
+        if let Some(held) = self.held(key) {
+            held.hear_view(front);
+        }
+        self.asks().note(key);
         self.is_untidy |= wants_leave;
     }
 

@@ -1,9 +1,12 @@
 //! One membership of this process in a group.
 
+mod asks;
+
 use std::sync::Arc;
 
-use phalanx_core::{GroupId, Incarnation, Sent, Sequence, ToOneOutcome, ViewNumber};
+use phalanx_core::{GroupId, GroupView, Incarnation, Sent, Sequence, ToOneKind, ToOneOutcome, ViewNumber};
 
+use crate::asks::Asks;
 use crate::front::{Bound, Front, Key, Refusal, Step};
 use crate::messages::{Messages, NextMessage, Queued, latest};
 use crate::records::Records;
@@ -32,6 +35,9 @@ pub(crate) struct Membership<G, R> {
     pub(crate) tally: Tally,
     messages: Messages<R>,
     to_ones: ToOnes<R>,
+    pub(crate) asks: Asks<R>,
+    /// The view that was told last, in this life.
+    pub(crate) view: Option<Arc<GroupView>>,
     /// Where the message to one is whose turn it is.
     turn: Turn,
     /// Views in which messages became stable since that was told, and up to which number in each.
@@ -51,6 +57,8 @@ enum Turn {
     Queue,
     /// At the front of those that are held back for that receiver.
     Held(Incarnation),
+    /// At the front of what is to be said of asks.
+    Asks,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +85,8 @@ impl<G, R> Membership<G, R> {
             tally: Tally::default(),
             messages: Messages::new(),
             to_ones: ToOnes::new(),
+            asks: Asks::new(),
+            view: None,
             turn: Turn::Queue,
             reached: Vec::new(),
             has_news: false,
@@ -93,8 +103,13 @@ impl<G, R> Membership<G, R> {
 
     /// The group's number, if it is to be left now.
     pub(crate) fn to_leave(&self) -> Option<GroupId> {
-        let waits = !self.messages.is_empty() || self.to_ones.has_held();
+        let waits = self.has_unsent();
         self.number_in_view().filter(|_| self.leave == Leave::Wanted && !waits)
+    }
+
+    /// Whether something waits to be sent.
+    fn has_unsent(&self) -> bool {
+        !self.messages.is_empty() || self.to_ones.has_held() || self.asks.out().is_some()
     }
 
     /// Another state comes, or this process's own is the group's.
@@ -115,15 +130,17 @@ impl<G, R> Membership<G, R> {
         key: Key,
         front: &mut F,
     ) -> Result<NextMessage, bool> {
-        self.advance(key, front);
-        let Some(message) = self.messages.front() else {
-            return Err(self.messages.is_empty() && !self.to_ones.has_held());
-        };
-        // In no view yet, or between two incarnations.
-        let group = self.number_in_view().ok_or(false)?;
-        let payload = message.body.front().ok_or(false)?;
-        let in_view = message.in_view.map(|view| ViewNumber(view.get()));
-        Ok(NextMessage { group, order: message.order, stability: message.stability, in_view, payload })
+        loop {
+            self.advance(key, front);
+            let Some((options, payload)) = self.messages.front() else { return Err(!self.has_unsent()) };
+            // In no view yet, or between two incarnations.
+            let group = self.number_in_view().ok_or(false)?;
+            if options.asks && !self.asks.has_room() {
+                self.refuse_front(key, Refusal::TooManyAsks, front);
+                continue;
+            }
+            return Ok(NextMessage { group, options, payload });
+        }
     }
 
     /// Answers what is at the front and sends nothing, or was asked for in an earlier life.
@@ -185,7 +202,10 @@ impl<G, R> Membership<G, R> {
     #[inline]
     fn accepted<F: Front<Group = G, Receipt = R>>(&mut self, is_queued: bool, front: &mut F) {
         self.tally.accepted += 1;
-        if is_queued && let Some(bytes) = self.messages.accepted(self.tally.accepted) {
+        if is_queued && let Some(ask) = self.messages.pop_ask() {
+            front.release(&mut self.own, ask.bytes());
+            self.asks.accepted(self.tally.accepted, ask);
+        } else if is_queued && let Some(bytes) = self.messages.accepted(self.tally.accepted) {
             front.release(&mut self.own, bytes);
         }
     }
@@ -200,6 +220,7 @@ impl<G, R> Membership<G, R> {
         front: &mut F,
     ) {
         self.tally.bind(view, seq);
+        self.asks.bind(self.tally.sent, (view, seq));
         front.sent(key, &mut self.own, view, seq);
         while let Some((number, receipt)) = self.messages.bound(&self.tally) {
             front.answer(&mut self.own, receipt, Ok(Bound { view, seq, number }));
@@ -242,6 +263,10 @@ impl<G, R> Membership<G, R> {
         self.advance(key, front);
         // In no view yet, or between two incarnations.
         let group = self.number_in_view()?;
+        if let Some(out) = self.asks.out() {
+            self.turn = Turn::Asks;
+            return Some(NextToOne { group, to: out.to, kind: ToOneKind::Answer, payload: out.payload.clone() });
+        }
         loop {
             let held = self.to_ones.untried();
             self.turn = held.map_or(Turn::Queue, |message| Turn::Held(message.to));
@@ -252,7 +277,8 @@ impl<G, R> Membership<G, R> {
                 self.advance(key, front);
                 continue;
             }
-            return Some(NextToOne { group, to: message.to, payload: message.payload.clone() });
+            let (to, payload) = (message.to, message.payload.clone());
+            return Some(NextToOne { group, to, kind: ToOneKind::Message, payload });
         }
     }
 
@@ -260,6 +286,8 @@ impl<G, R> Membership<G, R> {
     pub(crate) fn hold_back(&mut self) {
         match self.turn {
             Turn::Held(to) => self.to_ones.hold_on(to),
+            // Answers take no room.
+            Turn::Asks => {}
             Turn::Queue => {
                 if let Some(message) = self.messages.pop_to_one() {
                     self.to_ones.hold(message);
@@ -271,12 +299,21 @@ impl<G, R> Membership<G, R> {
     fn take_to_one(&mut self) -> Option<MessageTo<R>> {
         match self.turn {
             Turn::Held(to) => self.to_ones.take_held(to),
+            Turn::Asks => None,
             Turn::Queue => self.messages.pop_to_one(),
         }
     }
 
     /// The core accepted the message to one that was due.
-    pub(crate) fn sent_to_one<F: Front<Group = G, Receipt = R>>(&mut self, view: ViewNumber, front: &mut F) {
+    pub(crate) fn sent_to_one<F: Front<Group = G, Receipt = R>>(
+        &mut self,
+        view: ViewNumber,
+        front: &mut F,
+        records: &mut Option<Records>,
+    ) {
+        if self.turn == Turn::Asks {
+            return self.said(records);
+        }
         let Some(message) = self.take_to_one() else { return };
         front.release_to_one(&mut self.own, message.to, message.bytes());
         message.receipt.iter().for_each(|receipt| front.sent_to_one(&mut self.own, receipt, view));
@@ -290,6 +327,11 @@ impl<G, R> Membership<G, R> {
 
     /// The core refused the message to one that was due, for good.
     pub(crate) fn refuse_to_one<F: Front<Group = G, Receipt = R>>(&mut self, key: Key, why: Refusal, front: &mut F) {
+        if self.turn == Turn::Asks {
+            // Who asked is gone.
+            self.asks.take_out();
+            return;
+        }
         let Some(message) = self.take_to_one() else { return };
         if self.turn != Turn::Queue {
             self.to_ones.refused(message.to);
@@ -368,7 +410,7 @@ impl<G, R> Membership<G, R> {
     /// `may_tell`: enough members hold the group's state, so that what was reached is told first.
     pub(crate) fn end_life<F: Front<Group = G, Receipt = R>>(
         &mut self,
-        key: Key,
+        (key, me): (Key, Incarnation),
         is_final: bool,
         may_tell: bool,
         front: &mut F,
@@ -383,9 +425,10 @@ impl<G, R> Membership<G, R> {
         let mut not_sent = tally.accepted - tally.sent;
         let in_doubt = tally.sent - tally.told_stable;
         // What still waits in the queue was never accepted.
-        if let (Some(records), Some(group), true) = (records, self.number, self.in_view) {
+        if let (Some(records), Some(group), true) = (&mut *records, self.number, self.in_view) {
             records.over(group, not_sent, in_doubt);
         }
+        self.end_asks(me, front, records);
         let Ended { held, open, flushes } = self.to_ones.end();
         for (to, messages, receipts) in open {
             front.settled(key, &mut self.own, to, ToOneOutcome::InDoubt, messages);
@@ -404,7 +447,7 @@ impl<G, R> Membership<G, R> {
                 front.answer(&mut self.own, receipt, Err(Refusal::NotSent));
             }
         }
-        self.in_view = false;
+        (self.in_view, self.view) = (false, None);
         self.life += 1;
         front.step(key, &mut self.own, Step::Over { next: self.life, not_sent, in_doubt });
     }

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
 use bytes::Bytes;
-use phalanx_core::{GroupId, Incarnation, Order, Stability, ViewNumber};
+use phalanx_core::{GroupId, Incarnation, Instant, Order, SendOptions, Stability, ViewNumber};
 
+use crate::asks::Ask;
 use crate::front::Bound;
 use crate::tally::Tally;
 use crate::to_one::{MESSAGE_BYTES, MessageTo};
@@ -17,6 +18,8 @@ pub enum Queued<R> {
     Send(Message<R>),
     /// A message to one member.
     ToOne(MessageTo<R>),
+    /// A message that others answer.
+    Ask(Box<Ask<R>>),
     /// It is answered when all multicasts before it are sent, and all messages to one before it have an outcome.
     Flush {
         /// The life in which it was asked for.
@@ -49,7 +52,7 @@ impl<R> Queued<R> {
         match self {
             Self::Flush { .. } => true,
             Self::Send(message) => message.body.len() == 0,
-            Self::ToOne(_) => false,
+            Self::ToOne(_) | Self::Ask(_) => false,
         }
     }
 
@@ -57,6 +60,7 @@ impl<R> Queued<R> {
     pub(crate) fn life(&self) -> u64 {
         match self {
             Self::Flush { life, .. } | Self::Send(Message { life, .. }) | Self::ToOne(MessageTo { life, .. }) => *life,
+            Self::Ask(ask) => ask.life,
         }
     }
 
@@ -67,6 +71,7 @@ impl<R> Queued<R> {
             Self::Flush { .. } => 0,
             Self::Send(message) => message.body.bytes(),
             Self::ToOne(message) => message.bytes(),
+            Self::Ask(ask) => ask.bytes(),
         }
     }
 
@@ -75,7 +80,7 @@ impl<R> Queued<R> {
     pub fn to(&self) -> Option<Incarnation> {
         match self {
             Self::ToOne(message) => Some(message.to),
-            Self::Flush { .. } | Self::Send(_) => None,
+            Self::Flush { .. } | Self::Send(_) | Self::Ask(_) => None,
         }
     }
 
@@ -85,7 +90,7 @@ impl<R> Queued<R> {
         match self {
             Self::Flush { .. } => 0,
             Self::Send(message) => message.body.len(),
-            Self::ToOne(_) => 1,
+            Self::ToOne(_) | Self::Ask(_) => 1,
         }
     }
 
@@ -96,6 +101,7 @@ impl<R> Queued<R> {
             Self::Flush { receipt, .. } => Some(receipt),
             Self::Send(message) => message.receipt,
             Self::ToOne(message) => message.receipt,
+            Self::Ask(ask) => Some(ask.receipt),
         }
     }
 }
@@ -105,12 +111,8 @@ impl<R> Queued<R> {
 pub struct NextMessage {
     /// Its group.
     pub group: GroupId,
-    /// The order.
-    pub order: Order,
-    /// Whether it is uniform.
-    pub stability: Stability,
-    /// The only view in which it may be sent.
-    pub in_view: Option<ViewNumber>,
+    /// How it is sent.
+    pub options: SendOptions,
     /// What is sent.
     pub payload: Bytes,
 }
@@ -241,12 +243,49 @@ impl<R> Messages<R> {
         self.queue.front().is_some_and(Queued::is_empty).then(|| self.queue.pop_front()).flatten()
     }
 
-    /// The message whose turn it is.
-    pub(crate) fn front(&self) -> Option<&Message<R>> {
-        match self.queue.front() {
-            Some(Queued::Send(message)) => Some(message),
+    /// The multicast whose turn it is: how it is sent, and its payload.
+    pub(crate) fn front(&self) -> Option<(SendOptions, Bytes)> {
+        match self.queue.front()? {
+            Queued::Send(Message { order, stability, in_view, body, .. }) => {
+                let in_view = in_view.map(|view| ViewNumber(view.get()));
+                let options = SendOptions { order: *order, stability: *stability, in_view, asks: false };
+                Some((options, body.front()?))
+            }
+            Queued::Ask(ask) => Some((ask.options, ask.payload.clone())),
+            Queued::ToOne(_) | Queued::Flush { .. } => None,
+        }
+    }
+
+    /// Takes the ask at the front.
+    pub(crate) fn pop_ask(&mut self) -> Option<Box<Ask<R>>> {
+        if !matches!(self.queue.front()?, Queued::Ask(_)) {
+            return None;
+        }
+        match self.queue.pop_front()? {
+            Queued::Ask(ask) => Some(ask),
             _ => None,
         }
+    }
+
+    /// Takes the first ask that waits and is meant.
+    pub(crate) fn take_ask(&mut self, is_meant: impl Fn(&Ask<R>) -> bool) -> Option<Box<Ask<R>>> {
+        let is_meant = |queued: &Queued<R>| matches!(queued, Queued::Ask(ask) if is_meant(ask));
+        match self.queue.remove(self.queue.iter().position(is_meant)?)? {
+            Queued::Ask(ask) => Some(ask),
+            _ => None,
+        }
+    }
+
+    /// Whether an ask waits.
+    pub(crate) fn has_ask(&self) -> bool {
+        self.queue.iter().any(|queued| matches!(queued, Queued::Ask(_)))
+    }
+
+    /// The earliest deadline of the asks that wait.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let asks =
+            self.queue.iter().filter_map(|queued| if let Queued::Ask(ask) = queued { ask.deadline } else { None });
+        asks.min()
     }
 
     /// Takes all at the front that was asked for together.

@@ -1,8 +1,9 @@
 //! What an application is told, as records of a trace.
 
-use phalanx_core::{GroupId, LeaveReason, Sequence, ViewNumber};
-use phalanx_trace::{self as trace, Event, MembershipEnd, MembershipStep};
+use phalanx_core::{GroupId, Incarnation, LeaveReason, Sequence, ViewNumber};
+use phalanx_trace::{self as trace, AskStep, Event, MembershipEnd, MembershipStep};
 
+use crate::asks::{AskEnd, AskNumber, Reply, Want};
 use crate::front::{End, ShownView, Step};
 
 /// How records name a reason to leave.
@@ -31,6 +32,11 @@ impl Records {
 
     pub(crate) fn over(&mut self, group: GroupId, not_sent: u64, in_doubt: u64) {
         self.events.push(Event::ToldLost { group: group.0, not_sent, in_doubt });
+    }
+
+    /// A step of an ask.
+    pub(crate) fn ask(&mut self, group: GroupId, asker: Incarnation, (view, seq): AskNumber, what: AskStep) {
+        self.events.push(Event::Ask { group: group.0, asker: asker.0, view: view.0, seq: seq.0, what });
     }
 
     /// A step of a membership that goes on.
@@ -65,5 +71,35 @@ impl Records {
             End::Differs { .. } => MembershipEnd::Differs,
         };
         self.events.push(Event::MembershipEnded { name: name.to_owned(), why });
+    }
+}
+
+pub(crate) fn ask_want(want: Want) -> trace::AskWant {
+    match want {
+        Want::All => trace::AskWant::All,
+        Want::Majority => trace::AskWant::Majority,
+        Want::Count(count) => trace::AskWant::Count(count),
+        Want::Until => trace::AskWant::Until,
+    }
+}
+
+pub(crate) fn ask_reply(reply: Reply) -> trace::AskReply {
+    match reply {
+        Reply::Value => trace::AskReply::Value,
+        Reply::Null => trace::AskReply::Null,
+        Reply::Abort => trace::AskReply::Abort,
+        Reply::Forward(to) => trace::AskReply::Forward(to.0),
+    }
+}
+
+pub(crate) fn ask_end(end: AskEnd) -> trace::AskEnd {
+    match end {
+        AskEnd::Met => trace::AskEnd::Met,
+        AskEnd::Complete => trace::AskEnd::Complete,
+        AskEnd::Aborted(_) => trace::AskEnd::Aborted,
+        AskEnd::Deadline => trace::AskEnd::Deadline,
+        AskEnd::Cancelled => trace::AskEnd::Cancelled,
+        AskEnd::Full => trace::AskEnd::Full,
+        AskEnd::Over => trace::AskEnd::Over,
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use phalanx_core::{GroupId, Incarnation};
+use phalanx_core::{GroupId, Incarnation, ToOneKind};
 
 /// A message to one member.
 #[derive(Debug)]
@@ -39,6 +39,8 @@ pub struct NextToOne {
     pub group: GroupId,
     /// Its receiver.
     pub to: Incarnation,
+    /// A message, or something about an ask.
+    pub kind: ToOneKind,
     /// What is sent.
     pub payload: Bytes,
 }

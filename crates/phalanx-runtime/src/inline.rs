@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use phalanx_core::{
     Accepted, CellInstance, CommandError, Founding, GroupId, GroupTerms, InboxId, Incarnation, Instant, Membership,
-    Order, Stability, ToOneKind, ViewNumber,
+    Order, SendOptions, Stability, ToOneKind, ViewNumber,
 };
 use phalanx_driver::fork::Forked;
 use phalanx_driver::{Lossy, Shm, Udp, Wait, Waker};
@@ -281,21 +281,19 @@ impl<D: Wait> Inline<D> {
         self.node.multicast(self.now, group, order, stability, &[payload], &mut gated)
     }
 
-    /// See [`Node::multicast_in_view`].
+    /// See [`Node::multicast_with`].
     ///
     /// # Errors
     /// See [`CommandError`]; nothing was sent. After [`CommandError::NoCredit`] poll, and try again.
-    pub fn multicast_in_view(
+    pub fn multicast_with(
         &mut self,
         group: GroupId,
-        view: ViewNumber,
-        order: Order,
-        stability: Stability,
+        options: SendOptions,
         payload: &[u8],
         handler: &mut impl Handler,
     ) -> Result<Accepted, CommandError> {
         let mut gated = GatedHandler { inner: handler, startup_gate: &mut self.local_agent.startup_gate };
-        self.node.multicast_in_view(self.now, group, view, order, stability, &[payload], &mut gated)
+        self.node.multicast_with(self.now, group, options, &[payload], &mut gated)
     }
 
     /// See [`Node::send`].

@@ -12,7 +12,7 @@ use phalanx_core::member::Role;
 use phalanx_core::process::Kept;
 use phalanx_core::{
     Accepted, CommandError, DeathProof, Event, Founding, GroupId, GroupTerms, InboxId, Incarnation, Instant,
-    Membership, Order, Process, SEEDS_MAX, Security, Settings, Stability, ToOneKind, ViewNumber,
+    Membership, Order, Process, SEEDS_MAX, Security, SendOptions, Settings, Stability, ToOneKind, ViewNumber,
 };
 use phalanx_driver::fork::{Forked, Home};
 use phalanx_driver::tap::Tap;
@@ -454,25 +454,22 @@ impl<D: Driver> Node<D> {
         Ok(accepted)
     }
 
-    /// Like [`Node::multicast`], in this view of the group and in no other; see [`Process::multicast_in_view`].
+    /// Like [`Node::multicast`], with more to choose; see [`Process::multicast_with`].
     ///
     /// # Errors
     /// See [`CommandError`]; nothing was sent.
-    #[expect(clippy::too_many_arguments, reason = "as for `multicast`, and the view")]
-    pub fn multicast_in_view(
+    pub fn multicast_with(
         &mut self,
         now: Instant,
         group: GroupId,
-        view: ViewNumber,
-        order: Order,
-        stability: Stability,
+        options: SendOptions,
         parts: &[&[u8]],
         handler: &mut impl Handler,
     ) -> Result<Accepted, CommandError> {
         self.begin(now, handler)?;
         let mut sink = Sink { outbox: self.driver.outbox(), handler, watch: &mut self.watch };
-        let accepted = self.process.multicast_in_view(now, group, view, order, stability, parts, &mut sink)?;
-        handler.command(&Command::Multicast { group, order, accepted, parts });
+        let accepted = self.process.multicast_with(now, group, options, parts, &mut sink)?;
+        handler.command(&Command::Multicast { group, order: options.order, accepted, parts });
         Ok(accepted)
     }
 

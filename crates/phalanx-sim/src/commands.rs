@@ -8,7 +8,7 @@ use phalanx_core::rng::Rng;
 use phalanx_core::seal::CellKey;
 use phalanx_core::{
     CommandError, DeathProof, Founding, GroupId, GroupTerms, Incarnation, LEVEL, Limits, MemberInfo, Order, Security,
-    Settings, SlowMembers, Stability, Timing, TrafficClass, Uniformity,
+    SendOptions, Settings, SlowMembers, Stability, Timing, TrafficClass, Uniformity,
 };
 use phalanx_runtime::{Node, NodeOptions};
 use phalanx_trace as trace;
@@ -363,7 +363,8 @@ impl World {
         let node = slot.node.as_mut().ok_or(CommandError::Over)?;
         let outcome = match slot.app.names_view(group, payload) {
             Some(view) => {
-                let outcome = node.multicast_in_view(now, group, view, order, stability, &[payload], &mut slot.app);
+                let options = SendOptions { order, stability, in_view: Some(view), asks: false };
+                let outcome = node.multicast_with(now, group, options, &[payload], &mut slot.app);
                 slot.app.note_named((group, view), payload.len(), packet_max, &outcome);
                 match outcome {
                     // It goes out anyway, as an application may decide that has no reason to insist on the view.

@@ -8,6 +8,7 @@
 
 mod address;
 mod app;
+mod asks;
 mod attacker;
 mod bounds;
 mod bursts;

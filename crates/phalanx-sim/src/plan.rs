@@ -133,6 +133,8 @@ pub struct Workload {
     pub operations_ppm: u32,
     /// Steps in which a process sends to one member of a group.
     pub to_one_ppm: u32,
+    /// Steps in which a process asks a group.
+    pub ask_ppm: u32,
 }
 
 impl Workload {
@@ -149,6 +151,7 @@ impl Workload {
         regroup_ns: 0,
         operations_ppm: 300_000,
         to_one_ppm: 200_000,
+        ask_ppm: 100_000,
     };
 }
 

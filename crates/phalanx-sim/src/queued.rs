@@ -57,18 +57,33 @@ fn queue_in(
 }
 
 impl Slot {
+    /// Sends what is to be said of asks in a group. False: nothing of the group may be sent now.
+    fn say_of_asks(&mut self, key: phalanx_life::Key, now_ns: u64) -> bool {
+        while let Some(due) = self.app.told.due_to_one(key) {
+            let now = self.local(now_ns);
+            let Some(node) = self.node.as_mut() else { return false };
+            let outcome = node.send_to(now, due.group, due.to, due.kind, &[&due.payload], &mut self.app);
+            match outcome {
+                Err(CommandError::NoCredit | CommandError::NotMember | CommandError::Over) => return false,
+                outcome => self.app.told.end_to_one(key, outcome.ok()),
+            }
+        }
+        true
+    }
+
     /// Sends what waits in each group, as far as its credit goes. Returns the number of messages.
     pub(crate) fn send_queued(&mut self, now_ns: u64) -> u64 {
         let (mut at, mut count) = (0, 0);
         self.app.now_ns = now_ns;
         while let Some(key) = self.app.told.busy(at) {
-            for _ in 0..MESSAGES_PER_TURN {
+            let is_said = self.say_of_asks(key, now_ns);
+            for _ in 0..if is_said { MESSAGES_PER_TURN } else { 0 } {
                 let Some(due) = self.app.told.due(key) else { break };
                 let now = self.local(now_ns);
                 let was_outside = self.begin_watch();
                 let Some(node) = self.node.as_mut() else { return count };
                 self.app.told.begin_sending();
-                let outcome = node.multicast(now, due.group, due.order, due.stability, &[&due.payload], &mut self.app);
+                let outcome = node.multicast_with(now, due.group, due.options, &[&due.payload], &mut self.app);
                 let waits =
                     matches!(outcome, Err(CommandError::NoCredit | CommandError::NotMember | CommandError::Over));
                 self.app.told.end_sending(key, outcome.is_err() && !waits);

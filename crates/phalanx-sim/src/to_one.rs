@@ -85,7 +85,9 @@ fn pass(world: &mut World, index: usize, (group, to): (GroupId, Incarnation), ki
 fn draw_payload(rng: &mut Rng) -> Vec<u8> {
     let len = if rng.chance_ppm(LONG_PPM) { 1000 + rng.below(LONG_BYTES) } else { 8 + rng.below(200) };
     let words = len.div_ceil(8);
-    (0..words).flat_map(|_| rng.next_u64().to_le_bytes()).collect()
+    let mut payload: Vec<u8> = (0..words).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
+    payload[0] = 0; // no word about an ask
+    payload
 }
 
 fn pick<T: Clone>(rng: &mut Rng, from: &[T]) -> Option<T> {

@@ -3,6 +3,7 @@
 use phalanx_core::member::Role;
 use phalanx_core::{GroupId, GroupTerms, Order, Stability, Uniformity, ViewNumber};
 
+use crate::asks::{answer_asks, ask_something, draw_order};
 use crate::machine::{ToSend, enclose};
 use crate::oracle::hash_bytes;
 use crate::plan::Workload;
@@ -50,6 +51,7 @@ impl World {
             }
             send_something(self, index);
             send_to_one(self, index, &workload);
+            ask_something(self, index, &workload);
             if self.regrouping
                 && workload.regroup_ns > 0
                 && self.slots[index].rng.below(workload.regroup_ns) < workload.gap_ns
@@ -198,6 +200,7 @@ impl World {
         answerable.clear();
         self.slots[index].app.answerable.multicasts = answerable;
         answer_to_one(self, index);
+        answer_asks(self, index);
     }
 }
 
@@ -219,16 +222,4 @@ fn send_something(world: &mut World, index: usize) {
     if slot.incarnation() != Some(to) {
         let _ = world.send_to(index, to, &payload);
     }
-}
-
-fn draw_order(rng: &mut phalanx_core::rng::Rng, weights: [u32; 3]) -> Order {
-    let total: u32 = weights.iter().sum();
-    let mut draw = rng.below(u64::from(total));
-    for (order, weight) in [Order::Fifo, Order::Causal, Order::Total].into_iter().zip(weights) {
-        if draw < u64::from(weight) {
-            return order;
-        }
-        draw -= u64::from(weight);
-    }
-    Order::Total
 }

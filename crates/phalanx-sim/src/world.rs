@@ -303,6 +303,7 @@ impl World {
         learn_names(node, &slot.name);
         slot.app.told.take_refused().into_iter().for_each(|group| node.refuse_state(group));
         let process = node.process();
+        slot.app.told.expire_asks(now);
         publish(&mut slot.app, |group| process.is_adequate(group));
         slot.app.end_turn(process.undelivered());
         slot.end_watch(was_outside);

@@ -116,7 +116,7 @@ impl Summary {
 
     fn stream(&mut self, frame: &StreamFrame<'_>) {
         match frame {
-            StreamFrame::Message { order, uniformity, .. } => self.message(*order, uniformity.is_uniform()),
+            StreamFrame::Message { kind, .. } => self.message(kind.order, kind.uniformity.is_uniform()),
             StreamFrame::Announce { .. } => self.frame(FrameKind::Announcement),
             StreamFrame::Pass { .. } => self.frame(FrameKind::Token),
             StreamFrame::Stable { .. } => self.frame(FrameKind::Stability),

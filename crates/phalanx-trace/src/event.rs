@@ -70,6 +70,97 @@ pub enum ToOneOutcome {
     InDoubt,
 }
 
+/// A step of an ask. Its asker writes [`AskStep::Opened`], [`AskStep::Heard`] and [`AskStep::Ended`], a member that answers
+/// the others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AskStep {
+    /// The asker delivered it, and waits for answers.
+    Opened {
+        /// The ranks in the ask's view that are to answer.
+        places: Vec<u16>,
+        /// How many answers end it.
+        want: AskWant,
+    },
+    /// It was given to the application, which is to fill a place.
+    Shown {
+        /// The rank whose place it is.
+        place: u16,
+        /// Its place in the total order of its view, if it has one and comes from the stream.
+        position: Option<u64>,
+        /// Whether another member forwarded it.
+        forwarded: bool,
+    },
+    /// The application's answer was sent to the asker.
+    Replied {
+        /// The rank whose place it fills.
+        place: u16,
+        /// The answer.
+        reply: AskReply,
+        /// [`crate::payload_hash`] of the value or reason.
+        #[serde(with = "fixint::le")]
+        hash: u64,
+    },
+    /// An answer counts at the asker.
+    Heard {
+        /// The rank whose place it fills.
+        place: u16,
+        /// The member that sent it.
+        from: u64,
+        /// The answer.
+        reply: AskReply,
+        /// [`crate::payload_hash`] of the value or reason.
+        #[serde(with = "fixint::le")]
+        hash: u64,
+    },
+    /// The asker was told how it ended.
+    Ended(AskEnd),
+}
+
+/// How many answers end an ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AskWant {
+    /// All of those that are to answer.
+    All,
+    /// More than half of them.
+    Majority,
+    /// So many.
+    Count(u32),
+    /// As many as the asker's own test takes.
+    Until,
+}
+
+/// An answer of an ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum AskReply {
+    /// A value.
+    Value,
+    /// None.
+    Null,
+    /// The ask is to end.
+    Abort,
+    /// The member of that rank is to answer instead.
+    Forward(u16),
+}
+
+/// How an ask ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum AskEnd {
+    /// As many answered as it wanted.
+    Met,
+    /// Nobody can answer any more, or too few.
+    Complete,
+    /// A member aborted it.
+    Aborted,
+    /// Its deadline passed.
+    Deadline,
+    /// Its asker gave it up.
+    Cancelled,
+    /// Its asker's own inbox stayed full.
+    Full,
+    /// Its asker's incarnation, or membership, is over.
+    Over,
+}
+
 /// What an application is told of a membership that goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MembershipStep {
@@ -772,5 +863,19 @@ pub enum Event {
         outcome: ToOneOutcome,
         /// How many.
         messages: u64,
+    },
+    /// A step of an ask, which is named by its asker, the view in which it was sent, and its number among the asker's
+    /// messages there.
+    Ask {
+        /// The group.
+        group: u32,
+        /// Who asks.
+        asker: u64,
+        /// The group view in which it was sent.
+        view: u64,
+        /// Its number.
+        seq: u64,
+        /// The step.
+        what: AskStep,
     },
 }

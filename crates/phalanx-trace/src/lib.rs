@@ -28,7 +28,8 @@ mod writer;
 pub use action::{Action, Outcome};
 pub use error::TraceError;
 pub use event::{
-    CallOutcome, Event, LeaveReason, MembershipEnd, MembershipStep, Order, Phase, Record, ToOneOutcome, Trouble,
+    AskEnd, AskReply, AskStep, AskWant, CallOutcome, Event, LeaveReason, MembershipEnd, MembershipStep, Order, Phase,
+    Record, ToOneOutcome, Trouble,
 };
 pub use hash::payload_hash;
 pub use header::{

@@ -3,7 +3,8 @@
 use std::fmt::{self, Display, Formatter};
 
 use crate::{
-    CallOutcome, Event, LeaveReason, MembershipEnd, MembershipStep, Order, Phase, Record, ToOneOutcome, Trouble,
+    AskReply, AskStep, CallOutcome, Event, LeaveReason, MembershipEnd, MembershipStep, Order, Phase, Record,
+    ToOneOutcome, Trouble,
 };
 
 impl Display for Record {
@@ -19,6 +20,17 @@ impl Display for Order {
             Self::Causal => "causal",
             Self::Total => "total",
         })
+    }
+}
+
+impl Display for AskReply {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Value => f.write_str("value"),
+            Self::Null => f.write_str("null"),
+            Self::Abort => f.write_str("abort"),
+            Self::Forward(to) => write!(f, "forward to rank {to}"),
+        }
     }
 }
 
@@ -247,6 +259,25 @@ impl Display for Event {
                     ToOneOutcome::InDoubt => "in doubt",
                 };
                 write!(f, "the next {messages} to {} alone in group {group} are {outcome}", Id(*to))
+            }
+            Self::Ask { group, asker, view, seq, what } => {
+                write!(f, "ask {view}.{seq} of {} in group {group} ", Id(*asker))?;
+                match what {
+                    AskStep::Opened { places, want } => write!(f, "is open: {want:?} of the ranks {places:?}"),
+                    AskStep::Shown { place, position, forwarded } => {
+                        let how = if *forwarded { "comes forwarded" } else { "comes" };
+                        write!(f, "{how} for the place of rank {place}")?;
+                        position.map_or(Ok(()), |position| write!(f, " as total order position {position}"))
+                    }
+                    AskStep::Replied { place, reply, hash } => {
+                        write!(f, "is answered for the place of rank {place}: {reply} hash {}", Id(*hash))
+                    }
+                    AskStep::Heard { place, from, reply, hash } => {
+                        let (from, hash) = (Id(*from), Id(*hash));
+                        write!(f, "has the answer of {from} for the place of rank {place}: {reply} hash {hash}")
+                    }
+                    AskStep::Ended(end) => write!(f, "ended: {end:?}"),
+                }
             }
             Self::ToldSenseless { name } => {
                 write!(f, "tells the application that the state of group {name} makes no sense")

@@ -121,7 +121,7 @@ pub enum SendError {
         /// The number of the view.
         view: u64,
     },
-    /// Of messages to one member: the cell is at a level that has none. Nothing was sent. Raise the level when all members are
+    /// Of messages to one member and asks: the cell is at a level that has none. Nothing was sent. Raise the level when all members are
     /// of a version that knows it.
     #[error(
         "the cell is at level {level}, and this takes level {needed}: `phalanx level --raise` when all members know it"
@@ -132,6 +132,18 @@ pub enum SendError {
         /// The level that is needed.
         needed: u16,
     },
+    /// Of asks: 4,096 asks of the group wait for answers already. Nothing was sent. Wait for some of them, or give each a
+    /// deadline.
+    #[error("too many asks of this group wait for answers: wait for some, or give each a deadline")]
+    TooManyAsks,
+    /// Of asks: the deadline passed before it was sent, because earlier messages, or the next view, had to be waited for. Nobody
+    /// has it.
+    #[error("not sent: its deadline passed before it could be")]
+    Late,
+    /// Of asks: this process's own inbox of the group was full for a second, so that nothing was sent to the group. Nobody has it. Read
+    /// the inbox while you ask, in another thread or task.
+    #[error("not sent: this process's own inbox of the group stays full: read it while you ask")]
+    InboxFull,
     /// Of [`Inline::unicast`](crate::Inline::unicast) only: the receiver is not another member of the cell view, or this
     /// process is in no view of the cell. Nothing was queued. An incarnation that left a view does not come back; its process
     /// may, with another id.
@@ -142,7 +154,11 @@ pub enum SendError {
 impl SendError {
     pub(crate) fn of(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::NotSent => Self::NotSent,
+            // Nobody waits for one that was given up.
+            Refusal::NotSent | Refusal::GivenUp => Self::NotSent,
+            Refusal::TooManyAsks => Self::TooManyAsks,
+            Refusal::Late => Self::Late,
+            Refusal::Full => Self::InboxFull,
             Refusal::OtherView => Self::OtherView,
             Refusal::TooLong(bytes) => Self::TooLong(bytes),
             Refusal::NoSuchMember(view) => Self::NotInView { view: view.0 },
@@ -171,6 +187,43 @@ pub enum Undelivered {
     /// must do no harm, number your messages.
     #[error("in doubt: its receiver is gone, or this incarnation is over, and it may have it or not")]
     InDoubt,
+}
+
+/// Why an ask ([`Group::ask`](crate::Group::ask)) gave no answers. The numbers are the same in every version and language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AskError {
+    /// It was not sent, for this reason: nobody handled it, and nobody will. Its number is that of the reason.
+    #[error("{0}")]
+    Refused(SendError),
+    /// It was sent, and this incarnation, or this membership, was over before it ended: members may have handled it or not, and nothing is
+    /// known of their answers.
+    #[error("unknown: this incarnation ended before the ask did, and members may have handled it")]
+    Unknown,
+}
+
+/// Why an answer of this process ([`Asked`](crate::Asked)) is not sent. The numbers are the same in every version and language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AnswerError {
+    /// This ask was answered before, here or by a clone.
+    #[error("this ask was answered before")]
+    Answered,
+    /// Nobody waits for it: the asker gave the ask up, or this process left the group or the cell.
+    #[error("nobody waits for this answer any more")]
+    GivenUp,
+    /// It cannot be forwarded to a member that is not to answer the ask, nor when the view of the ask is over. Answer it otherwise.
+    #[error("that member is not among those that are to answer this ask")]
+    NotExpected,
+    /// Longer than 64 MiB less 128 KiB. It may be answered still.
+    #[error("an answer of {0} bytes is too long: 64 MiB less 128 KiB at most")]
+    TooLong(usize),
+    /// The value cannot be encoded. It may be answered still.
+    #[error("the value cannot be encoded")]
+    Unencodable,
+    /// The handle was made before a fork, and this is the child. The parent can answer still.
+    #[error("this handle belongs to the parent process")]
+    Forked,
 }
 
 /// Why a flush failed. Messages that it waited for may be missing at others.
@@ -407,6 +460,17 @@ macro_rules! numbers {
     };
 }
 
+impl AskError {
+    /// The error's number, the same in every version and language: that of the reason, if it was not sent.
+    #[must_use]
+    pub const fn number(&self) -> u16 {
+        match self {
+            Self::Refused(why) => why.number(),
+            Self::Unknown => 404,
+        }
+    }
+}
+
 numbers! {
     StartError {
         Self::Setting(_) => 101,
@@ -438,6 +502,9 @@ numbers! {
         Self::NoSuchMember => 310,
         Self::NotInView { .. } => 311,
         Self::BelowLevel { .. } => 312,
+        Self::TooManyAsks => 313,
+        Self::Late => 314,
+        Self::InboxFull => 315,
     }
     InDoubt {
         Self => 401,
@@ -445,6 +512,14 @@ numbers! {
     Undelivered {
         Self::NotDelivered => 402,
         Self::InDoubt => 403,
+    }
+    AnswerError {
+        Self::Answered => 1301,
+        Self::GivenUp => 1302,
+        Self::NotExpected => 1303,
+        Self::TooLong(_) => 1304,
+        Self::Unencodable => 1305,
+        Self::Forked => 1306,
     }
     FlushError {
         Self::Lost { .. } => 501,
@@ -521,8 +596,11 @@ mod tests {
             SendError::NoSuchMember,
             SendError::NotInView { view: 7 },
             SendError::BelowLevel { level: 7, needed: 8 },
+            SendError::TooManyAsks,
+            SendError::Late,
+            SendError::InboxFull,
         ];
-        assert_eq!(send.map(|error| error.number()), [301, 302, 303, 304, 305, 306, 307, 308, 309, 310, 311, 312]);
+        assert!(send.map(|error| error.number()).into_iter().eq(301..=315));
         assert_eq!([Undelivered::NotDelivered, Undelivered::InDoubt].map(|error| error.number()), [402, 403]);
         let flush = [FlushError::Lost { not_sent: 1, in_doubt: 0 }, FlushError::Over, FlushError::Forked];
         assert_eq!(flush.map(|error| error.number()), [501, 502, 503]);
@@ -544,6 +622,17 @@ mod tests {
         assert_eq!(descriptor.map(|error| error.number()), [1001, 1002]);
         assert_eq!([WaitError::Host(text()), WaitError::Forked].map(|error| error.number()), [1101, 1102]);
         assert_eq!([WatchError::Over, WatchError::Forked].map(|error| error.number()), [1201, 1202]);
+        let ask = [AskError::Refused(SendError::Late), AskError::Unknown];
+        assert_eq!(ask.map(|error| error.number()), [314, 404]);
+        let answer = [
+            AnswerError::Answered,
+            AnswerError::GivenUp,
+            AnswerError::NotExpected,
+            AnswerError::TooLong(0),
+            AnswerError::Unencodable,
+            AnswerError::Forked,
+        ];
+        assert!(answer.map(|error| error.number()).into_iter().eq(1301..=1306));
         let reasons = [
             Reason::Nobody,
             Reason::Silent,

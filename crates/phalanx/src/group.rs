@@ -11,6 +11,7 @@ use phalanx_core::{GroupTerms, MESSAGE_BYTES_MAX, Uniformity, check_name};
 use phalanx_life::Payloads;
 use serde::Serialize;
 
+use crate::ask::Ask;
 use crate::domains::Domains;
 use crate::error::{FlushError, JoinError, LeaveError, SendError};
 use crate::id::{LeaveReason, MemberId};
@@ -187,6 +188,30 @@ impl Group {
         SendTo::new(Arc::clone(self.cell()), Arc::clone(&self.shared), member, payload)
     }
 
+    /// Asks the group, and waits for its members' answers: of all, a majority, so many, the first, or until a test says that it is
+    /// enough. Choose that, and await it: [`Ask`]. Members answer what comes as [`Next::Asked`](crate::Next::Asked).
+    /// Cells at level 9 and above have it.
+    ///
+    /// A call ([`Client`](crate::Client)) goes to one server, and to nobody else. An ask is a multicast: all members see it, at its place among
+    /// the group's messages, and each answers from the state that it has there.
+    pub fn ask(&self, payload: impl AsRef<[u8]>) -> Ask {
+        self.ask_bytes(Bytes::copy_from_slice(payload.as_ref()))
+    }
+
+    /// Like [`Group::ask`], without a copy of the payload.
+    pub fn ask_bytes(&self, payload: Bytes) -> Ask {
+        let length = payload.len();
+        let payload = if length > MESSAGE_BYTES_MAX { Err(SendError::TooLong(length)) } else { Ok(payload) };
+        Ask::new(Arc::clone(self.cell()), Arc::clone(&self.shared), payload)
+    }
+
+    /// Like [`Group::ask`], of a value; see [`Asked::decode`](crate::Asked::decode) and [`Answers::decode`](crate::Answers::decode).
+    pub fn ask_value<T: Serialize>(&self, value: &T) -> Ask {
+        let payload = postcard::to_allocvec(value).map(Bytes::from);
+        let payload = payload.map_err(|_unencodable| SendError::Unencodable);
+        Ask::new(Arc::clone(self.cell()), Arc::clone(&self.shared), payload)
+    }
+
     /// Waits until every member has all that this process multicast to the group before this call, and until each message
     /// to one member has an outcome: what must precede an action that others see outside the group.
     ///
@@ -202,7 +227,7 @@ impl Group {
         let flush = || {
             let receipt = Waiter::Multicast(Arc::clone(&receipt));
             let asked = Queued::Flush { life: shared.life(), receipt };
-            Command::Ask { group: Arc::clone(shared), asked }
+            Command::Queue { group: Arc::clone(shared), asked }
         };
         let mut waiting = Waiting::new(&cell.commands.room, cell.home);
         let queued = poll_fn(|context| {

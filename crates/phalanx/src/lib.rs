@@ -176,6 +176,9 @@ mod book {
     struct Testing;
 }
 
+mod answer;
+mod ask;
+mod asked;
 mod calls;
 mod cell;
 mod cell_group;
@@ -214,6 +217,9 @@ mod view;
 mod waiting;
 mod watch;
 
+pub use answer::{Answer, AskEnd, Reply};
+pub use ask::{AnswerStream, Answers, Ask, Asking, Want};
+pub use asked::Asked;
 pub use bytes::Bytes;
 pub use calls::client::{Call, Calling, Client, To};
 pub use calls::server::{Request, Server, ServerBuilder};
@@ -223,14 +229,17 @@ pub use cell_view::CellView;
 pub use departure::{Departure, Proof};
 pub use end::End;
 pub use error::{
-    CallError, DecodeError, DescriptorError, FlushError, InDoubt, JoinError, LeaveError, Reason, SendError, StartError,
-    Undelivered, WaitError, WatchError,
+    AnswerError, AskError, CallError, DecodeError, DescriptorError, FlushError, InDoubt, JoinError, LeaveError, Reason,
+    SendError, StartError, Undelivered, WaitError, WatchError,
 };
 pub use events::{CellEvent, Events};
 pub use group::{Group, GroupBuilder, Joining};
 pub use id::{Guarantee, Host, Instance, LeaveReason, Member, MemberId, Order};
 pub use inbox::{Inbox, Merged};
-pub use inline::{App, Inline, InlineGroup, InlineJoin, MessageRef, MessageToOneRef, Polled};
+pub use inline::{
+    AnswerRef, App, AskOptions, AskedRef, Inline, InlineAsk, InlineGroup, InlineJoin, InlineReply, MessageRef,
+    MessageToOneRef, Polled, ReplyRef,
+};
 pub use left::Left;
 pub use message::{Message, MessageToOne};
 pub use next::Next;

@@ -45,6 +45,11 @@ impl Message {
         }
     }
 
+    /// An ask that another member forwarded.
+    pub(crate) fn forwarded(view: u64, sender: MemberId, seq: u64, payload: Bytes) -> Self {
+        Self { view, sender, seq, order: Order::Fifo, uniform: false, position: None, replayed: false, payload }
+    }
+
     /// The payload as a value; see [`Group::send_value`](crate::Group::send_value).
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! What happens in a group, item by item: what the protocol thread queues, and inboxes give.
 
+use crate::asked::Asked;
 use crate::id::{LeaveReason, MemberId};
 use crate::message::{Message, MessageToOne};
 use crate::view::View;
@@ -10,6 +11,10 @@ use crate::view::View;
 pub enum Next {
     /// A message was delivered.
     Message(Message),
+    /// A member asks the group, and this process is to answer ([`Group::ask`](crate::Group::ask)). It is a message at its place among
+    /// the others, or one that another member [forwarded](Asked::forward). Members that are not to answer get it as
+    /// [`Next::Message`].
+    Asked(Asked),
     /// A member sent this to this process alone ([`Group::send_to`](crate::Group::send_to)). It comes after all multicasts
     /// that its sender had delivered or sent before, and before the view without its sender. Other members do not get it.
     ToOne(MessageToOne),

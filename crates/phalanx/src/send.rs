@@ -145,7 +145,7 @@ impl Multicast {
         let Self { cell, group, order, guarantee, in_view, body } = self;
         let (life, order, stability) = (group.life(), order.to_core(), guarantee.to_core());
         let receipt = receipt.map(Waiter::Multicast);
-        let command = body.map(|body| Command::Ask {
+        let command = body.map(|body| Command::Queue {
             group,
             asked: Queued::Send(Message { life, order, stability, in_view, body, receipt }),
         });

@@ -89,7 +89,7 @@ impl SendTo {
         let Self { cell, group, to, payload } = self;
         let (life, to, receipt) = (group.life(), to.incarnation(), receipt.map(Waiter::ToOne));
         let command = payload
-            .map(|payload| Command::Ask { group, asked: Queued::ToOne(MessageTo { life, to, payload, receipt }) });
+            .map(|payload| Command::Queue { group, asked: Queued::ToOne(MessageTo { life, to, payload, receipt }) });
         (cell, command)
     }
 }

@@ -4,6 +4,7 @@
 #[path = "../../phalanx-core/tests/sources/mod.rs"]
 mod sources;
 
+mod asks;
 mod auto_traits;
 mod calls;
 mod cells;

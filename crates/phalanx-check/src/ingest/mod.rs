@@ -16,8 +16,8 @@ use crate::findings::Place;
 use crate::model::accepted::What;
 use crate::model::intern::{FastMap, Messages};
 use crate::model::{
-    Adequacy, AfterOver, CellInstall, EpochEnd, EpochIx, Forgotten, GroupJoin, Kept, Kinds, Model, Moment, Over, Proc,
-    ProcIx, Receipt, ReplayedView, Step, Terms, ToOneMessage, ToldStable, TraceInfo, Transfer,
+    Adequacy, AfterOver, AskRecord, CellInstall, EpochEnd, EpochIx, Forgotten, GroupJoin, Kept, Kinds, Model, Moment,
+    Over, Proc, ProcIx, Receipt, ReplayedView, Step, Terms, ToOneMessage, ToldStable, TraceInfo, Transfer,
 };
 use stream::StreamRules;
 
@@ -340,6 +340,10 @@ impl Builder {
                 let settled = &mut self.model.procs[me].to_one.settled;
                 settled.entry((*group, to)).or_default().push((*outcome, *messages, moment));
             }
+            Event::Ask { group, asker, view, seq, what } => {
+                let record = AskRecord { ask: (*group, self.proc(*asker), *view, *seq), what: what.clone(), moment };
+                self.model.procs[me].asks.push(record);
+            }
             Event::InDoubt { to, messages } => {
                 let to = self.proc(*to);
                 self.model.procs[me].p2p.in_doubt.insert(to, (*messages, moment.place));
@@ -478,6 +482,7 @@ fn is_activity(event: &Event) -> bool {
             | Event::Accept { .. }
             | Event::Send { .. }
             | Event::ToOneSend { .. }
+            | Event::Ask { .. }
             | Event::P2pSend { .. }
             | Event::StateEnd { .. }
     )
@@ -512,6 +517,7 @@ impl Proc {
             forgotten: Vec::new(),
             p2p: crate::model::P2p::default(),
             to_one: crate::model::ToOne::default(),
+            asks: Vec::new(),
             receipts: Vec::new(),
             told: crate::model::Told::default(),
             endpoint: None,

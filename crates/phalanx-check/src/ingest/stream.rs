@@ -181,6 +181,7 @@ impl StreamRules {
             | Event::Accept { .. }
             | Event::Stable { .. }
             | Event::ToOneSettled { .. }
+            | Event::Ask { .. }
             | Event::ToldStable { .. }
             | Event::ToldLost { .. }
             | Event::ToldSenseless { .. }

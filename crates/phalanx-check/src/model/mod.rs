@@ -12,7 +12,7 @@ pub(crate) mod span;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use phalanx_trace::{LeaveReason, MembershipEnd, MembershipStep, Order, Phase, ToOneOutcome, Trouble};
+use phalanx_trace::{AskStep, LeaveReason, MembershipEnd, MembershipStep, Order, Phase, ToOneOutcome, Trouble};
 
 use crate::Property;
 use crate::findings::Place;
@@ -133,6 +133,8 @@ pub(crate) struct Proc {
     pub(crate) forgotten: Vec<Forgotten>,
     pub(crate) p2p: P2p,
     pub(crate) to_one: ToOne,
+    /// Steps of asks, its own and those of others, in order.
+    pub(crate) asks: Vec<AskRecord>,
     /// Notices that its multicasts are stable.
     pub(crate) receipts: Vec<Receipt>,
     /// What its application was told.
@@ -232,6 +234,17 @@ impl ToOne {
 
 /// What became of messages to one, of how many, and when that was known.
 pub(crate) type Settled = (ToOneOutcome, u64, Moment);
+
+/// An ask: its group, who asks, the number of its view, and its number there.
+pub(crate) type AskName = (u32, ProcIx, u64, u64);
+
+/// A step of an ask at one process.
+#[derive(Clone, Debug)]
+pub(crate) struct AskRecord {
+    pub(crate) ask: AskName,
+    pub(crate) what: AskStep,
+    pub(crate) moment: Moment,
+}
 
 /// A message to one member, at one of its ends.
 #[derive(Clone, Copy, Debug)]

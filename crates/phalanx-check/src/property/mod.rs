@@ -39,10 +39,13 @@ mod past;
 mod peer;
 mod r1;
 mod r2;
+mod r3;
 mod r4;
 mod r5;
 mod r6;
 mod r7;
+mod r8;
+mod r9;
 mod s1;
 mod s10;
 mod s11;
@@ -216,10 +219,13 @@ properties! {
     L2 "a guarded resource lets in no older token" l2;
     R1 "a call that is not idempotent runs at most once" r1;
     R2 "an answer is what a run of the call returned" r2;
+    R3 "an ask ends for the reason that it gives" r3;
     R4 "a call reported as not executed had not run" r4;
     R5 "each call has one end" r5;
     R6 "runs and answers belong to the call that was made" r6;
     R7 "registers are linearizable" r7;
+    R8 "a place of an ask is filled once, by whom it names" r8;
+    R9 "an ask in total order is handled at one place" r9;
     BANK "money is neither made nor lost" bank;
 }
 

@@ -13,6 +13,53 @@ pub enum Order {
     Total,
 }
 
+/// What a multicast asks the streams of its view for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The order.
+    pub order: Order,
+    /// Whether it is delivered only when stable.
+    pub uniformity: Uniformity,
+    /// Whether it is an ask: it carries who is to answer it.
+    pub asks: bool,
+}
+
+impl From<(Order, Uniformity)> for Request {
+    fn from((order, uniformity): (Order, Uniformity)) -> Self {
+        Self { order, uniformity, asks: false }
+    }
+}
+
+/// The members of a view that are to answer an ask: a bit for each rank, rank 0 in the lowest bit of the first byte. What is
+/// beyond the end is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Expected<'a> {
+    /// Of bits as they travel.
+    #[must_use]
+    pub const fn of(bits: &'a [u8]) -> Self {
+        Self(bits)
+    }
+
+    /// The bits as they travel.
+    #[must_use]
+    pub const fn bits(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// Whether the member of that rank is among them.
+    #[must_use]
+    pub fn contains(self, rank: usize) -> bool {
+        self.0.get(rank / 8).is_some_and(|byte| byte >> (rank % 8) & 1 == 1)
+    }
+
+    /// The ranks, in order.
+    pub fn ranks(self) -> impl Iterator<Item = usize> + use<'a> {
+        (0..self.0.len() * 8).filter(move |rank| self.contains(*rank))
+    }
+}
+
 /// Whether a multicast is uniform: delivered only when every member has received it. So if one member delivers it,
 /// every survivor does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,6 +93,19 @@ impl From<Uniformity> for Stability {
             Uniformity::Uniform => Self::Uniform,
         }
     }
+}
+
+/// How a multicast is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SendOptions {
+    /// The order.
+    pub order: Order,
+    /// Whether it is uniform.
+    pub stability: Stability,
+    /// The only view in which it may be sent.
+    pub in_view: Option<ViewNumber>,
+    /// Whether members are to answer it.
+    pub asks: bool,
 }
 
 /// A multicast that was accepted.
@@ -131,6 +191,8 @@ pub struct Delivery<'a> {
     pub position: Option<u64>,
     /// Whether it is part of a state transfer: it belongs to views before this process's first.
     pub replayed: bool,
+    /// If it is an ask: who is to answer it. A replayed message asks nobody.
+    pub asked: Option<Expected<'a>>,
     /// The payload.
     pub payload: &'a [u8],
 }

@@ -126,8 +126,8 @@ impl ViewStreams {
             holder.passed(rank, seq, order);
         }
         debug_assert_eq!(stream.delivered, seq.0, "delivered in the order sent");
-        let payload = stream.payload(&message);
-        let taken = io.deliver(Deliverable { rank, seq, order, uniformity, position, payload });
+        let (asked, payload) = stream.payload(&message);
+        let taken = io.deliver(Deliverable { rank, seq, order, uniformity, position, asked, payload });
         stream.consume(u64::from(taken), pool);
         // Own messages are no dependencies: FIFO covers them.
         self.announced_old |= rank != self.set.me;

@@ -43,20 +43,20 @@ impl ViewStreams {
             if 3 + due.iter().copied().map(dep_bytes).sum::<usize>() <= DEPS_ROOM {
                 return true;
             }
-            if self.packer.len() + DEPS_ROOM > self.usable_room() {
+            if self.packer.frames.len() + DEPS_ROOM > self.usable_room() {
                 self.close_packet(now, io);
             }
             if !self.may_pack() {
                 return false;
             }
-            let mut left = self.usable_room() - self.packer.len() - 4;
+            let mut left = self.usable_room() - self.packer.frames.len() - 4;
             // A prefix, not the best fit: entries behind the first that does not fit go into the next packet.
             due.retain(|dep| {
                 let fits = dep_bytes(*dep) <= left;
                 left = if fits { left - dep_bytes(*dep) } else { 0 };
                 fits
             });
-            put_past(&mut self.packer, &due);
+            put_past(&mut self.packer.frames, &due);
             for (rank, growth) in due {
                 self.announce_dep(rank, growth);
             }

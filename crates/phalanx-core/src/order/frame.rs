@@ -1,6 +1,6 @@
 //! The frames of a multicast packet. Layout: `docs/wire.md`, "Stream frames".
 
-use crate::api::{MESSAGE_BYTES_MAX, Order, Uniformity};
+use crate::api::{Expected, MESSAGE_BYTES_MAX, Order, Uniformity};
 use crate::id::Rank;
 use crate::wire::Malformed;
 use crate::wire::codec::{Reader, put_varint, varint_len};
@@ -40,17 +40,26 @@ impl Pairs<'_> {
     }
 }
 
+/// Properties that a message's sender requested, and its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageKind {
+    /// The order that the sender requested.
+    pub order: Order,
+    /// An abcast of the token holder whose position in the stream is its place in the total order.
+    pub sequenced: bool,
+    /// Whether the message is delivered only when stable.
+    pub uniformity: Uniformity,
+    /// Whether it is an ask: its bytes begin with who is to answer it ([`read_expected`]). From level 9 on.
+    pub asks: bool,
+}
+
 /// One frame of a member's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamFrame<'a> {
     /// A message or a fragment of one.
     Message {
-        /// The order that the sender requested.
-        order: Order,
-        /// An abcast of the token holder whose position in the stream is its place in the total order.
-        sequenced: bool,
-        /// Whether the message is delivered only when stable.
-        uniformity: Uniformity,
+        /// What the sender requested.
+        kind: MessageKind,
         /// Which fragment the frame carries.
         fragment: FragmentKind,
         /// Entries of the vector time that grew since the sender's previous message: (rank, growth). Only with a whole
@@ -93,8 +102,8 @@ const ORDER_SHIFT: u8 = 5; // two bits: fifo, causal, total, total and sequenced
 const UNIFORM: u8 = 0x10;
 const DEPS: u8 = 0x08;
 const FRAGMENT_MASK: u8 = 0x03;
-/// Reserved bit of a message's first byte; must be zero.
-const RESERVED: u8 = 0x04;
+/// The message is an ask.
+const ASKS: u8 = 0x04;
 const ANNOUNCE: u8 = 1;
 const PASS: u8 = 2;
 const STABLE: u8 = 3;
@@ -103,7 +112,7 @@ const PAST: u8 = 4;
 const SKIPPABLE: u8 = 0x40;
 // The sum equals 0xff only if no two fields share a bit.
 const _: () = assert!(
-    MESSAGE as u16 + (3 << ORDER_SHIFT) + UNIFORM as u16 + DEPS as u16 + RESERVED as u16 + FRAGMENT_MASK as u16 == 0xff,
+    MESSAGE as u16 + (3 << ORDER_SHIFT) + UNIFORM as u16 + DEPS as u16 + ASKS as u16 + FRAGMENT_MASK as u16 == 0xff,
     "the parts of a message's first byte fill it, each with bits of its own"
 );
 const _: () = assert!(SKIPPABLE & (MESSAGE | ANNOUNCE | PASS | STABLE | PAST) == 0, "no frame known here is skipped");
@@ -114,9 +123,7 @@ const LIST_MAX: u64 = 65_536;
 #[inline]
 pub(super) fn put_message(
     out: &mut Vec<u8>,
-    order: Order,
-    sequenced: bool,
-    uniformity: Uniformity,
+    MessageKind { order, sequenced, uniformity, asks }: MessageKind,
     fragment: FragmentKind,
     deps: &[(Rank, u64)],
     body_len: usize,
@@ -134,7 +141,8 @@ pub(super) fn put_message(
         FragmentKind::Middle => 2,
         FragmentKind::Last => 3,
     };
-    let flags = if uniformity.is_uniform() { UNIFORM } else { 0 } | if deps.is_empty() { 0 } else { DEPS };
+    let flag = |is_set, bit| if is_set { bit } else { 0 };
+    let flags = flag(uniformity.is_uniform(), UNIFORM) | flag(!deps.is_empty(), DEPS) | flag(asks, ASKS);
     out.push(MESSAGE | order_bits << ORDER_SHIFT | flags | part_bits);
     if !deps.is_empty() {
         put_pairs(out, deps);
@@ -213,9 +221,7 @@ fn rank(r: &mut Reader<'_>) -> Result<Rank, Malformed> {
 /// A whole message without new dependencies. Most messages are of this kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlainMessage<'a> {
-    pub(super) order: Order,
-    pub(super) sequenced: bool,
-    pub(super) uniformity: Uniformity,
+    pub(super) kind: MessageKind,
     pub(super) body: &'a [u8],
 }
 
@@ -225,24 +231,48 @@ pub(super) fn read_plain<'a>(r: &mut Reader<'a>) -> Option<PlainMessage<'a>> {
     // Reads on a copy, so that a frame that is not plain, or is malformed, is left whole.
     let mut ahead = r.clone();
     let tag = ahead.u8().ok()?;
-    if tag & (MESSAGE | DEPS | RESERVED | FRAGMENT_MASK) != MESSAGE {
+    if tag & (MESSAGE | DEPS | ASKS | FRAGMENT_MASK) != MESSAGE {
         return None;
     }
     let body = ahead.prefixed().ok()?;
     *r = ahead;
-    let (order, sequenced) = order_of(tag);
-    Some(PlainMessage { order, sequenced, uniformity: Uniformity::from_flag(tag & UNIFORM != 0), body })
+    Some(PlainMessage { kind: kind_of(tag), body })
 }
 
-/// The requested order, and whether the position in the stream is the place in the total order.
+/// What a message's first byte says of it.
 #[inline]
-fn order_of(tag: u8) -> (Order, bool) {
-    match tag >> ORDER_SHIFT & 3 {
+fn kind_of(tag: u8) -> MessageKind {
+    let (order, sequenced) = match tag >> ORDER_SHIFT & 3 {
         0 => (Order::Fifo, false),
         1 => (Order::Causal, false),
         2 => (Order::Total, false),
         _ => (Order::Total, true),
+    };
+    MessageKind { order, sequenced, uniformity: Uniformity::from_flag(tag & UNIFORM != 0), asks: tag & ASKS != 0 }
+}
+
+/// Appends who is to answer an ask, as it stands in front of the payload: a bit for each rank.
+pub(super) fn put_expected(out: &mut Vec<u8>, expected: impl Iterator<Item = bool>) {
+    let mut bits = Vec::new();
+    for (rank, is_expected) in expected.enumerate() {
+        if is_expected {
+            bits.resize(rank / 8 + 1, 0);
+            bits[rank / 8] |= 1 << (rank % 8);
+        }
     }
+    put_varint(out, bits.len() as u64);
+    out.extend_from_slice(&bits);
+}
+
+/// Splits the bytes of an ask, or of its first fragment: who is to answer it, and the payload. `members`: of the view.
+///
+/// # Errors
+/// [`Malformed`] if the bytes do not begin with a list, or it names a rank that no member has.
+pub fn read_expected(body: &[u8], members: usize) -> Result<(Expected<'_>, &[u8]), Malformed> {
+    let mut r = Reader::new(body);
+    let expected = Expected(r.prefixed()?);
+    let is_of_view = expected.0.len() <= members.div_ceil(8) && expected.ranks().all(|rank| rank < members);
+    if is_of_view { Ok((expected, r.rest())) } else { Err(Malformed) }
 }
 
 /// Reads the next frame. `None` stands for an unknown frame that was skipped.
@@ -255,10 +285,6 @@ pub fn read_frame<'a>(r: &mut Reader<'a>) -> Result<Option<StreamFrame<'a>>, Mal
     if tag & MESSAGE == 0 {
         return read_control(tag, r);
     }
-    if tag & RESERVED != 0 {
-        return Err(Malformed);
-    }
-    let (order, sequenced) = order_of(tag);
     let deps = if tag & DEPS == 0 { Pairs::default() } else { read_pairs(r)? };
     let fragment = match tag & FRAGMENT_MASK {
         0 => FragmentKind::Whole,
@@ -274,14 +300,7 @@ pub fn read_frame<'a>(r: &mut Reader<'a>) -> Result<Option<StreamFrame<'a>>, Mal
         _ => FragmentKind::Last,
     };
     let body = r.prefixed()?;
-    Ok(Some(StreamFrame::Message {
-        order,
-        sequenced,
-        uniformity: Uniformity::from_flag(tag & UNIFORM != 0),
-        fragment,
-        deps,
-        body,
-    }))
+    Ok(Some(StreamFrame::Message { kind: kind_of(tag), fragment, deps, body }))
 }
 
 fn read_control<'a>(tag: u8, r: &mut Reader<'a>) -> Result<Option<StreamFrame<'a>>, Malformed> {
@@ -314,7 +333,8 @@ mod tests {
     #[test]
     fn a_small_message_costs_two_bytes() {
         let mut out = Vec::new();
-        put_message(&mut out, Order::Total, true, Uniformity::Plain, FragmentKind::Whole, &[], 100);
+        let kind = MessageKind { order: Order::Total, sequenced: true, uniformity: Uniformity::Plain, asks: false };
+        put_message(&mut out, kind, FragmentKind::Whole, &[], 100);
         assert_eq!(out.len(), 2);
     }
 
@@ -327,12 +347,19 @@ mod tests {
     }
 
     #[test]
-    fn a_bit_without_meaning_is_refused() {
-        for first in [MESSAGE | RESERVED, MESSAGE | RESERVED | UNIFORM | 3] {
-            let bytes = [first, 1, b'x'];
-            assert!(read_plain(&mut Reader::new(&bytes)).is_none());
-            assert_eq!(read_frame(&mut Reader::new(&bytes)), Err(Malformed));
-        }
+    fn an_ask_names_members_of_its_view_alone() {
+        let mut body = Vec::new();
+        put_expected(&mut body, (0..20).map(|rank| rank == 1 || rank == 9));
+        body.extend_from_slice(b"what?");
+        let (expected, payload) = read_expected(&body, 10).expect("ten members");
+        assert_eq!((expected.ranks().collect::<Vec<_>>(), payload), (vec![1, 9], &b"what?"[..]));
+        assert!(expected.contains(9) && !expected.contains(0) && !expected.contains(800));
+        assert_eq!(read_expected(&body, 9), Err(Malformed), "rank 9 is nobody");
+        assert_eq!(read_expected(&body[..2], 10), Err(Malformed), "cut short");
+        assert_eq!(read_expected(&[3, 1, 0, 0, b'x'], 10), Err(Malformed), "longer than any list of ten");
+        assert_eq!(read_expected(&[0], 1).map(|(expected, rest)| (expected.ranks().count(), rest.len())), Ok((0, 0)));
+        let tag = MESSAGE | ASKS;
+        assert!(read_plain(&mut Reader::new(&[tag, 0])).is_none(), "the first bytes are no payload");
     }
 
     #[test]
@@ -352,7 +379,7 @@ mod tests {
         let (plain, uniform) = (Uniformity::Plain, Uniformity::Uniform);
         let message = |order, sequenced, uniformity, fragment, deps: &[(Rank, u64)]| {
             let mut out = Vec::new();
-            put_message(&mut out, order, sequenced, uniformity, fragment, deps, 4);
+            put_message(&mut out, MessageKind { order, sequenced, uniformity, asks: false }, fragment, deps, 4);
             out.extend_from_slice(b"body");
             out
         };
@@ -376,6 +403,17 @@ mod tests {
             ("token_pass", frame(&|out| put_pass(out, 3, Rank(4)))),
             ("stability", frame(&|out| put_stable(out, 290))),
             ("past", frame(&|out| put_past(out, &[(Rank(0), 1), (Rank(2), 5)]))),
+            (
+                "ask_of_ranks_0_and_9",
+                frame(&|out| {
+                    let mut body = Vec::new();
+                    put_expected(&mut body, (0..10).map(|rank| rank % 9 == 0));
+                    body.extend_from_slice(b"what?");
+                    let kind = MessageKind { order: Order::Total, sequenced: true, uniformity: uniform, asks: true };
+                    put_message(out, kind, FragmentKind::Whole, &[], body.len());
+                    out.extend_from_slice(&body);
+                }),
+            ),
         ];
         file::hold("stream.txt", all.map(|(name, bytes)| (name.to_owned(), bytes)).to_vec());
         for (name, bytes) in file::read("stream.txt") {
@@ -387,7 +425,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(
-            kind in 0..4u8, prompt: bool, fragment in 0..4u8,
+            kind in 0..4u8, prompt: bool, asks: bool, fragment in 0..4u8,
             deps in proptest::collection::vec(((0..64u16).prop_map(Rank), 1..1000u64), 0..5),
             body in proptest::collection::vec(any::<u8>(), 0..300),
             runs in proptest::collection::vec(((0..64u16).prop_map(Rank), 1..1000u64), 0..5), tenure: u32, prefix: u64,
@@ -397,7 +435,8 @@ mod tests {
             let order = [Order::Fifo, Order::Causal, Order::Total, Order::Total][usize::from(kind)];
             let fragment = [FragmentKind::Whole, FragmentKind::First(1 << 20), FragmentKind::Middle, FragmentKind::Last][usize::from(fragment)];
             let mut out = Vec::new();
-            put_message(&mut out, order, kind == 3, uniformity, fragment, &deps, body.len());
+            let kind = MessageKind { order, sequenced: kind == 3, uniformity, asks };
+            put_message(&mut out, kind, fragment, &deps, body.len());
             out.extend_from_slice(&body);
             put_announce(&mut out, tenure, prompt, &runs);
             put_pass(&mut out, tenure, Rank(3));
@@ -407,7 +446,7 @@ mod tests {
             let message = read_frame(&mut r).ok().flatten().expect("a frame");
             let StreamFrame::Message { deps: read, .. } = message else { panic!("{message:?} is no message") };
             prop_assert_eq!(listed(read), deps);
-            prop_assert_eq!(message, StreamFrame::Message { order, sequenced: kind == 3, uniformity, fragment, deps: read, body: &body });
+            prop_assert_eq!(message, StreamFrame::Message { kind, fragment, deps: read, body: &body });
             let announced = read_frame(&mut r).ok().flatten().expect("a frame");
             let StreamFrame::Announce { runs: read, .. } = announced else { panic!("{announced:?} announces nothing") };
             prop_assert_eq!(listed(read), runs);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use crate::api::{Order, Uniformity};
+use crate::api::Request;
 
 /// Messages that wait for the window, oldest first.
 #[derive(Debug, Default)]
@@ -19,16 +19,14 @@ pub(super) struct Outbox {
 
 #[derive(Clone, Copy, Debug)]
 struct QueuedMessage {
-    order: Order,
-    uniformity: Uniformity,
+    request: Request,
     len: usize,
 }
 
 /// The first waiting message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending<'a> {
-    pub(super) order: Order,
-    pub(super) uniformity: Uniformity,
+    pub(super) request: Request,
     pub(super) payload: &'a [u8],
     /// Bytes of it that packets already hold.
     pub(super) cut: usize,
@@ -54,7 +52,7 @@ impl Outbox {
     /// Appends a message, the concatenation of `parts`. False, with nothing changed, if more than `bytes_max` would
     /// wait. An empty outbox takes a message of any length: otherwise a message longer than the bound could never be
     /// sent.
-    pub(super) fn push(&mut self, order: Order, uniformity: Uniformity, parts: &[&[u8]], bytes_max: usize) -> bool {
+    pub(super) fn push(&mut self, request: Request, parts: &[&[u8]], bytes_max: usize) -> bool {
         let len = parts.iter().map(|p| p.len()).sum();
         let waiting = self.bytes();
         if waiting > 0 && waiting.saturating_add(len) > bytes_max {
@@ -67,15 +65,15 @@ impl Outbox {
             self.start = 0;
         }
         parts.iter().for_each(|p| self.bytes.extend_from_slice(p));
-        self.messages.push_back(QueuedMessage { order, uniformity, len });
+        self.messages.push_back(QueuedMessage { request, len });
         debug_assert!(self.start + len <= self.bytes.len(), "a message that waits has its bytes");
         true
     }
 
     pub(super) fn front(&self) -> Option<Pending<'_>> {
-        let &QueuedMessage { order, uniformity, len } = self.messages.front()?;
+        let &QueuedMessage { request, len } = self.messages.front()?;
         let payload = &self.bytes[self.start..][..len];
-        Some(Pending { order, uniformity, payload, cut: self.cut })
+        Some(Pending { request, payload, cut: self.cut })
     }
 
     /// Notes that packets hold `bytes` more of the first message.
@@ -111,12 +109,12 @@ impl Outbox {
     }
 
     /// All waiting messages, each whole, even if packets of the old view hold a part of the first.
-    pub(super) fn into_messages(self) -> Vec<(Order, Uniformity, Bytes)> {
+    pub(super) fn into_messages(self) -> Vec<(Request, Bytes)> {
         let bytes = Bytes::from(self.bytes);
         let mut at = self.start;
-        let each = self.messages.into_iter().map(|QueuedMessage { order, uniformity, len }| {
+        let each = self.messages.into_iter().map(|QueuedMessage { request, len }| {
             at += len;
-            (order, uniformity, bytes.slice(at - len..at))
+            (request, bytes.slice(at - len..at))
         });
         each.collect()
     }
@@ -128,16 +126,16 @@ const KEPT_BYTES: usize = 2 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::{Order, Uniformity};
+
+    const FIFO: Request = Request { order: Order::Fifo, uniformity: Uniformity::Plain, asks: false };
 
     #[test]
     fn messages_leave_in_order_and_memory_is_used_again() {
         let mut outbox = Outbox::default();
         let mut taken = 0_u32;
         for sent in 0..1000_u32 {
-            assert!(
-                outbox.push(Order::Total, Uniformity::Plain, &[&sent.to_le_bytes(), b"tail"], 100),
-                "there is room"
-            );
+            assert!(outbox.push(FIFO, &[&sent.to_le_bytes(), b"tail"], 100), "there is room");
             while outbox.len() > 7 {
                 let front = outbox.front().expect("it waits");
                 assert_eq!(front.payload, [&taken.to_le_bytes()[..], b"tail"].concat());
@@ -154,22 +152,22 @@ mod tests {
         let mut outbox = Outbox::default();
         assert_eq!(outbox.bytes(), 0);
         for (sent, payload) in [&b"four"[..], b"", b"and eight"].into_iter().enumerate() {
-            assert!(outbox.push(Order::Fifo, Uniformity::Plain, &[payload], 100), "{sent}");
+            assert!(outbox.push(FIFO, &[payload], 100), "{sent}");
         }
         assert_eq!(outbox.bytes(), 4 + 9 + 3);
         outbox.forget_front();
         assert_eq!(outbox.bytes(), 9 + 2);
-        let more = (0..1000).take_while(|_| outbox.push(Order::Fifo, Uniformity::Plain, &[], 20)).count();
+        let more = (0..1000).take_while(|_| outbox.push(FIFO, &[], 20)).count();
         assert_eq!((more, outbox.bytes()), (10, 21));
     }
 
     #[test]
     fn it_is_bounded_but_takes_one_message_of_any_length() {
         let mut outbox = Outbox::default();
-        assert!(outbox.push(Order::Fifo, Uniformity::Plain, &[&[1; 50]], 10));
-        assert!(!outbox.push(Order::Fifo, Uniformity::Plain, &[b""], 10));
+        assert!(outbox.push(FIFO, &[&[1; 50]], 10));
+        assert!(!outbox.push(FIFO, &[b""], 10));
         outbox.cut_front(20);
         let messages = outbox.into_messages();
-        assert_eq!(messages, [(Order::Fifo, Uniformity::Plain, Bytes::from(vec![1; 50]))]);
+        assert_eq!(messages, [(FIFO, Bytes::from(vec![1; 50]))]);
     }
 }

@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 
-use super::frame::{FragmentKind, put_message, put_stable};
+use super::frame::{FragmentKind, MessageKind, put_message, put_stable};
 use super::outbox::Pending;
 use super::output::StreamOutput;
+use super::packer::AskHead;
 use super::view_streams::{Backlog, ViewStreams};
-use crate::api::{Order, Uniformity};
+use crate::api::{Order, Request};
 use crate::id::Sequence;
 use crate::link::Arrival;
 use crate::time::Instant;
@@ -30,15 +31,14 @@ impl ViewStreams {
     pub fn multicast(
         &mut self,
         now: Instant,
-        order: Order,
-        uniformity: Uniformity,
+        request: Request,
         parts: &[&[u8]],
         io: &mut impl StreamOutput,
     ) -> Option<Packing> {
-        if let Some(seq) = self.multicast_at_once(now, order, uniformity, parts, io) {
+        if let Some(seq) = self.multicast_at_once(now, request, parts, io) {
             return Some(Packing::Packed(seq));
         }
-        let taken = self.outbox.push(order, uniformity, parts, self.set.outbox_bytes);
+        let taken = self.outbox.push(request, parts, self.set.outbox_bytes);
         self.backpressure.note_outbox(taken, io);
         taken.then_some(Packing::Queued)
     }
@@ -49,19 +49,23 @@ impl ViewStreams {
     pub fn multicast_at_once(
         &mut self,
         now: Instant,
-        order: Order,
-        uniformity: Uniformity,
+        request: Request,
         parts: &[&[u8]],
         io: &mut impl StreamOutput,
     ) -> Option<Sequence> {
         let len: usize = parts.iter().map(|p| p.len()).sum();
+        let whole = self.ask_head.of(request.asks).len() + len;
         // Without a quorum the others may continue without what this group delivers. In a view with too few members
         // nothing uniform is sent, by agreement.
-        let held = uniformity.is_uniform() && self.withholds();
+        let held = request.uniformity.is_uniform() && self.withholds();
         // A message is packed only if nothing waits before it: a sender's messages go out in the order in which it
         // accepted them.
-        if self.outbox.is_empty() && !held && self.announce_past(now, order, io) && self.make_room(now, len, io) {
-            self.pack(order, uniformity, FragmentKind::Whole, len, |packer| {
+        if self.outbox.is_empty()
+            && !held
+            && self.announce_past(now, request.order, io)
+            && self.make_room(now, whole, io)
+        {
+            self.pack(request, FragmentKind::Whole, len, |packer| {
                 parts.iter().for_each(|p| packer.extend_from_slice(p));
             });
             return Some(self.sent);
@@ -69,7 +73,7 @@ impl ViewStreams {
         None
     }
 
-    /// Whether a message of `len` bytes fits into one packet of this view.
+    /// Whether a message of `len` bytes, with what stands in front of its payload, fits into one packet of this view.
     #[must_use]
     pub fn fits_packet(&self, len: usize) -> bool {
         self.header_bound() + len <= self.usable_room()
@@ -83,7 +87,7 @@ impl ViewStreams {
             return false;
         }
         let need = self.header_bound() + len;
-        if self.packer.len() + need > self.usable_room() {
+        if self.packer.frames.len() + need > self.usable_room() {
             self.close_packet(now, io);
         }
         self.may_pack()
@@ -94,12 +98,12 @@ impl ViewStreams {
         self.set.packet_room - MARK_ROOM
     }
 
-    /// Appends one fragment of a message to the packet being filled.
+    /// Appends one fragment of a message to the packet being filled: `len` bytes of its payload. The first one of an ask has
+    /// the list of those that are to answer in front of them.
     #[inline]
     fn pack(
         &mut self,
-        order: Order,
-        uniformity: Uniformity,
+        Request { order, uniformity, asks }: Request,
         fragment: FragmentKind,
         len: usize,
         body: impl FnOnce(&mut Vec<u8>),
@@ -117,14 +121,18 @@ impl ViewStreams {
         let sequenced = order == Order::Total
             && fragment == FragmentKind::Whole
             && self.holder.as_ref().is_some_and(|holder| holder.has_sequenced(self.set.me, self.last_unsequenced));
-        put_message(&mut self.packer, order, sequenced, uniformity, fragment, &deps, len);
+        let begins = matches!(fragment, FragmentKind::Whole | FragmentKind::First(_));
+        let head = self.ask_head.of(asks && begins);
+        let kind = MessageKind { order, sequenced, uniformity, asks };
+        put_message(&mut self.packer.frames, kind, fragment, &deps, head.len() + len);
+        self.packer.frames.extend_from_slice(head);
         deps.clear();
         self.due = deps;
-        let start = self.packer.len();
-        body(&mut self.packer);
-        debug_assert_eq!(self.packer.len() - start, len, "the fragment has another length than its header");
-        debug_assert!(self.packer.len() <= self.usable_room(), "a piece does not fit its packet");
-        self.packer_prompt |= uniformity.is_uniform();
+        let start = self.packer.frames.len();
+        body(&mut self.packer.frames);
+        debug_assert_eq!(self.packer.frames.len() - start, len, "the fragment has another length than its header");
+        debug_assert!(self.packer.frames.len() <= self.usable_room(), "a piece does not fit its packet");
+        self.packer.is_prompt |= uniformity.is_uniform();
         if ends {
             self.sent = self.sent.next();
         }
@@ -144,18 +152,24 @@ impl ViewStreams {
         // Taken out while it is read, because packing borrows `self`.
         let mut outbox = std::mem::take(&mut self.outbox);
         while let Some(next) = outbox.front() {
-            let Pending { order, uniformity, payload, cut } = next;
+            let Pending { request, payload, cut } = next;
+            let Request { order, uniformity, asks } = request;
             if uniformity.is_uniform() && self.withholds() {
+                break;
+            }
+            // The list of those that are to answer fits no packet of this view: the next one may have fewer members.
+            if asks && !self.fits_packet(AskHead::bytes_max(self.set.members.len())) {
                 break;
             }
             if !self.announce_past(now, order, io) {
                 break;
             }
-            if cut == 0 && self.header_bound() + payload.len() <= self.usable_room() {
-                if !self.make_room(now, payload.len(), io) {
+            let whole = self.ask_head.of(asks).len() + payload.len();
+            if cut == 0 && self.fits_packet(whole) {
+                if !self.make_room(now, whole, io) {
                     break;
                 }
-                self.pack(order, uniformity, FragmentKind::Whole, payload.len(), |p| p.extend_from_slice(payload));
+                self.pack(request, FragmentKind::Whole, payload.len(), |p| p.extend_from_slice(payload));
                 io.sent(self.sent, order, uniformity, payload);
                 outbox.forget_front();
                 continue;
@@ -176,11 +190,12 @@ impl ViewStreams {
     fn pack_piece(
         &mut self,
         now: Instant,
-        &Pending { order, uniformity, payload, cut }: &Pending<'_>,
+        &Pending { request, payload, cut }: &Pending<'_>,
         io: &mut impl StreamOutput,
     ) -> Option<(FragmentKind, usize)> {
-        let header = self.header_bound() + varint_len(payload.len() as u64);
-        if self.packer.len() + header >= self.usable_room() {
+        let head = if cut == 0 { self.ask_head.of(request.asks).len() } else { 0 };
+        let header = self.header_bound() + varint_len((head + payload.len()) as u64) + head;
+        if self.packer.frames.len() + header >= self.usable_room() {
             self.close_packet(now, io);
         }
         if !self.may_pack() {
@@ -188,41 +203,41 @@ impl ViewStreams {
         }
         debug_assert!(cut < payload.len(), "a message of which all is in packets waits no more");
         let rest = payload.len() - cut;
-        let mut take = rest.min(self.usable_room() - self.packer.len() - header);
+        let mut take = rest.min(self.usable_room() - self.packer.frames.len() - header);
         if cut == 0 && take == rest {
             take = rest / 2; // a message cut into pieces has a first and a last one
         }
         let fragment = match (cut == 0, take == rest) {
-            (true, _) => FragmentKind::First(payload.len()),
+            (true, _) => FragmentKind::First(head + payload.len()),
             (false, true) => FragmentKind::Last,
             (false, false) => FragmentKind::Middle,
         };
-        self.pack(order, uniformity, fragment, take, |p| p.extend_from_slice(&payload[cut..cut + take]));
+        self.pack(request, fragment, take, |p| p.extend_from_slice(&payload[cut..cut + take]));
         Some((fragment, take))
     }
 
     /// Sends the packet being filled, unless it is empty, and accepts it into our own stream.
     pub(super) fn close_packet(&mut self, now: Instant, io: &mut impl StreamOutput) {
-        if self.packer.is_empty() {
+        if self.packer.frames.is_empty() {
             return;
         }
         // A stability announcement that went out as a best-effort packet may be lost. The stream's next packet repeats
         // it, because that one is retransmitted. Without that, receivers kept packets beyond their bound.
         let stable = self.tx.stable();
         if stable > self.packed_stable {
-            put_stable(&mut self.packer, stable);
+            put_stable(&mut self.packer.frames, stable);
             (self.packed_stable, self.announced_stable) = (stable, stable);
         }
         let number = self.tx.next();
         debug_assert!(!self.wedged, "a member that is wedged sends nothing new");
-        debug_assert!(self.packer.len() <= self.set.packet_room, "a packet is longer than its receivers take");
-        io.multicast(self.set.space, number, &self.packer);
+        debug_assert!(self.packer.frames.len() <= self.set.packet_room, "a packet is longer than its receivers take");
+        io.multicast(self.set.space, number, &self.packer.frames);
         // A full socket stops packing at once: messages then wait in the outbox, where their sender sees it.
         self.congested |= io.is_congested();
-        let frames = self.pool.take(&mut self.packer);
+        let frames = self.pool.take(&mut self.packer.frames);
         self.tx.push(now);
         self.receipts.sent(number, self.sent);
-        if std::mem::take(&mut self.packer_prompt) {
+        if std::mem::take(&mut self.packer.is_prompt) {
             self.prompt_up_to = number.0;
         }
         let me = self.set.me;
@@ -242,14 +257,14 @@ impl ViewStreams {
 
     /// Removes the messages that are not bound to this view, in order. The next view sends them. A message of which
     /// this view holds a part is sent whole there, because the end of the view discards incomplete messages.
-    pub fn take_outbox(&mut self) -> Vec<(Order, Uniformity, Bytes)> {
+    pub fn take_outbox(&mut self) -> Vec<(Request, Bytes)> {
         std::mem::take(&mut self.outbox).into_messages()
     }
 
     /// Queues what [`Self::take_outbox`] of the previous view returned. No bound applies: these messages were accepted.
-    pub fn put_outbox(&mut self, messages: Vec<(Order, Uniformity, Bytes)>) {
-        for (order, uniformity, payload) in messages {
-            self.outbox.push(order, uniformity, &[&payload], usize::MAX);
+    pub fn put_outbox(&mut self, messages: Vec<(Request, Bytes)>) {
+        for (request, payload) in messages {
+            self.outbox.push(request, &[&payload], usize::MAX);
         }
     }
 

@@ -4,8 +4,10 @@
 //! A packet is read whole or not at all ([`Context::undo`]): one that cannot be parsed, or must wait, changes nothing.
 //! See `docs/fail-stop.md`.
 
-use super::frame::{FragmentKind, Pairs, PlainMessage, StreamFrame, read_frame, read_plain};
-use crate::api::{Order, Uniformity};
+use super::frame::{
+    FragmentKind, MessageKind, Pairs, PlainMessage, StreamFrame, read_expected, read_frame, read_plain,
+};
+use crate::api::Order;
 use crate::id::Rank;
 use crate::wire::codec::Reader;
 use crate::wire::{Malformed, PacketNumber};
@@ -42,14 +44,6 @@ pub(super) enum Orders {
     /// The view ends: no pass will come that a packet could wait for. Orders that do not count are ignored, by all
     /// members alike, because all read up to the same cut.
     Final,
-}
-
-/// Properties that a message's sender requested.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct MessageKind {
-    pub(super) order: Order,
-    pub(super) sequenced: bool,
-    pub(super) uniformity: Uniformity,
 }
 
 /// The position of a packet.
@@ -160,21 +154,21 @@ impl Context {
         while !r.is_empty() {
             // The common case, apart from the full match below: a whole message without dependencies costs one branch.
             if self.past.is_empty()
-                && let Some(PlainMessage { order, sequenced, uniformity, body }) = read_plain(&mut r)
+                && let Some(PlainMessage { kind, body }) = read_plain(&mut r)
             {
                 let start = frames.len() - r.remaining() - body.len();
-                out.whole(MessageKind { order, sequenced, uniformity }, offset(start)?, offset(body.len())?);
-                is_prompt |= uniformity.is_uniform();
-                if sequenced && counts(self.tenure, position.by, tenure, orders)? {
+                out.whole(kind, offset(start)?, offset(body.len())?);
+                is_prompt |= kind.uniformity.is_uniform();
+                if kind.sequenced && counts(self.tenure, position.by, tenure, orders)? {
                     out.order(position.by, 1);
                 }
                 continue;
             }
             match read_frame(&mut r)? {
                 None => {}
-                Some(StreamFrame::Message { order, sequenced, uniformity, fragment, deps, body }) => {
+                Some(StreamFrame::Message { kind, fragment, deps, body }) => {
                     let ends = matches!(fragment, FragmentKind::Whole | FragmentKind::Last);
-                    if ends && order != Order::Fifo && !self.past.is_empty() {
+                    if ends && kind.order != Order::Fifo && !self.past.is_empty() {
                         self.keep_past();
                         self.past.drain(..).for_each(|dep| out.depend(dep));
                     }
@@ -182,9 +176,8 @@ impl Context {
                         self.depend(deps, ends, out)?;
                     }
                     let start = frames.len() - r.remaining() - body.len();
-                    let kind = MessageKind { order, sequenced, uniformity };
-                    is_prompt |= self.read_fragment(kind, fragment, start, body, out)? && uniformity.is_uniform();
-                    if sequenced && counts(self.tenure, position.by, tenure, orders)? {
+                    is_prompt |= self.read_fragment(kind, fragment, start, body, out)? && kind.uniformity.is_uniform();
+                    if kind.sequenced && counts(self.tenure, position.by, tenure, orders)? {
                         out.order(position.by, 1);
                     }
                 }
@@ -303,6 +296,9 @@ impl Context {
         body: &[u8],
         out: &mut impl Taker,
     ) -> Result<bool, Stop> {
+        if kind.asks && matches!(fragment, FragmentKind::Whole | FragmentKind::First(_)) {
+            read_expected(body, self.members)?;
+        }
         let pieces = match (fragment, self.pieces) {
             (FragmentKind::Whole, _) => {
                 out.whole(kind, offset(start)?, offset(body.len())?);

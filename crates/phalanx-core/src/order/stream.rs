@@ -4,9 +4,10 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::packet_reader::{Context, MessageKind, Orders, PacketPosition, Stop, Taker, Tenure, entry_of};
+use super::frame::{MessageKind, read_expected};
+use super::packet_reader::{Context, Orders, PacketPosition, Stop, Taker, Tenure, entry_of};
 use super::total_order::{Run, Total};
-use crate::api::{Order, Uniformity};
+use crate::api::{Expected, Order, Uniformity};
 use crate::frames::{Frames, Pool};
 use crate::id::{Rank, Sequence};
 use crate::link::{Receiving, StreamReport};
@@ -19,6 +20,8 @@ pub(super) struct Message {
     /// Whether its position in the token holder's stream is its place in the total order.
     pub(super) sequenced: bool,
     pub(super) uniformity: Uniformity,
+    /// Whether its bytes begin with who is to answer it.
+    asks: bool,
     /// Index of its first dependency among all that the stream's messages named (see [`Stream::deps_base`]). Only those
     /// beyond what the sender's earlier messages depend on.
     deps_from: u64,
@@ -59,6 +62,8 @@ pub struct Deliverable<'a> {
     pub uniformity: Uniformity,
     /// Its position in the total order, from 1; `None` for other orders.
     pub position: Option<u64>,
+    /// If it is an ask: who is to answer it.
+    pub asked: Option<Expected<'a>>,
     /// The payload, borrowed from its packet if it lies in one.
     pub payload: &'a [u8],
 }
@@ -121,13 +126,13 @@ struct Keep<'a> {
 
 impl Keep<'_> {
     #[inline]
-    fn complete(&mut self, MessageKind { order, sequenced, uniformity }: MessageKind, body: Body) {
+    fn complete(&mut self, MessageKind { order, sequenced, uniformity, asks }: MessageKind, body: Body) {
         *self.parsed += 1;
         let (deps_from, packet, seq) = (self.deps_from, self.position.number, Sequence(*self.parsed));
         self.deps_from = self.deps_base + self.deps.len() as u64;
         // A packet names fewer than 2^32.
         let deps = u32::try_from(self.deps_from - deps_from).unwrap_or(u32::MAX);
-        self.queue.push_back(Message { order, sequenced, uniformity, deps_from, deps, packet, seq, body });
+        self.queue.push_back(Message { order, sequenced, uniformity, asks, deps_from, deps, packet, seq, body });
     }
 }
 
@@ -415,9 +420,19 @@ impl Stream {
         Some(message)
     }
 
-    /// The payload of the message that [`Self::take_head`] returned last.
+    /// Who is to answer the message that [`Self::take_head`] returned last, if it asks, and its payload.
     #[inline]
-    pub(super) fn payload<'a>(&'a self, message: &'a Message) -> &'a [u8] {
+    pub(super) fn payload<'a>(&'a self, message: &'a Message) -> (Option<Expected<'a>>, &'a [u8]) {
+        let bytes = self.bytes(message);
+        if !message.asks {
+            return (None, bytes);
+        }
+        // Checked when it was read.
+        read_expected(bytes, usize::MAX).map_or((None, bytes), |(expected, payload)| (Some(expected), payload))
+    }
+
+    #[inline]
+    fn bytes<'a>(&'a self, message: &'a Message) -> &'a [u8] {
         match &message.body {
             Body::Own(bytes) => bytes,
             Body::Packet { start, len } => {

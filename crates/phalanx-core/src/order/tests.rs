@@ -100,7 +100,7 @@ impl Three {
 
     fn cast(&mut self, from: Rank, order: Order, uniformity: Uniformity) {
         let (view_streams, port) = &mut self.group_streams[from.index()];
-        assert!(view_streams.multicast(self.now, order, uniformity, &[b"m"], port).is_some());
+        assert!(view_streams.multicast(self.now, (order, uniformity).into(), &[b"m"], port).is_some());
         while view_streams.poll(self.now, port) {}
     }
 
@@ -221,7 +221,9 @@ fn a_sender_whose_window_is_full_still_orders_when_the_token_comes_to_it() {
         for _ in 0..2 {
             let (view_streams, port) = &mut t.group_streams[B.index()];
             let (order, uniformity) = (Order::Total, Uniformity::Plain);
-            while sent < MESSAGES && view_streams.multicast(t.now, order, uniformity, &[&[7; 600]], port).is_some() {
+            while sent < MESSAGES
+                && view_streams.multicast(t.now, (order, uniformity).into(), &[&[7; 600]], port).is_some()
+            {
                 sent += 1;
             }
             while view_streams.poll(t.now, port) {}
@@ -468,7 +470,7 @@ fn in_a_group_of_hundreds_dependencies_that_fit_in_no_header_go_ahead() {
         .map(Rank)
         .map(|me| {
             let (mut other, mut port) = view_streams(me, MEMBERS);
-            assert!(other.multicast(now, Order::Fifo, Uniformity::Plain, &[b"m"], &mut port).is_some());
+            assert!(other.multicast(now, (Order::Fifo, Uniformity::Plain).into(), &[b"m"], &mut port).is_some());
             other.poll(now, &mut port);
             (me, port.packets)
         })
@@ -487,7 +489,9 @@ fn in_a_group_of_hundreds_dependencies_that_fit_in_no_header_go_ahead() {
     assert_eq!(sender.1.delivered.len(), 998);
     let long = vec![7; 5000];
     for payload in [&b"short"[..], &long] {
-        assert!(sender.0.multicast(now, Order::Causal, Uniformity::Plain, &[payload], &mut sender.1).is_some());
+        assert!(
+            sender.0.multicast(now, (Order::Causal, Uniformity::Plain).into(), &[payload], &mut sender.1).is_some()
+        );
         sender.0.poll(now, &mut sender.1);
     }
     assert!(sender.1.packets.iter().all(|(_, frames)| frames.len() <= 1200));
@@ -506,7 +510,7 @@ fn while_the_system_takes_nothing_messages_wait_and_orders_go_out() {
     let mut t = Three::new();
     t.group_streams[A.index()].0.set_congested(true);
     let (view_streams, port) = &mut t.group_streams[A.index()];
-    assert!(view_streams.multicast(t.now, Order::Fifo, Uniformity::Plain, &[b"m"], port).is_some(), "kept");
+    assert!(view_streams.multicast(t.now, (Order::Fifo, Uniformity::Plain).into(), &[b"m"], port).is_some(), "kept");
     while view_streams.poll(t.now, port) {}
     assert!(!view_streams.is_packing() && port.packets.is_empty(), "nothing to do");
     assert_eq!(view_streams.hold(), Some(Hold::System));
@@ -528,7 +532,10 @@ fn what_waits_for_members_or_a_quorum_does_not_wait_for_the_system() {
     let mut t = Three::new();
     let (view_streams, port) = &mut t.group_streams[A.index()];
     view_streams.set_adequate(false);
-    assert!(view_streams.multicast(t.now, Order::Fifo, Uniformity::Uniform, &[b"m"], port).is_some(), "accepted");
+    assert!(
+        view_streams.multicast(t.now, (Order::Fifo, Uniformity::Uniform).into(), &[b"m"], port).is_some(),
+        "accepted"
+    );
     view_streams.set_congested(true);
     assert_eq!(view_streams.hold(), Some(Hold::Inadequate));
     view_streams.set_primary(false);
@@ -544,7 +551,7 @@ fn in_an_inadequate_view_uniform_messages_wait_and_what_is_behind_them() {
     let (view_streams, port) = &mut t.group_streams[A.index()];
     view_streams.set_adequate(false);
     for uniformity in [Uniformity::Plain, Uniformity::Uniform, Uniformity::Plain] {
-        assert!(view_streams.multicast(t.now, Order::Fifo, uniformity, &[b"m"], port).is_some(), "accepted");
+        assert!(view_streams.multicast(t.now, (Order::Fifo, uniformity).into(), &[b"m"], port).is_some(), "accepted");
     }
     while view_streams.poll(t.now, port) {}
     assert!(!view_streams.is_packing(), "nothing to do");
@@ -565,7 +572,7 @@ fn in_an_inadequate_view_uniform_messages_wait_and_what_is_behind_them() {
     while view_streams.poll(t.now, port) {}
     assert_eq!((view_streams.hold(), view_streams.queued().messages), (None, 0));
     // A message in many packets that has begun continues only when enough members are there again.
-    assert!(view_streams.multicast(t.now, Order::Fifo, Uniformity::Uniform, &[&[0; 200_000]], port).is_some());
+    assert!(view_streams.multicast(t.now, (Order::Fifo, Uniformity::Uniform).into(), &[&[0; 200_000]], port).is_some());
     while view_streams.poll(t.now, port) {}
     assert!(view_streams.is_cut_off(), "it is longer than the window");
     view_streams.set_adequate(false);
@@ -592,7 +599,7 @@ fn more_runs_than_one_announcement_holds_are_announced_one_after_the_other() {
         Rank::all(MEMBERS).map(|me| view_streams(me, MEMBERS as u64)).collect();
     let mut said: Vec<Said> = Vec::new();
     for (rank, (view_streams, port)) in Rank::enumerate(&mut group_streams).skip(1) {
-        assert!(view_streams.multicast(now, Order::Total, Uniformity::Plain, &[b"m"], port).is_some());
+        assert!(view_streams.multicast(now, (Order::Total, Uniformity::Plain).into(), &[b"m"], port).is_some());
         while view_streams.poll(now, port) {}
         said.push((rank, std::mem::take(&mut port.packets)));
     }

@@ -25,7 +25,7 @@ impl ViewStreams {
         }
         let mut more = true;
         while more && self.may_order() {
-            if self.packer.len() + ANNOUNCE_ROOM > self.set.packet_room {
+            if self.packer.frames.len() + ANNOUNCE_ROOM > self.set.packet_room {
                 self.close_packet(now, io);
                 if !self.may_order() {
                     return;
@@ -38,8 +38,8 @@ impl ViewStreams {
             // A full announcement: more messages may be ready.
             more = runs.len() == RUNS_MAX;
             if !runs.is_empty() {
-                put_announce(&mut self.packer, self.total.tenure(), prompt, &runs);
-                self.packer_prompt |= prompt;
+                put_announce(&mut self.packer.frames, self.total.tenure(), prompt, &runs);
+                self.packer.is_prompt |= prompt;
                 for &(rank, count) in &runs {
                     self.announce_own(count, rank);
                 }
@@ -104,7 +104,7 @@ impl ViewStreams {
         self.holder = Some(Sequencer::new(sequenced, self.total.owed(self.streams.len())));
         // An empty announcement: receivers learn from which packet on this stream speaks for the tenure. An own abcast
         // that is ordered by position names no tenure.
-        put_announce(&mut self.packer, self.total.tenure(), false, &[]);
+        put_announce(&mut self.packer.frames, self.total.tenure(), false, &[]);
         true
     }
 
@@ -125,8 +125,8 @@ impl ViewStreams {
         let settled = |pass: Pass| self.streams[pass.by.index()].stable >= pass.packet.0;
         if is_other && !self.total.came_by().is_none_or(settled) {
             self.token.kept += 1;
-        } else if is_other && self.may_pack() && self.packer.len() + 16 <= self.set.packet_room {
-            put_pass(&mut self.packer, self.total.tenure(), most);
+        } else if is_other && self.may_pack() && self.packer.frames.len() + 16 <= self.set.packet_room {
+            put_pass(&mut self.packer.frames, self.total.tenure(), most);
             debug_assert_ne!(self.passed_tenure, Some(self.total.tenure()), "a tenure ends with one pass");
             self.passed_tenure = Some(self.total.tenure());
             // Dropped before the pass is read here: this member must order nothing behind its own pass.

@@ -7,6 +7,7 @@ use super::backpressure::BackpressureState;
 use super::flow_control_lag::FlowControlLag;
 use super::outbox::Outbox;
 use super::output::{Backpressure, Hold, Status, StreamOutput};
+use super::packer::{AskHead, Packer};
 use super::packet_reader::Orders;
 use super::receipts::Receipts;
 use super::sequencer::Sequencer;
@@ -107,11 +108,9 @@ pub struct ViewStreams {
     /// By rank: the last message on which the abcasts delivered so far depend.
     pub(super) total_past: Vec<u64>,
     pub(super) tx: Sending,
-    /// Frames of the packet being filled.
-    pub(super) packer: Vec<u8>,
-    /// Whether the packet being filled holds something for whose stability a member waits.
-    pub(super) packer_prompt: bool,
+    pub(super) packer: Packer,
     pub(super) outbox: Outbox,
+    pub(crate) ask_head: AskHead,
     /// Our last message that is packed to its end.
     pub(super) sent: Sequence,
     /// What became of our messages, for their sender.
@@ -166,9 +165,9 @@ impl ViewStreams {
             holder: (set.me == Rank::FIRST).then(|| Sequencer::new(vec![0; n], vec![0; n])),
             total_past: vec![0; n],
             tx: Sending::new(n, set.window, now),
-            packer: Vec::with_capacity(set.packet_room),
-            packer_prompt: false,
+            packer: Packer { frames: Vec::with_capacity(set.packet_room), is_prompt: false },
             outbox: Outbox::default(),
+            ask_head: AskHead::of_nobody(),
             sent: Sequence::NONE,
             receipts: Receipts::new(n),
             last_unsequenced: Sequence::NONE,
@@ -366,14 +365,14 @@ impl ViewStreams {
     /// Whether the first waiting message waits for a quorum of the cell or for more members.
     #[inline]
     pub(super) fn front_is_withheld(&self) -> bool {
-        self.withholds() && self.outbox.front().is_some_and(|front| front.uniformity.is_uniform())
+        self.withholds() && self.outbox.front().is_some_and(|front| front.request.uniformity.is_uniform())
     }
 
     /// Whether something waits that could be sent now.
     #[must_use]
     #[inline]
     pub fn is_packing(&self) -> bool {
-        !self.packer.is_empty() || (!self.outbox.is_empty() && self.may_pack() && !self.front_is_withheld())
+        !self.packer.frames.is_empty() || (!self.outbox.is_empty() && self.may_pack() && !self.front_is_withheld())
     }
 
     /// Sends what was accepted or ordered since the last packet. The caller does so before it handles further input.
@@ -537,7 +536,7 @@ impl ViewStreams {
             self.wedged = true;
         }
         self.scan_ahead(io);
-        debug_assert!(self.packer.is_empty(), "a packet waits that nobody will have");
+        debug_assert!(self.packer.frames.is_empty(), "a packet waits that nobody will have");
         self.streams.iter().map(Stream::stream_report).collect()
     }
 
@@ -732,7 +731,10 @@ impl ViewStreams {
         self.receipts.check_invariants(self.sent);
         assert_eq!(self.streams.len(), members, "each member has a stream");
         assert!(self.due.is_empty(), "the dependency buffer is empty between messages");
-        assert!(self.packer.len() <= self.set.packet_room, "the packet being filled exceeds the room of a packet");
+        assert!(
+            self.packer.frames.len() <= self.set.packet_room,
+            "the packet being filled exceeds the room of a packet"
+        );
         assert!(self.last_unsequenced <= self.sent, "the last unsequenced abcast was not sent");
         assert!(self.announced_stable <= self.tx.stable(), "stability is announced beyond what is stable");
         assert!(self.packed_stable <= self.announced_stable, "a packet carries more stability than was announced");

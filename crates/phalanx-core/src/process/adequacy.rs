@@ -1,16 +1,19 @@
 //! Adequacy of a view: whether it has as many members as were agreed. In an inadequate view no uniform message is sent.
 //!
+//! The same knowledge names the members that are expected to answer an ask.
+//!
 //! In the cell all members count. In a group the members that hold its state count: those that founded it, those that
-//! joined without taking the state, and those that reported it complete. These reports exist from level 2 on, and only
-//! where the terms require more than one member. A member reports when its state becomes complete, and again to each
-//! member that joins.
+//! joined without taking the state, and those that reported it complete. These reports exist from level 2 on where the
+//! terms require more than one member, and from level 9 on in all groups that may have a state. A member reports when its
+//! state becomes complete, and again to each member that joins.
 
 mod state_holders;
 
+use super::group_streams::GroupStreams;
 use super::{Process, Stage};
 use crate::api::{Event, GroupTerms};
 use crate::id::{GroupId, Incarnation, LEVEL, ViewNumber};
-use crate::member::{Agreed, Control, GroupChange};
+use crate::member::{Agreed, Control, GroupChange, GroupEntry};
 use crate::wire::{DropReason, Space};
 
 pub(super) use state_holders::StateHolders;
@@ -19,7 +22,11 @@ pub(super) use state_holders::StateHolders;
 /// state.
 const GROUP_MINIMA_LEVEL: u16 = 2;
 
-const _: () = assert!(GROUP_MINIMA_LEVEL <= LEVEL, "a build knows the levels that it has rules for");
+/// The level from which on members ask their group.
+pub const ASKS_LEVEL: u16 = 9;
+
+const _: () = assert!(GROUP_MINIMA_LEVEL <= ASKS_LEVEL, "who announces a state for asks does so for minima");
+const _: () = assert!(ASKS_LEVEL <= LEVEL, "a build knows the levels that it has rules for");
 
 impl Process {
     /// Handles a member's announcement that it holds a group's state.
@@ -74,8 +81,9 @@ impl Process {
             return;
         };
         let (terms, view) = (view_streams.meta.terms, view_streams.meta.view);
-        if !self.asks_for_members(terms) || self.transfers.lacks_state(&self.directory, self.set.me.incarnation, group)
-        {
+        let has_state = self.directory.groups.get(&group).and_then(GroupEntry::has_state);
+        let is_told = self.directory.level >= ASKS_LEVEL && has_state != Some(false) || self.asks_for_members(terms);
+        if !is_told || self.transfers.lacks_state(&self.directory, self.set.me.incarnation, group) {
             return;
         }
         for &to in others.iter().filter(|who| **who != me) {
@@ -84,17 +92,20 @@ impl Process {
         }
     }
 
-    /// Makes holders announce themselves when the cell rises to the level from which on minima of groups are in force.
+    /// Makes holders announce themselves when the cell rises to a level from which on more of them do.
     pub(super) fn bring_group_minima(&mut self, former_level: u16) {
-        if former_level < GROUP_MINIMA_LEVEL && self.directory.level >= GROUP_MINIMA_LEVEL {
+        let rises_to = |level| former_level < level && self.directory.level >= level;
+        if rises_to(GROUP_MINIMA_LEVEL) || rises_to(ASKS_LEVEL) {
             let groups: Vec<GroupId> =
                 self.group_streams.values().map(|view_streams| view_streams.meta.group).collect();
             groups.into_iter().for_each(|group| self.announce_state_to_group(group));
         }
     }
 
-    /// Re-evaluates which groups may send uniform messages, and reports changes within a view to the application.
+    /// Re-evaluates which groups may send uniform messages, and reports changes within a view to the application. So it does
+    /// for the members that are expected to answer.
     pub(super) fn evaluate_adequacy(&mut self) {
+        self.expect_answers();
         let cell = self.directory.members.len() >= Agreed::members_min(&self.directory.settings);
         let groups: Vec<(Space, bool)> = self
             .group_streams
@@ -114,6 +125,26 @@ impl Process {
                 // Behind the group's view, which may itself wait for a state.
                 self.transfers.hold(&mut self.app, item, group);
             }
+        }
+    }
+
+    /// Names the members that asks from here on expect to answer: those that observe not and, in a group that may have a
+    /// state, have it by the view or said so since.
+    fn expect_answers(&mut self) {
+        let Self { group_streams, directory, state_holders, transfers, set, .. } = self;
+        if directory.level < ASKS_LEVEL {
+            return;
+        }
+        let me = set.me.incarnation;
+        for GroupStreams { view_streams, meta, .. } in group_streams.values_mut() {
+            let Some(entry) = directory.groups.get(&meta.group) else { continue };
+            let (has_state, observers) = (entry.has_state(), entry.observers());
+            let holds = |who: Incarnation| match who == me {
+                _ if has_state == Some(false) => true,
+                true => !transfers.has_nothing_to_give(directory, me, meta.group),
+                false => !meta.incomplete.contains(&who) || state_holders.holds(who, meta.group),
+            };
+            view_streams.ask_head.expect(meta.members.iter().map(|who| !observers.contains(who) && holds(*who)));
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 
 use super::partners::{Pair, ToOne};
-use crate::api::{Delivery, Effects, Event, LeaveReason, Order, ToOneKind, ToOneOutcome, Uniformity};
+use crate::api::{Delivery, Effects, Event, Expected, LeaveReason, Order, ToOneKind, ToOneOutcome, Uniformity};
 use crate::frames::Frames;
 use crate::id::{GroupId, InboxId, Incarnation, Rank, Sequence, ViewNumber};
 use crate::member::replayed_bytes;
@@ -27,6 +27,8 @@ pub(super) struct OwnedDelivery {
     pub(super) uniformity: Uniformity,
     pub(super) position: Option<u64>,
     pub(super) replayed: bool,
+    /// Who is to answer it, if it asks; see [`Expected`].
+    pub(super) asked: Option<Box<[u8]>>,
     pub(super) payload: Bytes,
 }
 
@@ -44,6 +46,7 @@ impl OwnedDelivery {
             uniformity: delivery.uniformity,
             position: delivery.position,
             replayed: delivery.replayed,
+            asked: delivery.asked.map(|expected| expected.bits().into()),
             payload: Bytes::copy_from_slice(delivery.payload),
         }
     }
@@ -58,6 +61,7 @@ impl OwnedDelivery {
             uniformity: self.uniformity,
             position: self.position,
             replayed: self.replayed,
+            asked: self.asked.as_deref().map(Expected::of),
             payload: &self.payload,
         }
     }

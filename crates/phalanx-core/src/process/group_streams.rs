@@ -56,6 +56,8 @@ pub(super) struct ViewMeta {
     /// Data addresses by rank. `others` has them without this process's own.
     pub(super) addresses: Vec<SocketAddr>,
     pub(super) others: Vec<SocketAddr>,
+    /// Members whose state was not known to be complete when the view was decided.
+    pub(super) incomplete: Vec<Incarnation>,
     /// Terms agreed for the group.
     pub(super) terms: GroupTerms,
     /// Whether enough members hold the group's state, as last reported to the application.
@@ -75,6 +77,7 @@ impl ViewMeta {
             uniformity: d.uniformity,
             position: d.position,
             replayed,
+            asked: d.asked,
             payload: d.payload,
         }
     }

@@ -12,7 +12,7 @@ use super::path_probes::SILENCE_LEVEL;
 use super::port::streams_port;
 use super::to_one::to_one_port;
 use super::{Process, Stage, StageEvent};
-use crate::api::{CellView, Departed, Effects, Event, GroupTerms, GroupView, LeaveReason, Order, Uniformity};
+use crate::api::{CellView, Departed, Effects, Event, GroupTerms, GroupView, LeaveReason, Request};
 use crate::id::MemberInfo;
 use crate::id::{DecreeNumber, Incarnation, Rank, ViewNumber};
 use crate::member::{
@@ -23,8 +23,8 @@ use crate::order::{ViewStreams, ViewStreamsSettings};
 use crate::time::Instant;
 use crate::wire::DropReason;
 
-/// Own messages that were not sent in a view: order, uniform, payload.
-type Unsent = Vec<(Order, Uniformity, Bytes)>;
+/// Own messages that were not sent in a view.
+type Unsent = Vec<(Request, Bytes)>;
 
 /// State that is carried from one view of a group into the next.
 struct EndedView {
@@ -357,8 +357,9 @@ impl Process {
         view_streams.set_primary(self.primary);
         view_streams.set_congested(self.congested);
         self.counters.carried_over += unsent.len() as u64;
-        self.counters.carried_over_long += unsent.iter().filter(|(.., m)| m.len() >= packet_room).count() as u64;
+        self.counters.carried_over_long += unsent.iter().filter(|(_, m)| m.len() >= packet_room).count() as u64;
         view_streams.put_outbox(unsent);
+        let incomplete = change.incomplete(&members);
         let meta = ViewMeta {
             group: change.group,
             name: name.clone(),
@@ -369,6 +370,7 @@ impl Process {
             members: members.clone(),
             addresses,
             others,
+            incomplete: incomplete.clone(),
             terms,
             adequate,
         };
@@ -383,7 +385,7 @@ impl Process {
             infos,
             joined: change.joined.clone(),
             left: change.left.clone(),
-            incomplete: change.incomplete(&members),
+            incomplete,
             observers,
             has_state,
             terms,

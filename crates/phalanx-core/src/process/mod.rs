@@ -51,8 +51,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::api::{
-    Accepted, CellView, CommandError, Effects, Event, Founding, Membership, MessageToOne, Order, SEEDS_MAX, Sent,
-    Settings, Stability, ToOneKind,
+    Accepted, CellView, CommandError, Effects, Event, Founding, MESSAGE_BYTES_MAX, Membership, MessageToOne, Order,
+    Request, SEEDS_MAX, SendOptions, Sent, Settings, Stability, ToOneKind,
 };
 use crate::frames::Frames;
 use crate::id::{AWAY, CellInstance, DecreeNumber, GroupId, InboxId, Incarnation, Rank, ViewNumber};
@@ -60,7 +60,7 @@ use crate::member::{
     Acceptor, Agreed, BallotEvent, Coordinator, Directory, FailureDetector, Inheritance, PathMonitor, Patience,
     Proposal, Removals, RequestList, Wedge, replayed_bytes,
 };
-use crate::order::Packing;
+use crate::order::{AskHead, Packing};
 use crate::rng::Rng;
 use crate::seal::{CookieKey, Opener, Security};
 use crate::sorted::SortedMap;
@@ -80,11 +80,15 @@ use to_one::to_one_port;
 use transfer::Transfers;
 use waits::Waits;
 
+pub use adequacy::ASKS_LEVEL;
 pub use groups::REQUESTS_MAX;
 pub use join::{JoinHandshake, JoinRefusal};
 pub use orphans::Kept;
 pub use status::{Activity, DecreeState, Gauge, StreamStatus, WedgeState};
 pub use to_one::{TO_ONE_LEVEL, ToOneFrame};
+
+/// Room for the list of those that are to answer the longest ask.
+const ASK_HEAD_BYTES: usize = 64 * 1024;
 
 /// One process of a cell. It owns no socket, thread or clock: the caller passes packets, timers and the time in.
 pub struct Process {
@@ -662,7 +666,7 @@ impl Process {
         if matches!(self.stage, Stage::Over) {
             return Err(CommandError::Over);
         }
-        if payload.len() > crate::api::MESSAGE_BYTES_MAX - 1 {
+        if payload.len() > MESSAGE_BYTES_MAX - 1 {
             return Err(CommandError::TooLong(payload.len()));
         }
         if self.directory.rank(to).is_none() {
@@ -718,49 +722,42 @@ impl Process {
         parts: &[&[u8]],
         fx: &mut impl Effects,
     ) -> Result<Accepted, CommandError> {
-        self.accept_multicast(now, group, None, order, stability, parts, fx)
+        self.multicast_with(now, group, SendOptions { order, stability, in_view: None, asks: false }, parts, fx)
     }
 
-    /// Multicasts `parts`, concatenated, in this view of the group and in no other: what the sender composed on what it
-    /// saw of that view is sent in it, or nobody gets it.
+    /// The same with more to choose.
     ///
-    /// It never waits here, so it is at most as long as fits into one packet beside the headers.
+    /// With [`SendOptions::in_view`] it is sent in that view of the group and in no other: what the sender composed on what
+    /// it saw of that view is sent in it, or nobody gets it. It never waits here, so it is at most as long as fits into one
+    /// packet beside the headers.
+    ///
+    /// With [`SendOptions::asks`] it is an ask: all members deliver it, and those that are to answer it are named to each of
+    /// them ([`Delivery::asked`](crate::Delivery::asked)). These are the members of the view to which it is bound that do not
+    /// observe; in a group with a state, those of them that this process knows by then to have it. Answers are messages to
+    /// one member ([`Self::send_to`]). From level 9 of the cell on.
     ///
     /// # Errors
     /// [`CommandError::OtherView`]: another view is in force, or this one is ending. [`CommandError::NoCredit`]: it
     /// cannot be sent now (try again after the next poll). [`CommandError::TooLong`], with the length, if it does not fit
-    /// into a packet. Else as for [`Self::multicast`]. Nothing was sent.
-    #[expect(clippy::too_many_arguments, reason = "as for `multicast`, and the view")]
-    pub fn multicast_in_view(
-        &mut self,
-        now: Instant,
-        group: GroupId,
-        view: ViewNumber,
-        order: Order,
-        stability: Stability,
-        parts: &[&[u8]],
-        fx: &mut impl Effects,
-    ) -> Result<Accepted, CommandError> {
-        self.accept_multicast(now, group, Some(view), order, stability, parts, fx)
-    }
-
+    /// into a packet and has to. [`CommandError::BelowLevel`]: the cell has no asks. Else as for [`Self::multicast`]. Nothing
+    /// was sent.
     #[inline]
-    #[expect(clippy::too_many_arguments, reason = "it is what a multicast is made of")]
-    fn accept_multicast(
+    pub fn multicast_with(
         &mut self,
         now: Instant,
         group: GroupId,
-        in_view: Option<ViewNumber>,
-        order: Order,
-        stability: Stability,
+        SendOptions { order, stability, in_view, asks }: SendOptions,
         parts: &[&[u8]],
         fx: &mut impl Effects,
     ) -> Result<Accepted, CommandError> {
         if matches!(self.stage, Stage::Over) {
             return Err(CommandError::Over);
         }
+        if asks && self.directory.level < ASKS_LEVEL {
+            return Err(CommandError::BelowLevel { level: self.directory.level, needed: ASKS_LEVEL });
+        }
         let len: usize = parts.iter().map(|p| p.len()).sum();
-        if len > crate::api::MESSAGE_BYTES_MAX {
+        if len > MESSAGE_BYTES_MAX {
             return Err(CommandError::TooLong(len));
         }
         // The application must have been notified of the group's view. Otherwise a process that left and came back
@@ -770,17 +767,24 @@ impl Process {
         let view_streams = self.group_streams.values_mut().find(in_group).ok_or(CommandError::NotMember)?;
         view_streams.touched = true;
         let uniformity = stability.or(view_streams.meta.terms.uniformity);
+        let request = Request { order, uniformity, asks };
         let streams = &mut view_streams.view_streams;
+        let longest = AskHead::bytes_max(view_streams.meta.members.len());
+        if asks && (len > MESSAGE_BYTES_MAX - ASK_HEAD_BYTES || !streams.fits_packet(longest)) {
+            return Err(CommandError::TooLong(len));
+        }
         let taken = match in_view {
             None => {
                 let mut port = streams_port!(self, fx, &view_streams.meta);
-                streams.multicast(now, order, uniformity, parts, &mut port)
+                streams.multicast(now, request, parts, &mut port)
             }
             Some(view) if view_streams.meta.view != view || streams.is_wedged() => return Err(CommandError::OtherView),
-            Some(_) if !streams.fits_packet(len) => return Err(CommandError::TooLong(len)),
+            Some(_) if !streams.fits_packet(streams.ask_head.of(asks).len() + len) => {
+                return Err(CommandError::TooLong(len));
+            }
             Some(_) => {
                 let mut port = streams_port!(self, fx, &view_streams.meta);
-                streams.multicast_at_once(now, order, uniformity, parts, &mut port).map(Packing::Packed)
+                streams.multicast_at_once(now, request, parts, &mut port).map(Packing::Packed)
             }
         };
         let sent = match taken.ok_or(CommandError::NoCredit)? {

@@ -45,8 +45,11 @@ impl Process {
             }
             let held = self.transfers.take_held(group);
             let delivery = |item| if let Item::Delivery(held) = item { Some(held) } else { None };
-            let rest =
-                held.into_iter().filter_map(delivery).map(|held| OwnedDelivery { replayed: true, ..held }).collect();
+            let rest = held
+                .into_iter()
+                .filter_map(delivery)
+                .map(|held| OwnedDelivery { replayed: true, asked: None, ..held })
+                .collect();
             self.waiting.frozen.push(KeptGroup::new(me, view_streams, rest));
         }
     }

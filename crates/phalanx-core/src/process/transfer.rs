@@ -282,6 +282,7 @@ impl Process {
                     uniformity,
                     position,
                     replayed: true,
+                    asked: None,
                     payload,
                 }));
             }

@@ -5,6 +5,7 @@ use super::*;
 use crate::front::Bound;
 use crate::messages::{Message, Payloads};
 
+mod asks;
 mod to_one;
 
 /// Writes down what it is told, in one order.
@@ -13,6 +14,10 @@ struct Told {
     steps: Vec<String>,
     released: usize,
     released_to: BTreeMap<Incarnation, usize>,
+    /// How it answers asks; if not at once, later.
+    reply: Option<crate::asks::Reply>,
+    /// Its inbox takes nothing.
+    is_full: bool,
     /// What it says of a state that comes.
     refuses: Option<&'static str>,
 }
@@ -47,6 +52,37 @@ impl Front for Told {
             Step::Excluded { was } => format!("excluded {}", was.0),
             other => format!("{other:?}"),
         });
+    }
+
+    fn asked(
+        &mut self,
+        _key: Key,
+        (): &mut (),
+        asked: &crate::asks::Asked<'_>,
+        value: &mut Vec<u8>,
+    ) -> Option<crate::asks::Reply> {
+        let crate::asks::AskId { asker, number: (view, seq), place } = asked.id;
+        let how = if asked.delivery.is_some() { "asked" } else { "asked instead" };
+        self.steps.push(format!("{how} {}.{} of {} for {}", view.0, seq.0, asker.0, place.0));
+        value.extend_from_slice(b"mine");
+        self.reply
+    }
+
+    fn given_up(&mut self, _key: Key, (): &mut (), id: crate::asks::AskId) {
+        self.steps.push(format!("given up {}.{}", id.number.0.0, id.number.1.0));
+    }
+
+    fn answered(&mut self, (): &mut (), receipt: &&'static str, answer: &crate::asks::Answer<'_>) -> bool {
+        self.steps.push(format!("{receipt}: {:?} of {} by {}", answer.filled, answer.of.0, answer.by.0));
+        true
+    }
+
+    fn ask_ended(&mut self, (): &mut (), receipt: &'static str, end: crate::asks::AskEnd) {
+        self.steps.push(format!("{receipt} ended: {end:?}"));
+    }
+
+    fn is_full(&mut self, _key: Key, (): &mut ()) -> bool {
+        self.is_full
     }
 
     fn to_one(&mut self, _key: Key, (): &mut (), message: &MessageToOne<'_>) {
@@ -157,7 +193,7 @@ impl Process {
     fn ask(&mut self, body: Payloads, life: u64, receipt: Option<&'static str>) {
         let (order, stability, in_view) = (Order::Total, Stability::Uniform, None);
         let asked = Queued::Send(Message { life, order, stability, in_view, body, receipt });
-        self.lives.ask(self.key, asked).expect("the membership goes on");
+        self.lives.queue(self.key, asked).expect("the membership goes on");
     }
 
     fn one(&mut self, receipt: &'static str) {
@@ -165,7 +201,7 @@ impl Process {
     }
 
     fn flush(&mut self, receipt: &'static str) {
-        self.lives.ask(self.key, Queued::Flush { life: 0, receipt }).expect("the membership goes on");
+        self.lives.queue(self.key, Queued::Flush { life: 0, receipt }).expect("the membership goes on");
     }
 
     fn due(&mut self) -> bool {
@@ -202,6 +238,7 @@ impl Process {
             uniformity: Uniformity::Uniform,
             position: Some(seq),
             replayed: false,
+            asked: None,
             payload: b"m",
         };
         self.lives.deliver(&delivery, &mut self.told);
@@ -270,7 +307,7 @@ fn a_flush_waits_for_what_was_sent_before_it() {
     assert!(!process.due() && process.take().is_empty(), "it waits");
     process.bind(7, 1);
     assert_eq!(process.take(), ["sent 7.1", "a is 1, 7.1", "flush is 1, 7.1"]);
-    process.lives.ask(process.key, Queued::Flush { life: 3, receipt: "late" }).expect("the membership goes on");
+    process.lives.queue(process.key, Queued::Flush { life: 3, receipt: "late" }).expect("the membership goes on");
     assert!(!process.due());
     assert_eq!(process.take(), ["late: NotSent"], "it was asked for in another life");
 }
@@ -409,6 +446,7 @@ fn what_is_replayed_is_not_counted_as_delivered() {
         uniformity: Uniformity::Uniform,
         position: Some(1),
         replayed: true,
+        asked: None,
         payload: b"m",
     };
     process.lives.deliver(&delivery, &mut process.told);
@@ -639,7 +677,7 @@ fn a_key_stands_for_one_membership() {
     assert_eq!((new.slot, new.membership), (old.slot, old.membership + 1));
     assert!(process.lives.take_core_notes().forgotten.is_empty(), "a group of that name is joined again");
     assert!(process.lives.own(old).is_none() && process.lives.own(new).is_some());
-    assert!(process.lives.ask(old, Queued::Flush { life: 0, receipt: "late" }).is_err());
+    assert!(process.lives.queue(old, Queued::Flush { life: 0, receipt: "late" }).is_err());
     assert_eq!(process.lives.number_in_view(new), Some(None), "the group's number was the other's");
     process.lives.sent(GROUP, ViewNumber(7), Sequence(1), &mut process.told);
     process.tell(true);

@@ -26,9 +26,11 @@ impl<G, R> MessagesToOne<'_, G, R> {
 
     /// The core accepted the message to one that was due, in that view.
     pub fn sent<F: Front<Group = G, Receipt = R>>(&mut self, key: Key, view: ViewNumber, front: &mut F) {
+        let mut records = self.0.records.take();
         if let Some(held) = self.0.held(key) {
-            held.sent_to_one(view, front);
+            held.sent_to_one(view, front, &mut records);
         }
+        self.0.records = records;
     }
 
     /// The core accepted a message to one that was not queued here.
@@ -67,10 +69,10 @@ impl<G, R> MessagesToOne<'_, G, R> {
         }
     }
 
-    /// A message to this process alone. An answer belongs to who asked, and not to the group's inbox.
+    /// A message to this process alone. What is about an ask goes to its table, and not to the group's inbox.
     pub fn deliver<F: Front<Group = G, Receipt = R>>(&mut self, message: &MessageToOne<'_>, front: &mut F) {
         if message.kind.is_answer() {
-            return;
+            return self.0.asks().hear(message, front);
         }
         if let Some((key, held)) = self.0.numbered(message.group) {
             front.to_one(key, &mut held.own, message);

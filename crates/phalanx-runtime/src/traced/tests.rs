@@ -82,6 +82,7 @@ fn delivery(seq: u64) -> Delivery<'static> {
         uniformity: Uniformity::Uniform,
         position: Some(seq),
         replayed: false,
+        asked: None,
         payload: b"payload",
     }
 }

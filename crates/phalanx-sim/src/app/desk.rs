@@ -192,6 +192,11 @@ impl Shelf {
         self.see(|_, faults| faults.extend(wrong));
     }
 
+    /// Whether its inbox takes nothing.
+    pub(super) fn is_full(&self) -> bool {
+        self.desk.borrow().piles.get(&self.inbox).is_some_and(|pile| pile.is_unread)
+    }
+
     pub(super) fn end(&mut self) {
         self.stage();
         self.set_standing();

@@ -2,6 +2,7 @@
 //! the trace that the checker evaluates. The trace is written here because properties refer to what the application
 //! sees.
 
+mod answering;
 mod asked;
 mod calls;
 mod desk;
@@ -602,6 +603,9 @@ impl Handler for App {
             hash,
             replayed: delivery.replayed,
         });
+        if delivery.asked.is_some() {
+            record_told(self);
+        }
         if let Some(group) = self.groups.get_mut(&delivery.group) {
             group.state.apply(delivery.order, delivery.sender.0, hash);
             let applied = group.state.objects.apply(delivery, self.generation);
@@ -737,6 +741,10 @@ impl Handler for App {
     fn to_one(&mut self, message: &MessageToOne<'_>) {
         self.took(message.group);
         self.record(traced::to_one(message));
+        if message.kind.is_answer() {
+            self.told.hear(message);
+            record_told(self);
+        }
         if message.kind == ToOneKind::Message {
             self.answerable.messages.push((message.group, message.sender));
         }

@@ -7,14 +7,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use phalanx_core::{
-    Delivery, Event, GroupId, InboxId, Incarnation, LeaveReason, Order, Sequence, Snapshot, Stability, ViewNumber,
+    Delivery, Event, GroupId, InboxId, Incarnation, Instant, LeaveReason, MessageToOne, Order, Sequence, Snapshot,
+    Stability, ViewNumber,
 };
 use phalanx_life::{
-    Bound, End, Front, Key, Lives, Message, NextMessage, Payloads, Publication, Publishes, Queued, Refusal, Shown, Step,
+    Answer, Ask, AskEnd, AskId, Asked, Bound, End, Front, Key, Lives, Message, NextMessage, NextToOne, Payloads,
+    Publication, Publishes, Queued, Refusal, Reply, Shown, Step,
 };
 use phalanx_runtime::traced;
 use phalanx_trace as trace;
 
+use super::answering::{ASK, Answering};
 use super::desk::{Desk, Shelf};
 
 /// The memberships of one process, through its incarnations, and what is counted of them.
@@ -31,6 +34,8 @@ pub(crate) struct Told {
     panic: Panic,
     /// The message that the core is asked to take is the one that is due.
     is_sending: bool,
+    /// An ask that the core is asked to take.
+    asking: Option<Box<Ask<u64>>>,
 }
 
 /// A message to be queued.
@@ -81,6 +86,7 @@ impl Default for Told {
             records: Vec::new(),
             panic: Panic::No,
             is_sending: false,
+            asking: None,
         }
     }
 }
@@ -92,6 +98,7 @@ struct Writer {
     desk: Rc<RefCell<Desk>>,
     publication: Publication<Shelf>,
     me: Option<Incarnation>,
+    answering: Answering,
     /// A state was refused, and all that members give make sense.
     is_mistaken: bool,
     /// Why the state that is complete now is refused, as the application decided.
@@ -197,7 +204,39 @@ impl Front for Writer {
         }
     }
 
+    fn asked(&mut self, key: Key, shelf: &mut Shelf, asked: &Asked<'_>, value: &mut Vec<u8>) -> Option<Reply> {
+        match asked.delivery {
+            Some(delivery) => self.deliver(key, shelf, delivery),
+            None => {
+                self.publication.touch(key, shelf);
+                shelf.stage();
+            }
+        }
+        self.answering.asked(key, asked, value)
+    }
+
+    fn given_up(&mut self, _key: Key, _shelf: &mut Shelf, _id: AskId) {
+        self.answering.count("asks that their asker gave up before an answer");
+    }
+
+    fn answered(&mut self, _shelf: &mut Shelf, receipt: &u64, answer: &Answer<'_>) -> bool {
+        self.answering.answered(*receipt, answer)
+    }
+
+    fn ask_ended(&mut self, _shelf: &mut Shelf, receipt: u64, end: AskEnd) {
+        self.answering.ended(receipt, Some(end));
+    }
+
+    fn is_full(&mut self, _key: Key, shelf: &mut Shelf) -> bool {
+        shelf.is_full()
+    }
+
     fn answer(&mut self, shelf: &mut Shelf, receipt: u64, outcome: Result<Bound, Refusal>) {
+        if receipt & ASK != 0 {
+            // The others are counted with all that is not sent.
+            shelf.asked.refuse(u64::from(outcome.is_err_and(|why| why != Refusal::NotSent)));
+            return self.answering.ended(receipt, None);
+        }
         self.counts.receipts += 1;
         shelf.answer(receipt, outcome.ok().map(|bound| bound.number));
     }
@@ -235,9 +274,10 @@ impl Front for Writer {
 impl Told {
     /// Another process starts in its place.
     pub(crate) fn start_anew(&mut self) {
-        let counts = self.counts();
+        let (counts, moments) = (self.counts(), std::mem::take(&mut self.writer.answering.moments));
         *self = Self::default();
         self.writer.counts = counts;
+        self.writer.answering.moments = moments;
     }
 
     pub(crate) fn counts(&self) -> ToldCounts {
@@ -287,6 +327,8 @@ impl Told {
 
     pub(super) fn begin(&mut self, me: Incarnation) {
         self.writer.me = Some(me);
+        self.writer.answering.me = Some(me);
+        self.writer.answering.forget_asks();
         self.lives.begin(me, &mut self.writer);
         self.join_again();
         // One request for each group goes into the next incarnation.
@@ -307,7 +349,10 @@ impl Told {
     /// The core accepted a multicast. [`Self::sent`] follows, at once or later.
     pub(super) fn accepted(&mut self, group: GroupId) {
         let Some(key) = self.lives.key_of(group) else { return };
-        if self.is_sending {
+        if let Some(ask) = self.asking.take() {
+            self.lives.own(key).into_iter().for_each(|shelf| _ = shelf.asked.ask(false));
+            self.lives.asks().accepted_at_once(key, ask, None, &mut self.writer);
+        } else if self.is_sending {
             self.lives.accepted(key, None, &mut self.writer);
         } else {
             self.lives.own(key).into_iter().for_each(|shelf| _ = shelf.asked.ask(false));
@@ -327,7 +372,95 @@ impl Told {
         shelf.waiting += queued.bytes();
         let flush = awaits.then(|| Queued::Flush { life, receipt: shelf.asked.receipt() });
         self.writer.counts.queued += 1;
-        [Some(queued), flush].into_iter().flatten().all(|asked| self.lives.ask(key, asked).is_ok())
+        [Some(queued), flush].into_iter().flatten().all(|asked| self.lives.queue(key, asked).is_ok())
+    }
+
+    /// Begins an ask of a group: the number of its life, and its receipt. `None`: it is not in the group, or too much waits.
+    pub(crate) fn begin_ask(&mut self, group: GroupId, want: phalanx_life::Want) -> Option<(Key, u64, u64)> {
+        let key = self.lives.key_of(group)?;
+        let has_room = self.lives.asks().has_room(key);
+        let shelf = self.lives.own(key).filter(|shelf| has_room && shelf.waiting < WAITING_BYTES)?;
+        Some((key, shelf.asked.life, self.writer.answering.begin(want)))
+    }
+
+    /// Leaves an ask to the machine that sends it when there is room.
+    pub(crate) fn queue_ask(&mut self, key: Key, ask: Box<Ask<u64>>) {
+        let queued = Queued::Ask(ask);
+        if let Some(shelf) = self.lives.own(key) {
+            shelf.waiting += queued.bytes();
+            shelf.asked.ask(false);
+        }
+        let taken = self.lives.queue(key, queued);
+        debug_assert!(taken.is_ok(), "the membership goes on");
+    }
+
+    /// The core is asked to take an ask; [`Self::end_asking`] follows.
+    pub(crate) fn begin_asking(&mut self, ask: Box<Ask<u64>>) {
+        self.asking = Some(ask);
+    }
+
+    /// The ask that the core did not take is forgotten.
+    pub(crate) fn end_asking(&mut self) {
+        if let Some(ask) = self.asking.take() {
+            self.writer.answering.take_back(ask.receipt);
+        }
+    }
+
+    /// Gives up one of its asks.
+    pub(crate) fn cancel_ask(&mut self, draw: u64) {
+        let Some(receipt) = self.writer.answering.any_open(draw) else { return };
+        for at in 0.. {
+            let Some(key) = self.lives.key_in(at) else { break };
+            self.lives.asks().cancel(key, receipt, &mut self.writer);
+        }
+    }
+
+    /// Something is said of an ask.
+    pub(super) fn hear(&mut self, message: &MessageToOne<'_>) {
+        let late = self.lives.asks().late();
+        self.lives.to_one().deliver(message, &mut self.writer);
+        // What begins with 0 is about no ask.
+        if self.lives.asks().late() > late && message.payload.first() != Some(&0) {
+            self.writer.answering.count("words of asks that came too late");
+        }
+    }
+
+    /// Answers the asks that it put off.
+    pub(crate) fn answer_later(&mut self) {
+        for (key, id, value) in self.writer.answering.due() {
+            let is_taken = self.lives.asks().answer(key, id, Reply::Value, &value);
+            self.writer.answering.count(if is_taken {
+                "answers that came later"
+            } else {
+                "answers refused where given"
+            });
+        }
+    }
+
+    pub(crate) fn has_later(&self) -> bool {
+        self.writer.answering.has_later()
+    }
+
+    /// Ends asks that are late.
+    pub(crate) fn expire_asks(&mut self, now: Instant) {
+        self.lives.asks().expire(now, &mut self.writer);
+    }
+
+    pub(crate) fn take_ask_moments(&mut self) -> std::collections::BTreeMap<&'static str, u64> {
+        std::mem::take(&mut self.writer.answering.moments)
+    }
+
+    /// The next word about an ask that may be sent now.
+    pub(crate) fn due_to_one(&mut self, key: Key) -> Option<NextToOne> {
+        self.lives.to_one().due(key, &mut self.writer)
+    }
+
+    /// The core took it, or refused it for good.
+    pub(crate) fn end_to_one(&mut self, key: Key, sent: Option<ViewNumber>) {
+        match sent {
+            Some(view) => self.lives.to_one().sent(key, view, &mut self.writer),
+            None => self.lives.to_one().refused(key, Refusal::NotSent, &mut self.writer),
+        }
     }
 
     /// A group with messages that wait, by its place among those.
@@ -434,6 +567,8 @@ impl Told {
 
     /// What the reader found wrong since the last call.
     pub(super) fn take_faults(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.writer.desk.borrow_mut().faults)
+        let mut faults = std::mem::take(&mut self.writer.desk.borrow_mut().faults);
+        faults.append(&mut self.writer.answering.faults);
+        faults
     }
 }

@@ -95,6 +95,7 @@ mod tests {
             uniformity,
             position: Some(4),
             replayed: false,
+            asked: None,
             payload,
         }
     }

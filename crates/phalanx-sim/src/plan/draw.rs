@@ -266,6 +266,7 @@ fn draw_workload(rng: &mut Rng) -> Workload {
         regroup_ns: [0, 0, 8 * SECOND, 3 * SECOND][index(rng, 4)],
         operations_ppm: [0, 200_000, 300_000, 400_000][index(&mut rng.fork("operations"), 4)],
         to_one_ppm: [0, 0, 100_000, 400_000][index(&mut rng.fork("to one"), 4)],
+        ask_ppm: [0, 0, 100_000, 300_000][index(&mut rng.fork("asks"), 4)],
     }
 }
 

@@ -96,14 +96,15 @@ impl<'n> FrameTexts<'n> {
 
     fn stream(&mut self, frame: &StreamFrame<'_>) {
         match frame {
-            StreamFrame::Message { order, sequenced, uniformity, fragment, deps, body } => {
-                let order = match (order, sequenced) {
+            StreamFrame::Message { kind, fragment, deps, body } => {
+                let order = match (kind.order, kind.sequenced) {
                     (Order::Fifo, _) => "fifo",
                     (Order::Causal, _) => "causal",
                     (Order::Total, false) => "total",
                     (Order::Total, true) => "total placed",
                 };
-                let label = if uniformity.is_uniform() { format!("{order} uniform") } else { order.to_owned() };
+                let uniform = if kind.uniformity.is_uniform() { " uniform" } else { "" };
+                let label = format!("{order}{uniform}{}", if kind.asks { " ask" } else { "" });
                 if *fragment == FragmentKind::Whole && deps.is_empty() {
                     self.count(label, body.len());
                     return;

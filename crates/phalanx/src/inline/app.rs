@@ -1,11 +1,15 @@
 //! What a program is called with by the process that it polls.
 
-use phalanx_life::Key;
+use std::time::Duration;
+
+use phalanx_life::{AskId, Key};
 use serde::de::DeserializeOwned;
 
-use crate::error::{DecodeError, Undelivered};
+use crate::answer::AskEnd;
+use crate::ask::Want;
+use crate::error::{AskError, DecodeError, Undelivered};
 use crate::events::CellEvent;
-use crate::id::{LeaveReason, MemberId, Order};
+use crate::id::{Guarantee, LeaveReason, MemberId, Order};
 use crate::message::{Message, MessageToOne};
 use crate::snapshot::Snapshot;
 use crate::view::View;
@@ -94,6 +98,102 @@ impl MessageToOneRef<'_> {
     }
 }
 
+/// An ask that an [`Inline`](crate::Inline) process is to answer, for [`Inline::answer`](crate::Inline::answer). It stands for one place of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct InlineAsk(pub(super) Key, pub(super) AskId);
+
+/// An ask that this process is to answer, borrowed for the length of a call; see [`Asked`](crate::Asked).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct AskedRef<'a> {
+    /// What to answer, now or later.
+    pub ask: InlineAsk,
+    /// The message. Of one that was forwarded it has no position, and its order and guarantee are not known here (they read as fifo, and
+    /// not uniform).
+    pub message: MessageRef<'a>,
+    /// The rank, in the view of the ask, whose place the answer fills: another one than this process's if the ask was forwarded.
+    pub rank: usize,
+    /// Whether another member forwarded it to this process.
+    pub is_forwarded: bool,
+    pub(super) expected: phalanx_core::Expected<'a>,
+}
+
+impl AskedRef<'_> {
+    /// The ranks of those that are to answer, in the view of the ask.
+    pub fn expected(&self) -> impl Iterator<Item = usize> {
+        self.expected.ranks()
+    }
+}
+
+/// How an [`Inline`](crate::Inline) process answers an ask. The value of the first, and the reason of the third, stand beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum InlineReply {
+    /// With a value.
+    Value,
+    /// It has no answer.
+    Null,
+    /// It ends the ask, for a reason.
+    Abort,
+    /// The member of that rank, in the view of the ask, answers in its place: one of [`AskedRef::expected`]. The asker takes any other as
+    /// [`InlineReply::Null`].
+    Forward(usize),
+}
+
+/// How an [`Inline`](crate::Inline) process asks; see [`Ask`](crate::Ask).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AskOptions {
+    /// The order. Default [`Order::Total`].
+    pub order: Order,
+    /// The guarantee.
+    pub guarantee: Guarantee,
+    /// How many answers end it. `None`: as many as [`App::answered`] takes until it says so. Default all.
+    pub want: Option<Want>,
+    /// Whether this process is to answer, too. Default true.
+    pub with_self: bool,
+    /// When it ends in any case. Default never.
+    pub within: Option<Duration>,
+    /// The only view in which it may be sent, by number; see [`Multicast::in_view`](crate::Multicast::in_view).
+    pub in_view: Option<u64>,
+}
+
+impl Default for AskOptions {
+    fn default() -> Self {
+        let (order, guarantee, want) = (Order::Total, Guarantee::GroupDefault, Some(Want::All));
+        Self { order, guarantee, want, with_self: true, within: None, in_view: None }
+    }
+}
+
+/// One answer of an ask, borrowed for the length of a call. The fields are those of [`Answer`](crate::Answer).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AnswerRef<'a> {
+    /// The number of the view in which the ask was sent.
+    pub view: u64,
+    /// The rank, in that view, of the member whose place it fills.
+    pub rank: usize,
+    /// That member.
+    pub member: MemberId,
+    /// The member that answered, or left.
+    pub by: MemberId,
+    /// What came.
+    pub reply: ReplyRef<'a>,
+}
+
+/// What came for a member's place; see [`Reply`](crate::Reply).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReplyRef<'a> {
+    /// A value.
+    Value(&'a [u8]),
+    /// It has no answer.
+    Null,
+    /// It ends the ask, for this reason.
+    Abort(&'a [u8]),
+    /// It left the group without an answer.
+    Left,
+}
+
 /// A program's side of an [`Inline`](crate::Inline) process. All calls are made from inside the process's methods, on the
 /// caller's thread, in the one order that all members see. A call cannot reach the process: keep what it wants to send,
 /// and send it between two polls. All methods but [`App::message`] do nothing by default.
@@ -133,6 +233,30 @@ pub trait App {
     /// Accepted multicasts came to nothing, because this incarnation or this membership ended: the last of them. The
     /// reason follows.
     fn lost(&mut self, _group: InlineGroup, _not_sent: u64, _in_doubt: u64) {}
+
+    /// A member asks the group, and this process is to answer ([`Inline::ask`](crate::Inline::ask), [`Group::ask`](crate::Group::ask)): a
+    /// message at its place among the others, or one that was forwarded. To answer at once, put the value, or the reason of an abort, into
+    /// `value`, which is empty. `None`: [`Inline::answer`](crate::Inline::answer) follows. It must, sooner or later.
+    ///
+    /// By default the message goes to [`App::message`], unless it was forwarded, and there is no answer.
+    fn asked(&mut self, asked: &AskedRef<'_>, _value: &mut Vec<u8>) -> Option<InlineReply> {
+        if !asked.is_forwarded {
+            self.message(&asked.message);
+        }
+        Some(InlineReply::Null)
+    }
+
+    /// Nobody waits any more for the answer to this ask, which was not answered.
+    fn ask_given_up(&mut self, _ask: InlineAsk) {}
+
+    /// An answer came for an ask of this process, which [`Inline::ask`](crate::Inline::ask) gave that number. True: it is enough, where
+    /// [`AskOptions::want`] leaves that to this call.
+    fn answered(&mut self, _group: InlineGroup, _number: u64, _answer: &AnswerRef<'_>) -> bool {
+        false
+    }
+
+    /// An ask of this process ended. Called at the end of a poll, as [`App::stable`] is, or at the end of an incarnation.
+    fn ask_ended(&mut self, _group: InlineGroup, _number: u64, _end: Result<AskEnd, AskError>) {}
 
     /// A member of the group sent this to this process alone ([`Inline::send_to`](crate::Inline::send_to)), after all multicasts
     /// that it had delivered or sent before. It is no part of the group's state.

@@ -9,16 +9,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use phalanx_core::{CommandError, GroupId, GroupTerms, InboxId, ToOneKind, Uniformity};
+use bytes::Bytes;
+use phalanx_core::{
+    CommandError, GroupId, GroupTerms, InboxId, Instant, SendOptions, ToOneKind, Uniformity, ViewNumber,
+};
 use phalanx_driver::fork::Home;
 use phalanx_driver::{Shm, Udp};
-use phalanx_runtime::{Options, Recorder, traced};
+use phalanx_life as life;
+use phalanx_runtime::{Options, Recorder, clock, traced};
 
-pub use self::app::{App, InlineGroup, MessageRef, MessageToOneRef};
-use self::table::{Adapter, Table, inbox_of, reason};
+pub use self::app::{
+    AnswerRef, App, AskOptions, AskedRef, InlineAsk, InlineGroup, InlineReply, MessageRef, MessageToOneRef, ReplyRef,
+};
+use self::table::{Adapter, Table, inbox_of, reason, reply_of};
+use crate::ask::Want;
+use crate::asked::ANSWER_BYTES;
 use crate::cell_group::CellGroup;
 use crate::cell_view::CellView;
-use crate::error::{JoinError, LeaveError, SendError, StartError, WaitError};
+use crate::error::{AnswerError, JoinError, LeaveError, SendError, StartError, WaitError};
 use crate::events::CellEvent;
 use crate::id::{Guarantee, Member, MemberId, Order};
 use crate::names::check_group_name;
@@ -85,6 +93,10 @@ pub struct Inline {
     recorder: Recorder,
     is_trace_lost: Arc<AtomicBool>,
     home: Home,
+    /// Asks of this process so far.
+    asks: u64,
+    /// When asks are to be looked at again.
+    asks_due: Option<Instant>,
 }
 
 /// What the process calls: the program, and before it the trace.
@@ -124,7 +136,8 @@ impl Inline {
             table.lives.record(traced::reason);
         }
         let process = phalanx_runtime::Inline::start(options).map_err(|error| StartError::of(&error))?;
-        Ok(Self { process, table, recorder, is_trace_lost, home: Home::here() })
+        let (asks, asks_due) = (0, None);
+        Ok(Self { process, table, recorder, is_trace_lost, asks, asks_due, home: Home::here() })
     }
 
     /// Handles what arrived and what is due, once: delivers, sends what was multicast since the last poll, checks timers.
@@ -135,6 +148,11 @@ impl Inline {
         }
         self.note_host();
         self.table.tell_noted(app);
+        let mut said = self.say_of_asks(app);
+        if self.asks_due.is_some_and(|due| due <= clock::now()) {
+            self.asks_due = Adapter::new(&mut self.table, app).expire_asks(clock::now());
+            said |= self.say_of_asks(app);
+        }
         if self.table.lives.has_news() {
             let process = self.process.node().process();
             Adapter::new(&mut self.table, app).tell_outcomes(|group| process.is_adequate(group));
@@ -148,7 +166,30 @@ impl Inline {
             Adapter::new(&mut self.table, app).end();
             self.recorder.told(&self.table.lives.take_records());
         }
-        Polled { received: report.received, more: report.more }
+        Polled { received: report.received, more: report.more || said }
+    }
+
+    /// Sends what is to be said of asks, as far as the core takes it. Returns whether something went.
+    fn say_of_asks(&mut self, app: &mut impl App) -> bool {
+        let (mut at, mut said) = (0, false);
+        while self.table.lives.busy(at).is_some() {
+            let mut adapter = Adapter::new(&mut self.table, app);
+            let Some((key, due)) = adapter.due_to_one(at) else { break };
+            let Some(life::NextToOne { group, to, kind, payload }) = due else {
+                // Its place is another's now, or it waits for a view.
+                at += usize::from(self.table.lives.busy(at) == Some(key));
+                continue;
+            };
+            let outcome = self.process.send_to(group, to, kind, &payload, &mut self.recorder.around(&mut adapter));
+            match outcome {
+                Err(CommandError::NoCredit | CommandError::NotMember | CommandError::Over) => at += 1,
+                outcome => {
+                    adapter.end_to_one(key, outcome.ok());
+                    said = true;
+                }
+            }
+        }
+        said
     }
 
     /// Notes what the host refused.
@@ -197,6 +238,8 @@ impl Inline {
         if self.process.is_over() {
             return Ok(0);
         }
+        let due = self.asks_due.map(|due| due.since(clock::now()));
+        let limit = limit.into_iter().chain(due).min();
         self.process.wait_also(limit, also).map_err(|error| WaitError::Host(error.to_string()))
     }
 
@@ -288,6 +331,103 @@ impl Inline {
             Err(CommandError::BelowLevel { level, needed }) => Err(SendError::BelowLevel { level, needed }),
             Err(_) => Err(self.dead().unwrap_or(SendError::NoView)),
         }
+    }
+
+    /// Asks a group, and returns the ask's number: [`App::answered`] tells each answer, and [`App::ask_ended`] how it ended. It is sent by the
+    /// next poll, like a multicast. See [`Group::ask`](crate::Group::ask).
+    ///
+    /// ```no_run
+    /// # use phalanx::{App, AskOptions, Inline, InlineGroup, SendError, Want};
+    /// # fn ask(member: &mut Inline, stock: InlineGroup, app: &mut impl App) -> Result<(), SendError> {
+    /// let options = AskOptions { want: Some(Want::Majority), ..AskOptions::default() };
+    /// match member.ask(stock, &options, b"load", app) {
+    ///     Ok(_number) => {}
+    ///     Err(SendError::Full | SendError::NoView) => {} // poll, and try again
+    ///     Err(other) => return Err(other),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// See [`SendError`]; nothing was queued. After [`SendError::Full`] poll, and try again.
+    pub fn ask(
+        &mut self,
+        group: InlineGroup,
+        options: &AskOptions,
+        payload: &[u8],
+        app: &mut impl App,
+    ) -> Result<u64, SendError> {
+        let number = self.number(group)?;
+        if !self.table.lives.asks().has_room(group.0) {
+            return Err(SendError::TooManyAsks);
+        }
+        let AskOptions { order, guarantee, want, with_self, within, in_view } = *options;
+        let send = SendOptions {
+            order: order.to_core(),
+            stability: guarantee.to_core(),
+            in_view: in_view.map(ViewNumber),
+            asks: true,
+        };
+        let mut adapter = Adapter::new(&mut self.table, app);
+        let accepted = self.process.multicast_with(number, send, payload, &mut self.recorder.around(&mut adapter));
+        match accepted {
+            Ok(accepted) => {
+                self.asks += 1;
+                let deadline = within.map(|within| clock::now() + within);
+                let ask = life::Ask {
+                    number: self.asks,
+                    life: 0,
+                    options: send,
+                    payload: Bytes::copy_from_slice(payload),
+                    want: match want {
+                        None => life::Want::Until,
+                        Some(Want::All) => life::Want::All,
+                        Some(Want::Majority) => life::Want::Majority,
+                        Some(Want::Count(count)) => life::Want::Count(count),
+                    },
+                    with_self,
+                    deadline,
+                    receipt: self.asks,
+                };
+                adapter.accepted_ask(group, ask, accepted.sent);
+                // An inbox that stays full is noticed in time.
+                let look = clock::now() + ASKS_POLL;
+                let due = deadline.map_or(look, |deadline| deadline.min(look));
+                self.asks_due = Some(self.asks_due.map_or(due, |other| other.min(due)));
+                Ok(self.asks)
+            }
+            Err(CommandError::NoCredit) => Err(SendError::Full),
+            Err(CommandError::OtherView) => Err(SendError::OtherView),
+            Err(CommandError::TooLong(bytes)) => Err(SendError::TooLong(bytes)),
+            Err(CommandError::BelowLevel { level, needed }) => Err(SendError::BelowLevel { level, needed }),
+            Err(_) => Err(self.dead().unwrap_or(SendError::NoView)),
+        }
+    }
+
+    /// Gives up an ask of this process: [`App::ask_ended`] is called, with [`AskEnd::Cancelled`](crate::AskEnd::Cancelled) if it had not ended
+    /// before.
+    pub fn cancel_ask(&mut self, group: InlineGroup, number: u64, app: &mut impl App) {
+        if self.home.is_here() {
+            Adapter::new(&mut self.table, app).cancel_ask(group, number);
+            self.recorder.told(&self.table.lives.take_records());
+        }
+    }
+
+    /// Answers an ask that [`App::asked`] left for later. It is sent with the next poll.
+    ///
+    /// # Errors
+    /// [`AnswerError::GivenUp`]: it was answered before, or nobody waits for it. [`AnswerError::TooLong`], [`AnswerError::Forked`]. Nothing is
+    /// sent.
+    pub fn answer(&mut self, ask: InlineAsk, reply: InlineReply, value: &[u8]) -> Result<(), AnswerError> {
+        if !self.home.is_here() {
+            return Err(AnswerError::Forked);
+        }
+        if value.len() > ANSWER_BYTES {
+            return Err(AnswerError::TooLong(value.len()));
+        }
+        let is_taken = self.table.lives.asks().answer(ask.0, ask.1, reply_of(reply), value);
+        if is_taken { Ok(()) } else { Err(AnswerError::GivenUp) }
     }
 
     /// Sends `payload` to one other member of the cell, whatever groups it is in. [`App::unicast`] is called there, once, in
@@ -498,6 +638,9 @@ impl Inline {
         }
     }
 }
+
+/// How soon asks are looked at again after one was made.
+const ASKS_POLL: Duration = Duration::from_millis(200);
 
 /// How to join a group; see [`Inline::group`].
 #[must_use = "nothing is joined until `join` is called"]

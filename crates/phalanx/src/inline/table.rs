@@ -1,18 +1,22 @@
 //! The groups of an inline process, and the handler that passes on what the core reports.
 
-use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
 use phalanx_core as core;
 use phalanx_core::{
     Delivery, Event, GroupId, InboxId, Incarnation, MemberInfo, Sequence, ToOneOutcome, Uniformity, ViewNumber,
 };
-use phalanx_life::{Bound, End, Front, Key, Lives, Refusal, Step};
+use phalanx_life as life;
+use phalanx_life::{Bound, End, Front, Key, Lives, NextToOne, Refusal, Step};
 use phalanx_runtime::Handler;
 
-use super::app::{App, InlineGroup, MessageRef, MessageToOneRef};
-use crate::error::DecodeError;
+use super::app::{
+    AnswerRef, App, AskedRef, InlineAsk, InlineGroup, InlineReply, MessageRef, MessageToOneRef, ReplyRef,
+};
+use crate::answer::AskEnd;
+use crate::error::{AskError, DecodeError, SendError};
 use crate::events::{CellEvent, Log};
 use crate::id::{LeaveReason, MemberId, Order};
 use crate::layout::{Flags, Incoming, Outgoing, Taker, shown};
@@ -21,8 +25,8 @@ use crate::view::View;
 
 /// What an inline process keeps between its owner's calls.
 pub(super) struct Table {
-    /// Nothing is queued, so nothing waits for an outcome.
-    pub(super) lives: Lives<Taking, Infallible>,
+    /// Nothing is queued, so that asks alone wait for something: each has a number.
+    pub(super) lives: Lives<Taking, u64>,
     kept: Kept,
 }
 
@@ -64,8 +68,11 @@ impl Late {
 }
 
 /// The state of another member that is on its way to a group.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Taking {
+    group: InlineGroup,
+    /// Why asks of this process are aborted that have not ended, by number.
+    reasons: Vec<(u64, Bytes)>,
     incoming: Option<Incoming>,
     /// What comes of it now is a domain that this process does not know.
     passes_over: bool,
@@ -79,7 +86,11 @@ impl Table {
 
     /// Adds a group that is about to be joined.
     pub(super) fn add(&mut self, name: &str, with_state: bool, observes: bool) -> InlineGroup {
-        InlineGroup(self.lives.add(name.into(), with_state, observes, Taking::default()))
+        let group = InlineGroup(self.lives.next_key());
+        let taking = Taking { group, reasons: Vec::new(), incoming: None, passes_over: false };
+        let key = self.lives.add(name.into(), with_state, observes, taking);
+        debug_assert_eq!(key, group.0, "the key was told before");
+        group
     }
 
     pub(super) fn left_in_doubt(&self) -> bool {
@@ -131,7 +142,7 @@ pub(super) fn reason(end: End) -> LeaveReason {
 
 /// Passes on what the core reports.
 pub(super) struct Adapter<'a, A> {
-    lives: &'a mut Lives<Taking, Infallible>,
+    lives: &'a mut Lives<Taking, u64>,
     front: InlineFront<'a, A>,
 }
 
@@ -151,6 +162,41 @@ impl<'a, A: App> Adapter<'a, A> {
     #[inline]
     pub(super) fn accepted_to_one(&mut self, group: InlineGroup, to: Incarnation) {
         self.lives.to_one().sent_at_once(group.0, to);
+    }
+
+    /// The core accepted an ask.
+    pub(super) fn accepted_ask(&mut self, group: InlineGroup, ask: life::Ask<u64>, sent: Option<core::Sent>) {
+        self.lives.asks().accepted_at_once(group.0, Box::new(ask), sent, &mut self.front);
+    }
+
+    /// Gives an ask of this process up.
+    pub(super) fn cancel_ask(&mut self, group: InlineGroup, number: u64) {
+        self.lives.asks().cancel(group.0, number, &mut self.front);
+    }
+
+    /// Ends asks that are late. Returns when to do so again.
+    pub(super) fn expire_asks(&mut self, now: core::Instant) -> Option<core::Instant> {
+        self.lives.asks().expire(now, &mut self.front)
+    }
+
+    /// A group of which something is to be said to one member, by place, and what.
+    pub(super) fn due_to_one(&mut self, at: usize) -> Option<(Key, Option<NextToOne>)> {
+        let key = self.lives.busy(at)?;
+        let due = self.lives.to_one().due(key, &mut self.front);
+        if due.is_none() {
+            // Nothing else is queued: it gives its place up.
+            let multicast = self.lives.due(key, &mut self.front);
+            debug_assert!(multicast.is_none(), "nothing is queued");
+        }
+        Some((key, due))
+    }
+
+    /// The core took it, or refused it for good.
+    pub(super) fn end_to_one(&mut self, key: Key, sent: Option<ViewNumber>) {
+        match sent {
+            Some(view) => self.lives.to_one().sent(key, view, &mut self.front),
+            None => self.lives.to_one().refused(key, Refusal::NotSent, &mut self.front),
+        }
     }
 
     /// Tells the program which multicasts are stable, in groups whose state enough members hold. `is_adequate`: whether they
@@ -173,24 +219,14 @@ struct InlineFront<'a, A> {
 
 impl<A: App> Front for InlineFront<'_, A> {
     type Group = Taking;
-    type Receipt = Infallible;
+    type Receipt = u64;
 
     // `App::message` says it.
     const COUNTS_DELIVERED: bool = false;
 
     #[inline]
     fn deliver(&mut self, key: Key, _group: &mut Taking, delivery: &Delivery<'_>) {
-        self.app.message(&MessageRef {
-            group: InlineGroup(key),
-            view: delivery.view.0,
-            sender: MemberId::of(delivery.sender),
-            seq: delivery.seq.0,
-            order: Order::of(delivery.order),
-            uniform: delivery.uniformity.is_uniform(),
-            position: delivery.position,
-            replayed: delivery.replayed,
-            payload: delivery.payload,
-        });
+        self.app.message(&message_of(key, delivery));
     }
 
     #[inline]
@@ -247,8 +283,77 @@ impl<A: App> Front for InlineFront<'_, A> {
         }
     }
 
-    fn answer(&mut self, _group: &mut Taking, receipt: Infallible, _outcome: Result<Bound, Refusal>) {
-        match receipt {}
+    fn asked(
+        &mut self,
+        key: Key,
+        _group: &mut Taking,
+        asked: &life::Asked<'_>,
+        value: &mut Vec<u8>,
+    ) -> Option<life::Reply> {
+        let life::AskId { asker, number: (view, seq), place } = asked.id;
+        let message = asked.delivery.map_or_else(
+            || MessageRef {
+                group: InlineGroup(key),
+                view: view.0,
+                sender: MemberId::of(asker),
+                seq: seq.0,
+                order: Order::Fifo,
+                uniform: false,
+                position: None,
+                replayed: false,
+                payload: asked.payload,
+            },
+            |delivery| message_of(key, delivery),
+        );
+        let asked = AskedRef {
+            ask: InlineAsk(key, asked.id),
+            message,
+            rank: place.index(),
+            is_forwarded: asked.delivery.is_none(),
+            expected: asked.expected,
+        };
+        self.app.asked(&asked, value).map(reply_of)
+    }
+
+    fn given_up(&mut self, key: Key, _group: &mut Taking, id: life::AskId) {
+        self.app.ask_given_up(InlineAsk(key, id));
+    }
+
+    fn answered(&mut self, group: &mut Taking, number: &u64, answer: &life::Answer<'_>) -> bool {
+        let answer = AnswerRef {
+            view: answer.ask.0.0,
+            rank: answer.place.index(),
+            member: MemberId::of(answer.of),
+            by: MemberId::of(answer.by),
+            reply: match answer.filled {
+                life::Filled::Value(value) => ReplyRef::Value(value),
+                life::Filled::Null => ReplyRef::Null,
+                life::Filled::Abort(reason) => {
+                    group.reasons.push((*number, Bytes::copy_from_slice(reason)));
+                    ReplyRef::Abort(reason)
+                }
+                life::Filled::Left => ReplyRef::Left,
+            },
+        };
+        self.app.answered(group.group, *number, &answer)
+    }
+
+    fn ask_ended(&mut self, group: &mut Taking, number: u64, end: life::AskEnd) {
+        let reason = group.reasons.iter().find(|(of, _)| *of == number).map(|(_, reason)| reason.clone());
+        group.reasons.retain(|(of, _)| *of != number);
+        let end = AskEnd::of(end, || reason.unwrap_or_default()).ok_or(AskError::Unknown);
+        self.app.ask_ended(group.group, number, end);
+    }
+
+    fn is_full(&mut self, key: Key, _group: &mut Taking) -> bool {
+        !self.app.ready(InlineGroup(key))
+    }
+
+    // Of asks alone: nothing else is awaited.
+    fn answer(&mut self, group: &mut Taking, number: u64, outcome: Result<Bound, Refusal>) {
+        if let Err(why) = outcome {
+            self.app.ask_ended(group.group, number, Err(AskError::Refused(SendError::of(why))));
+        }
     }
 
     fn excluded(&mut self, was: Incarnation) {
@@ -282,7 +387,7 @@ impl<A: App> Front for InlineFront<'_, A> {
     }
 
     fn restore(&mut self, key: Key, group: &mut Taking, chunk: &[u8]) -> Result<(), String> {
-        let Taking { incoming: Some(incoming), passes_over } = group else { return Ok(()) };
+        let Taking { incoming: Some(incoming), passes_over, .. } = group else { return Ok(()) };
         let mut part = Part { app: self.app, key: InlineGroup(key), passes_over };
         incoming.take(chunk, &mut part).map_err(|error| error.to_string())
     }
@@ -417,6 +522,33 @@ impl<A: App> Taker for Part<'_, A> {
 
     fn end(&mut self) -> Result<(), DecodeError> {
         Ok(())
+    }
+}
+
+#[inline]
+fn message_of<'a>(key: Key, delivery: &Delivery<'a>) -> MessageRef<'a> {
+    MessageRef {
+        group: InlineGroup(key),
+        view: delivery.view.0,
+        sender: MemberId::of(delivery.sender),
+        seq: delivery.seq.0,
+        order: Order::of(delivery.order),
+        uniform: delivery.uniformity.is_uniform(),
+        position: delivery.position,
+        replayed: delivery.replayed,
+        payload: delivery.payload,
+    }
+}
+
+/// As the asker reads it. A rank that no member has is one to which nothing is forwarded.
+pub(super) fn reply_of(reply: InlineReply) -> life::Reply {
+    match reply {
+        InlineReply::Value => life::Reply::Value,
+        InlineReply::Null => life::Reply::Null,
+        InlineReply::Abort => life::Reply::Abort,
+        InlineReply::Forward(rank) => {
+            u16::try_from(rank).map_or(life::Reply::Null, |rank| life::Reply::Forward(core::Rank(rank)))
+        }
     }
 }
 

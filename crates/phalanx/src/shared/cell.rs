@@ -11,6 +11,7 @@ use phalanx_driver::fork::Home;
 use phalanx_runtime::belief::Belief;
 use phalanx_runtime::config::Config;
 
+use super::asks::AskNotes;
 use super::commands::{Command, Commands};
 use super::group::GroupShared;
 use super::queue::MergedQueue;
@@ -40,6 +41,8 @@ impl Drop for Held {
 /// State shared by the handles and the protocol thread.
 pub(crate) struct CellShared {
     pub(crate) commands: Commands,
+    /// What the program says of asks.
+    pub(crate) ask_notes: Arc<AskNotes>,
     pub(crate) protocol: Waker,
     pub(crate) home: Home,
     pub(crate) belief: Belief,
@@ -83,6 +86,7 @@ impl CellShared {
     pub(crate) fn new(protocol: Waker, belief: Belief, me: core::MemberInfo, config: Config) -> Self {
         Self {
             commands: Commands::new(protocol.clone()),
+            ask_notes: Arc::new(AskNotes::new(protocol.clone())),
             protocol,
             home: Home::here(),
             belief,
@@ -169,6 +173,7 @@ impl CellShared {
         // First: who learns of the end finds how it came.
         self.watches.end(self.how_it_ended());
         self.over.store(true, Ordering::SeqCst);
+        self.ask_notes.end();
         self.ended.wake();
         self.telling.end();
         let ending = std::mem::take(&mut *self.ending.lock().unwrap_or_else(PoisonError::into_inner));
@@ -209,13 +214,13 @@ impl CellShared {
         if !self.home.is_here() {
             return Err((SendError::Forked, command));
         }
-        if let Command::Ask { group, asked } = &command
+        if let Command::Queue { group, asked } = &command
             && let Err(error) = group.admit(asked.to(), asked.bytes())
         {
             return Err((error, command));
         }
         self.commands.push(command).inspect_err(|(_, command)| {
-            if let Command::Ask { group, asked } = command {
+            if let Command::Queue { group, asked } = command {
                 group.release(asked.to(), asked.bytes());
             }
         })

@@ -7,6 +7,7 @@ use crossbeam_queue::ArrayQueue;
 use phalanx_core::GroupTerms;
 use phalanx_driver::Waker;
 
+use super::asks::AskReceipt;
 use super::group::GroupShared;
 use super::queue::Queue;
 use crate::error::SendError;
@@ -44,6 +45,8 @@ pub(crate) enum Waiter {
     Multicast(Arc<Receipt>),
     /// For a message to one member.
     ToOne(Arc<ToOneReceipt>),
+    /// For the answers of an ask.
+    Ask(Arc<AskReceipt>),
 }
 
 impl Waiter {
@@ -52,6 +55,7 @@ impl Waiter {
         match self {
             Self::Multicast(receipt) => receipt.end(Err(why)),
             Self::ToOne(receipt) => receipt.end(Err(why)),
+            Self::Ask(receipt) => receipt.end(Err(why)),
         }
     }
 }
@@ -59,7 +63,7 @@ impl Waiter {
 /// A command for the protocol thread.
 pub(crate) enum Command {
     /// Something of one membership.
-    Ask {
+    Queue {
         group: Arc<GroupShared>,
         asked: Queued,
     },

@@ -70,6 +70,8 @@ pub(crate) struct GroupShared {
     queued_to: Mutex<BTreeMap<Incarnation, usize>>,
     /// Counts incarnations: a message asked for in one is not sent in the next.
     life: AtomicU64,
+    /// Asks of this process so far.
+    asks: AtomicU64,
     pub(crate) lost: Lost,
     leaving: AtomicBool,
     status: Mutex<Status>,
@@ -90,11 +92,17 @@ impl GroupShared {
             queued: AtomicUsize::new(0),
             queued_to: Mutex::default(),
             life: AtomicU64::new(0),
+            asks: AtomicU64::new(0),
             lost: Lost::default(),
             leaving: AtomicBool::new(false),
             status: Mutex::new(Status { phase: Phase::Joining, was_member: false, view: None }),
             progress: Waiters::default(),
         }
+    }
+
+    /// The name of the next ask of this process.
+    pub(crate) fn next_ask(&self) -> u64 {
+        self.asks.fetch_add(1, Ordering::Relaxed)
     }
 
     pub(crate) fn life(&self) -> u64 {

@@ -1,5 +1,6 @@
 //! What the handles of a process and its protocol thread share. It knows neither.
 
+pub(crate) mod asks;
 pub(crate) mod cell;
 pub(crate) mod commands;
 pub(crate) mod group;

@@ -26,6 +26,7 @@ impl Item for Next {
         match self {
             Self::Message(message) => message.payload.len() + ITEM_BYTES,
             Self::ToOne(message) => message.payload.len() + ITEM_BYTES,
+            Self::Asked(asked) => asked.message.payload.len() + ITEM_BYTES,
             _ => ITEM_BYTES,
         }
     }

@@ -2,16 +2,18 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use phalanx_core::ViewNumber;
 use phalanx_driver::fork::Home;
-use phalanx_life::Shown;
+use phalanx_life::{AskId, Shown};
 
+use crate::asked::Asked;
 use crate::message::{Message, MessageToOne};
 use crate::next::Next;
 use crate::replica::Replicating;
 use crate::sent::Life;
+use crate::shared::asks::Answerer;
 use crate::shared::group::{GroupShared, Phase};
 use crate::shared::queue::Outlet;
 use crate::view::View;
@@ -82,6 +84,10 @@ pub(super) struct Entry {
     /// Messages that are staged and that the replica has not applied.
     to_apply: Vec<Message>,
     pub(super) life: Arc<Life>,
+    /// Asks that the program was shown and may not have answered.
+    asked: Vec<Weak<Answerer>>,
+    /// How many of them there may be before those that are gone are dropped.
+    asked_room: usize,
     /// The standing to publish, if it changed.
     phase: Option<Phase>,
     /// It was in a view, perhaps before the standing was published last.
@@ -102,6 +108,8 @@ impl Entry {
             view: None,
             to_apply: Vec::new(),
             life,
+            asked: Vec::new(),
+            asked_room: ASKED_ROOM,
             phase: None,
             was_member: false,
             is_over: false,
@@ -123,6 +131,24 @@ impl Entry {
             self.to_apply.push(message.clone());
         }
         self.stage(Next::Message(message));
+    }
+
+    /// An ask that this process is to answer. A state applies one that was not forwarded.
+    pub(super) fn deliver_ask(&mut self, asked: Asked, answerer: &Arc<Answerer>) {
+        if self.replica.is_some() && !asked.is_forwarded {
+            self.to_apply.push(asked.message.clone());
+        }
+        if self.asked.len() >= self.asked_room {
+            self.asked.retain(|answerer| answerer.strong_count() > 0);
+            self.asked_room = ASKED_ROOM.max(2 * self.asked.len());
+        }
+        self.asked.push(Arc::downgrade(answerer));
+        self.stage(Next::Asked(asked));
+    }
+
+    /// Nobody waits for the answer any more.
+    pub(super) fn give_up_ask(&mut self, id: AskId) {
+        self.asked.iter().filter_map(Weak::upgrade).filter(|asked| asked.id == id).for_each(|asked| asked.give_up());
     }
 
     /// Whether its inbox is in a view.
@@ -192,6 +218,9 @@ impl Entry {
         self.to_apply.clear();
     }
 }
+
+/// Asks of which it is noted whether they were given up, before those that are answered are dropped.
+const ASKED_ROOM: usize = 64;
 
 impl Shown for Entry {
     fn show_state(&mut self) {

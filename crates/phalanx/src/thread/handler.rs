@@ -12,11 +12,14 @@ use phalanx_core::{
     Decree, Delivery, Event, GroupId, InboxId, Incarnation, MemberInfo, Order, Sent, Sequence, Snapshot, ToOneOutcome,
     Uniformity, ViewNumber,
 };
+use phalanx_life as life;
 use phalanx_life::{Bound, End, Front, Key, Lives, NextMessage, NextToOne, Publication, Publishes, Refusal, Step};
 use phalanx_runtime::{Handler, clock};
 
 use super::entry::{Entry, Feed, MergedOutlet};
 use super::rounds::Rounds;
+use crate::answer::{Answer, AskEnd};
+use crate::asked::Asked;
 use crate::cell_view::CellView;
 use crate::end;
 use crate::error::SendError;
@@ -27,6 +30,7 @@ use crate::next::Next;
 use crate::replica::Replicating;
 use crate::sent;
 use crate::sent_to;
+use crate::shared::asks::{Answerer, AskNote};
 use crate::shared::cell::CellShared;
 use crate::shared::commands::{Command, Destination, Queued, Waiter};
 use crate::shared::group::{GroupShared, Phase};
@@ -38,6 +42,8 @@ pub(super) struct AppHandler {
     pub(super) lives: Lives<Entry, Waiter>,
     pub(super) front: ThreadFront,
     rounds: Rounds,
+    /// When asks are to be looked at again.
+    asks_due: Option<phalanx_core::Instant>,
     /// This process, in an incarnation that goes on.
     me: Option<MemberInfo>,
     rejoin: bool,
@@ -64,7 +70,7 @@ impl AppHandler {
             merged: Vec::new(),
             is_drop_told: false,
         };
-        Self { lives: Lives::new(rejoin), front, rounds: Rounds::default(), me: None, rejoin }
+        Self { lives: Lives::new(rejoin), front, rounds: Rounds::default(), asks_due: None, me: None, rejoin }
     }
 
     /// Adds a group that is about to be joined. Returns the core's name for its inbox.
@@ -98,9 +104,12 @@ impl AppHandler {
     }
 
     /// Carries out something that was asked for in a group, or refuses it.
-    pub(super) fn ask(&mut self, group: &GroupShared, asked: Queued) {
+    pub(super) fn queue(&mut self, group: &GroupShared, asked: Queued) {
+        if let Queued::Ask(_) = &asked {
+            self.asks_due = Some(phalanx_core::Instant::default());
+        }
         let refused = match group.key.get() {
-            Some(key) => self.lives.ask(*key, asked).err(),
+            Some(key) => self.lives.queue(*key, asked).err(),
             None => Some(asked),
         };
         refused.into_iter().for_each(|asked| refuse(&self.front.shared, group, asked, SendError::NotSent));
@@ -109,7 +118,7 @@ impl AppHandler {
     /// Refuses a command that came too late.
     pub(super) fn refuse(&self, command: Command) {
         match command {
-            Command::Ask { group, asked } => refuse(&self.front.shared, &group, asked, SendError::NotSent),
+            Command::Queue { group, asked } => refuse(&self.front.shared, &group, asked, SendError::NotSent),
             Command::Join { group, inbox, .. } => {
                 group.change(|status| status.phase = Phase::Left(LeaveReason::Over));
                 self.front.shared.free_name(&group);
@@ -147,6 +156,37 @@ impl AppHandler {
     /// The core refused the message that was due, for good.
     pub(super) fn refused(&mut self, key: Key, why: Refusal) {
         self.lives.refused(key, why, &mut self.front);
+    }
+
+    /// Carries out what the program says of asks. Returns how much it was.
+    pub(super) fn carry_ask_notes(&mut self) -> usize {
+        let notes = self.front.shared.ask_notes.take();
+        let count = notes.len();
+        for note in notes {
+            match note {
+                AskNote::Answer { group, id, reply, value } => {
+                    if let Some(key) = group.key.get() {
+                        self.lives.asks().answer(*key, id, reply, &value);
+                    }
+                }
+                AskNote::Cancel { group, number } => {
+                    if let Some(key) = group.key.get() {
+                        self.lives.asks().cancel(*key, number, &mut self.front);
+                    }
+                }
+            }
+        }
+        count
+    }
+
+    /// Ends asks that are late. Returns whether some did.
+    pub(super) fn expire_asks(&mut self) -> bool {
+        let now = clock::now();
+        if self.asks_due.is_none_or(|due| due > now) {
+            return false;
+        }
+        self.asks_due = self.lives.asks().expire(now, &mut self.front);
+        true
     }
 
     /// Notes which groups are to be left.
@@ -187,9 +227,14 @@ impl AppHandler {
         }
     }
 
-    /// How long watches wait for inboxes at most.
+    /// How long watches wait for inboxes, and asks for their deadlines, at most.
     pub(super) fn patience(&self) -> Option<Duration> {
-        if self.rounds.is_empty() { None } else { self.rounds.patience(clock::now()) }
+        if self.rounds.is_empty() && self.asks_due.is_none() {
+            return None;
+        }
+        let now = clock::now();
+        let rounds = if self.rounds.is_empty() { None } else { self.rounds.patience(now) };
+        rounds.into_iter().chain(self.asks_due.map(|due| due.since(now))).min()
     }
 
     /// This incarnation is over.
@@ -249,6 +294,45 @@ impl Front for ThreadFront {
         let payload = self.copier.copy(message.payload);
         self.publication.touch(key, entry);
         entry.deliver_to_one(MessageToOne::new(message.view.0, MemberId::of(message.sender), payload));
+    }
+
+    fn asked(&mut self, key: Key, entry: &mut Entry, asked: &life::Asked<'_>, _: &mut Vec<u8>) -> Option<life::Reply> {
+        let payload = self.copier.copy(asked.payload);
+        self.publication.touch(key, entry);
+        let life::AskId { asker, number: (view, seq), place } = asked.id;
+        // Of one that was forwarded the view may be over, and its ranks are those of nobody here.
+        let shown = entry.view.as_ref().filter(|shown| shown.number() == view.0);
+        let members: Vec<MemberId> = shown.map_or_else(Vec::new, |shown| shown.members().map(|of| of.id).collect());
+        let member = |rank: usize| Some((u16::try_from(rank).ok()?, *members.get(rank)?));
+        let expected: Vec<_> = asked.expected.ranks().filter_map(member).collect();
+        let of =
+            expected.iter().find(|(rank, _)| *rank == place.0).map_or(MemberId::of(Incarnation::NONE), |(_, id)| *id);
+        let message = match asked.delivery {
+            Some(delivery) => Message::of(delivery, payload),
+            None => Message::forwarded(view.0, MemberId::of(asker), seq.0, payload),
+        };
+        let answerer = Arc::new(Answerer::new(&self.shared.ask_notes, Arc::clone(&entry.shared), asked.id, expected));
+        let is_forwarded = asked.delivery.is_none();
+        entry.deliver_ask(Asked::new(message, of, is_forwarded, Arc::clone(&answerer)), &answerer);
+        None
+    }
+
+    fn given_up(&mut self, _key: Key, entry: &mut Entry, id: life::AskId) {
+        entry.give_up_ask(id);
+    }
+
+    fn answered(&mut self, _entry: &mut Entry, receipt: &Waiter, answer: &life::Answer<'_>) -> bool {
+        if let Waiter::Ask(receipt) = receipt { receipt.push(Answer::of(answer)) } else { false }
+    }
+
+    fn ask_ended(&mut self, _entry: &mut Entry, receipt: Waiter, end: life::AskEnd) {
+        if let Waiter::Ask(receipt) = receipt {
+            receipt.end(Ok(AskEnd::of(end, || receipt.reason())));
+        }
+    }
+
+    fn is_full(&mut self, _key: Key, entry: &mut Entry) -> bool {
+        !entry.is_ready()
     }
 
     fn sent_to_one(&mut self, _entry: &mut Entry, receipt: &Waiter, view: ViewNumber) {
@@ -357,6 +441,8 @@ impl Front for ThreadFront {
                 receipt.end(Ok(sent::Sent::new(view.0, seq.0, number, Arc::clone(&entry.life))));
             }
             (Waiter::ToOne(receipt), Ok(Bound { view, .. })) => receipt.end(Ok(view.0)),
+            // It is told of its answers instead.
+            (Waiter::Ask(_), Ok(_)) => {}
             (receipt, Err(why)) => receipt.refuse(SendError::of(why)),
         }
     }
@@ -652,7 +738,7 @@ mod tests {
             body: Payloads::One(Bytes::from_static(b"m")),
             receipt: Some(Waiter::Multicast(Arc::clone(&receipt))),
         });
-        handler.ask(group, asked);
+        handler.queue(group, asked);
         let key = *group.key.get().expect("it is joined");
         assert!(handler.due(key).is_some(), "it may be sent");
         handler.accepted(key, Some(Sent { view: ViewNumber(view), seq: Sequence(seq) }));
@@ -777,6 +863,7 @@ mod tests {
             uniformity: Uniformity::Uniform,
             position: Some(seq),
             replayed: false,
+            asked: None,
             payload: b"m",
         });
     }
@@ -939,13 +1026,13 @@ mod tests {
         let mut waits = Box::pin(post().into_future());
         assert!(waits.as_mut().poll(&mut context).is_pending() && !waits.is_queued());
         let mut sent = 0;
-        while let Some(Command::Ask { group, asked }) = cell.commands.pop() {
+        while let Some(Command::Queue { group, asked }) = cell.commands.pop() {
             cell.release(&group, None, asked.bytes());
             sent += 1;
         }
         assert_eq!((sent, group.queued_bytes()), (accepted, 0));
         assert!(waits.as_mut().poll(&mut context).is_pending() && waits.is_queued());
-        assert!(matches!(cell.commands.pop(), Some(Command::Ask { asked, .. }) if asked.messages() == 1));
+        assert!(matches!(cell.commands.pop(), Some(Command::Queue { asked, .. }) if asked.messages() == 1));
         assert!(cell.commands.pop().is_none(), "it is queued once");
     }
 
@@ -962,8 +1049,8 @@ mod tests {
                 let send = SendTo::new(Arc::clone(&cell), Arc::clone(&group), MemberId::of(to), payload);
                 let mut sending = Box::pin(send.into_future());
                 assert!(sending.as_mut().poll(&mut context).is_pending() && sending.is_queued());
-                let Some(Command::Ask { asked, .. }) = cell.commands.pop() else { panic!("a command waits") };
-                handler.ask(&group, asked);
+                let Some(Command::Queue { asked, .. }) = cell.commands.pop() else { panic!("a command waits") };
+                handler.queue(&group, asked);
                 sending
             })
             .collect();
@@ -1032,13 +1119,13 @@ mod tests {
                 receipt: None,
             })
         };
-        let command = |asked| Command::Ask { group: Arc::clone(&group), asked };
+        let command = |asked| Command::Queue { group: Arc::clone(&group), asked };
         for text in ["of a life that ends", "for a handler that has ended"] {
             cell.push(command(post(Payloads::One(Bytes::from_static(text.as_bytes()))))).expect("there is room");
         }
-        let Some(Command::Ask { asked, .. }) = cell.commands.pop() else { panic!("a command waits") };
+        let Some(Command::Queue { asked, .. }) = cell.commands.pop() else { panic!("a command waits") };
         handler.event(Event::Excluded { view: ViewNumber(9) });
-        handler.ask(&group, asked);
+        handler.queue(&group, asked);
         let key = *group.key.get().expect("it is joined");
         assert!(handler.due(key).is_none() && group.lost.get() == (1, 0));
         handler.end();

@@ -12,7 +12,7 @@ use std::thread::Builder;
 use std::time::Duration;
 
 use atomic_waker::AtomicWaker;
-use phalanx_core::{CommandError, InboxId, Instant, ToOneKind};
+use phalanx_core::{CommandError, InboxId, Instant};
 use phalanx_driver::{Shm, Udp};
 use phalanx_life::{Key, NextMessage, NextToOne, Refusal};
 use phalanx_runtime::{Inline, Options, Recorder, clock, traced};
@@ -110,7 +110,7 @@ impl Drop for Ends {
         }
         // Only after a panic are any left.
         self.0.commands.close(|command| {
-            if let Command::Ask { group, asked } = command {
+            if let Command::Queue { group, asked } = command {
                 handler::refuse(&self.0, &group, asked, SendError::Over);
             }
         });
@@ -173,6 +173,7 @@ impl Protocol {
             for notice in self.process.notices() {
                 self.shared.notice(notice);
             }
+            let has_late = self.app.expire_asks();
             let process = self.process.node().process();
             self.app.publish(|group| process.is_adequate(group));
             self.recorder.told(&self.app.lives.take_records());
@@ -186,7 +187,7 @@ impl Protocol {
             if self.process.is_over() || self.shared.commands.is_stopping() {
                 return Ok(());
             }
-            if report.more || report.received > 0 || carried > 0 {
+            if report.more || report.received > 0 || carried > 0 || has_late {
                 idle_since = None;
                 continue;
             }
@@ -215,6 +216,7 @@ impl Protocol {
             self.carry(command);
             count += 1;
         }
+        count += self.app.carry_ask_notes();
         let taken = count > 0;
         count += self.send_waiting();
         self.leaves |= self.shared.commands.take_leaves() | self.app.lives.take_untidy();
@@ -231,7 +233,7 @@ impl Protocol {
 
     fn carry(&mut self, command: Command) {
         match command {
-            Command::Ask { group, asked } => self.app.ask(&group, asked),
+            Command::Queue { group, asked } => self.app.queue(&group, asked),
             Command::Join { group, inbox, terms, with_state, observes, replica } => {
                 let name = Arc::clone(&group.name);
                 self.leaves |= group.is_leaving();
@@ -290,12 +292,8 @@ impl Protocol {
                     continue;
                 }
                 let Some(due) = self.app.due(key) else { break };
-                let NextMessage { group, order, stability, in_view, payload } = &due;
-                let (process, handler) = (&mut self.process, handler!(self));
-                let outcome = match in_view {
-                    None => process.multicast(*group, *order, *stability, payload, handler),
-                    Some(view) => process.multicast_in_view(*group, *view, *order, *stability, payload, handler),
-                };
+                let NextMessage { group, options, payload } = &due;
+                let outcome = self.process.multicast_with(*group, *options, payload, handler!(self));
                 match outcome {
                     Ok(accepted) => self.app.accepted(key, accepted.sent),
                     // Between two views of different incarnations, it waits; the end of the incarnation refuses it.
@@ -317,8 +315,8 @@ impl Protocol {
 
     /// Sends a message to one member. False: nothing of the group may be sent now.
     fn send_to_one(&mut self, key: Key, due: &NextToOne) -> bool {
-        let NextToOne { group, to, payload } = due;
-        match self.process.send_to(*group, *to, ToOneKind::Message, payload, handler!(self)) {
+        let NextToOne { group, to, kind, payload } = due;
+        match self.process.send_to(*group, *to, *kind, payload, handler!(self)) {
             Ok(view) => self.app.sent_to_one(key, view),
             Err(CommandError::NoWindow) => self.app.lives.to_one().hold_back(key),
             // As for multicasts. It keeps its place behind those that wait in the core.

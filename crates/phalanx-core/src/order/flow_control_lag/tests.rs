@@ -39,7 +39,7 @@ impl Sender {
     fn fill(&mut self) {
         while !self.view_streams.is_blocked() {
             let (order, uniformity) = (Order::Fifo, Uniformity::Plain);
-            let taken = self.view_streams.multicast(self.now, order, uniformity, &[&[0; 600]], &mut self.port);
+            let taken = self.view_streams.multicast(self.now, (order, uniformity).into(), &[&[0; 600]], &mut self.port);
             assert!(taken.is_some());
             while self.view_streams.poll(self.now, &mut self.port) {}
         }
@@ -134,7 +134,12 @@ fn each_bound_is_told_when_it_is_reached_and_not_with_each_message() {
     assert_eq!(sender.port.bounds, [Backpressure::Window]);
     let refuse = |sender: &mut Sender| {
         (0..40).for_each(|_| {
-            sender.view_streams.multicast(sender.now, Order::Fifo, Uniformity::Plain, &[&[0; 600]], &mut sender.port);
+            sender.view_streams.multicast(
+                sender.now,
+                (Order::Fifo, Uniformity::Plain).into(),
+                &[&[0; 600]],
+                &mut sender.port,
+            );
         });
     };
     refuse(&mut sender);
@@ -157,7 +162,9 @@ fn who_is_to_order_and_whose_own_application_waits_is_the_slow_one() {
         let mut sender = Sender::blocked_with(3, true);
         let (mut other, mut port) = view_streams(Rank(1), 3);
         for _ in 0..4 {
-            assert!(other.multicast(sender.now, Order::Total, Uniformity::Plain, &[b"m"], &mut port).is_some());
+            assert!(
+                other.multicast(sender.now, (Order::Total, Uniformity::Plain).into(), &[b"m"], &mut port).is_some()
+            );
             while other.poll(sender.now, &mut port) {}
         }
         for number in 1..=4 {

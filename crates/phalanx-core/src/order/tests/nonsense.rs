@@ -4,7 +4,7 @@ use super::*;
 use crate::api::Uniformity;
 use crate::link::StreamReport;
 use crate::order::FragmentKind;
-use crate::order::frame::{put_announce, put_message, put_pass, put_past, put_stable};
+use crate::order::frame::{MessageKind, put_announce, put_message, put_pass, put_past, put_stable};
 use crate::wire::PacketNumber;
 
 fn message(
@@ -15,7 +15,8 @@ fn message(
     deps: &[(Rank, u64)],
     body: &[u8],
 ) {
-    put_message(out, order, sequenced, Uniformity::Plain, fragment, deps, body.len());
+    let kind = MessageKind { order, sequenced, uniformity: Uniformity::Plain, asks: false };
+    put_message(out, kind, fragment, deps, body.len());
     out.extend_from_slice(body);
 }
 

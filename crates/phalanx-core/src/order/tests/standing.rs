@@ -22,7 +22,9 @@ fn settle((view_streams, port): &mut (ViewStreams, Port)) {
 /// Sends until the window of `member` is used up and one message waits.
 fn block(member: &mut (ViewStreams, Port)) {
     while !member.0.is_blocked() {
-        assert!(member.0.multicast(NOW, Order::Fifo, Uniformity::Plain, &[&[0; 600]], &mut member.1).is_some());
+        assert!(
+            member.0.multicast(NOW, (Order::Fifo, Uniformity::Plain).into(), &[&[0; 600]], &mut member.1).is_some()
+        );
         settle(member);
     }
 }
@@ -53,7 +55,7 @@ fn no_packet_is_longer_than_its_room_whatever_its_headers_say() {
         let mut all: Vec<_> = Rank::all(8).map(|me| view_streams(me, 8)).collect();
         let mut said = Vec::new();
         for (rank, member) in Rank::enumerate(&mut all).skip(1) {
-            assert!(member.0.multicast(NOW, Order::Fifo, Uniformity::Plain, &[b"m"], &mut member.1).is_some());
+            assert!(member.0.multicast(NOW, (Order::Fifo, Uniformity::Plain).into(), &[b"m"], &mut member.1).is_some());
             settle(member);
             said.push((rank, member.1.packets[0].1.clone()));
         }
@@ -62,7 +64,12 @@ fn no_packet_is_longer_than_its_room_whatever_its_headers_say() {
             sender.0.handle_packet(NOW, *rank, PacketNumber(1), ReceivedFrames::Lent(frames), &mut sender.1);
         }
         settle(sender);
-        assert!(sender.0.multicast(NOW, Order::Causal, Uniformity::Plain, &[&vec![0; len]], &mut sender.1).is_some());
+        assert!(
+            sender
+                .0
+                .multicast(NOW, (Order::Causal, Uniformity::Plain).into(), &[&vec![0; len]], &mut sender.1)
+                .is_some()
+        );
         settle(sender);
         let longest = sender.1.packets.iter().map(|(_, frames)| frames.len()).max();
         assert!(longest.is_some_and(|longest| longest <= 1200), "{longest:?} bytes for a message of {len}");
@@ -137,7 +144,7 @@ fn who_owes_an_ack_is_told_until_it_came() {
 fn a_turn_tells_whether_it_packed_something() {
     let (mut view_streams, mut port) = view_streams(A, 3);
     assert!(!view_streams.poll(NOW, &mut port));
-    assert!(view_streams.multicast(NOW, Order::Fifo, Uniformity::Uniform, &[b"m"], &mut port).is_some());
+    assert!(view_streams.multicast(NOW, (Order::Fifo, Uniformity::Uniform).into(), &[b"m"], &mut port).is_some());
     assert!(view_streams.poll(NOW, &mut port), "it cannot be delivered yet, and went out");
     assert_eq!((port.packets.len(), port.delivered.len()), (1, 0));
     assert!(!view_streams.poll(NOW, &mut port));
@@ -167,7 +174,9 @@ fn an_order_of_uniform_messages_asks_for_prompt_acks() {
 fn a_message_is_cut_off_once_packets_of_it_went_out() {
     let mut sender = view_streams(A, 3);
     assert!(!sender.0.is_cut_off());
-    assert!(sender.0.multicast(NOW, Order::Fifo, Uniformity::Plain, &[&vec![7; 200_000]], &mut sender.1).is_some());
+    assert!(
+        sender.0.multicast(NOW, (Order::Fifo, Uniformity::Plain).into(), &[&vec![7; 200_000]], &mut sender.1).is_some()
+    );
     assert!(!sender.0.is_cut_off(), "nothing went out yet");
     settle(&mut sender);
     assert!(sender.0.is_cut_off() && sender.1.packets.len() as u64 == WINDOW);
@@ -181,7 +190,9 @@ fn a_holder_beyond_its_window_says_that_orders_wait() {
     let mut t = Three::new();
     let holder = &mut t.group_streams[A.index()];
     while (holder.1.packets.len() as u64) < WINDOW {
-        assert!(holder.0.multicast(NOW, Order::Fifo, Uniformity::Plain, &[&[0; 600]], &mut holder.1).is_some());
+        assert!(
+            holder.0.multicast(NOW, (Order::Fifo, Uniformity::Plain).into(), &[&[0; 600]], &mut holder.1).is_some()
+        );
         settle(holder);
     }
     assert_eq!((holder.0.hold(), &holder.1.bounds[..]), (None, &[][..]), "the window is full, and nothing waits");
@@ -232,7 +243,9 @@ fn a_window_that_opens_takes_the_orders_that_wait_first() {
     block(holder);
     // As many as fill another packet. They wait with the one that waits.
     for _ in 0..2 {
-        assert!(holder.0.multicast(NOW, Order::Fifo, Uniformity::Plain, &[&[0; 600]], &mut holder.1).is_some());
+        assert!(
+            holder.0.multicast(NOW, (Order::Fifo, Uniformity::Plain).into(), &[&[0; 600]], &mut holder.1).is_some()
+        );
     }
     t.cast(B, Order::Total, Uniformity::Plain);
     t.carry(B, &[A]);

@@ -815,7 +815,7 @@ fn a_full_channel_is_counted() {
 #[test]
 fn a_message_may_be_as_long_as_its_bound() {
     let (mut process, mut fx) = in_group(A, 2);
-    let max = crate::api::MESSAGE_BYTES_MAX;
+    let max = MESSAGE_BYTES_MAX;
     let zeros = vec![0; max + 1];
     assert_ne!(process.send(NOW, B, &zeros[..max - 1]), Err(CommandError::TooLong(max - 1)));
     assert_eq!(process.send(NOW, B, &zeros[..max]), Err(CommandError::TooLong(max)));

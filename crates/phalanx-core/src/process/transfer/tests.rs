@@ -61,6 +61,7 @@ fn delivery(payload: &[u8]) -> Delivery<'_> {
         uniformity: Uniformity::Plain,
         position: None,
         replayed: false,
+        asked: None,
         payload,
     }
 }

@@ -16,7 +16,7 @@ impl Process {
     fn ask_to_in(&mut self, life: u64, to: Incarnation, receipt: &'static str) {
         let payload = Bytes::from_static(receipt.as_bytes());
         let asked = Queued::ToOne(MessageTo { life, to, payload, receipt: Some(receipt) });
-        self.lives.ask(self.key, asked).expect("the membership goes on");
+        self.lives.queue(self.key, asked).expect("the membership goes on");
     }
 
     /// One turn of the protocol thread: sends what may go. Returns what went: payloads, `*` for a multicast. `full`: these
@@ -148,7 +148,7 @@ fn one_that_is_refused_says_why_and_what_is_behind_it_goes() {
     assert_eq!(process.take(), ["a1: NoSuchMember(8)", "a2: NoSuchMember(8)"]);
     process.ask_to(B, "b1");
     let asked = MessageTo { life: 0, to: B, payload: Bytes::new(), receipt: None };
-    process.lives.ask(process.key, Queued::ToOne(asked)).expect("the membership goes on");
+    process.lives.queue(process.key, Queued::ToOne(asked)).expect("the membership goes on");
     let refusal = Refusal::BelowLevel { level: 7, needed: 8 };
     for _ in 0..2 {
         assert!(process.lives.to_one().due(process.key, &mut process.told).is_some());

@@ -1,0 +1,42 @@
+//! The packet being filled, and what stands in front of asks in it.
+
+use super::frame::put_expected;
+
+/// The packet being filled.
+#[derive(Debug)]
+pub(super) struct Packer {
+    /// Its frames.
+    pub(super) frames: Vec<u8>,
+    /// Whether it holds something for whose stability a member waits.
+    pub(super) is_prompt: bool,
+}
+
+/// What stands in front of the payload of each ask: who is to answer it.
+#[derive(Debug)]
+pub(crate) struct AskHead(Vec<u8>);
+
+/// Bytes of the length of the list, at most.
+const LIST_HEAD: usize = 3;
+
+impl AskHead {
+    pub(super) fn of_nobody() -> Self {
+        Self(vec![0])
+    }
+
+    /// Names the members that asks which are packed from here on expect to answer, by rank.
+    pub(crate) fn expect(&mut self, expected: impl Iterator<Item = bool>) {
+        self.0.clear();
+        put_expected(&mut self.0, expected);
+    }
+
+    /// What stands in front of a message's payload.
+    #[inline]
+    pub(crate) fn of(&self, asks: bool) -> &[u8] {
+        if asks { &self.0 } else { &[] }
+    }
+
+    /// Its length in a view of so many members, at most.
+    pub(crate) fn bytes_max(members: usize) -> usize {
+        members.div_ceil(8) + LIST_HEAD
+    }
+}
