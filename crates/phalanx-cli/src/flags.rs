@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use phalanx::{Cell, CellBuilder};
+use phalanx::{Cell, CellBuilder, Guarantee};
 use phalanx_runtime::config::{Config, Resolved};
 use phalanx_runtime::core::{BadName, check_name};
 
@@ -62,6 +62,15 @@ pub(crate) struct CellFlags {
 /// A group's name on the command line.
 pub(crate) fn group_name(text: &str) -> Result<String, BadName> {
     check_name(text).map(|()| text.to_owned())
+}
+
+/// The guarantee that these flags of a command request.
+pub(crate) fn guarantee(uniform: bool, plain: bool) -> Guarantee {
+    match (plain, uniform) {
+        (true, _) => Guarantee::Plain,
+        (false, true) => Guarantee::Uniform,
+        (false, false) => Guarantee::GroupDefault,
+    }
 }
 
 impl CellFlags {

@@ -12,22 +12,19 @@ mod text;
 
 use std::future::poll_fn;
 use std::io::{self, Write};
-use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use phalanx::{
-    Cell, CellEvent, Events, Group, Guarantee, JoinError, LeaveReason, Merged, Next, Order, Replica, View, wait_for,
-};
+use phalanx::{Cell, Group, JoinError, LeaveReason, Next, Order, Replica, View, wait_for};
 use phalanx_runtime::config::parse_duration;
 
 use crate::exit::{Exit, Failure, While};
-use crate::flags::{CellFlags, group_name};
+use crate::flags::{CellFlags, group_name, guarantee};
 use crate::member::{Ending, Narrator, Told, start};
+use crate::news::{News, Piece};
 use crate::notice::say;
 use history::History;
 use input::{Go, Sending};
@@ -79,16 +76,6 @@ pub(crate) struct Cat {
     cell: CellFlags,
 }
 
-impl Cat {
-    fn guarantee(&self) -> Guarantee {
-        match (self.plain, self.uniform) {
-            (true, _) => Guarantee::Plain,
-            (false, true) => Guarantee::Uniform,
-            (false, false) => Guarantee::GroupDefault,
-        }
-    }
-}
-
 pub(crate) fn run(cat: &Cat) -> Result<Exit, Failure> {
     let resolved = cat.cell.load()?;
     let cell = start(cat.cell.builder(&resolved.config)?)?;
@@ -114,9 +101,8 @@ pub(crate) fn run(cat: &Cat) -> Result<Exit, Failure> {
         undelivered: Arc::default(),
     };
     let inbox = cell.merged();
-    let joining = Box::pin(cell.group(&cat.group).state(&history).join_into(&inbox));
-    let news = News { events: cell.events(), joining: Some(joining), inbox, told: Some(told) };
-    printer.print_all(&cell, news)?;
+    let joining = cell.group(&cat.group).state(&history).join_into(&inbox);
+    printer.print_all(&cell, News::new(cell.events(), joining, inbox), told)?;
     if printer.lost > 0 {
         let lost = printer.lost;
         let what = format!("{lost} pieces of this member's input were lost when it was excluded; send them again");
@@ -132,45 +118,6 @@ pub(crate) fn run(cat: &Cat) -> Result<Exit, Failure> {
 
 /// Bytes collected before a write, so that many small deliveries make one system call.
 const WRITE_BYTES: usize = 256 << 10;
-
-/// Where this member learns what happens.
-struct News<J> {
-    events: Events,
-    /// The group on its way.
-    joining: Option<Pin<Box<J>>>,
-    inbox: Merged,
-    /// For the thread that reads the input, which begins when the group is there.
-    told: Option<Receiver<Go>>,
-}
-
-enum Piece {
-    Joined(Result<Group, JoinError>),
-    Event(CellEvent),
-    Item(Next),
-}
-
-impl<J: Future<Output = Result<Group, JoinError>>> News<J> {
-    /// What comes next; `None` when this process is over and all was taken. Events first, so that who is in a view is said
-    /// before what they sent is printed.
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Piece>> {
-        if let Some(joining) = &mut self.joining
-            && let Poll::Ready(outcome) = joining.as_mut().poll(context)
-        {
-            self.joining = None;
-            return Poll::Ready(Some(Piece::Joined(outcome)));
-        }
-        let event = pin!(self.events.next()).poll(context);
-        if let Poll::Ready(Some(event)) = event {
-            return Poll::Ready(Some(Piece::Event(event)));
-        }
-        match pin!(self.inbox.next()).poll(context) {
-            Poll::Ready(Some((_, next))) => Poll::Ready(Some(Piece::Item(next))),
-            // The inbox ends with the process, and so do the events.
-            Poll::Ready(None) if event.is_ready() => Poll::Ready(None),
-            Poll::Ready(None) | Poll::Pending => Poll::Pending,
-        }
-    }
-}
 
 struct Printer<'a> {
     cat: &'a Cat,
@@ -199,11 +146,12 @@ struct Printer<'a> {
 }
 
 impl Printer<'_> {
-    fn print_all<J>(&mut self, cell: &Cell, mut news: News<J>) -> Result<(), Failure>
+    /// `told` is for the thread that reads the input, which begins when the group is there.
+    fn print_all<J>(&mut self, cell: &Cell, mut news: News<J>, told: Receiver<Go>) -> Result<(), Failure>
     where
         J: Future<Output = Result<Group, JoinError>>,
     {
-        let since = Instant::now();
+        let (since, mut told) = (Instant::now(), Some(told));
         loop {
             // The patience ends with the first view.
             let patience = self.cat.patience.filter(|_| !self.was_member);
@@ -213,7 +161,7 @@ impl Printer<'_> {
                 return Err(Failure::new(Exit::Unreachable, what));
             };
             match piece {
-                Some(Piece::Joined(group)) => self.begin_input(cell, group, news.told.take())?,
+                Some(Piece::Joined(group)) => self.begin_input(cell, group, told.take())?,
                 Some(Piece::Event(event)) => self.narrator.note(&event),
                 Some(Piece::Item(next)) => self.take(cell, next),
                 None => return self.write(cell),
@@ -246,7 +194,7 @@ impl Printer<'_> {
             }
         };
         let order = if self.cat.causal { Order::Causal } else { Order::Total };
-        let (guarantee, name) = (self.cat.guarantee(), cell.me().name);
+        let (guarantee, name) = (guarantee(self.cat.uniform, self.cat.plain), cell.me().name);
         let (to, undelivered) = (self.cat.to.clone(), Arc::clone(&self.undelivered));
         let sending = Sending { group, order, guarantee, name, start: self.start, to, undelivered };
         told.map_or(Ok(()), |told| input::begin(sending, told)).when("cannot start a thread")
