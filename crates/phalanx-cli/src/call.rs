@@ -14,7 +14,7 @@ use crate::flags::CellFlags;
 use crate::notice::say;
 use crate::serve::{ENDED_BY, ENDED_NOT, ENDED_WELL, ENDED_WITH};
 
-/// Calls a program that `phalanx serve` offers, and prints its answer
+/// Calls one server, a program that `phalanx serve` offers; `phalanx ask` asks all members of a group
 ///
 /// The request is the argument, or all of standard input. The program runs at most once. Exit codes: 0 it ran and ended
 /// well; 1 it ran and failed, or it is not known whether it ran; 3 it did not run. Codes other than 0 come with a line
@@ -47,7 +47,7 @@ pub(crate) fn run(call: &Call) -> Result<Exit, Failure> {
     let server = resolve(&call.server)?;
     let request = match &call.request {
         Some(request) => request.clone().into_bytes(),
-        None => read_input()?,
+        None => read_input("request")?,
     };
     let mut config = call.cell.load()?.config;
     // `data_port` of the configuration belongs to a server of this host; a caller takes any free port.
@@ -100,12 +100,13 @@ fn resolve(server: &str) -> Result<SocketAddr, Failure> {
     found.next().ok_or_else(|| wrong("no such host".to_owned()))
 }
 
-fn read_input() -> Result<Vec<u8>, Failure> {
+/// All of standard input, which is a `what`.
+pub(crate) fn read_input(what: &str) -> Result<Vec<u8>, Failure> {
     let most = phalanx_runtime::core::MESSAGE_BYTES_MAX;
     let mut request = Vec::new();
     std::io::stdin().lock().take(most as u64 + 1).read_to_end(&mut request).when("cannot read standard input")?;
     if request.len() > most {
-        return Err(Failure::new(Exit::Usage, "a request has at most 64 MiB"));
+        return Err(Failure::new(Exit::Usage, format!("a {what} has at most 64 MiB")));
     }
     Ok(request)
 }

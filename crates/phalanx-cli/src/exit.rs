@@ -20,8 +20,13 @@ pub(crate) enum Exit {
     TimedOut = 6,
     /// The configuration is wrong.
     Configuration = 7,
-    /// The last members left, and something of the cell may be lost: groups wait for members that are cut off.
+    /// The last members left, and something of the cell may be lost: groups wait for members that are cut off. Or what became
+    /// of an ask is unknown.
     InDoubt = 8,
+    /// An ask got fewer answers than it wanted.
+    TooFew = 9,
+    /// A member ended an ask.
+    Aborted = 10,
     /// Interrupted by the user.
     Interrupted = 130,
 }
@@ -67,5 +72,7 @@ Exit codes:
   5    degraded: no primary partition
   6    timed out
   7    configuration error
-  8    in doubt: left as one of the last members while others were cut off
+  8    in doubt: left as one of the last members while others were cut off, or it is unknown what became of an ask
+  9    an ask got fewer answers than it wanted
+  10   a member aborted an ask
   130  interrupted";

@@ -1,6 +1,8 @@
 //! `phalanx`: the command line.
 
 mod about;
+mod answer;
+mod ask;
 #[cfg(feature = "lab")]
 mod bench;
 mod call;
@@ -53,7 +55,7 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Process groups from the shell: a fault-tolerant pipe, calls, a demonstration, a checker, a doctor
+/// Process groups from the shell: a fault-tolerant pipe, calls, asks, a demonstration, a checker, a doctor
 #[derive(Parser, Debug)]
 #[command(name = "phalanx", version = VERSION.as_str(), after_long_help = exit::HELP)]
 #[command(arg_required_else_help = true, disable_help_subcommand = false)]
@@ -68,6 +70,8 @@ enum Command {
     Cat(cat::Cat),
     Serve(serve::Serve),
     Call(call::Call),
+    Answer(answer::Answer),
+    Ask(ask::Ask),
     Node(node::Node),
     #[command(hide = true)]
     DemoMember(demo::Member),
@@ -99,6 +103,8 @@ fn run(command: &Command) -> Result<Exit, Failure> {
         Command::Cat(cat) => cat::run(cat),
         Command::Serve(serve) => serve::run(serve),
         Command::Call(call) => call::run(call),
+        Command::Answer(answer) => answer::run(answer),
+        Command::Ask(ask) => ask::run(ask),
         Command::Node(node) => node::run(node),
         Command::Demo(demo) => demo::run(demo),
         Command::DemoMember(member) => demo::run_member(member),

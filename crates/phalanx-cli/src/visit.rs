@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use phalanx::{App, CellEvent, CellView, Inline, MemberId, MessageRef, Place};
+use phalanx::{App, CellBuilder, CellEvent, CellView, Inline, MemberId, MessageRef, Place};
 use phalanx_runtime::config::Resolved;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -43,6 +43,13 @@ impl App for Unread {
     }
 }
 
+/// How to start a process of a command: with a name and ports of its own, because the configured ones may be those of a
+/// running member. It founds no cell.
+pub(crate) fn builder(purpose: &str, flags: &CellFlags, resolved: &Resolved) -> Result<CellBuilder, Failure> {
+    let name = format!("{purpose}-{}-{}", hostname(), std::process::id());
+    Ok(flags.builder(&resolved.config)?.name(name).set("data_port", "0").control_port(0).join_only())
+}
+
 /// Joins the cell as a process with a name and ports of its own, has it `ask` within `timeout`, and leaves.
 pub(crate) fn visit<T>(
     purpose: &str,
@@ -52,15 +59,8 @@ pub(crate) fn visit<T>(
     ask: impl FnOnce(&mut Visitor) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let until = Instant::now() + timeout;
-    let builder = flags
-        .builder(&resolved.config)?
-        // The configured name and ports may be those of a running member.
-        .name(format!("{purpose}-{}-{}", hostname(), std::process::id()))
-        .set("data_port", "0")
-        .control_port(0)
-        // It must not found a cell, and ends rather than come back as another incarnation.
-        .join_only()
-        .stay_out();
+    // It ends rather than come back as another incarnation.
+    let builder = builder(purpose, flags, resolved)?.stay_out();
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         // A second signal ends the process at once.
@@ -219,7 +219,7 @@ fn hostname() -> String {
 }
 
 /// Bound on the time of a leave, which takes a view. Beyond it the process just ends.
-const LEAVE_PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const LEAVE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Interval at which signals are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
