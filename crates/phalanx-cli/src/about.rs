@@ -34,7 +34,6 @@ pub(crate) const TORTURE_EXCLUSION: &[Property] = &[M4, M8, S3, S12, O3, X1, X2,
 /// Properties that no experiment with real processes exercises, because only the simulator can produce or record what
 /// they need. Its campaign exercises them.
 ///
-/// - R3, R8 and R9: asks, which no member of an experiment makes yet.
 /// - M7 and V12: deliveries of a member that was left behind, and a transfer under way at the moment of healing, are
 ///   too rare.
 /// - M10 and X6: groups that end and begin anew, or whose members leave while others go on.
@@ -47,8 +46,7 @@ pub(crate) const TORTURE_EXCLUSION: &[Property] = &[M4, M8, S3, S12, O3, X1, X2,
 /// - S9: leaves beside silence.
 /// - The rest: objects that members replicate, and their users.
 #[cfg(test)]
-const SIMULATED: &[Property] =
-    &[M7, M9, M10, M12, M13, U7, X6, S9, V5, V8, V12, V14, V16, L1, L2, R7, BANK, R3, R8, R9];
+const SIMULATED: &[Property] = &[M7, M9, M10, M12, M13, U7, X6, S9, V5, V8, V12, V14, V16, L1, L2, R7, BANK];
 
 /// The harness's record of these properties; the checker requires each of them.
 pub(crate) fn record(of: &[Property]) -> Event {
