@@ -168,6 +168,8 @@ mod book {
     struct Watching;
     #[doc = include_str!("../../../docs/book/src/calls.md")]
     struct Calls;
+    #[doc = include_str!("../../../docs/book/src/asking.md")]
+    struct Asking;
     #[doc = include_str!("../../../docs/book/src/service.md")]
     struct Service;
     #[doc = include_str!("../../../docs/book/src/deployment.md")]
