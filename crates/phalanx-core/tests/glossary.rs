@@ -22,7 +22,7 @@ const PLAIN: &str = "\
     hostile id ideal identity info ingest input install instant instruction interface interrupt item join joined joining \
     journal judge judged kernel known lag last late latency layer layout leave leaving legend lexer lib limit line \
     linear list listed live load long loss lossy machine main malformed map mapping mark measure measured merge merged \
-    message mismatch missing mixed mod mode model monitor name named namespace nearby network next node note notice \
+    message mismatch missing mixed mod mode model monitor name named namespace nearby network news next node note notice \
     observe one open opened operation option origin outcome output own pace pack packer packing pair panic paper parked \
     parser part partner party past payload pending picture place plot point poison pool position progress protocol \
     provoke publishes query queue queued rare raw reach read reader reading reason receiving recorded recorder recovered \

@@ -101,9 +101,11 @@ fn orders_and_acknowledgements_are_those_of_the_vectors() {
             "stream/fifo" => Some(0b0001),
             "stream/causal_with_dependencies" => Some(0b0010),
             "stream/total" => Some(0b0100),
-            "stream/total_placed_uniform" | "stream/first_piece" | "stream/middle_piece" | "stream/last_piece" => {
-                Some(0b1100)
-            }
+            "stream/total_placed_uniform"
+            | "stream/first_piece"
+            | "stream/middle_piece"
+            | "stream/last_piece"
+            | "stream/ask_of_ranks_0_and_9" => Some(0b1100),
             "more/all_frames" if kind == Kind::Multicast => Some(0b1111),
             _ => None,
         };
