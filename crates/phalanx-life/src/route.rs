@@ -46,6 +46,9 @@ pub struct Attempt {
 }
 
 impl Route {
+    /// How a server fails that is not there.
+    pub const NOBODY: Failure = Failure::NotExecuted(Reason::Unreachable);
+
     /// A call. Among several servers that fit, number `turn` is the first; `options` has the whole time.
     #[must_use]
     pub const fn new(wanted: Destination, turn: usize, options: CallOptions) -> Self {
@@ -59,25 +62,26 @@ impl Route {
     }
 
     /// What is to be done first, after a server that failed, or after a wait. `known`: what the process has of the directory;
-    /// one outside the cell has none. `left`: the time until the deadline.
-    pub fn next(&mut self, known: Option<Known<'_>>, left: Duration) -> CallStep {
+    /// one outside the cell has none. `not_again`: servers that are not to be asked now, beside those that were tried. `left`:
+    /// the time until the deadline.
+    pub fn next(&mut self, known: Option<Known<'_>>, not_again: &[SocketAddr], left: Duration) -> CallStep {
         if let Destination::Address(address) = self.wanted {
             return CallStep::Ask(self.ask(address, left));
         }
-        let Some(known) = known else { return CallStep::End(NOBODY) };
+        let Some(known) = known else { return CallStep::End(Self::NOBODY) };
         let (is_late, waits) = (left.is_zero(), self.options.waits_for_server && self.is_nobody());
         if waits && self.seen != known.changes {
             // Who was gone may be back.
             self.tried.clear();
             self.seen = known.changes;
         }
-        match known.find(&self.wanted, &self.tried, self.turn) {
+        match known.find(&self.wanted, &[&self.tried[..], not_again].concat(), self.turn) {
             Found::Server(_) if is_late => CallStep::End(self.failed.unwrap_or(Failure::NotExecuted(Reason::Deadline))),
             Found::Server(address) => CallStep::Ask(self.ask(address, left)),
             Found::Over => CallStep::End(Failure::NotExecuted(Reason::Cancelled)),
             Found::NotYet if !is_late => CallStep::Wait,
             Found::Nobody if !is_late && waits => CallStep::Wait,
-            Found::Nobody | Found::NotYet => CallStep::End(self.failed.unwrap_or(NOBODY)),
+            Found::Nobody | Found::NotYet => CallStep::End(self.failed.unwrap_or(Self::NOBODY)),
         }
     }
 
@@ -101,7 +105,7 @@ impl Route {
 
     /// Whether no server was there, so that waiting for one makes sense.
     fn is_nobody(&self) -> bool {
-        self.failed.is_none_or(|failed| failed == NOBODY)
+        self.failed.is_none_or(|failed| failed == Self::NOBODY)
     }
 }
 
@@ -113,8 +117,6 @@ const fn is_of_one_server(failure: Failure) -> bool {
         Failure::Unknown(_) => false,
     }
 }
-
-const NOBODY: Failure = Failure::NotExecuted(Reason::Unreachable);
 
 /// A request: the time that is left until the call's deadline, and the value.
 #[must_use]
@@ -162,7 +164,7 @@ mod tests {
 
     /// The port that is asked, or how the call ends; `Ok(0)`: it waits.
     fn step(route: &mut Route, known: Known<'_>, left: Duration) -> Result<u16, Failure> {
-        match route.next(Some(known), left) {
+        match route.next(Some(known), &[], left) {
             CallStep::Ask(attempt) => {
                 assert_eq!(attempt.options.deadline, left, "the time that is left is passed on");
                 assert!(attempt.options.idempotent && !attempt.options.waits_for_server);
@@ -173,6 +175,7 @@ mod tests {
         }
     }
 
+    const NOBODY: Failure = Route::NOBODY;
     const LEFT: Duration = Duration::from_secs(1);
     const LESS: Duration = Duration::from_millis(10);
     const REFUSED: Failure = Failure::NotExecuted(Reason::Refused(Refusal::NoService));
@@ -243,10 +246,10 @@ mod tests {
         let one = servers(&[1]);
         let over = Known { is_over: true, ..known(&one, 0) };
         assert_eq!(step(&mut route(true), over, LEFT), Err(Failure::NotExecuted(Reason::Cancelled)));
-        assert!(matches!(route(true).next(None, LEFT), CallStep::End(NOBODY)), "outside the cell");
+        assert!(matches!(route(true).next(None, &[], LEFT), CallStep::End(NOBODY)), "outside the cell");
         let options = CallOptions { waits_for_server: true, ..CallOptions::default() };
         let mut named = Route::new(Destination::Address(at(7)), 0, options);
-        let CallStep::Ask(attempt) = named.next(None, LESS) else { panic!("an address is asked") };
+        let CallStep::Ask(attempt) = named.next(None, &[], LESS) else { panic!("an address is asked") };
         assert_eq!((attempt.address, attempt.options.deadline), (at(7), LESS));
         assert!(attempt.options.waits_for_server);
         assert_eq!(named.failed(NOBODY), Some(NOBODY), "there is no other one");

@@ -88,16 +88,24 @@ impl Servers {
         self.of.retain(|member, _| is_member(*member));
     }
 
-    /// The addresses of all servers that are wanted and were not tried, in an order that is the same at all members.
-    fn fitting(&self, wanted: &Destination, tried: &[SocketAddr]) -> Vec<SocketAddr> {
-        let fits = |member: Incarnation, entry: &Entry| match wanted {
+    /// All servers that are wanted, each with its member, in an order that is the same at all members.
+    fn fitting(&self, wanted: &Destination) -> impl Iterator<Item = (Incarnation, SocketAddr)> {
+        let fits = move |member: Incarnation, entry: &Entry| match wanted {
             Destination::Address(address) => entry.address == *address,
             Destination::Member(wanted) => member == *wanted,
             Destination::Group(group) => entry.group.as_deref() == Some(group),
         };
         let all = self.of.iter().flat_map(|(member, entries)| entries.iter().map(move |entry| (*member, entry)));
-        let fitting = all.filter(|(member, entry)| fits(*member, entry) && !tried.contains(&entry.address));
-        fitting.map(|(_, entry)| entry.address).collect()
+        all.filter(move |(member, entry)| fits(*member, entry)).map(|(member, entry)| (member, entry.address))
+    }
+
+    /// The members whose server for this call is at `address`, by member.
+    #[must_use]
+    pub fn members_at(&self, wanted: &Destination, address: SocketAddr) -> Vec<Incarnation> {
+        let there = self.fitting(wanted).filter(|(_, at)| *at == address);
+        let mut members: Vec<Incarnation> = there.map(|(member, _)| member).collect();
+        members.dedup();
+        members
     }
 }
 
@@ -108,7 +116,8 @@ impl Known<'_> {
         if self.is_over {
             return Found::Over;
         }
-        let fitting = self.servers.fitting(wanted, tried);
+        let fitting = self.servers.fitting(wanted).map(|(_, address)| address);
+        let fitting: Vec<SocketAddr> = fitting.filter(|address| !tried.contains(address)).collect();
         match fitting.len() {
             0 if self.is_current || !tried.is_empty() => Found::Nobody,
             0 => Found::NotYet,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use phalanx_core::Incarnation;
 use phalanx_core::rpc::{CallOptions, Failure, Reason};
-use phalanx_life::{Attempt, CallStep, Destination, Entry, Found, Known, Route, Servers};
+use phalanx_life::{Attempt, CallStep, Destination, Found, Known, Route};
 
 /// A call to a group, a member or an address, from its begin to its end: whom to ask next, and what its caller is told. It
 /// has no clock and makes no calls.
@@ -127,14 +127,8 @@ impl RoutedCall {
     /// What is to be done first, after a server that failed, or after a wait; see [`Route::next`].
     pub fn next(&mut self, known: Option<Known<'_>>, left: Duration) -> Step {
         debug_assert!(self.open.is_empty(), "a server that is asked may answer");
-        let step = match (known, self.not_again(known)) {
-            (Some(known), asked) if !asked.is_empty() => {
-                let others = without(known.servers, &asked);
-                self.route.next(Some(Known { servers: &others, ..known }), left)
-            }
-            (known, _) => self.route.next(known, left),
-        };
-        match step {
+        let not_again = known.map_or_else(Vec::new, |known| self.not_again(known.changes));
+        match self.route.next(known, &not_again, left) {
             CallStep::Ask(Attempt { address, options }) => {
                 if let Some(hedge) = &mut self.hedge {
                     (hedge.left_then, hedge.is_done) = (left, false);
@@ -177,7 +171,8 @@ impl RoutedCall {
         is_hedge: bool,
     ) -> RoutedAttempt {
         debug_assert!(!self.open.contains(&address), "a server is asked twice at once");
-        let callees = known.map_or_else(Vec::new, |known| self.callees(known, address));
+        let by_directory = known.filter(|_| self.needs_directory());
+        let callees = by_directory.map_or_else(Vec::new, |known| known.servers.members_at(&self.wanted, address));
         let changes = known.map_or(0, |known| known.changes);
         self.asked.retain(|asked| asked.address != address);
         self.asked.push(Asked { address, changes, is_hedge, was_nobody: false });
@@ -186,12 +181,10 @@ impl RoutedCall {
     }
 
     /// The servers that the route must not ask: those that were asked since the directory changed last, because they are no
-    /// others than they were, and hedges, unless the call waits and they may be back.
-    fn not_again(&self, known: Option<Known<'_>>) -> Vec<SocketAddr> {
-        let is_named = |known: &Known<'_>| self.needs_directory() && !known.is_over;
-        let Some(known) = known.filter(is_named) else { return Vec::new() };
+    /// others than they were, and hedges, unless the call waits and they may be back. `changes`: of the directory.
+    fn not_again(&self, changes: u64) -> Vec<SocketAddr> {
         let may_be_back = |asked: &Asked| self.options.waits_for_server && asked.was_nobody;
-        let not_again = |asked: &&Asked| asked.changes == known.changes || asked.is_hedge && !may_be_back(asked);
+        let not_again = |asked: &&Asked| asked.changes == changes || asked.is_hedge && !may_be_back(asked);
         self.asked.iter().filter(not_again).map(|asked| asked.address).collect()
     }
 
@@ -205,12 +198,12 @@ impl RoutedCall {
         let may_go_on = self.options.idempotent || matches!(failure, Failure::NotExecuted(_));
         let failure = if self.is_left && is_of_group && may_go_on {
             self.may_have_run |= matches!(failure, Failure::Unknown(_));
-            NOBODY
+            Route::NOBODY
         } else {
             failure
         };
         if let Some(asked) = self.asked.iter_mut().find(|asked| asked.address == address) {
-            asked.was_nobody = failure == NOBODY;
+            asked.was_nobody = failure == Route::NOBODY;
         }
         let failure = match (self.failed.take(), failure) {
             (Some(before @ Failure::Unknown(_)), Failure::NotExecuted(_)) => before,
@@ -232,36 +225,11 @@ impl RoutedCall {
         let reason = if self.is_left && reason == Reason::Unreachable { Reason::Left } else { reason };
         if self.may_have_run { Failure::Unknown(reason) } else { Failure::NotExecuted(reason) }
     }
-
-    /// The members whose server for this call is at `address`.
-    fn callees(&self, known: Known<'_>, address: SocketAddr) -> Vec<Incarnation> {
-        let fits = |member: Incarnation, group: Option<&str>| match &self.wanted {
-            Destination::Address(_) => false,
-            Destination::Member(wanted) => member == *wanted,
-            Destination::Group(wanted) => group == Some(wanted),
-        };
-        let lists = known.servers.lists();
-        lists
-            .filter(|(member, entries)| {
-                entries.iter().any(|entry| entry.address == address && fits(*member, entry.group.as_deref()))
-            })
-            .map(|(member, _)| member)
-            .collect()
-    }
-}
-
-const NOBODY: Failure = Failure::NotExecuted(Reason::Unreachable);
-
-/// A directory without the servers at these addresses.
-fn without(servers: &Servers, addresses: &[SocketAddr]) -> Servers {
-    let others = |entries: &[Entry]| {
-        entries.iter().filter(|entry| !addresses.contains(&entry.address)).cloned().collect::<Vec<_>>()
-    };
-    Servers::of_lists(servers.lists().map(|(member, entries)| (member, others(entries))))
 }
 
 #[cfg(test)]
 mod tests {
+    use phalanx_life::{Entry, Servers};
 
     use super::*;
 
@@ -307,6 +275,7 @@ mod tests {
         }
     }
 
+    const NOBODY: Failure = Route::NOBODY;
     const LEFT: Duration = Duration::from_secs(1);
     const NEVER_SENT: Failure = Failure::NotExecuted(Reason::Left);
     const UNSURE: Failure = Failure::Unknown(Reason::Left);
