@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use phalanx_core::{
-    Delivery, GroupView, Incarnation, LeaveReason, MessageToOne, Sequence, Snapshot, ToOneOutcome, ViewNumber,
+    CommandError, Delivery, GroupView, Incarnation, LeaveReason, MessageToOne, Sequence, Snapshot, ToOneOutcome,
+    ViewNumber,
 };
 
 use crate::asks::{Answer, AskEnd, AskId, Asked, Reply};
@@ -247,6 +248,21 @@ pub enum Refusal {
         /// The level that is needed.
         needed: u16,
     },
+}
+
+impl Refusal {
+    /// Why the core refuses a message for good. `None`: it has to wait. Between two incarnations the end of the life refuses it.
+    #[must_use]
+    pub fn of(error: &CommandError) -> Option<Self> {
+        match error {
+            CommandError::NoCredit | CommandError::NoWindow | CommandError::NotMember | CommandError::Over => None,
+            CommandError::OtherView => Some(Self::OtherView),
+            CommandError::TooLong(bytes) => Some(Self::TooLong(*bytes)),
+            CommandError::NoSuchMember { view } => Some(Self::NoSuchMember(*view)),
+            CommandError::BelowLevel { level, needed } => Some(Self::BelowLevel { level: *level, needed: *needed }),
+            _ => Some(Self::NotSent),
+        }
+    }
 }
 
 /// How a membership ended.

@@ -3,7 +3,8 @@
 
 use bytes::Bytes;
 use phalanx_core::rng::Rng;
-use phalanx_core::{CommandError, GroupId, Order, Uniformity};
+use phalanx_core::{GroupId, Order, Uniformity};
+use phalanx_life::{Key, Refusal};
 
 use crate::app::ToQueue;
 use crate::oracle::hash_bytes;
@@ -58,13 +59,13 @@ fn queue_in(
 
 impl Slot {
     /// Sends what is to be said of asks in a group. False: nothing of the group may be sent now.
-    fn say_of_asks(&mut self, key: phalanx_life::Key, now_ns: u64) -> bool {
+    fn say_of_asks(&mut self, key: Key, now_ns: u64) -> bool {
         while let Some(due) = self.app.told.due_to_one(key) {
             let now = self.local(now_ns);
             let Some(node) = self.node.as_mut() else { return false };
             let outcome = node.send_to(now, due.group, due.to, due.kind, &[&due.payload], &mut self.app);
             match outcome {
-                Err(CommandError::NoCredit | CommandError::NotMember | CommandError::Over) => return false,
+                Err(error) if Refusal::of(&error).is_none() => return false,
                 outcome => self.app.told.end_to_one(key, outcome.ok()),
             }
         }
@@ -84,8 +85,7 @@ impl Slot {
                 let Some(node) = self.node.as_mut() else { return count };
                 self.app.told.begin_sending();
                 let outcome = node.multicast_with(now, due.group, due.options, &[&due.payload], &mut self.app);
-                let waits =
-                    matches!(outcome, Err(CommandError::NoCredit | CommandError::NotMember | CommandError::Over));
+                let waits = outcome.as_ref().is_err_and(|error| Refusal::of(error).is_none());
                 self.app.told.end_sending(key, outcome.is_err() && !waits);
                 self.end_watch(was_outside);
                 if waits {

@@ -16,6 +16,7 @@ use phalanx_core::{
 use phalanx_driver::fork::Home;
 use phalanx_driver::{Shm, Udp};
 use phalanx_life as life;
+use phalanx_life::Refusal;
 use phalanx_runtime::{Options, Recorder, clock, traced};
 
 pub use self::app::{
@@ -182,7 +183,7 @@ impl Inline {
             };
             let outcome = self.process.send_to(group, to, kind, &payload, &mut self.recorder.around(&mut adapter));
             match outcome {
-                Err(CommandError::NoCredit | CommandError::NotMember | CommandError::Over) => at += 1,
+                Err(error) if Refusal::of(&error).is_none() => at += 1,
                 outcome => {
                     adapter.end_to_one(key, outcome.ok());
                     said = true;
@@ -277,9 +278,7 @@ impl Inline {
                 adapter.accepted(group, accepted.sent);
                 Ok(())
             }
-            Err(CommandError::NoCredit) => Err(SendError::Full),
-            Err(CommandError::TooLong(bytes)) => Err(SendError::TooLong(bytes)),
-            Err(_) => Err(self.dead().unwrap_or(SendError::NoView)),
+            Err(error) => Err(self.refused(&error)),
         }
     }
 
@@ -325,11 +324,7 @@ impl Inline {
                 adapter.accepted_to_one(group, to);
                 Ok(view.0)
             }
-            Err(CommandError::NoCredit | CommandError::NoWindow) => Err(SendError::Full),
-            Err(CommandError::TooLong(bytes)) => Err(SendError::TooLong(bytes)),
-            Err(CommandError::NoSuchMember { view }) => Err(SendError::NotInView { view: view.0 }),
-            Err(CommandError::BelowLevel { level, needed }) => Err(SendError::BelowLevel { level, needed }),
-            Err(_) => Err(self.dead().unwrap_or(SendError::NoView)),
+            Err(error) => Err(self.refused(&error)),
         }
     }
 
@@ -397,11 +392,7 @@ impl Inline {
                 self.asks_due = Some(self.asks_due.map_or(due, |other| other.min(due)));
                 Ok(self.asks)
             }
-            Err(CommandError::NoCredit) => Err(SendError::Full),
-            Err(CommandError::OtherView) => Err(SendError::OtherView),
-            Err(CommandError::TooLong(bytes)) => Err(SendError::TooLong(bytes)),
-            Err(CommandError::BelowLevel { level, needed }) => Err(SendError::BelowLevel { level, needed }),
-            Err(_) => Err(self.dead().unwrap_or(SendError::NoView)),
+            Err(error) => Err(self.refused(&error)),
         }
     }
 
@@ -627,6 +618,15 @@ impl Inline {
         }
         self.table.tell(CellEvent::Notice(refusal(&error)), app);
         Ok(())
+    }
+
+    /// Why a message is not accepted.
+    fn refused(&self, error: &CommandError) -> SendError {
+        match (error, Refusal::of(error)) {
+            (CommandError::NoCredit | CommandError::NoWindow, _) => SendError::Full,
+            (_, None | Some(Refusal::NotSent)) => self.dead().unwrap_or(SendError::NoView),
+            (_, Some(why)) => SendError::of(why),
+        }
     }
 
     /// Why nothing is accepted any more, if so.

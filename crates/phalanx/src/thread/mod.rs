@@ -296,13 +296,10 @@ impl Protocol {
                 let outcome = self.process.multicast_with(*group, *options, payload, handler!(self));
                 match outcome {
                     Ok(accepted) => self.app.accepted(key, accepted.sent),
-                    // Between two views of different incarnations, it waits; the end of the incarnation refuses it.
-                    Err(CommandError::NoCredit | CommandError::NotMember | CommandError::Over) => {
-                        break;
-                    }
-                    Err(CommandError::OtherView) => self.app.refused(key, Refusal::OtherView),
-                    Err(CommandError::TooLong(bytes)) => self.app.refused(key, Refusal::TooLong(bytes)),
-                    Err(_) => self.app.refused(key, Refusal::NotSent),
+                    Err(error) => match Refusal::of(&error) {
+                        None => break,
+                        Some(why) => self.app.refused(key, why),
+                    },
                 }
                 sent += 1;
             }
@@ -319,14 +316,11 @@ impl Protocol {
         match self.process.send_to(*group, *to, *kind, payload, handler!(self)) {
             Ok(view) => self.app.sent_to_one(key, view),
             Err(CommandError::NoWindow) => self.app.lives.to_one().hold_back(key),
-            // As for multicasts. It keeps its place behind those that wait in the core.
-            Err(CommandError::NoCredit | CommandError::NotMember | CommandError::Over) => return false,
-            Err(CommandError::NoSuchMember { view }) => self.app.refused_to_one(key, Refusal::NoSuchMember(view)),
-            Err(CommandError::BelowLevel { level, needed }) => {
-                self.app.refused_to_one(key, Refusal::BelowLevel { level, needed });
-            }
-            Err(CommandError::TooLong(bytes)) => self.app.refused_to_one(key, Refusal::TooLong(bytes)),
-            Err(_) => self.app.refused_to_one(key, Refusal::NotSent),
+            Err(error) => match Refusal::of(&error) {
+                // It keeps its place behind those that wait in the core.
+                None => return false,
+                Some(why) => self.app.refused_to_one(key, why),
+            },
         }
         true
     }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use phalanx_core::{Expected, Instant, MessageToOne, Rank, SendOptions, ToOneKind};
+use phalanx_core::{CommandError, Expected, Instant, MessageToOne, Rank, SendOptions, ToOneKind};
 
 use super::*;
 use crate::asks::{Ask, AskId, Frame, Reply, Want, What};
+use crate::front::Refusal;
 
 const A: Incarnation = Incarnation(11);
 const B: Incarnation = Incarnation(12);
@@ -151,6 +152,23 @@ fn what_is_given_up_is_told_to_those_that_were_to_answer() {
     process.ask_all("over", Want::All, 4);
     process.event(Event::Excluded { view: ViewNumber(9) });
     assert!(process.take().contains(&"over ended: Over".to_owned()));
+}
+
+/// Who waits for it learns why, and tries again only where that helps.
+#[test]
+fn what_the_core_refuses_for_good_is_told_as_it_says() {
+    let below = CommandError::BelowLevel { level: 8, needed: 9 };
+    assert_eq!(Refusal::of(&below), Some(Refusal::BelowLevel { level: 8, needed: 9 }));
+    assert_eq!(Refusal::of(&CommandError::TooLong(7)), Some(Refusal::TooLong(7)));
+    assert_eq!(Refusal::of(&CommandError::OtherView), Some(Refusal::OtherView));
+    for waits in [CommandError::NoCredit, CommandError::NoWindow, CommandError::NotMember, CommandError::Over] {
+        assert_eq!(Refusal::of(&waits), None, "{waits}");
+    }
+    let mut process = Process::of_three();
+    process.queue_ask("q", Want::All, None);
+    assert!(process.due());
+    process.lives.refused(process.key, Refusal::of(&below).expect("for good"), &mut process.told);
+    assert_eq!(process.take(), ["q: BelowLevel { level: 8, needed: 9 }"]);
 }
 
 #[test]
