@@ -293,6 +293,13 @@ fn group_of(model: &Model, epoch: EpochIx) -> u32 {
     model.groups[model.views[model.epochs[epoch].view].group].id
 }
 
+/// The stays of a process in that view of a group: more than one if the group was made anew.
+fn stays_in(model: &Model, p: ProcIx, group: u32, view: u64) -> impl DoubleEndedIterator<Item = EpochIx> + '_ {
+    let is_it =
+        move |stay: &EpochIx| group_of(model, *stay) == group && model.views[model.epochs[*stay].view].number == view;
+    model.procs[p].epochs.iter().copied().filter(is_it)
+}
+
 /// Runs all checks.
 pub(crate) fn check_all(model: &Model, options: &Options) -> Vec<Findings> {
     let mut run = Run {

@@ -21,9 +21,9 @@ use std::collections::BTreeMap;
 
 use phalanx_trace::{AskEnd, AskReply, AskStep, AskWant, MembershipStep};
 
-use super::{Run, group_of, v4};
+use super::{Run, stays_in, v4};
 use crate::findings::Findings;
-use crate::model::{AskName, AskRecord, EpochIx, Model, Moment, ProcIx};
+use crate::model::{AskName, AskRecord, Model, Moment, ProcIx};
 
 /// An ask as its asker recorded it.
 pub(super) struct Walk {
@@ -152,7 +152,7 @@ fn of_asker(run: &Run<'_>, p: ProcIx, out: &mut Findings) {
         let who = || format!("{} asked group {} (message {} of view {})", model.who(p), ask.0, ask.3, ask.2);
         match what {
             AskStep::Opened { places, want } => {
-                let of_view = stay_in(model, p, ask.0, ask.2).map(|stay| &model.epochs[stay].members);
+                let of_view = stays_in(model, p, ask.0, ask.2).next_back().map(|stay| &model.epochs[stay].members);
                 let walk = of_view.and_then(|members| Walk::new(*want, places, members, *moment));
                 if walk.is_none() {
                     out.violation(&[moment.place], || format!("{}, and expects nobody's rank", who()));
@@ -241,13 +241,6 @@ fn advance(
     members.insert(group, stay.members.clone());
 }
 
-/// The stay of a process in that view of a group.
-fn stay_in(model: &Model, p: ProcIx, group: u32, view: u64) -> Option<EpochIx> {
-    let is_it =
-        |stay: &EpochIx| group_of(model, *stay) == group && model.views[model.epochs[*stay].view].number == view;
-    model.procs[p].epochs.iter().copied().rfind(is_it)
-}
-
 /// Whether its last notice is that it hears no quorum.
 fn is_outside(model: &Model, p: ProcIx, at: Moment) -> bool {
     let proc = &model.procs[p];
@@ -260,19 +253,8 @@ fn is_outside(model: &Model, p: ProcIx, at: Moment) -> bool {
 
 /// Whether in the quiet phase the word of it is late.
 fn is_late(run: &Run<'_>, p: ProcIx, group: u32, since: Moment) -> bool {
-    let (model, Some(quiet)) = (run.model, v4::due(run)) else { return false };
-    let is_due = v4::deadline(run, quiet, since.at_ns) <= quiet.end_ns && !quiet.broken_outside;
-    let has_few = |of: Option<u32>| {
-        model.procs[p].adequacy.iter().rfind(|notice| notice.group == of).is_some_and(|notice| !notice.adequate)
-    };
-    let stays = |stay: EpochIx| {
-        let is_it = group_of(model, stay) == group && model.epochs[stay].install.at_ns <= since.at_ns;
-        model.epochs[stay].proc == p && is_it
-    };
-    is_due
-        && model.harness.unread.is_empty()
-        && !has_few(None)
-        && !has_few(Some(group))
-        && model.procs[p].tail_complete
-        && v4::last_stays(run, quiet).any(stays)
+    let adequacy = &run.model.procs[p].adequacy;
+    let has_few =
+        |of: Option<u32>| adequacy.iter().rfind(|notice| notice.group == of).is_some_and(|notice| !notice.adequate);
+    !has_few(None) && !has_few(Some(group)) && v4::is_overdue(run, group, (p, p), since).is_some()
 }

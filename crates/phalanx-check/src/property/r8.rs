@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use phalanx_trace::{AskReply, AskStep};
 
-use super::{Run, group_of, v4};
+use super::{Run, stays_in, v4};
 use crate::findings::Findings;
 use crate::model::{AskName, AskRecord, Moment, ProcIx};
 
@@ -72,7 +72,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
                     });
                 }
                 let is_gone = ended.contains(ask) || heard.contains(&(*ask, *place, q));
-                if asker_is_known && !is_gone && is_late(run, q, ask, *moment) {
+                if asker_is_known && !is_gone && v4::is_overdue(run, ask.0, (q, ask.1), *moment).is_some() {
                     out.violation(&[moment.place], || {
                         format!("{}: the answer {reply} did not come within the bound", who())
                     });
@@ -100,22 +100,7 @@ fn records<'a>(run: &'a Run<'_>) -> impl Iterator<Item = (ProcIx, &'a AskRecord)
 /// The rank of a process in the view of an ask.
 fn rank_of(run: &Run<'_>, q: ProcIx, (group, _, view, _): &AskName) -> Option<u16> {
     let model = run.model;
-    let mut stays = model.procs[q].epochs.iter().filter(|&&stay| group_of(model, stay) == *group);
-    let stay = stays.rfind(|&&stay| model.views[model.epochs[stay].view].number == *view)?;
-    let rank = model.epochs[*stay].members.iter().position(|who| *who == q)?;
+    let stay = stays_in(model, q, *group, *view).next_back()?;
+    let rank = model.epochs[stay].members.iter().position(|who| *who == q)?;
     u16::try_from(rank).ok()
-}
-
-fn is_late(run: &Run<'_>, q: ProcIx, (group, p, ..): &AskName, sent: Moment) -> bool {
-    let (model, Some(quiet)) = (run.model, v4::due(run)) else { return false };
-    let is_due = v4::deadline(run, quiet, sent.at_ns) <= quiet.end_ns && !quiet.broken_outside;
-    let runs = [q, *p].iter().all(|who| quiet.running.contains(who) && model.procs[*who].tail_complete);
-    is_due
-        && runs
-        && model.harness.unread.is_empty()
-        && v4::last_stays(run, quiet).any(|stay| {
-            let epoch = &model.epochs[stay];
-            let is_it = group_of(model, stay) == *group && epoch.install.at_ns <= sent.at_ns;
-            epoch.proc == q && is_it && epoch.members.contains(p)
-        })
 }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use phalanx_trace::AskStep;
 
-use super::{Run, group_of};
+use super::{Run, stays_in};
 use crate::findings::{Findings, Place};
 use crate::model::{AskName, AskRecord, EpochEnd, EpochIx, ProcIx};
 
@@ -53,14 +53,11 @@ fn delivered_in(
     position: Option<u64>,
 ) -> Option<EpochIx> {
     let model = run.model;
-    model.procs[q].epochs.iter().copied().find(|&stay| {
-        let epoch = &model.epochs[stay];
-        let is_it = group_of(model, stay) == *group && model.views[epoch.view].number == *view;
-        is_it
-            && epoch.steps.iter().any(|step| {
-                let message = &model.messages[step.message as usize];
-                let stream = model.stream_of(step.message);
-                stream.sender == *asker && message.seq == *seq && step.position == position
-            })
+    stays_in(model, q, *group, *view).find(|stay| {
+        model.epochs[*stay].steps.iter().any(|step| {
+            let message = &model.messages[step.message as usize];
+            let stream = model.stream_of(step.message);
+            stream.sender == *asker && message.seq == *seq && step.position == position
+        })
     })
 }

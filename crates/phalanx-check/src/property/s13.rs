@@ -135,18 +135,11 @@ fn overdue(
     outcome: Option<ToOneOutcome>,
     out: &mut Findings,
 ) {
-    let (model, Some(quiet)) = (run.model, v4::due(run)) else { return };
-    let is_due = v4::deadline(run, quiet, sent.at_ns) <= quiet.end_ns && !quiet.broken_outside;
-    if outcome == Some(ToOneOutcome::Delivered) || !is_due || !model.harness.unread.is_empty() {
+    if outcome == Some(ToOneOutcome::Delivered) {
         return;
     }
-    let stays_together = |stay: crate::model::EpochIx| {
-        let epoch = &model.epochs[stay];
-        let is_it = group_of(model, stay) == group && epoch.install.at_ns <= sent.at_ns;
-        is_it && epoch.members.contains(&q) && model.stays(stay, quiet.end_ns)
-    };
-    let runs = [p, q].iter().all(|who| quiet.running.contains(who) && model.procs[*who].tail_complete);
-    if runs && v4::last_stays(run, quiet).any(|stay| model.epochs[stay].proc == p && stays_together(stay)) {
+    if let Some(quiet) = v4::is_overdue(run, group, (p, q), sent) {
+        let model = run.model;
         out.violation(&[quiet.place, sent.place], || {
             let (p, q) = (model.who(p), model.who(q));
             format!("{p} sent a message to {q} alone, and was not told within the bound that it is delivered")

@@ -9,11 +9,11 @@
 //! Instances: pairs of message and receiver. Source: Chockler, Keidar, Vitenberg 2001 (liveness of delivery), with a
 //! bound.
 
-use super::{Run, v16};
+use super::{Run, group_of, v16};
 use crate::findings::Findings;
 use crate::model::intern::FastMap;
 use crate::model::quiet::Quiet;
-use crate::model::{EpochIx, ViewIx};
+use crate::model::{EpochIx, Moment, ProcIx, ViewIx};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     if let Some(quiet) = due(run).filter(|q| !q.broken_outside) {
@@ -64,6 +64,27 @@ pub(super) fn due<'a>(run: &'a Run<'_>) -> Option<&'a Quiet> {
 pub(super) fn last_stays<'a>(run: &'a Run<'_>, quiet: &'a Quiet) -> impl Iterator<Item = EpochIx> + use<'a> {
     let whole = quiet.running.iter().copied().filter(|&p| run.model.procs[p].tail_complete);
     whole.flat_map(|p| run.model.stays_at(p, quiet.end_ns))
+}
+
+/// The quiet phase, if what `p` said there to `q` at that time is overdue at its end: both run, connected, and are in one view
+/// of the group from then on. Not if some inbox was not read.
+pub(super) fn is_overdue<'a>(
+    run: &'a Run<'_>,
+    group: u32,
+    (p, q): (ProcIx, ProcIx),
+    since: Moment,
+) -> Option<&'a Quiet> {
+    let model = run.model;
+    let quiet = due(run)?;
+    let is_late = deadline(run, quiet, since.at_ns) <= quiet.end_ns && !quiet.broken_outside;
+    let runs = [p, q].iter().all(|who| quiet.running.contains(who) && model.procs[*who].tail_complete);
+    let are_together = |stay: EpochIx| {
+        let epoch = &model.epochs[stay];
+        let is_it = epoch.proc == p && group_of(model, stay) == group && epoch.install.at_ns <= since.at_ns;
+        is_it && epoch.members.contains(&q)
+    };
+    let is_read = model.harness.unread.is_empty();
+    (is_late && runs && is_read && last_stays(run, quiet).any(are_together)).then_some(quiet)
 }
 
 /// Deadline of a delivery in a group view. A member that does not read the group's inbox holds its senders back, so that
