@@ -138,7 +138,7 @@ clear calls/request phalanx.response_credit 4096
 clear calls/answer_refusal phalanx.call.refusal 98
 clear calls/receipt_for_an_answer phalanx.fragment_ack.seen 9
 clear calls/challenge phalanx.challenge 0x0000010000000000
-clear more/all_frames phalanx.frames 11
+clear more/all_frames phalanx.frames 12
 clear to_one/message phalanx.to_one.since 290
 clear to_one/message phalanx.to_one.growth 2|1
 clear to_one/report phalanx.to_one.granted 262144
