@@ -409,8 +409,8 @@ impl Told {
     /// Gives up one of its asks.
     pub(crate) fn cancel_ask(&mut self, draw: u64) {
         let Some(receipt) = self.writer.answering.any_open(draw) else { return };
-        for at in 0.. {
-            let Some(key) = self.lives.key_in(at) else { break };
+        let keys: Vec<Key> = self.lives.owns().map(|(key, _)| key).collect();
+        for key in keys {
             self.lives.asks().cancel(key, receipt, &mut self.writer);
         }
     }
