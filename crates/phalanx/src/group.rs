@@ -117,18 +117,12 @@ impl Group {
 
     /// Like [`Group::send`], without a copy of the payload.
     pub fn send_bytes(&self, payload: Bytes) -> Multicast {
-        let body = if payload.len() > MESSAGE_BYTES_MAX {
-            Err(SendError::TooLong(payload.len()))
-        } else {
-            Ok(Payloads::One(payload))
-        };
-        self.multicast(body)
+        self.multicast(bounded(payload).map(Payloads::One))
     }
 
     /// Like [`Group::send`], of a value; see [`Message::decode`](crate::Message::decode).
     pub fn send_value<T: Serialize>(&self, value: &T) -> Multicast {
-        let body = postcard::to_allocvec(value).map(|bytes| Payloads::One(Bytes::from(bytes)));
-        self.multicast(body.map_err(|_unencodable| SendError::Unencodable))
+        self.multicast(encoded(value).map(Payloads::One))
     }
 
     /// Multicasts each of `payloads`, in this order, up to 64 MiB together. For many small messages it is far cheaper
@@ -173,15 +167,12 @@ impl Group {
 
     /// Like [`Group::send_to`], without a copy of the payload.
     pub fn send_bytes_to(&self, member: MemberId, payload: Bytes) -> SendTo {
-        let length = payload.len();
-        let payload = if length > MESSAGE_BYTES_MAX { Err(SendError::TooLong(length)) } else { Ok(payload) };
-        self.message_to(member, payload)
+        self.message_to(member, bounded(payload))
     }
 
     /// Like [`Group::send_to`], of a value; see [`MessageToOne::decode`](crate::MessageToOne::decode).
     pub fn send_value_to<T: Serialize>(&self, member: MemberId, value: &T) -> SendTo {
-        let payload = postcard::to_allocvec(value).map(Bytes::from);
-        self.message_to(member, payload.map_err(|_unencodable| SendError::Unencodable))
+        self.message_to(member, encoded(value))
     }
 
     fn message_to(&self, member: MemberId, payload: Result<Bytes, SendError>) -> SendTo {
@@ -200,15 +191,15 @@ impl Group {
 
     /// Like [`Group::ask`], without a copy of the payload.
     pub fn ask_bytes(&self, payload: Bytes) -> Ask {
-        let length = payload.len();
-        let payload = if length > MESSAGE_BYTES_MAX { Err(SendError::TooLong(length)) } else { Ok(payload) };
-        Ask::new(Arc::clone(self.cell()), Arc::clone(&self.shared), payload)
+        self.asking(bounded(payload))
     }
 
     /// Like [`Group::ask`], of a value; see [`Asked::decode`](crate::Asked::decode) and [`Answers::decode`](crate::Answers::decode).
     pub fn ask_value<T: Serialize>(&self, value: &T) -> Ask {
-        let payload = postcard::to_allocvec(value).map(Bytes::from);
-        let payload = payload.map_err(|_unencodable| SendError::Unencodable);
+        self.asking(encoded(value))
+    }
+
+    fn asking(&self, payload: Result<Bytes, SendError>) -> Ask {
         Ask::new(Arc::clone(self.cell()), Arc::clone(&self.shared), payload)
     }
 
@@ -307,6 +298,17 @@ impl Group {
     pub fn blocking_leave(&self) -> Result<(), LeaveError> {
         block(self.leave())
     }
+}
+
+/// A payload, if it is no longer than the longest message.
+fn bounded(payload: Bytes) -> Result<Bytes, SendError> {
+    let length = payload.len();
+    if length > MESSAGE_BYTES_MAX { Err(SendError::TooLong(length)) } else { Ok(payload) }
+}
+
+/// A value as a payload.
+fn encoded<T: Serialize>(value: &T) -> Result<Bytes, SendError> {
+    postcard::to_allocvec(value).map(Bytes::from).map_err(|_unencodable| SendError::Unencodable)
 }
 
 /// How to join a group; see [`Cell::group`](crate::Cell::group).
