@@ -22,12 +22,12 @@ const PLAIN: &str = "\
     hostile id ideal identity info ingest input install instant instruction interface interrupt item join joined joining \
     journal judge judged kernel known lag last late latency layer layout leave leaving legend lexer lib limit line \
     linear list listed live load long loss lossy machine main malformed map mapping mark measure measured merge merged \
-    message mismatch missing mixed mod mode model monitor name named namespace nearby network news next node note notice \
-    observe one open opened operation option origin outcome output own pace pack packer packing pair panic paper parked \
-    parser part partner party past payload pending picture place plot point poison pool position progress protocol \
-    provoke publishes query queue queued rare raw reach read reader reading reason receiving recorded recorder recovered \
-    reduction refusal refused register remaining render replica reporter requested require resolved resource restore \
-    restored result rival rng room row rpc rule run runner said scale scene script sealed search security select \
+    message mismatch missing mixed mod mode model monitor name named namespace nearby network news next node note noted \
+    notice observe one open opened operation option origin outcome output own pace pack packer packing pair panic paper \
+    parked parser part partner party past payload pending picture place plot point poison pool position progress \
+    protocol provoke publishes query queue queued rare raw reach read reader reading reason receiving recorded recorder \
+    recovered reduction refusal refused register remaining render replica reporter requested require resolved resource \
+    restore restored result rival rng room row rpc rule run runner said scale scene script sealed search security select \
     selection send sender sending sent serve server service serving settled setup shape shm shown shrunk side signal \
     silence sim simulate simulation sink size socket sorted source span sparse spent spread stage starting stat status \
     step stop store style subject summary suspicion svg sweep switch sync syntax table tally tapped target task tcp \

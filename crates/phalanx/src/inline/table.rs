@@ -1,7 +1,6 @@
 //! The groups of an inline process, and the handler that passes on what the core reports.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use phalanx_core as core;
@@ -21,6 +20,7 @@ use crate::events::{CellEvent, Log};
 use crate::id::{LeaveReason, MemberId, Order};
 use crate::layout::{Flags, Incoming, Outgoing, Taker, shown};
 use crate::sent_to;
+use crate::shared::noted::Noted;
 use crate::view::View;
 
 /// What an inline process keeps between its owner's calls.
@@ -42,28 +42,15 @@ struct Kept {
 
 /// What is told from where the program is not at hand: by snapshots that are on their way to others, and by the trace.
 #[derive(Clone, Default)]
-pub(super) struct Late(Arc<LateEvents>);
-
-#[derive(Default)]
-struct LateEvents {
-    events: Mutex<Vec<CellEvent>>,
-    /// Read in each poll.
-    has_some: AtomicBool,
-}
+pub(super) struct Late(Arc<Noted<CellEvent>>);
 
 impl Late {
     pub(super) fn tell(&self, event: CellEvent) {
-        self.0.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
-        self.0.has_some.store(true, Ordering::Release);
+        self.0.push(event);
     }
 
     fn take(&self) -> Vec<CellEvent> {
-        if !self.0.has_some.load(Ordering::Acquire) {
-            return Vec::new();
-        }
-        let mut events = self.0.events.lock().unwrap_or_else(PoisonError::into_inner);
-        self.0.has_some.store(false, Ordering::Relaxed);
-        std::mem::take(&mut events)
+        self.0.take()
     }
 }
 

@@ -12,6 +12,7 @@ use phalanx_driver::fork::Home;
 use phalanx_life::{AskId, Reply};
 
 use super::group::GroupShared;
+use super::noted::Noted;
 use crate::answer::{Answer, Ended, Reply as Filled};
 use crate::error::{AnswerError, SendError};
 use crate::id::MemberId;
@@ -145,8 +146,7 @@ pub(crate) enum AskNote {
 
 /// Notes for the protocol thread.
 pub(crate) struct AskNotes {
-    notes: Mutex<Vec<AskNote>>,
-    has_some: AtomicBool,
+    notes: Noted<AskNote>,
     /// The thread carries out nothing any more.
     is_over: AtomicBool,
     protocol: Waker,
@@ -155,8 +155,7 @@ pub(crate) struct AskNotes {
 
 impl AskNotes {
     pub(crate) fn new(protocol: Waker) -> Self {
-        let (has_some, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { notes: Mutex::default(), has_some, is_over, protocol, home: Home::here() }
+        Self { notes: Noted::default(), is_over: AtomicBool::new(false), protocol, home: Home::here() }
     }
 
     /// False: nobody carries it out.
@@ -164,8 +163,7 @@ impl AskNotes {
         if !self.home.is_here() || self.is_over.load(Ordering::SeqCst) {
             return false;
         }
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
-        self.has_some.store(true, Ordering::Release);
+        self.notes.push(note);
         self.protocol.wake();
         true
     }
@@ -176,12 +174,7 @@ impl AskNotes {
     }
 
     pub(crate) fn take(&self) -> Vec<AskNote> {
-        if !self.has_some.load(Ordering::Acquire) {
-            return Vec::new();
-        }
-        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        self.has_some.store(false, Ordering::Relaxed);
-        std::mem::take(&mut notes)
+        self.notes.take()
     }
 }
 

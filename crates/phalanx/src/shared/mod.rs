@@ -4,5 +4,6 @@ pub(crate) mod asks;
 pub(crate) mod cell;
 pub(crate) mod commands;
 pub(crate) mod group;
+pub(crate) mod noted;
 pub(crate) mod queue;
 pub(crate) mod watches;
