@@ -46,7 +46,7 @@ impl Two {
         self.taken[end] += allocations() - before;
     }
 
-    /// Sends so many messages from the first member to the second, in bursts, until all have an outcome.
+    /// Sends `messages` of them from the first member to the second, in bursts, until all have an outcome.
     fn push(&mut self, messages: u64, burst: u64, payload: &[u8]) {
         let end = self.ends[0].2.settled + messages;
         let (to, mut left) = (self.ends[1].0.me().id, messages);

@@ -123,7 +123,7 @@ pub enum AskWant {
     All,
     /// More than half of them.
     Majority,
-    /// So many.
+    /// This number of them.
     Count(u32),
     /// As many as the asker's own test takes.
     Until,

@@ -29,12 +29,12 @@ use crate::waiting::{Place, block};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Want {
-    /// Of all. A member that has no answer counts as one that answered, one that left does not.
+    /// Of all members that are to answer. A member that has no answer counts as one that answered, one that left does not.
     #[default]
     All,
-    /// Values of more than half of them.
+    /// Of more than half of them: values alone count.
     Majority,
-    /// So many values.
+    /// Of this number of members: values alone count.
     Count(u32),
 }
 

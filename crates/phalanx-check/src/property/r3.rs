@@ -4,8 +4,8 @@
 //! A place is filled by the answer of the member that is to fill it: first its own, after a *forward* the one that is named. Or
 //! its member has *left*: the application of `p` was told of a view of the group without it.
 //!
-//! - *Met*: as many places are filled as it wants. *All*: all, and none by a member that left. *Majority*: more than half of all
-//!   places, with values. *k*: so many, with values.
+//! - *Met*: as many places are filled as the ask wants. *All*: all of them, and none by a member that left. *Majority*: more than half of all
+//!   places, with values. *k*: at least k, with values.
 //! - *Complete*: all places are filled, or too few are left for what it wants.
 //! - *Aborted*: an abort was heard.
 //! - None of these three while the last notice of `p` is that it hears no quorum.

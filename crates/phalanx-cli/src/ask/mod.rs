@@ -45,7 +45,7 @@ pub(crate) struct Ask {
     /// The question [default: standard input]
     #[arg(value_name = "TEXT", conflicts_with = "keep")]
     text: Option<String>,
-    /// The answers that it waits for: "all", values of a "majority" of those that are to answer, so many values, or the "first"
+    /// The answers that it waits for: "all"; values of a "majority" of the members that are to answer; N values; or the "first"
     /// value. A member that has no answer counts for "all" alone
     #[arg(long, value_name = "all|majority|N|first", default_value = "all", value_parser = parse_want)]
     want: Want,

@@ -53,7 +53,7 @@ const UNIFORM_ONE_IN: u64 = 3;
 const LONG_ONE_IN: u64 = 25;
 const ANSWER_ONE_IN: u64 = 40;
 const MESSAGE_ONE_IN: u64 = 8;
-/// Beside one in this many multicasts messages go to one member of the group, up to so many at once.
+/// One multicast in this many is followed by messages to one member of the group. Beside it: the most of them at once.
 const TO_ONE_ONE_IN: u64 = 4;
 const TO_ONE_AT_ONCE: u64 = 4;
 
@@ -216,7 +216,7 @@ impl Talker {
         }
     }
 
-    /// Sends to one member of a group, which may be this process: so many at once that some meet a view change together.
+    /// Sends to one member of a group, which may be this process: several at once, so that some meet a view change together.
     fn send_to_one(&mut self, group: InlineGroup, process: &mut Inline, worker: &mut Worker) {
         let spot = usize::try_from(self.rng.below(worker.members(group).len() as u64)).unwrap_or(0);
         let Some(to) = worker.members(group).get(spot).copied() else { return };

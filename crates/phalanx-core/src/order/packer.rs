@@ -35,7 +35,7 @@ impl AskHead {
         if asks { &self.0 } else { &[] }
     }
 
-    /// Its length in a view of so many members, at most.
+    /// The most bytes that it takes in a view with this number of members.
     pub(crate) fn bytes_max(members: usize) -> usize {
         members.div_ceil(8) + LIST_HEAD
     }

@@ -18,11 +18,11 @@ pub(crate) use open::{Heard, Open};
 /// How many answers end an ask. Those expected are counted as the ask names them, whoever is gone by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Want {
-    /// Of all that are to answer.
+    /// Of all members that are to answer.
     All,
     /// Of more than half of them.
     Majority,
-    /// So many values.
+    /// Of this number of members: values alone count.
     Count(u32),
     /// As many as [`Front::answered`](crate::Front::answered) takes until it says so.
     Until,
