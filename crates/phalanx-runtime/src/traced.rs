@@ -309,8 +309,12 @@ impl<H: Handler, W: Write> Handler for Traced<'_, H, W> {
     }
 
     fn before_transmit(&mut self) {
-        if self.recorder.write_ahead && self.recorder.writer.as_ref().is_some_and(TraceWriter::has_unflushed) {
-            self.recorder.flush();
+        if self.recorder.write_ahead && self.recorder.writer.is_some() {
+            // An answer to an ask may be in the packet.
+            self.record_told();
+            if self.recorder.writer.as_ref().is_some_and(TraceWriter::has_unflushed) {
+                self.recorder.flush();
+            }
         }
         self.inner.before_transmit();
     }

@@ -17,6 +17,7 @@ struct Count {
     views: usize,
     events: usize,
     messages: usize,
+    told: Vec<Record>,
 }
 
 impl Handler for Count {
@@ -35,6 +36,10 @@ impl Handler for Count {
 
     fn digest(&mut self, _group: GroupId) -> Option<u64> {
         Some((self.delivered + 10 * self.views) as u64)
+    }
+
+    fn told(&mut self) -> Vec<Record> {
+        std::mem::take(&mut self.told)
     }
 }
 
@@ -215,6 +220,11 @@ fn write_ahead_hands_over_before_each_transmission() {
         traced.before_transmit();
         assert_eq!(records(&memory).len() as u64, 2 + seq, "nothing is left in a buffer");
     }
+    // Others learn of an answer by the next packet.
+    let told = Record::ToldStable { group: 3, view: 1, seq: 3 };
+    traced.inner.told.push(told.clone());
+    traced.before_transmit();
+    assert_eq!(records(&memory).last(), Some(&(0, told)));
 }
 
 #[test]
