@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use phalanx::{
-    App, CellEvent, DecodeError, InlineGroup, LeaveReason, MemberId, MessageRef, MessageToOneRef, Order, Snapshot,
-    Undelivered, View,
+    AnswerRef, App, AskEnd, AskError, AskedRef, CellEvent, DecodeError, InlineAsk, InlineGroup, InlineReply,
+    LeaveReason, MemberId, MessageRef, MessageToOneRef, Order, Snapshot, Undelivered, View,
 };
 use rustix::process::{Signal, getpid, kill_process};
 
+use super::asks::Asks;
 use super::report::Report;
 use super::tally::Tally;
 
@@ -36,6 +37,7 @@ pub(super) struct Worker {
     pub(super) to_join: bool,
     /// Groups with deliveries to which it may send an answer.
     pub(super) answerable: Vec<InlineGroup>,
+    pub(super) asks: Asks,
     pub(super) reports: Vec<Report>,
 }
 
@@ -56,6 +58,11 @@ struct Group {
 
 /// Bytes at the beginning of every payload: the sender's incarnation, and the message's number.
 pub(super) const HEAD_BYTES: usize = 16;
+
+/// The first eight bytes, or as many as there are.
+pub(super) fn word(bytes: &[u8]) -> u64 {
+    bytes.iter().take(8).rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+}
 
 impl Group {
     fn is_work(&self) -> bool {
@@ -121,6 +128,9 @@ impl Worker {
         self.uniform.clear();
         self.answerable.clear();
         self.leave_views();
+        if let Err(open) = self.asks.begin() {
+            self.wrong(format!("{open} asks of an earlier incarnation did not end"));
+        }
         self.reports.push(Report::Begin { incarnation: me.bits() });
     }
 
@@ -134,7 +144,6 @@ impl Worker {
 
     /// The number of a message. `None`: its head is not its sender's.
     fn number_of(&mut self, sender: MemberId, payload: &[u8]) -> Option<u64> {
-        let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
         let Some((head, rest)) = payload.split_at_checked(8) else {
             self.wrong("a message without its head was delivered");
             return None;
@@ -143,7 +152,7 @@ impl Worker {
             self.wrong(format!("a message of {:016x} was delivered as {sender}", word(head)));
             return None;
         }
-        Some(word(rest.get(..8).unwrap_or_default()))
+        Some(word(rest))
     }
 
     fn note_sender(&mut self, message: &MessageRef<'_>) {
@@ -210,6 +219,32 @@ impl App for Worker {
         match open.checked_sub(messages) {
             Some(left) => *open = left,
             None => self.wrong(format!("{messages} messages to {to} have an outcome, more than were sent")),
+        }
+    }
+
+    fn asked(&mut self, asked: &AskedRef<'_>, value: &mut Vec<u8>) -> Option<InlineReply> {
+        if !asked.is_forwarded {
+            self.message(&asked.message);
+        }
+        let Some(me) = self.me else { return Some(InlineReply::Null) };
+        self.asks.asked(me, asked, value)
+    }
+
+    fn ask_given_up(&mut self, ask: InlineAsk) {
+        self.asks.given_up(ask);
+    }
+
+    fn answered(&mut self, group: InlineGroup, number: u64, answer: &AnswerRef<'_>) -> bool {
+        let is_enough = self.asks.answered(group, number, answer);
+        is_enough.unwrap_or_else(|what| {
+            self.wrong(what);
+            false
+        })
+    }
+
+    fn ask_ended(&mut self, group: InlineGroup, number: u64, _end: Result<AskEnd, AskError>) {
+        if let Err(what) = self.asks.ended(group, number) {
+            self.wrong(what);
         }
     }
 

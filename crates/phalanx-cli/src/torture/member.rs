@@ -9,6 +9,7 @@ use phalanx::{Guarantee, Inline, InlineGroup, JoinError, MemberId, Order};
 use phalanx_runtime::core::rng::Rng;
 
 use super::app::{HEAD_BYTES, SIDE, WORK, Worker};
+use super::asks;
 use super::calls::Calls;
 use super::report::{self, Pulse, Report};
 use crate::child::{end_with_parent, tell};
@@ -56,6 +57,9 @@ const MESSAGE_ONE_IN: u64 = 8;
 /// One multicast in this many is followed by messages to one member of the group. Beside it: the most of them at once.
 const TO_ONE_ONE_IN: u64 = 4;
 const TO_ONE_AT_ONCE: u64 = 4;
+/// One multicast in this many is followed by an ask; before one ask in this many an earlier one is given up.
+const ASK_ONE_IN: u64 = 6;
+const CANCEL_ONE_IN: u64 = 10;
 
 /// Length of the longest multicast, which takes several packets.
 const LONG_BYTES_MAX: u64 = 12_000;
@@ -188,6 +192,10 @@ impl Talker {
             }
         }
         let now = Instant::now();
+        for owed in worker.asks.take_due(now) {
+            // Refused if the asker, or this process, has left the view. Nobody waits then.
+            let _ = process.answer(owed.ask, owed.reply, &owed.value);
+        }
         if now < self.due {
             return;
         }
@@ -198,6 +206,9 @@ impl Talker {
         for (group, in_work) in groups {
             if self.rng.below(TO_ONE_ONE_IN) == 0 {
                 self.send_to_one(group, process, worker);
+            }
+            if self.rng.below(ASK_ONE_IN) == 0 {
+                self.ask(group, process, worker);
             }
             // The second group gets a third of the messages.
             if in_work || self.rng.below(3) == 0 {
@@ -226,6 +237,21 @@ impl Talker {
             if process.send_to(group, to, &self.payload, worker).is_ok() {
                 worker.sent_to_one(group, to);
             }
+        }
+    }
+
+    /// Asks a group, and sometimes gives an earlier ask up before.
+    fn ask(&mut self, group: InlineGroup, process: &mut Inline, worker: &mut Worker) {
+        if self.rng.below(CANCEL_ONE_IN) == 0
+            && let Some(number) = worker.asks.oldest(group)
+        {
+            process.cancel_ask(group, number, worker);
+        }
+        self.fill(process.me().id);
+        let options = asks::draw(&mut self.rng, worker.members(group).len(), &mut self.payload);
+        // Refused like a multicast.
+        if let Ok(number) = process.ask(group, &options, &self.payload, worker) {
+            worker.asks.made(group, number, self.number);
         }
     }
 

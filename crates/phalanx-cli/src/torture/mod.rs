@@ -5,6 +5,7 @@
 //! the traces of all members are checked ([`judge`]).
 
 mod app;
+mod asks;
 mod bout;
 mod calls;
 mod crew;
@@ -50,7 +51,8 @@ use progress::Progress;
 /// Does single faults to real processes in network namespaces, and has their traces checked
 ///
 /// Every fault meets every role: the coordinator, who orders the abcasts, a process that joins, a bystander. After
-/// each, all must be in one view again with messages flowing. Needs root and the programs ip and nft. Exit code 0 only
+/// each, all must be in one view again with messages flowing. Members multicast, ask their groups, send to one member and
+/// call each other all the time. Needs root and the programs ip and nft. Exit code 0 only
 /// without a violation. See docs/real-processes.md.
 #[derive(Args, Debug)]
 pub(crate) struct Torture {
