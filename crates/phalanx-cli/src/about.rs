@@ -12,14 +12,14 @@ use phalanx_trace::Event;
 /// Properties exercised by `phalanx demo`.
 pub(crate) const DEMO: &[Property] = &[
     E1, M1, M2, M3, M4, M5, M6, M8, M11, M15, S1, S2, S3, S4, S5, S6, S7, S8, S10, S11, S12, I1, I2, I3, O1, O3, O4,
-    O5, U1, U2, U4, U5, X1, X2, X3, X4, X5, X9, V1, V2, V3, V4, V6, V7, V9, V10, V17,
+    O5, U1, U2, U4, U5, X1, X2, X3, X4, X5, X9, V1, V2, V3, V4, V6, V7, V9, V10, V17, R3, R8, R9,
 ];
 
 /// Properties exercised by each bout of `phalanx torture`, whatever its faults.
 #[cfg(any(feature = "lab", test))]
 pub(crate) const TORTURE: &[Property] = &[
     E1, M1, M2, M3, M5, M6, M11, S1, S2, S4, S5, S6, S7, S8, S10, S11, S13, I1, I2, I3, O1, O2, O4, O5, O7, V1, V3, V4,
-    V17, R1, R2, R4, R5, R6, V15,
+    V17, R1, R2, R3, R4, R5, R6, R8, R9, V15,
 ];
 
 /// Additional properties of a bout in which a member was killed and came back: a view lost a member, and a joiner took

@@ -5,10 +5,10 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use clap::Args;
-use phalanx::{Cell, Guarantee, Inline, InlineGroup, Order, SendError};
+use phalanx::{AskOptions, Cell, Guarantee, Inline, InlineGroup, Order, SendError};
 
 use super::ledger::{ACCOUNTS, Audit, Transfer};
-use super::replica::{GROUP, Replica};
+use super::replica::{GROUP, QUESTION, Replica};
 use super::report::{self, Report, now_ns};
 use super::stage::{CELL, TRACES};
 use crate::child::{end_with_parent, tell};
@@ -35,6 +35,9 @@ const FEED_EVERY: Duration = Duration::from_millis(1);
 /// Bound on the updates sent in one poll. More that are due follow in the next.
 const BURST: u64 = 500;
 
+/// Interval between two asks, while updates are fed.
+const ASK_EVERY_NS: u64 = 200_000_000;
+
 /// One in this many updates is uniform.
 const UNIFORM_EVERY: u64 = 16;
 
@@ -51,13 +54,19 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
     let group = process.group(GROUP).with_state().join(&mut replica).when("cannot join the group")?;
     let orders = crate::child::listen(process.waker()).when("cannot start a thread")?;
     let mut feed = Feed::new(&member.name);
-    let mut report_ns = 0;
+    let (mut report_ns, mut ask_ns) = (0, 0);
     loop {
         if !obey(&orders, &mut feed, &mut replica)? {
             process.leave(&mut replica);
         }
         let credit = feed.send(&mut process, group, &mut replica);
         replica.now_ns = now_ns();
+        if feed.rate > 0 && replica.in_view && !replica.is_asking && replica.now_ns >= ask_ns + ASK_EVERY_NS {
+            ask_ns = replica.now_ns;
+            // Uniform: the order up to it is the same at all, also at one that is left behind.
+            let options = AskOptions { guarantee: Guarantee::Uniform, ..AskOptions::default() };
+            replica.is_asking = process.ask(group, &options, QUESTION, &mut replica).is_ok();
+        }
         let more = process.poll(&mut replica).more;
         replica.note_incarnation(process.me().id);
         replica.note_flush(process.is_changing_view() && replica.in_view);

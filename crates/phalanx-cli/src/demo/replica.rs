@@ -2,7 +2,10 @@
 
 use std::collections::VecDeque;
 
-use phalanx::{App, CellEvent, DecodeError, InlineGroup, MemberId, MessageRef, Snapshot, View};
+use phalanx::{
+    AnswerRef, App, AskEnd, AskError, AskedRef, CellEvent, DecodeError, InlineGroup, InlineReply, MemberId, MessageRef,
+    ReplyRef, Snapshot, View,
+};
 
 use super::histogram::Histogram;
 use super::ledger::{Incoming, Ledger, Transfer};
@@ -10,6 +13,10 @@ use super::report::{Report, now_ns};
 
 /// The group of the demonstration.
 pub(super) const GROUP: &str = "ledger";
+
+/// What a member asks the group: how many updates each had applied at this place of their order, and which. No update is so
+/// short.
+pub(super) const QUESTION: &[u8] = b"applied?";
 
 /// A ledger, and the unreported events of its member.
 pub(super) struct Replica {
@@ -23,6 +30,10 @@ pub(super) struct Replica {
     /// Send times of own updates that were not yet delivered here, oldest first.
     pub(super) under_way: VecDeque<u64>,
     returned: u64,
+    /// Whether an ask of this process has no end yet, and the first answer to it.
+    pub(super) is_asking: bool,
+    first: Option<Vec<u8>>,
+    agreed: u64,
     latency: Histogram,
     last_delivery_ns: Option<u64>,
     pause_ns_max: u64,
@@ -42,6 +53,9 @@ impl Replica {
             in_view: false,
             under_way: VecDeque::new(),
             returned: 0,
+            is_asking: false,
+            first: None,
+            agreed: 0,
             latency: Histogram::default(),
             last_delivery_ns: None,
             pause_ns_max: 0,
@@ -57,6 +71,7 @@ impl Replica {
             at_ns: now_ns(),
             applied: self.ledger.applied(),
             returned: self.returned,
+            agreed: std::mem::take(&mut self.agreed),
             latency: std::mem::take(&mut self.latency),
             pause_ns_max: std::mem::take(&mut self.pause_ns_max),
         }
@@ -92,6 +107,9 @@ impl Replica {
 
 impl App for Replica {
     fn message(&mut self, message: &MessageRef<'_>) {
+        if message.payload == QUESTION {
+            return;
+        }
         match Transfer::decode(message.payload) {
             Some(transfer) => self.ledger.apply(&transfer),
             None => self.failed("a message that is no update was delivered"),
@@ -108,6 +126,26 @@ impl App for Replica {
         if let Some(last_ns) = self.last_delivery_ns.replace(self.now_ns) {
             self.pause_ns_max = self.pause_ns_max.max(self.now_ns.saturating_sub(last_ns));
         }
+    }
+
+    fn asked(&mut self, _asked: &AskedRef<'_>, value: &mut Vec<u8>) -> Option<InlineReply> {
+        value.extend_from_slice(&self.ledger.applied().to_le_bytes());
+        value.extend_from_slice(&self.ledger.digest().to_le_bytes());
+        Some(InlineReply::Value)
+    }
+
+    fn answered(&mut self, _group: InlineGroup, _number: u64, answer: &AnswerRef<'_>) -> bool {
+        if let ReplyRef::Value(value) = answer.reply
+            && *self.first.get_or_insert_with(|| value.to_vec()) != value
+        {
+            self.failed(format!("{} has applied other updates than another member", answer.by));
+        }
+        false
+    }
+
+    fn ask_ended(&mut self, _group: InlineGroup, _number: u64, end: Result<AskEnd, AskError>) {
+        (self.is_asking, self.first) = (false, None);
+        self.agreed += u64::from(end == Ok(AskEnd::Met));
     }
 
     fn view(&mut self, _group: InlineGroup, view: &View) {

@@ -42,6 +42,8 @@ pub(super) enum Report {
         applied: u64,
         /// Own updates delivered here in this incarnation.
         returned: u64,
+        /// Own asks that all members answered alike, since the last report.
+        agreed: u64,
         /// Times from sending an update to its own delivery, in nanoseconds, since the last report.
         latency: Histogram,
         /// The longest pause between two deliveries since the last report, in nanoseconds.
@@ -90,7 +92,7 @@ mod tests {
         for report in [
             Report::Begin { incarnation: u64::MAX },
             Report::View { at_ns: 1, view: 2, members: vec!["a".to_owned(), "b".to_owned()] },
-            Report::Progress { at_ns: 1, applied: 2, returned: 3, latency, pause_ns_max: 4 },
+            Report::Progress { at_ns: 1, applied: 2, returned: 3, agreed: 5, latency, pause_ns_max: 4 },
             Report::Primary { primary: false },
             Report::Left,
         ] {

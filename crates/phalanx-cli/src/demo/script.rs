@@ -162,6 +162,7 @@ impl Show {
         self.run_for(ends.saturating_duration_since(Instant::now()))?;
         measured.audits = self.audit()?;
         measured.acknowledged = self.stage.returned();
+        measured.agreed = self.stage.agreed;
         measured.latency = self.stage.latency();
         self.stage.write(&Event::End)?;
         self.leave()?;

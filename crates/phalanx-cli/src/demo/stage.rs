@@ -85,6 +85,8 @@ pub(super) struct Stage {
     starts: u64,
     /// Own updates delivered in earlier incarnations.
     returned_before: u64,
+    /// Asks that all members answered alike.
+    pub(super) agreed: u64,
     /// Latencies of processes that have ended.
     latency_before: Histogram,
 }
@@ -104,6 +106,7 @@ impl Stage {
             outbox,
             starts: 0,
             returned_before: 0,
+            agreed: 0,
             latency_before: Histogram::default(),
         })
     }
@@ -278,9 +281,10 @@ impl Stage {
                 member.primary = false;
                 member.view = None;
             }
-            Report::Progress { applied, returned, latency, .. } => {
+            Report::Progress { applied, returned, agreed, latency, .. } => {
                 member.applied = *applied;
                 member.returned = *returned;
+                self.agreed += agreed;
                 member.latency.merge(latency);
             }
             Report::Audit { applied, digest, sum } => member.audit = Some((*applied, *digest, *sum)),

@@ -45,6 +45,8 @@ pub(super) struct Measured {
     pub(super) audits: Vec<Audit>,
     /// Own updates delivered at their senders, over all incarnations.
     pub(super) acknowledged: u64,
+    /// Asks of a member that all members answered, each with the same updates applied.
+    pub(super) agreed: u64,
     /// Time for which updates were fed, in nanoseconds.
     pub(super) fed_ns: u64,
     #[serde(skip)]
@@ -105,6 +107,13 @@ pub(super) fn judge(measured: &Measured) -> Vec<Claim> {
             ),
         },
     ];
+    claims.push(Claim {
+        held: measured.agreed > 0,
+        text: format!(
+            "{} times a member asked all how many updates they had applied, and which: all answers were the same",
+            measured.agreed
+        ),
+    });
     for loss in &measured.losses {
         let held = loss.whole && loss.state_bytes >= STATE_BYTES;
         let text = format!(
@@ -176,6 +185,7 @@ mod tests {
             losses: vec![loss; LOSSES],
             audits: ["a", "b", "c", "d"].map(audit).to_vec(),
             acknowledged: 8,
+            agreed: 6,
             fed_ns: 1,
             latency: Histogram::default(),
             exclusion_told: true,
@@ -204,6 +214,7 @@ mod tests {
         assert_eq!(broken(|m| drop(m.audits.pop())), 2);
         assert_eq!(broken(|m| m.audits[1].sum -= 1), 1);
         assert_eq!(broken(|m| m.acknowledged = 10), 1);
+        assert_eq!(broken(|m| m.agreed = 0), 1);
         assert_eq!(broken(|m| m.losses[0].state_bytes -= 1), 1);
         assert_eq!(broken(|m| m.losses[1].whole = false), 1);
         assert_eq!(broken(|m| m.losses[1].view_change_ns = None), 1);

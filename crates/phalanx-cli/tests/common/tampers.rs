@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use phalanx_trace::{Event, Order, Phase, Record, Trace};
+use phalanx_trace::{AskEnd, AskStep, Event, Order, Phase, Record, Trace};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -310,6 +310,50 @@ pub(crate) fn all(run: &Run) -> Vec<Tamper> {
             let lost = run.with(file, |trace| drop(trace.records.remove(spot)));
             add(format!("{file}: the last notice of a view, record {spot}, is gone"), &["V17"], Some(lost));
         }
+        // Its asks, and those of others that it answered.
+        let step = |r: &Record, which: fn(&AskStep) -> bool| matches!(&r.event, Event::Ask { what, .. } if which(what));
+        let is_met = |what: &AskStep| matches!(what, AskStep::Ended(AskEnd::Met));
+        add(
+            format!("{file}: its asks have no end"),
+            &["R3"],
+            run.without(file, |r| step(r, |what| matches!(what, AskStep::Ended(_)))),
+        );
+        let met = records.iter().rposition(|r| step(r, is_met)).expect("asks are met");
+        let number = |r: &Record| match r.event {
+            Event::Ask { group, asker, view, seq, .. } => Some((group, asker, view, seq)),
+            _ => None,
+        };
+        let of_met = number(&records[met]);
+        let is_answer = |r: &Record| number(r) == of_met && step(r, |what| matches!(what, AskStep::Heard { .. }));
+        let answer = records.iter().position(is_answer).expect("it is met by answers");
+        let one = run.with(file, |trace| drop(trace.records.remove(answer)));
+        add(format!("{file}: met without the answer in record {answer}"), &["R3"], Some(one));
+        let early = run.with(file, |trace| {
+            let end = trace.records.remove(met);
+            trace.records.insert(answer, Record { at_ns: trace.records[answer].at_ns, ..end });
+        });
+        add(format!("{file}: met before the answer in record {answer}"), &["R3"], Some(early));
+        add(
+            format!("{file}: its answers were not sent"),
+            &["R8"],
+            run.without(file, |r| step(r, |what| matches!(what, AskStep::Replied { .. }))),
+        );
+        let other = run.with(file, |trace| {
+            if let Event::Ask { what: AskStep::Heard { hash, .. }, .. } = &mut trace.records[answer].event {
+                *hash ^= 1;
+            }
+        });
+        add(format!("{file}: another answer in record {answer}"), &["R8"], Some(other));
+        let shown = |r: &Record| step(r, |what| matches!(what, AskStep::Shown { .. }));
+        let spot = records.iter().rposition(shown).expect("it is asked");
+        let moved = run.with(file, |trace| {
+            if let Event::Ask { what: AskStep::Shown { position: Some(position), .. }, .. } =
+                &mut trace.records[spot].event
+            {
+                *position += 1;
+            }
+        });
+        add(format!("{file}: asked at another place of the order"), &["R9"], Some(moved));
         for (what, which) in [
             ("minimum", (|r: &Record| matches!(r.event, Event::CellMinimum { .. })) as fn(&Record) -> bool),
             ("level", |r| matches!(r.event, Event::Level { .. })),
