@@ -305,14 +305,10 @@ impl<G, R> Membership<G, R> {
     }
 
     /// The core accepted the message to one that was due.
-    pub(crate) fn sent_to_one<F: Front<Group = G, Receipt = R>>(
-        &mut self,
-        view: ViewNumber,
-        front: &mut F,
-        records: &mut Option<Records>,
-    ) {
+    pub(crate) fn sent_to_one<F: Front<Group = G, Receipt = R>>(&mut self, view: ViewNumber, front: &mut F) {
         if self.turn == Turn::Asks {
-            return self.said(records);
+            self.asks.take_out();
+            return;
         }
         let Some(message) = self.take_to_one() else { return };
         front.release_to_one(&mut self.own, message.to, message.bytes());

@@ -90,7 +90,7 @@ pub enum AskStep {
         /// Whether another member forwarded it.
         forwarded: bool,
     },
-    /// The application's answer was sent to the asker.
+    /// The application answered. The answer is sent when the process may send.
     Replied {
         /// The rank whose place it fills.
         place: u16,

@@ -3,11 +3,11 @@
 //! - `q` is shown an ask for its own place only if it delivered it in that view, and that is expected of its rank; for another
 //!   place only after that place was forwarded to it.
 //! - `q` answers each place that it was shown once at most, and no other.
-//! - An answer that counts at `p` is one that `q` sent: the same place, kind and value.
+//! - An answer that counts at `p` is one that `q` gave: the same place, kind and value.
 //! - In the quiet phase, between running, connected processes that are in one view of the group to its end, an answer that was
-//!   sent counts within the bound of V3 and V4, unless the ask ended. Evaluated only if V1 holds.
+//!   given counts within the bound of V3 and V4, unless the ask ended. Evaluated only if V1 holds.
 //!
-//! Instances: answers that were sent; *under failure*: those for a place that was forwarded. Source: I1 and I2 for answers.
+//! Instances: answers that were given; *under failure*: those for a place that was forwarded. Source: I1 and I2 for answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,12 +17,12 @@ use super::{Run, stays_in, v4};
 use crate::findings::Findings;
 use crate::model::{AskName, AskRecord, Moment, ProcIx};
 
-/// What one member sent for a place.
-type Sent = (ProcIx, AskName, u16, AskReply, u64);
+/// What one member gave for a place.
+type Given = (ProcIx, AskName, u16, AskReply, u64);
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
-    let mut sent: BTreeSet<Sent> = BTreeSet::new();
+    let mut given: BTreeSet<Given> = BTreeSet::new();
     let mut asked: BTreeMap<AskName, &[u16]> = BTreeMap::new();
     let mut heard: BTreeSet<(AskName, u16, ProcIx)> = BTreeSet::new();
     let mut ended: BTreeSet<AskName> = BTreeSet::new();
@@ -33,7 +33,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     for (q, AskRecord { ask, what, .. }) in records(run) {
         match what {
             AskStep::Opened { places, .. } => _ = asked.insert(*ask, places),
-            AskStep::Replied { place, reply, hash } => _ = sent.insert((q, *ask, *place, *reply, *hash)),
+            AskStep::Replied { place, reply, hash } => _ = given.insert((q, *ask, *place, *reply, *hash)),
             AskStep::Heard { place, from, reply, .. } => {
                 heard.extend(by_number.get(from).map(|from| (*ask, *place, *from)));
                 if let AskReply::Forward(to) = reply {
@@ -80,12 +80,12 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
             }
             AskStep::Heard { place, from, reply, hash } => {
                 let from = by_number.get(from).copied();
-                let is_sent = from.is_some_and(|from| sent.contains(&(from, *ask, *place, *reply, *hash)));
+                let is_given = from.is_some_and(|from| given.contains(&(from, *ask, *place, *reply, *hash)));
                 let is_known = from.is_some_and(|from| {
                     run.options.complete || model.procs[from].trace.is_some() && model.procs[from].tail_complete
                 });
-                if !is_sent && (is_known || from.is_none()) {
-                    out.violation(&[moment.place], || format!("{}: an answer counts that nobody sent", who()));
+                if !is_given && (is_known || from.is_none()) {
+                    out.violation(&[moment.place], || format!("{}: an answer counts that nobody gave", who()));
                 }
             }
             AskStep::Opened { .. } | AskStep::Ended(_) => {}

@@ -135,8 +135,6 @@ pub enum AskEnd {
 pub(crate) struct Out {
     pub(crate) to: Incarnation,
     pub(crate) payload: Bytes,
-    /// If it is an answer: the place, and what it is filled with.
-    pub(crate) answer: Option<(AskId, Reply)>,
 }
 
 /// An ask that was accepted and is not delivered here yet.
@@ -268,7 +266,7 @@ impl<R> Asks<R> {
                     expected.ranks().filter_map(|rank| Some((Rank::from_index(rank), *view.members.get(rank)?)));
                 members
                     .filter(|(_, to)| *to != me)
-                    .for_each(|(place, to)| self.say(to, &Frame { ask: at, place, what: What::GivenUp }, None));
+                    .for_each(|(place, to)| self.say(to, &Frame { ask: at, place, what: What::GivenUp }));
                 Some(end)
             }
         }
@@ -299,7 +297,7 @@ impl<R> Asks<R> {
         if let Some(at) = self.open.iter().position(|open| is_meant(&open.ask)) {
             let open = self.open.remove(at);
             for (place, to) in open.awaited() {
-                self.say(to, &Frame { ask: open.number, place, what: What::GivenUp }, None);
+                self.say(to, &Frame { ask: open.number, place, what: What::GivenUp });
             }
             return Some((Some(open.number), open.ask));
         }
@@ -310,10 +308,10 @@ impl<R> Asks<R> {
     }
 
     /// Says something to one member.
-    pub(crate) fn say(&mut self, to: Incarnation, frame: &Frame<'_>, answer: Option<(AskId, Reply)>) {
+    pub(crate) fn say(&mut self, to: Incarnation, frame: &Frame<'_>) {
         let mut payload = Vec::new();
         frame.put(&mut payload);
-        self.out.push_back(Out { to, payload: payload.into(), answer });
+        self.out.push_back(Out { to, payload: payload.into() });
     }
 
     /// What is to be said next.
@@ -337,7 +335,7 @@ impl<R> Asks<R> {
         let Some(at) = self.due.iter().position(|due| *due == id) else { return false };
         self.due.swap_remove(at);
         let frame = Frame { ask: id.number, place: id.place, what: What::Reply(reply, value) };
-        self.say(id.asker, &frame, Some((id, reply)));
+        self.say(id.asker, &frame);
         true
     }
 

@@ -35,7 +35,9 @@ impl<G, R> Asking<'_, G, R> {
     /// The application answers an ask that it was shown in a membership's present life. False, and nothing is sent: it did
     /// before, or nobody waits for the answer any more.
     pub fn answer(&mut self, key: Key, id: AskId, reply: Reply, value: &[u8]) -> bool {
-        let is_taken = self.0.held(key).is_some_and(|held| held.asks.answer(id, reply, value));
+        let mut records = self.0.records.take();
+        let is_taken = self.0.held(key).is_some_and(|held| held.answer(id, reply, value, &mut records));
+        self.0.records = records;
         self.note(key);
         is_taken
     }

@@ -26,11 +26,9 @@ impl<G, R> MessagesToOne<'_, G, R> {
 
     /// The core accepted the message to one that was due, in that view.
     pub fn sent<F: Front<Group = G, Receipt = R>>(&mut self, key: Key, view: ViewNumber, front: &mut F) {
-        let mut records = self.0.records.take();
         if let Some(held) = self.0.held(key) {
-            held.sent_to_one(view, front, &mut records);
+            held.sent_to_one(view, front);
         }
-        self.0.records = records;
     }
 
     /// The core accepted a message to one that was not queued here.

@@ -99,8 +99,22 @@ impl<G, R> Membership<G, R> {
         self.asks.show(asked.id);
         let mut value = Vec::new();
         if let Some(reply) = front.asked(key, &mut self.own, asked, &mut value) {
-            self.asks.answer(asked.id, reply, &value);
+            self.answer(asked.id, reply, &value, records);
         }
+    }
+
+    /// The application answers an ask that it was shown. False: it did before, or nobody waits for the answer any more.
+    pub(crate) fn answer(&mut self, id: AskId, reply: Reply, value: &[u8], records: &mut Option<Records>) -> bool {
+        let is_taken = self.asks.answer(id, reply, value);
+        if is_taken {
+            let AskId { asker, number, place } = id;
+            self.record(records, asker, number, || AskStep::Replied {
+                place: place.0,
+                reply: ask_reply(reply),
+                hash: payload_hash(value),
+            });
+        }
+        is_taken
     }
 
     /// Something that another member says of an ask. False: it is of no use.
@@ -151,7 +165,7 @@ impl<G, R> Membership<G, R> {
             (Heard::Forward(to), _) => {
                 let (expected, payload) = (open.expected().bits().to_vec(), open.ask.payload.clone());
                 let what = What::Forwarded(Expected::of(&expected), &payload);
-                self.asks.say(to, &Frame { ask: number, place, what }, None);
+                self.asks.say(to, &Frame { ask: number, place, what });
                 None
             }
             (Heard::Left(by), _) => Some((by, Filled::Left)),
@@ -288,20 +302,5 @@ impl<G, R> Membership<G, R> {
             self.record(records, me, number, || AskStep::Ended(ask_end(AskEnd::Over)));
             front.ask_ended(&mut self.own, ask.receipt, AskEnd::Over);
         }
-    }
-
-    /// The core took what was to be said.
-    pub(super) fn said(&mut self, records: &mut Option<Records>) {
-        let Some(out) = self.asks.take_out() else { return };
-        let Some((AskId { asker, number, place }, reply)) = out.answer else { return };
-        let value = match Frame::read(&out.payload) {
-            Ok(Frame { what: What::Reply(_, value), .. }) => payload_hash(value),
-            _ => 0,
-        };
-        self.record(records, asker, number, || AskStep::Replied {
-            place: place.0,
-            reply: ask_reply(reply),
-            hash: value,
-        });
     }
 }
