@@ -584,15 +584,8 @@ impl Handler for App {
         self.counts.deliveries += 1;
         self.took(delivery.group);
         self.told.deliver(delivery);
-        if self.told.has_panicked() {
-            record_told(self);
-            return self.told.fall_silent();
-        }
-        if delivery.replayed {
-            self.take_state(delivery.group);
-        }
         let hash = payload_hash(delivery.payload);
-        self.record(trace::Event::Deliver {
+        let record = trace::Event::Deliver {
             group: delivery.group.0,
             view: delivery.view.0,
             sender: delivery.sender.0,
@@ -602,7 +595,19 @@ impl Handler for App {
             position: delivery.position,
             hash,
             replayed: delivery.replayed,
-        });
+        };
+        if self.told.has_panicked() {
+            // An ask may have been shown, which comes behind its message.
+            if delivery.asked.is_some() && !delivery.replayed {
+                self.record(record);
+            }
+            record_told(self);
+            return self.told.fall_silent();
+        }
+        if delivery.replayed {
+            self.take_state(delivery.group);
+        }
+        self.record(record);
         if delivery.asked.is_some() {
             record_told(self);
         }
