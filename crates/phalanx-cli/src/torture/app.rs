@@ -9,6 +9,7 @@ use phalanx::{
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::asks::Asks;
+use super::head::word;
 use super::report::Report;
 use super::tally::Tally;
 
@@ -54,14 +55,6 @@ struct Group {
     tally: Tally,
     /// What came of another member's state, until it is whole.
     incoming: Option<Vec<u8>>,
-}
-
-/// Bytes at the beginning of every payload: the sender's incarnation, and the message's number.
-pub(super) const HEAD_BYTES: usize = 16;
-
-/// The first eight bytes, or as many as there are.
-pub(super) fn word(bytes: &[u8]) -> u64 {
-    bytes.iter().take(8).rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
 impl Group {

@@ -8,9 +8,10 @@ use clap::Args;
 use phalanx::{Guarantee, Inline, InlineGroup, JoinError, MemberId, Order};
 use phalanx_runtime::core::rng::Rng;
 
-use super::app::{HEAD_BYTES, SIDE, WORK, Worker};
+use super::app::{SIDE, WORK, Worker};
 use super::asks;
 use super::calls::Calls;
+use super::head::HEAD_BYTES;
 use super::report::{self, Pulse, Report};
 use crate::child::{end_with_parent, tell};
 use crate::exit::{Exit, Failure, While};

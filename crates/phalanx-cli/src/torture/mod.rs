@@ -11,6 +11,7 @@ mod calls;
 mod crew;
 mod fault;
 mod harm;
+mod head;
 mod judge;
 mod lease;
 mod limits;
