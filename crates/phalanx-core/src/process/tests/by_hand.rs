@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::api::{DeathProof, Delivery, GroupTerms, LeaveReason, Uniformity};
+use crate::api::{DeathProof, Delivery, GroupTerms, LeaveReason, MessageToOne, Uniformity};
 use crate::frames::Frames;
 use crate::id::{CellInstance, DecreeNumber, InboxId, LEVEL, Origin, Rank, TrafficClass, ViewNumber};
 use crate::link::{Ack, Channel, ChannelMessage};
@@ -31,6 +31,8 @@ const STRANGER: Incarnation = Incarnation(9);
 pub(in crate::process) struct Out {
     pub(in crate::process) sent: Vec<(TrafficClass, Vec<SocketAddr>)>,
     pub(in crate::process) events: Vec<Event>,
+    /// Messages to this member alone.
+    to_one: Vec<(Incarnation, Vec<u8>)>,
     takes_nothing: bool,
 }
 
@@ -44,6 +46,9 @@ impl Effects for Out {
     fn deliver(&mut self, _delivery: &Delivery<'_>) {}
     fn event(&mut self, event: Event) {
         self.events.push(event);
+    }
+    fn to_one(&mut self, message: &MessageToOne<'_>) {
+        self.to_one.push((message.sender, message.payload.to_vec()));
     }
 }
 
@@ -713,6 +718,30 @@ fn a_member_whose_channel_makes_no_sense_is_unheard() {
         process.distrust();
         assert!(!process.failure_detector.hears(NOW, rank));
     }
+}
+
+/// Of a packet whose first message is whole and whose rest makes no sense nothing is delivered, neither as its sender's nor
+/// as that of whoever sends next.
+#[test]
+fn what_came_before_nonsense_in_a_packet_is_nobodys_message() {
+    let (mut process, mut fx) = in_group(A, 3);
+    for (from, payload, rest, delivered) in [(B, b"b", &[0xff][..], None), (C, b"c", &[], Some((C, b"c".to_vec())))] {
+        let mut sealer = Sealer::new(&Security::None, "test", from);
+        let mut packet = Vec::new();
+        sealer.header(Kind::ToOne, Space(77), PacketNumber(1)).write(&mut packet);
+        // A message of the first view of the group that holds both, without a past.
+        let message = [&[0, 1, 1, 0, 0][..], payload].concat();
+        packet.extend_from_slice(&[3, 6, 6]);
+        packet.extend_from_slice(&message);
+        packet.extend_from_slice(rest);
+        sealer.seal(A, &mut packet);
+        let origin = Origin::Network(named(from.0).data);
+        process.handle_packet(NOW, TrafficClass::Data, origin, Packet::Lent(&mut packet), &mut fx);
+        process.deliver(NOW, &mut fx);
+        assert_eq!(fx.to_one.pop(), delivered, "of {from}");
+        assert!(fx.to_one.is_empty());
+    }
+    assert_eq!(process.counters.nonsense_channels, 1);
 }
 
 #[test]
