@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use phalanx_runtime::clock;
+use phalanx_runtime::counters::CountersFile;
+use phalanx_runtime::local::{Live, LocalCell};
 use rustix::process::Signal;
 
 use crate::choice::{Cores, Interface, Ordering, Security, Senders, Transport, Waiting};
@@ -69,6 +72,9 @@ pub(crate) struct Cell {
     started: usize,
 }
 
+/// The name of the cell, in the suites `interface` and `asks`.
+pub(crate) const CELL: &str = "bench";
+
 /// The group that all members are in.
 pub(crate) const GROUP: &str = "bench";
 
@@ -124,6 +130,7 @@ impl Cell {
             interface,
             transport: self.plan.transport,
             security: self.plan.security,
+            wait: self.plan.wait,
             suspect_after_ms: SUSPECT_AFTER_MS,
             groups: self.groups(),
         }
@@ -196,6 +203,29 @@ impl Cell {
     pub(crate) fn marks(&mut self) -> Result<Vec<Mark>, BenchError> {
         self.tell_all(&Command::Mark)?;
         self.members.iter_mut().map(Child::mark).collect()
+    }
+
+    /// Packets that all members have sent until now, one for each receiver. For members of the suites `interface` and `asks`. It
+    /// waits until each has written its counters.
+    pub(crate) fn sent_packets(&self) -> Result<u64, BenchError> {
+        let (asked, end) = (clock::now(), Instant::now() + PATIENCE);
+        let failed = |why: String| BenchError::Child(format!("cannot read the counters of a member: {why}"));
+        let local = LocalCell::open(Some(&self.directory), Some(&self.directory.join("state")), CELL);
+        let local = local.map_err(|error| failed(error.to_string()))?;
+        loop {
+            let living = local.living().map_err(|error| failed(error.to_string()))?;
+            let read = |live: &Live| CountersFile::open(&live.counters).and_then(|file| file.read()).ok();
+            let fresh: Vec<_> = living.iter().filter_map(read).filter(|reading| reading.updated > asked).collect();
+            if fresh.len() == self.members.len() {
+                let counters = fresh.iter().flat_map(|reading| &reading.counters);
+                let sent = counters.filter(|(name, _)| matches!(name.as_str(), "datagrams_sent" | "packets_shared"));
+                return Ok(sent.map(|(_, value)| value).sum());
+            }
+            if Instant::now() > end {
+                return Err(failed(format!("{} of {} wrote theirs", fresh.len(), self.members.len())));
+            }
+            self.interrupt.sleep(Duration::from_millis(5))?;
+        }
     }
 
     pub(crate) fn pauses(&mut self) -> Result<Vec<Pauses>, BenchError> {

@@ -188,6 +188,44 @@ pub(crate) enum Until {
     Delivered,
 }
 
+/// How many answers end an ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Want {
+    All,
+    Majority,
+    First,
+}
+
+impl Want {
+    pub(crate) const ALL: [Self; 3] = [Self::All, Self::Majority, Self::First];
+
+    /// Who is asked.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Majority => "a majority",
+            Self::First => "the first",
+        }
+    }
+
+    /// How many of those that are to answer have to.
+    pub(crate) fn of(self, expected: usize) -> usize {
+        match self {
+            Self::All => expected,
+            Self::Majority => expected / 2 + 1,
+            Self::First => 1,
+        }
+    }
+
+    pub(crate) fn of_library(self) -> phalanx::Want {
+        match self {
+            Self::All => phalanx::Want::All,
+            Self::Majority => phalanx::Want::Majority,
+            Self::First => phalanx::Want::Count(1),
+        }
+    }
+}
+
 choice! {
     /// How a process waits.
     Waiting: "wait" {

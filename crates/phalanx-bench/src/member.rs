@@ -128,6 +128,8 @@ fn obey<D: Wait>(
             | Command::Slowest
             | Command::Offer { .. }
             | Command::Trips { .. }
+            | Command::Ask { .. }
+            | Command::ByHand { .. }
             | Command::Read { .. }
             | Command::During { .. } => {}
         }

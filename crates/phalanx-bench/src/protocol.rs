@@ -7,7 +7,7 @@ use phalanx_runtime::core::ViewNumber;
 use serde::{Deserialize, Serialize};
 
 use crate::calls::{CallRole, Load, Place};
-use crate::choice::{Interface, Medium, Ordering, Security, Transport, Until, Waiting, Way};
+use crate::choice::{Interface, Medium, Ordering, Security, Transport, Until, Waiting, Want, Way};
 use crate::row::Quantiles;
 
 /// The role of a child; the first line it reads.
@@ -98,6 +98,8 @@ pub(crate) struct InterfaceRole {
     pub(crate) interface: Interface,
     pub(crate) transport: Transport,
     pub(crate) security: Security,
+    /// How the inline way waits. The others sleep.
+    pub(crate) wait: Waiting,
     /// Silence after which a member is suspected, in milliseconds.
     pub(crate) suspect_after_ms: u64,
     /// The groups it joins.
@@ -134,6 +136,11 @@ pub(crate) enum Command {
     Offer { group: usize, size: usize, way: Way },
     /// Likewise: for `nanos`, multicast one message after the other, each when the one before has come so far.
     Trips { size: usize, nanos: u64, until: Until },
+    /// Likewise: for `nanos`, ask the group one time after the other.
+    Ask { ask: AskPlan, nanos: u64 },
+    /// For members that use the library inline: for `nanos`, multicast one message after the other, which each other member
+    /// answers with one as long, to this member alone.
+    ByHand { size: usize, uniform: bool, nanos: u64 },
     /// Likewise: read the inbox of the group of this index, or read it no more.
     Read { group: usize, reads: bool },
     /// Leave the cell.
@@ -152,6 +159,27 @@ pub(crate) enum Command {
     Call { load: Load, nanos: u64 },
     /// For a raw process: begin to send.
     Go { nanos: u64, gap_nanos: u64 },
+}
+
+/// How a group is asked. An answer is as long as what is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AskPlan {
+    pub(crate) size: usize,
+    pub(crate) want: Want,
+    /// Whether the asker answers, too.
+    pub(crate) with_self: bool,
+    pub(crate) uniform: bool,
+}
+
+impl AskPlan {
+    pub(crate) fn guarantee(&self) -> phalanx::Guarantee {
+        guarantee(self.uniform)
+    }
+}
+
+/// The guarantee of a multicast that is uniform, or plain.
+pub(crate) fn guarantee(uniform: bool) -> phalanx::Guarantee {
+    if uniform { phalanx::Guarantee::Uniform } else { phalanx::Guarantee::Plain }
 }
 
 /// How a member answers a ping.

@@ -21,7 +21,7 @@ pub struct Request {
     pub rounds: usize,
     /// Duration of one measurement.
     pub seconds: Duration,
-    /// For the suites `stream` and `interface`: parameters of the cases, in place of the usual ones.
+    /// For the suites `stream`, `interface` and `asks`: parameters of the cases, in place of the usual ones.
     pub selection: Selection,
     /// Directory of the peers' runners.
     pub peers: PathBuf,
@@ -92,6 +92,8 @@ pub enum Suite {
     Core,
     /// The ways in which programs use the library.
     Interface,
+    /// Asks of a group.
+    Asks,
     /// Remote procedure calls.
     Rpc,
     /// Packets handed to a filter.
@@ -110,6 +112,7 @@ impl Suite {
         Self::Views,
         Self::Core,
         Self::Interface,
+        Self::Asks,
         Self::Rpc,
         Self::Tap,
         Self::Peers,
@@ -126,6 +129,7 @@ impl Suite {
             Self::Views => "views",
             Self::Core => "core",
             Self::Interface => "interface",
+            Self::Asks => "asks",
             Self::Rpc => "rpc",
             Self::Tap => "tap",
             Self::Peers => "peers",

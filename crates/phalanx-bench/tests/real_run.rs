@@ -48,6 +48,7 @@ fn main() -> Result<(), BenchError> {
         return Ok(());
     }
     streams_are_measured()?;
+    asks_are_measured()?;
     linkage_is_measured()
 }
 
@@ -64,6 +65,30 @@ fn streams_are_measured() -> Result<(), BenchError> {
     assert!(row.value > 0.0 && row.baseline.is_some_and(|value| value > 0.0), "{row:?}");
     assert!(row.ratio.is_some_and(|ratio| ratio.is_finite()), "{row:?}");
     assert!(kept.rows.iter().all(|row| row.value.is_finite()));
+    Ok(())
+}
+
+/// Checks that each way of asking ends, and that packets are counted.
+fn asks_are_measured() -> Result<(), BenchError> {
+    let selection = Selection { members: vec![2], ..Selection::default() };
+    let request = Request { selection, ..quick(Suite::Asks, &["ask-2x1-block-shm"]) };
+    let mut kept = Kept::default();
+    run(&request, &mut kept)?;
+    assert_eq!((kept.done, kept.notices.len()), (1, 0), "{:?}", kept.notices);
+    for (metric, beside) in [
+        ("ask of all without self", "a call"),
+        ("ask of all without self", "by hand: an abcast, and a message back from each"),
+        ("ask of a majority with self", "a call"),
+        ("ask of all with self, threaded", "ask of all with self"),
+        ("ask of all without self, async", "ask of all without self"),
+        ("sent by all, ask of all without self, plain", ""),
+    ] {
+        let row = kept.rows.iter().find(|row| row.metric == metric && row.against == beside);
+        assert!(
+            row.is_some_and(|row| row.value > 0.0 && row.ratios.len() == usize::from(!beside.is_empty())),
+            "{metric}"
+        );
+    }
     Ok(())
 }
 

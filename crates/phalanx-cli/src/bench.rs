@@ -23,7 +23,7 @@ static ALLOCATOR: phalanx_bench::Counting = phalanx_bench::Counting;
 
 /// Measures the library beside baselines of the same run: raw sockets, raw memory, other systems
 ///
-/// SUITE is one of: limits, stream, latency, flow, views, core, interface, rpc, tap, peers. Each member is a process of its own on this machine. Every figure is
+/// SUITE is one of: limits, stream, latency, flow, views, core, interface, asks, rpc, tap, peers. Each member is a process of its own on this machine. Every figure is
 /// the median of some rounds; its baseline is measured in the same round, and ratios are made within a round. See
 /// docs/bench.md.
 #[derive(Args, Debug)]
@@ -52,10 +52,10 @@ pub(crate) struct Bench {
     /// List the cases instead of measuring them
     #[arg(long)]
     list: bool,
-    /// stream, interface: bytes of a message
+    /// stream, interface, asks: bytes of a message
     #[arg(long, value_name = "BYTES,..", value_delimiter = ',', value_parser = size)]
     sizes: Vec<usize>,
-    /// stream: members of the group
+    /// stream, asks: members of the group
     #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = members)]
     members: Vec<usize>,
     /// stream: fifo, causal, total, uniform
@@ -64,7 +64,7 @@ pub(crate) struct Bench {
     /// stream: one, all
     #[arg(long, value_name = "WHO,..", value_delimiter = ',')]
     senders: Vec<Senders>,
-    /// stream, interface: how packets travel
+    /// stream, interface, asks: how packets travel
     #[arg(long, value_name = "HOW,..", value_delimiter = ',')]
     transport: Vec<Transport>,
     /// stream: sealed, none

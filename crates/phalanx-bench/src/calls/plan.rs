@@ -19,6 +19,8 @@ pub(crate) enum Load {
     /// Rounds of `calls` simultaneous calls, one to each server in turn. The next round begins when all have ended, and
     /// the whole round is timed. With `fresh`, each round opens new sessions.
     Rounds { size: usize, calls: usize, fresh: bool },
+    /// Rounds of `calls` calls one after the other, one to each server in turn. The whole round is timed.
+    InTurn { size: usize, calls: usize },
 }
 
 impl Load {
@@ -30,7 +32,7 @@ impl Load {
     pub(crate) fn longest(&self) -> usize {
         match self {
             Self::Closed { sizes, .. } => sizes.iter().map(|(_, size)| *size).max().unwrap_or(0),
-            Self::Open { size, .. } | Self::Rounds { size, .. } => *size,
+            Self::Open { size, .. } | Self::Rounds { size, .. } | Self::InTurn { size, .. } => *size,
         }
     }
 }
@@ -47,6 +49,7 @@ impl fmt::Display for Load {
                 let sessions = if *fresh { ", new sessions" } else { "" };
                 write!(f, "{size} B, {calls} at once{sessions}")
             }
+            Self::InTurn { size, calls } => write!(f, "{size} B, {calls} in turn"),
         }
     }
 }
@@ -106,6 +109,20 @@ impl<'a> Plan<'a> {
                 let fresh = fresh && self.made == 0;
                 Some(Next { fresh, ..next(self.made % self.servers, size, self.round_began) })
             }
+            Load::InTurn { .. } if outstanding > 0 => None,
+            Load::InTurn { size, calls } => {
+                if self.made == calls {
+                    times.note(now - self.round_began);
+                    self.made = 0;
+                }
+                if self.made == 0 && now >= self.end {
+                    return None;
+                }
+                if self.made == 0 {
+                    self.round_began = now;
+                }
+                Some(next(self.made % self.servers, size, self.round_began))
+            }
         }
     }
 
@@ -122,7 +139,7 @@ impl<'a> Plan<'a> {
         match *self.load {
             Load::Closed { .. } => now >= self.end,
             Load::Open { per_second, .. } => self.due(per_second) >= self.end,
-            Load::Rounds { .. } => now >= self.end && self.made == 0,
+            Load::Rounds { .. } | Load::InTurn { .. } => now >= self.end && self.made == 0,
         }
     }
 
@@ -136,7 +153,7 @@ impl<'a> Plan<'a> {
         match self.load {
             Load::Closed { sizes, .. } => sizes.first().map(|(_, size)| *size),
             Load::Open { size, .. } => Some(*size),
-            Load::Rounds { .. } => None,
+            Load::Rounds { .. } | Load::InTurn { .. } => None,
         }
     }
 
@@ -193,6 +210,20 @@ mod tests {
         assert!(plan.next(20, 1, &mut times).is_none() && !plan.is_over(20), "one is under way");
         assert!(plan.next(20, 0, &mut times).is_none() && plan.is_over(20));
         assert_eq!(times.take().count, 1);
+    }
+
+    #[test]
+    fn calls_in_turn_wait_for_each_other() {
+        let load = Load::InTurn { size: 1, calls: 2 };
+        let mut plan = Plan::new(&load, 3, 0, 10);
+        let mut times = Times::new();
+        for (now, server) in [(1, 0), (2, 1), (3, 0), (12, 1)] {
+            assert_eq!(plan.next(now, 0, &mut times).map(|next| next.server), Some(server));
+            plan.note_made();
+            assert!(plan.next(now, 1, &mut times).is_none() && !plan.is_over(now), "one is under way");
+        }
+        assert!(plan.next(13, 0, &mut times).is_none() && plan.is_over(13));
+        assert_eq!(times.take().count, 2, "each round is timed, the last one though it ended late");
     }
 
     #[test]

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use phalanx::{Ask, AskEnd, Group};
+
 use super::group_load::{GroupLoad, Job};
 use crate::commands::{commands, say};
 use crate::error::BenchError;
 use crate::measure::{cpu_ns, now_ns};
-use crate::protocol::{Command, Mark, Report};
+use crate::protocol::{AskPlan, Command, Mark, Report};
 
 /// Carries out commands until the parent is gone. `give` hands a job to who sends to the group of that index, and says
 /// whether that one is still there.
@@ -19,6 +22,7 @@ pub(super) fn obey(groups: &[Arc<GroupLoad>], give: impl Fn(usize, Job) -> bool)
                 is_taken = give(group, Job::Load { number: groups[group].next(), size, way });
             }
             Command::Trips { size, nanos, until } => is_taken = give(0, Job::Trips { size, nanos, until }),
+            Command::Ask { ask, nanos } => is_taken = give(0, Job::Ask { ask, nanos }),
             Command::Stop => groups.iter().for_each(|group| group.stop()),
             Command::Read { group, reads } => groups[group].set_reads(reads),
             // These are for other roles.
@@ -55,6 +59,17 @@ pub(super) fn spawn(
         }
     };
     std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop).when("cannot start a thread")
+}
+
+/// What a group is asked.
+pub(super) fn question(group: &Group, ask: &AskPlan, payload: &Bytes) -> Ask {
+    let question = group.ask_bytes(payload.clone()).want(ask.want.of_library()).guarantee(ask.guarantee());
+    if ask.with_self { question.with_self() } else { question.without_self() }
+}
+
+/// Fails if an ask did not get what it wanted: nobody left.
+pub(super) fn met(end: &AskEnd) -> Result<(), BenchError> {
+    if *end == AskEnd::Met { Ok(()) } else { Err(BenchError::Child(format!("an ask ended otherwise: {end:?}"))) }
 }
 
 /// The error of a call that the library refuses.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
 
 use crate::choice::{Until, Way};
+use crate::protocol::AskPlan;
 
 /// Work for the thread or task that sends.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +15,8 @@ pub(super) enum Job {
     Load { number: u64, size: usize, way: Way },
     /// Send one message after the other for `nanos`, each when the one before has come so far.
     Trips { size: usize, nanos: u64, until: Until },
+    /// Ask one time after the other for `nanos`.
+    Ask { ask: AskPlan, nanos: u64 },
 }
 
 /// One group of a member.

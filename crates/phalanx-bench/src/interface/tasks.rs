@@ -6,21 +6,23 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 
+use bytes::Bytes;
 use phalanx::{Cell, Group, Inbox, Sending};
 
-use super::commanding::{BATCH, TAKE, failed, obey, spawn};
+use super::commanding::{BATCH, TAKE, failed, met, obey, question, spawn};
 use super::executor::{self, Task, give_way};
 use super::group_load::{GroupLoad, Job};
 use super::threads::take;
+use crate::cell::CELL;
 use crate::choice::{Until, Way};
 use crate::commands::say;
 use crate::error::BenchError;
 use crate::histogram::Times;
 use crate::measure::now_ns;
-use crate::protocol::{InterfaceRole, Report};
+use crate::protocol::{AskPlan, InterfaceRole, Report};
 
 pub(super) fn run(role: &InterfaceRole, settings: &[(String, String)]) -> Result<(), BenchError> {
-    let cell = settings.iter().fold(Cell::builder("bench"), |cell, (key, value)| cell.set(key, value));
+    let cell = settings.iter().fold(Cell::builder(CELL), |cell, (key, value)| cell.set(key, value));
     // The groups are joined in the main thread, which has nothing else to do then.
     let cell = cell.blocking_start().map_err(failed("cannot start"))?;
     let (mut loads, mut mailboxes, mut groups) = (Vec::new(), Vec::new(), Vec::new());
@@ -117,6 +119,7 @@ async fn send(group: &Group, load: &GroupLoad, jobs: &Mailbox) -> Result<(), Ben
             }
             Job::Load { number, size, way: Way::Receipts } => receipts(group, load, number, size).await?,
             Job::Trips { size, nanos, until } => trips(group, load, size, nanos, until).await?,
+            Job::Ask { ask, nanos } => asks(group, load, &ask, nanos).await?,
         }
     }
 }
@@ -158,6 +161,20 @@ async fn trips(group: &Group, load: &GroupLoad, size: usize, nanos: u64, until: 
         if until == Until::Delivered {
             sent.delivered().await.map_err(failed("in doubt"))?;
         }
+        times.note(now_ns() - began);
+        load.sent(1);
+    }
+}
+
+async fn asks(group: &Group, load: &GroupLoad, ask: &AskPlan, nanos: u64) -> Result<(), BenchError> {
+    let (payload, mut times) = (Bytes::from(vec![0; ask.size]), Times::new());
+    let ends = now_ns() + nanos;
+    loop {
+        let began = now_ns();
+        if began >= ends {
+            return say(&Report::Times(times.take()));
+        }
+        met(&question(group, ask, &payload).await.map_err(failed("cannot ask"))?.end)?;
         times.note(now_ns() - began);
         load.sent(1);
     }

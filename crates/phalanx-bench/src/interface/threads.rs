@@ -3,20 +3,22 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
+use bytes::Bytes;
 use phalanx::{Cell, Group, Inbox, Next, View};
 use phalanx_runtime::core::ViewNumber;
 
-use super::commanding::{BATCH, TAKE, failed, obey, spawn};
+use super::commanding::{BATCH, TAKE, failed, met, obey, question, spawn};
 use super::group_load::{GroupLoad, Job};
+use crate::cell::CELL;
 use crate::choice::{Until, Way};
 use crate::commands::say;
 use crate::error::BenchError;
 use crate::histogram::Times;
 use crate::measure::now_ns;
-use crate::protocol::{InterfaceRole, Report};
+use crate::protocol::{AskPlan, InterfaceRole, Report};
 
 pub(super) fn run(role: &InterfaceRole, settings: &[(String, String)]) -> Result<(), BenchError> {
-    let cell = settings.iter().fold(Cell::builder("bench"), |cell, (key, value)| cell.set(key, value));
+    let cell = settings.iter().fold(Cell::builder(CELL), |cell, (key, value)| cell.set(key, value));
     let cell = cell.blocking_start().map_err(failed("cannot start"))?;
     let (mut loads, mut senders) = (Vec::new(), Vec::new());
     for name in &role.groups {
@@ -43,12 +45,17 @@ fn read(mut inbox: Inbox, load: &GroupLoad) -> Result<(), BenchError> {
     }
 }
 
-/// Counts the messages among some items, and reports views.
+/// Counts the messages among some items, answers asks, and reports views.
 pub(super) fn take(items: &mut Vec<Next>, load: &GroupLoad) -> Result<(), BenchError> {
     let mut messages = 0;
     for item in items.drain(..) {
         match item {
             Next::Message(_) => messages += 1,
+            Next::Asked(asked) => {
+                messages += 1;
+                // The asker waits no more for one that others answered before.
+                let _ = asked.answer_bytes(asked.message.payload.clone());
+            }
             Next::View(view) => say(&seen(&view))?,
             _ => {}
         }
@@ -86,6 +93,7 @@ fn send(group: &Group, load: &GroupLoad, jobs: &Receiver<Job>) -> Result<(), Ben
                 }
             }
             Job::Trips { size, nanos, until } => trips(group, load, size, nanos, until)?,
+            Job::Ask { ask, nanos } => asks(group, load, &ask, nanos)?,
         }
     }
     Ok(())
@@ -103,6 +111,20 @@ fn trips(group: &Group, load: &GroupLoad, size: usize, nanos: u64, until: Until)
         if until == Until::Delivered {
             sent.blocking_delivered().map_err(failed("in doubt"))?;
         }
+        times.note(now_ns() - began);
+        load.sent(1);
+    }
+}
+
+fn asks(group: &Group, load: &GroupLoad, ask: &AskPlan, nanos: u64) -> Result<(), BenchError> {
+    let (payload, mut times) = (Bytes::from(vec![0; ask.size]), Times::new());
+    let ends = now_ns() + nanos;
+    loop {
+        let began = now_ns();
+        if began >= ends {
+            return say(&Report::Times(times.take()));
+        }
+        met(&question(group, ask, &payload).blocking().map_err(failed("cannot ask"))?.end)?;
         times.note(now_ns() - began);
         load.sent(1);
     }

@@ -1,5 +1,6 @@
 //! The suites.
 
+mod asks;
 pub(crate) mod core_loop;
 mod flow;
 mod interface;
@@ -27,6 +28,7 @@ pub(crate) fn cases(suite: Suite, request: &Request) -> Vec<Case> {
         Suite::Views => views::cases(request),
         Suite::Core => core_loop::cases(request),
         Suite::Interface => interface::cases(request),
+        Suite::Asks => asks::cases(request),
         Suite::Rpc => rpc::cases(request),
         Suite::Tap => tap::cases(request),
         Suite::Peers => peers::cases(request),

@@ -25,6 +25,8 @@ pub(in crate::suite) struct Setup {
     /// Number of endpoints in the servers' process and in the clients'. Each client calls all servers.
     pub(in crate::suite) servers: usize,
     pub(in crate::suite) clients: usize,
+    /// Number of servers' processes.
+    pub(in crate::suite) processes: usize,
     /// Length of an answer in bytes. `None`: that of the request.
     pub(in crate::suite) answer: Option<usize>,
     /// Settings of both servers and clients.
@@ -42,6 +44,7 @@ impl Setup {
             cores: Cores::Two,
             servers: 1,
             clients: 1,
+            processes: 1,
             answer: None,
             tuning: Tuning::default(),
         }
@@ -50,7 +53,8 @@ impl Setup {
     /// Lists the settings that differ from [`Self::new`] and are not part of the case's name.
     fn label(&self) -> String {
         let mut label = String::new();
-        for (count, what) in [(self.servers, "servers"), (self.clients, "clients")] {
+        let apart = if self.servers == 1 { "servers" } else { "processes of servers" };
+        for (count, what) in [(self.servers, "servers"), (self.clients, "clients"), (self.processes, apart)] {
             if count > 1 {
                 label += &format!(", {count} {what}");
             }
@@ -66,10 +70,10 @@ impl Setup {
     }
 }
 
-/// A process of servers and one of clients. Both are stopped (SIGSTOP) while they are not measured, because a process
+/// Processes of servers and one of clients. All are stopped (SIGSTOP) while they are not measured, because a process
 /// that spins takes time from others.
 pub(in crate::suite) struct Pair {
-    server: Child,
+    servers: Vec<Child>,
     client: Child,
     /// Differences from one server with one client, for people.
     label: String,
@@ -102,18 +106,24 @@ impl Pair {
         };
         let interrupt = bench.interrupt();
         let name = carrier.name();
-        let mut server = Child::start(format!("{name} server"), &role(setup.servers, Vec::new()), interrupt)?;
-        let servers = server.places()?;
-        let mut client = Child::start(format!("{name} client"), &role(setup.clients, servers), interrupt)?;
+        let (mut servers, mut places) = (Vec::new(), Vec::new());
+        for _ in 0..setup.processes {
+            let mut server = Child::start(format!("{name} server"), &role(setup.servers, Vec::new()), interrupt)?;
+            places.extend(server.places()?);
+            servers.push(server);
+        }
+        let mut client = Child::start(format!("{name} client"), &role(setup.clients, places), interrupt)?;
         let clients = client.places()?;
-        server.tell(&Command::Meet { clients })?;
-        let pair = Self { server, client, label: setup.label() };
+        for server in &mut servers {
+            server.tell(&Command::Meet { clients: clients.clone() })?;
+        }
+        let pair = Self { servers, client, label: setup.label() };
         pair.signal(Signal::STOP)?;
         Ok(pair)
     }
 
     fn signal(&self, signal: Signal) -> Result<(), BenchError> {
-        self.server.signal(signal)?;
+        self.servers.iter().try_for_each(|server| server.signal(signal))?;
         self.client.signal(signal)
     }
 
@@ -132,17 +142,16 @@ impl Pair {
         Ok(Measured { called, server_drops })
     }
 
-    /// Counters of each end.
+    /// Counters of each end: of the client, and of all servers together.
     fn counted(&mut self) -> Result<[BTreeMap<String, u64>; 2], BenchError> {
-        let mut counted = [BTreeMap::new(), BTreeMap::new()];
-        for (end, counted) in [&mut self.client, &mut self.server].into_iter().zip(&mut counted) {
-            end.tell(&Command::Count)?;
-            *counted = end.hear("its counters", PATIENCE, |report| match report {
-                Report::Counted(counted) => Some(counted.clone()),
-                _ => None,
-            })?;
+        let client = self.client.counted()?;
+        let mut all = BTreeMap::new();
+        for server in &mut self.servers {
+            for (name, value) in server.counted()? {
+                *all.entry(name).or_default() += value;
+            }
         }
-        Ok(counted)
+        Ok([client, all])
     }
 
     /// Reports the increase of each end's counters since `before`.
@@ -182,17 +191,17 @@ impl Pair {
         })
     }
 
-    /// Describes where the slowest call of a load spent its time, as recorded by both ends.
+    /// Describes where the slowest call of a load spent its time, as recorded by both ends. Of the first server.
     pub(super) fn slowest(&mut self, load: &Load, time: Duration) -> Result<String, BenchError> {
-        self.server.tell(&Command::KeepTrace)?;
+        self.servers[0].tell(&Command::KeepTrace)?;
         self.client.tell(&Command::KeepTrace)?;
         self.signal(Signal::CONT)?;
         self.call(load, time)?;
         self.client.tell(&Command::Slowest)?;
         let client = self.client.lines()?;
         let (Some((from_ns, _)), Some((to_ns, _))) = (client.first(), client.last()) else { return Ok(String::new()) };
-        self.server.tell(&Command::During { from_ns: *from_ns, to_ns: *to_ns })?;
-        let server = self.server.lines()?;
+        self.servers[0].tell(&Command::During { from_ns: *from_ns, to_ns: *to_ns })?;
+        let server = self.servers[0].lines()?;
         self.signal(Signal::STOP)?;
         let named =
             |name, lines: Vec<(u64, String)>| lines.into_iter().map(move |(at, what)| (Instant(at), name, what));
@@ -200,12 +209,24 @@ impl Pair {
     }
 
     fn drops(&mut self) -> Result<u64, BenchError> {
-        self.server.tell(&Command::Mark)?;
-        Ok(self.server.mark()?.kernel_drops)
+        let mut drops = 0;
+        for server in &mut self.servers {
+            server.tell(&Command::Mark)?;
+            drops += server.mark()?.kernel_drops;
+        }
+        Ok(drops)
     }
 }
 
 impl Child {
+    fn counted(&mut self) -> Result<BTreeMap<String, u64>, BenchError> {
+        self.tell(&Command::Count)?;
+        self.hear("its counters", PATIENCE, |report| match report {
+            Report::Counted(counted) => Some(counted.clone()),
+            _ => None,
+        })
+    }
+
     fn lines(&mut self) -> Result<Vec<(u64, String)>, BenchError> {
         self.hear("its trace", PATIENCE, |report| match report {
             Report::Happened { lines } => Some(lines.clone()),
