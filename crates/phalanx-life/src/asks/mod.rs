@@ -8,7 +8,7 @@ mod open;
 
 use std::collections::VecDeque;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use phalanx_core::{Delivery, Expected, GroupView, Incarnation, Instant, Rank, SendOptions};
 
 pub use frame::{AskNumber, Reply};
@@ -172,6 +172,39 @@ impl<R> Sent<R> {
     }
 }
 
+/// Buffers that are used again, so that a short answer costs no allocation.
+#[derive(Debug, Default)]
+struct Room {
+    /// The value of an answer that is given at once.
+    value: Vec<u8>,
+    frame: Vec<u8>,
+    /// Encoded frames, from the earliest that still waits. When none does, it begins anew.
+    frames: BytesMut,
+}
+
+impl Room {
+    /// An encoded frame.
+    fn bytes(&mut self, frame: &Frame<'_>) -> Bytes {
+        let Self { frame: encoded, frames, .. } = self;
+        encoded.clear();
+        frame.put(encoded);
+        if encoded.len() > SHORT_BYTES {
+            return std::mem::take(encoded).into();
+        }
+        if frames.capacity() < encoded.len() {
+            // The same memory again, if nothing in it waits.
+            frames.reserve(ROOM_BYTES);
+        }
+        frames.extend_from_slice(encoded);
+        frames.split().freeze()
+    }
+}
+
+/// What is longer gets memory of its own.
+const SHORT_BYTES: usize = 2_048 + 64;
+/// Memory of each buffer that is kept, in bytes.
+const ROOM_BYTES: usize = 16 * 1024;
+
 /// The asks of a membership in a life.
 #[derive(Debug)]
 pub(crate) struct Asks<R> {
@@ -184,6 +217,8 @@ pub(crate) struct Asks<R> {
     /// Asks that the application was shown and has not answered.
     due: Vec<AskId>,
     out: VecDeque<Out>,
+    /// Room for what is to be said, used again.
+    room: Room,
     /// Since when the inbox has been full, as far as was looked.
     pub(crate) full_since: Option<Instant>,
     /// Messages about asks that came too late, or make no sense.
@@ -209,6 +244,7 @@ impl<R> Asks<R> {
             open: Vec::new(),
             due: Vec::new(),
             out: VecDeque::new(),
+            room: Room::default(),
             full_since: None,
             late: 0,
         }
@@ -309,9 +345,8 @@ impl<R> Asks<R> {
 
     /// Says something to one member.
     pub(crate) fn say(&mut self, to: Incarnation, frame: &Frame<'_>) {
-        let mut payload = Vec::new();
-        frame.put(&mut payload);
-        self.out.push_back(Out { to, payload: payload.into() });
+        let payload = self.room.bytes(frame);
+        self.out.push_back(Out { to, payload });
     }
 
     /// What is to be said next.
@@ -328,6 +363,19 @@ impl<R> Asks<R> {
     /// The application is shown an ask.
     pub(crate) fn show(&mut self, id: AskId) {
         self.due.push(id);
+    }
+
+    /// Room for the value of an answer, empty.
+    pub(crate) fn take_value(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.room.value)
+    }
+
+    /// That room is used again, unless it grew beyond what is kept.
+    pub(crate) fn keep_value(&mut self, mut value: Vec<u8>) {
+        if value.capacity() <= ROOM_BYTES {
+            value.clear();
+            self.room.value = value;
+        }
     }
 
     /// The application answers. False: it answered before, or nobody waits for it any more.

@@ -69,8 +69,12 @@ impl<G, R> Membership<G, R> {
             }
             if let Some(open) = self.asks.open(number) {
                 with_self = open.ask.with_self;
-                let (places, want) = (open.ranks().map(|rank| rank.0).collect(), ask_want(open.ask.want));
-                self.record(records, me, number, || AskStep::Opened { places, want });
+                // Without a trace nothing is listed.
+                let opened = records.is_some().then(|| AskStep::Opened {
+                    places: open.ranks().map(|rank| rank.0).collect(),
+                    want: ask_want(open.ask.want),
+                });
+                opened.into_iter().for_each(|step| self.record(records, me, number, || step));
             } else {
                 with_self = false; // it was given up
             }
@@ -97,10 +101,11 @@ impl<G, R> Membership<G, R> {
         let forwarded = asked.delivery.is_none();
         self.record(records, asker, number, || AskStep::Shown { place: place.0, position, forwarded });
         self.asks.show(asked.id);
-        let mut value = Vec::new();
+        let mut value = self.asks.take_value();
         if let Some(reply) = front.asked(key, &mut self.own, asked, &mut value) {
             self.answer(asked.id, reply, &value, records);
         }
+        self.asks.keep_value(value);
     }
 
     /// The application answers an ask that it was shown. False: it did before, or nobody waits for the answer any more.
