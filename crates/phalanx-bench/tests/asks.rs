@@ -107,7 +107,6 @@ fn measured(names: &[&str], burst: u64) -> Vec<f64> {
     members.ask(ASKS, burst);
     assert_eq!(members.all[0].2.answers - answers, (names.len() as u64 - 1) * ASKS);
     let each: Vec<f64> = members.taken.iter().map(|taken| *taken as f64 / ASKS as f64).collect();
-    println!("{} members, {burst} at a time: allocations for each ask, the asker first: {each:.3?}", names.len());
     assert!(each.iter().all(|each| *each > 0.0), "what there is is counted: packets cost some");
     each
 }

@@ -33,21 +33,23 @@ public final class JGroups implements Peer {
 
     @Override
     public List<Variant> variants() {
-        return List.of(
+        var variants = new ArrayList<>(List.of(
             new Variant("sequencer", STREAM, "total order: udp.xml with SEQUENCER below FRAG2"),
             new Variant("sequencer-tq", STREAM, "as sequencer, with the transfer-queue bundler and room for 65536 messages in it"),
             new Variant("sequencer-new", STREAM, "total order: udp-new.xml (windows counted in messages) with SEQUENCER below FRAG2"),
             new Variant("sequencer2", STREAM, "total order: udp.xml with SEQUENCER2 below FRAG2"),
             new Variant("udp", STREAM, "FIFO: udp.xml as it comes (credit counted in bytes)"),
-            new Variant("udp-new", STREAM, "FIFO: udp-new.xml as it comes (window counted in messages)"),
-            new Variant("rpc", PINGPONG, "RpcDispatcher over udp.xml, out of band: one group call to all servers at once, GET_ALL"),
-            new Variant("rpc-each", PINGPONG, "RpcDispatcher over udp.xml, out of band: one call to each server in turn"));
+            new Variant("udp-new", STREAM, "FIFO: udp-new.xml as it comes (window counted in messages)")));
+        for (RpcVariant variant : RpcVariant.values()) {
+            variants.add(new Variant(variant.title(), PINGPONG, variant.what()));
+        }
+        return variants;
     }
 
     @Override
     public String guarantee(Variant variant) {
         if (variant.modes().contains(Variant.PINGPONG)) {
-            return "reliable group call, every answer awaited";
+            return RpcVariant.of(variant.name()).guarantee();
         }
         return Stack.of(variant.name()).totalOrder() ? "total order, reliable" : "FIFO for each sender, reliable";
     }

@@ -7,10 +7,11 @@ import java.util.List;
 import harness.Member;
 import org.jgroups.Address;
 import org.jgroups.JChannel;
-import org.jgroups.Message;
 import org.jgroups.blocks.MethodCall;
 import org.jgroups.blocks.RequestOptions;
 import org.jgroups.blocks.RpcDispatcher;
+import org.jgroups.blocks.RspFilter;
+import org.jgroups.util.RspList;
 
 /** A member that answers group calls, or makes them: a closed loop with one call outstanding. */
 public final class RpcMember {
@@ -24,10 +25,13 @@ public final class RpcMember {
         }
     }
 
+    private final RpcVariant variant;
     private final RpcDispatcher dispatcher;
     private final MethodCall echo;
     private final List<Address> servers;
-    private final RequestOptions options = RequestOptions.SYNC().timeout(CALL_MAX_MS).flags(Message.Flag.OOB);
+    /** How many have to answer. */
+    private final int needed;
+    private final RequestOptions options = RequestOptions.SYNC().timeout(CALL_MAX_MS);
 
     /** Arguments: variant, multicast port, number, members, calls, size. */
     public static void main(String[] args) throws Exception {
@@ -39,25 +43,34 @@ public final class RpcMember {
         Group.join(channel, args[2].equals("1"));
         Group.awaitWhole(channel, Integer.parseInt(args[3]));
         if (Boolean.parseBoolean(args[4])) {
-            var client = new RpcMember(channel, dispatcher, new byte[Integer.parseInt(args[5])]);
-            Member.pingPong(args[0].equals("rpc") ? client::callGroup : client::callEach);
+            var variant = RpcVariant.of(args[0]);
+            var client = new RpcMember(variant, channel, dispatcher, new byte[Integer.parseInt(args[5])]);
+            Member.pingPong(variant == RpcVariant.RPC_EACH ? client::callEach : client::callGroup);
         } else {
             Member.serve();
         }
     }
 
-    private RpcMember(JChannel channel, RpcDispatcher dispatcher, byte[] argument) {
+    private RpcMember(RpcVariant variant, JChannel channel, RpcDispatcher dispatcher, byte[] argument) {
+        this.variant = variant;
         this.dispatcher = dispatcher;
         echo = new MethodCall(ECHO, argument);
         servers = new ArrayList<>(channel.getView().getMembers());
         servers.remove(channel.getAddress());
-        options.exclusionList(channel.getAddress());
+        needed = variant.needed(servers.size() + (variant.withSelf ? 1 : 0));
+        options.flags(variant.flags()).mode(variant.mode());
+        if (!variant.withSelf) {
+            options.exclusionList(channel.getAddress());
+        }
     }
 
-    /** One multicast to all servers; waits for the answer of each. */
+    /** One multicast to all that are to answer; waits for as many of them as are wanted. */
     private void callGroup() throws Exception {
-        var answers = dispatcher.<byte[]>callRemoteMethods(null, echo, options);
-        if (answers.numReceived() != servers.size()) {
+        if (variant.counts) {
+            options.rspFilter(new Enough(needed));
+        }
+        RspList<byte[]> answers = dispatcher.callRemoteMethods(null, echo, options);
+        if (answers.numReceived() < needed) {
             throw new IllegalStateException("answers are missing: " + answers);
         }
     }
@@ -65,6 +78,26 @@ public final class RpcMember {
     private void callEach() throws Exception {
         for (Address server : servers) {
             dispatcher.<byte[]>callRemoteMethod(server, echo, options);
+        }
+    }
+
+    /** Ends a call when so many have answered: JGroups 5 has no mode for a majority. */
+    private static final class Enough implements RspFilter {
+        private int missing;
+
+        Enough(int needed) {
+            missing = needed;
+        }
+
+        @Override
+        public synchronized boolean isAcceptable(Object answer, Address sender) {
+            missing--;
+            return true;
+        }
+
+        @Override
+        public synchronized boolean needMoreResponses() {
+            return missing > 0;
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Asks of a group: beside as many calls one after the other, beside the same by hand, and in each way of using the library.
 
+mod peer;
+
 use std::time::Duration;
 
 use super::rpc::pair::{Pair, Setup, none_failed};
@@ -21,11 +23,12 @@ pub(super) fn cases(request: &Request) -> Vec<Case> {
     let mut cases = Vec::new();
     for plan in plans(request) {
         let Plan { members, size, transport, wait } = plan;
-        let crowd = if members > processors() { "; more processes than processors" } else { "" };
+        let crowd = crowd(members);
         let what = format!("{size} B asked of {members} members, with answers as long{crowd}");
         let name = format!("ask-{members}x{size}-{}-{}", wait.word(), transport.word());
         cases.push(Case::new(name, what, move |bench| measure(bench, plan)));
     }
+    cases.extend(peer::cases(request));
     cases
 }
 
@@ -60,8 +63,10 @@ fn plans(request: &Request) -> Vec<Plan> {
     plans
 }
 
-fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+/// Says so if members have no processor each.
+fn crowd(members: usize) -> &'static str {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    if members > processors { "; more processes than processors" } else { "" }
 }
 
 /// Something of which one follows the other.

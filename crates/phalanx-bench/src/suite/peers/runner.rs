@@ -48,6 +48,10 @@ pub(in crate::suite) struct Trip {
 pub(in crate::suite) struct Tripped {
     pub(in crate::suite) p50_ns: f64,
     #[serde(default)]
+    pub(in crate::suite) p99_ns: f64,
+    #[serde(default)]
+    pub(in crate::suite) p999_ns: f64,
+    #[serde(default)]
     pub(in crate::suite) guarantee: String,
 }
 
