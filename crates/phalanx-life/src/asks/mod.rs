@@ -407,3 +407,31 @@ impl<R> Asks<R> {
         EndedAsks { unsent, sent: bound.chain(open.into_iter().map(|open| (open.number, open.ask))).collect() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use phalanx_core::{Sequence, ViewNumber};
+
+    use super::*;
+
+    fn reply(value: &[u8]) -> Frame<'_> {
+        Frame { ask: (ViewNumber(3), Sequence(1)), place: Rank(1), what: What::Reply(Reply::Value, value) }
+    }
+
+    #[test]
+    fn what_waits_keeps_its_bytes_and_memory_is_used_again() {
+        let mut room = Room::default();
+        let waits: Vec<(Vec<u8>, Bytes)> = (0..100_u8)
+            .map(|at| vec![at; 17 * usize::from(at) + usize::from(at == 99) * SHORT_BYTES])
+            .map(|value| (value.clone(), room.bytes(&reply(&value))))
+            .collect();
+        for (value, encoded) in &waits {
+            assert_eq!(Frame::read(encoded), Ok(reply(value)));
+        }
+        drop(waits);
+        let places: Vec<usize> = (0..ROOM_BYTES).map(|_| room.bytes(&reply(b"two")).as_ptr().addr()).collect();
+        let (least, greatest) = (places.iter().min().copied(), places.iter().max().copied());
+        assert!(greatest.zip(least).is_some_and(|(greatest, least)| greatest - least < ROOM_BYTES), "it comes round");
+        assert!(room.frames.capacity() <= ROOM_BYTES, "no more is kept");
+    }
+}
