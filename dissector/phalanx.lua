@@ -542,6 +542,7 @@ local prefixes = group("Prefixes", {
   group_id, number("members", "Members"), list("Streams", group("Stream", { distance, prefix })),
 })
 local holder = group("Holder", { who, seat, boolean("stayed", "Was in the view before"), name })
+local domains = list("Domains", group("Domain", { name, number("domain.version", "Version") }))
 local group_tail = {
   [1] = { "multicasts are uniform by default", number("uniform_default", "Uniform by default") },
   [2] = { "least members of an adequate view", number("members_min", "Least members") },
@@ -555,6 +556,7 @@ local group_tail = {
   [10] = { "has a state", number("has_state", "Has a state") },
   [11] = { "observers", list("Incarnations", who) },
   [12] = { "generations of the cell since" },
+  [13] = { "domains of the state", domains },
 }
 local group_change = group("Group change", {
   group_id, name, view, space, optional("Cut", cut), joined, left, tail("Tail of the change", group_tail),
@@ -615,6 +617,7 @@ local founding = one_of("founding", "Message of founding", {
 
 values = {
   decree = decree, view = view, level = level, space = space, rank = rank, prefix = prefix, group_id = group_id, name = name,
+  domains = domains,
   instance = instance, who = who, ballot = ballot, joined = joined, left = left, member = member, cut = cut,
   prefixes = prefixes, proposal = proposal, directory = directory, first_view = first_view, names = founder_names,
   founding = founding,
@@ -852,6 +855,7 @@ local stream = {
   uniform = bool_field("message.uniform", "Uniform"),
   piece = uint8("message.piece", "Piece", base.DEC, PIECES),
   asks = bool_field("message.asks", "Asks: its bytes begin with those that are to answer"),
+  domain = uint8("message.domain", "Domain to which alone it goes", base.DEC),
   whole_len = number("message.len", "Length of the whole message"),
   dependencies = list("Dependencies", group("Dependency", { values.rank, number("growth", "Growth") })),
   tenure = flagged("tenure", "Tenure", "announcement.prompt", "Prompt"),
@@ -861,22 +865,35 @@ local stream = {
   stable = number("stability.prefix", "Stable up to"),
 }
 
+-- The domain that a message's head names: a varint from 16,000 on.
+local function named_domain(range)
+  if range:len() < 2 then return nil end
+  local low, high = range(0, 1):uint(), range(1, 1):uint()
+  local number = low - 128 + 128 * high
+  return low >= 128 and high < 128 and number >= 16000 and number - 16000 or nil
+end
+
 local function message(first, c, item, s)
-  local asks = math.floor(first / 4) % 2 == 1
+  local has_head = math.floor(first / 4) % 2 == 1
   local order, piece = math.floor(first / 32) % 4, first % 4
   local is_uniform = math.floor(first / 16) % 2 == 1
   local head = c:since(c.at - 1)
   s:add(item, stream.order, head, order)
   s:add(item, stream.uniform, head, is_uniform)
   s:add(item, stream.piece, head, piece)
-  s:add(item, stream.asks, head, asks)
   if math.floor(first / 8) % 2 == 1 then stream.dependencies(c, item, s) end
   if piece == 1 then stream.whole_len(c, item, s) end
   local count = c:count()
-  local label = ORDERS[order] .. (is_uniform and ", uniform" or "") .. (asks and ", ask" or "")
+  local range = c:take(count)
+  -- The first piece holds the head.
+  local domain = has_head and piece < 2 and range and named_domain(range) or nil
+  local asks = has_head and piece < 2 and not domain
+  s:add(item, stream.asks, head, asks)
+  if domain then s:add(item, stream.domain, range(0, 2), domain) end
+  local what = domain and ", to domain " .. domain or asks and ", ask" or ""
+  local label = ORDERS[order] .. (is_uniform and ", uniform" or "") .. what
   title(item, s, "Message", string.format("Message: %s, %s, %.0f bytes", label, PIECES[piece], count))
   s:label(string.format("%s %s, %.0f B", piece == 0 and "message" or PIECES[piece] .. " piece", label, count))
-  local range = c:take(count)
   if range then s:add(item, body, range) end
 end
 
@@ -973,6 +990,11 @@ local CONTROL_TAILS = {
     [1] = { "terms of the groups" }, [2] = { "returns" }, [3] = { "groups that are to wait no more", founder_names },
     [4] = { "incarnations proved dead", list("Incarnations", who) }, [5] = { "groups that end instead of waiting" },
     [6] = { "requests for a state" }, [7] = { "requests of observers" },
+    [8] = { "domains that it has", list("Groups", group("Group", {
+      name, list("Domains", group("Domain", {
+        name, number("domain.version", "Version"), boolean("domain.optional", "May do without it"),
+      })),
+    })) },
   },
   [10] = { [1] = { "the sender waits" } },
   [16] = { [1] = { "groups that wait, of the marker or the first view" }, [2] = { "groups that wait, of the end" } },
@@ -996,7 +1018,11 @@ local STATE = {
     optional("Has a state", boolean("replay.has_state", "Has a state")), boolean("replay.uniform", "Uniform by default"),
     number("members_min", "Least members"), boolean("replay.ends_alone", "Ends alone") },
 }
-local STATE_TAILS = { [1] = { [1] = { "view of the snapshot", view } } }
+local STATE_TAILS = {
+  [1] = { [1] = { "view of the snapshot", view }, [2] = { "domains listed in it", values.domains } },
+  [3] = { [1] = { "domain to which alone it goes", number("replay.domain", "Domain") } },
+  [8] = { [1] = { "domains listed in it", values.domains } },
+}
 
 -- A message, its tail, and nothing else. `tails` has the entries of the tails by kind.
 local function value_with_tail(read, tails)

@@ -72,7 +72,9 @@ ipv6 sealed/data phalanx.kind 5
 unsealed stream/stability phalanx.stability.prefix 290
 unsealed stream/stability phalanx.checksum 0x34170c4b
 unsealed stream/ask_of_ranks_0_and_9 phalanx.message.asks 1
-unsealed control/fetch _ws.col.Info control sender space 21222324 #44: fetch
+unsealed stream/to_domain_1 phalanx.message.domain 1
+unsealed stream/to_domain_1 phalanx.message.asks 0
+unsealed control/fetch _ws.col.Info control sender space 21222324 #45: fetch
 clear greeting/probe phalanx.front.peer 10.0.0.1:7000
 clear greeting/probe phalanx.front.peer.name sender
 clear greeting/probe phalanx.front.sent 0
@@ -123,12 +125,17 @@ clear control/welcome phalanx.control 6
 clear control/fetch phalanx.fetch.last 300
 clear control/unreadable phalanx.unreadable.next 0|1
 clear control/wedge_with_tail phalanx.tail.entry 6c61746572
-clear founding/refuse_names _ws.col.Info control sender space 21222324 #58: founding: refusal: other names
+clear founding/refuse_names _ws.col.Info control sender space 21222324 #59: founding: refusal: other names
 clear founding/ask phalanx.founding 0
 clear orphans/report phalanx.group_id 1|2|300
 clear state/replay phalanx.replay.number 12
 clear state/chunk phalanx.snapshot.offset 128
 clear views/begin phalanx.view 300
+clear domains/said phalanx.domain.version 1|300
+clear domains/said phalanx.domain.optional 0|1
+clear domains/begin phalanx.domain.version 1|300
+clear domains/replay phalanx.replay.domain 1
+clear domains/replay_view phalanx.name m1||prices
 clear calls/ask phalanx.session_index 5
 clear calls/opened phalanx.slots 8
 clear calls/refused phalanx.call.refusal 1
@@ -138,16 +145,16 @@ clear calls/request phalanx.response_credit 4096
 clear calls/answer_refusal phalanx.call.refusal 98
 clear calls/receipt_for_an_answer phalanx.fragment_ack.seen 9
 clear calls/challenge phalanx.challenge 0x0000010000000000
-clear more/all_frames phalanx.frames 12
+clear more/all_frames phalanx.frames 13
 clear to_one/message phalanx.to_one.since 290
 clear to_one/message phalanx.to_one.growth 2|1
 clear to_one/report phalanx.to_one.granted 262144
 clear to_one/last_report phalanx.to_one.delivered 300
-clear more/two_messages _ws.col.Info control sender space 21222324 #119: leave; out
+clear more/two_messages _ws.col.Info control sender space 21222324 #124: leave; out
 clear more/first_piece phalanx.piece.whole 200
 clear more/application phalanx.data.content 0
 clear more/application phalanx.message 68656c6c6f
-clear more/request _ws.col.Info plain sender space 21222324 #123: request 300, 4 B
+clear more/request _ws.col.Info plain sender space 21222324 #128: request 300, 4 B
 clear more/answer_piece phalanx.call.fragment 7
 clear more/of_a_later_build phalanx.frame.unknown 616263
 EOF

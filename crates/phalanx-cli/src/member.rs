@@ -313,6 +313,13 @@ impl Narrator {
                 ),
                 json!({"event": "group_differs", "group": &**group, "has_state": has_state}),
             ),
+            CellEvent::GroupDomains { group, domain, version, is_lacking } => (
+                event.to_string(),
+                json!({
+                    "event": "group_domains", "group": &**group, "domain": domain, "version": version,
+                    "lacking": is_lacking,
+                }),
+            ),
             CellEvent::GroupForgotten { group, view, kept } => self.forgotten(group, *view, kept.as_deref()),
             CellEvent::GroupKept { group, view } => (
                 format!("group {group} goes on with the state that this process kept of its view {view}"),

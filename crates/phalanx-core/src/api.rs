@@ -1,5 +1,6 @@
 //! The vocabulary of the core: settings, commands, effects, events and errors.
 
+mod domain;
 mod limits;
 mod message;
 mod view;
@@ -12,6 +13,7 @@ use crate::member::{Directory, FounderRecord, Inheritance};
 use crate::packet::ClearPacket;
 use crate::wire::{PacketNumber, Space};
 
+pub use domain::{DOMAINS_MAX, Domain, DomainIndex, DomainMismatch, OwnDomain, are_domains};
 pub use limits::{Limits, MESSAGE_BYTES_MAX, SEEDS_MAX, SlowMembers, Timing};
 pub use message::{
     Accepted, Delivery, Expected, GroupTerms, MessageToOne, Order, Request, SendOptions, Sent, Stability, ToOneKind,
@@ -218,6 +220,14 @@ pub enum Event {
         /// Whether it has a state.
         has_state: bool,
     },
+    /// A group that this process requested to join has a domain of its state that this process lacks, or lacks one that it
+    /// needs. The request is dropped before any state travels. From level 10 of the cell on.
+    GroupDomains {
+        /// Its name.
+        name: Arc<str>,
+        /// What is wrong.
+        mismatch: DomainMismatch,
+    },
     /// A group that this process requested to join does not exist and is not made yet, because groups that wait for
     /// members which are cut off take too much of the directory: those of the whole cell, or those that wait for this
     /// process. The request stands, and is fulfilled when there is room: when such members are back or were started
@@ -277,6 +287,8 @@ pub enum Event {
         /// The view in which the donor froze it. All views after it and before the first one here are replayed. `None`:
         /// none is, because the snapshot was taken below level 7.
         view: Option<ViewNumber>,
+        /// The domains that the group lists in that view, if it does.
+        domains: Option<Arc<[Domain]>>,
     },
     /// This process sought the group's state, and no member that has it is left: the group is founded anew, and its first
     /// view follows. Discard what a donor sent; there may have been nothing yet.
@@ -422,6 +434,15 @@ pub enum CommandError {
         /// The level that is needed.
         needed: u16,
     },
+    /// The group lists no such domain, or it keeps no list of its domains.
+    #[error("the group has no such domain")]
+    NoSuchDomain,
+    /// The message names a domain, and it is not in total order, or asks for answers.
+    #[error("a message to a domain is in total order, and asks nobody")]
+    NotToDomain,
+    /// A list of domains is longer than the bound, or has a name twice.
+    #[error("a state has at most {DOMAINS_MAX} domains, each with a name of its own, and 2 KiB of names")]
+    BadDomains,
     /// The message names a view, and another one is in force, or that one is ending.
     #[error("another view of the group is in force")]
     OtherView,

@@ -10,7 +10,7 @@ use crate::time::TURN_GAP_MAX;
 use crate::wire::Tags;
 
 /// The level of this build: which features it knows (`docs/levels.md`).
-pub const LEVEL: u16 = 9;
+pub const LEVEL: u16 = 10;
 
 /// The longest name of a cell, a process or a group, in bytes.
 pub const NAME_BYTES_MAX: usize = 200;

@@ -9,6 +9,7 @@ mod auto_traits;
 mod bounds;
 mod cell;
 mod docs;
+mod domains;
 mod glossary;
 mod golden;
 mod hostile;

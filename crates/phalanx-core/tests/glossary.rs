@@ -18,7 +18,7 @@ const PLAIN: &str = "\
     deliverable delivery demand demo dep departed describe description destination device diagram disk doctor draw drop \
     each effect emitter emptied ending entropy entry erosion error escape estranged evaluation executor exit explore \
     explored extreme failed family far field file filled finding first fit flag floor flow forked form found founding \
-    fragmentation frame frozen gathering hand handler happened hash header health heard here histogram hold holding hook \
+    fragmentation frame frozen gathering hand handler happened hash head header health heard here histogram hold holding hook \
     hostile id ideal identity info ingest input install instant instruction interface interrupt item join joined joining \
     journal judge judged kernel known lag last late latency layer layout leave leaving legend lexer lib limit line \
     linear list listed live load long loss lossy machine main malformed map mapping mark measure measured merge merged \
@@ -31,7 +31,7 @@ const PLAIN: &str = "\
     selection send sender sending sent serve server service serving settled setup shape shm shown shrunk side signal \
     silence sim simulate simulation sink size socket sorted source span sparse spent spread stage starting stat status \
     step stop store style subject summary suspicion svg sweep switch sync syntax table tally tapped target task tcp \
-    tenth test text thread tick timeline timeout timer to told tool torture total touched traced transmit trouble try \
+    tenth test text thread tick timeline timeout timer to told torture total touched traced transmit trouble try \
     typed udp unit unknown unread unreadable unreliable unsent vain validate validation validator value variant \
     violation visit vote wait waiting want wanted watcher way what where wire wish woken word work workload world writer";
 

@@ -12,9 +12,9 @@ use std::time::Duration;
 use file::{blesses, hold, read};
 use phalanx_core::link::{Ack, Gap};
 use phalanx_core::member::{
-    Agreed, Ballot, BootstrapMarker, Control, Directory, End, Ended, Findings, FirstView, FounderRecord,
-    FoundingBallot, FoundingMessage, FoundingRefusal, GroupChange, GroupCut, GroupEntry, GroupRequest, Heard,
-    KIND_LEVEL, LastView, LinkReport, Lost, MembershipRequests, Orphan, OrphanHolder, PathKind, Proposal,
+    Agreed, Ballot, BootstrapMarker, Control, DOMAINS_LEVEL, Directory, DomainsOf, End, Ended, Findings, FirstView,
+    FounderRecord, FoundingBallot, FoundingMessage, FoundingRefusal, GroupChange, GroupCut, GroupEntry, GroupRequest,
+    Heard, KIND_LEVEL, LastView, LinkReport, Lost, MembershipRequests, Orphan, OrphanHolder, PathKind, Proposal,
     RecoveredPacket, ReplayedView, Report, RequestList, Return, ReturnPoint, Revived, Role, SlowReport, StateMessage,
     Suspicion, Unread, Unreadable, Waiting, Wedge, Welcome, WelcomePart, build_proposal,
 };
@@ -27,8 +27,8 @@ use phalanx_core::seal::{CellKey, CookieKey, Opener, Sealer, Security};
 use phalanx_core::wire::codec::{put_prefixed, put_varint};
 use phalanx_core::wire::{Header, Kind, PacketNumber, Reader, Space, Tags, cell_tag, put_with_tail, read_with_tail};
 use phalanx_core::{
-    CellInstance, DecreeNumber, GroupId, GroupTerms, Incarnation, LEVEL, LeaveReason, Limits, MemberInfo, Rank,
-    Sequence, SlowMembers, Timing, Uniformity, ViewNumber,
+    CellInstance, DecreeNumber, Domain, DomainIndex, GroupId, GroupTerms, Incarnation, LEVEL, LeaveReason, Limits,
+    MemberInfo, OwnDomain, Rank, Sequence, SlowMembers, Timing, Uniformity, ViewNumber,
 };
 
 const CELL: &str = "golden";
@@ -519,11 +519,12 @@ fn state_messages() {
         order: 2 | 4,
         position: Some(40),
         payload: FRAMES.to_vec(),
+        domain: None,
     };
     let all = [
         ("ask", StateMessage::Ask { group: GroupId(1), view: ViewNumber(3), transfer }),
-        ("begin", StateMessage::Begin { transfer, bytes: Some(300), view: None }),
-        ("begin_without_state", StateMessage::Begin { transfer, bytes: None, view: None }),
+        ("begin", StateMessage::Begin { transfer, bytes: Some(300), view: None, domains: None }),
+        ("begin_without_state", StateMessage::Begin { transfer, bytes: None, view: None, domains: None }),
         ("chunk", StateMessage::Chunk { transfer, offset: 128, bytes: FRAMES.to_vec() }),
         ("replay", replay),
         ("caught_up", StateMessage::CaughtUp { transfer }),
@@ -549,15 +550,97 @@ fn views_within_a_state() {
         uniform: true,
         members_min: 2,
         ends_alone: false,
+        domains: None,
     };
     let all = [
-        ("begin", StateMessage::Begin { transfer, bytes: Some(300), view: Some(ViewNumber(300)) }),
+        ("begin", StateMessage::Begin { transfer, bytes: Some(300), view: Some(ViewNumber(300)), domains: None }),
         ("replay_view", StateMessage::ReplayView { transfer, view: Box::new(view) }),
     ];
     let encode = |message: &StateMessage| message.encode(Vec::new()).expect("it can be written");
     hold("views.txt", all.iter().map(|(name, message)| ((*name).to_owned(), encode(message))).collect());
     for ((_, bytes), (name, message)) in read("views.txt").into_iter().zip(&all) {
         assert_eq!(StateMessage::decode(&bytes).as_ref(), Ok(message), "{name}");
+    }
+}
+
+/// From level 10 on: what a member has for a group's state, the list of a group, and what is replayed of both.
+#[test]
+fn domains_of_a_state() {
+    let domain = |name: &str, version| Domain { name: name.into(), version };
+    let own = |name: &str, version, is_optional| OwnDomain { domain: domain(name, version), is_optional };
+    let said = vec![own("", 1, false), own("prices", 300, true)];
+    let list = RequestList {
+        decree: DecreeNumber(4),
+        domains: vec![DomainsOf { group: "ledger".into(), own: said.clone() }],
+        ..RequestList::default()
+    };
+    let requests = Control::MembershipRequests(list);
+    let settings = agreed().tags(DOMAINS_LEVEL);
+    let members = [1, 2].map(|number| MemberInfo { level: DOMAINS_LEVEL, ..member(number) });
+    let before = Directory::found(members.to_vec(), DOMAINS_LEVEL, settings);
+    let of = |who: u64| ("ledger".to_owned(), Incarnation(who));
+    let decide = |before: &Directory, requests: MembershipRequests| {
+        let reports: BTreeMap<Rank, Report> = Rank::all(2).map(|rank| (rank, Report::default())).collect();
+        let wedged: BTreeSet<GroupId> = before.groups.keys().copied().collect();
+        let reason = |_| LeaveReason::Unreachable;
+        before.after(&build_proposal(before, &reports, &wedged, &BTreeSet::new(), &requests, reason))
+    };
+    let made = MembershipRequests {
+        group_joins: vec![of(1), of(2)],
+        roles: [1, 2].map(|who| (of(who), Role::State)).into(),
+        ..MembershipRequests::default()
+    };
+    let first = decide(&before, made);
+    let growing = MembershipRequests {
+        growing: [GroupId(1)].into(),
+        domains: [1, 2].map(|who| (of(who), said.clone())).into(),
+        ..MembershipRequests::default()
+    };
+    let second = decide(&first, growing);
+    let entry = |directory: &Directory| directory.groups[&GroupId(1)].tail.as_bytes().to_vec();
+    let transfer = 0x5152_5354;
+    let replay = StateMessage::Replay {
+        transfer,
+        view: ViewNumber(3),
+        sender: Incarnation(1),
+        seq: Sequence(12),
+        order: 2 | 4,
+        position: Some(40),
+        payload: FRAMES.to_vec(),
+        domain: Some(DomainIndex(1)),
+    };
+    let view = ReplayedView {
+        view: ViewNumber(301),
+        members: vec![member(1)],
+        joined: Vec::new(),
+        left: Vec::new(),
+        incomplete: Vec::new(),
+        observers: Vec::new(),
+        has_state: Some(true),
+        uniform: true,
+        members_min: 1,
+        ends_alone: false,
+        domains: Some(vec![domain("", 1), domain("prices", 300)]),
+    };
+    let list = view.domains.clone();
+    let begin = StateMessage::Begin { transfer, bytes: Some(300), view: Some(ViewNumber(300)), domains: list };
+    let state = [begin, replay, StateMessage::ReplayView { transfer, view: Box::new(view) }];
+    let [begin, replay, view] = state.clone().map(|message| message.encode(Vec::new()).expect("it can be written"));
+    let all = vec![
+        ("said", requests.encode().expect("it can be written")),
+        ("entry_first", entry(&first)),
+        ("entry_grown", entry(&second)),
+        ("begin", begin),
+        ("replay", replay),
+        ("replay_view", view),
+    ];
+    hold("domains.txt", all.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect());
+    let read = read("domains.txt");
+    assert_eq!(Control::decode(&read[0].1), Ok(requests));
+    let lists = [&first, &second].map(|directory| directory.groups[&GroupId(1)].domains());
+    assert_eq!(lists, [Some(vec![domain("", 1)]), Some(vec![domain("", 1), domain("prices", 300)])]);
+    for (at, message) in (3..).zip(state) {
+        assert_eq!(StateMessage::decode(&read[at].1), Ok(message));
     }
 }
 

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use crate::net::Net;
 use phalanx_core::member::Role;
-use phalanx_core::{Event, Founding, GroupTerms, LEVEL, LeaveReason, Limits, Order, Timing, Uniformity, ViewNumber};
+use phalanx_core::{
+    Event, Founding, GroupTerms, LEVEL, LeaveReason, Limits, Order, OwnDomain, Timing, Uniformity, ViewNumber,
+};
 
 fn add(net: &mut Net, level: u16, role: Role, terms: GroupTerms) -> usize {
     let founding = if net.nodes.is_empty() { Founding::Alone } else { Founding::Join };
     let i = net.add_with(founding, level, Timing::default(), Limits::default());
     let now = net.now;
-    net.nodes[i].0.request_group(now, "g", role, terms).expect("a good name");
+    net.nodes[i].0.request_group(now, "g", role, terms, vec![OwnDomain::unnamed()]).expect("a good name");
     i
 }
 

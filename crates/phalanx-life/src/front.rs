@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use phalanx_core::{
-    CommandError, Delivery, GroupView, Incarnation, LeaveReason, MessageToOne, Sequence, Snapshot, ToOneOutcome,
-    ViewNumber,
+    CommandError, Delivery, Domain, DomainMismatch, GroupView, Incarnation, LeaveReason, MessageToOne, Sequence,
+    Snapshot, ToOneOutcome, ViewNumber,
 };
 
 use crate::asks::{Answer, AskEnd, AskId, Asked, Reply};
@@ -190,8 +190,13 @@ pub enum Step<'a> {
     Forgotten,
     /// The group goes on with the state that this process kept.
     Kept,
-    /// Another member's state of so many bytes begins.
-    Taking(u64),
+    /// Another member's state begins.
+    Taking {
+        /// Its bytes.
+        bytes: u64,
+        /// The domains of it that the group lists in the view in which it was frozen, if it keeps a list.
+        domains: Option<&'a Arc<[Domain]>>,
+    },
     /// The members that had the state are gone while this process sought it. What came of it is dropped, and this process
     /// founds the group anew with its own state. Its first view follows.
     OwnState,
@@ -241,6 +246,10 @@ pub enum Refusal {
     Full,
     /// It is an ask that was given up before it was sent.
     GivenUp,
+    /// It names a domain that the group does not list.
+    NoSuchDomain,
+    /// It names a domain, and is not in total order.
+    NotToDomain,
     /// The cell is at this level, and it takes a higher one.
     BelowLevel {
         /// The level of the cell.
@@ -257,6 +266,8 @@ impl Refusal {
         match error {
             CommandError::NoCredit | CommandError::NoWindow | CommandError::NotMember | CommandError::Over => None,
             CommandError::OtherView => Some(Self::OtherView),
+            CommandError::NoSuchDomain => Some(Self::NoSuchDomain),
+            CommandError::NotToDomain => Some(Self::NotToDomain),
             CommandError::TooLong(bytes) => Some(Self::TooLong(*bytes)),
             CommandError::NoSuchMember { view } => Some(Self::NoSuchMember(*view)),
             CommandError::BelowLevel { level, needed } => Some(Self::BelowLevel { level: *level, needed: *needed }),
@@ -266,7 +277,7 @@ impl Refusal {
 }
 
 /// How a membership ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// It was in the group, or wanted to be, and is not any more.
     Left(LeaveReason),
@@ -279,4 +290,6 @@ pub enum End {
         /// The group has one.
         has_state: bool,
     },
+    /// The group has a domain that this process lacks, or lacks one that it needs.
+    Domains(DomainMismatch),
 }

@@ -250,7 +250,7 @@ impl<G, R> Lives<G, R> {
             return Ok(());
         }
         let slot = self.slots.get(key.slot as usize).filter(|slot| slot.membership == key.membership.wrapping_add(1));
-        Err(slot.map_or(End::Left(LeaveReason::Left), |slot| slot.ended))
+        Err(slot.map_or(End::Left(LeaveReason::Left), |slot| slot.ended.clone()))
     }
 
     /// A group that is to be left now.
@@ -477,9 +477,9 @@ impl<G, R> Lives<G, R> {
     fn end_slot<F: Front<Group = G, Receipt = R>>(&mut self, at: usize, end: End, front: &mut F) {
         let key = self.key(at);
         if let (Some(records), Some(held)) = (&mut self.records, &self.slots[at].held) {
-            records.ended(&held.name, end);
+            records.ended(&held.name, &end);
         }
-        if let Some(own) = self.take(at, end) {
+        if let Some(own) = self.take(at, end.clone()) {
             front.ended(key, own, end);
         }
     }
@@ -547,6 +547,7 @@ impl<G, R> Lives<G, R> {
             Event::GroupLeft { group, why } => self.left(group, why, front),
             Event::GroupRefused { name } => self.end_named(&name, End::Refused, front),
             Event::GroupDiffers { name, has_state } => self.end_named(&name, End::Differs { has_state }, front),
+            Event::GroupDomains { name, mismatch } => self.end_named(&name, End::Domains(mismatch), front),
             Event::GroupOrphaned { name, waits_for, .. } => {
                 if let Some(key) = self.key_named(&name)
                     && let Some(held) = self.held(key)
@@ -565,10 +566,10 @@ impl<G, R> Lives<G, R> {
                     self.step(key, Step::Kept, front);
                 }
             }
-            Event::StateBegin { group, name, bytes, .. } => {
+            Event::StateBegin { group, name, bytes, domains, .. } => {
                 if let Some((key, held)) = self.number(group, &name) {
                     held.begin_state(None);
-                    self.step(key, Step::Taking(bytes), front);
+                    self.step(key, Step::Taking { bytes, domains: domains.as_ref() }, front);
                 }
             }
             Event::StateAnew { group, name } => {

@@ -4,7 +4,7 @@ mod asks;
 
 use std::sync::Arc;
 
-use phalanx_core::{GroupId, GroupView, Incarnation, Sent, Sequence, ToOneKind, ToOneOutcome, ViewNumber};
+use phalanx_core::{DomainIndex, GroupId, GroupView, Incarnation, Sent, Sequence, ToOneKind, ToOneOutcome, ViewNumber};
 
 use crate::asks::Asks;
 use crate::front::{Bound, Front, Key, Refusal, Step};
@@ -101,6 +101,11 @@ impl<G, R> Membership<G, R> {
         self.number.filter(|_| self.in_view)
     }
 
+    /// The place of a domain in the group's list.
+    pub(crate) fn domain(&self, name: &str) -> Option<DomainIndex> {
+        DomainIndex::of(self.view.as_ref()?.domains.as_deref()?, name)
+    }
+
     /// The group's number, if it is to be left now.
     pub(crate) fn to_leave(&self) -> Option<GroupId> {
         let waits = self.has_unsent();
@@ -132,12 +137,19 @@ impl<G, R> Membership<G, R> {
     ) -> Result<NextMessage, bool> {
         loop {
             self.advance(key, front);
-            let Some((options, payload)) = self.messages.front() else { return Err(!self.has_unsent()) };
+            let Some((mut options, payload)) = self.messages.front() else { return Err(!self.has_unsent()) };
             // In no view yet, or between two incarnations.
             let group = self.number_in_view().ok_or(false)?;
             if options.asks && !self.asks.has_room() {
                 self.refuse_front(key, Refusal::TooManyAsks, front);
                 continue;
+            }
+            if let Some(name) = self.messages.front_domain() {
+                options.domain = self.domain(name);
+                if options.domain.is_none() {
+                    self.refuse_front(key, Refusal::NoSuchDomain, front);
+                    continue;
+                }
             }
             return Ok(NextMessage { group, options, payload });
         }

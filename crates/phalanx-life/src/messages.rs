@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use phalanx_core::{GroupId, Incarnation, Instant, Order, SendOptions, Stability, ViewNumber};
@@ -40,6 +41,8 @@ pub struct Message<R> {
     pub stability: Stability,
     /// The only view in which they may be sent.
     pub in_view: Option<NonZeroU64>,
+    /// The domain of the group's state to which alone they go.
+    pub domain: Option<Arc<str>>,
     /// The payloads.
     pub body: Payloads,
     /// What waits for the outcome of the last of them.
@@ -248,11 +251,19 @@ impl<R> Messages<R> {
         match self.queue.front()? {
             Queued::Send(Message { order, stability, in_view, body, .. }) => {
                 let in_view = in_view.map(|view| ViewNumber(view.get()));
-                let options = SendOptions { order: *order, stability: *stability, in_view, asks: false };
+                let options = SendOptions { in_view, ..SendOptions::new(*order, *stability) };
                 Some((options, body.front()?))
             }
             Queued::Ask(ask) => Some((ask.options, ask.payload.clone())),
             Queued::ToOne(_) | Queued::Flush { .. } => None,
+        }
+    }
+
+    /// The domain to which the multicast goes whose turn it is.
+    pub(crate) fn front_domain(&self) -> Option<&str> {
+        match self.queue.front()? {
+            Queued::Send(message) => message.domain.as_deref(),
+            Queued::Ask(_) | Queued::ToOne(_) | Queued::Flush { .. } => None,
         }
     }
 

@@ -44,7 +44,7 @@ impl Records {
         let what = match *step {
             Step::Forgotten => MembershipStep::Forgotten,
             Step::Kept => MembershipStep::Kept,
-            Step::Taking(bytes) => MembershipStep::Taking(bytes),
+            Step::Taking { bytes, .. } => MembershipStep::Taking(bytes),
             Step::Current => MembershipStep::Current,
             Step::OwnState => MembershipStep::OwnState,
             Step::View(ShownView { view, .. }) => MembershipStep::View(view.view.0),
@@ -63,12 +63,12 @@ impl Records {
         self.events.push(Event::ToldStep { name: name.to_owned(), what });
     }
 
-    pub(crate) fn ended(&mut self, name: &str, end: End) {
+    pub(crate) fn ended(&mut self, name: &str, end: &End) {
         let why = match end {
-            End::Left(why) => MembershipEnd::Left((self.reason)(why)),
+            End::Left(why) => MembershipEnd::Left((self.reason)(*why)),
             End::Over => MembershipEnd::Over,
             End::Refused => MembershipEnd::Refused,
-            End::Differs { .. } => MembershipEnd::Differs,
+            End::Differs { .. } | End::Domains(_) => MembershipEnd::Differs,
         };
         self.events.push(Event::MembershipEnded { name: name.to_owned(), why });
     }

@@ -3,7 +3,7 @@
 use phalanx_core::member::{Directory, FounderRecord};
 use phalanx_core::{
     Accepted, Decree, Delivery, Event, GroupId, InboxId, Incarnation, Instant, MemberInfo, MessageToOne, Order,
-    Sequence, Snapshot, ToOneKind, ToOneOutcome, Uniformity, ViewNumber,
+    OwnDomain, Sequence, Snapshot, ToOneKind, ToOneOutcome, Uniformity, ViewNumber,
 };
 
 /// A command that the core accepted.
@@ -18,6 +18,8 @@ pub enum Command<'a> {
         with_state: bool,
         /// Whether it asks as an observer.
         observes: bool,
+        /// What it has for the group's state, if it takes that.
+        domains: &'a [OwnDomain],
     },
     /// Requests to leave a group.
     LeaveGroup {

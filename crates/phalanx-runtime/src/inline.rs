@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use phalanx_core::{
     Accepted, CellInstance, CommandError, Founding, GroupId, GroupTerms, InboxId, Incarnation, Instant, Membership,
-    Order, SendOptions, Stability, ToOneKind, ViewNumber,
+    Order, OwnDomain, SendOptions, Stability, ToOneKind, ViewNumber,
 };
 use phalanx_driver::fork::Forked;
 use phalanx_driver::{Lossy, Shm, Udp, Wait, Waker};
@@ -202,6 +202,21 @@ impl<D: Wait> Inline<D> {
     ) -> Result<(), CommandError> {
         let now = self.read_clock();
         self.node.join_group(now, name, with_state, terms, handler)
+    }
+
+    /// See [`Node::join_group_with`].
+    ///
+    /// # Errors
+    /// See [`CommandError`]; nothing changed.
+    pub fn join_group_with(
+        &mut self,
+        name: &str,
+        terms: GroupTerms,
+        domains: Vec<OwnDomain>,
+        handler: &mut impl Handler,
+    ) -> Result<(), CommandError> {
+        let now = self.read_clock();
+        self.node.join_group_with(now, name, terms, domains, handler)
     }
 
     /// See [`Node::observe_group`].

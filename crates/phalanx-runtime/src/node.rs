@@ -12,7 +12,8 @@ use phalanx_core::member::Role;
 use phalanx_core::process::Kept;
 use phalanx_core::{
     Accepted, CommandError, DeathProof, Event, Founding, GroupId, GroupTerms, InboxId, Incarnation, Instant,
-    Membership, Order, Process, SEEDS_MAX, Security, SendOptions, Settings, Stability, ToOneKind, ViewNumber,
+    Membership, Order, OwnDomain, Process, SEEDS_MAX, Security, SendOptions, Settings, Stability, ToOneKind,
+    ViewNumber,
 };
 use phalanx_driver::fork::{Forked, Home};
 use phalanx_driver::tap::Tap;
@@ -336,7 +337,24 @@ impl<D: Driver> Node<D> {
         terms: GroupTerms,
         handler: &mut impl Handler,
     ) -> Result<(), CommandError> {
-        self.request_group(now, name, if with_state { Role::State } else { Role::Stateless }, terms, handler)
+        let role = if with_state { Role::State } else { Role::Stateless };
+        self.request_group(now, name, role, terms, vec![OwnDomain::unnamed()], handler)
+    }
+
+    /// The same with the group's state, of which this process has these domains; see
+    /// [`phalanx_core::Process::request_group`].
+    ///
+    /// # Errors
+    /// See [`CommandError`]; nothing changed.
+    pub fn join_group_with(
+        &mut self,
+        now: Instant,
+        name: &str,
+        terms: GroupTerms,
+        domains: Vec<OwnDomain>,
+        handler: &mut impl Handler,
+    ) -> Result<(), CommandError> {
+        self.request_group(now, name, Role::State, terms, domains, handler)
     }
 
     /// Requests membership of the named group as an observer, a member that never has its state; see
@@ -345,7 +363,7 @@ impl<D: Driver> Node<D> {
     /// # Errors
     /// See [`CommandError`]; nothing changed.
     pub fn observe_group(&mut self, now: Instant, name: &str, handler: &mut impl Handler) -> Result<(), CommandError> {
-        self.request_group(now, name, Role::Observer, GroupTerms::default(), handler)
+        self.request_group(now, name, Role::Observer, GroupTerms::default(), vec![OwnDomain::unnamed()], handler)
     }
 
     fn request_group(
@@ -354,13 +372,14 @@ impl<D: Driver> Node<D> {
         name: &str,
         role: Role,
         terms: GroupTerms,
+        domains: Vec<OwnDomain>,
         handler: &mut impl Handler,
     ) -> Result<(), CommandError> {
         self.begin(now, handler)?;
-        self.process.request_group(now, name, role, terms)?;
+        self.process.request_group(now, name, role, terms, domains.clone())?;
         let (with_state, observes) = (role == Role::State, role == Role::Observer);
-        handler.command(&Command::JoinGroup { name, with_state, observes });
-        self.wanted.insert(name, role, terms);
+        handler.command(&Command::JoinGroup { name, with_state, observes, domains: &domains });
+        self.wanted.insert(name, role, terms, domains);
         Ok(())
     }
 

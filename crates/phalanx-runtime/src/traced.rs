@@ -18,8 +18,8 @@ use phalanx_trace::{Event as Record, TraceError, TraceWriter, payload_hash};
 use crate::handler::{Command, Handler};
 pub(crate) use directory::create;
 pub use records::{
-    group_incomplete, group_observers, group_view_replayed, left, lost, order, reason, sent, sent_to_one, settled,
-    snapshot_view, to_one,
+    delivered_to, group_domains, group_incomplete, group_observers, group_view_replayed, left, listed, lost, order,
+    own_domains, reason, sent, sent_to_one, settled, snapshot_view, to_one,
 };
 
 /// Opens the trace of one incarnation. Called with each new one.
@@ -197,8 +197,9 @@ impl<W: Write> Recorder<W> {
 
     fn command(&mut self, command: &Command<'_>) {
         match *command {
-            Command::JoinGroup { name, with_state, observes } => {
+            Command::JoinGroup { name, with_state, observes, domains } => {
                 self.record(&Record::GroupJoinAsked { name: name.to_owned(), with_state });
+                own_domains(name, with_state, domains).iter().for_each(|record| self.record(record));
                 if observes {
                     self.record(&Record::Observes { name: name.to_owned() });
                 }
@@ -252,10 +253,15 @@ impl<W: Write> Recorder<W> {
                 self.record(&records::level(view));
                 self.record(&records::cell_minimum(view));
             }
-            Event::StateBegin { group, view: Some(view), .. } => self.record(&snapshot_view(*group, *view)),
+            Event::StateBegin { group, view: Some(view), domains, .. } => {
+                self.record(&snapshot_view(*group, *view));
+                domains.iter().for_each(|list| self.record(&listed(*group, *view, list)));
+            }
+            Event::GroupViewReplayed(view) => group_domains(view).iter().for_each(|record| self.record(record)),
             Event::GroupView(view) => {
                 self.record(&records::group_terms(view));
-                for record in [group_incomplete(view), group_observers(view)].into_iter().flatten() {
+                let lists = [group_incomplete(view), group_observers(view), group_domains(view)];
+                for record in lists.into_iter().flatten() {
                     self.record(&record);
                 }
             }
@@ -350,6 +356,7 @@ impl<H: Handler, W: Write> Handler for Traced<'_, H, W> {
     fn deliver(&mut self, delivery: &Delivery<'_>) {
         if self.recorder.writer.is_some() {
             self.recorder.record(&records::delivery(delivery));
+            delivered_to(delivery).iter().for_each(|record| self.recorder.record(record));
         }
         self.inner.deliver(delivery);
     }

@@ -59,7 +59,7 @@ pub(crate) fn ask_something(world: &mut World, index: usize, workload: &Workload
         payload.extend_from_slice(&rng.next_u64().to_le_bytes());
     }
     let in_view = rng.chance_ppm(IN_VIEW_PPM).then_some(view);
-    let options = SendOptions { order, stability: uniformity.into(), in_view, asks: true };
+    let options = SendOptions { in_view, asks: true, ..SendOptions::new(order, uniformity.into()) };
     let now = slot.local(now_ns);
     let longest_ms = if rng.chance_ppm(500_000) { 200 } else { 5_000 };
     let within = Duration::from_millis(20 + rng.below(longest_ms));
@@ -97,6 +97,9 @@ pub(crate) fn ask_something(world: &mut World, index: usize, workload: &Workload
 pub(crate) fn answer_asks(world: &mut World, index: usize) {
     let slot = &mut world.slots[index];
     for (moment, count) in slot.app.told.take_ask_moments() {
+        add_to(&mut world.counters.moments, moment, count);
+    }
+    for (moment, count) in slot.app.program.take_moments() {
         add_to(&mut world.counters.moments, moment, count);
     }
     if slot.app.told.has_later() && !slot.paused && slot.rng.fork("later").chance_ppm(200_000) {

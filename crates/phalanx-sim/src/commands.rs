@@ -17,6 +17,7 @@ use crate::address::Endpoint;
 use crate::app::{CELL, Request};
 use crate::classes::late_death;
 use crate::driver::{PACKET_OVERHEAD_BYTES, SimDriver, learn_names};
+use crate::machine::Maker;
 use crate::memory::Memory;
 use crate::minima::Minima;
 use crate::slot::Neighbours;
@@ -44,6 +45,10 @@ impl World {
         slot.app.takes = true;
         slot.app.read_all();
         slot.app.wanted.clear();
+        // Some are started again in a later version of the program.
+        if slot.life > 1 && slot.rng.fork(&format!("version {}", slot.life)).chance_ppm(600_000) {
+            slot.app.program.rise();
+        }
         slot.app.told.start_anew();
         slot.neighbours = Neighbours::default();
         let memory =
@@ -307,7 +312,11 @@ impl World {
         slot.app.now_ns = self.now_ns;
         match role {
             Role::Observer => node.observe_group(now, name, &mut slot.app)?,
-            Role::State | Role::Stateless => node.join_group(now, name, role == Role::State, terms, &mut slot.app)?,
+            Role::State => {
+                let own = slot.app.maker.as_ref().map_or_else(|| slot.app.program.own(name), Maker::own);
+                node.join_group_with(now, name, terms, own, &mut slot.app)?;
+            }
+            Role::Stateless => node.join_group(now, name, false, terms, &mut slot.app)?,
         }
         slot.app.wanted.insert(name.to_owned(), role == Role::State);
         let inbox = slot.app.reading.inboxes.get(name).copied().unwrap_or_default();
@@ -363,7 +372,7 @@ impl World {
         let node = slot.node.as_mut().ok_or(CommandError::Over)?;
         let outcome = match slot.app.names_view(group, payload) {
             Some(view) => {
-                let options = SendOptions { order, stability, in_view: Some(view), asks: false };
+                let options = SendOptions { in_view: Some(view), ..SendOptions::new(order, stability) };
                 let outcome = node.multicast_with(now, group, options, &[payload], &mut slot.app);
                 slot.app.note_named((group, view), payload.len(), packet_max, &outcome);
                 match outcome {
@@ -374,7 +383,11 @@ impl World {
                     outcome => outcome,
                 }
             }
-            None => node.multicast(now, group, order, stability, &[payload], &mut slot.app),
+            None => {
+                let domain = slot.app.domain_of(group, order, payload);
+                let options = SendOptions { domain, ..SendOptions::new(order, stability) };
+                node.multicast_with(now, group, options, &[payload], &mut slot.app)
+            }
         };
         slot.end_watch(was_outside);
         match &outcome {

@@ -53,6 +53,7 @@ mod panics;
 mod partial;
 mod picture;
 mod plan;
+mod program;
 mod queue;
 mod queued;
 mod rare;

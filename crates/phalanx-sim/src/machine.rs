@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use phalanx_core::rng::Rng;
-use phalanx_core::{Delivery, GroupView, Incarnation, Order, Snapshot, Stability};
+use phalanx_core::{Delivery, Domain, GroupView, Incarnation, Order, OwnDomain, Snapshot, Stability};
 
 /// One copy of a group's state at one process. Calls come in the order of the process's deliveries and events.
 pub trait Machine {
@@ -23,8 +23,14 @@ pub trait Machine {
     /// The present state for a joiner.
     fn snapshot(&mut self) -> Box<dyn Snapshot>;
 
-    /// A snapshot of this many bytes begins to arrive.
-    fn begin(&mut self, bytes: u64);
+    /// A snapshot of this many bytes begins to arrive. `listed`: the domains that the group lists in the view in which it was
+    /// frozen.
+    fn begin(&mut self, bytes: u64, listed: Option<&Arc<[Domain]>>);
+
+    /// What the member has for the group's state.
+    fn own(&self) -> Vec<OwnDomain> {
+        vec![OwnDomain::unnamed()]
+    }
 
     /// The next bytes of it.
     fn restore(&mut self, chunk: &[u8]);
@@ -55,6 +61,8 @@ pub struct ToSend {
     pub order: Order,
     /// Whether it is uniform; [`Stability::GroupDefault`]: as the seed decides.
     pub stability: Stability,
+    /// The domain of the group's state to which alone it goes. In total order.
+    pub domain: Option<Arc<str>>,
     /// What [`Machine::apply`] gets.
     pub payload: Vec<u8>,
 }
@@ -121,6 +129,11 @@ impl Maker {
         Held { machine, running: Rc::clone(&self.running), shown: None, is_torn: false }
     }
 
+    /// What the process has for the state of each group.
+    pub(crate) fn own(&self) -> Vec<OwnDomain> {
+        (self.machines.make)(self.slot).own()
+    }
+
     /// Whether a snapshot may be refused.
     pub(crate) fn may_refuse(&self) -> bool {
         self.machines.may_refuse
@@ -181,9 +194,9 @@ impl Held {
         self.run("in `snapshot`", Machine::snapshot)
     }
 
-    pub(crate) fn begin(&mut self, bytes: u64) {
+    pub(crate) fn begin(&mut self, bytes: u64, listed: Option<&Arc<[Domain]>>) {
         self.shown = Some((self.digest(), 0));
-        self.run("in `restore`", |machine| machine.begin(bytes));
+        self.run("in `restore`", |machine| machine.begin(bytes, listed));
         self.look();
     }
 

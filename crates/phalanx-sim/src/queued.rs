@@ -1,6 +1,8 @@
 //! Messages that an application leaves to the machine that sends them when there is room (`phalanx-life`), as the protocol
 //! thread does. A share of the workload's messages goes that way, in groups that the process is not in yet, too.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use phalanx_core::rng::Rng;
 use phalanx_core::{GroupId, Order, Uniformity};
@@ -26,7 +28,27 @@ pub(crate) fn queue_message(
 ) -> bool {
     let hash = hash_bytes(payload);
     let Some(name) = world.slots[index].app.groups.get(&group).map(|group| group.name.clone()) else { return false };
-    hash.rotate_left(32).is_multiple_of(QUEUED_EVERY) && queue_in(world, index, &name, (order, uniformity), payload)
+    // Also one that the group does not list: it is refused when its turn comes.
+    let app = &world.slots[index].app;
+    let named = app.program.names(payload).filter(|_| order == Order::Total && app.maker.is_none());
+    let domain = named.map(Into::into);
+    hash.rotate_left(32).is_multiple_of(QUEUED_EVERY)
+        && queue_in(world, index, &name, (order, uniformity), domain, payload)
+}
+
+/// Queues a message to one domain of a group's state. It is queued or dropped.
+pub(crate) fn queue_named(
+    world: &mut World,
+    index: usize,
+    group: GroupId,
+    how: (Order, Uniformity),
+    domain: Arc<str>,
+    payload: &[u8],
+) -> bool {
+    if let Some(name) = world.slots[index].app.groups.get(&group).map(|group| group.name.clone()) {
+        queue_in(world, index, &name, how, Some(domain), payload);
+    }
+    true
 }
 
 /// Queues a message in a group that the process waits to be in.
@@ -41,7 +63,7 @@ pub(crate) fn queue_early(world: &mut World, index: usize, groups: &[&'static st
     let Some(name) = groups.iter().find(waits).copied().filter(|_| rng.chance_ppm(20_000)) else { return };
     let mut payload = vec![0];
     payload.extend((0..3).flat_map(|_| rng.next_u64().to_le_bytes()));
-    queue_in(world, index, name, (Order::Causal, Uniformity::Uniform), &payload);
+    queue_in(world, index, name, (Order::Causal, Uniformity::Uniform), None, &payload);
 }
 
 fn queue_in(
@@ -49,10 +71,12 @@ fn queue_in(
     index: usize,
     name: &str,
     (order, uniformity): (Order, Uniformity),
+    domain: Option<Arc<str>>,
     payload: &[u8],
 ) -> bool {
     let awaits = hash_bytes(payload).rotate_left(16).is_multiple_of(2);
-    let message = ToQueue { order, stability: uniformity.into(), payload: Bytes::copy_from_slice(payload), awaits };
+    let stability = uniformity.into();
+    let message = ToQueue { order, stability, domain, payload: Bytes::copy_from_slice(payload), awaits };
     world.wake(index, world.now_ns);
     world.slots[index].app.told.ask(name, message)
 }

@@ -1,10 +1,11 @@
 //! The state that a simulated application keeps for a group: digests of its deliveries and the users' objects, padded
 //! so that a transfer takes more than one packet.
 
-use phalanx_core::{GroupView, Order, Snapshot};
+use phalanx_core::{Delivery, DomainIndex, GroupView, Order, Snapshot};
 
 use crate::objects::{self, Objects};
 use crate::oracle::{fold, hash_bytes};
+use crate::program::DOMAINS;
 
 /// Summary of the deliveries of a group.
 ///
@@ -20,6 +21,8 @@ pub(crate) struct State {
     count: u64,
     /// Digest of the views, in their order, each with the messages before it.
     views: u64,
+    /// Sum over the messages of each of [`DOMAINS`], from the view on that lists it.
+    domains: [u64; DOMAINS.len()],
     /// Registers, locks, bank.
     pub(crate) objects: Objects,
 }
@@ -39,6 +42,28 @@ impl State {
         self.count += 1;
     }
 
+    /// Applies a message to those domains of the group's list that it is for. `listed`: the places of [`DOMAINS`] in the list.
+    pub(crate) fn apply_to_domains(
+        &mut self,
+        listed: &[Option<DomainIndex>],
+        delivery: &Delivery<'_>,
+        payload_hash: u64,
+    ) {
+        let message = fold(delivery.sender.0 ^ payload_hash.rotate_left(13));
+        for (digest, place) in self.domains.iter_mut().zip(listed) {
+            match place {
+                Some(_) if delivery.domain.is_none() => *digest = digest.wrapping_add(message),
+                Some(_) if delivery.domain == *place => *digest = digest.wrapping_add(fold(message)),
+                _ => {}
+            }
+        }
+    }
+
+    /// A domain came to the group's list: it begins anew.
+    pub(crate) fn begin_domain(&mut self, at: usize) {
+        self.domains[at] = 0;
+    }
+
     /// Takes in a view. All members have the same messages before it.
     pub(crate) fn view(&mut self, view: &GroupView) {
         let members = view.members.iter().map(|who| who.0);
@@ -55,7 +80,10 @@ impl State {
 
     fn head(&self) -> [u8; HEAD_BYTES] {
         let mut head = [0; HEAD_BYTES];
-        let words = [self.ordered, self.all, self.count, self.views].into_iter().chain(self.objects.words());
+        let words = [self.ordered, self.all, self.count, self.views]
+            .into_iter()
+            .chain(self.domains)
+            .chain(self.objects.words());
         for (place, word) in head.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
@@ -64,7 +92,7 @@ impl State {
 }
 
 /// Words of the state itself, before those of the objects.
-const OWN_WORDS: usize = 4;
+const OWN_WORDS: usize = 4 + DOMAINS.len();
 const HEAD_BYTES: usize = 8 * (OWN_WORDS + objects::WORDS);
 
 /// A state frozen for a joiner: the head, then padding derived from it.
@@ -149,7 +177,8 @@ impl Incoming {
         };
         let word = |at: usize| head[at..at + 8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
         let objects = Objects::of_words(&std::array::from_fn(|index| word(8 * (OWN_WORDS + index))));
-        let state = State { ordered: word(0), all: word(8), count: word(16), views: word(24), objects };
+        let domains = std::array::from_fn(|at| word(32 + 8 * at));
+        let state = State { ordered: word(0), all: word(8), count: word(16), views: word(24), domains, objects };
         let mut padding = Vec::with_capacity(rest.len());
         pad(state.digest(), HEAD_BYTES as u64, self.expected_bytes, &mut padding);
         match rest.iter().zip(&padding).position(|(came, due)| came != due) {

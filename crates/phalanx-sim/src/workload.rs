@@ -7,7 +7,7 @@ use crate::asks::{answer_asks, ask_something, draw_order};
 use crate::machine::{ToSend, enclose};
 use crate::oracle::hash_bytes;
 use crate::plan::Workload;
-use crate::queued::{queue_early, queue_message};
+use crate::queued::{queue_early, queue_message, queue_named};
 use crate::to_one::{answer_to_one, send_to_one};
 use crate::world::{Event, World};
 
@@ -171,14 +171,20 @@ impl World {
         len: u64,
     ) {
         let mut message = std::mem::take(&mut self.payload);
-        for ToSend { order, stability, payload } in self.slots[index].app.act(group, drawn) {
+        for ToSend { order, stability, domain, payload } in self.slots[index].app.act(group, drawn) {
             let uniformity = match stability {
                 Stability::GroupDefault => uniformity,
                 Stability::Plain => Uniformity::Plain,
                 Stability::Uniform => Uniformity::Uniform,
             };
             enclose(chain, self.slots[index].rng.next_u64(), &payload, len, &mut message);
-            if !queue_message(self, index, group, (order, uniformity), &message) {
+            let how = (order, uniformity);
+            let is_queued = match domain {
+                // By name, as a user's program does.
+                Some(domain) => queue_named(self, index, group, how, domain, &message),
+                None => queue_message(self, index, group, how, &message),
+            };
+            if !is_queued {
                 let _ = self.multicast(index, group, order, uniformity, &message);
             }
         }

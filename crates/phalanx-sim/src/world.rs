@@ -22,6 +22,7 @@ use crate::clock::Clock;
 use crate::driver::learn_names;
 use crate::estranged::Estranged;
 use crate::network::Filter;
+use crate::program::Program;
 
 use crate::clock::MS;
 use crate::machine::{Machines, Maker};
@@ -151,8 +152,12 @@ impl World {
             // A copy has its original's generator, and so its keys and random numbers, as a cloned machine does.
             let like = settings.copies.iter().find(|(who, _)| *who == index).map_or(index, |(_, whose)| *whose);
             let mut rng = rng.fork(&format!("p{like}"));
+            let mut app = App::new(name.clone(), state_bytes, settings.builds.is_none());
+            if settings.workload.is_some_and(|workload| workload.has_domains) {
+                app.program = Program::new(u8::from(rng.fork("program").chance_ppm(800_000)));
+            }
             Slot {
-                app: App::new(name.clone(), state_bytes, settings.builds.is_none()),
+                app,
                 name,
                 host: settings.hosts[index],
                 node: None,

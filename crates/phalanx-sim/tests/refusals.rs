@@ -43,7 +43,7 @@ impl Machine for Fixed {
         Box::new(Zeros)
     }
 
-    fn begin(&mut self, _bytes: u64) {}
+    fn begin(&mut self, _bytes: u64, _listed: Option<&Arc<[phalanx_core::Domain]>>) {}
 
     fn restore(&mut self, _chunk: &[u8]) {}
 

@@ -105,7 +105,8 @@ fn orders_and_acknowledgements_are_those_of_the_vectors() {
             | "stream/first_piece"
             | "stream/middle_piece"
             | "stream/last_piece"
-            | "stream/ask_of_ranks_0_and_9" => Some(0b1100),
+            | "stream/ask_of_ranks_0_and_9"
+            | "stream/to_domain_1" => Some(0b1100),
             "more/all_frames" if kind == Kind::Multicast => Some(0b1111),
             _ => None,
         };

@@ -61,6 +61,9 @@ pub(crate) fn frames() -> Outcome<Vec<Frames>> {
     take("state.txt", &|_| Some(Kind::Data), &state)?;
     take("views.txt", &|_| Some(Kind::Data), &state)?;
     take("to_one.txt", &|_| Some(Kind::ToOne), &piece)?;
+    take("domains.txt", &|name| (name == "said").then_some(Kind::Control), &piece)?;
+    let of_state = |name: &str| (name == "begin" || name.starts_with("replay")).then_some(Kind::Data);
+    take("domains.txt", &of_state, &state)?;
     let call = |name: &str| match name {
         "ask" | "opened" | "refused" => Some(Kind::Open),
         _ => Some(Kind::Session),

@@ -878,4 +878,35 @@ pub enum Event {
         /// The step.
         what: AskStep,
     },
+    /// What the process has for the state of the group that it just requested: the name and version of each domain, and
+    /// whether it may do without it. A process that says nothing has the state itself, the domain without a name, in version 1.
+    OwnDomains {
+        /// The group's name.
+        name: String,
+        /// The domains.
+        own: Vec<(String, u32, bool)>,
+    },
+    /// The domains of a group's state in a view, by name and version: of the view just installed or replayed, or in which the
+    /// snapshot was frozen whose begin was just recorded.
+    GroupDomains {
+        /// The group.
+        group: u32,
+        /// The view.
+        view: u64,
+        /// The group's list.
+        list: Vec<(String, u32)>,
+    },
+    /// The message just delivered goes to one domain of the group's state alone.
+    DeliveredTo {
+        /// The group.
+        group: u32,
+        /// The group view it was sent in.
+        view: u64,
+        /// Its sender.
+        sender: u64,
+        /// Its number among its sender's messages in that view.
+        seq: u64,
+        /// The place of the domain in the group's list.
+        domain: u8,
+    },
 }

@@ -229,6 +229,19 @@ impl Display for Event {
             Self::GroupObservers { group, who } => {
                 write!(f, "in group {group} observes {}", List(who.iter().map(|who| Id(*who))))
             }
+            Self::OwnDomains { name, own } => {
+                let shown = |(domain, version, is_optional): &(String, u32, bool)| {
+                    format!("{domain:?} {version}{}", if *is_optional { " (optional)" } else { "" })
+                };
+                write!(f, "has of the state of group {name:?}: {}", List(own.iter().map(shown)))
+            }
+            Self::GroupDomains { group, view, list } => {
+                let list = list.iter().map(|(domain, version)| format!("{domain:?} {version}"));
+                write!(f, "in view {view} of group {group} the state has {}", List(list))
+            }
+            Self::DeliveredTo { group, sender, seq, domain, .. } => {
+                write!(f, "message {seq} of {} in group {group} is for domain {domain} alone", Id(*sender))
+            }
             Self::InDoubt { to, messages } => write!(f, "the last {messages} accepted for {} are in doubt", Id(*to)),
             Self::EndInDoubt { groups, members } => {
                 let (groups, members) = (List(groups.iter()), List(members.iter()));

@@ -105,6 +105,9 @@ fn every_event() -> Vec<Event> {
         Event::GroupIncomplete { group: 2, who: vec![7, u64::MAX] },
         Event::Observes { name: name() },
         Event::GroupObservers { group: 2, who: vec![7, u64::MAX] },
+        Event::OwnDomains { name: name(), own: vec![(String::new(), 1, false), ("x".into(), u32::MAX, true)] },
+        Event::GroupDomains { group: 2, view: 9, list: vec![(String::new(), 1), ("x".into(), u32::MAX)] },
+        Event::DeliveredTo { group: 2, view: 9, sender: 7, seq: 300, domain: 255 },
     ]
 }
 

@@ -216,6 +216,7 @@ impl Ask {
             stability: guarantee.to_core(),
             in_view: in_view.map(|view| ViewNumber(view.get())),
             asks: true,
+            domain: None,
         };
         let queueing = payload.map(|payload| {
             let ask = life::Ask {

@@ -1,15 +1,23 @@
-//! The domains of a group's state: named parts, each a replica of its own. They apply the same messages, and move
-//! together.
+//! The domains of a group's state: named parts, each a replica of its own. They apply the same messages, but for those that
+//! name one of them, and move together. The group's list says which of them take part (`docs/domains.md`).
 
+use std::sync::Arc;
+
+use phalanx_core::{self as core, DomainIndex};
+
+use crate::domain_name::shown;
 use crate::error::DecodeError;
-use crate::layout::{Flags, Incoming, Notice, Outgoing, Taker, shown};
+use crate::layout::{Flags, Incoming, Notice, Outgoing, Taker};
 use crate::message::Message;
+use crate::names::TOOL;
 use crate::replica::{Domain, Locked, Replicating};
 use crate::view::View;
 
-/// All domains of a group.
+/// All domains of a group that this process has.
 pub(crate) struct Domains {
     parts: Parts,
+    /// Whether the group keeps a list of its domains, by its latest view. Without one all take part.
+    has_list: bool,
     /// The state of another member that is on its way.
     incoming: Option<Incoming>,
     taken_bytes: u64,
@@ -34,29 +42,62 @@ struct Parts {
     parts: Vec<Part>,
     /// The part whose bytes come now; `None`: of a domain that is passed over.
     current: Option<usize>,
+    /// The group keeps a list, by the state on its way.
+    is_listed: bool,
 }
 
 struct Part {
     name: String,
     domain: Box<dyn Domain>,
-    /// The state on its way has it.
+    place: Place,
+    /// It is part of the state on its way.
     has_come: bool,
+}
+
+/// Where a part stands in its group.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// It is a tool's, or the library's: only messages that name it are for it.
+    is_tool: bool,
+    /// It takes part: the group lists it, or keeps no list.
+    is_in: bool,
+    /// Its place in the group's list.
+    index: Option<DomainIndex>,
+}
+
+impl Place {
+    /// Whether the message is for it, if it takes part.
+    fn takes(&self, message: &Message) -> bool {
+        match message.domain {
+            None => !self.is_tool,
+            named => self.index == named,
+        }
+    }
+
+    /// The messages that are for it, in runs.
+    fn runs(self, messages: &[Message]) -> impl Iterator<Item = &[Message]> {
+        let runs = messages.chunk_by(move |one, other| self.takes(one) == self.takes(other));
+        runs.filter(move |run| self.takes(&run[0]))
+    }
+
+    fn count(self, messages: &[Message]) -> u64 {
+        messages.iter().filter(|message| self.takes(message)).count() as u64
+    }
 }
 
 impl Domains {
     /// The domain without a name is the state itself.
     pub(crate) fn new(domains: Vec<(String, Box<dyn Domain>)>) -> Self {
-        let part = |(name, domain)| Part { name, domain, has_come: false };
-        let parts = Parts { parts: domains.into_iter().map(part).collect(), current: None };
-        Self { parts, incoming: None, taken_bytes: 0, bytes: 0, outcome: Taken::Well }
+        let part = |(name, domain): (String, Box<dyn Domain>)| {
+            let place = Place { is_tool: name.starts_with(TOOL), is_in: true, index: None };
+            Part { name, domain, place, has_come: false }
+        };
+        let parts = Parts { parts: domains.into_iter().map(part).collect(), current: None, is_listed: false };
+        Self { parts, has_list: false, incoming: None, taken_bytes: 0, bytes: 0, outcome: Taken::Well }
     }
 
     fn each(&self) -> impl Iterator<Item = &dyn Domain> {
         self.parts.parts.iter().map(|part| &*part.domain)
-    }
-
-    fn each_mut(&mut self) -> impl Iterator<Item = &mut Box<dyn Domain>> {
-        self.parts.parts.iter_mut().map(|part| &mut part.domain)
     }
 
     /// What came makes no sense. Nothing of it is kept.
@@ -72,20 +113,56 @@ impl Domains {
     /// Nothing is on its way any more.
     fn forget_incoming(&mut self) {
         self.incoming = None;
-        self.each_mut().for_each(|domain| domain.clear());
+        self.parts.parts.iter_mut().for_each(|part| part.domain.clear());
         self.set_progress(0, 0);
+    }
+
+    /// Takes the list of a view over. A domain that came to the list begins here as it does at all members. With a list that is
+    /// the first one here, or of a group that is new, each begins with what it has.
+    fn adopt(&mut self, view: &View) {
+        let Some(list) = view.list() else {
+            self.has_list = false;
+            return self.parts.parts.iter_mut().for_each(|part| part.place.is_in = true);
+        };
+        let is_first = !std::mem::replace(&mut self.has_list, true) || view.number() == 1;
+        self.parts.find_places(list);
+        let mut grows = false;
+        for Part { place, domain, .. } in &mut self.parts.parts {
+            let was_in = std::mem::replace(&mut place.is_in, place.index.is_some());
+            if place.is_in && !was_in && !is_first {
+                domain.begin_anew();
+                grows = true;
+            }
+        }
+        if grows {
+            self.parts.together(&mut |_, domain| domain.swap());
+            self.parts.parts.iter_mut().for_each(|part| part.domain.clear());
+        }
     }
 }
 
 impl Replicating for Domains {
     fn apply(&mut self, messages: &[Message]) {
         match self.outcome {
-            Taken::Well => self.parts.together(&mut |domain| domain.apply(messages)),
-            Taken::Aside => self.each_mut().for_each(|domain| domain.apply_aside(messages)),
+            Taken::Well => self.parts.together(&mut |place, domain| {
+                if place.is_in {
+                    place.runs(messages).for_each(|run| domain.apply(run));
+                }
+            }),
+            Taken::Aside => {
+                for Part { place, domain, .. } in self.parts.parts.iter_mut().filter(|part| part.has_come) {
+                    place.runs(messages).for_each(|run| domain.apply_aside(run));
+                }
+            }
             Taken::Partly => return self.fail(DecodeError::new("messages came before all of it did")),
             Taken::Senseless(_) => return,
         }
-        self.each().for_each(|domain| domain.count(messages.len() as u64));
+        let is_aside = self.outcome == Taken::Aside;
+        for Part { place, domain, has_come, .. } in &self.parts.parts {
+            if if is_aside { *has_come } else { place.is_in } {
+                domain.count(place.count(messages));
+            }
+        }
     }
 
     fn view(&mut self, view: &View) {
@@ -94,14 +171,24 @@ impl Replicating for Domains {
             self.keep();
         }
         if self.is_sound() {
-            self.parts.together(&mut |domain| domain.view(view));
+            self.adopt(view);
+            self.parts.show(view);
         }
     }
 
     fn view_replayed(&mut self, view: &View) {
         match self.outcome {
-            Taken::Well => self.parts.together(&mut |domain| domain.view(view)),
-            Taken::Aside => self.each_mut().for_each(|domain| domain.view_aside(view)),
+            Taken::Well => {
+                self.adopt(view);
+                self.parts.show(view);
+            }
+            Taken::Aside => {
+                if let Err(error) = self.parts.adopt_aside(view) {
+                    return self.fail(error);
+                }
+                let come = self.parts.parts.iter_mut().filter(|part| part.has_come);
+                come.for_each(|part| part.domain.view_aside(view));
+            }
             Taken::Partly => self.fail(DecodeError::new("a view came before all of it did")),
             Taken::Senseless(_) => {}
         }
@@ -112,16 +199,20 @@ impl Replicating for Domains {
             return Box::new(Outgoing::failed(notice));
         }
         let mut outgoing = Outgoing::new(notice);
-        for Part { name, domain, .. } in &self.parts.parts {
+        for Part { name, domain, .. } in self.parts.parts.iter().filter(|part| part.place.is_in) {
             outgoing.add(name, domain.is_optional(), domain.snapshot());
         }
         Box::new(outgoing)
     }
 
-    fn begin(&mut self, bytes: u64) {
+    fn begin(&mut self, bytes: u64, listed: Option<&Arc<[core::Domain]>>) {
         self.forget_incoming();
         self.parts.parts.iter_mut().for_each(|part| part.has_come = false);
         self.parts.current = None;
+        self.parts.is_listed = listed.is_some();
+        if let Some(list) = listed {
+            self.parts.find_places(list);
+        }
         self.incoming = Some(Incoming::default());
         (self.taken_bytes, self.bytes, self.outcome) = (0, bytes, Taken::Partly);
         self.each().for_each(|domain| domain.set_current(false));
@@ -154,7 +245,9 @@ impl Replicating for Domains {
     fn complete(&mut self) -> Result<(), DecodeError> {
         match &self.outcome {
             Taken::Aside => {
-                self.parts.together(&mut |domain| domain.swap());
+                self.parts.together(&mut |_, domain| domain.swap());
+                self.parts.parts.iter_mut().for_each(|part| part.place.is_in = part.has_come);
+                self.has_list = self.parts.is_listed;
                 self.outcome = Taken::Well;
             }
             Taken::Partly => self.fail(DecodeError::new("a part of it is missing")),
@@ -183,15 +276,16 @@ impl Replicating for Domains {
             self.keep();
         }
         let is_current = is_current && self.is_sound();
-        self.each().for_each(|domain| domain.set_current(is_current));
+        self.parts.parts.iter().for_each(|part| part.domain.set_current(is_current && part.place.is_in));
     }
 }
 
 impl Parts {
     /// Does something to all domains while no reader sees any of them: who reads several sees it done to all or to none.
-    fn together(&mut self, act: &mut dyn FnMut(&mut dyn Locked)) {
+    fn together(&mut self, act: &mut dyn FnMut(Place, &mut dyn Locked)) {
         if let [only] = &mut self.parts[..] {
-            return only.domain.with_lock(act);
+            let place = only.place;
+            return only.domain.with_lock(&mut |domain| act(place, domain));
         }
         // A reader may hold one guard and ask for another. So nothing is held while this waits: it waits for one lock, tries
         // the others, and begins again with the one that was taken.
@@ -203,15 +297,44 @@ impl Parts {
             let mut locked = Vec::with_capacity(count);
             for (at, part) in order.into_iter().enumerate() {
                 match part.domain.lock(at == 0) {
-                    Some(lock) => locked.push(lock),
+                    Some(lock) => locked.push((part.place, lock)),
                     None => break,
                 }
             }
             if locked.len() == count {
-                return locked.iter_mut().for_each(|domain| act(&mut **domain));
+                return locked.iter_mut().for_each(|(place, domain)| act(*place, &mut **domain));
             }
             first = (first + locked.len()) % count;
         }
+    }
+
+    /// Shows a view to those that take part.
+    fn show(&mut self, view: &View) {
+        self.together(&mut |place, domain| {
+            if place.is_in {
+                domain.view(view);
+            }
+        });
+    }
+
+    /// Notes where each is in the group's list.
+    fn find_places(&mut self, list: &[core::Domain]) {
+        self.parts.iter_mut().for_each(|part| part.place.index = DomainIndex::of(list, &part.name));
+    }
+
+    /// Takes the list of a replayed view over: what came to it begins anew in the state on its way.
+    fn adopt_aside(&mut self, view: &View) -> Result<(), DecodeError> {
+        let Some(list) = view.list() else { return Ok(()) };
+        self.find_places(list);
+        if !std::mem::replace(&mut self.is_listed, true) {
+            // All that came without a list takes part in it, or the list would not suit this process.
+            self.parts.iter_mut().for_each(|part| part.has_come &= part.place.index.is_some());
+            return Ok(());
+        }
+        for part in self.parts.iter_mut().filter(|part| part.place.index.is_some() && !part.has_come) {
+            part.begin_anew()?;
+        }
+        Ok(())
     }
 
     /// All of a state without a frame came.
@@ -219,14 +342,29 @@ impl Parts {
         self.parts.iter_mut().try_for_each(|part| part.domain.end_unframed())
     }
 
-    /// All of a state came: what of the domains?
+    /// All of a state came: what of the domains? Those that the group does not list take no part in it.
     fn settle(&mut self) -> Result<(), DecodeError> {
+        let is_listed = self.is_listed;
         for part in self.parts.iter_mut().filter(|part| !part.has_come) {
-            if !part.domain.begin_anew() {
-                return Err(DecodeError::new(format!("it lacks {}", shown(&part.name))));
+            if !is_listed {
+                part.begin_anew()?;
+            } else if part.place.index.is_some() {
+                return Err(part.lacks());
             }
         }
         Ok(())
+    }
+}
+
+impl Part {
+    /// It begins aside as where nobody has it yet.
+    fn begin_anew(&mut self) -> Result<(), DecodeError> {
+        self.has_come = self.domain.begin_anew();
+        if self.has_come { Ok(()) } else { Err(self.lacks()) }
+    }
+
+    fn lacks(&self) -> DecodeError {
+        DecodeError::new(format!("it lacks {}", shown(&self.name)))
     }
 }
 
@@ -258,6 +396,7 @@ impl Taker for Parts {
             return Err(DecodeError::new("a state without a frame has no domains, and this process has some"));
         };
         only.domain.begin(true);
+        only.has_come = true;
         self.current = Some(0);
         Ok(())
     }
@@ -265,7 +404,6 @@ impl Taker for Parts {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use bytes::Bytes;
@@ -316,6 +454,7 @@ mod tests {
             position: None,
             replayed: false,
             payload: Bytes::from(postcard::to_allocvec(&number).expect("a number")),
+            domain: None,
         }
     }
 
@@ -338,7 +477,7 @@ mod tests {
     }
 
     fn give(bytes: &[u8], joiner: &mut dyn Replicating) -> Result<(), DecodeError> {
-        joiner.begin(bytes.len() as u64);
+        joiner.begin(bytes.len() as u64, None);
         let given = bytes.chunks(3).try_for_each(|chunk| joiner.restore(chunk));
         let complete = joiner.complete();
         assert!(given.is_ok() || given == complete, "the end says what a piece said");
@@ -376,7 +515,7 @@ mod tests {
     fn a_state_without_a_frame_is_taken_by_who_knows_it() -> Result<(), DecodeError> {
         let replica = Replica::new(Plain(vec![9]));
         let mut joiner = Domains::new(vec![(String::new(), replica.for_group(None))]);
-        joiner.begin(7);
+        joiner.begin(7, None);
         joiner.restore(b"PLAI")?;
         joiner.restore(b"Nab")?;
         joiner.apply(&[message(3)]);
@@ -386,7 +525,7 @@ mod tests {
 
         assert_eq!(why(give(b"OTHER", &mut joiner)), "no state of ours");
         assert_eq!(replica.read().0, *b"ab\x03", "what is shown is not touched");
-        joiner.begin(8);
+        joiner.begin(8, None);
         joiner.restore(b"PLAINab")?;
         assert_eq!(why(joiner.complete()), "a part of it is missing");
         assert_eq!(give(&sent(&mut Domains::new(vec![(String::new(), replica.for_group(None))])), &mut joiner), Ok(()));
@@ -407,7 +546,7 @@ mod tests {
 
         let (third, fourth) = (Replica::new(Log::<false>(vec![9])), Replica::new(Log::<true>(vec![9])));
         let mut joiner = domains([("more", fourth.for_group(None)), ("", third.for_group(None))]);
-        joiner.begin(bytes.len() as u64);
+        joiner.begin(bytes.len() as u64, None);
         joiner.restore(&bytes[..10])?;
         assert_eq!(third.progress(), Some(Transfer { taken: 10, bytes: bytes.len() as u64 }));
         joiner.restore(&bytes[10..])?;
@@ -452,6 +591,7 @@ mod tests {
             members: members.iter().map(who).collect(),
             infos: members.iter().map(info).collect(),
             has_state: Some(true),
+            domains: None,
             ..phalanx_core::GroupView::new(phalanx_core::GroupId(1), "g", phalanx_core::ViewNumber(number))
         })
     }
@@ -463,7 +603,7 @@ mod tests {
         let bytes = sent(&mut Domains::new(vec![(String::new(), given.for_group(None))]));
         let taken = Replica::new(Views::default());
         let mut joiner = Domains::new(vec![(String::new(), taken.for_group(None))]);
-        joiner.begin(bytes.len() as u64);
+        joiner.begin(bytes.len() as u64, None);
         joiner.restore(&bytes)?;
         joiner.apply(&[message(1)]);
         let replayed = View::replayed(view(2, &[7]), me);
@@ -478,7 +618,7 @@ mod tests {
         joiner.view(&own);
         assert_eq!(*taken.read(), Views(vec![(1, true), (0, false), (2, false), (0, false), (3, true)]));
         // A view before the end of a snapshot, like a message, makes no sense.
-        joiner.begin(bytes.len() as u64);
+        joiner.begin(bytes.len() as u64, None);
         joiner.view_replayed(&replayed);
         joiner.restore(&bytes)?;
         joiner.complete().expect_err("a part came too late");
@@ -523,6 +663,118 @@ mod tests {
         Ok(())
     }
 
+    /// A view that lists domains.
+    fn listing(number: u64, names: &[&str]) -> View {
+        let list = names.iter().map(|name| core::Domain { name: (*name).into(), version: 1 }).collect();
+        let view = core::GroupView { domains: Some(list), ..core::GroupView::clone(&view(number, &[9])) };
+        View::new(Arc::new(view), core::Incarnation(9))
+    }
+
+    fn to(domain: u8, number: u32) -> Message {
+        Message { domain: Some(DomainIndex(domain)), ..message(number) }
+    }
+
+    /// A member with the state, an optional domain that begins with 5, and a tool's.
+    fn member() -> (Domains, [Replica<Whole>; 3]) {
+        let replicas = [vec![], vec![5], vec![]].map(|numbers| Replica::new(Log::<false>(numbers)));
+        let [state, more, tool] = &replicas;
+        let all = vec![
+            (String::new(), state.for_group(None)),
+            ("more".to_owned(), more.for_group(Some(Whole::default))),
+            ("tool.a".to_owned(), tool.for_group(None)),
+        ];
+        (Domains::new(all), replicas)
+    }
+
+    fn numbers(replicas: &[Replica<Whole>; 3]) -> [Vec<u32>; 3] {
+        replicas.each_ref().map(|replica| replica.read().0.clone())
+    }
+
+    #[test]
+    fn a_message_is_applied_by_the_domain_that_it_names_or_by_all_of_the_program() {
+        let (mut domains, replicas) = member();
+        domains.view(&listing(1, &["tool.a", "", "more"]));
+        domains.apply(&[message(1), to(1, 2), to(1, 3), message(4), to(0, 6), to(2, 7), to(3, 8)]);
+        assert_eq!(numbers(&replicas), [vec![1, 2, 3, 4], vec![5, 1, 4, 7], vec![6]]);
+        assert_eq!(replicas.each_ref().map(Replica::applied), [4, 3, 1]);
+    }
+
+    #[test]
+    fn a_domain_takes_part_from_the_view_that_lists_it() {
+        let (mut domains, replicas) = member();
+        domains.view(&listing(1, &["", "tool.a"]));
+        domains.set_current(true);
+        domains.apply(&[message(1), to(2, 2)]);
+        assert_eq!(numbers(&replicas), [vec![1], vec![5], vec![]], "it is not listed");
+        assert!(!replicas[1].is_current() && replicas[0].is_current());
+        domains.view(&listing(2, &["", "tool.a", "more"]));
+        domains.set_current(true);
+        domains.apply(&[message(3), to(2, 4)]);
+        assert_eq!(numbers(&replicas), [vec![1, 3], vec![3, 4], vec![]], "it begins as the default");
+        assert!(replicas[1].is_current());
+        domains.view(&listing(3, &["", "tool.a", "more"]));
+        assert_eq!(numbers(&replicas)[1], [3, 4], "once");
+        // The group is over, and this process makes the next one: each begins with what it has.
+        domains.view(&listing(1, &["", "tool.a", "more"]));
+        assert_eq!(numbers(&replicas)[1], [3, 4]);
+    }
+
+    #[test]
+    fn what_a_group_lists_goes_over_and_what_comes_to_the_list_meanwhile_begins_anew() -> Result<(), DecodeError> {
+        let (mut donor, _) = member();
+        donor.view(&listing(1, &["", "tool.a"]));
+        donor.apply(&[message(1), to(1, 2)]);
+        let bytes = sent(&mut donor);
+        let short = listing(1, &["", "tool.a"]);
+        let list = short.list().expect("it lists some");
+        let (mut joiner, replicas) = member();
+        joiner.begin(bytes.len() as u64, Some(list));
+        joiner.restore(&bytes)?;
+        joiner.apply(&[message(3), to(0, 4)]);
+        joiner.view_replayed(&listing(2, &["", "tool.a", "more"]));
+        joiner.apply(&[message(6), to(2, 7), to(1, 8)]);
+        assert_eq!(numbers(&replicas), [vec![], vec![5], vec![]], "nothing is shown yet");
+        joiner.complete()?;
+        joiner.view(&listing(3, &["", "tool.a", "more"]));
+        assert_eq!(numbers(&replicas), [vec![1, 3, 4, 6], vec![6, 7], vec![2, 8]]);
+        // With its own first view.
+        let (mut joiner, replicas) = member();
+        joiner.begin(bytes.len() as u64, Some(list));
+        joiner.restore(&bytes)?;
+        joiner.complete()?;
+        joiner.apply(&[message(3)]);
+        joiner.view(&listing(2, &["", "tool.a", "more"]));
+        assert_eq!(numbers(&replicas), [vec![1, 3], vec![], vec![2]]);
+        // A donor that leaves one out is at fault.
+        let longer = listing(2, &["", "tool.a", "more"]);
+        let (mut joiner, replicas) = member();
+        joiner.begin(bytes.len() as u64, longer.list());
+        assert_eq!(why(joiner.restore(&bytes)), "it lacks domain more of the state");
+        assert_eq!(numbers(&replicas)[1], [5]);
+        Ok(())
+    }
+
+    /// A group that was made below level 10 has no list: all take part, and go on so when it gets one.
+    #[test]
+    fn without_a_list_all_take_part_and_go_on_when_there_is_one() -> Result<(), DecodeError> {
+        let (mut domains, replicas) = member();
+        let none = |number| View::new(view(number, &[9]), core::Incarnation(9));
+        domains.view(&none(1));
+        domains.apply(&[message(1)]);
+        let bytes = sent(&mut domains);
+        domains.view(&listing(2, &["", "more", "tool.a"]));
+        domains.apply(&[to(1, 2)]);
+        assert_eq!(numbers(&replicas), [vec![1], vec![5, 1, 2], vec![]]);
+        let (mut joiner, replicas) = member();
+        joiner.begin(bytes.len() as u64, None);
+        joiner.restore(&bytes)?;
+        joiner.view_replayed(&listing(2, &["", "more", "tool.a"]));
+        joiner.apply(&[to(1, 2)]);
+        joiner.complete()?;
+        assert_eq!(numbers(&replicas), [vec![1], vec![5, 1, 2], vec![]]);
+        Ok(())
+    }
+
     #[test]
     fn what_makes_no_sense_changes_nothing_and_is_not_given_away() -> Result<(), DecodeError> {
         let whole = Replica::new(Log::<false>(vec![1, 2]));
@@ -539,7 +791,7 @@ mod tests {
             joiner.snapshot(quiet()).read(0, 100, &mut none);
             assert!(none.is_empty(), "who asks for it is sent elsewhere");
         }
-        joiner.begin(bytes.len() as u64);
+        joiner.begin(bytes.len() as u64, None);
         joiner.restore(&bytes[..8])?;
         joiner.apply(&[message(3)]);
         joiner.restore(&bytes[8..])?;
@@ -547,12 +799,12 @@ mod tests {
         give(&bytes, &mut joiner)?;
         joiner.set_current(true);
         assert_eq!((&*replica.read(), replica.is_current()), (&Log(vec![1, 2]), true), "the next one is taken");
-        joiner.begin(bytes.len() as u64);
+        joiner.begin(bytes.len() as u64, None);
         joiner.restore(&bytes[..8])?;
         joiner.keep();
         joiner.apply(&[message(3)]);
         assert_eq!((&*replica.read(), replica.progress()), (&Log(vec![1, 2, 3]), None), "the present one goes on");
-        joiner.begin(bytes.len() as u64);
+        joiner.begin(bytes.len() as u64, None);
         joiner.restore(&bytes)?;
         joiner.set_current(false);
         assert_eq!(replica.progress(), None, "it was excluded meanwhile");
@@ -578,7 +830,7 @@ mod tests {
         for came in [first.len() / 2, first.len() - 10, first.len()] {
             let (whole, pieces) = (Replica::new(Log::<false>(vec![9])), Replica::new(Log::<true>(vec![9])));
             let mut joiner = domains([("", whole.for_group(None)), ("more", pieces.for_group(None))]);
-            joiner.begin(first.len() as u64);
+            joiner.begin(first.len() as u64, None);
             joiner.restore(&first[..came])?;
             if came == first.len() {
                 joiner.apply(&[message(4)]);
@@ -655,7 +907,7 @@ mod tests {
         let parts = replicas.iter().enumerate().map(|(at, replica)| (at.to_string(), replica.for_group(None)));
         let mut domains = Domains::new(parts.collect());
         let mut changed = 0;
-        domains.parts.together(&mut |_| {
+        domains.parts.together(&mut |_, _| {
             changed += 1;
             assert!(replicas.iter().all(Replica::is_locked), "before change {changed}");
         });

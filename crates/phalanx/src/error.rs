@@ -1,7 +1,9 @@
 //! Errors: one for each operation. Each variant says whether anything changed, and what to do.
 
+use phalanx_core::{Domain, DomainMismatch};
 use phalanx_life::Refusal;
 
+use crate::domain_name::shown;
 use crate::id::LeaveReason;
 
 /// Why a process, a client or a server could not start. Nothing is left behind.
@@ -74,6 +76,32 @@ pub enum JoinError {
     /// The group has no state, and this process named one.
     #[error("group {0} has no state, and this process named one: none of the members may")]
     HasNoState(String),
+    /// The group's state has a domain, in this version, that this process lacks. No state has travelled. Start the version of the
+    /// program that the members run.
+    #[error(
+        "group {group} has version {version} of {}, and this process does not: start the members' version",
+        shown(domain)
+    )]
+    LacksDomain {
+        /// The group.
+        group: String,
+        /// The domain; empty: the state itself.
+        domain: String,
+        /// Its version; see [`State::VERSION`](crate::State::VERSION).
+        version: u32,
+    },
+    /// This process needs a domain, in this version, that the group's state lacks. No state has travelled. A domain comes to a
+    /// group that goes on when all its members have it as an optional one
+    /// ([`GroupBuilder::optional_domain`](crate::GroupBuilder::optional_domain)).
+    #[error("group {group} lacks version {version} of {}: name it optional until all members have it", shown(domain))]
+    NeedsDomain {
+        /// The group.
+        group: String,
+        /// The domain; empty: the state itself.
+        domain: String,
+        /// Its version.
+        version: u32,
+    },
 }
 
 /// Why a message has no receipt.
@@ -144,11 +172,28 @@ pub enum SendError {
     /// the inbox while you ask, in another thread or task.
     #[error("not sent: this process's own inbox of the group stays full: read it while you ask")]
     InboxFull,
+    /// Of messages to a domain: the group lists none of that name ([`View::domains`](crate::View::domains)). Nobody has it. A domain
+    /// that is on its way comes with a later view.
+    #[error("not sent: the group lists no such domain")]
+    NoSuchDomain,
+    /// Of messages to a domain: only those in total order may name one. Nobody has it.
+    #[error("not sent: only a message in total order may name a domain")]
+    NotToDomain,
     /// Of [`Inline::unicast`](crate::Inline::unicast) only: the receiver is not another member of the cell view, or this
     /// process is in no view of the cell. Nothing was queued. An incarnation that left a view does not come back; its process
     /// may, with another id.
     #[error("no such member is in the cell view")]
     NoSuchMember,
+}
+
+impl JoinError {
+    pub(crate) fn of_domains(group: &str, mismatch: &DomainMismatch) -> Self {
+        let group = group.to_owned();
+        match mismatch.clone() {
+            DomainMismatch::Lacks(Domain { name: domain, version }) => Self::LacksDomain { group, domain, version },
+            DomainMismatch::Needs(Domain { name: domain, version }) => Self::NeedsDomain { group, domain, version },
+        }
+    }
 }
 
 impl SendError {
@@ -162,6 +207,8 @@ impl SendError {
             Refusal::OtherView => Self::OtherView,
             Refusal::TooLong(bytes) => Self::TooLong(bytes),
             Refusal::NoSuchMember(view) => Self::NotInView { view: view.0 },
+            Refusal::NoSuchDomain => Self::NoSuchDomain,
+            Refusal::NotToDomain => Self::NotToDomain,
             Refusal::BelowLevel { level, needed } => Self::BelowLevel { level, needed },
         }
     }
@@ -488,6 +535,8 @@ numbers! {
         Self::BadDomain(_) => 207,
         Self::HasState(_) => 208,
         Self::HasNoState(_) => 209,
+        Self::LacksDomain { .. } => 210,
+        Self::NeedsDomain { .. } => 211,
     }
     SendError {
         Self::NotSent => 301,
@@ -505,6 +554,8 @@ numbers! {
         Self::TooManyAsks => 313,
         Self::Late => 314,
         Self::InboxFull => 315,
+        Self::NoSuchDomain => 316,
+        Self::NotToDomain => 317,
     }
     InDoubt {
         Self => 401,
@@ -581,8 +632,10 @@ mod tests {
             JoinError::BadDomain(text()),
             JoinError::HasState(text()),
             JoinError::HasNoState(text()),
+            JoinError::LacksDomain { group: text(), domain: text(), version: 1 },
+            JoinError::NeedsDomain { group: text(), domain: text(), version: 1 },
         ];
-        assert_eq!(join.map(|error| error.number()), [201, 202, 203, 204, 205, 206, 207, 208, 209]);
+        assert_eq!(join.map(|error| error.number()), [201, 202, 203, 204, 205, 206, 207, 208, 209, 210, 211]);
         let send = [
             SendError::NotSent,
             SendError::TooLong(0),
@@ -599,8 +652,10 @@ mod tests {
             SendError::TooManyAsks,
             SendError::Late,
             SendError::InboxFull,
+            SendError::NoSuchDomain,
+            SendError::NotToDomain,
         ];
-        assert!(send.map(|error| error.number()).into_iter().eq(301..=315));
+        assert!(send.map(|error| error.number()).into_iter().eq(301..=317));
         assert_eq!([Undelivered::NotDelivered, Undelivered::InDoubt].map(|error| error.number()), [402, 403]);
         let flush = [FlushError::Lost { not_sent: 1, in_doubt: 0 }, FlushError::Over, FlushError::Forked];
         assert_eq!(flush.map(|error| error.number()), [501, 502, 503]);

@@ -11,10 +11,11 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use futures_core::Stream;
-use phalanx_core::{Event, Incarnation};
+use phalanx_core::{DomainMismatch, Event, Incarnation};
 use phalanx_driver::fork::Home;
 
 use crate::cell_view::CellView;
+use crate::domain_name::shown;
 use crate::id::{Instance, MemberId};
 use crate::view::View;
 use crate::waiting::{Place, Timeout, Waiters, block, block_on};
@@ -160,6 +161,18 @@ pub enum CellEvent {
         /// Whether it has a state.
         has_state: bool,
     },
+    /// A group is not joined: its state has a domain that this process lacks, or lacks one that this process needs. No state has
+    /// travelled.
+    GroupDomains {
+        /// The group.
+        group: Arc<str>,
+        /// The domain; empty: the state itself.
+        domain: String,
+        /// Its version; see [`State::VERSION`](crate::State::VERSION).
+        version: u32,
+        /// This process lacks it; else the group does.
+        is_lacking: bool,
+    },
     /// A group went on without this process, or is over; see [`Next::Forgotten`](crate::Next::Forgotten).
     GroupForgotten {
         /// The group.
@@ -234,6 +247,13 @@ impl CellEvent {
             Event::GroupAbsent { name } => Self::GroupAbsent { group: name },
             Event::GroupRefused { name } => Self::GroupRefused { group: name },
             Event::GroupDiffers { name, has_state } => Self::GroupDiffers { group: name, has_state },
+            Event::GroupDomains { name: group, mismatch } => {
+                let (domain, is_lacking) = match mismatch {
+                    DomainMismatch::Lacks(domain) => (domain, true),
+                    DomainMismatch::Needs(domain) => (domain, false),
+                };
+                Self::GroupDomains { group, domain: domain.name, version: domain.version, is_lacking }
+            }
             Event::GroupForgotten { name, view, kept, .. } => {
                 let counted = |kept: Vec<(Incarnation, u64)>| {
                     kept.into_iter().map(|(who, count)| (MemberId::of(who), count)).collect()
@@ -278,6 +298,7 @@ impl CellEvent {
             | Self::GroupWaiting { .. }
             | Self::GroupRefused { .. }
             | Self::GroupDiffers { .. }
+            | Self::GroupDomains { .. }
             | Self::GroupForgotten { .. }
             | Self::GroupKept { .. }
             | Self::GroupTaking { .. }
@@ -351,6 +372,11 @@ impl fmt::Display for CellEvent {
                 let has =
                     if *has_state { "it has a state, and none was named" } else { "it has no state, and one was" };
                 write!(f, "group {group} is not joined: {has}")
+            }
+            Self::GroupDomains { group, domain, version, is_lacking } => {
+                let (has, lacks) = if *is_lacking { ("it", "this process") } else { ("this process", "it") };
+                let shown = shown(domain);
+                write!(f, "group {group} is not joined: {has} has version {version} of {shown}, and {lacks} does not")
             }
             Self::GroupForgotten { group, view, .. } => {
                 write!(f, "group {group} is over, or went on without this process after its view {view}")

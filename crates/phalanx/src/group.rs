@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use phalanx_core::{GroupTerms, MESSAGE_BYTES_MAX, Uniformity, check_name};
+use phalanx_core::{GroupTerms, MESSAGE_BYTES_MAX, OwnDomain, Uniformity, are_domains, check_name};
 use phalanx_life::Payloads;
 use serde::Serialize;
 
@@ -16,7 +16,7 @@ use crate::domains::Domains;
 use crate::error::{FlushError, JoinError, LeaveError, SendError};
 use crate::id::{LeaveReason, MemberId};
 use crate::inbox::{Inbox, Merged};
-use crate::names::{RESERVED, check_group_name};
+use crate::names::{RESERVED, TOOL, check_group_name};
 use crate::replica::{Domain, Replica, Replicating, State};
 use crate::send::{Multicast, batch};
 use crate::send_to::SendTo;
@@ -282,7 +282,7 @@ impl Group {
         let left = poll_fn(|context| {
             waiting.poll(context, || match shared.status().phase {
                 Phase::Left(reason) => Some(reason),
-                Phase::Joining | Phase::Member | Phase::Refused | Phase::Differs { .. } => None,
+                Phase::Joining | Phase::Member | Phase::Refused | Phase::Differs { .. } | Phase::Domains(_) => None,
             })
         });
         match left.await {
@@ -360,29 +360,69 @@ impl GroupBuilder {
     /// several replicas ([`Replica::read`]) sees all of them before a message or all of them after it, and all of them old
     /// or all of them taken from another member.
     ///
-    /// All members have the same domains. A joiner that lacks one, or has one that its donor lacks, leaves the group again;
-    /// a notice says which. See [`GroupBuilder::optional_domain`] for one that a later version of a program adds.
-    pub fn domain<S: State>(self, name: &str, replica: &Replica<S>) -> Self {
-        let bad = check_name(name).err().map(|bad| bad.to_string());
-        self.checked_domain(name, bad, replica.for_group(None))
-    }
-
-    /// Like [`GroupBuilder::domain`], for a domain that members of an earlier version of the program do not have. If
-    /// the donor has none of that name, it begins here with `S::default()`, and so it must everywhere. A joiner of the
-    /// earlier version passes it over.
+    /// The group keeps a list of its domains ([`View::domains`]). Who lacks one of them, or needs one that is not among them, is
+    /// refused before any state travels ([`JoinError::LacksDomain`], [`JoinError::NeedsDomain`]). See
+    /// [`GroupBuilder::optional_domain`] for one that a later version of a program adds. In a group without a list, which was
+    /// founded below level 10 of the cell, a joiner that lacks one, or has one that its donor lacks, leaves again; a notice
+    /// says which.
     ///
-    /// So nothing may change it while any member may lack it: otherwise members would differ that had it at different
-    /// times. Add it in one version of the program, optional and never changed. Send what changes it, and say
-    /// [`GroupBuilder::domain`], in the next one, when all processes have it.
-    pub fn optional_domain<S: State + Default>(self, name: &str, replica: &Replica<S>) -> Self {
-        let bad = check_name(name).err().map(|bad| bad.to_string());
-        self.checked_domain(name, bad, replica.for_group(Some(S::default)))
+    /// A message that names a domain ([`Multicast::to_domain`]) is applied by that one alone.
+    pub fn domain<S: State>(self, name: &str, replica: &Replica<S>) -> Self {
+        self.checked_domain(name, false, replica.for_group(None))
     }
 
-    fn checked_domain(mut self, name: &str, bad: Option<String>, domain: Box<dyn Domain>) -> Self {
-        let reserved = || format!("names that begin with {RESERVED} are the library's own");
+    /// Like [`GroupBuilder::domain`], for a domain that members of an earlier version of the program do not have: this process has
+    /// it, and asks that it be added to the group's list. It is, with a view of its own, as soon as all members have it. At that
+    /// point between the messages it begins with `S::default()` at all of them, and takes part from there on. Until then nothing
+    /// is applied to it, and a message that names it is refused at its sender ([`SendError::NoSuchDomain`]). A process of the
+    /// earlier version cannot join any more from there on.
+    ///
+    /// In a group without a list, which was founded below level 10 of the cell, it takes part from the start: if the donor has none
+    /// of that name, it begins with `S::default()`, and a joiner of the earlier version passes it over. There nothing may change
+    /// it while any member may lack it.
+    pub fn optional_domain<S: State + Default>(self, name: &str, replica: &Replica<S>) -> Self {
+        self.checked_domain(name, false, replica.for_group(Some(S::default)))
+    }
+
+    /// Adds a domain of a tool: a part of the state that stands beside what the program itself keeps, such as the locks of a
+    /// library that is built on this one. Its name begins with `tool.`, as no other's may. Only messages that name it are for it
+    /// ([`Multicast::to_domain`]); it sees all views. So a tool is moved with the program's state, at the same point between the
+    /// messages, and neither has to know the other's messages.
+    ///
+    /// ```no_run
+    /// # use phalanx::{DecodeError, Message, Replica, Snapshot, State};
+    /// # struct Locks(u64);
+    /// # impl State for Locks {
+    /// #     fn apply(&mut self, _: &Message) {}
+    /// #     fn snapshot(&self) -> Snapshot { Snapshot::encode(&self.0) }
+    /// #     fn restore(snapshot: Snapshot) -> Result<Self, DecodeError> { snapshot.decode().map(Self) }
+    /// # }
+    /// # fn join(cell: &phalanx::Cell, locks: &Replica<Locks>) -> Result<(), Box<dyn std::error::Error>> {
+    /// let (stock, inbox) = cell.group("stock").tool_domain("tool.locks", locks).blocking_join()?;
+    /// stock.send("lock 7").to_domain("tool.locks").blocking()?;
+    /// # drop(inbox);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn tool_domain<S: State>(self, name: &str, replica: &Replica<S>) -> Self {
+        self.checked_domain(name, true, replica.for_group(None))
+    }
+
+    /// Like [`GroupBuilder::tool_domain`], for a tool that members of an earlier version of the program do not have; see
+    /// [`GroupBuilder::optional_domain`].
+    pub fn optional_tool_domain<S: State + Default>(self, name: &str, replica: &Replica<S>) -> Self {
+        self.checked_domain(name, true, replica.for_group(Some(S::default)))
+    }
+
+    fn checked_domain(mut self, name: &str, is_tool: bool, domain: Box<dyn Domain>) -> Self {
+        let bad = check_name(name).err().map(|bad| bad.to_string());
+        let reserved =
+            || format!("names that begin with {RESERVED} are the library's own, and those with {TOOL} are tools'");
         let twice = || format!("{name} was given twice");
-        let bad = bad.or_else(|| name.starts_with(RESERVED).then(reserved));
+        let no_tool = || format!("the name of a tool's domain begins with {TOOL}");
+        let bad = bad.or_else(|| (is_tool && !name.starts_with(TOOL)).then(no_tool));
+        let is_taken = name.starts_with(RESERVED) || !is_tool && name.starts_with(TOOL);
+        let bad = bad.or_else(|| is_taken.then(reserved));
         let bad = bad.or_else(|| self.domains.iter().any(|(other, _)| other == name).then(twice));
         self.bad_domain = self.bad_domain.or(bad);
         self.with_domain(name, domain)
@@ -508,7 +548,10 @@ impl GroupBuilder {
         }
         let with_state = !domains.is_empty();
         let of_observer = (observes && with_state).then(|| "an observer keeps no state".to_owned());
-        bad_domain.or(of_observer).map_or(Ok(()), |bad| Err(JoinError::BadDomain(bad)))?;
+        let own: Vec<OwnDomain> = domains.iter().map(|(name, domain)| own_domain(name, &**domain)).collect();
+        let too_many = || "a state has at most 32 domains, with 2 KiB of names".to_owned();
+        let of_bound = (!are_domains(own.iter().map(|own| &own.domain))).then(too_many);
+        bad_domain.or(of_observer).or(of_bound).map_or(Ok(()), |bad| Err(JoinError::BadDomain(bad)))?;
         let replica = with_state.then(|| -> Box<dyn Replicating> { Box::new(Domains::new(domains)) });
         let shared = Arc::new(GroupShared::new(&name));
         cell.take_name(&shared).map_err(|Taken| JoinError::AlreadyMember(name))?;
@@ -520,10 +563,16 @@ impl GroupBuilder {
             }
         };
         let group = Arc::clone(&shared);
-        let command = Command::Join { group, inbox: destination, terms, with_state, observes, replica };
+        let command = Command::Join { group, inbox: destination, terms, with_state, observes, own, replica };
         let group = Group { held: Arc::clone(&held), shared, seen: Lost::default() };
         Ok(Begun { group, inbox, command: Some(command) })
     }
+}
+
+/// A domain as the core knows it.
+pub(crate) fn own_domain(name: &str, domain: &dyn Domain) -> OwnDomain {
+    let (name, version) = (name.to_owned(), domain.version());
+    OwnDomain { domain: phalanx_core::Domain { name, version }, is_optional: domain.is_optional() }
 }
 
 /// A group that is being joined.
@@ -601,12 +650,13 @@ impl Future for Membership {
         }
         let joined = shared.progress.poll(place, context, || {
             let status = shared.status();
-            match status.phase {
+            match &status.phase {
                 Phase::Joining => None,
                 Phase::Member => Some(Ok(())),
                 Phase::Refused => Some(Err(JoinError::NoNumbers(shared.name.to_string()))),
                 Phase::Differs { has_state: true } => Some(Err(JoinError::HasState(shared.name.to_string()))),
                 Phase::Differs { has_state: false } => Some(Err(JoinError::HasNoState(shared.name.to_string()))),
+                Phase::Domains(mismatch) => Some(Err(JoinError::of_domains(&shared.name, mismatch))),
                 // In before it was out again: the inbox says when and why.
                 Phase::Left(_) if status.was_member => Some(Ok(())),
                 Phase::Left(_) => Some(Err(JoinError::Over)),

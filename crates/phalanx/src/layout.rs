@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes};
 
+use crate::domain_name::shown;
 use crate::error::DecodeError;
 use crate::snapshot::{Produced, Snapshot, Source};
 
@@ -357,11 +358,6 @@ impl Incoming {
         };
         Ok(())
     }
-}
-
-/// How a domain is called in a text.
-pub(crate) fn shown(name: &str) -> String {
-    if name.is_empty() { "the state".to_owned() } else { format!("domain {name} of the state") }
 }
 
 fn senseless(why: &str) -> DecodeError {

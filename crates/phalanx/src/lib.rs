@@ -187,6 +187,7 @@ mod cell_group;
 mod cell_view;
 mod departure;
 mod descriptor;
+mod domain_name;
 mod domains;
 mod end;
 mod error;

@@ -1,7 +1,7 @@
 //! Messages as they are delivered.
 
 use bytes::Bytes;
-use phalanx_core::Delivery;
+use phalanx_core::{Delivery, DomainIndex};
 use serde::de::DeserializeOwned;
 
 use crate::error::DecodeError;
@@ -29,6 +29,8 @@ pub struct Message {
     pub replayed: bool,
     /// The payload.
     pub payload: Bytes,
+    /// The domain of the group's state to which alone it goes, by its place in the group's list.
+    pub(crate) domain: Option<DomainIndex>,
 }
 
 impl Message {
@@ -42,12 +44,21 @@ impl Message {
             position: delivery.position,
             replayed: delivery.replayed,
             payload,
+            domain: delivery.domain,
         }
+    }
+
+    /// Whether its sender named one domain of the state ([`Multicast::to_domain`](crate::Multicast::to_domain)): the one that
+    /// applies it, and no other.
+    #[must_use]
+    pub fn is_to_domain(&self) -> bool {
+        self.domain.is_some()
     }
 
     /// An ask that another member forwarded.
     pub(crate) fn forwarded(view: u64, sender: MemberId, seq: u64, payload: Bytes) -> Self {
-        Self { view, sender, seq, order: Order::Fifo, uniform: false, position: None, replayed: false, payload }
+        let (order, uniform, position, replayed, domain) = (Order::Fifo, false, None, false, None);
+        Self { view, sender, seq, order, uniform, position, replayed, payload, domain }
     }
 
     /// The payload as a value; see [`Group::send_value`](crate::Group::send_value).

@@ -13,5 +13,8 @@ pub(crate) fn check_group_name(name: &str, is_reserved: bool) -> Result<(), Join
     Ok(())
 }
 
+/// Names of tools' domains begin with this: only messages that name one of them are for it.
+pub(crate) const TOOL: &str = "tool.";
+
 /// Names of the library's own groups begin with this.
 pub(crate) const RESERVED: &str = "phalanx.";

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
+use phalanx_core as core;
+
 use crate::error::DecodeError;
 use crate::layout::Notice;
 use crate::message::Message;
@@ -36,6 +38,11 @@ use crate::view::View;
 /// The protocol thread makes all calls, in the order that all members see. Keep them short: the process answers no other
 /// process meanwhile. What they do must depend on nothing but the state and the message.
 pub trait State: Send + Sync + Sized + 'static {
+    /// The version of its format, and of what its messages mean. A group keeps one version of each domain: who has another
+    /// one is refused ([`JoinError::LacksDomain`](crate::JoinError::LacksDomain)) before any state travels. From level 10 of
+    /// the cell on.
+    const VERSION: u32 = 1;
+
     /// Applies a message of the group.
     fn apply(&mut self, message: &Message);
 
@@ -188,8 +195,8 @@ pub(crate) trait Replicating: Send {
     fn view_replayed(&mut self, view: &View);
     /// The present state. `notice` is told if it cannot be sent.
     fn snapshot(&mut self, notice: Notice) -> Box<dyn phalanx_core::Snapshot>;
-    /// Another member's state begins.
-    fn begin(&mut self, bytes: u64);
+    /// Another member's state begins. `listed`: the domains that the group lists in the view in which it was frozen.
+    fn begin(&mut self, bytes: u64, listed: Option<&Arc<[core::Domain]>>);
     /// A piece of it. An error says that the state makes no sense.
     fn restore(&mut self, chunk: &[u8]) -> Result<(), DecodeError>;
     /// It is complete.
@@ -205,6 +212,8 @@ pub(crate) trait Replicating: Send {
 pub(crate) trait Domain: Send {
     /// Which replica it is: where that is in memory.
     fn address(&self) -> usize;
+    /// See [`State::VERSION`].
+    fn version(&self) -> u32;
     fn snapshot(&self) -> Snapshot;
     /// Another member's state begins. `is_whole`: its pieces are the parts of one.
     fn begin(&mut self, is_whole: bool);
@@ -214,7 +223,7 @@ pub(crate) trait Domain: Send {
     fn end(&mut self) -> Result<(), DecodeError>;
     /// A state without a frame is here.
     fn end_unframed(&mut self) -> Result<(), DecodeError>;
-    /// The donor has no such domain. False: this process needs its.
+    /// It begins aside as it does where nobody has it yet. False: it does not, because this process needs a donor's.
     fn begin_anew(&mut self) -> bool;
     /// Whether a donor may lack it.
     fn is_optional(&self) -> bool;
@@ -269,6 +278,10 @@ enum Aside<S> {
 impl<S: State> Domain for Building<S> {
     fn address(&self) -> usize {
         Arc::as_ptr(&self.shared).addr()
+    }
+
+    fn version(&self) -> u32 {
+        S::VERSION
     }
 
     fn snapshot(&self) -> Snapshot {

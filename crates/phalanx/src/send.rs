@@ -36,12 +36,14 @@ pub struct Multicast {
     order: Order,
     guarantee: Guarantee,
     in_view: Option<NonZeroU64>,
+    domain: Option<Arc<str>>,
     body: Result<Payloads, SendError>,
 }
 
 impl Multicast {
     pub(crate) fn new(cell: Arc<CellShared>, group: Arc<GroupShared>, body: Result<Payloads, SendError>) -> Self {
-        Self { cell, group, order: Order::Total, guarantee: Guarantee::GroupDefault, in_view: None, body }
+        let (order, guarantee) = (Order::Total, Guarantee::GroupDefault);
+        Self { cell, group, order, guarantee, in_view: None, domain: None, body }
     }
 
     /// In the same order at all members. The default.
@@ -88,6 +90,21 @@ impl Multicast {
     /// refused message and all behind it are not sent; those before it are.
     pub fn in_view(self, view: &View) -> Self {
         Self { in_view: NonZeroU64::new(view.number()), ..self }
+    }
+
+    /// To that domain of the group's state alone ([`GroupBuilder::domain`](crate::GroupBuilder::domain)): all members apply it there, at
+    /// its place among the group's messages, and it enters no inbox. The empty name is the state itself. In total order only
+    /// ([`SendError::NotToDomain`]), and only to a domain that the group lists ([`View::domains`]; else
+    /// [`SendError::NoSuchDomain`]). Cells at level 10 and above have it.
+    ///
+    /// ```no_run
+    /// # async fn set(stock: phalanx::Group) -> Result<(), phalanx::SendError> {
+    /// stock.send_value(&("apples", 3_u32)).to_domain("prices").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn to_domain(self, domain: &str) -> Self {
+        Self { domain: Some(domain.into()), ..self }
     }
 
     /// Waits like the future, in a thread.
@@ -142,12 +159,12 @@ impl Multicast {
 
     /// The command, and where it goes.
     fn command(self, receipt: Option<Arc<Receipt>>) -> (Arc<CellShared>, Result<Command, SendError>) {
-        let Self { cell, group, order, guarantee, in_view, body } = self;
+        let Self { cell, group, order, guarantee, in_view, domain, body } = self;
         let (life, order, stability) = (group.life(), order.to_core(), guarantee.to_core());
         let receipt = receipt.map(Waiter::Multicast);
         let command = body.map(|body| Command::Queue {
             group,
-            asked: Queued::Send(Message { life, order, stability, in_view, body, receipt }),
+            asked: Queued::Send(Message { life, order, stability, in_view, domain, body, receipt }),
         });
         (cell, command)
     }

@@ -48,6 +48,18 @@ impl View {
         &self.view.name
     }
 
+    /// The domains of the group's state, each with its version, in the order of the group's list, which is the same at all
+    /// members and grows at its end alone. `None`: the group keeps no list, because it has no state, or was founded below level
+    /// 10 of the cell and not all members have said yet what they have.
+    #[must_use]
+    pub fn domains(&self) -> Option<impl ExactSizeIterator<Item = (&str, u32)>> {
+        self.list().map(|list| list.iter().map(|domain| (domain.name.as_str(), domain.version)))
+    }
+
+    pub(crate) fn list(&self) -> Option<&Arc<[core::Domain]>> {
+        self.view.domains.as_ref()
+    }
+
     /// The members by rank, the oldest first.
     pub fn members(&self) -> impl ExactSizeIterator<Item = Member> {
         self.view.infos.iter().map(Member::of)

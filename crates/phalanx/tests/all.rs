@@ -10,6 +10,7 @@ mod calls;
 mod cells;
 mod common;
 mod descriptors;
+mod domains;
 mod emptied;
 mod events;
 mod forks;

@@ -47,6 +47,43 @@ fn fails<S: State>(simulation: &Simulation<S>, work: fn(&mut Sender<'_, S>)) -> 
     simulation.run(work).expect_err("the mistake is found")
 }
 
+/// Numbers in their order, which only messages that name it change.
+#[derive(Default)]
+struct Journal(Vec<u64>);
+
+impl State for Journal {
+    fn apply(&mut self, message: &Message) {
+        assert!(message.is_to_domain(), "it is a tool's");
+        self.0.extend(message.decode::<u64>());
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::encode(&self.0)
+    }
+
+    fn restore(snapshot: Snapshot) -> Result<Self, DecodeError> {
+        snapshot.decode().map(Self)
+    }
+}
+
+#[test]
+fn messages_to_domains_pass_by_the_state() {
+    let report = Simulation::of(Stock::default)
+        .seeds(0..8)
+        .domain("tool.journal", Journal::default)
+        .run(|sender| {
+            let (number, coin) = (sender.below(1_000), sender.below(3));
+            match coin {
+                // The state could not read it.
+                0 => sender.send_to_domain("tool.journal", [u8::try_from(number % 100).unwrap_or(0)]),
+                1 => sender.send_to_domain("nothing", [1]),
+                _ => moves(sender),
+            }
+        })
+        .expect("every seed holds");
+    assert!(report.transfers > 20 && report.sent > 2_000, "{report:?}");
+}
+
 #[test]
 fn a_correct_state_passes_and_the_seeds_meet_what_they_are_for() {
     let report = Simulation::of(Stock::default)

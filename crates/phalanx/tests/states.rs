@@ -169,7 +169,7 @@ fn await_end(inbox: &mut Inbox) -> Next {
 }
 
 #[test]
-fn domains_move_together_and_a_joiner_without_one_leaves_again() {
+fn domains_move_together_and_a_joiner_without_one_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let cells = ["ann", "bob", "cid"].map(|name| start(directory.path(), name));
     let replicas = || (Replica::new(Sums::default()), Replica::new(All::default()));
@@ -181,7 +181,10 @@ fn domains_move_together_and_a_joiner_without_one_leaves_again() {
             outcome => panic!("{outcome:?}"),
         }
     };
-    assert_eq!(bad("phalanx.locks"), "names that begin with phalanx. are the library's own");
+    assert_eq!(
+        bad("phalanx.locks"),
+        "names that begin with phalanx. are the library's own, and those with tool. are tools'"
+    );
     assert_eq!(bad("all"), "all was given twice");
     assert!(bad("").contains("1 to 200 bytes"));
     let same = cells[0].group("g").state(&first_sums).domain("again", &first_sums).blocking_join();
@@ -217,13 +220,8 @@ fn domains_move_together_and_a_joiner_without_one_leaves_again() {
     assert!(all.read().0.iter().copied().eq(0..1_500));
     assert_eq!(sums.read().0, first_sums.read().0);
 
-    let (_group, mut inbox) = cells[2].group("g").state(&alone).blocking_join().expect("joins");
-    assert!(matches!(await_end(&mut inbox), Next::Left(LeaveReason::Left)));
-    let told = cells[2].notices();
-    assert!(
-        told.iter().any(|notice| notice.contains("domain all of the state, which this process does not know")),
-        "{told:?}"
-    );
+    let refused = cells[2].group("g").state(&alone).blocking_join();
+    assert!(matches!(refused, Err(JoinError::LacksDomain { domain, .. }) if domain == "all"));
     assert!(!alone.is_current() && alone.read().0.is_empty());
     let (_group, mut inbox) = cells[2]
         .group("g")
@@ -233,7 +231,7 @@ fn domains_move_together_and_a_joiner_without_one_leaves_again() {
         .blocking_join()
         .expect("joins");
     assert!(std::iter::from_fn(|| inbox.try_next()).any(|next| matches!(next, Next::Current)));
-    assert!(other.is_current() && other.read().0.is_empty(), "the donor has no such domain");
+    assert!(!other.is_current() && other.read().0.is_empty(), "the group lists no such domain");
     assert_eq!(alone.read().0, sums.read().0);
     for cell in cells {
         cell.blocking_leave(PATIENCE).expect("leaves");
@@ -331,23 +329,38 @@ fn who_takes_a_state_whose_only_holder_dies_founds_the_group_anew_and_is_told() 
     }
 }
 
+/// A state that takes none.
+struct Fussy;
+
+impl State for Fussy {
+    fn apply(&mut self, _message: &Message) {}
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::new("")
+    }
+
+    fn restore(_snapshot: Snapshot) -> Result<Self, DecodeError> {
+        Err(DecodeError::new("not like this"))
+    }
+}
+
 /// A program that is scheduled late asks whether it joined when the membership is over already. The process is not.
 #[test]
 fn a_membership_that_ended_before_the_join_was_looked_at_is_told_by_its_inbox() {
     let directory = tempfile::tempdir().expect("a directory");
     let cells = ["ann", "bob"].map(|name| start(directory.path(), name));
-    let replicas = (Replica::new(Sums::default()), Replica::new(All::default()), Replica::new(Sums::default()));
-    let founder = cells[0].group("g").state(&replicas.0).domain("all", &replicas.1);
+    let replicas = (Replica::new(Sums::default()), Replica::new(Fussy));
+    let founder = cells[0].group("g").state(&replicas.0);
     let (_founder, mut views) = founder.blocking_join().expect("founds it");
-    let mut joining = pin!(cells[1].group("g").state(&replicas.2).join());
+    let mut joining = pin!(cells[1].group("g").state(&replicas.1).join());
     assert!(joining.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    // The joiner lacks a domain: it comes, and goes again.
+    // The joiner refuses the state: it comes, and goes again.
     let members = std::iter::from_fn(|| views.blocking_next_timeout(PATIENCE).expect("it goes on"))
         .filter_map(|item| if let Next::View(view) = item { Some(view.members().len()) } else { None });
     assert_eq!(members.skip_while(|members| *members < 2).find(|members| *members < 2), Some(1));
     while cells[1]
         .group("g")
-        .state(&replicas.2)
+        .state(&replicas.1)
         .blocking_join()
         .is_err_and(|error| matches!(error, JoinError::AlreadyMember(_)))
     {

@@ -2,6 +2,7 @@
 
 mod accepted;
 mod call;
+mod domains;
 mod group;
 mod harness;
 mod object;
@@ -339,6 +340,9 @@ impl Builder {
                 let to = self.proc(*to);
                 let settled = &mut self.model.procs[me].to_one.settled;
                 settled.entry((*group, to)).or_default().push((*outcome, *messages, moment));
+            }
+            Event::OwnDomains { .. } | Event::GroupDomains { .. } | Event::DeliveredTo { .. } => {
+                domains::read(self, me, event, moment);
             }
             Event::Ask { group, asker, view, seq, what } => {
                 let record = AskRecord { ask: (*group, self.proc(*asker), *view, *seq), what: what.clone(), moment };

@@ -206,6 +206,9 @@ impl StreamRules {
             | Event::GroupTerms { .. }
             | Event::GroupIncomplete { .. }
             | Event::GroupObservers { .. }
+            | Event::OwnDomains { .. }
+            | Event::GroupDomains { .. }
+            | Event::DeliveredTo { .. }
             | Event::Observes { .. }
             | Event::GroupAdequacy { .. }
             | Event::Inbox { .. }

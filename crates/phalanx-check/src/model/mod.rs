@@ -2,6 +2,7 @@
 
 pub(crate) mod accepted;
 pub(crate) mod call;
+pub(crate) mod domains;
 pub(crate) mod intern;
 mod link;
 pub(crate) mod object;
@@ -50,6 +51,7 @@ pub(crate) struct Model {
     pub(crate) objects: object::Objects,
     pub(crate) calls: call::Calls,
     pub(crate) accepted: accepted::Accepted,
+    pub(crate) domains: domains::Domains,
     /// Names of groups that an operator gave up.
     pub(crate) given_up: Vec<(String, Moment)>,
     /// Times at which a process was told by an operator that no member of the cell lives, and asked to found it again.

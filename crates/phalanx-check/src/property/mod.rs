@@ -84,6 +84,8 @@ mod v7;
 mod v8;
 mod v9;
 mod x1;
+mod x10;
+mod x11;
 mod x2;
 mod x3;
 mod x4;
@@ -199,6 +201,8 @@ properties! {
     X7 "members without the state are listed alike" x7;
     X8 "the views since a snapshot are replayed in their place" x8;
     X9 "a membership's state is told in one order" x9;
+    X10 "a group has one list of domains, and each member has them" x10;
+    X11 "a message to a domain is one to all" x11;
     V1 "in the quiet phase all are in one view" v1;
     V2 "in the quiet phase every silence ends" v2;
     V3 "a sender delivers its own messages" v3;

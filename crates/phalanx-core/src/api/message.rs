@@ -1,5 +1,6 @@
 //! What a sender requests for a message, what a group agrees on for its messages, and a message as it is delivered.
 
+use super::domain::DomainIndex;
 use crate::id::{GroupId, Incarnation, Sequence, ViewNumber};
 
 /// The order that a multicast requests.
@@ -22,11 +23,13 @@ pub struct Request {
     pub uniformity: Uniformity,
     /// Whether it is an ask: it carries who is to answer it.
     pub asks: bool,
+    /// The domain of the group's state to which it goes. An ask names none.
+    pub domain: Option<DomainIndex>,
 }
 
 impl From<(Order, Uniformity)> for Request {
     fn from((order, uniformity): (Order, Uniformity)) -> Self {
-        Self { order, uniformity, asks: false }
+        Self { order, uniformity, asks: false, domain: None }
     }
 }
 
@@ -106,6 +109,16 @@ pub struct SendOptions {
     pub in_view: Option<ViewNumber>,
     /// Whether members are to answer it.
     pub asks: bool,
+    /// The domain of the group's state to which alone it goes: of [`super::GroupView::domains`]. In total order only.
+    pub domain: Option<DomainIndex>,
+}
+
+impl SendOptions {
+    /// A multicast of this order and stability, of which nobody is asked anything, in whichever view, to the whole group.
+    #[must_use]
+    pub const fn new(order: Order, stability: Stability) -> Self {
+        Self { order, stability, in_view: None, asks: false, domain: None }
+    }
 }
 
 /// A multicast that was accepted.
@@ -193,6 +206,8 @@ pub struct Delivery<'a> {
     pub replayed: bool,
     /// If it is an ask: who is to answer it. A replayed message asks nobody.
     pub asked: Option<Expected<'a>>,
+    /// The domain of the group's state to which alone it goes; see [`super::GroupView::domains`].
+    pub domain: Option<DomainIndex>,
     /// The payload.
     pub payload: &'a [u8],
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::domain::Domain;
 use super::message::GroupTerms;
 use crate::id::{CellInstance, GroupId, Incarnation, MemberInfo, ViewNumber};
 
@@ -165,6 +166,9 @@ pub struct GroupView {
     /// Whether the group has a state, as was agreed when it was made. `None`: it was made below level 6 of the cell, and
     /// nothing is agreed.
     pub has_state: Option<bool>,
+    /// The domains of its state, the same list at all members. It grows at its end alone. `None`: it has no state, or it
+    /// was made below level 10 of the cell and its members have not agreed on a list yet.
+    pub domains: Option<Arc<[Domain]>>,
     /// The terms that were agreed when the group was made.
     pub terms: GroupTerms,
     /// Whether enough members are known here to have the group's state, according to its terms.
@@ -189,6 +193,7 @@ impl GroupView {
             incomplete: Vec::new(),
             observers: Vec::new(),
             has_state: None,
+            domains: None,
             terms: GroupTerms::default(),
             adequate: true,
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{RemovalEvidence, Removals, Returns, Rise, Role};
-use crate::api::GroupTerms;
+use crate::api::{GroupTerms, OwnDomain};
 use crate::id::{GroupId, Incarnation, MemberInfo};
 use crate::time::Instant;
 
@@ -24,6 +24,10 @@ pub struct MembershipRequests {
     pub terms: BTreeMap<(String, Incarnation), GroupTerms>,
     /// What those that request to join want of the group's state; absent: nothing.
     pub roles: BTreeMap<(String, Incarnation), Role>,
+    /// What members and joiners have for a group's state; by group name and member.
+    pub domains: BTreeMap<(String, Incarnation), Vec<OwnDomain>>,
+    /// Groups whose lists of domains may grow.
+    pub growing: BTreeSet<GroupId>,
     /// A level to which the cell is to rise.
     pub rise: Option<Rise>,
     /// Orphans that can continue, or of which holders are to be struck off.
@@ -53,6 +57,7 @@ impl MembershipRequests {
             && self.leavers.is_empty()
             && self.group_joins.is_empty()
             && self.group_leaves.is_empty()
+            && self.growing.is_empty()
             && self.rise.is_none()
             && self.returns.is_empty()
     }

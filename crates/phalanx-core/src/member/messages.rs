@@ -12,7 +12,7 @@ use super::directory::Directory;
 use super::founding::FoundingMessage;
 use super::request_list::RequestList;
 use super::terms::{read_requested_terms, requested_terms};
-use crate::api::{GroupTerms, GroupView, LeaveReason, Uniformity};
+use crate::api::{Domain, DomainIndex, GroupTerms, GroupView, LeaveReason, Uniformity, are_domains};
 use crate::id::{CellInstance, DecreeNumber, GroupId, Incarnation, MemberInfo, Rank, Sequence, ViewNumber};
 use crate::wire::{Malformed, PacketNumber, Space, Tags, put_with_tail, read_with_tail};
 
@@ -21,6 +21,15 @@ const LEAVE_WAITS: u64 = 1;
 
 /// Tag in the tail of the begin of a state: the view in which the donor froze it.
 const SNAPSHOT_VIEW: u64 = 1;
+
+/// Tag in the same: the domains that the group lists in it.
+const SNAPSHOT_DOMAINS: u64 = 2;
+
+/// Tag in the tail of a replayed delivery: the domain to which it goes.
+const REPLAY_DOMAIN: u64 = 1;
+
+/// Tag in the tail of a replayed view: the domains of the group's state.
+const VIEW_DOMAINS: u64 = 1;
 
 /// The level from which on views are replayed to a joiner.
 pub const REPLAYED_VIEWS_LEVEL: u16 = 7;
@@ -86,6 +95,9 @@ pub enum StateMessage {
         /// The view in which it was frozen. The views after it are replayed. In the tail, from level 7 on.
         #[serde(skip)]
         view: Option<ViewNumber>,
+        /// The domains that the group lists in that view. In the tail, from level 10 on.
+        #[serde(skip)]
+        domains: Option<Vec<Domain>>,
     },
     /// A chunk of the snapshot, in order.
     Chunk {
@@ -114,6 +126,9 @@ pub enum StateMessage {
         /// The bytes.
         #[serde(with = "crate::wire::blob")]
         payload: Vec<u8>,
+        /// The domain to which alone it goes. In the tail, from level 10 on.
+        #[serde(skip)]
+        domain: Option<DomainIndex>,
     },
     /// The joiner has all that was sent so far, and may become a member.
     CaughtUp {
@@ -171,6 +186,9 @@ pub struct ReplayedView {
     pub members_min: u16,
     /// The group's terms: whether it ends rather than wait for members that are cut off.
     pub ends_alone: bool,
+    /// The domains of the group's state, if there is a list. In the tail, from level 10 on.
+    #[serde(skip)]
+    pub domains: Option<Vec<Domain>>,
 }
 
 /// Bytes that the record of a member counts for beside its name and its tail, and those of an incarnation in a list.
@@ -189,6 +207,7 @@ impl ReplayedView {
             incomplete: view.incomplete.clone(),
             observers: view.observers.clone(),
             has_state: view.has_state,
+            domains: view.domains.as_ref().map(|list| list.to_vec()),
             uniform: view.terms.uniformity.is_uniform(),
             members_min: view.terms.members_min,
             ends_alone: view.terms.ends_alone,
@@ -211,6 +230,7 @@ impl ReplayedView {
             incomplete: self.incomplete,
             observers: self.observers,
             has_state: self.has_state,
+            domains: self.domains.map(Into::into),
             terms: GroupTerms {
                 uniformity: Uniformity::from_flag(self.uniform),
                 members_min: self.members_min,
@@ -243,7 +263,14 @@ impl ReplayedView {
 pub fn replayed_bytes(view: &GroupView) -> usize {
     let info = |info: &MemberInfo| MEMBER_BYTES + info.name.len() + info.tail.as_bytes().len();
     let listed = view.joined.len() + view.left.len() + view.incomplete.len() + view.observers.len();
-    view.infos.iter().map(info).sum::<usize>() + LISTED_BYTES * listed
+    let domains = view.domains.iter().flat_map(|list| list.iter());
+    let domains = domains.map(|domain| LISTED_BYTES + domain.name.len()).sum::<usize>();
+    view.infos.iter().map(info).sum::<usize>() + LISTED_BYTES * listed + domains
+}
+
+/// Checks a list that came from another process.
+fn read_list(list: Option<Vec<Domain>>) -> Result<Option<Vec<Domain>>, Malformed> {
+    if list.as_ref().is_none_or(|list| are_domains(list.iter())) { Ok(list) } else { Err(Malformed) }
 }
 
 impl StateMessage {
@@ -253,8 +280,14 @@ impl StateMessage {
     /// If it cannot be encoded.
     pub fn encode(&self, out: Vec<u8>) -> Result<Vec<u8>, postcard::Error> {
         let mut tail = Tags::default();
-        if let Self::Begin { view: Some(view), .. } = self {
-            tail.put_number(SNAPSHOT_VIEW, view.0);
+        match self {
+            Self::Begin { view, domains, .. } => {
+                view.iter().for_each(|view| tail.put_number(SNAPSHOT_VIEW, view.0));
+                domains.iter().for_each(|list| tail.put_value(SNAPSHOT_DOMAINS, list));
+            }
+            Self::Replay { domain: Some(domain), .. } => tail.put_number(REPLAY_DOMAIN, u64::from(domain.0)),
+            Self::ReplayView { view, .. } => view.domains.iter().for_each(|list| tail.put_value(VIEW_DOMAINS, list)),
+            _ => {}
         }
         put_with_tail(self, &tail, out)
     }
@@ -265,8 +298,17 @@ impl StateMessage {
     /// [`Malformed`] if it is no such message.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let (mut message, tail) = read_with_tail(bytes)?;
-        if let Self::Begin { view, .. } = &mut message {
-            *view = tail.number(SNAPSHOT_VIEW)?.map(ViewNumber);
+        match &mut message {
+            Self::Begin { view, domains, .. } => {
+                *view = tail.number(SNAPSHOT_VIEW)?.map(ViewNumber);
+                *domains = read_list(tail.value(SNAPSHOT_DOMAINS)?)?;
+            }
+            Self::Replay { domain, .. } => {
+                let at = tail.number(REPLAY_DOMAIN)?.map(u8::try_from).transpose().map_err(|_too_large| Malformed)?;
+                *domain = at.map(DomainIndex);
+            }
+            Self::ReplayView { view, .. } => view.domains = read_list(tail.value(VIEW_DOMAINS)?)?,
+            _ => {}
         }
         Ok(message)
     }

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::ballot::Report;
 use super::decree::{GroupChange, GroupCut, Proposal};
+use super::domains::note_domains;
 use super::orphan::Revived;
 use super::{
     Directory, GroupEntry, GroupNames, GroupRoom, MembershipRequests, PASSED_ON_LEVEL, Returns, Role, agrees_on_state,
-    is_quorum, mismatch,
+    is_quorum, lists_domains, mismatch,
 };
 use crate::api::{GroupTerms, LeaveReason};
 use crate::id::{GroupId, Incarnation, MemberInfo, Rank, ViewNumber};
@@ -76,13 +77,23 @@ pub fn build_proposal(
         let Some(entry) = directory.groups.get(&id).filter(|entry| !entry.is_orphan()) else { continue };
         let mut coming = coming.remove(entry.name.as_str()).unwrap_or_default();
         coming.retain(|who| entry.suits(requests.role(&entry.name, *who)));
-        let ends = unreadable.contains(&id);
+        if let Some(list) = entry.domains() {
+            let observes = |who: &Incarnation| requests.role(&entry.name, *who) == Role::Observer;
+            coming.retain(|who| observes(who) || requests.mismatch(&list, &entry.name, *who).is_none());
+        }
+        let ends = unreadable.contains(&id) || requests.growing.contains(&id);
         let change = change_group(directory, id, entry, reports, &left, &group_leaves, &coming, ends, &mut next);
         let Some(mut change) = change else { continue };
         if entry.has_state().is_some() {
             let observes = |who: &&Incarnation| requests.role(&entry.name, **who) == Role::Observer;
             let observers: Vec<Incarnation> = change.joined.iter().filter(observes).copied().collect();
             change.note_observers(entry, &observers);
+        }
+        if lists_domains(directory)
+            && entry.has_state() == Some(true)
+            && let Some(list) = requests.next_list(entry, &change)
+        {
+            note_domains(&mut change, &list);
         }
         groups.push(change);
     }
@@ -114,12 +125,15 @@ pub fn build_proposal(
             let brings = requests.founders.contains(&(name.clone(), *who));
             !brings || !std::mem::replace(&mut is_brought, true)
         });
+        let lists = has_state == Some(true) && lists_domains(directory);
+        let domains = lists.then(|| requests.first_list(&name, &mut coming));
         // Rank 0 of its first view founds it, so its terms count.
         let terms = coming.first().and_then(|&who| requests.terms.get(&(name.clone(), who)));
         let (left, tail) = (Vec::new(), terms.map(|terms| terms.tags()).unwrap_or_default());
         let view = ViewNumber::FIRST;
         let mut change = GroupChange { group, name, view, space, cut: None, joined: coming, left, tail };
         has_state.into_iter().for_each(|has_state| change.note_has_state(has_state));
+        domains.iter().for_each(|list| note_domains(&mut change, list));
         groups.push(change);
     }
     let makes_view = !joined.is_empty() || !left.is_empty() || rise.is_some();

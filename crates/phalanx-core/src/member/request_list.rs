@@ -1,7 +1,10 @@
 //! All that a member requests of the next view, as it travels to the others.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
+use super::domains::DomainsOf;
 use super::kind::Role;
 use super::orphan::Return;
 use crate::api::GroupTerms;
@@ -43,6 +46,10 @@ pub struct RequestList {
     /// Incarnations for which groups wait, and that are proved dead.
     #[serde(skip)]
     pub dead: Vec<Incarnation>,
+    /// What the member has for groups' states: of those that it requests to join with the state, and of those whose lists
+    /// lack some of it. From level 10 on. A joiner that is not named has the state itself alone.
+    #[serde(skip)]
+    pub domains: Vec<DomainsOf>,
 }
 
 impl RequestList {
@@ -50,19 +57,37 @@ impl RequestList {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         // Every field is named, so that a new one cannot be forgotten here.
-        let Self { decree: _, groups, level, returns, given_up, dead } = self;
-        groups.is_empty() && *level == 0 && returns.is_empty() && given_up.is_empty() && dead.is_empty()
+        let Self { decree: _, groups, level, returns, given_up, dead, domains } = self;
+        let lists_of_orphans = returns.is_empty() && given_up.is_empty() && dead.is_empty();
+        groups.is_empty() && *level == 0 && lists_of_orphans && domains.is_empty()
     }
 
-    /// Cuts each list after `max`. Returns how many entries that drops.
+    /// Whether it requests nothing, and says what the member has for groups' states.
+    pub(crate) fn says_domains_alone(&self) -> bool {
+        !self.domains.is_empty() && Self { domains: Vec::new(), ..self.clone() }.is_empty()
+    }
+
+    /// Cuts each list after `max`, and what is said of domains after [`DOMAINS_BYTES_MAX`], with the requests to which that
+    /// belongs. Returns how many entries that drops.
     pub fn cut(&mut self, max: usize) -> usize {
-        let Self { decree: _, groups, level: _, returns, given_up, dead } = self;
-        let lens = [groups.len(), returns.len(), given_up.len(), dead.len()];
+        let count = |list: &Self| {
+            let Self { decree: _, groups, level: _, returns, given_up, dead, domains } = list;
+            [groups.len(), returns.len(), given_up.len(), dead.len(), domains.len()].into_iter().sum::<usize>()
+        };
+        let before = count(self);
+        let Self { decree: _, groups, level: _, returns, given_up, dead, domains } = self;
         groups.truncate(max);
         returns.truncate(max);
         given_up.truncate(max);
         dead.truncate(max);
-        lens.into_iter().map(|len| len.saturating_sub(max)).sum()
+        domains.truncate(max);
+        let mut room = DOMAINS_BYTES_MAX;
+        let fits = |said: &&DomainsOf| room.checked_sub(said.bytes()).map(|left| room = left).is_some();
+        let fitting = domains.iter().take_while(fits).count();
+        let late: BTreeSet<String> = domains.drain(fitting..).map(|said| said.group).collect();
+        // A request without what it says would be another one.
+        groups.retain(|wish| !wish.join || !late.contains(&wish.name));
+        before - count(self)
     }
 
     /// Puts the fields that travel in the message's tail there.
@@ -77,6 +102,9 @@ impl RequestList {
         if !self.dead.is_empty() {
             tail.put_value(DEAD, &self.dead);
         }
+        if !self.domains.is_empty() {
+            tail.put_value(DOMAINS, &self.domains);
+        }
     }
 
     /// Reads the fields of [`Self::put_tail`].
@@ -84,9 +112,14 @@ impl RequestList {
         self.returns = tail.value(RETURNS)?.unwrap_or_default();
         self.given_up = tail.value(GIVEN_UP)?.unwrap_or_default();
         self.dead = tail.value(DEAD)?.unwrap_or_default();
+        self.domains = tail.value(DOMAINS)?.unwrap_or_default();
+        self.domains.iter().try_for_each(DomainsOf::check)?;
         read_roles(tail, &mut self.groups)
     }
 }
+
+/// The most bytes of what one list says of domains.
+const DOMAINS_BYTES_MAX: usize = 256 << 10;
 
 /// Tag in the tail of requests: reports of a returned member on groups that wait for it.
 const RETURNS: u64 = 2;
@@ -102,6 +135,9 @@ const FOR_STATE: u64 = 6;
 
 /// Tag in the tail of requests: the indexes of those of observers.
 const TO_OBSERVE: u64 = 7;
+
+/// Tag in the tail of requests: what the member has for groups' states.
+const DOMAINS: u64 = 8;
 
 /// Puts what requests want of the groups' states into the tail of their message. Below level 6 all want the default, and
 /// nothing is put.
@@ -130,9 +166,33 @@ fn read_roles(tail: &Tags, requests: &mut [GroupRequest]) -> Result<(), Malforme
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::{Domain, OwnDomain};
 
     fn wish(role: Role) -> GroupRequest {
         GroupRequest { name: "g".into(), join: true, only_new: false, terms: None, role }
+    }
+
+    #[test]
+    fn what_is_said_of_domains_is_cut_with_its_requests() {
+        let domain = Domain { name: "n".repeat(190), version: 1 };
+        let own: Vec<OwnDomain> = (0..10).map(|_| OwnDomain { domain: domain.clone(), is_optional: true }).collect();
+        let names: Vec<String> = (0..300).map(|at| format!("{at:03}")).collect();
+        let said = |name: &String| DomainsOf { group: name.clone(), own: own.clone() };
+        let asks = |name: &String| GroupRequest { name: name.clone(), ..wish(Role::State) };
+        let mut list = RequestList {
+            groups: names.iter().map(asks).collect(),
+            domains: names.iter().map(said).collect(),
+            ..RequestList::default()
+        };
+        let dropped = list.cut(1024);
+        let kept = list.domains.len();
+        assert!((100..200).contains(&kept), "{kept}");
+        assert_eq!((list.groups.len(), dropped), (kept, 2 * (300 - kept)));
+        assert!(list.groups.iter().zip(&list.domains).all(|(wish, said)| wish.name == said.group));
+        let mut tail = Tags::default();
+        list.put_tail(&mut tail);
+        assert_eq!(Tags::parse(tail.as_bytes()), Ok(tail));
+        assert_eq!(list.cut(1024), 0);
     }
 
     #[test]

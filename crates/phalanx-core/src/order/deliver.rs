@@ -1,6 +1,7 @@
 //! Delivery: the next message in FIFO order, after its causal past, at its position in the total order, and stable if
 //! uniform.
 
+use super::frame::MessageHead;
 use super::output::StreamOutput;
 use super::stream::{Deliverable, Message};
 use super::view_streams::ViewStreams;
@@ -126,8 +127,13 @@ impl ViewStreams {
             holder.passed(rank, seq, order);
         }
         debug_assert_eq!(stream.delivered, seq.0, "delivered in the order sent");
-        let (asked, payload) = stream.payload(&message);
-        let taken = io.deliver(Deliverable { rank, seq, order, uniformity, position, asked, payload });
+        let (head, payload) = stream.payload(&message);
+        let (asked, domain) = match head {
+            None => (None, None),
+            Some(MessageHead::Asks(expected)) => (Some(expected), None),
+            Some(MessageHead::Names(domain)) => (None, Some(domain)),
+        };
+        let taken = io.deliver(Deliverable { rank, seq, order, uniformity, position, asked, domain, payload });
         stream.consume(u64::from(taken), pool);
         // Own messages are no dependencies: FIFO covers them.
         self.announced_old |= rank != self.set.me;

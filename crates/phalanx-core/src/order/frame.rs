@@ -1,7 +1,7 @@
 //! The frames of a multicast packet. Layout: `docs/wire.md`, "Stream frames".
 
-use crate::api::{Expected, MESSAGE_BYTES_MAX, Order, Uniformity};
-use crate::id::Rank;
+use crate::api::{DomainIndex, Expected, MESSAGE_BYTES_MAX, Order, Uniformity};
+use crate::id::{MEMBERS_MAX, Rank};
 use crate::wire::Malformed;
 use crate::wire::codec::{Reader, put_varint, varint_len};
 
@@ -49,8 +49,9 @@ pub struct MessageKind {
     pub sequenced: bool,
     /// Whether the message is delivered only when stable.
     pub uniformity: Uniformity,
-    /// Whether it is an ask: its bytes begin with who is to answer it ([`read_expected`]). From level 9 on.
-    pub asks: bool,
+    /// Whether its bytes begin with a head that says more of it ([`read_head`]): that it is an ask, from level 9 on, or to
+    /// which domain it goes, from level 10 on.
+    pub has_head: bool,
 }
 
 /// One frame of a member's stream.
@@ -102,8 +103,8 @@ const ORDER_SHIFT: u8 = 5; // two bits: fifo, causal, total, total and sequenced
 const UNIFORM: u8 = 0x10;
 const DEPS: u8 = 0x08;
 const FRAGMENT_MASK: u8 = 0x03;
-/// The message is an ask.
-const ASKS: u8 = 0x04;
+/// The message has a head.
+const HEAD: u8 = 0x04;
 const ANNOUNCE: u8 = 1;
 const PASS: u8 = 2;
 const STABLE: u8 = 3;
@@ -112,7 +113,7 @@ const PAST: u8 = 4;
 const SKIPPABLE: u8 = 0x40;
 // The sum equals 0xff only if no two fields share a bit.
 const _: () = assert!(
-    MESSAGE as u16 + (3 << ORDER_SHIFT) + UNIFORM as u16 + DEPS as u16 + ASKS as u16 + FRAGMENT_MASK as u16 == 0xff,
+    MESSAGE as u16 + (3 << ORDER_SHIFT) + UNIFORM as u16 + DEPS as u16 + HEAD as u16 + FRAGMENT_MASK as u16 == 0xff,
     "the parts of a message's first byte fill it, each with bits of its own"
 );
 const _: () = assert!(SKIPPABLE & (MESSAGE | ANNOUNCE | PASS | STABLE | PAST) == 0, "no frame known here is skipped");
@@ -123,7 +124,7 @@ const LIST_MAX: u64 = 65_536;
 #[inline]
 pub(super) fn put_message(
     out: &mut Vec<u8>,
-    MessageKind { order, sequenced, uniformity, asks }: MessageKind,
+    MessageKind { order, sequenced, uniformity, has_head }: MessageKind,
     fragment: FragmentKind,
     deps: &[(Rank, u64)],
     body_len: usize,
@@ -142,7 +143,7 @@ pub(super) fn put_message(
         FragmentKind::Last => 3,
     };
     let flag = |is_set, bit| if is_set { bit } else { 0 };
-    let flags = flag(uniformity.is_uniform(), UNIFORM) | flag(!deps.is_empty(), DEPS) | flag(asks, ASKS);
+    let flags = flag(uniformity.is_uniform(), UNIFORM) | flag(!deps.is_empty(), DEPS) | flag(has_head, HEAD);
     out.push(MESSAGE | order_bits << ORDER_SHIFT | flags | part_bits);
     if !deps.is_empty() {
         put_pairs(out, deps);
@@ -231,7 +232,7 @@ pub(super) fn read_plain<'a>(r: &mut Reader<'a>) -> Option<PlainMessage<'a>> {
     // Reads on a copy, so that a frame that is not plain, or is malformed, is left whole.
     let mut ahead = r.clone();
     let tag = ahead.u8().ok()?;
-    if tag & (MESSAGE | DEPS | ASKS | FRAGMENT_MASK) != MESSAGE {
+    if tag & (MESSAGE | DEPS | HEAD | FRAGMENT_MASK) != MESSAGE {
         return None;
     }
     let body = ahead.prefixed().ok()?;
@@ -248,7 +249,28 @@ fn kind_of(tag: u8) -> MessageKind {
         2 => (Order::Total, false),
         _ => (Order::Total, true),
     };
-    MessageKind { order, sequenced, uniformity: Uniformity::from_flag(tag & UNIFORM != 0), asks: tag & ASKS != 0 }
+    MessageKind { order, sequenced, uniformity: Uniformity::from_flag(tag & UNIFORM != 0), has_head: tag & HEAD != 0 }
+}
+
+/// What the head of a message says of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageHead<'a> {
+    /// It is an ask: who is to answer it.
+    Asks(Expected<'a>),
+    /// It goes to that domain alone.
+    Names(DomainIndex),
+}
+
+/// A head that begins with this number or a larger one names a domain. A smaller one is the length of a list of those that
+/// are to answer, which is shorter in any view.
+const NAMES: u16 = 16_000;
+const _: () = assert!(NAMES as usize > MEMBERS_MAX / 8, "no list is so long");
+
+/// The head of a message that goes to one domain alone.
+pub(super) const fn naming_head(DomainIndex(at): DomainIndex) -> [u8; 2] {
+    let number = NAMES + at as u16;
+    let ([low, _], [high, _]) = (number.to_le_bytes(), (number >> 7).to_le_bytes());
+    [low | 0x80, high]
 }
 
 /// Appends who is to answer an ask, as it stands in front of the payload: a bit for each rank.
@@ -264,15 +286,20 @@ pub(super) fn put_expected(out: &mut Vec<u8>, expected: impl Iterator<Item = boo
     out.extend_from_slice(&bits);
 }
 
-/// Splits the bytes of an ask, or of its first fragment: who is to answer it, and the payload. `members`: of the view.
+/// Splits the bytes of a message with a head, or of its first fragment: the head, and the payload. `members`: of the view.
 ///
 /// # Errors
-/// [`Malformed`] if the bytes do not begin with a list, or it names a rank that no member has.
-pub fn read_expected(body: &[u8], members: usize) -> Result<(Expected<'_>, &[u8]), Malformed> {
+/// [`Malformed`] if the bytes do not begin with a head, or it names a rank that no member has.
+pub fn read_head(body: &[u8], members: usize) -> Result<(MessageHead<'_>, &[u8]), Malformed> {
     let mut r = Reader::new(body);
+    let mut ahead = r.clone();
+    if let Some(at) = ahead.varint()?.checked_sub(u64::from(NAMES)) {
+        let at = u8::try_from(at).map_err(|_too_large| Malformed)?;
+        return Ok((MessageHead::Names(DomainIndex(at)), ahead.rest()));
+    }
     let expected = Expected(r.prefixed()?);
     let is_of_view = expected.0.len() <= members.div_ceil(8) && expected.ranks().all(|rank| rank < members);
-    if is_of_view { Ok((expected, r.rest())) } else { Err(Malformed) }
+    if is_of_view { Ok((MessageHead::Asks(expected), r.rest())) } else { Err(Malformed) }
 }
 
 /// Reads the next frame. `None` stands for an unknown frame that was skipped.
@@ -333,7 +360,7 @@ mod tests {
     #[test]
     fn a_small_message_costs_two_bytes() {
         let mut out = Vec::new();
-        let kind = MessageKind { order: Order::Total, sequenced: true, uniformity: Uniformity::Plain, asks: false };
+        let kind = MessageKind { order: Order::Total, sequenced: true, uniformity: Uniformity::Plain, has_head: false };
         put_message(&mut out, kind, FragmentKind::Whole, &[], 100);
         assert_eq!(out.len(), 2);
     }
@@ -351,15 +378,34 @@ mod tests {
         let mut body = Vec::new();
         put_expected(&mut body, (0..20).map(|rank| rank == 1 || rank == 9));
         body.extend_from_slice(b"what?");
-        let (expected, payload) = read_expected(&body, 10).expect("ten members");
+        let (MessageHead::Asks(expected), payload) = read_head(&body, 10).expect("ten members") else {
+            panic!("an ask")
+        };
         assert_eq!((expected.ranks().collect::<Vec<_>>(), payload), (vec![1, 9], &b"what?"[..]));
         assert!(expected.contains(9) && !expected.contains(0) && !expected.contains(800));
-        assert_eq!(read_expected(&body, 9), Err(Malformed), "rank 9 is nobody");
-        assert_eq!(read_expected(&body[..2], 10), Err(Malformed), "cut short");
-        assert_eq!(read_expected(&[3, 1, 0, 0, b'x'], 10), Err(Malformed), "longer than any list of ten");
-        assert_eq!(read_expected(&[0], 1).map(|(expected, rest)| (expected.ranks().count(), rest.len())), Ok((0, 0)));
-        let tag = MESSAGE | ASKS;
+        assert_eq!(read_head(&body, 9), Err(Malformed), "rank 9 is nobody");
+        assert_eq!(read_head(&body[..2], 10), Err(Malformed), "cut short");
+        assert_eq!(read_head(&[3, 1, 0, 0, b'x'], 10), Err(Malformed), "longer than any list of ten");
+        assert_eq!(read_head(&[0], 1), Ok((MessageHead::Asks(Expected(&[])), &[][..])));
+        let tag = MESSAGE | HEAD;
         assert!(read_plain(&mut Reader::new(&[tag, 0])).is_none(), "the first bytes are no payload");
+    }
+
+    #[test]
+    fn a_domain_is_named_in_two_bytes() {
+        for at in [0, 1, 127, 255] {
+            let mut body = naming_head(DomainIndex(at)).to_vec();
+            let mut number = Vec::new();
+            put_varint(&mut number, u64::from(NAMES) + u64::from(at));
+            assert_eq!(body, number);
+            body.push(b'x');
+            assert_eq!(read_head(&body, 1), Ok((MessageHead::Names(DomainIndex(at)), &b"x"[..])));
+        }
+        let mut beyond = Vec::new();
+        put_varint(&mut beyond, u64::from(NAMES) + 256);
+        assert_eq!(read_head(&beyond, 1), Err(Malformed));
+        assert_eq!(read_head(&[0x80], 1), Err(Malformed), "cut short");
+        assert_eq!(read_head(&[], 1), Err(Malformed));
     }
 
     #[test]
@@ -379,7 +425,7 @@ mod tests {
         let (plain, uniform) = (Uniformity::Plain, Uniformity::Uniform);
         let message = |order, sequenced, uniformity, fragment, deps: &[(Rank, u64)]| {
             let mut out = Vec::new();
-            put_message(&mut out, MessageKind { order, sequenced, uniformity, asks: false }, fragment, deps, 4);
+            put_message(&mut out, MessageKind { order, sequenced, uniformity, has_head: false }, fragment, deps, 4);
             out.extend_from_slice(b"body");
             out
         };
@@ -409,7 +455,18 @@ mod tests {
                     let mut body = Vec::new();
                     put_expected(&mut body, (0..10).map(|rank| rank % 9 == 0));
                     body.extend_from_slice(b"what?");
-                    let kind = MessageKind { order: Order::Total, sequenced: true, uniformity: uniform, asks: true };
+                    let kind =
+                        MessageKind { order: Order::Total, sequenced: true, uniformity: uniform, has_head: true };
+                    put_message(out, kind, FragmentKind::Whole, &[], body.len());
+                    out.extend_from_slice(&body);
+                }),
+            ),
+            (
+                "to_domain_1",
+                frame(&|out| {
+                    let body = [&naming_head(DomainIndex(1))[..], b"body"].concat();
+                    let kind =
+                        MessageKind { order: Order::Total, sequenced: true, uniformity: uniform, has_head: true };
                     put_message(out, kind, FragmentKind::Whole, &[], body.len());
                     out.extend_from_slice(&body);
                 }),
@@ -425,7 +482,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(
-            kind in 0..4u8, prompt: bool, asks: bool, fragment in 0..4u8,
+            kind in 0..4u8, prompt: bool, has_head: bool, fragment in 0..4u8,
             deps in proptest::collection::vec(((0..64u16).prop_map(Rank), 1..1000u64), 0..5),
             body in proptest::collection::vec(any::<u8>(), 0..300),
             runs in proptest::collection::vec(((0..64u16).prop_map(Rank), 1..1000u64), 0..5), tenure: u32, prefix: u64,
@@ -435,7 +492,7 @@ mod tests {
             let order = [Order::Fifo, Order::Causal, Order::Total, Order::Total][usize::from(kind)];
             let fragment = [FragmentKind::Whole, FragmentKind::First(1 << 20), FragmentKind::Middle, FragmentKind::Last][usize::from(fragment)];
             let mut out = Vec::new();
-            let kind = MessageKind { order, sequenced: kind == 3, uniformity, asks };
+            let kind = MessageKind { order, sequenced: kind == 3, uniformity, has_head };
             put_message(&mut out, kind, fragment, &deps, body.len());
             out.extend_from_slice(&body);
             put_announce(&mut out, tenure, prompt, &runs);

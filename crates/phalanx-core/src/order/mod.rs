@@ -26,7 +26,9 @@ mod total_order;
 mod view_end;
 mod view_streams;
 
-pub use frame::{FragmentKind, MessageKind, Pairs, StreamFrame, put_pairs, read_expected, read_frame, read_pairs};
+pub use frame::{
+    FragmentKind, MessageHead, MessageKind, Pairs, StreamFrame, put_pairs, read_frame, read_head, read_pairs,
+};
 pub use output::{Backpressure, Hold, Status, StreamOutput};
 pub use pack::Packing;
 pub(crate) use packer::AskHead;

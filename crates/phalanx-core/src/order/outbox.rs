@@ -128,7 +128,7 @@ mod tests {
     use super::*;
     use crate::api::{Order, Uniformity};
 
-    const FIFO: Request = Request { order: Order::Fifo, uniformity: Uniformity::Plain, asks: false };
+    const FIFO: Request = Request { order: Order::Fifo, uniformity: Uniformity::Plain, asks: false, domain: None };
 
     #[test]
     fn messages_leave_in_order_and_memory_is_used_again() {

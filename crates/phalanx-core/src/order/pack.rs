@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::frame::{FragmentKind, MessageKind, put_message, put_stable};
 use super::outbox::Pending;
 use super::output::StreamOutput;
-use super::packer::AskHead;
+use super::packer::{AskHead, Head};
 use super::view_streams::{Backlog, ViewStreams};
 use crate::api::{Order, Request};
 use crate::id::Sequence;
@@ -54,7 +54,7 @@ impl ViewStreams {
         io: &mut impl StreamOutput,
     ) -> Option<Sequence> {
         let len: usize = parts.iter().map(|p| p.len()).sum();
-        let whole = self.ask_head.of(request.asks).len() + len;
+        let whole = self.ask_head.of(request).len() + len;
         // Without a quorum the others may continue without what this group delivers. In a view with too few members
         // nothing uniform is sent, by agreement.
         let held = request.uniformity.is_uniform() && self.withholds();
@@ -98,16 +98,11 @@ impl ViewStreams {
         self.set.packet_room - MARK_ROOM
     }
 
-    /// Appends one fragment of a message to the packet being filled: `len` bytes of its payload. The first one of an ask has
-    /// the list of those that are to answer in front of them.
+    /// Appends one fragment of a message to the packet being filled: `len` bytes of its payload. The first one has
+    /// the message's head in front of them.
     #[inline]
-    fn pack(
-        &mut self,
-        Request { order, uniformity, asks }: Request,
-        fragment: FragmentKind,
-        len: usize,
-        body: impl FnOnce(&mut Vec<u8>),
-    ) {
+    fn pack(&mut self, request: Request, fragment: FragmentKind, len: usize, body: impl FnOnce(&mut Vec<u8>)) {
+        let Request { order, uniformity, .. } = request;
         // A message counts as sent with its last fragment: its causal past is all that was delivered here by then.
         let ends = matches!(fragment, FragmentKind::Whole | FragmentKind::Last);
         let mut deps = std::mem::take(&mut self.due);
@@ -122,10 +117,11 @@ impl ViewStreams {
             && fragment == FragmentKind::Whole
             && self.holder.as_ref().is_some_and(|holder| holder.has_sequenced(self.set.me, self.last_unsequenced));
         let begins = matches!(fragment, FragmentKind::Whole | FragmentKind::First(_));
-        let head = self.ask_head.of(asks && begins);
-        let kind = MessageKind { order, sequenced, uniformity, asks };
+        let head = if begins { self.ask_head.of(request) } else { Head::Nothing };
+        let has_head = request.asks || request.domain.is_some();
+        let kind = MessageKind { order, sequenced, uniformity, has_head };
         put_message(&mut self.packer.frames, kind, fragment, &deps, head.len() + len);
-        self.packer.frames.extend_from_slice(head);
+        self.packer.frames.extend_from_slice(&head);
         deps.clear();
         self.due = deps;
         let start = self.packer.frames.len();
@@ -153,7 +149,7 @@ impl ViewStreams {
         let mut outbox = std::mem::take(&mut self.outbox);
         while let Some(next) = outbox.front() {
             let Pending { request, payload, cut } = next;
-            let Request { order, uniformity, asks } = request;
+            let Request { order, uniformity, asks, .. } = request;
             if uniformity.is_uniform() && self.withholds() {
                 break;
             }
@@ -164,7 +160,7 @@ impl ViewStreams {
             if !self.announce_past(now, order, io) {
                 break;
             }
-            let whole = self.ask_head.of(asks).len() + payload.len();
+            let whole = self.ask_head.of(request).len() + payload.len();
             if cut == 0 && self.fits_packet(whole) {
                 if !self.make_room(now, whole, io) {
                     break;
@@ -193,7 +189,7 @@ impl ViewStreams {
         &Pending { request, payload, cut }: &Pending<'_>,
         io: &mut impl StreamOutput,
     ) -> Option<(FragmentKind, usize)> {
-        let head = if cut == 0 { self.ask_head.of(request.asks).len() } else { 0 };
+        let head = if cut == 0 { self.ask_head.of(request).len() } else { 0 };
         let header = self.header_bound() + varint_len((head + payload.len()) as u64) + head;
         if self.packer.frames.len() + header >= self.usable_room() {
             self.close_packet(now, io);

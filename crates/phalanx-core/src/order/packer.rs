@@ -1,6 +1,9 @@
-//! The packet being filled, and what stands in front of asks in it.
+//! The packet being filled, and what stands in front of payloads in it.
 
-use super::frame::put_expected;
+use std::ops::Deref;
+
+use super::frame::{naming_head, put_expected};
+use crate::api::Request;
 
 /// The packet being filled.
 #[derive(Debug)]
@@ -31,12 +34,37 @@ impl AskHead {
 
     /// What stands in front of a message's payload.
     #[inline]
-    pub(crate) fn of(&self, asks: bool) -> &[u8] {
-        if asks { &self.0 } else { &[] }
+    pub(crate) fn of(&self, request: Request) -> Head<'_> {
+        match request.domain {
+            Some(domain) => Head::Names(naming_head(domain)),
+            None if request.asks => Head::Asks(&self.0),
+            None => Head::Nothing,
+        }
     }
 
     /// The most bytes that it takes in a view with this number of members.
     pub(crate) fn bytes_max(members: usize) -> usize {
         members.div_ceil(8) + LIST_HEAD
+    }
+}
+
+/// What stands in front of a message's payload.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Head<'a> {
+    Nothing,
+    Asks(&'a [u8]),
+    Names([u8; 2]),
+}
+
+impl Deref for Head<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Nothing => &[],
+            Self::Asks(expected) => expected,
+            Self::Names(domain) => domain,
+        }
     }
 }

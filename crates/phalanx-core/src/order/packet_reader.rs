@@ -4,9 +4,7 @@
 //! A packet is read whole or not at all ([`Context::undo`]): one that cannot be parsed, or must wait, changes nothing.
 //! See `docs/fail-stop.md`.
 
-use super::frame::{
-    FragmentKind, MessageKind, Pairs, PlainMessage, StreamFrame, read_expected, read_frame, read_plain,
-};
+use super::frame::{FragmentKind, MessageKind, Pairs, PlainMessage, StreamFrame, read_frame, read_head, read_plain};
 use crate::api::Order;
 use crate::id::Rank;
 use crate::wire::codec::Reader;
@@ -296,8 +294,8 @@ impl Context {
         body: &[u8],
         out: &mut impl Taker,
     ) -> Result<bool, Stop> {
-        if kind.asks && matches!(fragment, FragmentKind::Whole | FragmentKind::First(_)) {
-            read_expected(body, self.members)?;
+        if kind.has_head && matches!(fragment, FragmentKind::Whole | FragmentKind::First(_)) {
+            read_head(body, self.members)?;
         }
         let pieces = match (fragment, self.pieces) {
             (FragmentKind::Whole, _) => {

@@ -4,10 +4,10 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::frame::{MessageKind, read_expected};
+use super::frame::{MessageHead, MessageKind, read_head};
 use super::packet_reader::{Context, Orders, PacketPosition, Stop, Taker, Tenure, entry_of};
 use super::total_order::{Run, Total};
-use crate::api::{Expected, Order, Uniformity};
+use crate::api::{DomainIndex, Expected, Order, Uniformity};
 use crate::frames::{Frames, Pool};
 use crate::id::{Rank, Sequence};
 use crate::link::{Receiving, StreamReport};
@@ -20,8 +20,8 @@ pub(super) struct Message {
     /// Whether its position in the token holder's stream is its place in the total order.
     pub(super) sequenced: bool,
     pub(super) uniformity: Uniformity,
-    /// Whether its bytes begin with who is to answer it.
-    asks: bool,
+    /// Whether its bytes begin with a head.
+    has_head: bool,
     /// Index of its first dependency among all that the stream's messages named (see [`Stream::deps_base`]). Only those
     /// beyond what the sender's earlier messages depend on.
     deps_from: u64,
@@ -64,6 +64,8 @@ pub struct Deliverable<'a> {
     pub position: Option<u64>,
     /// If it is an ask: who is to answer it.
     pub asked: Option<Expected<'a>>,
+    /// The domain to which alone it goes.
+    pub domain: Option<DomainIndex>,
     /// The payload, borrowed from its packet if it lies in one.
     pub payload: &'a [u8],
 }
@@ -126,13 +128,13 @@ struct Keep<'a> {
 
 impl Keep<'_> {
     #[inline]
-    fn complete(&mut self, MessageKind { order, sequenced, uniformity, asks }: MessageKind, body: Body) {
+    fn complete(&mut self, MessageKind { order, sequenced, uniformity, has_head }: MessageKind, body: Body) {
         *self.parsed += 1;
         let (deps_from, packet, seq) = (self.deps_from, self.position.number, Sequence(*self.parsed));
         self.deps_from = self.deps_base + self.deps.len() as u64;
         // A packet names fewer than 2^32.
         let deps = u32::try_from(self.deps_from - deps_from).unwrap_or(u32::MAX);
-        self.queue.push_back(Message { order, sequenced, uniformity, asks, deps_from, deps, packet, seq, body });
+        self.queue.push_back(Message { order, sequenced, uniformity, has_head, deps_from, deps, packet, seq, body });
     }
 }
 
@@ -420,15 +422,15 @@ impl Stream {
         Some(message)
     }
 
-    /// Who is to answer the message that [`Self::take_head`] returned last, if it asks, and its payload.
+    /// The head of the message that [`Self::take_head`] returned last, if it has one, and its payload.
     #[inline]
-    pub(super) fn payload<'a>(&'a self, message: &'a Message) -> (Option<Expected<'a>>, &'a [u8]) {
+    pub(super) fn payload<'a>(&'a self, message: &'a Message) -> (Option<MessageHead<'a>>, &'a [u8]) {
         let bytes = self.bytes(message);
-        if !message.asks {
+        if !message.has_head {
             return (None, bytes);
         }
         // Checked when it was read.
-        read_expected(bytes, usize::MAX).map_or((None, bytes), |(expected, payload)| (Some(expected), payload))
+        read_head(bytes, usize::MAX).map_or((None, bytes), |(head, payload)| (Some(head), payload))
     }
 
     #[inline]

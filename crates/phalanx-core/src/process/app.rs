@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 
 use super::partners::{Pair, ToOne};
-use crate::api::{Delivery, Effects, Event, Expected, LeaveReason, Order, ToOneKind, ToOneOutcome, Uniformity};
+use crate::api::{
+    Delivery, DomainIndex, Effects, Event, Expected, LeaveReason, Order, ToOneKind, ToOneOutcome, Uniformity,
+};
 use crate::frames::Frames;
 use crate::id::{GroupId, InboxId, Incarnation, Rank, Sequence, ViewNumber};
 use crate::member::replayed_bytes;
@@ -29,6 +31,8 @@ pub(super) struct OwnedDelivery {
     pub(super) replayed: bool,
     /// Who is to answer it, if it asks; see [`Expected`].
     pub(super) asked: Option<Box<[u8]>>,
+    /// The domain to which alone it goes.
+    pub(super) domain: Option<DomainIndex>,
     pub(super) payload: Bytes,
 }
 
@@ -47,6 +51,7 @@ impl OwnedDelivery {
             position: delivery.position,
             replayed: delivery.replayed,
             asked: delivery.asked.map(|expected| expected.bits().into()),
+            domain: delivery.domain,
             payload: Bytes::copy_from_slice(delivery.payload),
         }
     }
@@ -62,6 +67,7 @@ impl OwnedDelivery {
             position: self.position,
             replayed: self.replayed,
             asked: self.asked.as_deref().map(Expected::of),
+            domain: self.domain,
             payload: &self.payload,
         }
     }

@@ -45,6 +45,8 @@ counters! {
     delivered_bytes,
     /// Messages discarded at the end of a view: a predecessor was outside the cut.
     discarded,
+    /// Messages that name a domain which their group does not list, or that may name none: nobody gets them.
+    messages_astray,
     /// Cell views installed.
     cell_views,
     /// Group views installed.

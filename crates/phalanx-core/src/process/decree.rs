@@ -9,7 +9,7 @@ use super::groups::REQUESTS_MAX;
 use super::unreadable::{NONSENSE_VERDICT_LEVEL, unread_of};
 use super::waits::ROUNDS;
 use super::{Process, Stage};
-use crate::api::{Effects, LeaveReason};
+use crate::api::{Domain, Effects, LeaveReason};
 use crate::id::{DecreeNumber, GroupId, Incarnation, MemberInfo, Rank, check_name};
 use crate::member::{
     Ballot, BallotEvent, Control, Coordinator, GroupEntry, GroupNames, GroupRoom, MembershipRequests, Phase, Promise,
@@ -170,12 +170,20 @@ impl Process {
         let decree = self.directory.decree;
         for (&who, list) in self.requests.iter().filter(|(_, list)| list.decree == decree) {
             let Some(rank) = self.directory.rank(who) else { continue };
+            for said in &list.domains {
+                requests.domains.insert((said.group.clone(), who), said.own.clone());
+            }
             let may_make = LazyCell::new(|| room.takes(&self.directory.members[rank.index()]));
             for wish in &list.groups {
                 // What no decree can bring is no reason for a ballot: it would end with nothing changed, and the
                 // requests that follow its decree would begin the next one.
                 let entry = names.get(&wish.name);
-                let is_vain = |entry: &GroupEntry| wish.join && !entry.suits(wish.role);
+                let is_vain = |entry: &GroupEntry| {
+                    let takes = wish.join && wish.role == Role::State;
+                    let list = if takes { entry.domains() } else { None };
+                    let lacks = |list: Vec<Domain>| requests.mismatch(&list, &wish.name, who).is_some();
+                    wish.join && !entry.suits(wish.role) || list.is_some_and(lacks)
+                };
                 let makes_none = || !*may_make || wish.role == Role::Observer;
                 if !names.leaves_open(who, wish) || entry.map_or_else(makes_none, |(_, entry)| is_vain(entry)) {
                     continue;
@@ -194,6 +202,7 @@ impl Process {
                 }
             }
         }
+        requests.note_growing(&self.directory);
         requests.rise = self.requested_rise();
         requests.returns = self.waiting.gathering.requested_returns(now, &self.directory, &self.requests);
         // A decree takes them off the directory's list of lost members (`docs/founding.md`, *When all members left*).
@@ -239,7 +248,7 @@ impl Process {
         let unreadable = self.unreadable_groups();
         let changes = |(id, e): &(&GroupId, &GroupEntry)| {
             let is_wished = named.contains(e.name.as_str()) && !e.is_orphan();
-            is_wished || e.members.iter().any(leaving) || unreadable.contains(id)
+            is_wished || e.members.iter().any(leaving) || unreadable.contains(id) || requests.growing.contains(id)
         };
         let groups: BTreeSet<GroupId> = self.directory.groups.iter().filter(changes).map(|(&id, _)| id).collect();
         if self.acceptor.promised().is_some_and(|b| b.rank != me) {

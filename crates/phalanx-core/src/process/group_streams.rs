@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::api::{Delivery, GroupTerms};
+use crate::api::{Delivery, Domain, GroupTerms, Order};
 use crate::id::{GroupId, Incarnation, Rank, ViewNumber};
 use crate::order::{Deliverable, ViewStreams};
 use crate::time::Instant;
@@ -51,6 +51,8 @@ pub(super) struct ViewMeta {
     /// The latest view since then that the application was notified of. Before the first, the application sends
     /// nothing.
     pub(super) told: Option<ViewNumber>,
+    /// The domains that the group lists in that view.
+    pub(super) told_domains: Option<Arc<[Domain]>>,
     pub(super) space: Space,
     pub(super) members: Vec<Incarnation>,
     /// Data addresses by rank. `others` has them without this process's own.
@@ -58,6 +60,8 @@ pub(super) struct ViewMeta {
     pub(super) others: Vec<SocketAddr>,
     /// Members whose state was not known to be complete when the view was decided.
     pub(super) incomplete: Vec<Incarnation>,
+    /// How many domains the group lists; 0 if it lists none.
+    pub(super) domains: usize,
     /// Terms agreed for the group.
     pub(super) terms: GroupTerms,
     /// Whether enough members hold the group's state, as last reported to the application.
@@ -78,8 +82,15 @@ impl ViewMeta {
             position: d.position,
             replayed,
             asked: d.asked,
+            domain: d.domain,
             payload: d.payload,
         }
+    }
+
+    /// Whether a message is for this domain of the group, or for all of it. The same at all members.
+    #[inline]
+    pub(super) fn is_addressed(&self, d: &Deliverable<'_>) -> bool {
+        d.domain.is_none_or(|domain| domain.index() < self.domains && d.order == Order::Total)
     }
 
     pub(super) fn rank(&self, who: Incarnation) -> Option<Rank> {

@@ -8,9 +8,9 @@ use std::time::Duration;
 use super::app::AppQueue;
 use super::group_streams::GroupStreams;
 use super::{Process, Stage};
-use crate::api::{CommandError, Effects, Event, GroupTerms};
-use crate::id::{GroupId, InboxId, Incarnation, check_name};
-use crate::member::{Control, Directory, GroupNames, GroupRequest, RequestList, Role, agrees_on_state};
+use crate::api::{CommandError, DomainMismatch, Effects, Event, GroupTerms, OwnDomain, are_domains};
+use crate::id::{DecreeNumber, GroupId, InboxId, Incarnation, check_name};
+use crate::member::{Control, Directory, DomainsOf, GroupNames, GroupRequest, RequestList, Role, agrees_on_state};
 use crate::order::ViewStreams;
 use crate::time::Instant;
 
@@ -51,7 +51,8 @@ impl Process {
         with_state: bool,
         terms: GroupTerms,
     ) -> Result<(), CommandError> {
-        self.request_group(now, name, if with_state { Role::State } else { Role::Stateless }, terms)
+        let role = if with_state { Role::State } else { Role::Stateless };
+        self.request_group(now, name, role, terms, vec![OwnDomain::unnamed()])
     }
 
     /// The same in a role of the process's choice.
@@ -61,15 +62,26 @@ impl Process {
     /// group's minimum, and the group does not continue through it. It makes no group: it waits until there is one. Below
     /// level 6 it is a member without the state.
     ///
+    /// `own`: what this process has for the group's state, if it takes that; the state itself alone is
+    /// [`OwnDomain::unnamed`].
+    ///
+    /// From level 10 of the cell on a group keeps a list of the domains of its state
+    /// ([`GroupView::domains`](crate::GroupView::domains)). A process that lacks one of them, or needs one that is not
+    /// listed, is not taken in, and gets [`Event::GroupDomains`]. A domain that all members have is added to the list.
+    ///
     /// # Errors
-    /// As [`Self::join_group`].
+    /// As [`Self::join_group`]; [`CommandError::BadDomains`]. Nothing was asked.
     pub fn request_group(
         &mut self,
         now: Instant,
         name: &str,
         role: Role,
         terms: GroupTerms,
+        own: Vec<OwnDomain>,
     ) -> Result<(), CommandError> {
+        if !are_domains(own.iter().map(|own| &own.domain)) {
+            return Err(CommandError::BadDomains);
+        }
         if matches!(self.stage, Stage::Over) {
             return Err(CommandError::Over);
         }
@@ -80,9 +92,11 @@ impl Process {
             return Err(CommandError::AlreadyMember);
         }
         let ready = if role == Role::State { Ready::No } else { Ready::Yes };
-        self.wants.insert(name.to_owned(), GroupIntent { role, terms, leaving: None, ready, seeks: false });
+        self.wants
+            .insert(name.to_owned(), GroupIntent { role, terms, own, said: None, leaving: None, ready, seeks: false });
         self.report_orphans(); // it may have to wait, and no view change need come to report it
-        refuse_groups(&self.directory, &mut self.wants, &mut self.app, self.set.me.incarnation);
+        let refused = refuse_groups(&self.directory, &mut self.wants, &mut self.app, self.set.me.incarnation);
+        refused.iter().for_each(|name| self.start_over(name, now));
         self.advance_intents(now);
         Ok(())
     }
@@ -101,6 +115,8 @@ impl Process {
         let want = self.wants.entry(name).or_insert(GroupIntent {
             role: Role::Stateless,
             terms: GroupTerms::default(),
+            own: vec![OwnDomain::unnamed()],
+            said: None,
             leaving: None,
             ready: Ready::Yes,
             seeks: false,
@@ -130,21 +146,24 @@ impl Process {
         for (name, group) in seeking.collect::<Vec<_>>() {
             self.seek_state(now, &name, group);
         }
-        let groups = self.open_requests(now);
-        let level = self.level_requested();
-        let mut requests = RequestList { decree: self.directory.decree, groups, level, ..RequestList::default() };
+        let (groups, domains) = self.open_requests(now);
+        let (decree, level) = (self.directory.decree, self.level_requested());
+        let mut requests = RequestList { decree, groups, level, domains, ..RequestList::default() };
         self.requests_of_orphans(&mut requests);
         // A coordinator reads no more of a list. The others follow when these are fulfilled.
         self.counters.requests_cut += requests.cut(REQUESTS_MAX) as u64;
-        if !requests.is_empty() {
+        let coordinator = if requests.domains.is_empty() { None } else { self.coordinator_now(now) };
+        let to = coordinator.map(|coordinator| (decree, coordinator));
+        if has_news(&mut self.wants, to, &requests) {
             self.send_requests(now, requests);
         }
     }
 
     /// Membership requests that no decree has fulfilled yet.
-    fn open_requests(&self, now: Instant) -> Vec<GroupRequest> {
+    fn open_requests(&self, now: Instant) -> (Vec<GroupRequest>, Vec<DomainsOf>) {
         let me = self.me();
-        let mut requests = Vec::new();
+        // What joiners say of their domains goes first: a list that is cut must not lose it while it keeps the request.
+        let (mut requests, mut domains, mut of_members) = (Vec::new(), Vec::new(), Vec::new());
         let names = GroupNames::of(&self.directory);
         for (name, want) in &self.wants {
             let entry = names.get(name);
@@ -174,11 +193,16 @@ impl Process {
                     // It has a state of its own, or took one of a group of that name that is over.
                     let only_new = want.takes_state() && entry.is_none();
                     requests.push(wish(true, only_new));
+                    domains.extend(want.said_to_join(&self.directory, name));
+                }
+                None if is_member => {
+                    of_members.extend(entry.and_then(|(_, entry)| want.said_as_member(&self.directory, entry)));
                 }
                 _ => {}
             }
         }
-        requests
+        domains.extend(of_members);
+        (requests, domains)
     }
 
     fn send_requests(&mut self, now: Instant, requests: RequestList) {
@@ -302,19 +326,37 @@ impl Process {
     }
 }
 
+/// Whether requests are to be sent `to` the coordinator in a decree: they are repeated with each heartbeat, until a decree
+/// fulfils them. What members say of their domains alone may stand for long, and is said once.
+fn has_news(
+    wants: &mut BTreeMap<String, GroupIntent>,
+    to: Option<(DecreeNumber, Incarnation)>,
+    requests: &RequestList,
+) -> bool {
+    let mut is_news = false;
+    for said in &requests.domains {
+        if let Some(want) = wants.get_mut(&said.group) {
+            is_news |= std::mem::replace(&mut want.said, to) != to;
+        }
+    }
+    is_news || !requests.says_domains_alone() && !requests.is_empty()
+}
+
 /// Drops the wanted groups that cannot be joined, and reports each to the application: those that differ in whether they
-/// have a state, and new ones if the numbers of groups are used up.
+/// have a state or in its domains, and new ones if the numbers of groups are used up. Returns their names: a state that comes
+/// for one of them is of no use any more.
+#[must_use]
 pub(super) fn refuse_groups(
     directory: &Directory,
     wants: &mut BTreeMap<String, GroupIntent>,
     app: &mut AppQueue,
     me: Incarnation,
-) {
+) -> Vec<String> {
     if directory.can_number_groups() && !agrees_on_state(directory) {
-        return;
+        return Vec::new();
     }
     let names = GroupNames::of(directory);
-    wants.retain(|name, want| {
+    let mut suits = |name: &String, want: &GroupIntent| {
         let Some((_, entry)) = names.get(name) else {
             let can_be_made = directory.can_number_groups();
             if !can_be_made {
@@ -325,9 +367,24 @@ pub(super) fn refuse_groups(
         let differs = entry.has_state().filter(|_| !entry.suits(want.role) && !entry.members.contains(&me));
         if let Some(has_state) = differs {
             app.event(Event::GroupDiffers { name: name.as_str().into(), has_state });
+            return false;
         }
-        differs.is_none()
+        let is_joiner = want.takes_state() && !entry.members.contains(&me);
+        let list = if is_joiner { entry.domains() } else { None };
+        let mismatch = list.and_then(|list| DomainMismatch::of(&list, &want.own));
+        let suits = mismatch.is_none();
+        if let Some(mismatch) = mismatch {
+            app.event(Event::GroupDomains { name: name.as_str().into(), mismatch });
+        }
+        suits
+    };
+    let mut refused = Vec::new();
+    wants.retain(|name, want| {
+        let is_kept = suits(name, want);
+        refused.extend((!is_kept).then(|| name.clone()));
+        is_kept
     });
+    refused
 }
 
 /// Whether a member that asked to leave `waited` ago may go: its messages are sent, and stable unless

@@ -12,12 +12,12 @@ use super::path_probes::SILENCE_LEVEL;
 use super::port::streams_port;
 use super::to_one::to_one_port;
 use super::{Process, Stage, StageEvent};
-use crate::api::{CellView, Departed, Effects, Event, GroupTerms, GroupView, LeaveReason, Request};
+use crate::api::{CellView, Departed, Domain, Effects, Event, GroupTerms, GroupView, LeaveReason, Request};
 use crate::id::MemberInfo;
 use crate::id::{DecreeNumber, Incarnation, Rank, ViewNumber};
 use crate::member::{
-    Agreed, BallotEvent, Coordinator, Directory, FailureDetector, GroupChange, GroupNames, LastView, PathMonitor,
-    Proposal, RequestList, StateMessage, stayed_to_its_end,
+    Agreed, BallotEvent, Coordinator, Directory, FailureDetector, GroupChange, GroupEntry, GroupNames, LastView,
+    PathMonitor, Proposal, RequestList, StateMessage, stayed_to_its_end,
 };
 use crate::order::{ViewStreams, ViewStreamsSettings};
 use crate::time::Instant;
@@ -32,6 +32,7 @@ struct EndedView {
     view: ViewNumber,
     since: ViewNumber,
     told: Option<ViewNumber>,
+    told_domains: Option<Arc<[Domain]>>,
     terms: GroupTerms,
     unsent: Unsent,
 }
@@ -137,7 +138,8 @@ impl Process {
         }
         to_one_port!(self).sweep();
         self.check_orphans(now);
-        refuse_groups(&self.directory, &mut self.wants, &mut self.app, me);
+        let refused = refuse_groups(&self.directory, &mut self.wants, &mut self.app, me);
+        refused.iter().for_each(|name| self.start_over(name, now));
         self.bring_group_minima(former_level);
         for (to, transfer) in self.transfers.risen(former_level, self.directory.level) {
             self.send_state(to, &StateMessage::Abort { transfer });
@@ -298,9 +300,10 @@ impl Process {
         // Accepted and not sent, so bound to no view: they go out in the next one.
         let unsent = old.view_streams.take_outbox();
         let ViewMeta { view, since, told, terms, .. } = old.meta;
+        let told_domains = old.meta.told_domains.clone();
         let other = self.past.insert(space, old);
         debug_assert!(other.is_none(), "a packet space is that of one view");
-        Some(EndedView { view, since, told, terms, unsent })
+        Some(EndedView { view, since, told, told_domains, terms, unsent })
     }
 
     /// Begins a group's next view, if this process is in it.
@@ -311,14 +314,16 @@ impl Process {
             view: ViewNumber::NONE,
             since: change.view,
             told: None,
+            told_domains: None,
             terms: GroupTerms::default(),
             unsent: Unsent::new(),
         };
-        let EndedView { since, told, terms: former_terms, unsent, .. } = ended.unwrap_or_else(new);
+        let EndedView { since, told, told_domains, terms: former_terms, unsent, .. } = ended.unwrap_or_else(new);
         let entry = self.directory.groups.get(&change.group);
         let (members, terms) =
             entry.map(|entry| (entry.members.clone(), GroupTerms::of(&entry.tail))).unwrap_or_default();
         let (has_state, observers) = entry.map(|entry| (entry.has_state(), entry.observers())).unwrap_or_default();
+        let domains: Option<Arc<[Domain]>> = entry.and_then(GroupEntry::domains).map(Into::into);
         let Some(my_rank) = members.iter().position(|who| *who == me).map(Rank::from_index) else {
             if let Some(view) = prev {
                 // Nobody else has the view's last messages, and no later view will tell this process that more have them.
@@ -366,11 +371,13 @@ impl Process {
             view: change.view,
             since,
             told,
+            told_domains,
             space: change.space,
             members: members.clone(),
             addresses,
             others,
             incomplete: incomplete.clone(),
+            domains: domains.as_ref().map_or(0, |list| list.len()),
             terms,
             adequate,
         };
@@ -388,6 +395,7 @@ impl Process {
             incomplete,
             observers,
             has_state,
+            domains,
             terms,
             adequate,
         });

@@ -579,6 +579,7 @@ impl Process {
                                 |f: &&mut GroupStreams| f.meta.group == view.group && f.meta.since <= view.view;
                             if let Some(view_streams) = self.group_streams.values_mut().find(reached) {
                                 view_streams.meta.told = Some(view.view);
+                                view_streams.meta.told_domains.clone_from(&view.domains);
                             }
                         }
                         Event::GroupViewReplayed(view) => self.transfers.taken(view.group, replayed_bytes(view)),
@@ -722,7 +723,7 @@ impl Process {
         parts: &[&[u8]],
         fx: &mut impl Effects,
     ) -> Result<Accepted, CommandError> {
-        self.multicast_with(now, group, SendOptions { order, stability, in_view: None, asks: false }, parts, fx)
+        self.multicast_with(now, group, SendOptions::new(order, stability), parts, fx)
     }
 
     /// The same with more to choose.
@@ -736,7 +737,11 @@ impl Process {
     /// observe; in a group with a state, those of them that this process knows by then to have it. Answers are messages to
     /// one member ([`Self::send_to`]). From level 9 of the cell on.
     ///
+    /// With [`SendOptions::domain`] it goes to that domain of the group's state alone: of the list that the view in force has
+    /// ([`GroupView::domains`](crate::GroupView::domains)), from level 10 of the cell on. It is in total order, and no ask.
+    ///
     /// # Errors
+    /// [`CommandError::NoSuchDomain`]: the group lists none there. [`CommandError::NotToDomain`].
     /// [`CommandError::OtherView`]: another view is in force, or this one is ending. [`CommandError::NoCredit`]: it
     /// cannot be sent now (try again after the next poll). [`CommandError::TooLong`], with the length, if it does not fit
     /// into a packet and has to. [`CommandError::BelowLevel`]: the cell has no asks. Else as for [`Self::multicast`]. Nothing
@@ -746,7 +751,7 @@ impl Process {
         &mut self,
         now: Instant,
         group: GroupId,
-        SendOptions { order, stability, in_view, asks }: SendOptions,
+        SendOptions { order, stability, in_view, asks, domain }: SendOptions,
         parts: &[&[u8]],
         fx: &mut impl Effects,
     ) -> Result<Accepted, CommandError> {
@@ -767,7 +772,15 @@ impl Process {
         let view_streams = self.group_streams.values_mut().find(in_group).ok_or(CommandError::NotMember)?;
         view_streams.touched = true;
         let uniformity = stability.or(view_streams.meta.terms.uniformity);
-        let request = Request { order, uniformity, asks };
+        let request = Request { order, uniformity, asks, domain };
+        if let Some(domain) = domain {
+            if order != Order::Total || asks {
+                return Err(CommandError::NotToDomain);
+            }
+            if domain.index() >= view_streams.meta.domains {
+                return Err(CommandError::NoSuchDomain);
+            }
+        }
         let streams = &mut view_streams.view_streams;
         let longest = AskHead::bytes_max(view_streams.meta.members.len());
         if asks && (len > MESSAGE_BYTES_MAX - ASK_HEAD_BYTES || !streams.fits_packet(longest)) {
@@ -779,7 +792,7 @@ impl Process {
                 streams.multicast(now, request, parts, &mut port)
             }
             Some(view) if view_streams.meta.view != view || streams.is_wedged() => return Err(CommandError::OtherView),
-            Some(_) if !streams.fits_packet(streams.ask_head.of(asks).len() + len) => {
+            Some(_) if !streams.fits_packet(streams.ask_head.of(request).len() + len) => {
                 return Err(CommandError::TooLong(len));
             }
             Some(_) => {

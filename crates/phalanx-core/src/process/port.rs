@@ -90,6 +90,10 @@ impl<F: Effects + ?Sized> StreamOutput for StreamsPort<'_, F> {
 
     #[inline]
     fn deliver(&mut self, d: Deliverable<'_>) -> bool {
+        if !self.meta.is_addressed(&d) {
+            self.counters.messages_astray += 1;
+            return true;
+        }
         let delivery = self.meta.delivery(d, false);
         self.counters.delivered_bytes += d.payload.len() as u64;
         // A member whose state is not complete yet gets deliveries of its view only after the state.

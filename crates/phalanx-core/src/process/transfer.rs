@@ -156,7 +156,9 @@ impl Process {
         self.transfers.stop_giving(|g| g.group == group && g.to == to);
         // The application here must have reached the view that the joiner knows. A process that comes again must not be
         // given what it delivered before it left.
-        let told = self.group_streams.values().find(|f| f.meta.group == group).and_then(|f| f.meta.told);
+        let meta = self.group_streams.values().find(|f| f.meta.group == group).map(|f| &f.meta);
+        let told = meta.and_then(|meta| meta.told);
+        let domains = meta.and_then(|meta| meta.told_domains.as_ref()).map(|list| list.to_vec());
         let is_member = told.is_some_and(|told| told >= view);
         // The joiner may be in already, without its state:
         //
@@ -184,7 +186,7 @@ impl Process {
         }
         let bytes = snapshot.as_ref().map(|s| s.len_bytes());
         let replays_views = self.directory.level >= REPLAYED_VIEWS_LEVEL;
-        self.send_state(to, &StateMessage::Begin { transfer, bytes, view: told.filter(|_| replays_views) });
+        self.send_state(to, &StateMessage::Begin { transfer, bytes, view: told.filter(|_| replays_views), domains });
         let (Some(snapshot), Some(total)) = (snapshot, bytes) else { return };
         self.counters.transfers_given += 1;
         self.transfers.giving.push(OutgoingTransfer {
@@ -238,13 +240,14 @@ impl Process {
                 }
                 self.advance_intents(now);
             }
-            StateMessage::Begin { bytes: Some(bytes), view, .. } => {
+            StateMessage::Begin { bytes: Some(bytes), view, domains, .. } => {
                 taking.view = view;
                 taking.enter(TakingEvent::Begin, Taking::Snapshot { expected: bytes, received: 0 });
                 if bytes == 0 {
                     taking.enter(TakingEvent::Replay, Taking::Record);
                 }
-                self.app.event(Event::StateBegin { group, name: name.as_str().into(), bytes, view });
+                let domains = domains.map(Into::into);
+                self.app.event(Event::StateBegin { group, name: name.as_str().into(), bytes, view, domains });
             }
             StateMessage::Chunk { offset, bytes, .. } => {
                 let Taking::Snapshot { expected, received } = &mut taking.state else {
@@ -260,7 +263,7 @@ impl Process {
                 taking.came_bytes += bytes.len() as u64 + REPLAY_BYTES;
                 self.app.push(Item::Restore { group, chunk: Bytes::from(bytes) });
             }
-            StateMessage::Replay { view, sender, seq, order, position, payload, .. } => {
+            StateMessage::Replay { view, sender, seq, order, position, payload, domain, .. } => {
                 if !taking.has_snapshot() {
                     return self.start_over(&name, now);
                 }
@@ -283,6 +286,7 @@ impl Process {
                     position,
                     replayed: true,
                     asked: None,
+                    domain,
                     payload,
                 }));
             }
@@ -362,7 +366,7 @@ impl Process {
 
     /// Starts a failed transfer over, not before `again`. If the group has taken this process in already, the view is
     /// not reported: the group is left again.
-    fn start_over(&mut self, name: &str, again: Instant) {
+    pub(super) fn start_over(&mut self, name: &str, again: Instant) {
         let Some(taking) = self.transfers.fail(name, again) else { return };
         self.left_undelivered = self.app.len();
         let entered = taking.first_view.is_some();

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use phalanx_core::member::Role;
 use phalanx_core::member::{
-    Agreed, Ballot, BootstrapMarker, Control, Directory, End, Ended, FirstView, FounderRecord, FoundingBallot,
-    FoundingMessage, FoundingRefusal, GroupChange, GroupCut, GroupEntry, GroupRequest, Heard, LastView, Lost, Proposal,
-    RecoveredPacket, ReplayedView, Report, RequestList, Return, ReturnPoint, StateMessage, Unread, Unreadable, Waiting,
-    Wedge, Welcome, WelcomePart,
+    Agreed, Ballot, BootstrapMarker, Control, Directory, DomainsOf, End, Ended, FirstView, FounderRecord,
+    FoundingBallot, FoundingMessage, FoundingRefusal, GroupChange, GroupCut, GroupEntry, GroupRequest, Heard, LastView,
+    Lost, Proposal, RecoveredPacket, ReplayedView, Report, RequestList, Return, ReturnPoint, StateMessage, Unread,
+    Unreadable, Waiting, Wedge, Welcome, WelcomePart,
 };
 use phalanx_core::rng::Rng;
 use phalanx_core::wire::{PacketNumber, Space, Tags, put_with_tail};
 use phalanx_core::{
-    CellInstance, DecreeNumber, GroupId, Incarnation, LEVEL, LeaveReason, Limits, MemberInfo, Rank, Sequence, Timing,
-    ViewNumber,
+    CellInstance, DecreeNumber, Domain, DomainIndex, GroupId, Incarnation, LEVEL, LeaveReason, Limits, MemberInfo,
+    OwnDomain, Rank, Sequence, Timing, ViewNumber,
 };
 
 /// Makes random messages.
@@ -74,6 +74,7 @@ impl Speech<'_> {
                 returns: self.some(Self::back),
                 given_up: self.some(Self::name),
                 dead: self.some(Self::who),
+                domains: self.some(|s| DomainsOf { group: s.name(), own: s.some(Self::own_domain) }),
             }),
             10 => Control::Leave { waits: self.coin() },
             11 => Control::FormerFoundList,
@@ -168,7 +169,12 @@ impl Speech<'_> {
         let transfer = self.number();
         let message = match self.0.below(9) {
             0 => StateMessage::Ask { group: self.group(), view: self.view(), transfer },
-            1 => StateMessage::Begin { transfer, bytes: self.maybe(Self::number), view: self.maybe(Self::view) },
+            1 => StateMessage::Begin {
+                transfer,
+                bytes: self.maybe(Self::number),
+                view: self.maybe(Self::view),
+                domains: self.maybe(|s| s.some(|s| s.own_domain().domain)),
+            },
             2 => StateMessage::Chunk { transfer, offset: self.number(), bytes: self.frames() },
             3 => StateMessage::Replay {
                 transfer,
@@ -178,6 +184,7 @@ impl Speech<'_> {
                 order: self.short() as u8,
                 position: self.maybe(Self::number),
                 payload: self.frames(),
+                domain: self.maybe(|s| DomainIndex(s.short() as u8)),
             },
             4 => StateMessage::CaughtUp { transfer },
             5 => StateMessage::Done { transfer, view: self.view() },
@@ -195,6 +202,7 @@ impl Speech<'_> {
                     uniform: self.coin(),
                     members_min: self.short(),
                     ends_alone: self.coin(),
+                    domains: self.maybe(|s| s.some(|s| s.own_domain().domain)),
                 };
                 StateMessage::ReplayView { transfer, view: Box::new(view) }
             }
@@ -202,6 +210,11 @@ impl Speech<'_> {
         let with_own_tail = self.coin();
         if with_own_tail { message.encode(vec![1]) } else { put_with_tail(&message, &self.tail(), vec![1]) }
             .expect("a message can be written")
+    }
+
+    fn own_domain(&mut self) -> OwnDomain {
+        let (name, version) = (self.name(), u32::from(self.short()));
+        OwnDomain { domain: Domain { name, version }, is_optional: self.coin() }
     }
 
     /// Bytes that begin like frames more often than by chance.

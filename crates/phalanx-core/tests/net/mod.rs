@@ -30,6 +30,10 @@ pub(crate) struct Seen {
     pub(crate) group: Option<GroupId>,
     /// Terms of the last group view.
     pub(crate) terms: Option<GroupTerms>,
+    /// Names of the domains that the last group view lists.
+    pub(crate) domains: Option<Vec<String>>,
+    /// The payloads of messages to domains, and to which.
+    pub(crate) to_domains: Vec<(u8, Vec<u8>)>,
     /// Members without the state in the last group view, and why the group was left last.
     pub(crate) incomplete: Vec<Incarnation>,
     pub(crate) left: Option<LeaveReason>,
@@ -41,6 +45,8 @@ pub(crate) struct Seen {
     pub(crate) views: Vec<(ViewNumber, usize, Vec<Line>)>,
     pub(crate) replayed: usize,
     pub(crate) restored: Vec<u8>,
+    /// States that began to come.
+    pub(crate) begun: usize,
     pub(crate) state_complete: bool,
     pub(crate) ended: Option<String>,
     /// Multicasts that were sent; below, those reported as not sent.
@@ -90,6 +96,7 @@ impl Effects for Seen {
     }
     fn deliver(&mut self, d: &Delivery<'_>) {
         self.sum = self.sum.wrapping_add(d.payload.iter().map(|b| u64::from(*b)).sum());
+        self.to_domains.extend(d.domain.map(|domain| (domain.0, d.payload.to_vec())));
         if d.replayed {
             self.replayed += 1;
             return;
@@ -107,12 +114,14 @@ impl Effects for Seen {
             Event::GroupView(v) => {
                 self.group = Some(v.group);
                 self.terms = Some(v.terms);
+                self.domains = v.domains.as_ref().map(|list| list.iter().map(|domain| domain.name.clone()).collect());
                 self.incomplete.clone_from(&v.incomplete);
                 self.adequate.push((v.view, v.adequate));
                 self.views.push((v.view, v.members.len(), Vec::new()));
             }
             Event::GroupAdequacy { view, adequate, .. } => self.adequate.push((view, adequate)),
             Event::StateBegin { .. } => {
+                self.begun += 1;
                 self.restored.clear();
                 self.sum = 0;
             }
@@ -124,6 +133,7 @@ impl Effects for Seen {
             Event::NonPrimary { .. } => self.non_primary += 1,
             Event::Searching { why, .. } => self.searching = why,
             Event::Differs { .. } | Event::LevelRefused { .. } | Event::GroupDiffers { .. } => self.refused.push(event),
+            Event::GroupDomains { .. } => self.refused.push(event),
             Event::GroupLeft { why, .. } => self.left = Some(why),
             Event::Excluded { .. } | Event::Left => self.ended = Some(format!("{event:?}")),
             _ => {}

@@ -180,10 +180,11 @@ mod tests {
             incomplete: Vec::new(),
             observers: Vec::new(),
             has_state: None,
+            domains: None,
             terms: GroupTerms::default(),
             adequate: true,
         };
-        let options = SendOptions { order: Order::Total, stability: Stability::Plain, in_view: None, asks: true };
+        let options = SendOptions { asks: true, ..SendOptions::new(Order::Total, Stability::Plain) };
         let ask =
             Ask { number: 1, life: 0, options, payload: Bytes::new(), want, with_self, deadline: None, receipt: () };
         let open = Open::new(AT, Box::new(ask), Expected::of(&[0xff]), &view, members[0]);

@@ -192,7 +192,7 @@ impl Process {
 
     fn ask(&mut self, body: Payloads, life: u64, receipt: Option<&'static str>) {
         let (order, stability, in_view) = (Order::Total, Stability::Uniform, None);
-        let asked = Queued::Send(Message { life, order, stability, in_view, body, receipt });
+        let asked = Queued::Send(Message { life, order, stability, in_view, domain: None, body, receipt });
         self.lives.queue(self.key, asked).expect("the membership goes on");
     }
 
@@ -239,6 +239,7 @@ impl Process {
             position: Some(seq),
             replayed: false,
             asked: None,
+            domain: None,
             payload: b"m",
         };
         self.lives.deliver(&delivery, &mut self.told);
@@ -293,6 +294,30 @@ fn what_is_stable_is_told_however_many_views_withheld_it() {
     process.tell(true);
     assert_eq!(process.take().last().expect("steps"), "stable 4, delivered 0 7.1 8.1 9.1 10.1");
     assert_eq!(process.lives.unstable(process.key), Some(0));
+}
+
+/// The place of a domain is that in the list of the view that was told.
+#[test]
+fn a_message_to_a_domain_that_is_not_listed_is_refused() {
+    let mut process = Process::member();
+    let to = |process: &mut Process, domain: &str, receipt: Option<&'static str>| {
+        let (order, stability, in_view, domain) = (Order::Total, Stability::Plain, None, Some(domain.into()));
+        let body = Payloads::One(Bytes::from_static(b"m"));
+        let asked = Queued::Send(Message { life: 0, order, stability, in_view, domain, body, receipt });
+        process.lives.queue(process.key, asked).expect("the membership goes on");
+        process.lives.due(process.key, &mut process.told).map(|due| due.options.domain)
+    };
+    assert_eq!(to(&mut process, "", Some("a")), None, "the group keeps no list");
+    assert_eq!(process.take(), ["a: NoSuchDomain"]);
+    let listed = ["", "x"].map(|name| phalanx_core::Domain { name: name.into(), version: 1 });
+    let view = GroupView { domains: Some(listed.into()), ..GroupView::new(GROUP, "g", ViewNumber(8)) };
+    process.event(Event::GroupView(Arc::new(view)));
+    process.take();
+    assert_eq!(to(&mut process, "y", None), None);
+    assert_eq!(process.take(), ["1 refused"]);
+    assert_eq!(to(&mut process, "x", Some("b")), Some(Some(phalanx_core::DomainIndex(1))));
+    process.lives.refused(process.key, Refusal::NotToDomain, &mut process.told);
+    assert_eq!(process.take(), ["b: NotToDomain"]);
 }
 
 #[test]
@@ -447,6 +472,7 @@ fn what_is_replayed_is_not_counted_as_delivered() {
         position: Some(1),
         replayed: true,
         asked: None,
+        domain: None,
         payload: b"m",
     };
     process.lives.deliver(&delivery, &mut process.told);
@@ -532,7 +558,7 @@ fn who_is_excluded_while_it_leaves_a_group_has_left_it() {
 fn a_state_that_makes_no_sense_is_not_kept_and_its_group_is_left() {
     let begin = |process: &mut Process| {
         let (group, name) = (GROUP, "g".into());
-        process.event(Event::StateBegin { group, name, bytes: 8, view: None });
+        process.event(Event::StateBegin { group, name, bytes: 8, view: None, domains: None });
         process.take();
     };
     for in_piece in [true, false] {
@@ -577,7 +603,7 @@ fn a_state_that_makes_no_sense_is_not_kept_and_its_group_is_left() {
 #[test]
 fn a_refusal_ends_with_its_stay() {
     let mut process = Process::new(true);
-    process.event(Event::StateBegin { group: GROUP, name: "g".into(), bytes: 8, view: None });
+    process.event(Event::StateBegin { group: GROUP, name: "g".into(), bytes: 8, view: None, domains: None });
     process.told.refuses = Some("it is odd");
     process.event(Event::StateEnd { group: GROUP });
     process.event(view(7, true));
@@ -623,7 +649,7 @@ fn a_digest_is_asked_for_of_a_state_that_is_the_groups() {
     process.event(Event::Excluded { view: ViewNumber(9) });
     process.lives.begin(Incarnation(6), &mut process.told);
     assert_eq!(digest(&mut process), Some(77), "it is kept");
-    process.event(Event::StateBegin { group: GROUP, name: "g".into(), bytes: 8, view: None });
+    process.event(Event::StateBegin { group: GROUP, name: "g".into(), bytes: 8, view: None, domains: None });
     process.told.refuses = Some("nonsense");
     process.lives.restore(GROUP, b"what", &mut process.told);
     assert_eq!(digest(&mut process), None, "it makes no sense");
@@ -639,11 +665,11 @@ fn a_digest_is_asked_for_of_a_state_that_is_the_groups() {
 #[test]
 fn a_state_whose_donors_are_gone_ends_no_membership() {
     let mut process = Process::new(true);
-    process.event(Event::StateBegin { group: GROUP, name: "g".into(), bytes: 8, view: None });
+    process.event(Event::StateBegin { group: GROUP, name: "g".into(), bytes: 8, view: None, domains: None });
     process.lives.restore(GROUP, b"half", &mut process.told);
     process.event(Event::StateAnew { group: GROUP, name: "g".into() });
     process.event(view(1, true));
-    assert_eq!(process.take(), ["Taking(8)", "OwnState", "view 1"]);
+    assert_eq!(process.take(), ["Taking { bytes: 8, domains: None }", "OwnState", "view 1"]);
     assert_eq!(process.lives.to_leave(), None);
     assert!(process.lives.keeps_state(GROUP, &mut process.told));
 }
@@ -656,7 +682,7 @@ fn views_within_a_state_are_told_to_who_has_it() {
         lives.begin(ME, &mut told);
         let key = lives.add("g".into(), with_state, false, ());
         lives.event(
-            Event::StateBegin { group: GROUP, name: "g".into(), bytes: 0, view: Some(ViewNumber(3)) },
+            Event::StateBegin { group: GROUP, name: "g".into(), bytes: 0, view: Some(ViewNumber(3)), domains: None },
             &mut told,
         );
         let Event::GroupView(view) = view(4, true) else { panic!("a view") };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use phalanx_core::member::Role;
-use phalanx_core::{CommandError, GroupTerms, Instant, Process};
+use phalanx_core::{CommandError, GroupTerms, Instant, OwnDomain, Process};
 
 use crate::handler::{Command, Handler};
 
@@ -18,13 +18,15 @@ pub(super) struct RequestedGroups {
 struct RequestedGroup {
     role: Role,
     terms: GroupTerms,
+    /// What this process has for the group's state.
+    own: Vec<OwnDomain>,
     asked: bool,
 }
 
 impl RequestedGroups {
     /// Adds a group that was already requested in this incarnation.
-    pub(super) fn insert(&mut self, name: &str, role: Role, terms: GroupTerms) {
-        self.groups.insert(name.to_owned(), RequestedGroup { role, terms, asked: true });
+    pub(super) fn insert(&mut self, name: &str, role: Role, terms: GroupTerms, own: Vec<OwnDomain>) {
+        self.groups.insert(name.to_owned(), RequestedGroup { role, terms, own, asked: true });
     }
 
     pub(super) fn remove(&mut self, name: &str) {
@@ -49,12 +51,13 @@ impl RequestedGroups {
         }
         let mut open = false;
         for (name, want) in self.groups.iter_mut().filter(|(_, want)| !want.asked) {
-            let outcome = process.request_group(now, name, want.role, want.terms);
+            let outcome = process.request_group(now, name, want.role, want.terms, want.own.clone());
             if outcome.is_ok() {
                 handler.command(&Command::JoinGroup {
                     name,
                     with_state: want.role == Role::State,
                     observes: want.role == Role::Observer,
+                    domains: &want.own,
                 });
             }
             want.asked = matches!(outcome, Ok(()) | Err(CommandError::AlreadyMember));

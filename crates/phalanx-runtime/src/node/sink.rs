@@ -105,7 +105,7 @@ impl<T: Transmit + ?Sized, H: Handler> Effects for Sink<'_, T, H> {
                 let name = self.watch.names.remove(group);
                 self.watch.over.extend(name.filter(|_| *why != LeaveReason::Anew));
             }
-            Event::GroupRefused { name } | Event::GroupDiffers { name, .. } => {
+            Event::GroupRefused { name } | Event::GroupDiffers { name, .. } | Event::GroupDomains { name, .. } => {
                 self.watch.over.push(Arc::clone(name));
             }
             Event::Excluded { .. } | Event::Renounced { .. } => self.watch.excluded = true,

@@ -1,8 +1,8 @@
 //! The core's events as records of a trace.
 
 use phalanx_core::{
-    CellView, Delivery, Event, GroupId, GroupView, Incarnation, LeaveReason, MessageToOne, Order, Sent, ToOneKind,
-    ToOneOutcome, Uniformity, ViewNumber,
+    CellView, Delivery, Domain, Event, GroupId, GroupView, Incarnation, LeaveReason, MessageToOne, Order, OwnDomain,
+    Sent, ToOneKind, ToOneOutcome, Uniformity, ViewNumber,
 };
 use phalanx_trace::{Event as Record, payload_hash};
 
@@ -148,6 +148,39 @@ pub fn group_incomplete(view: &GroupView) -> Option<Record> {
 pub fn group_observers(view: &GroupView) -> Option<Record> {
     let who: Vec<u64> = view.observers.iter().map(|who| who.0).collect();
     (!who.is_empty()).then_some(Record::GroupObservers { group: view.group.0, who })
+}
+
+/// The record after that, or after a view within a state transfer: the list of the group's domains, if it keeps one.
+#[must_use]
+pub fn group_domains(view: &GroupView) -> Option<Record> {
+    view.domains.as_ref().map(|list| listed(view.group, view.view, list))
+}
+
+/// The record after the view of a snapshot, if the group keeps a list of its domains.
+#[must_use]
+pub fn listed(group: GroupId, view: ViewNumber, list: &[Domain]) -> Record {
+    let list = list.iter().map(|domain| (domain.name.clone(), domain.version)).collect();
+    Record::GroupDomains { group: group.0, view: view.0, list }
+}
+
+/// The record after that of a delivery, if it goes to one domain alone.
+#[must_use]
+pub fn delivered_to(delivery: &Delivery<'_>) -> Option<Record> {
+    delivery.domain.map(|domain| Record::DeliveredTo {
+        group: delivery.group.0,
+        view: delivery.view.0,
+        sender: delivery.sender.0,
+        seq: delivery.seq.0,
+        domain: domain.0,
+    })
+}
+
+/// The record after that of a request for a group: what the process has for its state, if that is more than the state itself.
+#[must_use]
+pub fn own_domains(name: &str, with_state: bool, own: &[OwnDomain]) -> Option<Record> {
+    let says = with_state && *own != [OwnDomain::unnamed()];
+    let shown = |own: &OwnDomain| (own.domain.name.clone(), own.domain.version, own.is_optional);
+    says.then(|| Record::OwnDomains { name: name.to_owned(), own: own.iter().map(shown).collect() })
 }
 
 fn group_view(view: &GroupView) -> Record {

@@ -5,7 +5,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use phalanx_core::{CellInstance, CellView, GroupView, LEVEL, LeaveReason, Sequence, Uniformity, ViewNumber};
+use phalanx_core::{
+    CellInstance, CellView, GroupView, LEVEL, LeaveReason, OwnDomain, Sequence, Uniformity, ViewNumber,
+};
 use phalanx_trace::{Header, TraceReader};
 
 use super::*;
@@ -88,6 +90,7 @@ fn delivery(seq: u64) -> Delivery<'static> {
         position: Some(seq),
         replayed: false,
         asked: None,
+        domain: None,
         payload: b"payload",
     }
 }
@@ -126,9 +129,20 @@ fn an_incarnation_is_recorded_in_order() {
         departed: Vec::new(),
         members_min: 1,
     })));
-    traced.command(&Command::JoinGroup { name: "g", with_state: true, observes: false });
+    traced.command(&Command::JoinGroup {
+        name: "g",
+        with_state: true,
+        observes: false,
+        domains: &[OwnDomain::unnamed()],
+    });
     traced.at(Instant(20));
-    traced.event(Event::StateBegin { group: GroupId(3), name: "g".into(), bytes: 5, view: Some(ViewNumber(1)) });
+    traced.event(Event::StateBegin {
+        group: GroupId(3),
+        name: "g".into(),
+        bytes: 5,
+        view: Some(ViewNumber(1)),
+        domains: None,
+    });
     traced.restore(GroupId(3), b"state");
     traced.event(Event::GroupViewReplayed(Arc::new(view_of(ViewNumber(2)))));
     traced.event(Event::StateEnd { group: GroupId(3) });

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use phalanx_core::member::FounderRecord;
 use phalanx_core::{
-    Accepted, CellInstance, CellView, Delivery, Event, GroupId, GroupView, InboxId, Incarnation, LeaveReason,
+    Accepted, CellInstance, CellView, Delivery, Domain, Event, GroupId, GroupView, InboxId, Incarnation, LeaveReason,
     MemberInfo, MessageToOne, Order, Sent, Sequence, Snapshot, ToOneKind, ToOneOutcome, Uniformity, ViewNumber,
 };
 use phalanx_runtime::Handler;
@@ -34,6 +34,7 @@ use crate::app::told::Told;
 pub(crate) use crate::app::told::{Request, ToQueue};
 use crate::machine::{Both, Held, Maker};
 use crate::pace::Pace;
+use crate::program::{DOMAINS, Program, places};
 use crate::state::{Frozen, Incoming, State};
 
 /// Name of the cell of every simulation.
@@ -99,6 +100,8 @@ pub(crate) struct App {
     pub(crate) maker: Option<Maker>,
     /// What it is told of its memberships and messages.
     pub(crate) told: Told,
+    /// Which domains its states have.
+    pub(crate) program: Program,
 }
 
 /// To what an application may send an answer.
@@ -183,6 +186,22 @@ pub(crate) struct Group {
     pub(crate) is_observed: bool,
     /// Whether the group is known to have no state.
     is_stateless: bool,
+    /// The domains that it lists, by the latest view or state.
+    pub(crate) list: Option<Arc<[Domain]>>,
+}
+
+impl Group {
+    /// Takes the list of a view, or of a state that begins, over. What comes to a list that there is begins anew.
+    fn adopt(&mut self, list: Option<&Arc<[Domain]>>) -> bool {
+        let listed = |list: Option<&Arc<[Domain]>>| list.map(|list| places(list));
+        let (former, next) = (listed(self.list.as_ref()), listed(list));
+        self.list = list.cloned();
+        let (Some(former), Some(next)) = (former, next) else { return false };
+        let new = (0..DOMAINS.len()).filter(|at| former[*at].is_none() && next[*at].is_some());
+        let new: Vec<usize> = new.collect();
+        new.iter().for_each(|at| self.state.begin_domain(*at));
+        !new.is_empty()
+    }
 }
 
 impl App {
@@ -216,6 +235,7 @@ impl App {
             calls: Calls::default(),
             maker: None,
             told: Told::default(),
+            program: Program::default(),
         }
     }
 
@@ -293,8 +313,12 @@ impl App {
         let state = if brings_state { State::brought_by(self.calls.me) } else { State::default() };
         let has_views = self.holds.views;
         let group = self.groups.entry(view.group).or_insert_with(|| Group { state, ..Group::default() });
+        let has_grown = group.adopt(view.domains.as_ref());
         if has_views {
             group.state.view(view);
+        }
+        if has_grown {
+            self.program.note("lists of domains that grew at a member");
         }
         self.machine_view(view);
         if let Some(group) = self.groups.get_mut(&view.group)
@@ -317,7 +341,8 @@ impl App {
             members_min: u64::from(view.terms.members_min),
             adequate: view.adequate,
         });
-        for record in [traced::group_incomplete(view), traced::group_observers(view)].into_iter().flatten() {
+        let lists = [traced::group_incomplete(view), traced::group_observers(view), traced::group_domains(view)];
+        for record in lists.into_iter().flatten() {
             self.record(record);
         }
         let group = self.groups.entry(view.group).or_default();
@@ -339,22 +364,32 @@ impl App {
         self.void_grants(view);
     }
 
-    fn state_begin(&mut self, id: GroupId, name: &str, bytes: u64, view: Option<ViewNumber>) {
+    fn state_begin(
+        &mut self,
+        id: GroupId,
+        name: &str,
+        bytes: u64,
+        view: Option<ViewNumber>,
+        list: Option<&Arc<[Domain]>>,
+    ) {
         self.record(trace::Event::SnapshotIn { group: id.0, bytes });
-        view.into_iter().for_each(|view| self.record(traced::snapshot_view(id, view)));
+        if let Some(view) = view {
+            self.record(traced::snapshot_view(id, view));
+            list.into_iter().for_each(|list| self.record(traced::listed(id, view, list)));
+        }
         let group = self.groups.entry(id).or_default();
         if group.view > ViewNumber::NONE {
             self.faults.push(("X3", format!("a state transfer begins for group {} it is a member of", id.0)));
             return;
         }
-        (group.state, group.is_refused) = (State::default(), false);
+        (group.state, group.is_refused, group.list) = (State::default(), false, list.cloned());
         let machine = group.machine.take().or_else(|| self.machine_of(id, name));
         let own_bytes = machine.as_ref().map_or(bytes, |_| bytes.min(Frozen::bytes(self.holds.padding_bytes)));
         let group = self.groups.entry(id).or_default();
         group.incoming = Some(Incoming::new(own_bytes));
         group.machine = machine;
         if let Some(machine) = &mut group.machine {
-            machine.begin(bytes - own_bytes);
+            machine.begin(bytes - own_bytes, list);
         }
     }
 
@@ -421,17 +456,22 @@ fn view_replayed(app: &mut App, view: &Arc<GroupView>) {
     app.counts.views_replayed += 1;
     app.take_state(view.group);
     app.record(traced::group_view_replayed(view));
+    traced::group_domains(view).into_iter().for_each(|record| app.record(record));
     let has_views = app.holds.views;
     let Some(group) = app.groups.get_mut(&view.group).filter(|group| group.view == ViewNumber::NONE) else {
         return app
             .faults
             .push(("X8", format!("view {} of group {} is replayed outside of a transfer", view.view, view.group.0)));
     };
+    let has_grown = group.adopt(view.domains.as_ref());
     if has_views {
         group.state.view(view);
     }
     if let Some(machine) = &mut group.machine {
         machine.view_replayed(view, Incarnation(app.calls.me));
+    }
+    if has_grown {
+        app.program.note("lists of domains that grew inside of a transfer");
     }
 }
 
@@ -507,12 +547,14 @@ impl Handler for App {
 
     fn command(&mut self, command: &Command<'_>) {
         match *command {
-            Command::JoinGroup { name, with_state, observes } => {
+            Command::JoinGroup { name, with_state, observes, domains } => {
                 // The request was accepted, so the earlier group is over, whether or not its end was announced.
                 self.groups.values_mut().filter(|group| group.name == name).for_each(|group| group.is_over = true);
                 let name = name.to_owned();
                 let asked = observes.then(|| trace::Event::Observes { name: name.clone() });
+                let own = traced::own_domains(&name, with_state, domains);
                 self.record(trace::Event::GroupJoinAsked { name, with_state });
+                own.into_iter().for_each(|own| self.record(own));
                 asked.into_iter().for_each(|asked| self.record(asked));
             }
             Command::LeaveGroup { group } => self.record(trace::Event::GroupLeaveAsked { group: group.0 }),
@@ -608,11 +650,22 @@ impl Handler for App {
             self.take_state(delivery.group);
         }
         self.record(record);
+        if let Some(record) = traced::delivered_to(delivery) {
+            self.record(record);
+            self.program.note(if delivery.replayed {
+                "messages to a domain replayed"
+            } else {
+                "messages to a domain delivered"
+            });
+        }
         if delivery.asked.is_some() {
             record_told(self);
         }
         if let Some(group) = self.groups.get_mut(&delivery.group) {
             group.state.apply(delivery.order, delivery.sender.0, hash);
+            if let Some(list) = &group.list {
+                group.state.apply_to_domains(&places(list), delivery, hash);
+            }
             let applied = group.state.objects.apply(delivery, self.generation);
             if let Some(machine) = &mut group.machine {
                 machine.apply(delivery);
@@ -707,9 +760,15 @@ impl Handler for App {
                 self.calls.close();
             }
             Event::GroupViewReplayed(view) => view_replayed(self, &view),
-            Event::StateBegin { group, name, bytes, view } => self.state_begin(group, &name, bytes, view),
+            Event::StateBegin { group, name, bytes, view, domains } => {
+                self.state_begin(group, &name, bytes, view, domains.as_ref());
+            }
+            Event::GroupDomains { name, mismatch } => {
+                self.program.refused(&name, &mismatch);
+                self.wanted.remove(&*name); // to be joined again in the next step
+            }
             Event::StateAnew { group, name } => {
-                self.state_begin(group, &name, 0, None);
+                self.state_begin(group, &name, 0, None, None);
                 self.state_end(group, false);
             }
             Event::StateKept { group, was, view, .. } => self.state_kept(group, was, view),

@@ -1,6 +1,6 @@
 //! Multicasts that name a view: one in eight does, and is sent in that view or refused.
 
-use phalanx_core::{Accepted, CommandError, GroupId, ViewNumber};
+use phalanx_core::{Accepted, CommandError, DomainIndex, GroupId, Order, ViewNumber};
 
 use super::App;
 use crate::oracle::hash_bytes;
@@ -46,5 +46,17 @@ impl App {
             Err(CommandError::OtherView) => self.counts.named_refused += 1,
             Err(_) => self.counts.named_later += 1,
         }
+    }
+}
+
+impl App {
+    /// The domain that a multicast to a group names, by its place in the list, if it names one.
+    pub(crate) fn domain_of(&self, group: GroupId, order: Order, payload: &[u8]) -> Option<DomainIndex> {
+        // A user's machine names its own.
+        if order != Order::Total || self.maker.is_some() {
+            return None;
+        }
+        let list = self.groups.get(&group)?.list.as_ref()?;
+        DomainIndex::of(list, self.program.names(payload)?)
     }
 }

@@ -43,6 +43,8 @@ pub(crate) struct Told {
 pub(crate) struct ToQueue {
     pub(crate) order: Order,
     pub(crate) stability: Stability,
+    /// The domain to which alone it goes.
+    pub(crate) domain: Option<Arc<str>>,
     pub(crate) payload: Bytes,
     /// Whether a receipt is awaited.
     pub(crate) awaits: bool,
@@ -196,7 +198,7 @@ impl Front for Writer {
                 self.counts.own_states += 1;
                 shelf.stage();
             }
-            Step::Waiting(_) | Step::Forgotten | Step::Kept | Step::Taking(_) | Step::Current => shelf.stage(),
+            Step::Waiting(_) | Step::Forgotten | Step::Kept | Step::Taking { .. } | Step::Current => shelf.stage(),
             Step::Unsent { messages } => {
                 shelf.asked.refuse(messages);
             }
@@ -232,9 +234,9 @@ impl Front for Writer {
     }
 
     fn answer(&mut self, shelf: &mut Shelf, receipt: u64, outcome: Result<Bound, Refusal>) {
+        // The others are counted with all that is not sent.
+        shelf.asked.refuse(u64::from(outcome.is_err_and(|why| why != Refusal::NotSent)));
         if receipt & ASK != 0 {
-            // The others are counted with all that is not sent.
-            shelf.asked.refuse(u64::from(outcome.is_err_and(|why| why != Refusal::NotSent)));
             return self.answering.ended(receipt, None);
         }
         self.counts.receipts += 1;
@@ -365,10 +367,10 @@ impl Told {
     pub(crate) fn ask(&mut self, name: &str, message: ToQueue) -> bool {
         let Some(key) = self.lives.key_named(name) else { return false };
         let Some(shelf) = self.lives.own(key).filter(|shelf| shelf.waiting < WAITING_BYTES) else { return false };
-        let ToQueue { order, stability, payload, awaits } = message;
+        let ToQueue { order, stability, domain, payload, awaits } = message;
         let (life, receipt) = (shelf.asked.life, shelf.asked.ask(awaits));
         let body = Payloads::One(payload);
-        let queued = Queued::Send(Message { life, order, stability, in_view: None, body, receipt });
+        let queued = Queued::Send(Message { life, order, stability, in_view: None, domain, body, receipt });
         shelf.waiting += queued.bytes();
         let flush = awaits.then(|| Queued::Flush { life, receipt: shelf.asked.receipt() });
         self.writer.counts.queued += 1;

@@ -96,6 +96,7 @@ mod tests {
             position: Some(4),
             replayed: false,
             asked: None,
+            domain: None,
             payload,
         }
     }

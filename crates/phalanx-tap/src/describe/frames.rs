@@ -4,7 +4,7 @@ use phalanx_core::Order;
 use phalanx_core::id::Rank;
 use phalanx_core::link::{Ack, Gap};
 use phalanx_core::member::PathKind;
-use phalanx_core::order::{FragmentKind, Pairs, StreamFrame};
+use phalanx_core::order::{FragmentKind, MessageHead, Pairs, StreamFrame, read_head};
 use phalanx_core::process::best_effort::{BestEffortFrame, Target};
 use phalanx_core::wire::{Kind, Space};
 
@@ -104,7 +104,14 @@ impl<'n> FrameTexts<'n> {
                     (Order::Total, true) => "total placed",
                 };
                 let uniform = if kind.uniformity.is_uniform() { " uniform" } else { "" };
-                let label = format!("{order}{uniform}{}", if kind.asks { " ask" } else { "" });
+                let begins = matches!(fragment, FragmentKind::Whole | FragmentKind::First(_));
+                let head = if kind.has_head && begins { read_head(body, usize::MAX).ok() } else { None };
+                let head = match head {
+                    Some((MessageHead::Asks(_), _)) => " ask".to_owned(),
+                    Some((MessageHead::Names(domain), _)) => format!(" to domain {}", domain.0),
+                    None => String::new(),
+                };
+                let label = format!("{order}{uniform}{head}");
                 if *fragment == FragmentKind::Whole && deps.is_empty() {
                     self.count(label, body.len());
                     return;

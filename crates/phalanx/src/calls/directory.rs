@@ -467,6 +467,7 @@ mod tests {
             uniform: true,
             position: Some(1),
             replayed: false,
+            domain: None,
             payload: postcard::to_allocvec(&entries.iter().map(written).collect::<Vec<_>>()).expect("a list").into(),
         };
         let mut listing = Listing::default();

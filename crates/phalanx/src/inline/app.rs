@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use phalanx_core::DomainIndex;
 use phalanx_life::{AskId, Key};
 use serde::de::DeserializeOwned;
 
@@ -41,9 +42,18 @@ pub struct MessageRef<'a> {
     pub replayed: bool,
     /// The payload, where it was received: no copy was made.
     pub payload: &'a [u8],
+    /// The domain of the group's state to which alone it goes.
+    pub(crate) domain: Option<DomainIndex>,
 }
 
 impl MessageRef<'_> {
+    /// Whether its sender named one domain of the state, which is the state that this program keeps; see
+    /// [`Message::is_to_domain`].
+    #[must_use]
+    pub fn is_to_domain(&self) -> bool {
+        self.domain.is_some()
+    }
+
     /// The payload as a value; see [`Message::decode`].
     ///
     /// # Errors
@@ -64,6 +74,7 @@ impl MessageRef<'_> {
             position: self.position,
             replayed: self.replayed,
             payload: bytes::Bytes::copy_from_slice(self.payload),
+            domain: self.domain,
         }
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use phalanx_core::{
-    CommandError, GroupId, GroupTerms, InboxId, Instant, SendOptions, ToOneKind, Uniformity, ViewNumber,
+    self as core, CommandError, GroupId, GroupTerms, InboxId, Instant, SendOptions, ToOneKind, Uniformity, ViewNumber,
 };
 use phalanx_driver::fork::Home;
 use phalanx_driver::{Shm, Udp};
@@ -282,6 +282,34 @@ impl Inline {
         }
     }
 
+    /// Like [`Inline::multicast`], in total order, to one domain of the group's state alone: [`App::message`] is called of it where the
+    /// state is that domain, and nowhere else. The state that `App` keeps is the one without a name. See
+    /// [`Multicast::to_domain`](crate::Multicast::to_domain).
+    ///
+    /// # Errors
+    /// See [`SendError`]; nothing was queued. After [`SendError::Full`] poll, and try again.
+    pub fn multicast_to_domain(
+        &mut self,
+        group: InlineGroup,
+        domain: &str,
+        guarantee: Guarantee,
+        payload: &[u8],
+        app: &mut impl App,
+    ) -> Result<(), SendError> {
+        let number = self.number(group)?;
+        let index = self.table.lives.own(group.0).and_then(|group| group.domain(domain));
+        let index = index.ok_or(SendError::NoSuchDomain)?;
+        let options = SendOptions { domain: Some(index), ..SendOptions::new(core::Order::Total, guarantee.to_core()) };
+        let mut adapter = Adapter::new(&mut self.table, app);
+        match self.process.multicast_with(number, options, payload, &mut self.recorder.around(&mut adapter)) {
+            Ok(accepted) => {
+                adapter.accepted(group, accepted.sent);
+                Ok(())
+            }
+            Err(error) => Err(self.refused(&error)),
+        }
+    }
+
     /// The number of a group that this process is in.
     #[inline]
     fn number(&self, group: InlineGroup) -> Result<GroupId, SendError> {
@@ -363,6 +391,7 @@ impl Inline {
             stability: guarantee.to_core(),
             in_view: in_view.map(ViewNumber),
             asks: true,
+            domain: None,
         };
         let mut adapter = Adapter::new(&mut self.table, app);
         let accepted = self.process.multicast_with(number, send, payload, &mut self.recorder.around(&mut adapter));

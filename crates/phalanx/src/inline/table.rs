@@ -15,10 +15,11 @@ use super::app::{
     AnswerRef, App, AskedRef, InlineAsk, InlineGroup, InlineReply, MessageRef, MessageToOneRef, ReplyRef,
 };
 use crate::answer::AskEnd;
+use crate::domain_name::shown;
 use crate::error::{AskError, DecodeError, SendError};
 use crate::events::{CellEvent, Log};
 use crate::id::{LeaveReason, MemberId, Order};
-use crate::layout::{Flags, Incoming, Outgoing, Taker, shown};
+use crate::layout::{Flags, Incoming, Outgoing, Taker};
 use crate::sent_to;
 use crate::shared::noted::Noted;
 use crate::view::View;
@@ -63,6 +64,25 @@ pub(super) struct Taking {
     incoming: Option<Incoming>,
     /// What comes of it now is a domain that this process does not know.
     passes_over: bool,
+    /// Whether the program keeps the group's state: the domain without a name.
+    keeps_state: bool,
+    /// Where the group lists that.
+    place: Option<core::DomainIndex>,
+    /// The domains that it lists.
+    list: Option<Arc<[core::Domain]>>,
+}
+
+impl Taking {
+    /// Notes where the group lists the state that the program keeps.
+    fn adopt(&mut self, list: Option<&Arc<[core::Domain]>>) {
+        self.list = list.cloned();
+        self.place = if self.keeps_state { self.domain("") } else { None };
+    }
+
+    /// Where the group lists a domain.
+    pub(super) fn domain(&self, name: &str) -> Option<core::DomainIndex> {
+        core::DomainIndex::of(self.list.as_deref()?, name)
+    }
 }
 
 impl Table {
@@ -74,7 +94,9 @@ impl Table {
     /// Adds a group that is about to be joined.
     pub(super) fn add(&mut self, name: &str, with_state: bool, observes: bool) -> InlineGroup {
         let group = InlineGroup(self.lives.next_key());
-        let taking = Taking { group, reasons: Vec::new(), incoming: None, passes_over: false };
+        let (reasons, keeps_state) = (Vec::new(), with_state);
+        let taking =
+            Taking { group, reasons, incoming: None, passes_over: false, keeps_state, place: None, list: None };
         let key = self.lives.add(name.into(), with_state, observes, taking);
         debug_assert_eq!(key, group.0, "the key was told before");
         group
@@ -123,7 +145,7 @@ pub(super) fn reason(end: End) -> LeaveReason {
     match end {
         End::Left(why) => LeaveReason::of(why),
         End::Over => LeaveReason::Over,
-        End::Refused | End::Differs { .. } => LeaveReason::Left,
+        End::Refused | End::Differs { .. } | End::Domains(_) => LeaveReason::Left,
     }
 }
 
@@ -212,7 +234,10 @@ impl<A: App> Front for InlineFront<'_, A> {
     const COUNTS_DELIVERED: bool = false;
 
     #[inline]
-    fn deliver(&mut self, key: Key, _group: &mut Taking, delivery: &Delivery<'_>) {
+    fn deliver(&mut self, key: Key, group: &mut Taking, delivery: &Delivery<'_>) {
+        if delivery.domain.is_some() && delivery.domain != group.place {
+            return; // for a part of the state that this program does not keep
+        }
         self.app.message(&message_of(key, delivery));
     }
 
@@ -239,8 +264,14 @@ impl<A: App> Front for InlineFront<'_, A> {
     fn step(&mut self, key: Key, group: &mut Taking, step: Step<'_>) {
         let (app, key) = (&mut *self.app, InlineGroup(key));
         match step {
-            Step::View(seen) => app.view(key, &View::of(seen)),
-            Step::ViewReplayed(seen) => app.view(key, &View::replayed(Arc::clone(seen.view), seen.me)),
+            Step::View(seen) => {
+                group.adopt(seen.view.domains.as_ref());
+                app.view(key, &View::of(seen));
+            }
+            Step::ViewReplayed(seen) => {
+                group.adopt(seen.view.domains.as_ref());
+                app.view(key, &View::replayed(Arc::clone(seen.view), seen.me));
+            }
             Step::Adequate(adequate) => app.adequate(key, adequate),
             Step::Reached { latest, .. } => latest.iter().for_each(|(view, seq)| app.stable(key, view.0, seq.0)),
             Step::Over { not_sent: 0, in_doubt: 0, .. } => {}
@@ -255,7 +286,8 @@ impl<A: App> Front for InlineFront<'_, A> {
                 group.incoming = None;
                 app.kept(key);
             }
-            Step::Taking(bytes) => {
+            Step::Taking { bytes, domains } => {
+                group.adopt(domains);
                 group.incoming = Some(Incoming::default());
                 app.taking(key, bytes);
             }
@@ -289,6 +321,7 @@ impl<A: App> Front for InlineFront<'_, A> {
                 position: None,
                 replayed: false,
                 payload: asked.payload,
+                domain: None,
             },
             |delivery| message_of(key, delivery),
         );
@@ -350,7 +383,7 @@ impl<A: App> Front for InlineFront<'_, A> {
     fn ended(&mut self, key: Key, _group: Taking, end: End) {
         match end {
             End::Left(_) | End::Over => self.app.left(InlineGroup(key), reason(end)),
-            End::Refused | End::Differs { .. } => self.app.refused(InlineGroup(key)),
+            End::Refused | End::Differs { .. } | End::Domains(_) => self.app.refused(InlineGroup(key)),
         }
     }
 
@@ -524,6 +557,7 @@ fn message_of<'a>(key: Key, delivery: &Delivery<'a>) -> MessageRef<'a> {
         position: delivery.position,
         replayed: delivery.replayed,
         payload: delivery.payload,
+        domain: delivery.domain,
     }
 }
 
@@ -648,7 +682,7 @@ mod tests {
     }
 
     fn begins(bytes: usize) -> Event {
-        Event::StateBegin { group: GROUP, name: "g".into(), bytes: bytes as u64, view: None }
+        Event::StateBegin { group: GROUP, name: "g".into(), bytes: bytes as u64, view: None, domains: None }
     }
 
     /// The state that this process gives away.

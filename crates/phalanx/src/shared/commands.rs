@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crossbeam_queue::ArrayQueue;
-use phalanx_core::GroupTerms;
+use phalanx_core::{GroupTerms, OwnDomain};
 use phalanx_driver::Waker;
 
 use super::asks::AskReceipt;
@@ -73,6 +73,8 @@ pub(crate) enum Command {
         terms: GroupTerms,
         with_state: bool,
         observes: bool,
+        /// What this process has for the group's state.
+        own: Vec<OwnDomain>,
         replica: Option<Box<dyn Replicating>>,
     },
     RaiseLevel {

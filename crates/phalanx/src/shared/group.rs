@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use phalanx_core::Incarnation;
+use phalanx_core::{DomainMismatch, Incarnation};
 use phalanx_life::Key;
 
 use crate::error::SendError;
@@ -13,7 +13,7 @@ use crate::view::View;
 use crate::waiting::Waiters;
 
 /// Where this process stands in a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// It asked to be a member, and was in no view since.
     Joining,
@@ -23,6 +23,8 @@ pub(crate) enum Phase {
     Refused,
     /// The group has a state and this process named none, or the other way round.
     Differs { has_state: bool },
+    /// The group has a domain that this process lacks, or lacks one that it needs.
+    Domains(DomainMismatch),
     /// It is out for good.
     Left(LeaveReason),
 }

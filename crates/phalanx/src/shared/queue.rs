@@ -307,7 +307,17 @@ mod tests {
         let sender = MemberId::of(phalanx_core::Incarnation(1));
         let (order, position) = (Order::Fifo, None);
         let (uniform, replayed, payload) = (false, false, Bytes::from(vec![0; bytes]));
-        Next::Message(Message { view: 1, sender, seq: number, order, uniform, position, replayed, payload })
+        Next::Message(Message {
+            view: 1,
+            sender,
+            seq: number,
+            order,
+            uniform,
+            position,
+            replayed,
+            payload,
+            domain: None,
+        })
     }
 
     fn seq(next: &Next) -> u64 {

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use phalanx_core::rng::Rng;
-use phalanx_core::{Delivery, GroupView, Incarnation, Order, Snapshot};
+use phalanx_core::{Delivery, Domain, GroupView, Incarnation, Order, OwnDomain, Snapshot};
 use phalanx_sim::{Machine, Machines, ToSend};
 
 use super::Sender;
 use crate::domains::Domains;
+use crate::group::own_domain;
 use crate::message::Message;
-use crate::replica::{Domain, Replica, Replicating, State};
+use crate::replica::{Domain as Part, Replica, Replicating, State};
 use crate::view::View;
 
 /// The user's code.
@@ -22,7 +23,7 @@ pub(super) struct Code<S> {
 
 /// A domain beside the state itself.
 struct Other {
-    domain: Box<dyn Domain>,
+    domain: Box<dyn Part>,
     bytes: Box<dyn Fn() -> Bytes>,
 }
 
@@ -54,14 +55,16 @@ pub(super) fn machines<S: State>(code: &Code<S>, work: Work<S>) -> Machines {
             domains.push((name.clone(), domain));
             others.push(bytes);
         }
+        let own = domains.iter().map(|(name, domain)| own_domain(name, &**domain)).collect();
         let side = Box::new(Domains::new(domains));
-        Box::new(Copied { replica, others, side, member, invariant: invariant.clone(), work: Arc::clone(&work) })
+        Box::new(Copied { replica, own, others, side, member, invariant: invariant.clone(), work: Arc::clone(&work) })
     })
 }
 
 /// A member's copy of the state of one group.
 struct Copied<S> {
     replica: Replica<S>,
+    own: Vec<OwnDomain>,
     /// The bytes of each other domain.
     others: Vec<Box<dyn Fn() -> Bytes>>,
     /// The protocol thread's side of it.
@@ -91,8 +94,12 @@ impl<S: State> Machine for Copied<S> {
         self.side.snapshot(Box::new(move |why| assert!(!is_sound, "a snapshot cannot be sent: {why}")))
     }
 
-    fn begin(&mut self, bytes: u64) {
-        self.side.begin(bytes);
+    fn begin(&mut self, bytes: u64, listed: Option<&Arc<[Domain]>>) {
+        self.side.begin(bytes, listed);
+    }
+
+    fn own(&self) -> Vec<OwnDomain> {
+        self.own.clone()
     }
 
     fn restore(&mut self, chunk: &[u8]) {

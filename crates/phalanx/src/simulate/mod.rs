@@ -130,7 +130,9 @@ impl<S: State> Simulation<S> {
     }
 
     /// Adds a domain to the state of each group, as [`GroupBuilder::domain`](crate::GroupBuilder::domain) does. It gets the
-    /// same messages and views as the state itself, and its snapshots are compared likewise.
+    /// same messages and views as the state itself, but for those that name one domain ([`Sender::send_to_domain`]), and its
+    /// snapshots are compared likewise. A name that begins with `tool.` is that of a
+    /// [tool's domain](crate::GroupBuilder::tool_domain), which gets only messages that name it.
     #[must_use]
     pub fn domain<T: State>(mut self, name: impl Into<String>, new: impl Fn() -> T + Send + Sync + 'static) -> Self {
         self.code.add(name.into(), new);
@@ -252,8 +254,18 @@ impl<S> Sender<'_, S> {
     /// Sends a message in another order. Members deliver messages that are not in total order in different orders, and
     /// hold equal states all the same only if the order makes no difference to the state.
     pub fn send_as(&mut self, order: Order, guarantee: Guarantee, payload: impl AsRef<[u8]>) {
-        let payload = payload.as_ref().to_vec();
-        self.queued.push(phalanx_sim::ToSend { order: order.to_core(), stability: guarantee.to_core(), payload });
+        self.queue(order, guarantee, None, payload.as_ref());
+    }
+
+    /// Sends a message to one domain of the state alone, as [`Multicast::to_domain`](crate::Multicast::to_domain) does: the empty
+    /// name is the state itself. One that the state does not have is refused.
+    pub fn send_to_domain(&mut self, domain: &str, payload: impl AsRef<[u8]>) {
+        self.queue(Order::Total, Guarantee::GroupDefault, Some(domain), payload.as_ref());
+    }
+
+    fn queue(&mut self, order: Order, guarantee: Guarantee, domain: Option<&str>, payload: &[u8]) {
+        let (order, stability, domain) = (order.to_core(), guarantee.to_core(), domain.map(Into::into));
+        self.queued.push(phalanx_sim::ToSend { order, stability, domain, payload: payload.to_vec() });
     }
 }
 

@@ -127,6 +127,13 @@ impl Entry {
     }
 
     pub(super) fn deliver(&mut self, message: Message) {
+        if message.is_to_domain() {
+            // It is for a part of the state alone, and enters no inbox.
+            if self.replica.is_some() {
+                self.to_apply.push(message);
+            }
+            return;
+        }
         if self.replica.is_some() {
             self.to_apply.push(message.clone());
         }

@@ -416,9 +416,9 @@ impl Front for ThreadFront {
                 entry.replica.iter_mut().for_each(|replica| replica.keep());
                 entry.stage(Next::Kept);
             }
-            Step::Taking(bytes) => {
+            Step::Taking { bytes, domains } => {
                 entry.apply();
-                entry.replica.iter_mut().for_each(|replica| replica.begin(bytes));
+                entry.replica.iter_mut().for_each(|replica| replica.begin(bytes, domains));
                 entry.stage(Next::Taking { bytes });
             }
             Step::OwnState => {
@@ -461,6 +461,7 @@ impl Front for ThreadFront {
             End::Over => Phase::Left(LeaveReason::Over),
             End::Refused => Phase::Refused,
             End::Differs { has_state } => Phase::Differs { has_state },
+            End::Domains(mismatch) => Phase::Domains(mismatch),
         });
         self.publication.ended(entry);
     }
@@ -735,6 +736,7 @@ mod tests {
             order: Order::Total,
             stability: Stability::Uniform,
             in_view: None,
+            domain: None,
             body: Payloads::One(Bytes::from_static(b"m")),
             receipt: Some(Waiter::Multicast(Arc::clone(&receipt))),
         });
@@ -864,6 +866,7 @@ mod tests {
             position: Some(seq),
             replayed: false,
             asked: None,
+            domain: None,
             payload: b"m",
         });
     }
@@ -992,7 +995,7 @@ mod tests {
         assert!(!replica.is_current(), "it comes back with another state");
         handler.event(view(8));
         assert!(replica.is_current());
-        handler.event(Event::StateBegin { group: GROUP, name: "g".into(), bytes: 8, view: None });
+        handler.event(Event::StateBegin { group: GROUP, name: "g".into(), bytes: 8, view: None, domains: None });
         assert!(!replica.is_current(), "another one comes");
         handler.event(Event::StateAnew { group: GROUP, name: "g".into() });
         assert!(!replica.is_current());
@@ -1115,6 +1118,7 @@ mod tests {
                 order: Order::Fifo,
                 stability: Stability::Plain,
                 in_view: None,
+                domain: None,
                 body,
                 receipt: None,
             })

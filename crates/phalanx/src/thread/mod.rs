@@ -234,7 +234,7 @@ impl Protocol {
     fn carry(&mut self, command: Command) {
         match command {
             Command::Queue { group, asked } => self.app.queue(&group, asked),
-            Command::Join { group, inbox, terms, with_state, observes, replica } => {
+            Command::Join { group, inbox, terms, with_state, observes, own, replica } => {
                 let name = Arc::clone(&group.name);
                 self.leaves |= group.is_leaving();
                 let inbox = self.app.add(group, inbox, with_state, observes, replica);
@@ -242,7 +242,8 @@ impl Protocol {
                 self.recorder.set_inbox(&name, inbox);
                 let asked = match observes {
                     true => self.process.observe_group(&name, handler!(self)),
-                    false => self.process.join_group(&name, with_state, terms, handler!(self)),
+                    false if with_state => self.process.join_group_with(&name, terms, own, handler!(self)),
+                    false => self.process.join_group(&name, false, terms, handler!(self)),
                 };
                 if let Err(error) = asked {
                     // The name was checked before, so the incarnation is over. The node itself repeats the request in

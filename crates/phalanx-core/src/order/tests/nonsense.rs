@@ -15,7 +15,7 @@ fn message(
     deps: &[(Rank, u64)],
     body: &[u8],
 ) {
-    let kind = MessageKind { order, sequenced, uniformity: Uniformity::Plain, asks: false };
+    let kind = MessageKind { order, sequenced, uniformity: Uniformity::Plain, has_head: false };
     put_message(out, kind, fragment, deps, body.len());
     out.extend_from_slice(body);
 }

@@ -275,7 +275,7 @@ fn who_asks_to_observe_a_group_is_told_once_that_it_does_not_exist() {
         out.events.into_iter().filter_map(words).collect::<Vec<_>>()
     };
     process.join_group(NOW, "made", true, GroupTerms::default()).expect("a good name");
-    process.request_group(NOW, "g", Role::Observer, GroupTerms::default()).expect("a good name");
+    process.request_group(NOW, "g", Role::Observer, GroupTerms::default(), Vec::new()).expect("a good name");
     assert_eq!(told(&mut process), ["absent g"], "who may make a group is told nothing");
     process.check_orphans(NOW);
     assert_eq!(told(&mut process), [""; 0], "once");
@@ -310,6 +310,6 @@ fn who_asks_to_observe_a_group_is_told_once_that_it_does_not_exist() {
 fn nobody_is_told_that_a_group_does_not_exist_before_the_cell_is_known() {
     let (mut process, _) = in_cell(Incarnation(1), 3);
     process.directory.members.remove(0);
-    process.request_group(NOW, "g", Role::Observer, GroupTerms::default()).expect("a good name");
+    process.request_group(NOW, "g", Role::Observer, GroupTerms::default(), Vec::new()).expect("a good name");
     assert!(process.waiting.absent.is_empty());
 }

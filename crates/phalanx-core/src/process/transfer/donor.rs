@@ -125,6 +125,7 @@ impl OutgoingTransfer {
             order: order_code(delivery.order, delivery.uniformity),
             position: delivery.position,
             payload: delivery.payload.to_vec(),
+            domain: delivery.domain,
         };
         self.push(message, delivery.payload.len());
     }

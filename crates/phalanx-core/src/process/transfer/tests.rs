@@ -62,6 +62,7 @@ fn delivery(payload: &[u8]) -> Delivery<'_> {
         position: None,
         replayed: false,
         asked: None,
+        domain: None,
         payload,
     }
 }
@@ -333,7 +334,7 @@ fn a_donor_is_given_up_only_for_what_it_owes() {
 fn a_donor_that_gives_another_group_is_not_silent() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
     let (donor, other) = (Incarnation(2), Incarnation(3));
-    let begin = StateMessage::Begin { transfer: 2, bytes: Some(10), view: None };
+    let begin = StateMessage::Begin { transfer: 2, bytes: Some(10), view: None, domains: None };
     for (name, transfer, donor) in [("first", 1, donor), ("second", 2, donor), ("of another", 3, other)] {
         let asked = IncomingTransfer { donor, transfer, heard: NOW, ..taking(GROUP, None) };
         process.transfers.taking.insert(name.into(), asked);
@@ -398,6 +399,7 @@ fn view(number: u64) -> GroupView {
         incomplete: vec![Incarnation(9)],
         observers: Vec::new(),
         has_state: Some(true),
+        domains: None,
         terms: GroupTerms { members_min: 2, ..GroupTerms::default() },
         adequate: true,
     }
@@ -545,7 +547,7 @@ fn a_donor_that_leaves_a_step_out_is_left() {
     let (mut process, _) = in_cell(Incarnation(1), 2);
     let restoring = Taking::Snapshot { expected: 5, received: 3 };
     let (donor, transfer) = (taking(GROUP, None).donor, taking(GROUP, None).transfer);
-    let begin = |bytes| StateMessage::Begin { transfer, bytes, view: None };
+    let begin = |bytes| StateMessage::Begin { transfer, bytes, view: None, domains: None };
     let done = || StateMessage::Done { transfer, view: ViewNumber(3) };
     let chunk = || StateMessage::Chunk { transfer, offset: 5, bytes: Vec::new() };
     let cases = [

@@ -30,7 +30,7 @@ impl Process {
     }
 
     fn queue_ask(&mut self, receipt: &'static str, want: Want, deadline: Option<Instant>) {
-        let options = SendOptions { order: Order::Total, stability: Stability::Uniform, in_view: None, asks: true };
+        let options = SendOptions { asks: true, ..SendOptions::new(Order::Total, Stability::Uniform) };
         let payload = Bytes::from_static(b"what?");
         let ask = Ask { number: 1, life: 0, options, payload, want, with_self: false, deadline, receipt };
         self.lives.queue(self.key, Queued::Ask(Box::new(ask))).expect("the membership goes on");
@@ -55,6 +55,7 @@ impl Process {
             position: Some(seq),
             replayed: false,
             asked: Some(Expected::of(&[0b111])),
+            domain: None,
             payload: b"what?",
         };
         self.lives.deliver(&delivery, &mut self.told);

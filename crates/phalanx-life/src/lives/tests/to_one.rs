@@ -281,7 +281,7 @@ fn messages_to_this_process_are_handed_over_and_answers_are_not() {
     deliver(&mut process, ToOneKind::Answer);
     assert_eq!(process.take(), ["from 11, view 6: [120]"]);
     process.told.refuses = Some("nonsense");
-    process.event(Event::StateBegin { group: GROUP, name: "g".into(), bytes: 1, view: None });
+    process.event(Event::StateBegin { group: GROUP, name: "g".into(), bytes: 1, view: None, domains: None });
     process.lives.restore(GROUP, b"x", &mut process.told);
     process.take();
     process.deliver(1);
