@@ -9,7 +9,7 @@ use phalanx::{
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::asks::Asks;
-use super::head::word;
+use super::payload::word;
 use super::report::Report;
 use super::tally::Tally;
 

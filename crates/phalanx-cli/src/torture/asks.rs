@@ -8,7 +8,7 @@ use phalanx::{
 };
 use phalanx_runtime::core::rng::Rng;
 
-use super::head::word;
+use super::payload::word;
 
 /// The longest that a member puts an answer off.
 const LATE_MS_MAX: u64 = 600;

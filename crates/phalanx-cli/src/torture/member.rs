@@ -11,7 +11,7 @@ use phalanx_runtime::core::rng::Rng;
 use super::app::{SIDE, WORK, Worker};
 use super::asks;
 use super::calls::Calls;
-use super::head::HEAD_BYTES;
+use super::payload::HEAD_BYTES;
 use super::report::{self, Pulse, Report};
 use crate::child::{end_with_parent, tell};
 use crate::exit::{Exit, Failure, While};

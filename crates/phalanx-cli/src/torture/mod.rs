@@ -11,7 +11,6 @@ mod calls;
 mod crew;
 mod fault;
 mod harm;
-mod head;
 mod judge;
 mod lease;
 mod limits;
@@ -22,6 +21,7 @@ mod network;
 #[allow(unsafe_code)]
 mod network_device;
 mod outcome;
+mod payload;
 mod progress;
 mod recovery;
 mod report;
