@@ -1,6 +1,6 @@
 //! Group calls of `JGroups`, with as many members, and answers as long.
 
-use super::{What, exchange};
+use super::exchange::{MEMBERS, SIZES, What, crowd, exchange};
 use crate::Request;
 use crate::bench::{Bench, Case};
 use crate::cell::CellPlan;
@@ -29,15 +29,15 @@ pub(super) fn cases(request: &Request) -> Vec<Case> {
         return cases;
     }
     let chosen = &request.selection;
-    let members = if chosen.members.is_empty() { &super::MEMBERS[..] } else { &chosen.members };
-    let sizes = if chosen.sizes.is_empty() { &super::SIZES[..] } else { &chosen.sizes };
+    let members = if chosen.members.is_empty() { &MEMBERS[..] } else { &chosen.members };
+    let sizes = if chosen.sizes.is_empty() { &SIZES[..] } else { &chosen.sizes };
     for (variant, want, with_self) in WAYS {
         for &members in members {
             for &size in sizes {
                 for &cores in Cores::ALL {
                     let peer = Peer { name: "jgroups", variant };
                     let name = format!("peer-{}-{variant}-{members}x{size}-{}", peer.name, cores.word());
-                    let crowd = super::crowd(members);
+                    let crowd = crowd(members);
                     let what = format!("{size} B asked of {members} members, beside {}{crowd}", peer.title());
                     let beside = Beside { peer, members, size, cores, want, with_self };
                     cases.push(Case::new(name, what, move |bench| beside.measure(bench)));
