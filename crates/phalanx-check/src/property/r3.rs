@@ -253,8 +253,14 @@ fn is_outside(model: &Model, p: ProcIx, at: Moment) -> bool {
 
 /// Whether in the quiet phase the word of it is late.
 fn is_late(run: &Run<'_>, p: ProcIx, group: u32, since: Moment) -> bool {
+    !has_few_members(run, p, group) && v4::is_overdue(run, group, (p, p), since).is_some()
+}
+
+/// Whether the cell's view or the group's has fewer members than agreed, by the last notice of each. Uniform multicasts wait
+/// there, and answers behind them.
+pub(super) fn has_few_members(run: &Run<'_>, p: ProcIx, group: u32) -> bool {
     let adequacy = &run.model.procs[p].adequacy;
     let has_few =
         |of: Option<u32>| adequacy.iter().rfind(|notice| notice.group == of).is_some_and(|notice| !notice.adequate);
-    !has_few(None) && !has_few(Some(group)) && v4::is_overdue(run, group, (p, p), since).is_some()
+    has_few(None) || has_few(Some(group))
 }

@@ -5,7 +5,8 @@
 //! - `q` answers each place that it was shown once at most, and no other.
 //! - An answer that counts at `p` is one that `q` gave: the same place, kind and value.
 //! - In the quiet phase, between running, connected processes that are in one view of the group to its end, an answer that was
-//!   given counts within the bound of V3 and V4, unless the ask ended. Evaluated only if V1 holds.
+//!   given counts within the bound of V3 and V4, unless the ask ended. Evaluated only if V1 holds, and where `q` has as many
+//!   members as agreed: uniform multicasts wait without them, and answers behind these.
 //!
 //! Instances: answers that were given; *under failure*: those for a place that was forwarded. Source: I1 and I2 for answers.
 
@@ -13,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use phalanx_trace::{AskReply, AskStep};
 
-use super::{Run, stays_in, v4};
+use super::{Run, r3, stays_in, v4};
 use crate::findings::Findings;
 use crate::model::{AskName, AskRecord, Moment, ProcIx};
 
@@ -72,6 +73,7 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
                     });
                 }
                 let is_gone = ended.contains(ask) || heard.contains(&(*ask, *place, q));
+                let is_gone = is_gone || r3::has_few_members(run, q, ask.0);
                 if asker_is_known && !is_gone && v4::is_overdue(run, ask.0, (q, ask.1), *moment).is_some() {
                     out.violation(&[moment.place], || {
                         format!("{}: the answer {reply} did not come within the bound", who())
