@@ -55,9 +55,14 @@ pub(super) fn note_domains(change: &mut GroupChange, list: &[Domain]) {
 }
 
 impl MembershipRequests {
+    /// What this process said that it has for the group's state.
+    fn said(&self, name: &str, who: Incarnation) -> Option<&[OwnDomain]> {
+        self.domains.get(&(name.to_owned(), who)).map(Vec::as_slice)
+    }
+
     /// What this joiner has for the group's state: who says nothing has the state itself.
     fn own_of_joiner(&self, name: &str, who: Incarnation) -> Vec<OwnDomain> {
-        self.domains.get(&(name.to_owned(), who)).cloned().unwrap_or_else(|| vec![OwnDomain::unnamed()])
+        self.said(name, who).map_or_else(|| vec![OwnDomain::unnamed()], <[OwnDomain]>::to_vec)
     }
 
     /// What is wrong with the domains of a process that requests a group with this list.
@@ -79,7 +84,7 @@ impl MembershipRequests {
     /// have what is added.
     pub(super) fn next_list(&self, entry: &GroupEntry, change: &GroupChange) -> Option<Vec<Domain>> {
         let stays = |who: &&Incarnation| change.left.iter().all(|(left, _)| left != *who) && !entry.has_observer(**who);
-        let said = |who: &Incarnation| self.domains.get(&(entry.name.clone(), *who)).map(Vec::as_slice);
+        let said = |who: &Incarnation| self.said(&entry.name, *who);
         let joined = change.joined.iter().filter(|who| self.role(&entry.name, **who) != Role::Observer);
         let coming: Vec<Vec<OwnDomain>> = joined.map(|who| self.own_of_joiner(&entry.name, *who)).collect();
         let list = entry.domains();
@@ -94,9 +99,8 @@ impl MembershipRequests {
         }
         let named = |entry: &GroupEntry| self.domains.keys().any(|(name, _)| *name == entry.name);
         let grows = |entry: &GroupEntry| {
-            let said = |who: &Incarnation| self.domains.get(&(entry.name.clone(), *who)).map(Vec::as_slice);
             let members = entry.members.iter().filter(|who| !entry.has_observer(**who));
-            grown(entry.domains().as_deref(), members.map(said)).is_some()
+            grown(entry.domains().as_deref(), members.map(|who| self.said(&entry.name, *who))).is_some()
         };
         let all = directory.groups.iter().filter(|(_, entry)| !entry.is_orphan() && entry.has_state() == Some(true));
         let growing: Vec<GroupId> = all.filter(|(_, entry)| named(entry) && grows(entry)).map(|(id, _)| *id).collect();
