@@ -199,7 +199,7 @@ pub(crate) enum Want {
 impl Want {
     pub(crate) const ALL: [Self; 3] = [Self::All, Self::Majority, Self::First];
 
-    /// Who is asked.
+    /// How many, in words.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::All => "all",

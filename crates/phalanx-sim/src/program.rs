@@ -13,7 +13,7 @@ pub(crate) const DOMAINS: [&str; 3] = ["", "x", "y"];
 /// The last version of the program.
 const LAST: u8 = 2;
 
-/// One message in total order of so many names a domain.
+/// One of this number of messages in total order names a domain.
 const NAMED_EVERY: u64 = 4;
 
 /// The program of one process.

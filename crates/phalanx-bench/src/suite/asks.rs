@@ -194,7 +194,7 @@ struct Callers {
 }
 
 impl Callers {
-    /// Times of so many calls together, each to another server.
+    /// Measures this number of calls that are made together, each to another server.
     fn call(&mut self, bench: &mut Bench<'_>, calls: usize) -> Result<Quantiles, BenchError> {
         let called = self.pair.timed(&Load::InTurn { size: self.size, calls }, bench)?.called;
         none_failed(called.failed)?;

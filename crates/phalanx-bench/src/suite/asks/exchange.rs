@@ -26,7 +26,7 @@ pub(super) enum What {
     ByHand {
         uniform: bool,
     },
-    /// So many calls, each after the one before.
+    /// Makes this number of calls, one after the other.
     Calls(usize),
 }
 

@@ -720,7 +720,7 @@ fn a_member_whose_channel_makes_no_sense_is_unheard() {
 }
 
 /// Of a packet whose first message is whole and whose rest makes no sense nothing is delivered, neither as its sender's nor
-/// as that of whoever sends next.
+/// as that of the sender of the next packet.
 #[test]
 fn what_came_before_nonsense_in_a_packet_is_nobodys_message() {
     let (mut process, mut fx) = in_group(A, 3);
