@@ -67,7 +67,7 @@ impl RequestList {
         !self.domains.is_empty() && Self { domains: Vec::new(), ..self.clone() }.is_empty()
     }
 
-    /// Cuts each list after `max`, and what is said of domains after [`DOMAINS_BYTES_MAX`], with the requests to which that
+    /// Cuts each list after `max`, and what is said of domains after `DOMAINS_BYTES_MAX`, with the requests to which that
     /// belongs. Returns how many entries that drops.
     pub fn cut(&mut self, max: usize) -> usize {
         let count = |list: &Self| {
