@@ -25,6 +25,7 @@ mod publication;
 mod records;
 mod route;
 mod servers;
+mod submits;
 mod tally;
 mod to_one;
 
@@ -36,4 +37,8 @@ pub use publication::{Publication, Publishes, Shown};
 pub use records::Reason;
 pub use route::{Attempt, CallStep, Route, split_request, with_deadline};
 pub use servers::{Destination, Entry, Found, Known, Servers};
+pub use submits::{
+    ClientId, Clients, Decided, Execution, NotSubmitted, OpenRefused, Outgoing, Submitter, TableBounds, Taken, Told,
+    Verdict, clients_domain,
+};
 pub use to_one::{MessageTo, NextToOne};
