@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use phalanx_core::{self as core, DomainIndex};
+use phalanx_life::clients_domain;
 
 use crate::domain_name::shown;
 use crate::error::DecodeError;
 use crate::layout::{Flags, Incoming, Notice, Outgoing, Taker};
 use crate::message::Message;
-use crate::names::TOOL;
+use crate::names::{RESERVED, TOOL};
 use crate::replica::{Domain, Locked, Replicating};
 use crate::view::View;
 
@@ -44,12 +45,26 @@ struct Parts {
     current: Option<usize>,
     /// The group keeps a list, by the state on its way.
     is_listed: bool,
+    /// Some part is a table of clients.
+    has_clients: bool,
+}
+
+/// A part whose state is changed now.
+struct Changing<'a> {
+    /// Which part it is.
+    at: usize,
+    place: Place,
+    is_in: bool,
+    serves: Option<usize>,
+    state: Box<dyn Locked + 'a>,
 }
 
 struct Part {
     name: String,
     domain: Box<dyn Domain>,
     place: Place,
+    /// Of a table of clients: the part to which they submit.
+    serves: Option<usize>,
     /// It is part of the state on its way.
     has_come: bool,
 }
@@ -88,11 +103,16 @@ impl Place {
 impl Domains {
     /// The domain without a name is the state itself.
     pub(crate) fn new(domains: Vec<(String, Box<dyn Domain>)>) -> Self {
+        let names: Vec<String> = domains.iter().map(|(name, _)| name.clone()).collect();
         let part = |(name, domain): (String, Box<dyn Domain>)| {
-            let place = Place { is_tool: name.starts_with(TOOL), is_in: true, index: None };
-            Part { name, domain, place, has_come: false }
+            let is_tool = name.starts_with(TOOL) || name.starts_with(RESERVED);
+            let place = Place { is_tool, is_in: true, index: None };
+            let serves = if domain.is_table() { names.iter().position(|of| clients_domain(of) == name) } else { None };
+            Part { name, domain, place, serves, has_come: false }
         };
-        let parts = Parts { parts: domains.into_iter().map(part).collect(), current: None, is_listed: false };
+        let parts: Vec<Part> = domains.into_iter().map(part).collect();
+        let has_clients = parts.iter().any(|part| part.serves.is_some());
+        let parts = Parts { parts, current: None, is_listed: false, has_clients };
         Self { parts, has_list: false, incoming: None, taken_bytes: 0, bytes: 0, outcome: Taken::Well }
     }
 
@@ -144,23 +164,24 @@ impl Domains {
 impl Replicating for Domains {
     fn apply(&mut self, messages: &[Message]) {
         match self.outcome {
+            Taken::Well if self.parts.has_clients => {
+                self.parts.all_together(&mut |parts| apply_with_clients(parts, messages));
+            }
             Taken::Well => self.parts.together(&mut |place, domain| {
                 if place.is_in {
                     place.runs(messages).for_each(|run| domain.apply(run));
                 }
             }),
-            Taken::Aside => {
-                for Part { place, domain, .. } in self.parts.parts.iter_mut().filter(|part| part.has_come) {
-                    place.runs(messages).for_each(|run| domain.apply_aside(run));
-                }
-            }
+            Taken::Aside => apply_with_clients(&mut self.parts.aside(), messages),
             Taken::Partly => return self.fail(DecodeError::new("messages came before all of it did")),
             Taken::Senseless(_) => return,
         }
         let is_aside = self.outcome == Taken::Aside;
-        for Part { place, domain, has_come, .. } in &self.parts.parts {
+        for Part { place, domain, serves, has_come, .. } in &self.parts.parts {
             if if is_aside { *has_come } else { place.is_in } {
-                domain.count(place.count(messages));
+                // What is submitted is for the state that executes it.
+                let of = serves.map_or(domain, |at| &self.parts.parts[at].domain);
+                of.count(place.count(messages));
             }
         }
     }
@@ -186,8 +207,7 @@ impl Replicating for Domains {
                 if let Err(error) = self.parts.adopt_aside(view) {
                     return self.fail(error);
                 }
-                let come = self.parts.parts.iter_mut().filter(|part| part.has_come);
-                come.for_each(|part| part.domain.view_aside(view));
+                self.parts.aside().iter_mut().for_each(|part| part.state.view(view));
             }
             Taken::Partly => self.fail(DecodeError::new("a view came before all of it did")),
             Taken::Senseless(_) => {}
@@ -287,6 +307,11 @@ impl Parts {
             let place = only.place;
             return only.domain.with_lock(&mut |domain| act(place, domain));
         }
+        self.all_together(&mut |parts| parts.iter_mut().for_each(|part| act(part.place, &mut *part.state)));
+    }
+
+    /// Does something to all domains at once while no reader sees any of them.
+    fn all_together(&mut self, act: &mut dyn FnMut(&mut [Changing<'_>])) {
         // A reader may hold one guard and ask for another. So nothing is held while this waits: it waits for one lock, tries
         // the others, and begins again with the one that was taken.
         let mut first = 0;
@@ -295,17 +320,28 @@ impl Parts {
             let count = order.len();
             order.rotate_left(first);
             let mut locked = Vec::with_capacity(count);
-            for (at, part) in order.into_iter().enumerate() {
-                match part.domain.lock(at == 0) {
-                    Some(lock) => locked.push((part.place, lock)),
+            for (tried, Part { place, serves, domain, .. }) in order.into_iter().enumerate() {
+                let (at, place, is_in, serves) = ((first + tried) % count, *place, place.is_in, *serves);
+                match domain.lock(tried == 0) {
+                    Some(state) => locked.push(Changing { at, place, is_in, serves, state }),
                     None => break,
                 }
             }
             if locked.len() == count {
-                return locked.iter_mut().for_each(|(place, domain)| act(*place, &mut **domain));
+                return act(&mut locked);
             }
             first = (first + locked.len()) % count;
         }
+    }
+
+    /// The states that came and are not shown yet.
+    fn aside(&mut self) -> Vec<Changing<'_>> {
+        let come = self.parts.iter_mut().enumerate().filter(|(_, part)| part.has_come);
+        let changing = |(at, part): (usize, &'_ mut Part)| {
+            let (place, serves) = (part.place, part.serves);
+            part.domain.aside().map(|state| Changing { at, place, is_in: true, serves, state })
+        };
+        come.filter_map(changing).collect()
     }
 
     /// Shows a view to those that take part.
@@ -354,6 +390,36 @@ impl Parts {
         }
         Ok(())
     }
+}
+
+/// Applies messages to the states that they are for. What clients submit is executed at its place among the others.
+fn apply_with_clients(parts: &mut [Changing<'_>], messages: &[Message]) {
+    let tables: Vec<usize> = (0..parts.len()).filter(|at| parts[*at].is_in && parts[*at].serves.is_some()).collect();
+    let indexes: Vec<_> = tables.iter().filter_map(|at| parts[*at].place.index).collect();
+    let is_submit = |message: &Message| message.domain.is_some_and(|domain| indexes.contains(&domain));
+    for run in messages.chunk_by(|one, other| !is_submit(one) && !is_submit(other)) {
+        match run {
+            [message] if is_submit(message) => take_command(parts, message),
+            _ => {
+                for Changing { place, state, .. } in parts.iter_mut().filter(|part| part.is_in) {
+                    place.runs(run).for_each(|run| state.apply(run));
+                }
+            }
+        }
+    }
+}
+
+/// A table takes the command of a client. A message that was not executed before is executed by the state that it serves.
+fn take_command(parts: &mut [Changing<'_>], message: &Message) {
+    let is_meant = |part: &Changing<'_>| part.is_in && part.serves.is_some() && part.place.index == message.domain;
+    let Some(table) = parts.iter().position(is_meant) else { return };
+    let Some(execution) = parts[table].state.take(message) else { return };
+    let submitted = Message { payload: message.payload.slice_ref(execution.payload), ..message.clone() };
+    let served = parts[table].serves;
+    let state = parts.iter_mut().find(|part| part.is_in && Some(part.at) == served);
+    // A group lists the table beside the state that it serves, and all members have both.
+    let result = state.and_then(|part| part.state.execute(&submitted)).unwrap_or_default();
+    parts[table].state.executed(execution, result);
 }
 
 impl Part {

@@ -1,14 +1,18 @@
 //! A group's state: each member holds a copy, and changes it by the group's messages alone.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 use phalanx_core as core;
+use phalanx_life::Execution;
 
 use crate::error::DecodeError;
 use crate::layout::Notice;
 use crate::message::Message;
+use crate::shared::submits::Submits;
 use crate::snapshot::{Piece, Snapshot};
+use crate::submit::{ClientTable, Handle};
 use crate::view::View;
 
 /// A state that every member of a group holds.
@@ -100,11 +104,13 @@ pub trait State: Send + Sync + Sized + 'static {
 #[derive(Debug, Default)]
 pub struct Replica<S> {
     shared: Arc<Copy<S>>,
+    /// The handles of the program, and not the protocol thread, hold it.
+    pub(crate) handle: Arc<Handle>,
 }
 
 impl<S> Clone for Replica<S> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
+        Self { shared: Arc::clone(&self.shared), handle: Arc::clone(&self.handle) }
     }
 }
 
@@ -117,7 +123,12 @@ struct Copy<S> {
     /// The transfer under way: bytes taken, and bytes in all. 0 in all: there is none.
     taken: AtomicU64,
     bytes: AtomicU64,
+    /// Executes a submitted message.
+    execute: OnceLock<ExecuteOf<S>>,
 }
+
+/// Executes a submitted message, and encodes its result.
+pub(crate) type ExecuteOf<S> = fn(&mut S, &Message) -> Vec<u8>;
 
 /// How far another member's state has come; see [`Replica::progress`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,8 +149,9 @@ impl<S: State> Replica<S> {
     #[must_use]
     pub fn new(state: S) -> Self {
         let (is_current, applied) = (AtomicBool::new(false), AtomicU64::new(0));
-        let (taken, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { shared: Arc::new(Copy { state: RwLock::new(state), is_current, applied, taken, bytes }) }
+        let (taken, bytes, execute) = (AtomicU64::new(0), AtomicU64::new(0), OnceLock::new());
+        let shared = Copy { state: RwLock::new(state), is_current, applied, taken, bytes, execute };
+        Self { shared: Arc::new(shared), handle: Arc::default() }
     }
 
     /// The state now. The protocol thread waits while the guard lives, so keep that short.
@@ -182,8 +194,25 @@ impl<S: State> Replica<S> {
 
     /// The protocol thread's side of it. `initial`: what it begins with if the donor has no such domain.
     pub(crate) fn for_group(&self, initial: Option<fn() -> S>) -> Box<dyn Domain> {
-        Box::new(Building { shared: Arc::clone(&self.shared), initial, aside: Aside::Nothing })
+        Box::new(Building { shared: Arc::clone(&self.shared), initial, aside: Aside::Nothing, submits: None })
     }
+
+    /// Messages may be submitted to it.
+    pub(crate) fn set_execute(&self, execute: ExecuteOf<S>) {
+        self.shared.execute.get_or_init(|| execute);
+    }
+
+    /// See [`Domain::address`].
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.shared).addr()
+    }
+}
+
+/// The protocol thread's side of the table of clients that submit to a replica.
+pub(crate) fn table_for(submits: &Arc<Submits>) -> Box<dyn Domain> {
+    let shared = Replica::new(ClientTable::default()).shared;
+    let initial: Option<fn() -> ClientTable> = Some(ClientTable::default);
+    Box::new(Building { shared, initial, aside: Aside::Nothing, submits: Some(Arc::clone(submits)) })
 }
 
 /// The protocol thread's side of a group's state.
@@ -212,6 +241,8 @@ pub(crate) trait Replicating: Send {
 pub(crate) trait Domain: Send {
     /// Which replica it is: where that is in memory.
     fn address(&self) -> usize;
+    /// Whether it is a table of clients.
+    fn is_table(&self) -> bool;
     /// See [`State::VERSION`].
     fn version(&self) -> u32;
     fn snapshot(&self) -> Snapshot;
@@ -227,10 +258,8 @@ pub(crate) trait Domain: Send {
     fn begin_anew(&mut self) -> bool;
     /// Whether a donor may lack it.
     fn is_optional(&self) -> bool;
-    /// Applies messages to the state that came and is not shown yet.
-    fn apply_aside(&mut self, messages: &[Message]);
-    /// The same with a view.
-    fn view_aside(&mut self, view: &View);
+    /// The state that came and is not shown yet.
+    fn aside(&mut self) -> Option<Box<dyn Locked + '_>>;
     /// Drops what is aside.
     fn clear(&mut self);
     /// Counts messages as applied.
@@ -248,6 +277,12 @@ pub(crate) trait Domain: Send {
 pub(crate) trait Locked {
     fn apply(&mut self, messages: &[Message]);
     fn view(&mut self, view: &View);
+    /// Takes a command of a client, if this is a table of clients. `Some`: the state is to execute it.
+    fn take<'m>(&mut self, message: &'m Message) -> Option<Execution<'m>>;
+    /// Executes a submitted message, if messages may be submitted to it.
+    fn execute(&mut self, message: &Message) -> Option<Vec<u8>>;
+    /// The state executed what this table gave it.
+    fn executed(&mut self, execution: Execution<'_>, result: Vec<u8>);
     /// Puts the state that came in the place of the present one, which is aside then.
     fn swap(&mut self);
 }
@@ -257,6 +292,8 @@ struct Building<S> {
     shared: Arc<Copy<S>>,
     initial: Option<fn() -> S>,
     aside: Aside<S>,
+    /// Of a table of clients: those of this process, which are told.
+    submits: Option<Arc<Submits>>,
 }
 
 enum Aside<S> {
@@ -278,6 +315,10 @@ enum Aside<S> {
 impl<S: State> Domain for Building<S> {
     fn address(&self) -> usize {
         Arc::as_ptr(&self.shared).addr()
+    }
+
+    fn is_table(&self) -> bool {
+        self.submits.is_some()
     }
 
     fn version(&self) -> u32 {
@@ -344,15 +385,11 @@ impl<S: State> Domain for Building<S> {
         self.initial.is_some()
     }
 
-    fn apply_aside(&mut self, messages: &[Message]) {
-        if let Aside::Built(state) = &mut self.aside {
-            messages.iter().for_each(|message| state.apply(message));
-        }
-    }
-
-    fn view_aside(&mut self, view: &View) {
-        if let Aside::Built(state) = &mut self.aside {
-            state.view(view);
+    fn aside(&mut self) -> Option<Box<dyn Locked + '_>> {
+        let execute = self.shared.execute.get().copied();
+        match &mut self.aside {
+            Aside::Built(state) => Some(Box::new(Apart { state, execute })),
+            _ => None,
         }
     }
 
@@ -383,18 +420,23 @@ impl<S: State> Domain for Building<S> {
                 Err(TryLockError::WouldBlock) => return None,
             }
         };
-        Some(Box::new(Holding { state, aside: &mut self.aside }))
+        let execute = self.shared.execute.get().copied();
+        Some(Box::new(Holding { state, aside: &mut self.aside, execute, submits: self.submits.as_deref() }))
     }
 
     fn with_lock(&mut self, act: &mut dyn FnMut(&mut dyn Locked)) {
         let state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
-        act(&mut Holding { state, aside: &mut self.aside });
+        let execute = self.shared.execute.get().copied();
+        act(&mut Holding { state, aside: &mut self.aside, execute, submits: self.submits.as_deref() });
     }
 }
 
+/// The state that is shown.
 struct Holding<'a, S> {
     state: RwLockWriteGuard<'a, S>,
     aside: &'a mut Aside<S>,
+    execute: Option<ExecuteOf<S>>,
+    submits: Option<&'a Submits>,
 }
 
 impl<S: State> Locked for Holding<'_, S> {
@@ -406,9 +448,62 @@ impl<S: State> Locked for Holding<'_, S> {
         self.state.view(view);
     }
 
+    fn take<'m>(&mut self, message: &'m Message) -> Option<Execution<'m>> {
+        table(&mut *self.state)?.take(message).unwrap_or_else(|told| {
+            self.submits.into_iter().for_each(|submits| submits.applied(&told));
+            None
+        })
+    }
+
+    fn execute(&mut self, message: &Message) -> Option<Vec<u8>> {
+        self.execute.map(|execute| execute(&mut *self.state, message))
+    }
+
+    fn executed(&mut self, execution: Execution<'_>, result: Vec<u8>) {
+        if let Some(table) = table(&mut *self.state) {
+            let told = table.0.executed(execution, result);
+            self.submits.into_iter().for_each(|submits| submits.applied(&told));
+        }
+    }
+
     fn swap(&mut self) {
         if let Aside::Built(state) = self.aside {
             std::mem::swap(&mut *self.state, state);
         }
     }
+}
+
+/// A state that came and is not shown yet: what it executes is told to nobody.
+struct Apart<'a, S> {
+    state: &'a mut S,
+    execute: Option<ExecuteOf<S>>,
+}
+
+impl<S: State> Locked for Apart<'_, S> {
+    fn apply(&mut self, messages: &[Message]) {
+        messages.iter().for_each(|message| self.state.apply(message));
+    }
+
+    fn view(&mut self, view: &View) {
+        self.state.view(view);
+    }
+
+    fn take<'m>(&mut self, message: &'m Message) -> Option<Execution<'m>> {
+        table(self.state)?.take(message).unwrap_or_default()
+    }
+
+    fn execute(&mut self, message: &Message) -> Option<Vec<u8>> {
+        self.execute.map(|execute| execute(self.state, message))
+    }
+
+    fn executed(&mut self, execution: Execution<'_>, result: Vec<u8>) {
+        table(self.state).into_iter().for_each(|table| drop(table.0.executed(execution, result)));
+    }
+
+    fn swap(&mut self) {}
+}
+
+/// The table that a state is, if it is one.
+fn table<S: State>(state: &mut S) -> Option<&mut ClientTable> {
+    (state as &mut dyn Any).downcast_mut()
 }

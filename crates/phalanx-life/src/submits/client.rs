@@ -124,39 +124,29 @@ impl<R> Submitter<R> {
         self.id.as_ref()
     }
 
-    /// It wants no answer up to this number.
-    fn acked(&self) -> u64 {
-        self.open.first_key_value().map_or(self.last, |(first, _)| first - 1)
-    }
-
-    /// Whether another submit may begin.
-    #[must_use]
-    pub fn has_room(&self) -> bool {
-        self.last - self.acked() < UNDER_WAY && self.bytes < UNDER_WAY_BYTES
-    }
-
     /// The number of the next submit.
     #[must_use]
     pub fn next_number(&self) -> u64 {
         self.last + 1
     }
 
-    /// Submits a message. There is room for it ([`Self::has_room`]). Returns its number.
-    pub fn submit(&mut self, payload: Bytes, receipt: R) -> u64 {
-        self.last += 1;
-        self.submit_as(self.last, payload, receipt);
-        self.last
+    /// Whether a submit of that number may begin.
+    #[must_use]
+    pub fn has_room(&self, number: u64) -> bool {
+        let first = self.open.first_key_value().map_or(number, |(first, _)| *first);
+        number.abs_diff(first) < UNDER_WAY && self.bytes < UNDER_WAY_BYTES
     }
 
-    /// Submits a message again under a number that was used before this client began, and before any new one. False: that number
-    /// is under way, or was not used.
-    pub fn submit_again(&mut self, number: u64, payload: Bytes, receipt: R) -> bool {
-        let is_used = (1..=self.last).contains(&number) && !self.open.contains_key(&number);
-        let is_near = self.last.saturating_sub(number) < UNDER_WAY;
-        if is_used && is_near {
-            self.submit_as(number, payload, receipt);
+    /// Submits a message, for which there is room ([`Self::has_room`]): under the next number, a later one, or, to learn what became
+    /// of it, one that was used before this client began. False, and nothing is submitted: that number is under way, or was used.
+    pub fn submit(&mut self, number: u64, payload: Bytes, receipt: R) -> bool {
+        let is_free = number > self.last || (1..=self.before).contains(&number);
+        if !is_free || self.open.contains_key(&number) {
+            return false;
         }
-        is_used && is_near
+        self.last = self.last.max(number);
+        self.submit_as(number, payload, receipt);
+        true
     }
 
     fn submit_as(&mut self, number: u64, payload: Bytes, receipt: R) {
@@ -196,7 +186,8 @@ impl<R> Submitter<R> {
         if !self.in_life {
             return None;
         }
-        let acked = self.acked();
+        // It wants no answer of what comes before all that is under way.
+        let acked = self.open.first_key_value().map_or(self.last, |(first, _)| first - 1);
         let next = self.open.iter_mut().find(|(_, pending)| pending.now == Now::Waiting);
         match (self.standing, next) {
             (Standing::Unopened, Some(_)) => {
@@ -391,7 +382,7 @@ impl<R> Pending<R> {
     }
 }
 
-/// The numbers of a client that may be under way, or behind one that is.
+/// The numbers of a client of which the first and the last are under way at once.
 const UNDER_WAY: u64 = 256;
 
 /// No submit begins while more bytes of the client are under way.

@@ -58,6 +58,12 @@ fn submitter() -> Submitter<u32> {
     submitter
 }
 
+fn submit(submitter: &mut Submitter<u32>, payload: impl Into<Bytes>, receipt: u32) -> u64 {
+    let number = submitter.next_number();
+    assert!(submitter.has_room(number) && submitter.submit(number, payload.into(), receipt));
+    number
+}
+
 fn due(submitter: &mut Submitter<u32>, random: &mut Rng) -> Option<Outgoing> {
     submitter.due(&mut || random.next_u64())
 }
@@ -81,11 +87,11 @@ fn told(submitter: &mut Submitter<u32>) -> Vec<(u32, Result<Vec<u8>, NotSubmitte
 #[test]
 fn what_was_executed_in_an_earlier_life_gives_the_same_result_once() {
     let (mut one, mut group, mut random) = (submitter(), Group::new(bounds()), Rng::new(1));
-    one.submit(Bytes::from_static(b"first"), 1);
+    submit(&mut one, &b"first"[..], 1);
     carry(&mut one, &mut group, ME, &mut 0, &mut random);
     assert_eq!(told(&mut one), [(1, Ok(vec![1; 3]))]);
-    one.submit(Bytes::from_static(b"lost"), 2);
-    one.submit(Bytes::from_static(b"unsent"), 3);
+    submit(&mut one, &b"lost"[..], 2);
+    submit(&mut one, &b"unsent"[..], 3);
     let lost = due(&mut one, &mut random).expect("it is due");
     one.bound(2, 1);
     let heard = group.order(ME, &lost).expect("it is executed");
@@ -103,7 +109,7 @@ fn what_was_executed_in_an_earlier_life_gives_the_same_result_once() {
 #[test]
 fn a_client_that_was_dropped_while_it_was_away_does_not_know_and_goes_on_as_another() {
     let (mut one, mut group, mut random) = (submitter(), Group::new(bounds()), Rng::new(1));
-    one.submit(Bytes::from_static(b"lost"), 1);
+    submit(&mut one, &b"lost"[..], 1);
     let open = due(&mut one, &mut random).expect("it is opened");
     one.applied(&group.order(ME, &open).expect("it is opened"));
     let first = one.id().cloned();
@@ -113,18 +119,18 @@ fn a_client_that_was_dropped_while_it_was_away_does_not_know_and_goes_on_as_anot
     for name in ["a", "b"] {
         let mut other: Submitter<u32> = Submitter::named(name.to_owned(), 0, 1);
         other.begin_life();
-        other.submit(Bytes::from_static(b"other"), 1);
+        submit(&mut other, &b"other"[..], 1);
         carry(&mut other, &mut group, Incarnation(9), &mut 0, &mut random);
         assert_eq!(told(&mut other).len(), 1);
     }
-    one.submit(Bytes::from_static(b"fresh"), 2);
+    submit(&mut one, &b"fresh"[..], 2);
     one.begin_life();
     let mut messages = 0;
     carry(&mut one, &mut group, AGAIN, &mut messages, &mut random);
     let all_here = (2, Err(NotSubmitted::ClientsFull));
     assert_eq!(told(&mut one), [(1, Err(NotSubmitted::Unknown)), all_here], "and nobody is away");
     group.without(Incarnation(9));
-    one.submit(Bytes::from_static(b"later"), 3);
+    submit(&mut one, &b"later"[..], 3);
     carry(&mut one, &mut group, AGAIN, &mut messages, &mut random);
     assert!(matches!(told(&mut one)[..], [(3, Ok(_))]) && one.id() != first.as_ref());
     assert_eq!(group.executed.iter().filter(|executed| executed[..] == b"lost"[..]).count(), 1);
@@ -135,22 +141,22 @@ fn a_client_that_was_dropped_while_it_was_away_does_not_know_and_goes_on_as_anot
 #[test]
 fn a_group_that_ended_in_between_leaves_its_submitter_without_knowledge() {
     let (mut one, mut group, mut random) = (submitter(), Group::new(bounds()), Rng::new(1));
-    one.submit(Bytes::from_static(b"first"), 1);
+    submit(&mut one, &b"first"[..], 1);
     carry(&mut one, &mut group, ME, &mut 0, &mut random);
     told(&mut one);
-    one.submit(Bytes::from_static(b"lost"), 2);
+    submit(&mut one, &b"lost"[..], 2);
     group.order(ME, &due(&mut one, &mut random).expect("it is due"));
     one.end_life();
     let mut anew = Group::new(bounds());
     one.begin_life();
-    one.submit(Bytes::from_static(b"fresh"), 3);
+    submit(&mut one, &b"fresh"[..], 3);
     carry(&mut one, &mut anew, AGAIN, &mut 0, &mut random);
     assert_eq!(told(&mut one), [(2, Err(NotSubmitted::Unknown)), (3, Ok(vec![1; 3]))]);
     assert_eq!(anew.executed, [b"fresh"]);
     // The end of the membership says the same of what was sent, and more of what was not.
-    one.submit(Bytes::from_static(b"last"), 4);
+    submit(&mut one, &b"last"[..], 4);
     due(&mut one, &mut random).expect("it is due");
-    one.submit(Bytes::from_static(b"unsent"), 5);
+    submit(&mut one, &b"unsent"[..], 5);
     one.end_membership();
     assert_eq!(told(&mut one), [(4, Err(NotSubmitted::Unknown)), (5, Err(NotSubmitted::Over))]);
 }
@@ -158,7 +164,7 @@ fn a_group_that_ended_in_between_leaves_its_submitter_without_knowledge() {
 #[test]
 fn nothing_is_told_before_its_delivery_may_be() {
     let (mut one, mut group, mut random) = (submitter(), Group::new(bounds()), Rng::new(1));
-    one.submit(Bytes::from_static(b"m"), 1);
+    submit(&mut one, &b"m"[..], 1);
     let open = due(&mut one, &mut random).expect("it is opened");
     one.applied(&group.order(ME, &open).expect("it is opened"));
     let out = due(&mut one, &mut random).expect("it is due");
@@ -175,13 +181,13 @@ fn nothing_is_told_before_its_delivery_may_be() {
 fn what_is_refused_is_told_and_the_end_of_a_life_is_none() {
     let (mut one, mut random) = (submitter(), Rng::new(1));
     let low = Refusal::BelowLevel { level: 9, needed: 10 };
-    one.submit(Bytes::from_static(b"m"), 1);
+    submit(&mut one, &b"m"[..], 1);
     due(&mut one, &mut random).expect("it is opened");
     one.refused(None, Refusal::NotSent);
     assert_eq!((told(&mut one), due(&mut one, &mut random)), (vec![], None), "the end of the life follows");
     one.refused(None, low);
     assert_eq!(told(&mut one), [(1, Err(NotSubmitted::Refused(low)))]);
-    one.submit(Bytes::from_static(b"m"), 2);
+    submit(&mut one, &b"m"[..], 2);
     let open = due(&mut one, &mut random).expect("it is opened");
     one.applied(&Group::new(bounds()).order(ME, &open).expect("it is opened"));
     due(&mut one, &mut random).expect("it is due");
@@ -198,29 +204,28 @@ fn a_named_client_goes_on_after_a_restart_and_asks_again_for_its_last_answer() {
         one
     };
     let mut one = named(0, 1);
-    assert_eq!(one.submit(Bytes::from_static(b"first"), 1), 1);
+    assert_eq!(submit(&mut one, &b"first"[..], 1), 1);
     carry(&mut one, &mut group, ME, &mut 0, &mut random);
     let mut next = named(1, 2);
-    assert!(next.submit_again(1, Bytes::from_static(b"first"), 1) && !next.submit_again(1, Bytes::new(), 1));
-    assert!(!next.submit_again(2, Bytes::new(), 2), "it was not used");
-    assert_eq!((next.next_number(), next.submit(Bytes::from_static(b"second"), 2)), (2, 2));
+    assert!(next.submit(1, Bytes::from_static(b"first"), 1) && !next.submit(1, Bytes::new(), 1));
+    assert_eq!((next.next_number(), submit(&mut next, &b"second"[..], 2)), (2, 2));
     carry(&mut next, &mut group, AGAIN, &mut 0, &mut random);
     assert_eq!(told(&mut next), [(1, Ok(vec![1; 3])), (2, Ok(vec![2; 3]))]);
     // The former session is another process that did not end.
-    one.submit(Bytes::from_static(b"late"), 2);
+    submit(&mut one, &b"late"[..], 2);
     carry(&mut one, &mut group, ME, &mut 1, &mut random);
     assert_eq!(told(&mut one), [(1, Ok(vec![1; 3])), (2, Err(NotSubmitted::TakenOver))]);
-    one.submit(Bytes::from_static(b"late"), 3);
+    submit(&mut one, &b"late"[..], 3);
     assert_eq!(told(&mut one), [(3, Err(NotSubmitted::TakenOver))]);
     // One that did not record its numbers, and one whose name is not known.
     for (last, why) in [(0, NotSubmitted::Behind(2)), (1, NotSubmitted::Behind(2))] {
         let mut late = named(last, 3);
-        late.submit(Bytes::from_static(b"late"), 1);
+        submit(&mut late, &b"late"[..], 1);
         carry(&mut late, &mut group, AGAIN, &mut 0, &mut random);
         assert_eq!(told(&mut late), [(1, Err(why))]);
     }
     let mut unknown = named(7, 3);
-    unknown.submit(Bytes::from_static(b"late"), 1);
+    submit(&mut unknown, &b"late"[..], 1);
     carry(&mut unknown, &mut Group::new(bounds()), AGAIN, &mut 0, &mut random);
     assert_eq!(told(&mut unknown), [(1, Err(NotSubmitted::NotKnown))]);
     assert_eq!(group.executed, [&b"first"[..], b"second"]);
@@ -231,23 +236,23 @@ fn so_many_are_under_way_and_a_closed_client_is_forgotten() {
     let (mut one, mut random) = (submitter(), Rng::new(1));
     let mut group = Group::new(TableBounds { answers: 1_000, ..TableBounds::default() });
     let mut begun = 0;
-    while one.has_room() {
-        one.submit(Bytes::from_static(b"m"), begun);
+    while one.has_room(one.next_number()) {
+        submit(&mut one, &b"m"[..], begun);
         begun += 1;
     }
     assert_eq!(u64::from(begun), UNDER_WAY);
     one.abandon(1);
-    assert!(one.has_room(), "nobody waits for the first");
+    assert!(one.has_room(one.next_number()), "nobody waits for the first");
     one.close();
     carry(&mut one, &mut group, ME, &mut 0, &mut random);
     assert_eq!((told(&mut one).len(), group.executed.len(), group.table.size().0), (255, 255, 0));
-    one.submit(Bytes::from_static(b"m"), 0);
+    submit(&mut one, &b"m"[..], 0);
     assert_eq!(told(&mut one), [(0, Err(NotSubmitted::Over))]);
     let mut long = submitter();
-    long.submit(vec![0; UNDER_WAY_BYTES].into(), 0);
-    assert!(!long.has_room());
+    submit(&mut long, vec![0; UNDER_WAY_BYTES], 0);
+    assert!(!long.has_room(2));
     long.abandon(1);
-    assert!(long.has_room());
+    assert!(long.has_room(2));
 }
 
 /// Lives end with messages that nobody gets, tables are full and groups are founded anew, at random.
@@ -269,10 +274,10 @@ fn whatever_ends_nothing_is_executed_twice_and_nobody_is_told_otherwise() {
             let at = usize::try_from(random.below(3)).expect("small");
             let me = Incarnation(incarnations[at]);
             match random.below(20) {
-                0..5 if clients[at].has_room() && step < 250 => {
+                0..5 if clients[at].has_room(clients[at].next_number()) && step < 250 => {
                     let payload = step.to_le_bytes().to_vec();
                     payloads.insert(step, payload.clone());
-                    clients[at].submit(payload.into(), step);
+                    submit(&mut clients[at], payload, step);
                 }
                 5..10 => {
                     if let Some(out) = due(&mut clients[at], &mut random) {
