@@ -163,27 +163,28 @@ impl Domains {
 
 impl Replicating for Domains {
     fn apply(&mut self, messages: &[Message]) {
+        // The parts that executed a submitted message, each once for one.
+        let mut executed = Vec::new();
         match self.outcome {
             Taken::Well if self.parts.has_clients => {
-                self.parts.all_together(&mut |parts| apply_with_clients(parts, messages));
+                self.parts.all_together(&mut |parts| apply_with_clients(parts, messages, &mut executed));
             }
             Taken::Well => self.parts.together(&mut |place, domain| {
                 if place.is_in {
                     place.runs(messages).for_each(|run| domain.apply(run));
                 }
             }),
-            Taken::Aside => apply_with_clients(&mut self.parts.aside(), messages),
+            Taken::Aside => apply_with_clients(&mut self.parts.aside(), messages, &mut executed),
             Taken::Partly => return self.fail(DecodeError::new("messages came before all of it did")),
             Taken::Senseless(_) => return,
         }
         let is_aside = self.outcome == Taken::Aside;
-        for Part { place, domain, serves, has_come, .. } in &self.parts.parts {
+        for Part { place, domain, has_come, .. } in &self.parts.parts {
             if if is_aside { *has_come } else { place.is_in } {
-                // What is submitted is for the state that executes it.
-                let of = serves.map_or(domain, |at| &self.parts.parts[at].domain);
-                of.count(place.count(messages));
+                domain.count(place.count(messages));
             }
         }
+        executed.into_iter().for_each(|at| self.parts.parts[at].domain.count(1));
     }
 
     fn view(&mut self, view: &View) {
@@ -336,12 +337,12 @@ impl Parts {
 
     /// The states that came and are not shown yet.
     fn aside(&mut self) -> Vec<Changing<'_>> {
-        let come = self.parts.iter_mut().enumerate().filter(|(_, part)| part.has_come);
-        let changing = |(at, part): (usize, &'_ mut Part)| {
-            let (place, serves) = (part.place, part.serves);
-            part.domain.aside().map(|state| Changing { at, place, is_in: true, serves, state })
-        };
-        come.filter_map(changing).collect()
+        let mut aside = Vec::new();
+        for (at, Part { place, serves, domain, has_come, .. }) in self.parts.iter_mut().enumerate() {
+            let state = if *has_come { domain.aside() } else { None };
+            aside.extend(state.map(|state| Changing { at, place: *place, is_in: true, serves: *serves, state }));
+        }
+        aside
     }
 
     /// Shows a view to those that take part.
@@ -392,14 +393,15 @@ impl Parts {
     }
 }
 
-/// Applies messages to the states that they are for. What clients submit is executed at its place among the others.
-fn apply_with_clients(parts: &mut [Changing<'_>], messages: &[Message]) {
+/// Applies messages to the states that they are for. What clients submit is executed at its place among the others, by the
+/// part that is added to `executed`.
+fn apply_with_clients(parts: &mut [Changing<'_>], messages: &[Message], executed: &mut Vec<usize>) {
     let tables: Vec<usize> = (0..parts.len()).filter(|at| parts[*at].is_in && parts[*at].serves.is_some()).collect();
     let indexes: Vec<_> = tables.iter().filter_map(|at| parts[*at].place.index).collect();
     let is_submit = |message: &Message| message.domain.is_some_and(|domain| indexes.contains(&domain));
     for run in messages.chunk_by(|one, other| !is_submit(one) && !is_submit(other)) {
         match run {
-            [message] if is_submit(message) => take_command(parts, message),
+            [message] if is_submit(message) => executed.extend(take_command(parts, message)),
             _ => {
                 for Changing { place, state, .. } in parts.iter_mut().filter(|part| part.is_in) {
                     place.runs(run).for_each(|run| state.apply(run));
@@ -409,17 +411,19 @@ fn apply_with_clients(parts: &mut [Changing<'_>], messages: &[Message]) {
     }
 }
 
-/// A table takes the command of a client. A message that was not executed before is executed by the state that it serves.
-fn take_command(parts: &mut [Changing<'_>], message: &Message) {
+/// A table takes the command of a client. A message that was not executed before is executed by the state that it serves,
+/// which is returned.
+fn take_command(parts: &mut [Changing<'_>], message: &Message) -> Option<usize> {
     let is_meant = |part: &Changing<'_>| part.is_in && part.serves.is_some() && part.place.index == message.domain;
-    let Some(table) = parts.iter().position(is_meant) else { return };
-    let Some(execution) = parts[table].state.take(message) else { return };
+    let table = parts.iter().position(is_meant)?;
+    let execution = parts[table].state.take(message)?;
     let submitted = Message { payload: message.payload.slice_ref(execution.payload), ..message.clone() };
     let served = parts[table].serves;
     let state = parts.iter_mut().find(|part| part.is_in && Some(part.at) == served);
     // A group lists the table beside the state that it serves, and all members have both.
     let result = state.and_then(|part| part.state.execute(&submitted)).unwrap_or_default();
     parts[table].state.executed(execution, result);
+    served
 }
 
 impl Part {

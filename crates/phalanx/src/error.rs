@@ -1,7 +1,7 @@
 //! Errors: one for each operation. Each variant says whether anything changed, and what to do.
 
 use phalanx_core::{Domain, DomainMismatch};
-use phalanx_life::Refusal;
+use phalanx_life::{NotSubmitted, Refusal};
 
 use crate::domain_name::shown;
 use crate::id::LeaveReason;
@@ -273,6 +273,68 @@ pub enum AnswerError {
     Forked,
 }
 
+/// Why a submit ([`Replica::submit`](crate::Replica::submit)) gave no result. The numbers are the same in every version and language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SubmitError {
+    /// It was not submitted, for this reason, and is never executed. Its number is that of the reason. [`SendError::NoSuchDomain`]: not
+    /// all members of the group take submits yet.
+    #[error("{0}")]
+    Refused(SendError),
+    /// It was executed once, or never, and never will be later: the group, or this process's membership, was over before it was known, or
+    /// the group forgot the client while its process was away. The state tells.
+    #[error("unknown: it was executed once, or never, before the group, the membership or the client was over")]
+    Unknown,
+    /// It was executed, and its result is longer than 256 KiB, which no member keeps. The state tells.
+    #[error("it was executed, and its result is too long to be kept: 256 KiB at most")]
+    ResultTooLong,
+    /// It was executed, and its result cannot be encoded, or is of another type. The state tells.
+    #[error("it was executed, and its result cannot be decoded")]
+    Undecodable,
+    /// It was not executed: the group has 1,024 clients that submit to this state, and no process of them is away. Submit by fewer
+    /// processes, or call one that submits for others.
+    #[error("not executed: as many clients submit to this state as may, and none is away")]
+    TooManyClients,
+    /// It was not executed: the group keeps as many bytes of results as it may, for clients that did not take them yet. Try again later.
+    #[error("not executed: the group keeps as many results as it may: try again later")]
+    TooManyResults,
+    /// It was not executed: the group does not know the name of this client. Choose another name.
+    #[error("not executed: the group does not know the name of this client: choose another one")]
+    UnknownName,
+    /// It was not executed: the name used a later number than it was begun with ([`Replica::client`](crate::Replica::client)). Begin it with
+    /// this one, or choose another name.
+    #[error("not executed: the name has used number {last} already: record each number before it is submitted")]
+    Behind {
+        /// The last number that was executed.
+        last: u64,
+    },
+    /// It was not executed: another process goes on with the name.
+    #[error("not executed: another process goes on with the name of this client")]
+    TakenOver,
+    /// It was not submitted: its number is under way, or was used by this client.
+    #[error("not submitted: its number was used before")]
+    NumberUsed,
+    /// The name of a client has 1 to 64 bytes.
+    #[error("the name of a client has 1 to 64 bytes")]
+    BadName,
+}
+
+impl SubmitError {
+    pub(crate) fn of(why: NotSubmitted) -> Self {
+        match why {
+            NotSubmitted::Unknown => Self::Unknown,
+            NotSubmitted::TooLong => Self::ResultTooLong,
+            NotSubmitted::Refused(refusal) => Self::Refused(SendError::of(refusal)),
+            NotSubmitted::Over => Self::Refused(SendError::NotMember),
+            NotSubmitted::AnswersFull => Self::TooManyResults,
+            NotSubmitted::ClientsFull => Self::TooManyClients,
+            NotSubmitted::NotKnown => Self::UnknownName,
+            NotSubmitted::Behind(last) => Self::Behind { last },
+            NotSubmitted::TakenOver => Self::TakenOver,
+        }
+    }
+}
+
 /// Why a flush failed. Messages that it waited for may be missing at others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -507,6 +569,26 @@ macro_rules! numbers {
     };
 }
 
+impl SubmitError {
+    /// The error's number, the same in every version and language: that of the reason, if it was refused.
+    #[must_use]
+    pub const fn number(&self) -> u16 {
+        match self {
+            Self::Refused(why) => why.number(),
+            Self::Unknown => 405,
+            Self::ResultTooLong => 1401,
+            Self::Undecodable => 1402,
+            Self::TooManyClients => 1403,
+            Self::TooManyResults => 1404,
+            Self::UnknownName => 1405,
+            Self::Behind { .. } => 1406,
+            Self::TakenOver => 1407,
+            Self::NumberUsed => 1408,
+            Self::BadName => 1409,
+        }
+    }
+}
+
 impl AskError {
     /// The error's number, the same in every version and language: that of the reason, if it was not sent.
     #[must_use]
@@ -677,6 +759,21 @@ mod tests {
         assert_eq!(descriptor.map(|error| error.number()), [1001, 1002]);
         assert_eq!([WaitError::Host(text()), WaitError::Forked].map(|error| error.number()), [1101, 1102]);
         assert_eq!([WatchError::Over, WatchError::Forked].map(|error| error.number()), [1201, 1202]);
+        let submit = [
+            SubmitError::Refused(SendError::NotMember),
+            SubmitError::Unknown,
+            SubmitError::ResultTooLong,
+            SubmitError::Undecodable,
+            SubmitError::TooManyClients,
+            SubmitError::TooManyResults,
+            SubmitError::UnknownName,
+            SubmitError::Behind { last: 1 },
+            SubmitError::TakenOver,
+            SubmitError::NumberUsed,
+            SubmitError::BadName,
+        ];
+        let numbers = [304, 405, 1401, 1402, 1403, 1404, 1405, 1406, 1407, 1408, 1409];
+        assert_eq!(submit.map(|error| error.number()), numbers);
         let ask = [AskError::Refused(SendError::Late), AskError::Unknown];
         assert_eq!(ask.map(|error| error.number()), [314, 404]);
         let answer = [

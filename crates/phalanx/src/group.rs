@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use phalanx_core::{GroupTerms, MESSAGE_BYTES_MAX, OwnDomain, Uniformity, are_domains, check_name};
-use phalanx_life::Payloads;
+use phalanx_life::{Payloads, clients_domain};
 use serde::Serialize;
 
 use crate::ask::Ask;
@@ -17,14 +17,15 @@ use crate::error::{FlushError, JoinError, LeaveError, SendError};
 use crate::id::{LeaveReason, MemberId};
 use crate::inbox::{Inbox, Merged};
 use crate::names::{RESERVED, TOOL, check_group_name};
-use crate::replica::{Domain, Replica, Replicating, State};
+use crate::replica::{Domain, Replica, Replicating, State, table_for};
 use crate::send::{Multicast, batch};
 use crate::send_to::SendTo;
 use crate::sent::Receipt;
 use crate::shared::cell::{CellShared, Held, Taken};
-use crate::shared::commands::{Command, Destination, Queued, Waiter};
+use crate::shared::commands::{Command, Destination, Queued, SubmitsTo, Waiter};
 use crate::shared::group::{GroupShared, Lost, Phase};
 use crate::shared::queue::Queue;
+use crate::submit::{Execute, execute};
 use crate::view::View;
 use crate::waiting::{Place, Timeout, Waiting, block, block_on};
 
@@ -319,6 +320,8 @@ pub struct GroupBuilder {
     terms: GroupTerms,
     /// The domains of the state, by name.
     domains: Vec<(String, Box<dyn Domain>)>,
+    /// What is submitted to them.
+    submits: Vec<SubmitsTo>,
     /// What is wrong with the names of the domains.
     bad_domain: Option<String>,
     items_max: usize,
@@ -338,7 +341,8 @@ impl GroupBuilder {
         let (terms, domains, bad_domain) = (GroupTerms::default(), Vec::new(), None);
         let (items_max, bytes_max) = (INBOX_ITEMS, INBOX_BYTES);
         let (is_reserved, observes) = (false, false);
-        Self { held, name, terms, domains, bad_domain, items_max, bytes_max, is_reserved, observes }
+        let submits = Vec::new();
+        Self { held, name, terms, domains, submits, bad_domain, items_max, bytes_max, is_reserved, observes }
     }
 
     /// How to join a group of the library's own.
@@ -412,6 +416,28 @@ impl GroupBuilder {
     /// [`GroupBuilder::optional_domain`].
     pub fn optional_tool_domain<S: State + Default>(self, name: &str, replica: &Replica<S>) -> Self {
         self.checked_domain(name, true, replica.for_group(Some(S::default)))
+    }
+
+    /// Lets this process submit messages to a replica that was given before, as the state or as a domain: [`Replica::submit`].
+    ///
+    /// The group keeps a table of those that submit in a domain of its own, which is the library's: `phalanx.clients`, or
+    /// `phalanx.clients.NAME` for the domain of that name. It is added to the group's list when all members have it, as an optional
+    /// domain is ([`GroupBuilder::optional_domain`]): until then a submit is refused ([`SendError::NoSuchDomain`]), and a
+    /// process that does not submit cannot join from then on. So give it at all members, also where nobody submits. Cells at level 10 and
+    /// above have it.
+    pub fn submits<S: Execute>(mut self, replica: &Replica<S>) -> Self {
+        let given = self.domains.iter().find(|(_, domain)| domain.address() == replica.address() && !domain.is_table());
+        let Some(table) = given.map(|(name, _)| clients_domain(name)) else {
+            let not_given =
+                || "a replica takes submits that is none of this group's domains: give it before".to_owned();
+            self.bad_domain = self.bad_domain.or_else(|| Some(not_given()));
+            return self;
+        };
+        replica.set_execute(execute);
+        let submits = Arc::clone(&replica.handle.submits);
+        self.submits.retain(|other| *other.table != *table);
+        self.submits.push(SubmitsTo { table: table.as_str().into(), submits: Arc::clone(&submits) });
+        self.with_domain(&table, table_for(&submits))
     }
 
     fn checked_domain(mut self, name: &str, is_tool: bool, domain: Box<dyn Domain>) -> Self {
@@ -537,7 +563,8 @@ impl GroupBuilder {
 
     /// Makes what a join needs. Without `merged`, the group has an inbox of its own.
     fn begin(self, merged: Option<&Merged>) -> Result<Begun, JoinError> {
-        let Self { held, name, terms, domains, bad_domain, items_max, bytes_max, is_reserved, observes } = self;
+        let Self { held, name, terms, domains, submits, bad_domain, items_max, bytes_max, is_reserved, observes } =
+            self;
         let cell = &held.shared;
         if !cell.home.is_here() {
             return Err(JoinError::Forked);
@@ -563,7 +590,7 @@ impl GroupBuilder {
             }
         };
         let group = Arc::clone(&shared);
-        let command = Command::Join { group, inbox: destination, terms, with_state, observes, own, replica };
+        let command = Command::Join { group, inbox: destination, terms, with_state, observes, own, replica, submits };
         let group = Group { held: Arc::clone(&held), shared, seen: Lost::default() };
         Ok(Begun { group, inbox, command: Some(command) })
     }

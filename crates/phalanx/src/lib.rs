@@ -213,6 +213,7 @@ mod shared;
 pub mod simulate;
 mod snapshot;
 mod standing;
+mod submit;
 mod sync;
 mod thread;
 mod trace;
@@ -233,7 +234,7 @@ pub use departure::{Departure, Proof};
 pub use end::End;
 pub use error::{
     AnswerError, AskError, CallError, DecodeError, DescriptorError, FlushError, InDoubt, JoinError, LeaveError, Reason,
-    SendError, StartError, Undelivered, WaitError, WatchError,
+    SendError, StartError, SubmitError, Undelivered, WaitError, WatchError,
 };
 pub use events::{CellEvent, Events};
 pub use group::{Group, GroupBuilder, Joining};
@@ -253,6 +254,7 @@ pub use sent::{Outcome, Sent};
 pub use sent_to::{Arrival, SentTo};
 pub use snapshot::{Piece, Snapshot};
 pub use standing::{Changed, Place, Standing};
+pub use submit::{Execute, Submit, SubmitClient, Submitting};
 pub use view::View;
 pub use waiting::{Timeout, wait_for};
 pub use watch::{CellChange, GroupChange, HostChange, MemberChange, Watch};

@@ -497,7 +497,9 @@ impl<S: State> Locked for Apart<'_, S> {
     }
 
     fn executed(&mut self, execution: Execution<'_>, result: Vec<u8>) {
-        table(self.state).into_iter().for_each(|table| drop(table.0.executed(execution, result)));
+        if let Some(table) = table(self.state) {
+            table.0.executed(execution, result);
+        }
     }
 
     fn swap(&mut self) {}

@@ -21,6 +21,7 @@ mod processes;
 mod signatures;
 mod simulate;
 mod states;
+mod submits;
 mod to_one;
 mod too_few;
 mod tools;

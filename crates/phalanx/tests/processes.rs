@@ -39,6 +39,11 @@ impl Child {
         Self::spawn(dir, name, "serves", "auto")
     }
 
+    /// It submits to the group `bank`, one after the other, and prints each balance.
+    pub(crate) fn start_submitting(dir: &Path, name: &str) -> Self {
+        Self::spawn(dir, name, "submits", "auto")
+    }
+
     /// It shares no memory.
     fn start_over_udp(dir: &Path, name: &str) -> Self {
         Self::spawn(dir, name, "no", "udp")
@@ -144,6 +149,9 @@ fn a_member_of_its_own() {
         group.blocking_flush().expect("all members have them");
         print("sent");
     }
+    if variable("STATES").is_some_and(|states| states == "submits") {
+        crate::submits::submit_on_and_on(&cell, &name);
+    }
     let serves = variable("STATES").is_some_and(|states| states == "serves");
     let server = serves.then(|| group.server::<u64, u64>().start().expect("starts"));
     let _held = server.and_then(|server| {
@@ -188,7 +196,7 @@ fn keep_sockets_open() {
     }
 }
 
-fn print(line: &str) {
+pub(crate) fn print(line: &str) {
     let mut out = std::io::stdout().lock();
     out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush()).expect("the parent reads");
 }

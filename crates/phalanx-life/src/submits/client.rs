@@ -171,6 +171,13 @@ impl<R> Submitter<R> {
         Some(pending)
     }
 
+    /// Whether nothing of it is to be sent or told.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        let is_to_close = self.is_closed && self.standing == Standing::Open;
+        self.open.is_empty() && self.told.is_empty() && !is_to_close
+    }
+
     /// No submit follows.
     pub fn close(&mut self) {
         self.is_closed = true;

@@ -10,6 +10,7 @@ use phalanx_driver::Waker;
 use super::asks::AskReceipt;
 use super::group::GroupShared;
 use super::queue::Queue;
+use super::submits::Submits;
 use crate::error::SendError;
 use crate::next::Next;
 use crate::replica::Replicating;
@@ -47,6 +48,8 @@ pub(crate) enum Waiter {
     ToOne(Arc<ToOneReceipt>),
     /// For the answers of an ask.
     Ask(Arc<AskReceipt>),
+    /// For what a client said to the table of its group: which one, and the number of its submit.
+    Submit { submits: Arc<Submits>, client: u64, number: Option<u64> },
 }
 
 impl Waiter {
@@ -56,8 +59,18 @@ impl Waiter {
             Self::Multicast(receipt) => receipt.end(Err(why)),
             Self::ToOne(receipt) => receipt.end(Err(why)),
             Self::Ask(receipt) => receipt.end(Err(why)),
+            // Only what comes by the ring is refused so, and what is submitted does not.
+            Self::Submit { .. } => debug_assert!(false, "a submit is refused for {why}"),
         }
     }
+}
+
+/// What the program submits to a replica.
+#[derive(Debug)]
+pub(crate) struct SubmitsTo {
+    /// The domain of its clients.
+    pub(crate) table: Arc<str>,
+    pub(crate) submits: Arc<Submits>,
 }
 
 /// A command for the protocol thread.
@@ -76,6 +89,8 @@ pub(crate) enum Command {
         /// What this process has for the group's state.
         own: Vec<OwnDomain>,
         replica: Option<Box<dyn Replicating>>,
+        /// What is submitted to the state.
+        submits: Vec<SubmitsTo>,
     },
     RaiseLevel {
         level: u16,

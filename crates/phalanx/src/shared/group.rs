@@ -152,6 +152,11 @@ impl GroupShared {
         Ok(())
     }
 
+    /// Takes a multicast of so many bytes into the account whose sender has a bound of its own.
+    pub(crate) fn admit_beyond(&self, bytes: usize) {
+        self.queued.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// Takes a message of so many bytes out of the account. True: who waits for room is to be woken.
     pub(crate) fn release(&self, to: Option<Incarnation>, bytes: usize) -> bool {
         let (before, max) = match to {

@@ -6,4 +6,5 @@ pub(crate) mod commands;
 pub(crate) mod group;
 pub(crate) mod noted;
 pub(crate) mod queue;
+pub(crate) mod submits;
 pub(crate) mod watches;

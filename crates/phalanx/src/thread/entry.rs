@@ -4,9 +4,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
-use phalanx_core::ViewNumber;
+use phalanx_core::{Order, Stability, ViewNumber};
 use phalanx_driver::fork::Home;
-use phalanx_life::{AskId, Shown};
+use phalanx_life as life;
+use phalanx_life::{AskId, Outgoing, Payloads, Shown};
 
 use crate::asked::Asked;
 use crate::message::{Message, MessageToOne};
@@ -14,6 +15,7 @@ use crate::next::Next;
 use crate::replica::Replicating;
 use crate::sent::Life;
 use crate::shared::asks::Answerer;
+use crate::shared::commands::{Queued, SubmitsTo, Waiter};
 use crate::shared::group::{GroupShared, Phase};
 use crate::shared::queue::Outlet;
 use crate::view::View;
@@ -81,6 +83,8 @@ pub(super) struct Entry {
     pub(super) replica: Option<Box<dyn Replicating>>,
     /// The view that its handles are to see.
     pub(super) view: Option<View>,
+    /// What the program submits to the replica's domains.
+    pub(super) submits: Vec<SubmitsTo>,
     /// Messages that are staged and that the replica has not applied.
     to_apply: Vec<Message>,
     pub(super) life: Arc<Life>,
@@ -99,13 +103,19 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(shared: Arc<GroupShared>, feed: Feed, replica: Option<Box<dyn Replicating>>) -> Self {
+    pub(super) fn new(
+        shared: Arc<GroupShared>,
+        feed: Feed,
+        replica: Option<Box<dyn Replicating>>,
+        submits: Vec<SubmitsTo>,
+    ) -> Self {
         let life = Arc::new(Life::new(Home::here()));
         Self {
             shared,
             feed,
             replica,
             view: None,
+            submits,
             to_apply: Vec::new(),
             life,
             asked: Vec::new(),
@@ -173,6 +183,40 @@ impl Entry {
         self.stage(Next::ToOne(message));
     }
 
+    /// Outcomes up to these messages may be told.
+    pub(super) fn reached(&self, stable: u64, delivered: u64) {
+        self.life.publish(stable, delivered);
+        self.submits.iter().for_each(|to| to.submits.reached(delivered));
+    }
+
+    /// Whether clients may have something to say.
+    pub(super) fn has_submits(&self) -> bool {
+        self.submits.iter().any(|to| to.submits.is_due())
+    }
+
+    /// What clients have to say now.
+    pub(super) fn take_submits(&mut self) -> Vec<Queued> {
+        let Self { shared, submits, .. } = self;
+        let mut all = Vec::new();
+        for SubmitsTo { table, submits } in submits {
+            for (client, Outgoing { payload, number }) in submits.take_due() {
+                let receipt = Some(Waiter::Submit { submits: Arc::clone(submits), client, number });
+                let queued = Queued::Send(life::Message {
+                    life: shared.life(),
+                    order: Order::Total,
+                    stability: Stability::Uniform,
+                    in_view: None,
+                    domain: Some(Arc::clone(table)),
+                    body: Payloads::One(payload),
+                    receipt,
+                });
+                shared.admit_beyond(queued.bytes());
+                all.push(queued);
+            }
+        }
+        all
+    }
+
     /// Applies the messages that wait for that.
     pub(super) fn apply(&mut self) {
         if let Some(replica) = &mut self.replica
@@ -191,6 +235,7 @@ impl Entry {
     /// A life is over, with messages of it that came to nothing. `next`: the number of the next life.
     pub(super) fn end_life(&mut self, next: u64, not_sent: u64, in_doubt: u64) {
         self.life.end();
+        self.submits.iter().for_each(|to| to.submits.end_life());
         self.life = Arc::new(Life::new(Home::here()));
         self.shared.begin_life(next);
         self.lose(not_sent, in_doubt);

@@ -32,7 +32,7 @@ use crate::sent;
 use crate::sent_to;
 use crate::shared::asks::{Answerer, AskNote};
 use crate::shared::cell::CellShared;
-use crate::shared::commands::{Command, Destination, Queued, Waiter};
+use crate::shared::commands::{Command, Destination, Queued, SubmitsTo, Waiter};
 use crate::shared::group::{GroupShared, Phase};
 use crate::shared::queue::Outlet;
 use crate::view::View;
@@ -54,6 +54,8 @@ pub(super) struct ThreadFront {
     shared: Arc<CellShared>,
     copier: Copier,
     publication: Publication<Entry>,
+    /// Memberships to whose state the program may submit.
+    submitting: Vec<Key>,
     /// Inboxes that groups share, by number. One whose reader is gone, and of which no group is left, is dropped.
     merged: Vec<Option<MergedOutlet>>,
     /// A notice said that a message to this process alone was dropped.
@@ -67,6 +69,7 @@ impl AppHandler {
             shared,
             copier: Copier::default(),
             publication: Publication::default(),
+            submitting: Vec::new(),
             merged: Vec::new(),
             is_drop_told: false,
         };
@@ -80,7 +83,7 @@ impl AppHandler {
         inbox: Destination,
         with_state: bool,
         observes: bool,
-        replica: Option<Box<dyn Replicating>>,
+        (replica, submits): (Option<Box<dyn Replicating>>, Vec<SubmitsTo>),
     ) -> InboxId {
         let key = self.lives.next_key();
         let (feed, inbox) = match inbox {
@@ -99,7 +102,11 @@ impl AppHandler {
         let name = Arc::clone(&shared.name);
         let first = shared.key.set(key).is_ok();
         debug_assert!(first, "a group is joined once");
-        self.lives.add(name, with_state, observes, Entry::new(shared, feed, replica));
+        submits.iter().for_each(|to| to.submits.attach(&self.front.shared, &shared));
+        if !submits.is_empty() {
+            self.front.submitting.push(key);
+        }
+        self.lives.add(name, with_state, observes, Entry::new(shared, feed, replica, submits));
         inbox
     }
 
@@ -174,6 +181,26 @@ impl AppHandler {
                         self.lives.asks().cancel(*key, number, &mut self.front);
                     }
                 }
+            }
+        }
+        count
+    }
+
+    /// Whether something that clients have to say waits.
+    pub(super) fn has_submits(&mut self) -> bool {
+        let Self { lives, front, .. } = self;
+        front.submitting.iter().any(|key| lives.own(*key).is_some_and(|entry| entry.has_submits()))
+    }
+
+    /// Queues what clients have to say to the tables of their groups. Returns how much it was.
+    pub(super) fn queue_submits(&mut self) -> usize {
+        let mut count = 0;
+        for at in 0..self.front.submitting.len() {
+            let key = self.front.submitting[at];
+            for queued in self.lives.own(key).map(Entry::take_submits).into_iter().flatten() {
+                let taken = self.lives.queue(key, queued);
+                debug_assert!(taken.is_ok(), "the membership goes on");
+                count += 1;
             }
         }
         count
@@ -359,7 +386,7 @@ impl Front for ThreadFront {
 
     fn step(&mut self, key: Key, entry: &mut Entry, step: Step<'_>) {
         if let Step::Reached { stable, delivered, .. } = step {
-            return entry.life.publish(stable, delivered);
+            return entry.reached(stable, delivered);
         }
         self.publication.touch(key, entry);
         match step {
@@ -373,6 +400,7 @@ impl Front for ThreadFront {
                 entry.view = Some(view.clone());
                 entry.stage(Next::View(view));
                 entry.set_phase(Phase::Member);
+                entry.submits.iter().for_each(|to| to.submits.begin_life());
             }
             Step::ViewReplayed(seen) => {
                 entry.apply();
@@ -443,6 +471,8 @@ impl Front for ThreadFront {
             (Waiter::ToOne(receipt), Ok(Bound { view, .. })) => receipt.end(Ok(view.0)),
             // It is told of its answers instead.
             (Waiter::Ask(_), Ok(_)) => {}
+            (Waiter::Submit { submits, client, number }, Ok(bound)) => submits.bound(client, number, bound.number),
+            (Waiter::Submit { submits, client, number }, Err(why)) => submits.refused(client, number, why),
             (receipt, Err(why)) => receipt.refuse(SendError::of(why)),
         }
     }
@@ -455,7 +485,9 @@ impl Front for ThreadFront {
         self.shared.release(&entry.shared, Some(to), bytes);
     }
 
-    fn ended(&mut self, _key: Key, mut entry: Entry, end: End) {
+    fn ended(&mut self, key: Key, mut entry: Entry, end: End) {
+        entry.submits.iter().for_each(|to| to.submits.end_membership());
+        self.submitting.retain(|other| *other != key);
         entry.end(match end {
             End::Left(why) => Phase::Left(LeaveReason::of(why)),
             End::Over => Phase::Left(LeaveReason::Over),
@@ -718,7 +750,7 @@ mod tests {
         let group = Arc::new(GroupShared::new("g"));
         let queue = Arc::new(Queue::new(8, 1 << 20, process.waker(), Home::here()));
         let has_state = replica.is_some();
-        handler.add(Arc::clone(&group), Destination::Own(Arc::clone(&queue)), has_state, false, replica);
+        handler.add(Arc::clone(&group), Destination::Own(Arc::clone(&queue)), has_state, false, (replica, Vec::new()));
         handler.event(Event::GroupView(Arc::new(crate::view::of_nobody(7))));
         handler.publish(|_| Some(true));
         (handler, group, Inbox::new(queue))
@@ -918,7 +950,8 @@ mod tests {
         let waker = phalanx_driver::Waker::new().expect("a descriptor is left");
         let shared_queue = Arc::new(Queue::new(2, 1 << 20, waker, Home::here()));
         let other = Arc::new(GroupShared::new("h"));
-        let merged = handler.add(other, Destination::Merged(Arc::clone(&shared_queue)), false, false, None);
+        let merged =
+            handler.add(other, Destination::Merged(Arc::clone(&shared_queue)), false, false, (None, Vec::new()));
         // The view is one of the eight.
         for seq in 1..=7 {
             assert!(handler.ready(own) && handler.ready(merged), "item {seq} has room");

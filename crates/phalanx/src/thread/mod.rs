@@ -187,7 +187,7 @@ impl Protocol {
             if self.process.is_over() || self.shared.commands.is_stopping() {
                 return Ok(());
             }
-            if report.more || report.received > 0 || carried > 0 || has_late {
+            if report.more || report.received > 0 || carried > 0 || has_late || self.app.has_submits() {
                 idle_since = None;
                 continue;
             }
@@ -216,7 +216,7 @@ impl Protocol {
             self.carry(command);
             count += 1;
         }
-        count += self.app.carry_ask_notes();
+        count += self.app.carry_ask_notes() + self.app.queue_submits();
         let taken = count > 0;
         count += self.send_waiting();
         self.leaves |= self.shared.commands.take_leaves() | self.app.lives.take_untidy();
@@ -234,10 +234,10 @@ impl Protocol {
     fn carry(&mut self, command: Command) {
         match command {
             Command::Queue { group, asked } => self.app.queue(&group, asked),
-            Command::Join { group, inbox, terms, with_state, observes, own, replica } => {
+            Command::Join { group, inbox, terms, with_state, observes, own, replica, submits } => {
                 let name = Arc::clone(&group.name);
                 self.leaves |= group.is_leaving();
-                let inbox = self.app.add(group, inbox, with_state, observes, replica);
+                let inbox = self.app.add(group, inbox, with_state, observes, (replica, submits));
                 self.process.set_inbox(&name, inbox);
                 self.recorder.set_inbox(&name, inbox);
                 let asked = match observes {

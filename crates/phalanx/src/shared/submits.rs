@@ -1,0 +1,280 @@
+//! What the program submits to one replica, shared with the protocol thread.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Poll};
+
+use atomic_waker::AtomicWaker;
+use bytes::Bytes;
+use phalanx_driver::fork::Home;
+use phalanx_life::{Outgoing, Refusal, Submitter, Told};
+
+use super::cell::CellShared;
+use super::group::GroupShared;
+use crate::error::{SendError, SubmitError};
+use crate::waiting::{Place, Waiters};
+
+/// The clients of one replica in this process.
+#[derive(Debug)]
+pub(crate) struct Submits {
+    state: Mutex<State>,
+    /// Some may have something to send.
+    is_due: AtomicBool,
+    room: Waiters,
+    home: Home,
+}
+
+#[derive(Default)]
+struct State {
+    clients: BTreeMap<u64, Client>,
+    /// The clients so far.
+    named: u64,
+    group: Option<(Arc<CellShared>, Arc<GroupShared>)>,
+    /// This process is in a view of the group.
+    is_in: bool,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("clients", &self.clients.len()).finish_non_exhaustive()
+    }
+}
+
+struct Client {
+    submitter: Submitter<Arc<SubmitReceipt>>,
+    /// No handle of it is left.
+    is_dropped: bool,
+}
+
+/// What becomes of one submit.
+#[derive(Debug, Default)]
+pub(crate) struct SubmitReceipt {
+    outcome: OnceLock<Result<Bytes, SubmitError>>,
+    task: AtomicWaker,
+}
+
+impl SubmitReceipt {
+    fn end(&self, outcome: Result<Bytes, SubmitError>) {
+        let first = self.outcome.set(outcome).is_ok();
+        debug_assert!(first, "a submit has one outcome");
+        self.task.wake();
+    }
+
+    pub(crate) fn poll(&self, context: &Context<'_>) -> Poll<Result<Bytes, SubmitError>> {
+        if let Some(outcome) = self.outcome.get() {
+            return Poll::Ready(outcome.clone());
+        }
+        self.task.register(context.waker());
+        self.outcome.get().map_or(Poll::Pending, |outcome| Poll::Ready(outcome.clone()))
+    }
+}
+
+impl Default for Submits {
+    fn default() -> Self {
+        let (state, is_due, room) = Default::default();
+        Self { state, is_due, room, home: Home::here() }
+    }
+}
+
+impl Submits {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // The program's side.
+
+    /// Whether this is the process that made the handle: another one must not take the lock.
+    pub(crate) fn is_here(&self) -> bool {
+        self.home.is_here()
+    }
+
+    /// Adds a client, and returns its name here.
+    pub(crate) fn add(&self, mut submitter: Submitter<Arc<SubmitReceipt>>) -> u64 {
+        let mut state = self.state();
+        state.named += 1;
+        if state.is_in {
+            submitter.begin_life();
+        }
+        let name = state.named;
+        state.clients.insert(name, Client { submitter, is_dropped: false });
+        name
+    }
+
+    /// The number of the next submit of a client.
+    pub(crate) fn next_number(&self, client: u64) -> u64 {
+        self.state().clients.get(&client).map_or(1, |client| client.submitter.next_number())
+    }
+
+    /// Begins a submit when there is room for it, and returns its number. `number`: the one that it is to have.
+    pub(crate) fn poll_submit(
+        &self,
+        client: u64,
+        number: Option<u64>,
+        (payload, receipt): (&Bytes, &Arc<SubmitReceipt>),
+        place: &mut Place,
+        context: &Context<'_>,
+    ) -> Poll<Result<u64, SubmitError>> {
+        let begun = self.room.poll(place, context, || {
+            let mut state = self.state();
+            if state.group.is_none() {
+                return Some(Err(SubmitError::Refused(SendError::NotMember)));
+            }
+            let Client { submitter, .. } = state.clients.get_mut(&client)?;
+            let number = number.unwrap_or_else(|| submitter.next_number());
+            if !submitter.has_room(number) {
+                return None;
+            }
+            let is_begun = submitter.submit(number, payload.clone(), Arc::clone(receipt));
+            Some(if is_begun { Ok(number) } else { Err(SubmitError::NumberUsed) })
+        });
+        if let Poll::Ready(Ok(_)) = begun {
+            self.wake();
+        }
+        begun
+    }
+
+    /// Has the protocol thread look.
+    fn wake(&self) {
+        self.note_due();
+        let cell = self.state().group.as_ref().map(|(cell, _)| Arc::clone(cell));
+        cell.into_iter().for_each(|cell| cell.protocol.wake());
+        // What a client failed before is told at once.
+        self.tell();
+    }
+
+    /// Nobody waits for a submit any more.
+    pub(crate) fn abandon(&self, client: u64, number: u64) {
+        self.with(client, |submitter| submitter.abandon(number));
+        self.room.wake();
+    }
+
+    /// Gives up a wait for room.
+    pub(crate) fn forget(&self, place: &mut Place) {
+        self.room.forget(place);
+    }
+
+    /// A client is gone for good.
+    pub(crate) fn close(&self, client: u64) {
+        self.with(client, Submitter::close);
+        self.wake();
+    }
+
+    /// No handle of a client is left.
+    pub(crate) fn release(&self, client: u64) {
+        if let Some(client) = self.state().clients.get_mut(&client) {
+            client.is_dropped = true;
+        }
+        self.wake();
+    }
+
+    fn with(&self, client: u64, act: impl FnOnce(&mut Submitter<Arc<SubmitReceipt>>)) {
+        if let Some(client) = self.state().clients.get_mut(&client) {
+            act(&mut client.submitter);
+        }
+    }
+
+    fn with_all(&self, mut act: impl FnMut(&mut Submitter<Arc<SubmitReceipt>>)) {
+        self.state().clients.values_mut().for_each(|client| act(&mut client.submitter));
+        self.tell();
+    }
+
+    /// Tells what is known of submits.
+    fn tell(&self) {
+        let mut told = Vec::new();
+        let mut state = self.state();
+        for client in state.clients.values_mut() {
+            told.extend(std::iter::from_fn(|| client.submitter.take_told()));
+        }
+        state.clients.retain(|_, client| !client.is_dropped || !client.submitter.is_idle());
+        drop(state);
+        if !told.is_empty() {
+            told.into_iter().for_each(|(receipt, result)| receipt.end(result.map_err(SubmitError::of)));
+            self.room.wake();
+        }
+    }
+
+    // The protocol thread's side.
+
+    /// The replica is to be in a group. False: it is in another one.
+    pub(crate) fn attach(&self, cell: &Arc<CellShared>, group: &Arc<GroupShared>) {
+        let mut state = self.state();
+        (state.group, state.is_in) = (Some((Arc::clone(cell), Arc::clone(group))), false);
+    }
+
+    fn note_due(&self) {
+        self.is_due.store(true, Ordering::Release);
+    }
+
+    /// Whether some client may have something to send.
+    pub(crate) fn is_due(&self) -> bool {
+        self.is_due.load(Ordering::Acquire)
+    }
+
+    /// What is to be sent now, and by which client.
+    pub(crate) fn take_due(&self) -> Vec<(u64, Outgoing)> {
+        if !self.is_due.swap(false, Ordering::AcqRel) {
+            return Vec::new();
+        }
+        let mut state = self.state();
+        let due = state.clients.iter_mut().flat_map(|(name, client)| {
+            std::iter::from_fn(|| client.submitter.due(&mut random)).map(|out| (*name, out))
+        });
+        let due = due.collect();
+        drop(state);
+        self.tell();
+        due
+    }
+
+    /// A view came, with the group's state before it.
+    pub(crate) fn begin_life(&self) {
+        self.state().is_in = true;
+        self.with_all(Submitter::begin_life);
+        self.note_due();
+    }
+
+    pub(crate) fn end_life(&self) {
+        self.state().is_in = false;
+        self.with_all(Submitter::end_life);
+    }
+
+    /// The membership is over.
+    pub(crate) fn end_membership(&self) {
+        self.state().is_in = false;
+        self.with_all(Submitter::end_membership);
+        self.state().group = None;
+        self.room.wake();
+    }
+
+    /// So many messages of this life are told as delivered.
+    pub(crate) fn reached(&self, delivered: u64) {
+        self.with_all(|submitter| submitter.reached(delivered));
+    }
+
+    /// A command of a client came to its place.
+    pub(crate) fn applied(&self, told: &Told) {
+        self.with_all(|submitter| submitter.applied(told));
+        self.note_due();
+    }
+
+    /// What a client sent is bound, as this process's message `message` of this life.
+    pub(crate) fn bound(&self, client: u64, number: Option<u64>, message: u64) {
+        if let Some(number) = number {
+            self.with(client, |submitter| submitter.bound(number, message));
+            self.tell();
+        }
+    }
+
+    /// What a client sent is refused.
+    pub(crate) fn refused(&self, client: u64, number: Option<u64>, why: Refusal) {
+        self.with(client, |submitter| submitter.refused(number, why));
+        self.tell();
+    }
+}
+
+/// 64 random bits.
+pub(crate) fn random() -> u64 {
+    // The system's generator fails early in a boot alone, when the other one is as good as any.
+    getrandom::u64().unwrap_or_else(|_none| RandomState::new().hash_one(std::process::id()))
+}
