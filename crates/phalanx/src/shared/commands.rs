@@ -48,8 +48,15 @@ pub(crate) enum Waiter {
     ToOne(Arc<ToOneReceipt>),
     /// For the answers of an ask.
     Ask(Arc<AskReceipt>),
-    /// For what a client said to the table of its group: which one, and the number of its submit.
-    Submit { submits: Arc<Submits>, client: u64, number: Option<u64> },
+    /// For what a client said to the table of its group. Boxed, because most of what is asked for is multicasts.
+    Submit(Box<SubmitWaiter>),
+}
+
+/// Which client said it, and the number of its submit.
+pub(crate) struct SubmitWaiter {
+    pub(crate) submits: Arc<Submits>,
+    pub(crate) client: u64,
+    pub(crate) number: Option<u64>,
 }
 
 impl Waiter {
@@ -60,7 +67,7 @@ impl Waiter {
             Self::ToOne(receipt) => receipt.end(Err(why)),
             Self::Ask(receipt) => receipt.end(Err(why)),
             // Only what comes by the ring is refused so, and what is submitted does not.
-            Self::Submit { .. } => debug_assert!(false, "a submit is refused for {why}"),
+            Self::Submit(_) => debug_assert!(false, "a submit is refused for {why}"),
         }
     }
 }

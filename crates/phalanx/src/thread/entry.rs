@@ -15,7 +15,7 @@ use crate::next::Next;
 use crate::replica::Replicating;
 use crate::sent::Life;
 use crate::shared::asks::Answerer;
-use crate::shared::commands::{Queued, SubmitsTo, Waiter};
+use crate::shared::commands::{Queued, SubmitWaiter, SubmitsTo, Waiter};
 use crate::shared::group::{GroupShared, Phase};
 use crate::shared::queue::Outlet;
 use crate::view::View;
@@ -200,7 +200,8 @@ impl Entry {
         let mut all = Vec::new();
         for SubmitsTo { table, submits } in submits {
             for (client, Outgoing { payload, number }) in submits.take_due() {
-                let receipt = Some(Waiter::Submit { submits: Arc::clone(submits), client, number });
+                let waiter = SubmitWaiter { submits: Arc::clone(submits), client, number };
+                let receipt = Some(Waiter::Submit(Box::new(waiter)));
                 let queued = Queued::Send(life::Message {
                     life: shared.life(),
                     order: Order::Total,

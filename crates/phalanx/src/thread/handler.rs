@@ -471,8 +471,8 @@ impl Front for ThreadFront {
             (Waiter::ToOne(receipt), Ok(Bound { view, .. })) => receipt.end(Ok(view.0)),
             // It is told of its answers instead.
             (Waiter::Ask(_), Ok(_)) => {}
-            (Waiter::Submit { submits, client, number }, Ok(bound)) => submits.bound(client, number, bound.number),
-            (Waiter::Submit { submits, client, number }, Err(why)) => submits.refused(client, number, why),
+            (Waiter::Submit(of), Ok(bound)) => of.submits.bound(of.client, of.number, bound.number),
+            (Waiter::Submit(of), Err(why)) => of.submits.refused(of.client, of.number, why),
             (receipt, Err(why)) => receipt.refuse(SendError::of(why)),
         }
     }
