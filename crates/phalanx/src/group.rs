@@ -17,7 +17,7 @@ use crate::error::{FlushError, JoinError, LeaveError, SendError};
 use crate::id::{LeaveReason, MemberId};
 use crate::inbox::{Inbox, Merged};
 use crate::names::{RESERVED, TOOL, check_group_name};
-use crate::replica::{Domain, Replica, Replicating, State, table_for};
+use crate::replica::{Domain, Replica, Replicating, State};
 use crate::send::{Multicast, batch};
 use crate::send_to::SendTo;
 use crate::sent::Receipt;
@@ -25,7 +25,7 @@ use crate::shared::cell::{CellShared, Held, Taken};
 use crate::shared::commands::{Command, Destination, Queued, SubmitsTo, Waiter};
 use crate::shared::group::{GroupShared, Lost, Phase};
 use crate::shared::queue::Queue;
-use crate::submit::{Execute, execute};
+use crate::submit::{ClientTable, Execute, execute};
 use crate::view::View;
 use crate::waiting::{Place, Timeout, Waiting, block, block_on};
 
@@ -437,7 +437,7 @@ impl GroupBuilder {
         let submits = Arc::clone(&replica.handle.submits);
         self.submits.retain(|other| *other.table != *table);
         self.submits.push(SubmitsTo { table: table.as_str().into(), submits: Arc::clone(&submits) });
-        self.with_domain(&table, table_for(&submits))
+        self.with_domain(&table, Replica::new(ClientTable::default()).for_clients(&submits))
     }
 
     fn checked_domain(mut self, name: &str, is_tool: bool, domain: Box<dyn Domain>) -> Self {

@@ -208,11 +208,13 @@ impl<S: State> Replica<S> {
     }
 }
 
-/// The protocol thread's side of the table of clients that submit to a replica.
-pub(crate) fn table_for(submits: &Arc<Submits>) -> Box<dyn Domain> {
-    let shared = Replica::new(ClientTable::default()).shared;
-    let initial: Option<fn() -> ClientTable> = Some(ClientTable::default);
-    Box::new(Building { shared, initial, aside: Aside::Nothing, submits: Some(Arc::clone(submits)) })
+impl Replica<ClientTable> {
+    /// The protocol thread's side of it. `submits`: the clients of this process.
+    pub(crate) fn for_clients(&self, submits: &Arc<Submits>) -> Box<dyn Domain> {
+        let (shared, submits) = (Arc::clone(&self.shared), Some(Arc::clone(submits)));
+        let initial: Option<fn() -> ClientTable> = Some(ClientTable::default);
+        Box::new(Building { shared, initial, aside: Aside::Nothing, submits })
+    }
 }
 
 /// The protocol thread's side of a group's state.

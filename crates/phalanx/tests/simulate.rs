@@ -1,10 +1,12 @@
 //! States of a user in simulated cells: correct ones pass, and each mistake of a kind is found.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use phalanx::simulate::{Failure, Sender, Simulation};
-use phalanx::{DecodeError, Guarantee, MemberId, Message, Order, Snapshot, State, View};
+use phalanx::{DecodeError, Execute, Guarantee, MemberId, Message, Order, Snapshot, State, View};
 
 /// A correct state: amounts by item, what each member of the view added last, and a count.
 #[derive(Default)]
@@ -64,6 +66,57 @@ impl State for Journal {
     fn restore(snapshot: Snapshot) -> Result<Self, DecodeError> {
         snapshot.decode().map(Self)
     }
+}
+
+/// Every number that was executed, and how many.
+#[derive(Default)]
+struct Executed {
+    numbers: BTreeSet<u64>,
+    count: usize,
+}
+
+impl State for Executed {
+    fn apply(&mut self, _message: &Message) {}
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::encode(&(&self.numbers, self.count))
+    }
+
+    fn restore(snapshot: Snapshot) -> Result<Self, DecodeError> {
+        snapshot.decode().map(|(numbers, count)| Self { numbers, count })
+    }
+}
+
+impl Execute for Executed {
+    type Output = usize;
+
+    fn execute(&mut self, message: &Message) -> usize {
+        self.numbers.extend(message.decode::<u64>());
+        self.count += 1;
+        self.count
+    }
+}
+
+/// Processes are excluded, crash, come back and send again what they do not know.
+#[test]
+fn what_is_submitted_is_executed_once_under_faults() {
+    let most = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&most);
+    let report = Simulation::of(Executed::default)
+        .seeds(0..12)
+        .submits()
+        .invariant(move |state| {
+            assert_eq!(state.numbers.len(), state.count, "one was executed twice");
+            seen.fetch_max(state.count, Ordering::Relaxed);
+        })
+        .run(|sender| {
+            let number = sender.below(u64::MAX);
+            sender.submit(postcard::to_allocvec(&number).expect("a number"));
+        })
+        .expect("every seed holds");
+    assert!(report.exclusions > 0 && report.crashes > 0 && report.transfers > 0, "{report:?}");
+    let most = most.load(Ordering::Relaxed);
+    assert!(most > 50, "{most} in the longest run");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::*;
 use crate::id::{MemberId, Order};
 use crate::replica::{Replica, State, Transfer};
 use crate::snapshot::{Piece, Snapshot};
+use crate::submit::{ClientTable, Execute, execute};
 
 /// All numbers so far. It is taken in pieces if `IN_PIECES`.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -548,7 +549,7 @@ impl State for Count {
     }
 }
 
-impl crate::submit::Execute for Count {
+impl Execute for Count {
     type Output = usize;
 
     fn execute(&mut self, message: &Message) -> usize {
@@ -560,8 +561,8 @@ impl crate::submit::Execute for Count {
 /// Its state, and the table of its clients.
 fn counting() -> (Domains, Replica<Count>) {
     let replica = Replica::new(Count::default());
-    replica.set_execute(crate::submit::execute);
-    let table = crate::replica::table_for(&replica.handle.submits);
+    replica.set_execute(execute);
+    let table = Replica::new(ClientTable::default()).for_clients(&replica.handle.submits);
     let parts = vec![(String::new(), replica.for_group(None)), (clients_domain(""), table)];
     (Domains::new(parts), replica)
 }

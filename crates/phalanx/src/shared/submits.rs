@@ -117,22 +117,34 @@ impl Submits {
         context: &Context<'_>,
     ) -> Poll<Result<u64, SubmitError>> {
         let begun = self.room.poll(place, context, || {
-            let mut state = self.state();
-            if state.group.is_none() {
+            if self.state().group.is_none() {
                 return Some(Err(SubmitError::Refused(SendError::NotMember)));
             }
-            let Client { submitter, .. } = state.clients.get_mut(&client)?;
-            let number = number.unwrap_or_else(|| submitter.next_number());
-            if !submitter.has_room(number) {
-                return None;
-            }
-            let is_begun = submitter.submit(number, payload.clone(), Arc::clone(receipt));
-            Some(if is_begun { Ok(number) } else { Err(SubmitError::NumberUsed) })
+            self.begin(client, number, payload, receipt)
         });
         if let Poll::Ready(Ok(_)) = begun {
             self.wake();
         }
         begun
+    }
+
+    /// Begins a submit. `None`: there is no room for it.
+    pub(crate) fn begin(
+        &self,
+        client: u64,
+        number: Option<u64>,
+        payload: &Bytes,
+        receipt: &Arc<SubmitReceipt>,
+    ) -> Option<Result<u64, SubmitError>> {
+        let mut state = self.state();
+        let Client { submitter, .. } = state.clients.get_mut(&client)?;
+        let number = number.unwrap_or_else(|| submitter.next_number());
+        if !submitter.has_room(number) {
+            return None;
+        }
+        self.note_due();
+        let is_begun = submitter.submit(number, payload.clone(), Arc::clone(receipt));
+        Some(if is_begun { Ok(number) } else { Err(SubmitError::NumberUsed) })
     }
 
     /// Has the protocol thread look.
@@ -212,16 +224,18 @@ impl Submits {
         self.is_due.load(Ordering::Acquire)
     }
 
-    /// What is to be sent now, and by which client.
-    pub(crate) fn take_due(&self) -> Vec<(u64, Outgoing)> {
+    /// What is to be sent now, and by which client. `random`: 64 random bits.
+    pub(crate) fn take_due(&self, random: &mut dyn FnMut() -> u64) -> Vec<(u64, Outgoing)> {
         if !self.is_due.swap(false, Ordering::AcqRel) {
             return Vec::new();
         }
         let mut state = self.state();
-        let due = state.clients.iter_mut().flat_map(|(name, client)| {
-            std::iter::from_fn(|| client.submitter.due(&mut random)).map(|out| (*name, out))
-        });
-        let due = due.collect();
+        let mut due = Vec::new();
+        for (name, client) in &mut state.clients {
+            while let Some(out) = client.submitter.due(random) {
+                due.push((*name, out));
+            }
+        }
         drop(state);
         self.tell();
         due

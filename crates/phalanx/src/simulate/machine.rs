@@ -4,20 +4,24 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use phalanx_core::rng::Rng;
-use phalanx_core::{Delivery, Domain, GroupView, Incarnation, Order, OwnDomain, Snapshot};
+use phalanx_core::{Delivery, Domain, GroupView, Incarnation, Order, OwnDomain, Snapshot, Stability};
+use phalanx_life::{Outgoing, Submitter, clients_domain};
 use phalanx_sim::{Machine, Machines, ToSend};
 
 use super::Sender;
 use crate::domains::Domains;
 use crate::group::own_domain;
 use crate::message::Message;
-use crate::replica::{Domain as Part, Replica, Replicating, State};
+use crate::replica::{Domain as Part, ExecuteOf, Replica, Replicating, State};
+use crate::submit::ClientTable;
 use crate::view::View;
 
 /// The user's code.
 pub(super) struct Code<S> {
     new: Arc<dyn Fn() -> S + Send + Sync>,
     pub(super) invariant: Option<Invariant<S>>,
+    /// Messages may be submitted to it.
+    pub(super) execute: Option<ExecuteOf<S>>,
     others: Vec<(String, Arc<dyn Fn() -> Other + Send + Sync>)>,
 }
 
@@ -29,7 +33,7 @@ struct Other {
 
 impl<S> Code<S> {
     pub(super) fn new(new: impl Fn() -> S + Send + Sync + 'static) -> Self {
-        Self { new: Arc::new(new), invariant: None, others: Vec::new() }
+        Self { new: Arc::new(new), invariant: None, execute: None, others: Vec::new() }
     }
 
     pub(super) fn add<T: State>(&mut self, name: String, new: impl Fn() -> T + Send + Sync + 'static) {
@@ -47,6 +51,7 @@ pub(super) type Work<S> = Arc<dyn Fn(&mut Sender<'_, S>) + Send + Sync>;
 
 pub(super) fn machines<S: State>(code: &Code<S>, work: Work<S>) -> Machines {
     let (new, invariant, makes) = (Arc::clone(&code.new), code.invariant.clone(), code.others.clone());
+    let execute = code.execute;
     Machines::new(move |member| {
         let replica = Replica::new(new());
         let (mut domains, mut others) = (vec![(String::new(), replica.for_group(None))], Vec::new());
@@ -55,9 +60,17 @@ pub(super) fn machines<S: State>(code: &Code<S>, work: Work<S>) -> Machines {
             domains.push((name.clone(), domain));
             others.push(bytes);
         }
+        let client = execute.map(|execute| {
+            replica.set_execute(execute);
+            let (table, submits) = (Replica::new(ClientTable::default()), &replica.handle.submits);
+            domains.push((clients_domain(""), table.for_clients(submits)));
+            others.push(Box::new(move || table.read().snapshot().into_bytes()));
+            submits.add(Submitter::random())
+        });
         let own = domains.iter().map(|(name, domain)| own_domain(name, &**domain)).collect();
         let side = Box::new(Domains::new(domains));
-        Box::new(Copied { replica, own, others, side, member, invariant: invariant.clone(), work: Arc::clone(&work) })
+        let (invariant, work) = (invariant.clone(), Arc::clone(&work));
+        Box::new(Copied { replica, own, others, side, member, invariant, work, client, me: Incarnation::NONE })
     })
 }
 
@@ -72,7 +85,40 @@ struct Copied<S> {
     member: usize,
     invariant: Option<Invariant<S>>,
     work: Work<S>,
+    /// The client of this process, if messages may be submitted.
+    client: Option<u64>,
+    /// The incarnation that was in the latest view.
+    me: Incarnation,
 }
+
+impl<S> Copied<S> {
+    /// What was submitted is sent again in the next life.
+    fn end_life(&self) {
+        if self.client.is_some() {
+            self.replica.handle.submits.end_life();
+        }
+    }
+
+    /// What the client has to say. Nothing of it is withheld: no member is told a result here.
+    fn submits(&self, rng: &mut Rng) -> Vec<ToSend> {
+        let submits = &self.replica.handle.submits;
+        if self.client.is_some() && rng.below(AGAIN_EVERY) == 0 {
+            // A message may be refused for lack of room, of which this process hears nothing: all is sent again.
+            submits.end_life();
+            submits.begin_life();
+        }
+        let due = submits.take_due(&mut || rng.next_u64());
+        let to_send = |(client, out): (u64, Outgoing)| {
+            submits.bound(client, out.number, 0);
+            let domain = Some(clients_domain("").into());
+            ToSend { order: Order::Total, stability: Stability::Uniform, domain, payload: out.payload.to_vec() }
+        };
+        due.into_iter().map(to_send).collect()
+    }
+}
+
+/// All that is under way is sent again at one of this many times.
+const AGAIN_EVERY: u64 = 16;
 
 impl<S: State> Machine for Copied<S> {
     fn apply(&mut self, delivery: &Delivery<'_>) {
@@ -82,6 +128,12 @@ impl<S: State> Machine for Copied<S> {
     fn view(&mut self, view: &Arc<GroupView>, me: Incarnation) {
         self.side.view(&View::new(Arc::clone(view), me));
         self.side.set_current(true);
+        if std::mem::replace(&mut self.me, me) != me {
+            self.end_life();
+        }
+        if self.client.is_some() {
+            self.replica.handle.submits.begin_life();
+        }
     }
 
     fn view_replayed(&mut self, view: &Arc<GroupView>, me: Incarnation) {
@@ -95,6 +147,7 @@ impl<S: State> Machine for Copied<S> {
     }
 
     fn begin(&mut self, bytes: u64, listed: Option<&Arc<[Domain]>>) {
+        self.end_life();
         self.side.begin(bytes, listed);
     }
 
@@ -123,9 +176,12 @@ impl<S: State> Machine for Copied<S> {
 
     fn act(&mut self, rng: &mut Rng, order: Order) -> Vec<ToSend> {
         let state = self.replica.read();
-        let mut sender = Sender { state: &*state, member: self.member, order, rng, queued: Vec::new() };
+        let client = self.client.map(|client| (&*self.replica.handle.submits, client));
+        let mut sender = Sender { state: &*state, member: self.member, order, rng, queued: Vec::new(), client };
         (self.work)(&mut sender);
-        sender.queued
+        let mut queued = sender.queued;
+        queued.extend(self.submits(rng));
+        queued
     }
 
     fn check(&mut self) {

@@ -69,11 +69,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use phalanx_core::rng::Rng;
 use serde::Serialize;
 
 use crate::id::{Guarantee, Order};
 use crate::replica::State;
+use crate::shared::submits::Submits;
+use crate::submit::{Execute, execute};
 use machine::{Code, machines};
 
 /// Runs a state in simulated cells. The [module](self) has an example.
@@ -136,6 +139,17 @@ impl<S: State> Simulation<S> {
     #[must_use]
     pub fn domain<T: State>(mut self, name: impl Into<String>, new: impl Fn() -> T + Send + Sync + 'static) -> Self {
         self.code.add(name.into(), new);
+        self
+    }
+
+    /// Lets members submit messages to the state ([`Sender::submit`]), as [`GroupBuilder::submits`](crate::GroupBuilder::submits) does. The
+    /// table of their clients is compared as the state is.
+    #[must_use]
+    pub fn submits(mut self) -> Self
+    where
+        S: Execute,
+    {
+        self.code.execute = Some(execute);
         self
     }
 
@@ -209,6 +223,7 @@ pub struct Sender<'a, S> {
     order: phalanx_core::Order,
     rng: &'a mut Rng,
     queued: Vec<phalanx_sim::ToSend>,
+    client: Option<(&'a Submits, u64)>,
 }
 
 impl<S> Sender<'_, S> {
@@ -261,6 +276,16 @@ impl<S> Sender<'_, S> {
     /// name is the state itself. One that the state does not have is refused.
     pub fn send_to_domain(&mut self, domain: &str, payload: impl AsRef<[u8]>) {
         self.queue(Order::Total, Guarantee::GroupDefault, Some(domain), payload.as_ref());
+    }
+
+    /// Submits a message, as [`Replica::submit`](crate::Replica::submit) does. It is executed once, or never, however often this process is
+    /// excluded and comes back. Nothing tells the result here: it is in the state. Without [`Simulation::submits`], or while 256 are
+    /// under way, nothing is submitted.
+    pub fn submit(&mut self, payload: impl AsRef<[u8]>) {
+        if let Some((submits, client)) = self.client {
+            // At the bound it is dropped, as a message is that finds no room.
+            let _ = submits.begin(client, None, &Bytes::copy_from_slice(payload.as_ref()), &Arc::default());
+        }
     }
 
     fn queue(&mut self, order: Order, guarantee: Guarantee, domain: Option<&str>, payload: &[u8]) {

@@ -18,6 +18,7 @@ use crate::shared::asks::Answerer;
 use crate::shared::commands::{Queued, SubmitWaiter, SubmitsTo, Waiter};
 use crate::shared::group::{GroupShared, Phase};
 use crate::shared::queue::Outlet;
+use crate::shared::submits::random;
 use crate::view::View;
 
 /// The protocol thread's end of an inbox that groups share.
@@ -199,7 +200,7 @@ impl Entry {
         let Self { shared, submits, .. } = self;
         let mut all = Vec::new();
         for SubmitsTo { table, submits } in submits {
-            for (client, Outgoing { payload, number }) in submits.take_due() {
+            for (client, Outgoing { payload, number }) in submits.take_due(&mut random) {
                 let waiter = SubmitWaiter { submits: Arc::clone(submits), client, number };
                 let receipt = Some(Waiter::Submit(Box::new(waiter)));
                 let queued = Queued::Send(life::Message {
