@@ -98,6 +98,9 @@
 //! A large state is frozen, and encoded piece by piece while it is sent ([`Snapshot::encode_each`]). A state may have several
 //! named parts ([`GroupBuilder::domain`]). [`Replica::progress`] says how far a transfer has come.
 //!
+//! **Results.** [`Replica::submit`] sends a message to the state and is told what this process's copy computed for it ([`Execute`]): once in
+//! effect, also if this process is excluded meanwhile and comes back ([`GroupBuilder::submits`], [`SubmitError`]).
+//!
 //! **Calls** go to one process and bring an answer, at most once. Servers are found by the group that they serve, by
 //! member, or by address:
 //!
@@ -162,6 +165,8 @@ mod book {
     struct Inline;
     #[doc = include_str!("../../../docs/book/src/state.md")]
     struct State;
+    #[doc = include_str!("../../../docs/book/src/results.md")]
+    struct Results;
     #[doc = include_str!("../../../docs/book/src/failures.md")]
     struct Failures;
     #[doc = include_str!("../../../docs/book/src/watching.md")]

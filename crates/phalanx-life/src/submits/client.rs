@@ -45,7 +45,7 @@ enum Standing {
 struct Pending<R> {
     payload: Bytes,
     receipt: R,
-    /// It was sent in an earlier life, and may have been executed.
+    /// It was sent in an earlier life, or by the program before, and may have been executed.
     was_sent: bool,
     now: Now,
 }
@@ -155,7 +155,8 @@ impl<R> Submitter<R> {
             Standing::Closed => self.told.push_back((receipt, Err(NotSubmitted::Over))),
             _ => {
                 self.bytes += payload.len();
-                self.open.insert(number, Pending { payload, receipt, was_sent: false, now: Now::Waiting });
+                let was_sent = number <= self.before;
+                self.open.insert(number, Pending { payload, receipt, was_sent, now: Now::Waiting });
             }
         }
     }
