@@ -14,16 +14,16 @@ const PLAIN: &str = "\
     asked attached attachment attacker axis bad bank batch believed bench bind blob bottleneck bound boxed breach break \
     buffer build builder burst busy by call caller calling carried carry cat chain change changed check checksum child \
     choice churn clear client clock closed codec command commanding compiler config conformance contents context control \
-    core count counter counting course coverage crowd crowded cursor cycle data death declared decode deliver \
+    core count counter counting course coverage crowd crowded cursor cycle data death decided declared decode deliver \
     deliverable delivery demand demo dep departed describe description destination device diagram disk doctor draw drop \
-    each effect emitter emptied ending entropy entry erosion error escape estranged evaluation executor exit explore \
+    each effect emitter emptied ending entropy entry erosion error escape estranged evaluation execution executor exit explore \
     explored extreme failed family far field file filled finding first fit flag floor flow forked form found founding \
     fragmentation frame frozen gathering hand handler happened hash head header health heard here histogram hold holding hook \
     hostile id ideal identity info ingest input install instant instruction interface interrupt item join joined joining \
     journal judge judged kernel known lag last late latency layer layout leave leaving legend lexer lib limit line \
     linear list listed live load long loss lossy machine main malformed map mapping mark measure measured merge merged \
     message mismatch missing mixed mod mode model monitor name named namespace nearby network news next node note noted \
-    notice observe one open opened operation option origin outcome output own pace pack packer packing pair panic paper \
+    notice observe one open opened operation option origin outcome outgoing output own pace pack packer packing pair panic paper \
     parked parser part partner party past payload pending picture place plot point poison pool position progress \
     protocol provoke publishes query queue queued rare raw reach read reader reading reason receiving recorded recorder \
     recovered reduction refusal refused register remaining render replica reporter requested require resolved resource \

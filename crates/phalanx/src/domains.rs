@@ -2,6 +2,7 @@
 //! name one of them, and move together. The group's list says which of them take part (`docs/domains.md`).
 
 mod commands;
+mod place;
 
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use phalanx_core::{self as core, DomainIndex};
 use phalanx_life::clients_domain;
 
 use commands::apply_with_clients;
+use place::{Changing, Place};
 
 use crate::domain_name::shown;
 use crate::error::DecodeError;
@@ -53,16 +55,6 @@ struct Parts {
     has_clients: bool,
 }
 
-/// A part whose state is changed now.
-struct Changing<'a> {
-    /// Which part it is.
-    at: usize,
-    place: Place,
-    is_in: bool,
-    serves: Option<usize>,
-    state: Box<dyn Locked + 'a>,
-}
-
 struct Part {
     name: String,
     domain: Box<dyn Domain>,
@@ -71,37 +63,6 @@ struct Part {
     serves: Option<usize>,
     /// It is part of the state on its way.
     has_come: bool,
-}
-
-/// Where a part stands in its group.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    /// It is a tool's, or the library's: only messages that name it are for it.
-    is_tool: bool,
-    /// It takes part: the group lists it, or keeps no list.
-    is_in: bool,
-    /// Its place in the group's list.
-    index: Option<DomainIndex>,
-}
-
-impl Place {
-    /// Whether the message is for it, if it takes part.
-    fn takes(&self, message: &Message) -> bool {
-        match message.domain {
-            None => !self.is_tool,
-            named => self.index == named,
-        }
-    }
-
-    /// The messages that are for it, in runs.
-    fn runs(self, messages: &[Message]) -> impl Iterator<Item = &[Message]> {
-        let runs = messages.chunk_by(move |one, other| self.takes(one) == self.takes(other));
-        runs.filter(move |run| self.takes(&run[0]))
-    }
-
-    fn count(self, messages: &[Message]) -> u64 {
-        messages.iter().filter(|message| self.takes(message)).count() as u64
-    }
 }
 
 impl Domains {

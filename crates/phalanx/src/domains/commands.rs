@@ -1,6 +1,6 @@
 //! What clients submit, executed at its place among the messages of the group.
 
-use super::Changing;
+use super::place::Changing;
 use crate::message::Message;
 
 /// Applies messages to the states that they are for. What clients submit is executed at its place among the others, by the
