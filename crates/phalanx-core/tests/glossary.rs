@@ -30,7 +30,7 @@ const PLAIN: &str = "\
     restore restored result rival rng room row rpc rule run runner said scale scene script sealed search security select \
     selection send sender sending sent serve server service serving settled setup shape shm shown shrunk side signal \
     silence sim simulate simulation sink size socket sorted source span sparse spent spread stage starting stat status \
-    step stop store style subject summary suspicion svg sweep switch sync syntax table tally tapped target task tcp \
+    step stop store style subject submitted submitting summary suspicion svg sweep switch sync syntax table taken tally tapped target task tcp \
     tenth test text thread tick timeline timeout timer to told torture total touched traced transmit trouble try \
     typed udp unit unknown unread unreadable unreliable unsent vain validate validation validator value variant \
     violation visit vote wait waiting want wanted watcher way what where wire wish woken word work workload world writer";

@@ -437,7 +437,7 @@ impl GroupBuilder {
         let submits = Arc::clone(&replica.handle.submits);
         self.submits.retain(|other| *other.table != *table);
         self.submits.push(SubmitsTo { table: table.as_str().into(), submits: Arc::clone(&submits) });
-        self.with_domain(&table, Replica::new(ClientTable::default()).for_clients(&submits))
+        self.with_domain(&table, ClientTable::domain(&submits))
     }
 
     fn checked_domain(mut self, name: &str, is_tool: bool, domain: Box<dyn Domain>) -> Self {

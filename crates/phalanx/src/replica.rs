@@ -1,18 +1,16 @@
 //! A group's state: each member holds a copy, and changes it by the group's messages alone.
 
-use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 use phalanx_core as core;
-use phalanx_life::Execution;
+use phalanx_life::{Execution, Told};
 
 use crate::error::DecodeError;
 use crate::layout::Notice;
 use crate::message::Message;
-use crate::shared::submits::Submits;
+use crate::shared::submits::{Handle, Submits};
 use crate::snapshot::{Piece, Snapshot};
-use crate::submit::{ClientTable, Handle};
 use crate::view::View;
 
 /// A state that every member of a group holds.
@@ -130,6 +128,18 @@ struct Copy<S> {
 /// Executes a submitted message, and encodes its result.
 pub(crate) type ExecuteOf<S> = fn(&mut S, &Message) -> Vec<u8>;
 
+/// How a state takes the commands of clients, if it is a table of them.
+pub(crate) struct TableOf<S> {
+    /// Those of this process, which are told.
+    pub(crate) submits: Arc<Submits>,
+    /// Takes a command. `Ok(Some(..))`: the state that the table serves is to execute it.
+    pub(crate) take: TakeOf<S>,
+    /// That state executed it.
+    pub(crate) executed: fn(&mut S, Execution<'_>, Vec<u8>) -> Told,
+}
+
+type TakeOf<S> = for<'m> fn(&mut S, &'m Message) -> Result<Option<Execution<'m>>, Told>;
+
 /// How far another member's state has come; see [`Replica::progress`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -194,7 +204,13 @@ impl<S: State> Replica<S> {
 
     /// The protocol thread's side of it. `initial`: what it begins with if the donor has no such domain.
     pub(crate) fn for_group(&self, initial: Option<fn() -> S>) -> Box<dyn Domain> {
-        Box::new(Building { shared: Arc::clone(&self.shared), initial, aside: Aside::Nothing, submits: None })
+        Box::new(Building { shared: Arc::clone(&self.shared), initial, aside: Aside::Nothing, table: None })
+    }
+
+    /// The same of a table of clients, which begins with `initial` where it is new.
+    pub(crate) fn for_clients(&self, initial: fn() -> S, table: TableOf<S>) -> Box<dyn Domain> {
+        let (shared, initial) = (Arc::clone(&self.shared), Some(initial));
+        Box::new(Building { shared, initial, aside: Aside::Nothing, table: Some(table) })
     }
 
     /// Messages may be submitted to it.
@@ -205,15 +221,6 @@ impl<S: State> Replica<S> {
     /// See [`Domain::address`].
     pub(crate) fn address(&self) -> usize {
         Arc::as_ptr(&self.shared).addr()
-    }
-}
-
-impl Replica<ClientTable> {
-    /// The protocol thread's side of it. `submits`: the clients of this process.
-    pub(crate) fn for_clients(&self, submits: &Arc<Submits>) -> Box<dyn Domain> {
-        let (shared, submits) = (Arc::clone(&self.shared), Some(Arc::clone(submits)));
-        let initial: Option<fn() -> ClientTable> = Some(ClientTable::default);
-        Box::new(Building { shared, initial, aside: Aside::Nothing, submits })
     }
 }
 
@@ -294,8 +301,7 @@ struct Building<S> {
     shared: Arc<Copy<S>>,
     initial: Option<fn() -> S>,
     aside: Aside<S>,
-    /// Of a table of clients: those of this process, which are told.
-    submits: Option<Arc<Submits>>,
+    table: Option<TableOf<S>>,
 }
 
 enum Aside<S> {
@@ -320,7 +326,7 @@ impl<S: State> Domain for Building<S> {
     }
 
     fn is_table(&self) -> bool {
-        self.submits.is_some()
+        self.table.is_some()
     }
 
     fn version(&self) -> u32 {
@@ -390,7 +396,7 @@ impl<S: State> Domain for Building<S> {
     fn aside(&mut self) -> Option<Box<dyn Locked + '_>> {
         let execute = self.shared.execute.get().copied();
         match &mut self.aside {
-            Aside::Built(state) => Some(Box::new(Apart { state, execute })),
+            Aside::Built(state) => Some(Box::new(Apart { state, execute, table: self.table.as_ref() })),
             _ => None,
         }
     }
@@ -423,13 +429,13 @@ impl<S: State> Domain for Building<S> {
             }
         };
         let execute = self.shared.execute.get().copied();
-        Some(Box::new(Holding { state, aside: &mut self.aside, execute, submits: self.submits.as_deref() }))
+        Some(Box::new(Holding { state, aside: &mut self.aside, execute, table: self.table.as_ref() }))
     }
 
     fn with_lock(&mut self, act: &mut dyn FnMut(&mut dyn Locked)) {
         let state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
         let execute = self.shared.execute.get().copied();
-        act(&mut Holding { state, aside: &mut self.aside, execute, submits: self.submits.as_deref() });
+        act(&mut Holding { state, aside: &mut self.aside, execute, table: self.table.as_ref() });
     }
 }
 
@@ -438,7 +444,7 @@ struct Holding<'a, S> {
     state: RwLockWriteGuard<'a, S>,
     aside: &'a mut Aside<S>,
     execute: Option<ExecuteOf<S>>,
-    submits: Option<&'a Submits>,
+    table: Option<&'a TableOf<S>>,
 }
 
 impl<S: State> Locked for Holding<'_, S> {
@@ -451,8 +457,9 @@ impl<S: State> Locked for Holding<'_, S> {
     }
 
     fn take<'m>(&mut self, message: &'m Message) -> Option<Execution<'m>> {
-        table(&mut *self.state)?.take(message).unwrap_or_else(|told| {
-            self.submits.into_iter().for_each(|submits| submits.applied(&told));
+        let table = self.table?;
+        (table.take)(&mut self.state, message).unwrap_or_else(|told| {
+            table.submits.applied(&told);
             None
         })
     }
@@ -462,9 +469,8 @@ impl<S: State> Locked for Holding<'_, S> {
     }
 
     fn executed(&mut self, execution: Execution<'_>, result: Vec<u8>) {
-        if let Some(table) = table(&mut *self.state) {
-            let told = table.0.executed(execution, result);
-            self.submits.into_iter().for_each(|submits| submits.applied(&told));
+        if let Some(table) = self.table {
+            table.submits.applied(&(table.executed)(&mut self.state, execution, result));
         }
     }
 
@@ -479,6 +485,7 @@ impl<S: State> Locked for Holding<'_, S> {
 struct Apart<'a, S> {
     state: &'a mut S,
     execute: Option<ExecuteOf<S>>,
+    table: Option<&'a TableOf<S>>,
 }
 
 impl<S: State> Locked for Apart<'_, S> {
@@ -491,7 +498,7 @@ impl<S: State> Locked for Apart<'_, S> {
     }
 
     fn take<'m>(&mut self, message: &'m Message) -> Option<Execution<'m>> {
-        table(self.state)?.take(message).unwrap_or_default()
+        (self.table?.take)(self.state, message).unwrap_or_default()
     }
 
     fn execute(&mut self, message: &Message) -> Option<Vec<u8>> {
@@ -499,15 +506,10 @@ impl<S: State> Locked for Apart<'_, S> {
     }
 
     fn executed(&mut self, execution: Execution<'_>, result: Vec<u8>) {
-        if let Some(table) = table(self.state) {
-            table.0.executed(execution, result);
+        if let Some(table) = self.table {
+            (table.executed)(self.state, execution, result);
         }
     }
 
     fn swap(&mut self) {}
-}
-
-/// The table that a state is, if it is one.
-fn table<S: State>(state: &mut S) -> Option<&mut ClientTable> {
-    (state as &mut dyn Any).downcast_mut()
 }

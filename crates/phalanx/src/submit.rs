@@ -3,7 +3,7 @@
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -14,8 +14,8 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{DecodeError, SendError, SubmitError};
 use crate::message::Message;
-use crate::replica::{Replica, State};
-use crate::shared::submits::{SubmitReceipt, Submits, random};
+use crate::replica::{Domain, Replica, State, TableOf};
+use crate::shared::submits::{Handle, SubmitReceipt, Submits, random};
 use crate::snapshot::Snapshot;
 use crate::view::View;
 use crate::waiting::{Place, block};
@@ -59,34 +59,6 @@ pub trait Execute: State {
 pub(crate) fn execute<S: Execute>(state: &mut S, message: &Message) -> Vec<u8> {
     // Bytes that are no result say that it cannot be encoded: the submitter is told that it is none.
     postcard::to_allocvec(&state.execute(message)).unwrap_or_default()
-}
-
-/// A client, for as long as a handle of it lives.
-#[derive(Debug, Default)]
-pub(crate) struct Handle {
-    pub(crate) submits: Arc<Submits>,
-    client: OnceLock<u64>,
-    /// It has a name, and stays open in the group.
-    is_named: bool,
-}
-
-impl Handle {
-    fn client(&self) -> u64 {
-        *self.client.get_or_init(|| self.submits.add(Submitter::random()))
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        if let Some(client) = self.client.get()
-            && self.submits.is_here()
-        {
-            if !self.is_named {
-                self.submits.close(*client);
-            }
-            self.submits.release(*client);
-        }
-    }
 }
 
 impl<S: Execute> Replica<S> {
@@ -168,11 +140,8 @@ impl<S: Execute> Replica<S> {
         if !submits.is_here() {
             return Err(SubmitError::Refused(SendError::Forked));
         }
-        let client = submits.add(Submitter::named(name.to_owned(), last, random()));
-        Ok(SubmitClient {
-            handle: Arc::new(Handle { submits, client: client.into(), is_named: true }),
-            state: PhantomData,
-        })
+        let submitter = Submitter::named(name.to_owned(), last, random());
+        Ok(SubmitClient { handle: Arc::new(Handle::named(submits, submitter)), state: PhantomData })
     }
 }
 
@@ -321,16 +290,29 @@ impl<R> Drop for Submitting<R> {
 
 /// The table of the clients that submit to a replica, as a domain of the library.
 #[derive(Debug, Default)]
-pub(crate) struct ClientTable(pub(crate) Clients);
+pub(crate) struct ClientTable(Clients);
 
 impl ClientTable {
-    /// Takes a command. `Ok(Some(..))`: the state is to execute it.
-    pub(crate) fn take<'m>(&mut self, message: &'m Message) -> Result<Option<Execution<'m>>, Told> {
+    /// A new one, as the protocol thread sees it. `submits`: the clients of this process.
+    pub(crate) fn domain(submits: &Arc<Submits>) -> Box<dyn Domain> {
+        Self::domain_of(&Replica::new(Self::default()), submits)
+    }
+
+    pub(crate) fn domain_of(replica: &Replica<Self>, submits: &Arc<Submits>) -> Box<dyn Domain> {
+        let table = TableOf { submits: Arc::clone(submits), take: Self::take, executed: Self::executed };
+        replica.for_clients(Self::default, table)
+    }
+
+    fn take<'m>(&mut self, message: &'m Message) -> Result<Option<Execution<'m>>, Told> {
         match self.0.take(message.sender.incarnation(), &message.payload) {
             Taken::Nothing => Ok(None),
             Taken::Told(told) => Err(told),
             Taken::Execute(execution) => Ok(Some(execution)),
         }
+    }
+
+    fn executed(&mut self, execution: Execution<'_>, result: Vec<u8>) -> Told {
+        self.0.executed(execution, result)
     }
 }
 

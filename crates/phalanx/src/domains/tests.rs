@@ -562,7 +562,7 @@ impl Execute for Count {
 fn counting() -> (Domains, Replica<Count>) {
     let replica = Replica::new(Count::default());
     replica.set_execute(execute);
-    let table = Replica::new(ClientTable::default()).for_clients(&replica.handle.submits);
+    let table = ClientTable::domain(&replica.handle.submits);
     let parts = vec![(String::new(), replica.for_group(None)), (clients_domain(""), table)];
     (Domains::new(parts), replica)
 }

@@ -8,11 +8,10 @@ use std::task::{Context, Poll};
 
 use atomic_waker::AtomicWaker;
 use bytes::Bytes;
+use phalanx_driver::Waker;
 use phalanx_driver::fork::Home;
 use phalanx_life::{Outgoing, Refusal, Submitter, Told};
 
-use super::cell::CellShared;
-use super::group::GroupShared;
 use crate::error::{SendError, SubmitError};
 use crate::waiting::{Place, Waiters};
 
@@ -31,7 +30,8 @@ struct State {
     clients: BTreeMap<u64, Client>,
     /// The clients so far.
     named: u64,
-    group: Option<(Arc<CellShared>, Arc<GroupShared>)>,
+    /// Wakes the protocol thread, while the replica is in a group.
+    protocol: Option<Waker>,
     /// This process is in a view of the group.
     is_in: bool,
 }
@@ -46,6 +46,41 @@ struct Client {
     submitter: Submitter<Arc<SubmitReceipt>>,
     /// No handle of it is left.
     is_dropped: bool,
+}
+
+/// A client, for as long as a handle of it lives.
+#[derive(Debug, Default)]
+pub(crate) struct Handle {
+    pub(crate) submits: Arc<Submits>,
+    client: OnceLock<u64>,
+    /// It has a name, and stays open in the group.
+    is_named: bool,
+}
+
+impl Handle {
+    /// A client with a name, among those of a replica.
+    pub(crate) fn named(submits: Arc<Submits>, submitter: Submitter<Arc<SubmitReceipt>>) -> Self {
+        let client = submits.add(submitter).into();
+        Self { submits, client, is_named: true }
+    }
+
+    /// Its name among the clients of the replica.
+    pub(crate) fn client(&self) -> u64 {
+        *self.client.get_or_init(|| self.submits.add(Submitter::random()))
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if let Some(client) = self.client.get()
+            && self.submits.is_here()
+        {
+            if !self.is_named {
+                self.submits.close(*client);
+            }
+            self.submits.release(*client);
+        }
+    }
 }
 
 /// What becomes of one submit.
@@ -117,7 +152,7 @@ impl Submits {
         context: &Context<'_>,
     ) -> Poll<Result<u64, SubmitError>> {
         let begun = self.room.poll(place, context, || {
-            if self.state().group.is_none() {
+            if self.state().protocol.is_none() {
                 return Some(Err(SubmitError::Refused(SendError::NotMember)));
             }
             self.begin(client, number, payload, receipt)
@@ -150,8 +185,7 @@ impl Submits {
     /// Has the protocol thread look.
     fn wake(&self) {
         self.note_due();
-        let cell = self.state().group.as_ref().map(|(cell, _)| Arc::clone(cell));
-        cell.into_iter().for_each(|cell| cell.protocol.wake());
+        self.state().protocol.iter().for_each(Waker::wake);
         // What a client failed before is told at once.
         self.tell();
     }
@@ -209,10 +243,10 @@ impl Submits {
 
     // The protocol thread's side.
 
-    /// The replica is to be in a group. False: it is in another one.
-    pub(crate) fn attach(&self, cell: &Arc<CellShared>, group: &Arc<GroupShared>) {
+    /// The replica is to be in a group of the process whose thread that wakes.
+    pub(crate) fn attach(&self, protocol: Waker) {
         let mut state = self.state();
-        (state.group, state.is_in) = (Some((Arc::clone(cell), Arc::clone(group))), false);
+        (state.protocol, state.is_in) = (Some(protocol), false);
     }
 
     fn note_due(&self) {
@@ -257,7 +291,7 @@ impl Submits {
     pub(crate) fn end_membership(&self) {
         self.state().is_in = false;
         self.with_all(Submitter::end_membership);
-        self.state().group = None;
+        self.state().protocol = None;
         self.room.wake();
     }
 

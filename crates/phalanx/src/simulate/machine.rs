@@ -63,7 +63,7 @@ pub(super) fn machines<S: State>(code: &Code<S>, work: Work<S>) -> Machines {
         let client = execute.map(|execute| {
             replica.set_execute(execute);
             let (table, submits) = (Replica::new(ClientTable::default()), &replica.handle.submits);
-            domains.push((clients_domain(""), table.for_clients(submits)));
+            domains.push((clients_domain(""), ClientTable::domain_of(&table, submits)));
             others.push(Box::new(move || table.read().snapshot().into_bytes()));
             submits.add(Submitter::random())
         });

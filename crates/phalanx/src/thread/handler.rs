@@ -102,7 +102,7 @@ impl AppHandler {
         let name = Arc::clone(&shared.name);
         let first = shared.key.set(key).is_ok();
         debug_assert!(first, "a group is joined once");
-        submits.iter().for_each(|to| to.submits.attach(&self.front.shared, &shared));
+        submits.iter().for_each(|to| to.submits.attach(self.front.shared.protocol.clone()));
         if !submits.is_empty() {
             self.front.submitting.push(key);
         }
