@@ -195,7 +195,10 @@ fn encoded<T: Serialize + ?Sized>(value: &T) -> Result<Bytes, SubmitError> {
 /// What a command takes beside its payload, at most: kind, name of the client, session, numbers.
 const COMMAND_BYTES: usize = 128;
 
-/// A message to be submitted; see [`Replica::submit`]. Nothing is submitted until it is awaited.
+/// A message to be submitted; see [`Replica::submit`].
+///
+/// # Cancel safety
+/// Dropped before its first poll, nothing was submitted. Dropped later, it may be executed or not, once at most.
 #[must_use = "nothing is submitted until it is awaited"]
 #[derive(Debug)]
 pub struct Submit<R> {
@@ -231,9 +234,6 @@ impl<R: DeserializeOwned> IntoFuture for Submit<R> {
 }
 
 /// A message that was submitted; see [`Submit`].
-///
-/// # Cancel safety
-/// Dropped before its first poll, nothing was submitted. Dropped later, it may be executed or not, once at most.
 #[must_use = "nothing is submitted until it is awaited"]
 #[derive(Debug)]
 pub struct Submitting<R> {
