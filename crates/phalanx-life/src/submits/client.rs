@@ -227,17 +227,22 @@ impl<R> Submitter<R> {
         Some(Outgoing { payload: payload.into(), number })
     }
 
-    /// A message that was due is refused, for good.
+    /// A message that was due is refused: nobody has it, and nobody will.
     pub fn refused(&mut self, number: Option<u64>, why: Refusal) {
-        // What the end of a life refuses is sent again in the next one.
-        if why == Refusal::NotSent {
-            return;
-        }
+        // It was of a life that ends: it waits for the next one.
+        let is_late = why == Refusal::NotSent;
         match number {
+            Some(number) if is_late => {
+                if let Some(pending) = self.open.get_mut(&number) {
+                    pending.now = Now::Waiting;
+                }
+            }
             Some(number) => self.end(number, NotSubmitted::Refused(why)),
             None if self.standing == Standing::Opening => {
                 self.standing = Standing::Unopened;
-                self.end_all(NotSubmitted::Refused(why));
+                if !is_late {
+                    self.end_all(NotSubmitted::Refused(why));
+                }
             }
             None => {}
         }

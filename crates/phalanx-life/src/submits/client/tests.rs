@@ -184,13 +184,16 @@ fn what_is_refused_is_told_and_the_end_of_a_life_is_none() {
     submit(&mut one, &b"m"[..], 1);
     due(&mut one, &mut random).expect("it is opened");
     one.refused(None, Refusal::NotSent);
-    assert_eq!((told(&mut one), due(&mut one, &mut random)), (vec![], None), "the end of the life follows");
+    assert_eq!(told(&mut one), [], "the end of the life follows");
+    assert_eq!(due(&mut one, &mut random).map(|out| out.number), Some(None), "it is opened in the next one");
     one.refused(None, low);
     assert_eq!(told(&mut one), [(1, Err(NotSubmitted::Refused(low)))]);
     submit(&mut one, &b"m"[..], 2);
     let open = due(&mut one, &mut random).expect("it is opened");
     one.applied(&Group::new(bounds()).order(ME, &open).expect("it is opened"));
     due(&mut one, &mut random).expect("it is due");
+    one.refused(Some(2), Refusal::NotSent);
+    assert_eq!(due(&mut one, &mut random).and_then(|out| out.number), Some(2), "nobody has it");
     one.refused(Some(2), Refusal::TooLong(9));
     assert_eq!(told(&mut one), [(2, Err(NotSubmitted::Refused(Refusal::TooLong(9))))]);
 }
