@@ -186,6 +186,7 @@ const MOMENTS: &[Moment] = &[
     counted!("members that left a group and joined it beside a snapshot", 130),
     counted!("groups joined again with another inbox", 1_000),
     counted!("inboxes left unread in the quiet phase", 360),
+    ("messages to one judged beside an unread inbox", |c| checked(c, "V16 under failure"), 17_000),
     ("uniform messages held in an inadequate view", |c| core(c, "held_for_members"), 2_800),
     ("uniform messages held outside the primary", |c| core(c, "held_for_quorum"), 1_500),
     counted!("leaves while a member was silent", 1_000),
