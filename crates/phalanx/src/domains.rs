@@ -152,6 +152,12 @@ impl Replicating for Domains {
         executed.into_iter().for_each(|at| self.parts.parts[at].domain.count(1));
     }
 
+    fn apply_asked(&mut self, asked: &Message) -> Option<Vec<u8>> {
+        self.apply(std::slice::from_ref(asked));
+        let is_sound = self.is_sound();
+        self.parts.parts.iter().filter(|part| is_sound && part.place.is_in).find_map(|part| part.domain.answer(asked))
+    }
+
     fn view(&mut self, view: &View) {
         if matches!(self.outcome, Taken::Partly | Taken::Aside) {
             // Nobody was left to give the rest: the group begins with what is here.

@@ -11,6 +11,7 @@ use phalanx_core::{GroupTerms, MESSAGE_BYTES_MAX, OwnDomain, Uniformity, are_dom
 use phalanx_life::{Payloads, clients_domain};
 use serde::Serialize;
 
+use crate::answering::{Answering, answer};
 use crate::ask::Ask;
 use crate::domains::Domains;
 use crate::error::{FlushError, JoinError, LeaveError, SendError};
@@ -22,7 +23,7 @@ use crate::send::{Multicast, batch};
 use crate::send_to::SendTo;
 use crate::sent::Receipt;
 use crate::shared::cell::{CellShared, Held, Taken};
-use crate::shared::commands::{Command, Destination, Queued, SubmitsTo, Waiter};
+use crate::shared::commands::{Command, Destination, Keeps, Queued, SubmitsTo, Waiter};
 use crate::shared::group::{GroupShared, Lost, Phase};
 use crate::shared::queue::Queue;
 use crate::submit::{ClientTable, Execute, execute};
@@ -322,6 +323,8 @@ pub struct GroupBuilder {
     domains: Vec<(String, Box<dyn Domain>)>,
     /// What is submitted to them.
     submits: Vec<SubmitsTo>,
+    /// One of them answers asks.
+    answers: bool,
     /// What is wrong with the names of the domains.
     bad_domain: Option<String>,
     items_max: usize,
@@ -341,8 +344,8 @@ impl GroupBuilder {
         let (terms, domains, bad_domain) = (GroupTerms::default(), Vec::new(), None);
         let (items_max, bytes_max) = (INBOX_ITEMS, INBOX_BYTES);
         let (is_reserved, observes) = (false, false);
-        let submits = Vec::new();
-        Self { held, name, terms, domains, submits, bad_domain, items_max, bytes_max, is_reserved, observes }
+        let (submits, answers) = (Vec::new(), false);
+        Self { held, name, terms, domains, submits, answers, bad_domain, items_max, bytes_max, is_reserved, observes }
     }
 
     /// How to join a group of the library's own.
@@ -426,18 +429,37 @@ impl GroupBuilder {
     /// process that does not submit cannot join from then on. So give it at all members, also where nobody submits. Cells at level 10 and
     /// above have it.
     pub fn submits<S: Execute>(mut self, replica: &Replica<S>) -> Self {
-        let given = self.domains.iter().find(|(_, domain)| domain.address() == replica.address() && !domain.is_table());
-        let Some(table) = given.map(|(name, _)| clients_domain(name)) else {
-            let not_given =
-                || "a replica takes submits that is none of this group's domains: give it before".to_owned();
-            self.bad_domain = self.bad_domain.or_else(|| Some(not_given()));
-            return self;
-        };
+        let Some(table) = self.name_of(replica).map(clients_domain) else { return self.not_given("takes submits") };
         replica.set_execute(execute);
         let submits = Arc::clone(&replica.handle.submits);
         self.submits.retain(|other| *other.table != *table);
         self.submits.push(SubmitsTo { table: table.as_str().into(), submits: Arc::clone(&submits) });
         self.with_domain(&table, ClientTable::domain(&submits))
+    }
+
+    /// Has a replica that was given before answer the asks of the group ([`Group::ask`]): [`Answering`]. Asks that this process is to
+    /// answer then come into its inbox as messages ([`Next::Message`](crate::Next::Message)), answered already; only one that another member
+    /// forwarded comes as [`Next::Asked`](crate::Next::Asked). Members may differ in it: each answers by its own state, or from its inbox.
+    pub fn answers<S: Answering>(mut self, replica: &Replica<S>) -> Self {
+        if self.name_of(replica).is_none() {
+            return self.not_given("answers asks");
+        }
+        replica.set_answer(answer);
+        self.answers = true;
+        self
+    }
+
+    /// The domain of a replica.
+    fn name_of<S: State>(&self, replica: &Replica<S>) -> Option<&str> {
+        let is_it = |domain: &dyn Domain| domain.address() == replica.address() && !domain.is_table();
+        self.domains.iter().find(|(_, domain)| is_it(&**domain)).map(|(name, _)| name.as_str())
+    }
+
+    /// A replica that does `what` is none of the domains.
+    fn not_given(mut self, what: &str) -> Self {
+        let not_given = || format!("a replica {what} that is none of this group's domains: give it before");
+        self.bad_domain = self.bad_domain.or_else(|| Some(not_given()));
+        self
     }
 
     fn checked_domain(mut self, name: &str, is_tool: bool, domain: Box<dyn Domain>) -> Self {
@@ -563,8 +585,19 @@ impl GroupBuilder {
 
     /// Makes what a join needs. Without `merged`, the group has an inbox of its own.
     fn begin(self, merged: Option<&Merged>) -> Result<Begun, JoinError> {
-        let Self { held, name, terms, domains, submits, bad_domain, items_max, bytes_max, is_reserved, observes } =
-            self;
+        let Self {
+            held,
+            name,
+            terms,
+            domains,
+            submits,
+            answers,
+            bad_domain,
+            items_max,
+            bytes_max,
+            is_reserved,
+            observes,
+        } = self;
         let cell = &held.shared;
         if !cell.home.is_here() {
             return Err(JoinError::Forked);
@@ -580,6 +613,7 @@ impl GroupBuilder {
         let of_bound = (!are_domains(own.iter().map(|own| &own.domain))).then(too_many);
         bad_domain.or(of_observer).or(of_bound).map_or(Ok(()), |bad| Err(JoinError::BadDomain(bad)))?;
         let replica = with_state.then(|| -> Box<dyn Replicating> { Box::new(Domains::new(domains)) });
+        let keeps = Keeps { replica, submits, answers };
         let shared = Arc::new(GroupShared::new(&name));
         cell.take_name(&shared).map_err(|Taken| JoinError::AlreadyMember(name))?;
         let (destination, inbox) = match merged {
@@ -590,7 +624,7 @@ impl GroupBuilder {
             }
         };
         let group = Arc::clone(&shared);
-        let command = Command::Join { group, inbox: destination, terms, with_state, observes, own, replica, submits };
+        let command = Command::Join { group, inbox: destination, terms, with_state, observes, own, keeps };
         let group = Group { held: Arc::clone(&held), shared, seen: Lost::default() };
         Ok(Begun { group, inbox, command: Some(command) })
     }

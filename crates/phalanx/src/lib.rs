@@ -184,6 +184,7 @@ mod book {
 }
 
 mod answer;
+mod answering;
 mod ask;
 mod asked;
 mod calls;
@@ -227,6 +228,7 @@ mod waiting;
 mod watch;
 
 pub use answer::{Answer, AskEnd, Reply};
+pub use answering::Answering;
 pub use ask::{AnswerStream, Answers, Ask, Asking, Want};
 pub use asked::Asked;
 pub use bytes::Bytes;

@@ -123,10 +123,15 @@ struct Copy<S> {
     bytes: AtomicU64,
     /// Executes a submitted message.
     execute: OnceLock<ExecuteOf<S>>,
+    /// Answers an ask.
+    answer: OnceLock<AnswerOf<S>>,
 }
 
 /// Executes a submitted message, and encodes its result.
 pub(crate) type ExecuteOf<S> = fn(&mut S, &Message) -> Vec<u8>;
+
+/// Answers an ask that the state has applied, with an encoded value.
+pub(crate) type AnswerOf<S> = fn(&S, &Message) -> Option<Vec<u8>>;
 
 /// How a state takes the commands of clients, if it is a table of them.
 pub(crate) struct TableOf<S> {
@@ -159,8 +164,9 @@ impl<S: State> Replica<S> {
     #[must_use]
     pub fn new(state: S) -> Self {
         let (is_current, applied) = (AtomicBool::new(false), AtomicU64::new(0));
-        let (taken, bytes, execute) = (AtomicU64::new(0), AtomicU64::new(0), OnceLock::new());
-        let shared = Copy { state: RwLock::new(state), is_current, applied, taken, bytes, execute };
+        let (taken, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (execute, answer) = (OnceLock::new(), OnceLock::new());
+        let shared = Copy { state: RwLock::new(state), is_current, applied, taken, bytes, execute, answer };
         Self { shared: Arc::new(shared), handle: Arc::default() }
     }
 
@@ -218,6 +224,11 @@ impl<S: State> Replica<S> {
         self.shared.execute.get_or_init(|| execute);
     }
 
+    /// It answers asks of its group.
+    pub(crate) fn set_answer(&self, answer: AnswerOf<S>) {
+        self.shared.answer.get_or_init(|| answer);
+    }
+
     /// See [`Domain::address`].
     pub(crate) fn address(&self) -> usize {
         Arc::as_ptr(&self.shared).addr()
@@ -228,6 +239,8 @@ impl<S: State> Replica<S> {
 pub(crate) trait Replicating: Send {
     /// Applies messages. Behind one lock, so that a run of messages costs it once.
     fn apply(&mut self, messages: &[Message]);
+    /// Applies an ask, and returns the state's answer. `None`: it has none.
+    fn apply_asked(&mut self, asked: &Message) -> Option<Vec<u8>>;
     fn view(&mut self, view: &View);
     /// A view that belongs to the state on its way, as messages before its end do.
     fn view_replayed(&mut self, view: &View);
@@ -252,6 +265,8 @@ pub(crate) trait Domain: Send {
     fn address(&self) -> usize;
     /// Whether it is a table of clients.
     fn is_table(&self) -> bool;
+    /// The answer to an ask that it has applied, if it answers asks and has one.
+    fn answer(&self, asked: &Message) -> Option<Vec<u8>>;
     /// See [`State::VERSION`].
     fn version(&self) -> u32;
     fn snapshot(&self) -> Snapshot;
@@ -327,6 +342,11 @@ impl<S: State> Domain for Building<S> {
 
     fn is_table(&self) -> bool {
         self.table.is_some()
+    }
+
+    fn answer(&self, asked: &Message) -> Option<Vec<u8>> {
+        let answer = self.shared.answer.get()?;
+        answer(&self.shared.state.read().unwrap_or_else(PoisonError::into_inner), asked)
     }
 
     fn version(&self) -> u32 {

@@ -6,9 +6,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use phalanx::{
-    AnswerError, AnswerRef, App, AskEnd, AskError, AskOptions, Asked, AskedRef, Cell, Group, Guarantee, Inbox, Inline,
-    InlineAsk, InlineGroup, InlineReply, MemberId, Message, MessageRef, Next, Order, Replica, Reply, ReplyRef,
-    SendError, Snapshot, State, View, Want,
+    AnswerError, AnswerRef, Answering, App, AskEnd, AskError, AskOptions, Asked, AskedRef, Cell, Group, Guarantee,
+    Inbox, Inline, InlineAsk, InlineGroup, InlineReply, MemberId, Message, MessageRef, Next, Order, Replica, Reply,
+    ReplyRef, SendError, Snapshot, State, View, Want,
 };
 
 use crate::common::{Member, PATIENCE, await_members, impatient, patient};
@@ -417,4 +417,68 @@ fn inline_processes_ask_and_answer_without_a_thread() {
     member.leave_group(groups[0], app).expect("it is a member");
     poll(&mut all, ended, number);
     assert_eq!(all[0].1.ended.pop(), Some((number, Err(AskError::Unknown))));
+}
+
+/// All texts so far.
+#[derive(Default)]
+struct Texts(Vec<String>);
+
+impl State for Texts {
+    fn apply(&mut self, message: &Message) {
+        self.0.push(text(&message.payload));
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::encode(&self.0)
+    }
+
+    fn restore(snapshot: Snapshot) -> Result<Self, phalanx::DecodeError> {
+        snapshot.decode().map(Self)
+    }
+}
+
+impl Answering for Texts {
+    type Answer = Vec<String>;
+
+    fn answer(&self, asked: &Message) -> Option<Vec<String>> {
+        (asked.payload != "nothing").then(|| self.0.clone())
+    }
+}
+
+/// Nobody reads an inbox, and each answer holds what came before the ask.
+#[test]
+fn a_state_answers_at_the_place_of_the_ask() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let cells = ["ann", "bob"].map(|name| patient(directory.path(), name).blocking_start().expect("starts"));
+    let texts = [Replica::new(Texts::default()), Replica::new(Texts::default())];
+    let joined = cells.iter().zip(&texts).map(|(cell, texts)| {
+        let builder = cell.group("g").state(texts).answers(texts);
+        builder.blocking_join().expect("joins")
+    });
+    let members: Vec<(Group, Inbox)> = joined.collect();
+    // Until both know that the other one has the state.
+    for (group, _) in &members {
+        while group.ask("who?").with_self().blocking().expect("it is asked").answers.len() < 2 {}
+    }
+    for number in 0..20 {
+        let group = &members[number % 2].0;
+        group.send(format!("m{number}")).blocking_post().expect("it is queued");
+        let question = format!("q{number}");
+        let answers = group.ask(&question).with_self().blocking().expect("it is asked");
+        let told = answers.decode::<Vec<String>>().expect("texts");
+        let [(_, first), (_, second)] = &told[..] else { panic!("{told:?}") };
+        assert_eq!(first, second, "both answer at one place");
+        assert_eq!(first[first.len() - 2..], [format!("m{number}"), question]);
+    }
+    let nothing = members[0].0.ask("nothing").with_self().blocking().expect("it is asked");
+    assert!(nothing.answers.iter().all(|answer| matches!(answer.reply, Reply::Null)), "{nothing:?}");
+    for (_, mut inbox) in members {
+        let items = std::iter::from_fn(|| inbox.try_next());
+        let asked: Vec<Next> = items.filter(|next| matches!(next, Next::Asked(_))).collect();
+        assert!(asked.is_empty(), "{asked:?}");
+    }
+    let other = Replica::new(Texts::default());
+    let asked = cells[0].group("h").state(&texts[0]).answers(&other).blocking_join();
+    assert!(matches!(asked, Err(phalanx::JoinError::BadDomain(why)) if why.contains("answers asks that is none")));
+    leave(cells);
 }

@@ -72,6 +72,16 @@ impl Waiter {
     }
 }
 
+/// What a member keeps of its group's state.
+#[derive(Default)]
+pub(crate) struct Keeps {
+    pub(crate) replica: Option<Box<dyn Replicating>>,
+    /// What is submitted to it.
+    pub(crate) submits: Vec<SubmitsTo>,
+    /// It answers asks.
+    pub(crate) answers: bool,
+}
+
 /// What the program submits to a replica.
 #[derive(Debug)]
 pub(crate) struct SubmitsTo {
@@ -95,9 +105,7 @@ pub(crate) enum Command {
         observes: bool,
         /// What this process has for the group's state.
         own: Vec<OwnDomain>,
-        replica: Option<Box<dyn Replicating>>,
-        /// What is submitted to the state.
-        submits: Vec<SubmitsTo>,
+        keeps: Keeps,
     },
     RaiseLevel {
         level: u16,

@@ -9,13 +9,13 @@ use phalanx_driver::fork::Home;
 use phalanx_life as life;
 use phalanx_life::{AskId, Outgoing, Payloads, Shown};
 
-use crate::asked::Asked;
+use crate::asked::{ANSWER_BYTES, Asked};
 use crate::message::{Message, MessageToOne};
 use crate::next::Next;
 use crate::replica::Replicating;
 use crate::sent::Life;
 use crate::shared::asks::Answerer;
-use crate::shared::commands::{Queued, SubmitWaiter, SubmitsTo, Waiter};
+use crate::shared::commands::{Keeps, Queued, SubmitWaiter, SubmitsTo, Waiter};
 use crate::shared::group::{GroupShared, Phase};
 use crate::shared::queue::Outlet;
 use crate::shared::submits::random;
@@ -86,6 +86,8 @@ pub(super) struct Entry {
     pub(super) view: Option<View>,
     /// What the program submits to the replica's domains.
     pub(super) submits: Vec<SubmitsTo>,
+    /// The state answers asks.
+    answers: bool,
     /// Messages that are staged and that the replica has not applied.
     to_apply: Vec<Message>,
     pub(super) life: Arc<Life>,
@@ -104,12 +106,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(
-        shared: Arc<GroupShared>,
-        feed: Feed,
-        replica: Option<Box<dyn Replicating>>,
-        submits: Vec<SubmitsTo>,
-    ) -> Self {
+    pub(super) fn new(shared: Arc<GroupShared>, feed: Feed, Keeps { replica, submits, answers }: Keeps) -> Self {
         let life = Arc::new(Life::new(Home::here()));
         Self {
             shared,
@@ -117,6 +114,7 @@ impl Entry {
             replica,
             view: None,
             submits,
+            answers,
             to_apply: Vec::new(),
             life,
             asked: Vec::new(),
@@ -151,8 +149,18 @@ impl Entry {
         self.stage(Next::Message(message));
     }
 
-    /// An ask that this process is to answer. A state applies one that was not forwarded.
+    /// An ask that this process is to answer. A state applies one that was not forwarded, and may answer it.
     pub(super) fn deliver_ask(&mut self, asked: Asked, answerer: &Arc<Answerer>) {
+        if self.answers && !asked.is_forwarded {
+            self.apply();
+            if let Some(replica) = &mut self.replica {
+                let value = replica.apply_asked(&asked.message).filter(|value| value.len() <= ANSWER_BYTES);
+                let reply = if value.is_some() { life::Reply::Value } else { life::Reply::Null };
+                // This one was given to nobody else, and a thread that ends sends no answers.
+                let _ = answerer.answer(reply, value.unwrap_or_default().into());
+            }
+            return self.stage(Next::Message(asked.message));
+        }
         if self.replica.is_some() && !asked.is_forwarded {
             self.to_apply.push(asked.message.clone());
         }

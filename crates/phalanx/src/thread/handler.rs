@@ -27,12 +27,11 @@ use crate::events::CellEvent;
 use crate::id::{LeaveReason, Member, MemberId};
 use crate::message::{Message, MessageToOne};
 use crate::next::Next;
-use crate::replica::Replicating;
 use crate::sent;
 use crate::sent_to;
 use crate::shared::asks::{Answerer, AskNote};
 use crate::shared::cell::CellShared;
-use crate::shared::commands::{Command, Destination, Queued, SubmitsTo, Waiter};
+use crate::shared::commands::{Command, Destination, Keeps, Queued, Waiter};
 use crate::shared::group::{GroupShared, Phase};
 use crate::shared::queue::Outlet;
 use crate::view::View;
@@ -83,7 +82,7 @@ impl AppHandler {
         inbox: Destination,
         with_state: bool,
         observes: bool,
-        (replica, submits): (Option<Box<dyn Replicating>>, Vec<SubmitsTo>),
+        keeps: Keeps,
     ) -> InboxId {
         let key = self.lives.next_key();
         let (feed, inbox) = match inbox {
@@ -102,11 +101,11 @@ impl AppHandler {
         let name = Arc::clone(&shared.name);
         let first = shared.key.set(key).is_ok();
         debug_assert!(first, "a group is joined once");
-        submits.iter().for_each(|to| to.submits.attach(self.front.shared.protocol.clone()));
-        if !submits.is_empty() {
+        keeps.submits.iter().for_each(|to| to.submits.attach(self.front.shared.protocol.clone()));
+        if !keeps.submits.is_empty() {
             self.front.submitting.push(key);
         }
-        self.lives.add(name, with_state, observes, Entry::new(shared, feed, replica, submits));
+        self.lives.add(name, with_state, observes, Entry::new(shared, feed, keeps));
         inbox
     }
 
@@ -723,7 +722,7 @@ mod tests {
     use crate::domains::Domains;
     use crate::error::{InDoubt, Undelivered};
     use crate::inbox::Inbox;
-    use crate::replica::{Replica, State};
+    use crate::replica::{Replica, Replicating, State};
     use crate::send::Multicast;
     use crate::send_to::SendTo;
     use crate::sent::Receipt;
@@ -750,7 +749,8 @@ mod tests {
         let group = Arc::new(GroupShared::new("g"));
         let queue = Arc::new(Queue::new(8, 1 << 20, process.waker(), Home::here()));
         let has_state = replica.is_some();
-        handler.add(Arc::clone(&group), Destination::Own(Arc::clone(&queue)), has_state, false, (replica, Vec::new()));
+        let keeps = Keeps { replica, ..Keeps::default() };
+        handler.add(Arc::clone(&group), Destination::Own(Arc::clone(&queue)), has_state, false, keeps);
         handler.event(Event::GroupView(Arc::new(crate::view::of_nobody(7))));
         handler.publish(|_| Some(true));
         (handler, group, Inbox::new(queue))
@@ -950,8 +950,7 @@ mod tests {
         let waker = phalanx_driver::Waker::new().expect("a descriptor is left");
         let shared_queue = Arc::new(Queue::new(2, 1 << 20, waker, Home::here()));
         let other = Arc::new(GroupShared::new("h"));
-        let merged =
-            handler.add(other, Destination::Merged(Arc::clone(&shared_queue)), false, false, (None, Vec::new()));
+        let merged = handler.add(other, Destination::Merged(Arc::clone(&shared_queue)), false, false, Keeps::default());
         // The view is one of the eight.
         for seq in 1..=7 {
             assert!(handler.ready(own) && handler.ready(merged), "item {seq} has room");

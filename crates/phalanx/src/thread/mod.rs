@@ -234,10 +234,10 @@ impl Protocol {
     fn carry(&mut self, command: Command) {
         match command {
             Command::Queue { group, asked } => self.app.queue(&group, asked),
-            Command::Join { group, inbox, terms, with_state, observes, own, replica, submits } => {
+            Command::Join { group, inbox, terms, with_state, observes, own, keeps } => {
                 let name = Arc::clone(&group.name);
                 self.leaves |= group.is_leaving();
-                let inbox = self.app.add(group, inbox, with_state, observes, (replica, submits));
+                let inbox = self.app.add(group, inbox, with_state, observes, keeps);
                 self.process.set_inbox(&name, inbox);
                 self.recorder.set_inbox(&name, inbox);
                 let asked = match observes {
