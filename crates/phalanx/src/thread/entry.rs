@@ -244,8 +244,8 @@ impl Entry {
 
     /// A life is over, with messages of it that came to nothing. `next`: the number of the next life.
     pub(super) fn end_life(&mut self, next: u64, not_sent: u64, in_doubt: u64) {
-        self.life.end();
         self.submits.iter().for_each(|to| to.submits.end_life());
+        self.life.end();
         self.life = Arc::new(Life::new(Home::here()));
         self.shared.begin_life(next);
         self.lose(not_sent, in_doubt);
