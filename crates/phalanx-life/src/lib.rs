@@ -9,7 +9,8 @@
 //!
 //! The protocol thread and the inline process of the crate `phalanx` are such fronts, and so is the simulated application.
 //! A call for a server that a directory names is decided here, too: [`Route`] says whom to ask next and what the caller is
-//! told, and [`Servers`] is the directory.
+//! told, and [`Servers`] is the directory. So is what becomes of a message that is submitted to a group's state: [`Clients`] is the
+//! table in the state, and [`Submitter`] is the side of who submits.
 //!
 //! [`Lives::record`] turns on records of what is told about messages and memberships, which `phalanx check` judges.
 
