@@ -15,6 +15,7 @@ mod choice;
 mod commands;
 mod crew;
 mod error;
+mod executor;
 mod histogram;
 mod interface;
 mod machine;

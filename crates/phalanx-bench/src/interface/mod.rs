@@ -4,7 +4,6 @@
 //! thread for all.
 
 mod commanding;
-mod executor;
 mod group_load;
 mod inline;
 mod tasks;

@@ -10,13 +10,13 @@ use bytes::Bytes;
 use phalanx::{Cell, Group, Inbox, Sending};
 
 use super::commanding::{BATCH, TAKE, failed, met, obey, question, spawn};
-use super::executor::{self, Task, give_way};
 use super::group_load::{GroupLoad, Job};
 use super::threads::take;
 use crate::cell::CELL;
 use crate::choice::{Until, Way};
 use crate::commands::say;
 use crate::error::BenchError;
+use crate::executor::{self, Task, give_way};
 use crate::histogram::Times;
 use crate::measure::now_ns;
 use crate::protocol::{AskPlan, InterfaceRole, Report};

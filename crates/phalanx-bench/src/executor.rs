@@ -8,10 +8,10 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
 /// A task of no result.
-pub(super) type Task = Pin<Box<dyn Future<Output = ()>>>;
+pub(crate) type Task = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Runs tasks on this thread until all are over.
-pub(super) fn run(tasks: Vec<Task>) {
+pub(crate) fn run(tasks: Vec<Task>) {
     let ready = |task| {
         let woken = Arc::new(Woken { is_woken: AtomicBool::new(true), thread: std::thread::current() });
         (task, Arc::clone(&woken), Waker::from(woken))
@@ -50,7 +50,7 @@ impl Wake for Woken {
 }
 
 /// Lets the other tasks go on.
-pub(super) async fn give_way() {
+pub(crate) async fn give_way() {
     let mut gave = false;
     poll_fn(|context| {
         if std::mem::replace(&mut gave, true) {
