@@ -28,6 +28,8 @@ mod request;
 mod row;
 mod suite;
 mod tap;
+#[cfg(test)]
+mod three_phase;
 
 pub use alloc::Counting;
 pub use child::{run as run_child, run_program};
