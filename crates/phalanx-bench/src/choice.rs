@@ -156,6 +156,8 @@ pub(crate) enum Interface {
     Threads,
     /// The crate `phalanx` with futures on one thread.
     Tasks,
+    /// Calls of the crate `phalanx`, and no multicasts: asks are broadcasts in three phases.
+    Calls,
 }
 
 impl Interface {
@@ -164,6 +166,7 @@ impl Interface {
             Self::Inline => "inline",
             Self::Threads => "threaded",
             Self::Tasks => "async",
+            Self::Calls => "over calls",
         }
     }
 }

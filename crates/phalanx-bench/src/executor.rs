@@ -1,7 +1,7 @@
-//! A small executor: some tasks on one thread, each polled only when it was woken.
+//! A small executor: some tasks, or one future, on one thread. Each is polled only when it was woken.
 
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -13,7 +13,7 @@ pub(crate) type Task = Pin<Box<dyn Future<Output = ()>>>;
 /// Runs tasks on this thread until all are over.
 pub(crate) fn run(tasks: Vec<Task>) {
     let ready = |task| {
-        let woken = Arc::new(Woken { is_woken: AtomicBool::new(true), thread: std::thread::current() });
+        let woken = Woken::here();
         (task, Arc::clone(&woken), Waker::from(woken))
     };
     let mut tasks: Vec<(Task, Arc<Woken>, Waker)> = tasks.into_iter().map(ready).collect();
@@ -32,9 +32,31 @@ pub(crate) fn run(tasks: Vec<Task>) {
     }
 }
 
+/// Runs a future on this thread until it is ready.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let woken = Woken::here();
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        if !woken.is_woken.swap(false, Ordering::AcqRel) {
+            std::thread::park();
+        } else if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return value;
+        }
+    }
+}
+
 struct Woken {
     is_woken: AtomicBool,
     thread: Thread,
+}
+
+impl Woken {
+    /// For this thread. What it wakes has to be polled a first time.
+    fn here() -> Arc<Self> {
+        Arc::new(Self { is_woken: AtomicBool::new(true), thread: std::thread::current() })
+    }
 }
 
 impl Wake for Woken {
@@ -84,5 +106,25 @@ mod tests {
         };
         run(vec![task("a"), task("b")]);
         assert_eq!(*said.borrow(), [("a", 0), ("b", 0), ("a", 1), ("b", 1), ("a", 2), ("b", 2)]);
+    }
+
+    #[test]
+    fn a_future_is_polled_again_when_another_thread_wakes_it() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let mut polls = 0;
+        let waits = poll_fn(|context| {
+            polls += 1;
+            if let Ok(value) = told.try_recv() {
+                return Poll::Ready(value);
+            }
+            let (tell, waker) = (tell.clone(), context.waker().clone());
+            std::thread::spawn(move || {
+                tell.send(7).expect("it is waited for");
+                waker.wake();
+            });
+            Poll::Pending
+        });
+        assert_eq!(block_on(waits), 7);
+        assert_eq!(polls, 2);
     }
 }

@@ -28,7 +28,6 @@ mod request;
 mod row;
 mod suite;
 mod tap;
-#[cfg(test)]
 mod three_phase;
 
 pub use alloc::Counting;

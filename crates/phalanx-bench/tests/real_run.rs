@@ -81,6 +81,9 @@ fn asks_are_measured() -> Result<(), BenchError> {
         ("ask of a majority with self", "a call"),
         ("ask of all with self, threaded", "ask of all with self"),
         ("ask of all without self, async", "ask of all without self"),
+        ("A13: broadcast in three phases over calls", "ask of all without self"),
+        ("A13: broadcast in three phases over calls", "ask of all without self, threaded"),
+        ("A13: broadcast in three phases over calls", "ask of all without self, plain"),
         ("sent by all, ask of all without self, plain", ""),
     ] {
         let row = kept.rows.iter().find(|row| row.metric == metric && row.against == beside);

@@ -1,8 +1,9 @@
 //! A member of the suite `interface`: a program that uses the library in one of the ways that it offers.
 //!
 //! All three do the same: one thread or task of the application sends, another takes what is delivered. `inline` has one
-//! thread for all.
+//! thread for all. Beside them `broadcasts` does without multicasts what an ask does.
 
+mod broadcasts;
 mod commanding;
 mod group_load;
 mod inline;
@@ -20,6 +21,7 @@ pub(crate) fn run(role: &InterfaceRole) -> Result<(), BenchError> {
         Interface::Inline => inline::run(role, &settings),
         Interface::Threads => threads::run(role, &settings),
         Interface::Tasks => tasks::run(role, &settings),
+        Interface::Calls => broadcasts::run(role, &settings),
     }
 }
 

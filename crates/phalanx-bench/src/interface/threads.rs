@@ -64,7 +64,8 @@ pub(super) fn take(items: &mut Vec<Next>, load: &GroupLoad) -> Result<(), BenchE
     Ok(())
 }
 
-fn seen(view: &View) -> Report {
+/// The report of a view.
+pub(super) fn seen(view: &View) -> Report {
     let (group, members) = (view.group().to_owned(), view.len());
     Report::View { group, view: ViewNumber(view.number()), members, at_ns: now_ns() }
 }

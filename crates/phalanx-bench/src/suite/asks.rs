@@ -1,4 +1,5 @@
-//! Asks of a group: beside as many calls one after the other, beside the same by hand, and in each way of using the library.
+//! Asks of a group: beside as many calls one after the other, beside the same by hand, and in each way of using the library;
+//! and beside them what a program would do without multicasts.
 
 mod exchange;
 mod peer;
@@ -98,6 +99,10 @@ impl Figures {
                     figures.line(What::Ask(interface, ask), Some(What::Ask(Interface::Inline, ask)));
                 }
             }
+            let ask = AskPlan { size: plan.size, want: Want::All, with_self: false, uniform: true };
+            for beside in [all, What::Ask(Interface::Threads, ask), plain] {
+                figures.line(What::Ask(Interface::Calls, ask), Some(beside));
+            }
         }
         for what in figures.whats.clone() {
             if !matches!(what, What::Ask(..)) {
@@ -133,7 +138,9 @@ fn measure(bench: &mut Bench<'_>, plan: Plan) -> Result<(), BenchError> {
     let Plan { members, size, transport, wait } = plan;
     let (security, cores) = (Security::Sealed, Cores::Two);
     let mut cells = Vec::new();
-    let others: &[Interface] = if wait == Waiting::Block { &[Interface::Threads, Interface::Tasks] } else { &[] };
+    // The threads of the library sleep while they wait.
+    let sleep = [Interface::Threads, Interface::Tasks, Interface::Calls];
+    let others = if wait == Waiting::Block { &sleep[..] } else { &[] };
     for &interface in [Interface::Inline].iter().chain(others) {
         let cell = CellPlan { wait, cores: Some(cores), ..CellPlan::new(members, transport, security) };
         cells.push((interface, bench.new_cell(&CellPlan { interface: Some(interface), ..cell })?));

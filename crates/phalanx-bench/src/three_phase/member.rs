@@ -48,6 +48,11 @@ impl Member {
         Self { me, members: Vec::new(), gone: BTreeMap::new(), kept: BTreeMap::new(), next: 0 }
     }
 
+    /// The number of members in the last view.
+    pub(super) fn members(&self) -> usize {
+        self.members.len()
+    }
+
     /// Begins a message to all members of the last view, this one included. Its last one is over.
     pub(super) fn begin(&mut self, payload: Payload) -> Broadcast {
         let id = Id { sender: self.me, number: self.next };

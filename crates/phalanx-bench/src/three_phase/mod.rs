@@ -15,14 +15,19 @@
 //! So each survivor delivers a message once, or none does, and if any member delivers it, every survivor does. Messages of
 //! different senders have no order. A sender has one message under way.
 //!
-//! [`Member`], [`Broadcast`] and [`TakeOver`] are machines without calls.
+//! [`Member`], [`Broadcast`] and [`TakeOver`] are machines without calls; [`Node`] runs them over calls of the crate `phalanx`.
 
 mod broadcast;
 mod member;
 mod message;
+mod node;
 mod phases;
 mod take_over;
+#[cfg(test)]
 mod tests;
+
+pub(crate) use message::Payload;
+pub(crate) use node::Node;
 
 #[cfg(doc)]
 use {broadcast::Broadcast, member::Member, take_over::TakeOver};

@@ -33,6 +33,7 @@ pub(super) enum What {
 impl What {
     pub(super) fn name(self) -> String {
         match self {
+            Self::Ask(Interface::Calls, _) => "A13: broadcast in three phases over calls".to_owned(),
             Self::Ask(interface, AskPlan { want, with_self, uniform, .. }) => {
                 let itself = if with_self { "with self" } else { "without self" };
                 let plain = if uniform { "" } else { ", plain" };
