@@ -267,14 +267,41 @@ fn a_receiver_that_dies_is_left_out() {
     for dies_at in 0..CALLS {
         let mut cluster = Cluster::new(MEMBERS);
         let mut broadcast = cluster.members[0].begin(payload());
-        let over = cluster.run(&mut broadcast, 0, &mut { usize::MAX }, |cluster, made| {
+        let mut budget = usize::MAX;
+        let over = cluster.run(&mut broadcast, 0, &mut budget, |cluster, made| {
             if made == dies_at {
                 cluster.alive[2] = false;
             }
         });
         assert_eq!(over, Ok(None));
+        // It is the third that is called in a phase. The phase that finds it dead is the last with a call to it.
+        let finds = (dies_at + 1) / MEMBERS;
+        assert_eq!(usize::MAX - budget, CALLS - 2_usize.saturating_sub(finds), "dies at {dies_at}");
         assert!(cluster.agree("a receiver died"), "at call {dies_at}");
     }
+}
+
+#[test]
+fn a_death_is_settled_once() {
+    let mut cluster = Cluster::new(MEMBERS);
+    let mut broadcast = cluster.members[3].begin(payload());
+    cluster.run(&mut broadcast, 0, &mut { 6 }, |_, _| {}).expect("nobody refuses");
+    cluster.alive[3] = false;
+    let mut take_over = cluster.see(0).expect("it is the lowest");
+    assert_eq!(cluster.run(&mut take_over, 0, &mut { usize::MAX }, |_, _| {}), Ok(None));
+    assert!(cluster.see(0).is_none(), "nothing is left to be done");
+    // Two more die. Who takes over asks no more of those before.
+    for rank in [0, 1] {
+        cluster.alive[rank] = false;
+        let mut take_over = cluster.see(rank + 1).expect("one more has left");
+        let asked = take_over.next(Vec::new()).expect("the question");
+        let gone = Step::Report { gone: vec![id(rank)] };
+        assert!(asked.iter().all(|(_, request)| request.step == gone), "only of the last one: {asked:?}");
+        let outcomes = asked.iter().map(|(to, request)| (*to, cluster.call(*to, request))).collect();
+        let settle = take_over.next(outcomes).expect("nobody refuses");
+        settle.iter().for_each(|(to, request)| drop(cluster.call(*to, request)));
+    }
+    assert!(cluster.agree("three died"));
 }
 
 #[test]
