@@ -521,4 +521,30 @@ mod tests {
         assert_eq!(Clients::decode(&[&bytes[..], &[0]].concat(), small()), Err(Malformed));
         assert_eq!(Clients::decode(&[&[2], &bytes[1..]].concat(), small()), Err(Malformed));
     }
+
+    /// From the network, or from another member's snapshot.
+    #[test]
+    fn bytes_of_any_kind_harm_no_table() {
+        let mut rng = phalanx_core::rng::Rng::new(7);
+        let mut table = Clients::with_bounds(small());
+        assert_eq!(open(&mut table, ME, "a", SESSION, 0), Ok(()));
+        assert_eq!(submit(&mut table, "a", 1, 0, b"one"), result(b"one"));
+        let mut command = Vec::new();
+        let what = What::Submit { number: 2, acked: 1, payload: b"m" };
+        Command { client: named("a"), session: SESSION, what }.put(&mut command);
+        let (mut taken, mut decoded) = (0, 0);
+        for round in 0..40_000_u32 {
+            let mut bytes = if round % 2 == 0 { command.clone() } else { table.encode() };
+            for _ in 0..=rng.below(3) {
+                let at = usize::try_from(rng.below(bytes.len() as u64)).expect("small");
+                bytes[at] = rng.next_u64().to_le_bytes()[0];
+            }
+            if round % 2 == 0 {
+                taken += u32::from(!matches!(table.clone().take(ME, &bytes), Taken::Nothing));
+            } else {
+                decoded += u32::from(Clients::decode(&bytes, small()).is_ok());
+            }
+        }
+        assert!(taken > 1_000 && decoded > 1_000, "{taken} and {decoded} made sense");
+    }
 }
