@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use phalanx_runtime::clock;
-use phalanx_runtime::counters::{CountersFile, HolderStatus, OrphanStatus, Reading};
+use phalanx_runtime::counters::{CountersFile, GroupStatus, HolderStatus, OrphanStatus, Reading};
 use phalanx_runtime::local::Live;
 use serde_json::json;
 
@@ -109,7 +109,7 @@ fn tell(seen: &[Seen], with_counters: bool) {
                 one.reading.status.name.clone(),
                 group.view.to_string(),
                 group.members.to_string(),
-                if group.state.is_empty() { "unknown".to_owned() } else { group.state.clone() },
+                state_of(group),
                 group.sent.to_string(),
                 group.delivered.to_string(),
                 group.queued_messages.to_string(),
@@ -179,13 +179,20 @@ fn tell_counters(seen: &[Seen]) {
     data(table);
 }
 
+/// Whether a group has a state, and the named domains of it.
+fn state_of(group: &GroupStatus) -> String {
+    let state = if group.state.is_empty() { "unknown" } else { &group.state };
+    let named: Vec<&str> = group.domains.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
+    if named.is_empty() { state.to_owned() } else { format!("{state} ({})", named.join(", ")) }
+}
+
 fn as_json(seen: &Seen) -> serde_json::Value {
     let reading = &seen.reading;
     let status = &reading.status;
-    let group = |group: &phalanx_runtime::counters::GroupStatus| {
+    let group = |group: &GroupStatus| {
         json!({
             "name": group.name, "number": group.number, "view": group.view, "members": group.members,
-            "state": group.state, "sent": group.sent, "delivered": group.delivered,
+            "state": group.state, "domains": group.domains, "sent": group.sent, "delivered": group.delivered,
             "queued_messages": group.queued_messages, "queued_bytes": group.queued_bytes,
             "unstable_packets": group.unstable_packets, "waits_for": group.waits_for,
             "hold": group.hold, "orders": group.orders,

@@ -531,7 +531,7 @@ fn reading(dir: &Path, name: &str) -> Reading {
 }
 
 /// Waits until the status in that file is as wanted.
-fn await_status<T>(dir: &Path, name: &str, wanted: impl Fn(Status) -> Option<T>) -> T {
+pub(crate) fn await_status<T>(dir: &Path, name: &str, wanted: impl Fn(Status) -> Option<T>) -> T {
     let started = Instant::now();
     loop {
         if let Some(value) = wanted(reading(dir, name).status) {

@@ -13,7 +13,7 @@ use phalanx::{
 };
 
 use crate::common::{PATIENCE, impatient, patient};
-use crate::processes::{Child, print};
+use crate::processes::{Child, await_status, print};
 
 /// Accounts by name. A message moves an amount to one, and its result is the balance.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -112,6 +112,11 @@ fn each_submitter_is_told_what_its_own_message_gave() {
     let lists: Vec<_> =
         members[0].0.view().expect("a view").domains().expect("a list").map(|(n, _)| n.to_owned()).collect();
     assert_eq!(lists, ["", "phalanx.clients"]);
+    let listed = await_status(directory.path(), "bob", |status| {
+        let group = status.groups.into_iter().find(|group| group.name == "bank" && group.members == 3)?;
+        Some(group.domains)
+    });
+    assert_eq!(listed, lists, "operators see them, too");
     members[2].0.blocking_leave().expect("it leaves");
     assert_eq!(give(&banks[2], "x", 1), Err(SubmitError::Refused(SendError::NotMember)));
 }

@@ -147,6 +147,9 @@ pub struct GroupStatus {
     /// Whether the group has a state: `yes`, `no`, `observed` (it may have one, and this process observes), or `unknown`,
     /// because it was made below level 6. Empty from earlier builds.
     pub state: String,
+    /// The names of the domains that the group lists for its state; that of the state itself is empty. None if it keeps no list, from builds
+    /// that do not report it, and for more than [`RANKS_SHOWN`] groups.
+    pub domains: Vec<String>,
     /// Messages accepted and not yet in a packet.
     pub queued_messages: u64,
     /// Their bytes.
@@ -175,6 +178,7 @@ impl From<&StreamStatus> for GroupStatus {
             members: stream.members as u64,
             ranks: Vec::new(),
             state: state_word(stream.has_state, stream.observes).to_owned(),
+            domains: Vec::new(),
             queued_messages: stream.queued_messages as u64,
             queued_bytes: stream.queued_bytes as u64,
             unstable_packets: stream.unstable_packets,
@@ -285,6 +289,7 @@ impl GroupStatus {
             ("members".to_owned(), number(self.members)),
             ("ranks".to_owned(), Value::Array(self.ranks.iter().map(|rank| number(*rank)).collect())),
             ("state".to_owned(), self.state.clone().into()),
+            ("domains".to_owned(), texts(&self.domains)),
             ("queued_messages".to_owned(), number(self.queued_messages)),
             ("queued_bytes".to_owned(), number(self.queued_bytes)),
             ("unstable_packets".to_owned(), number(self.unstable_packets)),
@@ -311,6 +316,7 @@ impl GroupStatus {
             members: count(table, "members"),
             ranks: numbers(table, "ranks"),
             state: word(table, "state"),
+            domains: words(table, "domains"),
             queued_messages: count(table, "queued_messages"),
             queued_bytes: count(table, "queued_bytes"),
             unstable_packets: count(table, "unstable_packets"),

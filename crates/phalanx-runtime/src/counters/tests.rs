@@ -39,6 +39,7 @@ fn status() -> Status {
             members: 2,
             ranks: vec![1, 0],
             state: "yes".into(),
+            domains: vec![String::new(), "d".into()],
             queued_messages: 4,
             queued_bytes: 5,
             unstable_packets: 6,

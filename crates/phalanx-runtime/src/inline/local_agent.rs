@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx_core::member::awaited;
+use phalanx_core::member::{GroupEntry, awaited};
 use phalanx_core::{CellView, Founding, Incarnation, Instant, Process, StreamStatus, ViewNumber};
 use phalanx_driver::{Driver, Wait};
 
@@ -379,10 +379,13 @@ fn group_statuses(process: &Process) -> Vec<GroupStatus> {
     let ranks: BTreeMap<Incarnation, u64> =
         directory.members.iter().zip(0..).map(|(member, rank)| (member.incarnation, rank)).collect();
     let status = |stream: &StreamStatus| {
-        let members = directory.groups.get(&stream.group).map_or(&[][..], |entry| &entry.members);
+        let entry = directory.groups.get(&stream.group);
+        let members = entry.map_or(&[][..], |entry| &entry.members);
+        let listed = entry.and_then(GroupEntry::domains).unwrap_or_default();
+        let domains = listed.into_iter().map(|domain| domain.name).collect();
         let shown = if members.len() <= RANKS_SHOWN { members } else { &[] };
         let ranks = shown.iter().filter_map(|who| ranks.get(who).copied()).collect();
-        GroupStatus { ranks, ..GroupStatus::from(stream) }
+        GroupStatus { ranks, domains, ..GroupStatus::from(stream) }
     };
     streams.iter().map(status).collect()
 }
