@@ -44,10 +44,12 @@ pub(crate) const TORTURE_EXCLUSION: &[Property] = &[M4, M8, S3, S12, O3, X1, X2,
 /// - V14: paths that stay broken in part.
 /// - V16: inboxes that nobody reads, which only a harness knows.
 /// - X11: messages to domains, of which the experiments' programs have one.
+/// - X12, X13 and X14: submits, which the experiments' programs do not make.
 /// - S9: leaves beside silence.
 /// - The rest: objects that members replicate, and their users.
 #[cfg(test)]
-const SIMULATED: &[Property] = &[M7, M9, M10, M12, M13, U7, X6, S9, V5, V8, V12, V14, V16, X11, L1, L2, R7, BANK];
+const SIMULATED: &[Property] =
+    &[M7, M9, M10, M12, M13, U7, X6, S9, V5, V8, V12, V14, V16, X11, X12, X13, X14, L1, L2, R7, BANK];
 
 /// The harness's record of these properties; the checker requires each of them.
 pub(crate) fn record(of: &[Property]) -> Event {

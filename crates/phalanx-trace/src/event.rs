@@ -161,6 +161,38 @@ pub enum AskEnd {
     Over,
 }
 
+/// A step of a submit. Its submitter writes [`SubmitStep::Sent`], and at most one of the last three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SubmitStep {
+    /// It is handed over to be sent, in this incarnation of its membership. A submit that never is has no record.
+    Sent {
+        /// [`crate::payload_hash`] of the message.
+        #[serde(with = "fixint::le")]
+        hash: u64,
+    },
+    /// The state of this process executed it, also as part of a state transfer. Follows the delivery.
+    Executed {
+        /// The group view of the message that was delivered.
+        view: u64,
+        /// Its place in the total order of that view.
+        position: u64,
+        /// [`crate::payload_hash`] of the result.
+        #[serde(with = "fixint::le")]
+        hash: u64,
+    },
+    /// The application is told that it was executed, with this result.
+    Told {
+        /// [`crate::payload_hash`] of the result.
+        #[serde(with = "fixint::le")]
+        hash: u64,
+    },
+    /// The application is told that it is not executed.
+    NotExecuted,
+    /// The application is told that it was executed once, or never. Follows the record of the end that is the reason
+    /// ([`Event::ToldLost`]).
+    Unknown,
+}
+
 /// What an application is told of a membership that goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MembershipStep {
@@ -908,5 +940,17 @@ pub enum Event {
         seq: u64,
         /// The place of the domain in the group's list.
         domain: u8,
+    },
+    /// A step of a submit to the state of a group.
+    Submit {
+        /// The group.
+        group: u32,
+        /// [`crate::payload_hash`] of its client's name in the table.
+        #[serde(with = "fixint::le")]
+        client: u64,
+        /// Its number among those of the client.
+        number: u64,
+        /// The step.
+        what: SubmitStep,
     },
 }

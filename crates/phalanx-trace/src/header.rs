@@ -7,8 +7,8 @@ pub const MAGIC: [u8; 8] = *b"PHXTRACE";
 
 /// The format version this crate writes. Files of a later version are refused.
 ///
-/// Versions 2 to 19 added events and reasons for leaving, at the end of their lists.
-pub const FORMAT_VERSION: u16 = 19;
+/// Versions 2 to 20 added events and reasons for leaving, at the end of their lists.
+pub const FORMAT_VERSION: u16 = 20;
 
 /// From this version on a process's trace reports accepted multicasts that were not sent ([`crate::Event::Unsent`]).
 pub const FORMAT_UNSENT: u16 = 8;

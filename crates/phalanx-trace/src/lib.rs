@@ -29,7 +29,7 @@ pub use action::{Action, Outcome};
 pub use error::TraceError;
 pub use event::{
     AskEnd, AskReply, AskStep, AskWant, CallOutcome, Event, LeaveReason, MembershipEnd, MembershipStep, Order, Phase,
-    Record, ToOneOutcome, Trouble,
+    Record, SubmitStep, ToOneOutcome, Trouble,
 };
 pub use hash::payload_hash;
 pub use header::{

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use crate::{
     AskReply, AskStep, CallOutcome, Event, LeaveReason, MembershipEnd, MembershipStep, Order, Phase, Record,
-    ToOneOutcome, Trouble,
+    SubmitStep, ToOneOutcome, Trouble,
 };
 
 impl Display for Record {
@@ -290,6 +290,19 @@ impl Display for Event {
                         write!(f, "has the answer of {from} for the place of rank {place}: {reply} hash {hash}")
                     }
                     AskStep::Ended(end) => write!(f, "ended: {end:?}"),
+                }
+            }
+            Self::Submit { group, client, number, what } => {
+                write!(f, "submit {number} of client {} in group {group} ", Id(*client))?;
+                match what {
+                    SubmitStep::Sent { hash } => write!(f, "is sent hash {}", Id(*hash)),
+                    SubmitStep::Executed { view, position, hash } => {
+                        let hash = Id(*hash);
+                        write!(f, "is executed in view {view} as total order position {position}: result hash {hash}")
+                    }
+                    SubmitStep::Told { hash } => write!(f, "is told: result hash {}", Id(*hash)),
+                    SubmitStep::NotExecuted => f.write_str("is told: not executed"),
+                    SubmitStep::Unknown => f.write_str("is told: executed once, or never"),
                 }
             }
             Self::ToldSenseless { name } => {

@@ -2,7 +2,7 @@
 
 use phalanx_trace::{
     Action, CallOutcome, Event, Header, LeaveReason, MAGIC, MembershipEnd, MembershipStep, Order, Outcome, Phase,
-    RECORD_BYTES_MAX, ToOneOutcome, Trace, TraceError, TraceReader, TraceWriter, Trouble,
+    RECORD_BYTES_MAX, SubmitStep, ToOneOutcome, Trace, TraceError, TraceReader, TraceWriter, Trouble,
 };
 use proptest::prelude::*;
 
@@ -108,6 +108,16 @@ fn every_event() -> Vec<Event> {
         Event::OwnDomains { name: name(), own: vec![(String::new(), 1, false), ("x".into(), u32::MAX, true)] },
         Event::GroupDomains { group: 2, view: 9, list: vec![(String::new(), 1), ("x".into(), u32::MAX)] },
         Event::DeliveredTo { group: 2, view: 9, sender: 7, seq: 300, domain: 255 },
+        Event::Submit { group: 2, client: u64::MAX, number: 300, what: SubmitStep::Sent { hash: 7 } },
+        Event::Submit {
+            group: 2,
+            client: 1,
+            number: 2,
+            what: SubmitStep::Executed { view: 9, position: 300, hash: 7 },
+        },
+        Event::Submit { group: 2, client: 1, number: 2, what: SubmitStep::Told { hash: u64::MAX } },
+        Event::Submit { group: 2, client: 1, number: 2, what: SubmitStep::NotExecuted },
+        Event::Submit { group: 2, client: 1, number: 2, what: SubmitStep::Unknown },
     ]
 }
 

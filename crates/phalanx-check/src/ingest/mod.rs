@@ -7,6 +7,7 @@ mod group;
 mod harness;
 mod object;
 mod stream;
+mod submits;
 mod told;
 
 use std::collections::BTreeSet;
@@ -132,8 +133,7 @@ impl Builder {
             _ if self.now.ended => self.malformed("a record after the end"),
             None => self.harness_event(&record.event, moment),
             Some(proc) => match self.now.over {
-                // A membership goes on through an exclusion, and may end with its process before the next incarnation.
-                Some((over, told)) if !matches!(record.event, Event::End | Event::MembershipEnded { .. }) => {
+                Some((over, told)) if !may_follow_the_end(&record.event) => {
                     self.model.after_over.push(AfterOver { over, told, place: moment.place });
                 }
                 _ => self.process_event(proc, &record.event, moment),
@@ -348,6 +348,7 @@ impl Builder {
                 let record = AskRecord { ask: (*group, self.proc(*asker), *view, *seq), what: what.clone(), moment };
                 self.model.procs[me].asks.push(record);
             }
+            Event::Submit { .. } => submits::read(self, me, event, moment),
             Event::InDoubt { to, messages } => {
                 let to = self.proc(*to);
                 self.model.procs[me].p2p.in_doubt.insert(to, (*messages, moment.place));
@@ -472,6 +473,17 @@ fn view_of_transfer(builder: &mut Builder, group: u32, event: &Event, place: Pla
     }
 }
 
+/// Whether the record may follow that of the incarnation's end: memberships may be over after it, and with them submits.
+fn may_follow_the_end(event: &Event) -> bool {
+    use phalanx_trace::SubmitStep as Step;
+    let is_outcome = |what: &Step| matches!(what, Step::NotExecuted | Step::Unknown);
+    match event {
+        Event::End | Event::MembershipEnded { .. } => true,
+        Event::Submit { what, .. } => is_outcome(what),
+        _ => false,
+    }
+}
+
 /// Whether the record shows activity of the application, or of the membership.
 fn is_activity(event: &Event) -> bool {
     matches!(
@@ -487,6 +499,7 @@ fn is_activity(event: &Event) -> bool {
             | Event::Send { .. }
             | Event::ToOneSend { .. }
             | Event::Ask { .. }
+            | Event::Submit { .. }
             | Event::P2pSend { .. }
             | Event::StateEnd { .. }
     )

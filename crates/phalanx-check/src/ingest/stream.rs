@@ -182,6 +182,7 @@ impl StreamRules {
             | Event::Stable { .. }
             | Event::ToOneSettled { .. }
             | Event::Ask { .. }
+            | Event::Submit { .. }
             | Event::ToldStable { .. }
             | Event::ToldLost { .. }
             | Event::ToldSenseless { .. }

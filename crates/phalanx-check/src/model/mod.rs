@@ -10,6 +10,7 @@ mod owed;
 mod query;
 pub(crate) mod quiet;
 pub(crate) mod span;
+pub(crate) mod submits;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,6 +53,8 @@ pub(crate) struct Model {
     pub(crate) calls: call::Calls,
     pub(crate) accepted: accepted::Accepted,
     pub(crate) domains: domains::Domains,
+    /// Steps of submits, trace by trace.
+    pub(crate) submits: Vec<submits::SubmitRecord>,
     /// Names of groups that an operator gave up.
     pub(crate) given_up: Vec<(String, Moment)>,
     /// Times at which a process was told by an operator that no member of the cell lives, and asked to found it again.
