@@ -109,6 +109,9 @@ fn x13_a_result_is_that_of_an_execution() {
     };
     run(RESULT).holds(&[Property::X13]);
     run(RESULT + 1).breaks(Property::X13);
+    let mut long = submitted();
+    step(&mut long, 0, SubmitStep::TooLong);
+    ends(long).holds(&[Property::X13, Property::X14]);
     let mut nobody = World::group(2);
     let m = uniform(total(0, 1, 1));
     sent(&mut nobody, m);

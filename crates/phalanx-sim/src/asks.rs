@@ -96,7 +96,7 @@ pub(crate) fn ask_something(world: &mut World, index: usize, workload: &Workload
 /// Answers asks that came in an earlier iteration, some of the time.
 pub(crate) fn answer_asks(world: &mut World, index: usize) {
     let slot = &mut world.slots[index];
-    for (moment, count) in slot.app.told.take_ask_moments() {
+    for (moment, count) in slot.app.told.take_moments() {
         add_to(&mut world.counters.moments, moment, count);
     }
     for (moment, count) in slot.app.program.take_moments() {

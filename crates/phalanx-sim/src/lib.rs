@@ -71,6 +71,7 @@ mod states;
 mod storm;
 mod stranded;
 mod strays;
+mod submits;
 mod swarm;
 mod tap;
 mod tenths;

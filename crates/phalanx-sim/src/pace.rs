@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn a_slow_state_is_the_same_and_takes_its_time() {
         let read = |pace: &Pace| {
-            let mut snapshot = pace.slow(Box::new(Frozen::new(&State::brought_by(7), 1_000)));
+            let mut snapshot = pace.slow(Box::new(Frozen::new(&State::brought_by(7), None, 1_000)));
             let (mut bytes, mut reads) = (Vec::new(), 0);
             while (bytes.len() as u64) < snapshot.len_bytes() {
                 snapshot.read(bytes.len() as u64, 500, &mut bytes);

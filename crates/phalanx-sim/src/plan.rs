@@ -135,6 +135,8 @@ pub struct Workload {
     pub to_one_ppm: u32,
     /// Steps in which a process asks a group.
     pub ask_ppm: u32,
+    /// Steps in which a process submits to the state of a group.
+    pub submit_ppm: u32,
     /// Whether the processes' programs have versions, with more domains in later ones.
     pub has_domains: bool,
 }
@@ -154,6 +156,7 @@ impl Workload {
         operations_ppm: 300_000,
         to_one_ppm: 200_000,
         ask_ppm: 100_000,
+        submit_ppm: 100_000,
         has_domains: false,
     };
 }

@@ -10,6 +10,9 @@ use crate::oracle::hash_bytes;
 /// The names of the domains; the first is the state itself.
 pub(crate) const DOMAINS: [&str; 3] = ["", "x", "y"];
 
+/// The domain of the clients who submit to the state.
+pub(crate) const CLIENTS: &str = "phalanx.clients";
+
 /// The last version of the program.
 const LAST: u8 = 2;
 
@@ -40,14 +43,14 @@ impl Program {
     }
 
     /// What it has for the state of each group: the first version has the state alone, the next one another domain that a group
-    /// may lack, and the last one needs that and has a third.
+    /// may lack, and the last one needs that and has a third. From the second on groups may have clients.
     pub(crate) fn own(&self, group: &str) -> Vec<OwnDomain> {
         let own = |name: &str, is_optional| OwnDomain { domain: Domain { name: name.into(), version: 1 }, is_optional };
         match self.versions.get(group).unwrap_or(&self.version) {
             _ if !self.has_domains => vec![OwnDomain::unnamed()],
             0 => vec![own("", false)],
-            1 => vec![own("", false), own("x", true)],
-            _ => vec![own("y", true), own("x", false), own("", false)],
+            1 => vec![own("", false), own("x", true), own(CLIENTS, true)],
+            _ => vec![own("y", true), own("x", false), own("", false), own(CLIENTS, true)],
         }
     }
 
@@ -83,6 +86,11 @@ impl Program {
         let at = usize::try_from(hash / NAMED_EVERY % DOMAINS.len() as u64).unwrap_or(0);
         is_named.then(|| DOMAINS[at])
     }
+}
+
+/// The place of the clients in a group's list.
+pub(crate) fn place_of_clients(list: &[Domain]) -> Option<DomainIndex> {
+    DomainIndex::of(list, CLIENTS)
 }
 
 /// The place of each of [`DOMAINS`] in a group's list.

@@ -11,6 +11,7 @@ use phalanx_life::{Key, Refusal};
 use crate::app::ToQueue;
 use crate::oracle::hash_bytes;
 use crate::slot::Slot;
+use crate::submits::queue_submits;
 use crate::world::World;
 
 /// One message of so many is queued.
@@ -100,6 +101,7 @@ impl Slot {
     pub(crate) fn send_queued(&mut self, now_ns: u64) -> u64 {
         let (mut at, mut count) = (0, 0);
         self.app.now_ns = now_ns;
+        queue_submits(&mut self.app);
         while let Some(key) = self.app.told.busy(at) {
             let is_said = self.say_of_asks(key, now_ns);
             for _ in 0..if is_said { MESSAGES_PER_TURN } else { 0 } {
@@ -109,8 +111,9 @@ impl Slot {
                 let Some(node) = self.node.as_mut() else { return count };
                 self.app.told.begin_sending();
                 let outcome = node.multicast_with(now, due.group, due.options, &[&due.payload], &mut self.app);
-                let waits = outcome.as_ref().is_err_and(|error| Refusal::of(error).is_none());
-                self.app.told.end_sending(key, outcome.is_err() && !waits);
+                let refused = outcome.as_ref().err().and_then(Refusal::of);
+                let waits = outcome.is_err() && refused.is_none();
+                self.app.told.end_sending(key, refused);
                 self.end_watch(was_outside);
                 if waits {
                     break;

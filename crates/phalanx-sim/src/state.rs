@@ -2,6 +2,7 @@
 //! so that a transfer takes more than one packet.
 
 use phalanx_core::{Delivery, DomainIndex, GroupView, Order, Snapshot};
+use phalanx_life::{Clients, TableBounds};
 
 use crate::objects::{self, Objects};
 use crate::oracle::{fold, hash_bytes};
@@ -23,6 +24,8 @@ pub(crate) struct State {
     views: u64,
     /// Sum over the messages of each of [`DOMAINS`], from the view on that lists it.
     domains: [u64; DOMAINS.len()],
+    /// Digest of the submits that were executed, in their order.
+    submits: u64,
     /// Registers, locks, bank.
     pub(crate) objects: Objects,
 }
@@ -59,6 +62,13 @@ impl State {
         }
     }
 
+    /// Executes a submit: the result follows from all that were executed before. Some are longer than a table of clients keeps.
+    pub(crate) fn execute(&mut self, payload: &[u8]) -> Vec<u8> {
+        self.submits = fold(self.submits.rotate_left(7) ^ hash_bytes(payload));
+        let words = if self.submits.is_multiple_of(16) { LONG_RESULT_WORDS } else { self.submits % 9 };
+        (0..words).flat_map(|word| fold(self.submits ^ word).to_le_bytes()).collect()
+    }
+
     /// A domain came to the group's list: it begins anew.
     pub(crate) fn begin_domain(&mut self, at: usize) {
         self.domains[at] = 0;
@@ -75,14 +85,16 @@ impl State {
     }
 
     pub(crate) fn digest(&self) -> u64 {
-        hash_bytes(&self.head())
+        hash_bytes(&self.head(0))
     }
 
-    fn head(&self) -> [u8; HEAD_BYTES] {
+    /// `rest`: bytes that follow it before the padding.
+    fn head(&self, rest: u64) -> [u8; HEAD_BYTES] {
         let mut head = [0; HEAD_BYTES];
         let words = [self.ordered, self.all, self.count, self.views]
             .into_iter()
             .chain(self.domains)
+            .chain([self.submits, rest])
             .chain(self.objects.words());
         for (place, word) in head.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
@@ -92,23 +104,32 @@ impl State {
 }
 
 /// Words of the state itself, before those of the objects.
-const OWN_WORDS: usize = 4 + DOMAINS.len();
+const OWN_WORDS: usize = 6 + DOMAINS.len();
+/// Where the digest of submits stands among them.
+const SUBMITS_WORD: usize = OWN_WORDS - 2;
 const HEAD_BYTES: usize = 8 * (OWN_WORDS + objects::WORDS);
+/// More than a table of clients keeps of an answer.
+const LONG_RESULT_WORDS: u64 = 26;
 
-/// A state frozen for a joiner: the head, then padding derived from it.
+/// What a table of clients holds: little, so that tables are full and clients are dropped.
+pub(crate) const CLIENTS_BOUNDS: TableBounds = TableBounds { clients: 4, bytes: 4_000, answer_bytes: 200, answers: 12 };
+
+/// A state frozen for a joiner: the head, the table of clients if there is one, then padding derived from the head.
 #[derive(Debug)]
 pub(crate) struct Frozen {
-    head: [u8; HEAD_BYTES],
+    head: Vec<u8>,
     padding_seed: u64,
     len_bytes: u64,
 }
 
 impl Frozen {
-    pub(crate) fn new(state: &State, padding_bytes: u64) -> Self {
-        Self { head: state.head(), padding_seed: state.digest(), len_bytes: Self::bytes(padding_bytes) }
+    pub(crate) fn new(state: &State, clients: Option<&Clients>, padding_bytes: u64) -> Self {
+        let clients = clients.map_or_else(Vec::new, Clients::encode);
+        let head = [&state.head(clients.len() as u64)[..], &clients].concat();
+        Self { padding_seed: state.digest(), len_bytes: head.len() as u64 + padding_bytes, head }
     }
 
-    /// The length of a state with so much padding.
+    /// The length of a state with so much padding and no clients.
     pub(crate) const fn bytes(padding_bytes: u64) -> u64 {
         HEAD_BYTES as u64 + padding_bytes
     }
@@ -123,7 +144,7 @@ impl Snapshot for Frozen {
         let end = self.len_bytes.min(offset.saturating_add(max_bytes as u64));
         let head = usize::try_from(offset).ok().and_then(|at| self.head.get(at..)).unwrap_or_default();
         out.extend(head.iter().take(max_bytes));
-        pad(self.padding_seed, offset.max(HEAD_BYTES as u64), end, out);
+        pad(self.padding_seed, offset.max(self.head.len() as u64), end, out);
     }
 }
 
@@ -159,8 +180,8 @@ impl Incoming {
         rest
     }
 
-    /// Decodes the state, or describes what is wrong with the bytes.
-    pub(crate) fn finish(&self) -> Result<State, String> {
+    /// Decodes the state and the table of clients, or describes what is wrong with the bytes.
+    pub(crate) fn finish(&self) -> Result<(State, Option<Clients>), String> {
         if self.bytes.len() as u64 != self.expected_bytes {
             return Err(format!(
                 "a snapshot of {} bytes was announced, {} came",
@@ -170,7 +191,7 @@ impl Incoming {
         }
         let Some((head, rest)) = self.bytes.split_at_checked(HEAD_BYTES) else {
             return if self.bytes.is_empty() {
-                Ok(State::default())
+                Ok((State::default(), None))
             } else {
                 Err("a snapshot shorter than its head came".into())
             };
@@ -178,12 +199,26 @@ impl Incoming {
         let word = |at: usize| head[at..at + 8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
         let objects = Objects::of_words(&std::array::from_fn(|index| word(8 * (OWN_WORDS + index))));
         let domains = std::array::from_fn(|at| word(32 + 8 * at));
-        let state = State { ordered: word(0), all: word(8), count: word(16), views: word(24), domains, objects };
+        let submits = word(8 * SUBMITS_WORD);
+        let state =
+            State { ordered: word(0), all: word(8), count: word(16), views: word(24), domains, submits, objects };
+        let clients_bytes = usize::try_from(word(8 * (SUBMITS_WORD + 1))).unwrap_or(usize::MAX);
+        let Some((clients, rest)) = rest.split_at_checked(clients_bytes) else {
+            return Err("a snapshot shorter than its table of clients came".into());
+        };
+        let clients = match clients {
+            [] => None,
+            bytes => {
+                let table = Clients::decode(bytes, CLIENTS_BOUNDS);
+                Some(table.map_err(|_malformed| "the table of clients in a snapshot is none".to_owned())?)
+            }
+        };
+        let begin = HEAD_BYTES + clients_bytes;
         let mut padding = Vec::with_capacity(rest.len());
-        pad(state.digest(), HEAD_BYTES as u64, self.expected_bytes, &mut padding);
+        pad(state.digest(), begin as u64, self.expected_bytes, &mut padding);
         match rest.iter().zip(&padding).position(|(came, due)| came != due) {
-            None => Ok(state),
-            Some(at) => Err(format!("byte {} of a snapshot is not the donor's", HEAD_BYTES + at)),
+            None => Ok((state, clients)),
+            Some(at) => Err(format!("byte {} of a snapshot is not the donor's", begin + at)),
         }
     }
 }
@@ -213,6 +248,20 @@ mod tests {
     }
 
     #[test]
+    fn the_order_of_submits_counts() {
+        let after = |payloads: &[&[u8]]| {
+            let mut state = State::default();
+            let results: Vec<Vec<u8>> = payloads.iter().map(|payload| state.execute(payload)).collect();
+            (state.digest(), results)
+        };
+        assert_eq!(after(&[b"a", b"b"]), after(&[b"a", b"b"]));
+        assert_ne!(after(&[b"a", b"b"]).0, after(&[b"b", b"a"]).0);
+        let mut state = State::default();
+        let lengths: Vec<usize> = (0..200_u64).map(|number| state.execute(&number.to_le_bytes()).len()).collect();
+        assert!(lengths.contains(&0) && lengths.iter().any(|len| *len > CLIENTS_BOUNDS.answer_bytes));
+    }
+
+    #[test]
     fn the_place_of_a_view_between_the_messages_counts() {
         let view = |number, members: &[u64]| GroupView {
             members: members.iter().copied().map(Incarnation).collect(),
@@ -237,7 +286,9 @@ mod tests {
     #[test]
     fn a_snapshot_comes_through_in_pieces_and_damage_is_seen() {
         let before = state(&[(Order::Total, 3), (Order::Fifo, 9)]);
-        let mut frozen = Frozen::new(&before, 10_000);
+        let mut clients = Clients::with_bounds(CLIENTS_BOUNDS);
+        clients.view(1, |_| true);
+        let mut frozen = Frozen::new(&before, Some(&clients), 10_000);
         let mut incoming = Incoming::new(frozen.len_bytes());
         let mut offset = 0;
         while offset < frozen.len_bytes() {
@@ -246,11 +297,11 @@ mod tests {
             offset += chunk.len() as u64;
             assert_eq!(incoming.take(&chunk), [0_u8; 0]);
         }
-        assert_eq!(incoming.finish(), Ok(before));
+        assert_eq!(incoming.finish(), Ok((before, Some(clients))));
         incoming.bytes[5000] ^= 1;
         assert!(incoming.finish().is_err());
         incoming.bytes.pop();
         assert!(incoming.finish().is_err());
-        assert_eq!(Incoming::new(0).finish(), Ok(State::default()));
+        assert_eq!(Incoming::new(0).finish(), Ok((State::default(), None)));
     }
 }

@@ -8,6 +8,7 @@ use crate::machine::{ToSend, enclose};
 use crate::oracle::hash_bytes;
 use crate::plan::Workload;
 use crate::queued::{queue_early, queue_message, queue_named};
+use crate::submits::submit_something;
 use crate::to_one::{answer_to_one, send_to_one};
 use crate::world::{Event, World};
 
@@ -52,6 +53,7 @@ impl World {
             send_something(self, index);
             send_to_one(self, index, &workload);
             ask_something(self, index, &workload);
+            submit_something(self, index, &workload);
             if self.regrouping
                 && workload.regroup_ns > 0
                 && self.slots[index].rng.below(workload.regroup_ns) < workload.gap_ns

@@ -34,6 +34,7 @@ use crate::resources::Guarded;
 use crate::result::{Counters, Violation, add_to};
 use crate::slot::Neighbours;
 use crate::slot::{Slot, Traffic, packets_idle};
+use crate::submits::queue_submits;
 
 pub use settings::{SUSPECT_AFTER, WorldSettings};
 pub(crate) use state::{Bursting, Doomed, LostView, Operator, Troubles, Watch};
@@ -152,7 +153,9 @@ impl World {
             // A copy has its original's generator, and so its keys and random numbers, as a cloned machine does.
             let like = settings.copies.iter().find(|(who, _)| *who == index).map_or(index, |(_, whose)| *whose);
             let mut rng = rng.fork(&format!("p{like}"));
-            let mut app = App::new(name.clone(), state_bytes, settings.builds.is_none());
+            // Clients that two processes drew alike would be one.
+            let of_clients = Rng::new(seed).fork("clients").fork(&index.to_string());
+            let mut app = App::new(name.clone(), state_bytes, settings.builds.is_none(), of_clients);
             if settings.workload.is_some_and(|workload| workload.has_domains) {
                 app.program = Program::new(u8::from(rng.fork("program").chance_ppm(800_000)));
             }
@@ -310,6 +313,7 @@ impl World {
         let process = node.process();
         slot.app.told.expire_asks(now);
         publish(&mut slot.app, |group| process.is_adequate(group));
+        let submits = queue_submits(&mut slot.app);
         slot.app.end_turn(process.undelivered());
         slot.end_watch(was_outside);
         let refused = slot.app.told.to_leave();
@@ -365,7 +369,7 @@ impl World {
             self.note(Some(index), "is gone");
             return;
         }
-        let next_ns = if report.more || node.driver().has_input() {
+        let next_ns = if report.more || submits || node.driver().has_input() {
             Some(now_ns)
         } else if node.driver_mut().outbox().is_congested() {
             // The wake-up of a socket that becomes writable again: the owner runs within 1 ms.

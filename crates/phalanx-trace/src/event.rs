@@ -161,7 +161,7 @@ pub enum AskEnd {
     Over,
 }
 
-/// A step of a submit. Its submitter writes [`SubmitStep::Sent`], and at most one of the last three.
+/// A step of a submit. Its submitter writes [`SubmitStep::Sent`], and at most one of the last four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SubmitStep {
     /// It is handed over to be sent, in this incarnation of its membership. A submit that never is has no record.
@@ -191,6 +191,8 @@ pub enum SubmitStep {
     /// The application is told that it was executed once, or never. Follows the record of the end that is the reason
     /// ([`Event::ToldLost`]).
     Unknown,
+    /// The application is told that it was executed, and that its result is too long to be kept.
+    TooLong,
 }
 
 /// What an application is told of a membership that goes on.

@@ -303,6 +303,7 @@ impl Display for Event {
                     SubmitStep::Told { hash } => write!(f, "is told: result hash {}", Id(*hash)),
                     SubmitStep::NotExecuted => f.write_str("is told: not executed"),
                     SubmitStep::Unknown => f.write_str("is told: executed once, or never"),
+                    SubmitStep::TooLong => f.write_str("is told: executed, and its result is too long"),
                 }
             }
             Self::ToldSenseless { name } => {

@@ -118,6 +118,7 @@ fn every_event() -> Vec<Event> {
         Event::Submit { group: 2, client: 1, number: 2, what: SubmitStep::Told { hash: u64::MAX } },
         Event::Submit { group: 2, client: 1, number: 2, what: SubmitStep::NotExecuted },
         Event::Submit { group: 2, client: 1, number: 2, what: SubmitStep::Unknown },
+        Event::Submit { group: 2, client: 1, number: 2, what: SubmitStep::TooLong },
     ]
 }
 

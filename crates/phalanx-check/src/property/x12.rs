@@ -82,7 +82,7 @@ pub(super) fn shown(model: &Model, record: &SubmitRecord) -> String {
     let what = match record.what {
         SubmitStep::Sent { .. } => "sent",
         SubmitStep::Executed { .. } => "executed",
-        SubmitStep::Told { .. } | SubmitStep::NotExecuted | SubmitStep::Unknown => "was told of",
+        _ => "was told of",
     };
     format!("{} {what} submit {number} of client {client:016x}", model.who(record.proc))
 }

@@ -1,7 +1,7 @@
 //! X13, told what was executed: let the application of `p` be told of a submit.
 //!
-//! - If it is told a result, the state of some process executed the submit, with that result: that of `p`, before; or of another
-//!   process, and `p` took a state with the answer, or kept one from an earlier incarnation.
+//! - If it is told a result, or that the result is too long, the state of some process executed the submit, with that result: that
+//!   of `p`, before; or of another process, and `p` took a state with the answer, or kept one from an earlier incarnation.
 //! - If it is told that it is not executed, no state executes it, by a message that `p` sent before.
 //!
 //! Whether another process executed it is known where the traces of all members of the group are whole.
@@ -31,7 +31,9 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     for record in &model.submits {
         let all = executed.get(&record.submit).map_or(&[][..], Vec::as_slice);
         match record.what {
-            SubmitStep::Told { hash } => told(model, record, hash, (all, whole.contains(&record.group)), out),
+            SubmitStep::Told { .. } | SubmitStep::TooLong => {
+                told(model, record, (all, whole.contains(&record.group)), out);
+            }
             SubmitStep::NotExecuted => {
                 out.instance();
                 let of_it = all.iter().find(|execution| sent_before(model, execution, record));
@@ -48,20 +50,18 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
 }
 
 /// Judges a result that was told. `is_whole`: all executions are known.
-fn told(
-    model: &Model,
-    record: &SubmitRecord,
-    hash: u64,
-    (executed, is_whole): (&[&SubmitRecord], bool),
-    out: &mut Findings,
-) {
+fn told(model: &Model, record: &SubmitRecord, (executed, is_whole): (&[&SubmitRecord], bool), out: &mut Findings) {
     let (me, at) = (record.proc, record.moment.place);
     let is_own = |execution: &&&SubmitRecord| {
         execution.proc == me && execution.group == record.group && execution.moment.place.index < at.index
     };
     let own = executed.iter().find(is_own);
     out.instance_when(own.is_none());
-    let is_it = |execution: &SubmitRecord| matches!(execution.what, SubmitStep::Executed { hash: result, .. } if result == hash);
+    let is_it = |execution: &SubmitRecord| match (record.what, execution.what) {
+        (SubmitStep::Told { hash: told }, SubmitStep::Executed { hash, .. }) => told == hash,
+        // What is too long has no hash to compare.
+        _ => true,
+    };
     let other = executed.iter().find(|execution| !is_it(execution));
     if let Some(other) = other.filter(|_| !executed.iter().any(|execution| is_it(execution))) {
         return out.violation(&[other.moment.place, at], || {

@@ -19,6 +19,14 @@ impl ClientId {
         (1..=NAME_BYTES_MAX).contains(&name.len())
     }
 
+    /// What stands for it in a trace.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        let mut name = Vec::new();
+        self.put(&mut name);
+        phalanx_trace::payload_hash(&name)
+    }
+
     /// The memory that its name takes, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {

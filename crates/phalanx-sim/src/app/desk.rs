@@ -9,6 +9,7 @@ use phalanx_core::{GroupId, InboxId};
 use phalanx_life::Shown;
 
 use super::asked::Asked;
+use super::submits::Submits;
 
 /// Items that an inbox takes while nobody reads it.
 const ROOM: usize = 3;
@@ -75,6 +76,8 @@ pub(super) struct Shelf {
     pub(super) waiting: usize,
     /// What it asked for.
     pub(super) asked: Asked,
+    /// What it submits.
+    pub(super) submits: Submits,
     /// The group, if enough members hold its state by what the application was told.
     pub(super) adequate: Option<GroupId>,
 }
@@ -129,6 +132,7 @@ impl Shelf {
             is_touched: false,
             waiting: 0,
             asked: Asked::default(),
+            submits: Submits::default(),
             adequate: None,
         }
     }

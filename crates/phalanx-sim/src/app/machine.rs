@@ -7,12 +7,15 @@ use phalanx_core::{GroupId, GroupView, Incarnation, Order};
 
 use super::{App, Group};
 use crate::machine::{Held, ToSend};
-use crate::oracle::fold;
+use crate::oracle::{fold, hash_bytes};
 
 impl Group {
     /// A digest of all that the member holds. Members at the same point of a view have the same one.
     pub(super) fn digest(&mut self) -> u64 {
-        let own = self.state.digest();
+        let own = match &self.clients {
+            Some(clients) => fold(self.state.digest() ^ hash_bytes(&clients.encode()).rotate_left(16)),
+            None => self.state.digest(),
+        };
         self.machine.as_mut().map_or(own, |machine| fold(own ^ machine.digest().rotate_left(32)))
     }
 }

@@ -5,22 +5,26 @@
 mod answering;
 mod asked;
 mod calls;
+mod clients;
 mod desk;
 mod inboxes;
 mod machine;
 mod named;
 mod operations;
 mod reading;
+mod submits;
 mod told;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use phalanx_core::member::FounderRecord;
+use phalanx_core::rng::Rng;
 use phalanx_core::{
     Accepted, CellInstance, CellView, Delivery, Domain, Event, GroupId, GroupView, InboxId, Incarnation, LeaveReason,
     MemberInfo, MessageToOne, Order, Sent, Sequence, Snapshot, ToOneKind, ToOneOutcome, Uniformity, ViewNumber,
 };
+use phalanx_life::Clients;
 use phalanx_runtime::Handler;
 use phalanx_runtime::handler::Command;
 use phalanx_runtime::traced;
@@ -29,9 +33,10 @@ use phalanx_trace::{Header, Trace, payload_hash};
 
 use crate::app::calls::Calls;
 pub(crate) use crate::app::calls::OBJECTS_GROUP;
+use crate::app::clients::is_of_clients;
 use crate::app::reading::Reading;
 use crate::app::told::Told;
-pub(crate) use crate::app::told::{Request, ToQueue};
+pub(crate) use crate::app::told::{Request, Submit, ToQueue};
 use crate::machine::{Both, Held, Maker};
 use crate::pace::Pace;
 use crate::program::{DOMAINS, Program, places};
@@ -175,6 +180,10 @@ pub(crate) struct Group {
     /// Number of deliveries in this view.
     pub(crate) delivered: u64,
     state: State,
+    /// The clients who submit to it, where the group lists them and this process has the state.
+    clients: Option<Clients>,
+    /// Hashes of the submits that were executed here. No two are alike.
+    executed: BTreeSet<u64>,
     incoming: Option<Incoming>,
     /// The user's machine, if there is one.
     machine: Option<Held>,
@@ -205,7 +214,8 @@ impl Group {
 }
 
 impl App {
-    pub(crate) fn new(name: String, state_bytes: u64, has_views: bool) -> Self {
+    /// `rng`: from which its clients draw.
+    pub(crate) fn new(name: String, state_bytes: u64, has_views: bool, rng: Rng) -> Self {
         Self {
             name,
             now_ns: 0,
@@ -234,7 +244,7 @@ impl App {
             point_to_point: BTreeMap::new(),
             calls: Calls::default(),
             maker: None,
-            told: Told::default(),
+            told: Told::new(rng),
             program: Program::default(),
         }
     }
@@ -317,6 +327,7 @@ impl App {
         if has_views {
             group.state.view(view);
         }
+        self.clients_view(view);
         if has_grown {
             self.program.note("lists of domains that grew at a member");
         }
@@ -382,7 +393,9 @@ impl App {
             self.faults.push(("X3", format!("a state transfer begins for group {} it is a member of", id.0)));
             return;
         }
-        (group.state, group.is_refused, group.list) = (State::default(), false, list.cloned());
+        (group.state, group.clients) = (State::default(), None);
+        group.executed.clear();
+        (group.is_refused, group.list) = (false, list.cloned());
         let machine = group.machine.take().or_else(|| self.machine_of(id, name));
         let own_bytes = machine.as_ref().map_or(bytes, |_| bytes.min(Frozen::bytes(self.holds.padding_bytes)));
         let group = self.groups.entry(id).or_default();
@@ -414,7 +427,7 @@ impl App {
         let Some(group) = self.groups.get_mut(&id) else { return };
         let Some(incoming) = group.incoming.take() else { return };
         match incoming.finish() {
-            Ok(state) => group.state = state,
+            Ok(came) => (group.state, group.clients) = came,
             Err(wrong) => self.faults.push(("X1", wrong)),
         }
     }
@@ -437,8 +450,10 @@ impl App {
         }
         match self.groups.get_mut(&id) {
             Some(group) if group.is_refused => {}
-            // The others are compared as they are after the view that follows.
-            Some(group) if self.holds.views || group.machine.is_some() => group.is_whole = true,
+            // The others are compared as they are after the view that follows. Clients learn of it.
+            Some(group) if self.holds.views || self.program.has_domains || group.machine.is_some() => {
+                group.is_whole = true;
+            }
             _ => self.record_whole(id),
         }
     }
@@ -470,6 +485,7 @@ fn view_replayed(app: &mut App, view: &Arc<GroupView>) {
     if let Some(machine) = &mut group.machine {
         machine.view_replayed(view, Incarnation(app.calls.me));
     }
+    app.clients_view(view);
     if has_grown {
         app.program.note("lists of domains that grew inside of a transfer");
     }
@@ -666,18 +682,22 @@ impl Handler for App {
             if let Some(list) = &group.list {
                 group.state.apply_to_domains(&places(list), delivery, hash);
             }
-            let applied = group.state.objects.apply(delivery, self.generation);
+            let is_command = group.list.as_ref().is_some_and(|list| is_of_clients(list, delivery));
+            let applied = if is_command { None } else { group.state.objects.apply(delivery, self.generation) };
             if let Some(machine) = &mut group.machine {
                 machine.apply(delivery);
             }
             if !delivery.replayed {
                 group.delivered += 1;
-                if let Some(chain) = delivery.payload.first() {
+                if let Some(chain) = delivery.payload.first().filter(|_| !is_command) {
                     self.answerable.multicasts.push((delivery.group, *chain));
                 }
             }
             if let Some((op, outcome)) = applied {
                 self.answered(delivery, op, outcome);
+            }
+            if is_command {
+                self.command_of_client(delivery);
             }
         }
     }
@@ -838,10 +858,10 @@ impl Handler for App {
             return None;
         }
         let group = self.groups.get_mut(&id)?;
-        let (view, state, digest) = (group.view, group.state, group.digest());
+        let (view, digest) = (group.view, group.digest());
+        let own = Frozen::new(&group.state, group.clients.as_ref(), self.holds.padding_bytes);
         let machine = group.machine.as_mut().map(Held::snapshot);
         self.record(trace::Event::SnapshotOut { group: id.0, view: view.0, digest });
-        let own = Frozen::new(&state, self.holds.padding_bytes);
         Some(self.holds.pace.slow(match machine {
             Some(machine) => Box::new(Both { own, machine }),
             None => Box::new(own),

@@ -2,10 +2,12 @@
 //! processes.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use phalanx_core::rng::Rng;
 use phalanx_core::{
     Delivery, Event, GroupId, InboxId, Incarnation, Instant, LeaveReason, MessageToOne, Order, Sequence, Snapshot,
     Stability, ViewNumber,
@@ -19,6 +21,8 @@ use phalanx_trace as trace;
 
 use super::answering::{ASK, Answering};
 use super::desk::{Desk, Shelf};
+use super::submits::{Book, Due, SUBMIT};
+use crate::program::CLIENTS;
 
 /// The memberships of one process, through its incarnations, and what is counted of them.
 #[derive(Debug)]
@@ -50,6 +54,17 @@ pub(crate) struct ToQueue {
     pub(crate) awaits: bool,
 }
 
+/// What is done with submits.
+#[derive(Clone, Debug)]
+pub(crate) enum Submit {
+    /// Another one.
+    Message(Bytes),
+    /// One of them is abandoned.
+    Abandon(u64),
+    /// The client is closed, and another one begins.
+    Close,
+}
+
 /// Bytes of one membership's messages with which no more may wait.
 const WAITING_BYTES: usize = 8 << 10;
 
@@ -76,13 +91,14 @@ enum Panic {
     Silent,
 }
 
-impl Default for Told {
-    fn default() -> Self {
+impl Told {
+    /// Of a process whose clients draw from that generator.
+    pub(crate) fn new(rng: Rng) -> Self {
         let mut lives = Lives::new(true);
         lives.record(traced::reason);
         Self {
             lives,
-            writer: Writer::default(),
+            writer: Writer::new(Book::new(rng)),
             again: Vec::new(),
             ahead: Vec::new(),
             records: Vec::new(),
@@ -94,13 +110,14 @@ impl Default for Told {
 }
 
 /// Counts, and what the application reads by itself.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Writer {
     counts: ToldCounts,
     desk: Rc<RefCell<Desk>>,
     publication: Publication<Shelf>,
     me: Option<Incarnation>,
     answering: Answering,
+    book: Book,
     /// A state was refused, and all that members give make sense.
     is_mistaken: bool,
     /// Why the state that is complete now is refused, as the application decided.
@@ -136,6 +153,22 @@ pub(crate) struct ToldCounts {
     pub(crate) refused: u64,
 }
 
+impl Writer {
+    fn new(book: Book) -> Self {
+        Self {
+            counts: ToldCounts::default(),
+            desk: Rc::default(),
+            publication: Publication::default(),
+            me: None,
+            answering: Answering::default(),
+            book,
+            is_mistaken: false,
+            refuses: None,
+            refused_ns: None,
+        }
+    }
+}
+
 impl Publishes for Writer {
     fn publication(&mut self) -> &mut Publication<Shelf> {
         &mut self.publication
@@ -158,7 +191,9 @@ impl Front for Writer {
     }
 
     fn step(&mut self, key: Key, shelf: &mut Shelf, step: Step<'_>) {
+        let life = shelf.asked.life;
         if let Step::Reached { delivered, .. } = step {
+            shelf.submits.reached(delivered, life, &mut self.book);
             return shelf.tell_delivered(delivered);
         }
         self.publication.touch(key, shelf);
@@ -170,6 +205,9 @@ impl Front for Writer {
                 shelf.set_view();
                 shelf.stage();
                 shelf.set_standing();
+                if !seen.view.observers.contains(&seen.me) {
+                    shelf.submits.begin_life(life, &mut self.book);
+                }
             }
             Step::ViewReplayed(_) => {
                 shelf.change_state();
@@ -186,6 +224,7 @@ impl Front for Writer {
                 self.counts.not_sent += not_sent;
                 self.counts.in_doubt += in_doubt;
                 shelf.adequate = None;
+                shelf.submits.end_life(life, &mut self.book);
                 shelf.end_life(not_sent);
                 shelf.set_view();
             }
@@ -239,11 +278,17 @@ impl Front for Writer {
         if receipt & ASK != 0 {
             return self.answering.ended(receipt, None);
         }
+        if receipt & SUBMIT != 0 {
+            let (outcome, life) = (outcome.map(|bound| bound.number), shelf.asked.life);
+            return shelf.submits.answer(receipt, outcome, life, &mut self.book);
+        }
         self.counts.receipts += 1;
         shelf.answer(receipt, outcome.ok().map(|bound| bound.number));
     }
 
     fn ended(&mut self, _key: Key, mut shelf: Shelf, end: End) {
+        let life = shelf.asked.life;
+        shelf.submits.end(life, &mut self.book);
         shelf.end();
         self.publication.ended(shelf);
         match end {
@@ -277,9 +322,10 @@ impl Told {
     /// Another process starts in its place.
     pub(crate) fn start_anew(&mut self) {
         let (counts, moments) = (self.counts(), std::mem::take(&mut self.writer.answering.moments));
-        *self = Self::default();
+        let Book { rng, moments: of_submits, .. } = std::mem::replace(&mut self.writer.book, Book::new(Rng::new(0)));
+        *self = Self::new(rng);
         self.writer.counts = counts;
-        self.writer.answering.moments = moments;
+        (self.writer.answering.moments, self.writer.book.moments) = (moments, of_submits);
     }
 
     pub(crate) fn counts(&self) -> ToldCounts {
@@ -448,8 +494,56 @@ impl Told {
         self.lives.asks().expire(now, &mut self.writer);
     }
 
-    pub(crate) fn take_ask_moments(&mut self) -> std::collections::BTreeMap<&'static str, u64> {
-        std::mem::take(&mut self.writer.answering.moments)
+    /// What happened with asks and submits since the last call, by name.
+    pub(crate) fn take_moments(&mut self) -> BTreeMap<&'static str, u64> {
+        let mut moments = std::mem::take(&mut self.writer.answering.moments);
+        moments.append(&mut self.writer.book.moments);
+        moments
+    }
+
+    /// Does something with the submits of a membership.
+    pub(crate) fn submit(&mut self, name: &str, what: Submit) {
+        let Some(key) = self.lives.key_named(name) else { return };
+        let Some(shelf) = self.lives.own(key) else { return };
+        match what {
+            Submit::Message(payload) => shelf.submits.submit(payload, &mut self.writer.book),
+            Submit::Abandon(draw) => shelf.submits.abandon(draw, &mut self.writer.book),
+            Submit::Close => shelf.submits.close(),
+        }
+    }
+
+    /// Queues what clients are to send. False: there is nothing.
+    pub(crate) fn queue_submits(&mut self) -> bool {
+        let keys: Vec<Key> = self.lives.owns().map(|(key, _)| key).collect();
+        let mut is_due = false;
+        for key in keys {
+            let Some(Some(group)) = self.lives.number_in_view(key) else { continue };
+            while let Some(shelf) = self.lives.own(key) {
+                let life = shelf.asked.life;
+                let Some(Due { payload, receipt }) = shelf.submits.due(group, life, &mut self.writer.book) else {
+                    break;
+                };
+                shelf.asked.ask(false);
+                let (order, stability) = (Order::Total, Stability::Uniform);
+                let (domain, body) = (Some(CLIENTS.into()), Payloads::One(payload));
+                let message = Message { life, order, stability, in_view: None, domain, body, receipt: Some(receipt) };
+                let queued = Queued::Send(message);
+                shelf.waiting += queued.bytes();
+                is_due = true;
+                let taken = self.lives.queue(key, queued);
+                debug_assert!(taken.is_ok(), "the membership goes on");
+            }
+        }
+        is_due
+    }
+
+    /// A command of a client came to its place.
+    pub(super) fn applied(&mut self, group: GroupId, told: &phalanx_life::Told) {
+        let Some(key) = self.lives.key_of(group) else { return };
+        if let Some(shelf) = self.lives.own(key) {
+            let life = shelf.asked.life;
+            shelf.submits.applied(told, life, &mut self.writer.book);
+        }
     }
 
     /// The next word about an ask that may be sent now.
@@ -479,11 +573,11 @@ impl Told {
         self.is_sending = true;
     }
 
-    /// `refused`: the core refused it for good.
-    pub(crate) fn end_sending(&mut self, key: Key, refused: bool) {
+    /// `refused`: why the core refused it for good, if it did.
+    pub(crate) fn end_sending(&mut self, key: Key, refused: Option<Refusal>) {
         self.is_sending = false;
-        if refused {
-            self.lives.refused(key, Refusal::NotSent, &mut self.writer);
+        if let Some(why) = refused {
+            self.lives.refused(key, why, &mut self.writer);
         }
     }
 
@@ -533,6 +627,7 @@ impl Told {
             }
             self.records.push(record);
         }
+        self.records.append(&mut self.writer.book.records);
     }
 
     /// Whether outcomes are withheld that need not be by all that the application was told.
@@ -563,7 +658,9 @@ impl Told {
 
     /// What is to be recorded since the last call, and whether a state was refused.
     pub(super) fn settle(&mut self) -> (Vec<trace::Event>, bool) {
+        // An outcome stands behind the end that is its reason.
         self.records.append(&mut self.lives.take_records());
+        self.records.append(&mut self.writer.book.records);
         (std::mem::take(&mut self.records), std::mem::take(&mut self.writer.is_mistaken))
     }
 
@@ -571,6 +668,7 @@ impl Told {
     pub(super) fn take_faults(&mut self) -> Vec<String> {
         let mut faults = std::mem::take(&mut self.writer.desk.borrow_mut().faults);
         faults.append(&mut self.writer.answering.faults);
+        faults.append(&mut self.writer.book.faults);
         faults
     }
 }

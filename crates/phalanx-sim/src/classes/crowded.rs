@@ -31,7 +31,7 @@ pub(crate) fn crowd(rng: &mut Rng, plan: &mut Plan) {
     plan.workload.gap_ns = SECOND;
     (plan.workload.long_ppm, plan.workload.state_bytes, plan.workload.operations_ppm) = (0, 0, 0);
     plan.workload.to_one_ppm = 0;
-    plan.workload.ask_ppm = 0;
+    (plan.workload.ask_ppm, plan.workload.submit_ppm) = (0, 0);
     let at_ns = 5 * SECOND + rng.below(SECOND);
     let lasts_ns = 3_000 * MS + rng.below(2_000) * MS;
     let how = rng.below(4);

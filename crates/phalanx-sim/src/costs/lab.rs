@@ -128,7 +128,7 @@ impl Lab {
         let mut world = World::new(settings, seed);
         world.enter(Phase::Faulty, Vec::new());
         for slot in &mut world.slots {
-            slot.app = App::new(slot.name.clone(), STATE_BYTES, true);
+            slot.app = App::new(slot.name.clone(), STATE_BYTES, true, Rng::new(0));
         }
         let base_ns = [60_000, 500_000, 2 * MS][index(&mut rng, 3)];
         let is_rough = rng.chance_ppm(ROUGH_PPM);

@@ -267,6 +267,7 @@ fn draw_workload(rng: &mut Rng) -> Workload {
         operations_ppm: [0, 200_000, 300_000, 400_000][index(&mut rng.fork("operations"), 4)],
         to_one_ppm: [0, 0, 100_000, 400_000][index(&mut rng.fork("to one"), 4)],
         ask_ppm: [0, 0, 100_000, 300_000][index(&mut rng.fork("asks"), 4)],
+        submit_ppm: [0, 100_000, 200_000, 400_000][index(&mut rng.fork("submits"), 4)],
         has_domains: rng.fork("domains").chance_ppm(500_000),
     }
 }

@@ -1,0 +1,88 @@
+//! The table of the clients who submit to a group's state, in the state of a simulated application.
+
+use std::sync::Arc;
+
+use phalanx_core::{Delivery, Domain, GroupView, Incarnation};
+use phalanx_life::{Clients, Decided, Execution, OpenRefused, Taken, Verdict};
+use phalanx_trace as trace;
+use phalanx_trace::{SubmitStep, payload_hash};
+
+use super::App;
+use crate::program::place_of_clients;
+use crate::state::CLIENTS_BOUNDS;
+
+/// Whether a message is one to the clients of its group.
+pub(super) fn is_of_clients(list: &[Domain], delivery: &Delivery<'_>) -> bool {
+    delivery.domain.is_some() && delivery.domain == place_of_clients(list)
+}
+
+impl App {
+    /// A view of a group came, also within a state transfer. Call it when its list is known.
+    pub(super) fn clients_view(&mut self, view: &Arc<GroupView>) {
+        let observes = view.observers.contains(&Incarnation(self.calls.me));
+        // As in `keeps_state`: who has asked to leave has it until then.
+        let has_state = self.wanted.get(&*view.name) != Some(&false) && !observes && view.has_state != Some(false);
+        let Some(group) = self.groups.get_mut(&view.group) else { return };
+        let is_listed = group.list.as_ref().is_some_and(|list| place_of_clients(list).is_some());
+        if !is_listed || !has_state || group.is_refused {
+            group.clients = None;
+            return;
+        }
+        // It begins anew in the view that lists it first.
+        let clients = group.clients.get_or_insert_with(|| Clients::with_bounds(CLIENTS_BOUNDS));
+        clients.view(view.view.0, |who| view.members.contains(&who));
+    }
+
+    /// A command of a client was delivered.
+    pub(super) fn command_of_client(&mut self, delivery: &Delivery<'_>) {
+        let Some(group) = self.groups.get_mut(&delivery.group) else { return };
+        let Some(clients) = &mut group.clients else { return };
+        let (before, _) = clients.size();
+        let taken = clients.take(delivery.sender, delivery.payload);
+        let is_nothing = matches!(taken, Taken::Nothing);
+        let (told, executed) = match taken {
+            Taken::Nothing => (None, None),
+            Taken::Told(told) => (Some(told), None),
+            Taken::Execute(execution) => {
+                let Execution { client, number, payload, .. } = &execution;
+                // Also if its client goes by another name meanwhile.
+                if !group.executed.insert(payload_hash(payload)) {
+                    let text = format!("submit {number} of group {} was executed before", delivery.group.0);
+                    self.faults.push(("executed_twice", text));
+                }
+                let result = group.state.execute(payload);
+                let name = (client.digest(), *number, payload_hash(&result));
+                (Some(clients.executed(execution, result)), Some(name))
+            }
+        };
+        let (after, _) = clients.size();
+        let opened = usize::from(told.as_ref().is_some_and(|told| told.what == Verdict::Opened(Ok(()))));
+        if !is_nothing && after < before + opened {
+            self.program.note("clients dropped while away, at a member");
+        }
+        if let Some((client, number, hash)) = executed {
+            let (view, position) = (delivery.view.0, delivery.position.unwrap_or(0));
+            let what = SubmitStep::Executed { view, position, hash };
+            self.record(trace::Event::Submit { group: delivery.group.0, client, number, what });
+            self.program.note("submits executed at a member");
+        }
+        let Some(told) = told else { return };
+        let moment = match &told.what {
+            Verdict::Opened(Err(OpenRefused::Full)) => Some("clients refused by a full table, at a member"),
+            Verdict::Submitted { outcome: Decided::Full, .. } => Some("submits refused by a full table, at a member"),
+            Verdict::Submitted { outcome: Decided::NotOpen, .. } => {
+                Some("submits of clients that are not open, at a member")
+            }
+            Verdict::Submitted { outcome: Decided::Old, .. } => Some("submits that came after their acknowledgement"),
+            Verdict::Submitted { outcome: Decided::Executed(_) | Decided::TooLong, .. } if executed.is_none() => {
+                Some("answers found in a table, at a member")
+            }
+            _ => None,
+        };
+        moment.into_iter().for_each(|moment| self.program.note(moment));
+        // What is replayed is of an earlier life.
+        if !delivery.replayed {
+            self.told.applied(delivery.group, &told);
+        }
+    }
+}

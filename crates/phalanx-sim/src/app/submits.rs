@@ -1,0 +1,224 @@
+//! What a simulated application submits to the states of its groups, and what it is told: one outcome of each submit that it did
+//! not abandon.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use phalanx_core::GroupId;
+use phalanx_core::rng::Rng;
+use phalanx_life::{NotSubmitted, Refusal, Submitter, Told};
+use phalanx_trace::{Event, SubmitStep, payload_hash};
+
+/// Receipts of commands of clients have this bit.
+pub(super) const SUBMIT: u64 = 1 << 62;
+/// Where the number of the client stands in them.
+const CLIENT_SHIFT: u32 = 40;
+/// Clients of a membership.
+const CLIENTS_MAX: usize = 12;
+
+/// The clients of one membership; the last is the one that submits.
+#[derive(Debug, Default)]
+pub(super) struct Submits {
+    clients: Vec<Own>,
+    in_life: bool,
+}
+
+/// A client.
+#[derive(Debug)]
+struct Own {
+    submitter: Submitter<u64>,
+    /// Submits whose outcome is due.
+    open: BTreeMap<u64, Option<Sent>>,
+}
+
+/// Where a submit was sent last, and in which life first.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    client: u64,
+    group: GroupId,
+    life: u64,
+}
+
+/// What all memberships of a process write.
+#[derive(Debug)]
+pub(super) struct Book {
+    pub(super) rng: Rng,
+    pub(super) records: Vec<Event>,
+    pub(super) moments: BTreeMap<&'static str, u64>,
+    pub(super) faults: Vec<String>,
+}
+
+/// A command that is to be queued.
+#[derive(Debug)]
+pub(super) struct Due {
+    pub(super) payload: Bytes,
+    pub(super) receipt: u64,
+}
+
+impl Book {
+    pub(super) fn new(rng: Rng) -> Self {
+        Self { rng, records: Vec::new(), moments: BTreeMap::new(), faults: Vec::new() }
+    }
+
+    fn count(&mut self, moment: &'static str) {
+        *self.moments.entry(moment).or_default() += 1;
+    }
+}
+
+impl Submits {
+    /// Submits a message, if there is room for another one.
+    pub(super) fn submit(&mut self, payload: Bytes, book: &mut Book) {
+        if self.clients.is_empty() {
+            self.begin_client();
+        }
+        let Some(own) = self.clients.last_mut() else { return };
+        let number = own.submitter.next_number();
+        if !own.submitter.has_room(number) {
+            return;
+        }
+        own.open.insert(number, None);
+        let is_begun = own.submitter.submit(number, payload, number);
+        debug_assert!(is_begun, "numbers count up");
+        book.count("submits");
+    }
+
+    /// Waits for one of its submits no more.
+    pub(super) fn abandon(&mut self, draw: u64, book: &mut Book) {
+        let Some(own) = self.clients.last_mut() else { return };
+        let spot = usize::try_from(draw % own.open.len().max(1) as u64).unwrap_or(0);
+        let Some(number) = own.open.keys().nth(spot).copied() else { return };
+        own.open.remove(&number);
+        own.submitter.abandon(number);
+        book.count("submits abandoned");
+    }
+
+    /// Closes its client, and begins another one.
+    pub(super) fn close(&mut self) {
+        if self.clients.len() < CLIENTS_MAX
+            && let Some(own) = self.clients.last_mut()
+        {
+            own.submitter.close();
+            self.begin_client();
+        }
+    }
+
+    fn begin_client(&mut self) {
+        let mut submitter = Submitter::random();
+        if self.in_life {
+            submitter.begin_life();
+        }
+        self.clients.push(Own { submitter, open: BTreeMap::new() });
+    }
+
+    /// The next command that is to be queued, in a life of that number.
+    pub(super) fn due(&mut self, group: GroupId, life: u64, book: &mut Book) -> Option<Due> {
+        for (at, own) in self.clients.iter_mut().enumerate() {
+            let (rng, before) = (&mut book.rng, own.submitter.id().cloned());
+            let Some(due) = own.submitter.due(&mut || rng.next_u64()) else { continue };
+            let number = due.number.unwrap_or(0);
+            if number > 0 {
+                let client = own.submitter.id().map_or(0, phalanx_life::ClientId::digest);
+                let hash = payload_hash(&due.payload);
+                book.records.push(Event::Submit { group: group.0, client, number, what: SubmitStep::Sent { hash } });
+                if let Some(sent) = own.open.get_mut(&number) {
+                    let life = sent.map_or(life, |before| before.life);
+                    *sent = Some(Sent { client, group, life });
+                }
+            } else {
+                // Each opening is of another name.
+                let is_opening = own.submitter.id() != before.as_ref();
+                book.count(if is_opening { "clients opened" } else { "clients closed" });
+            }
+            return Some(Due { payload: due.payload, receipt: SUBMIT | (at as u64) << CLIENT_SHIFT | number });
+        }
+        None
+    }
+
+    /// A command that was queued is bound as that message of the life, or refused.
+    pub(super) fn answer(&mut self, receipt: u64, outcome: Result<u64, Refusal>, life: u64, book: &mut Book) {
+        let receipt = receipt & !SUBMIT;
+        let (at, number) = (receipt >> CLIENT_SHIFT, receipt & ((1 << CLIENT_SHIFT) - 1));
+        let Some(own) = usize::try_from(at).ok().and_then(|at| self.clients.get_mut(at)) else { return };
+        let number = (number > 0).then_some(number);
+        match (outcome, number) {
+            (Ok(message), Some(number)) => own.submitter.bound(number, message),
+            (Ok(_), None) => {}
+            (Err(why), number) => own.submitter.refused(number, why),
+        }
+        own.settle(life, book);
+    }
+
+    /// A command came to its place.
+    pub(super) fn applied(&mut self, told: &Told, life: u64, book: &mut Book) {
+        self.each(life, book, |submitter| submitter.applied(told));
+    }
+
+    /// This process's first `delivered` messages of the life may be told.
+    pub(super) fn reached(&mut self, delivered: u64, life: u64, book: &mut Book) {
+        self.each(life, book, |submitter| submitter.reached(delivered));
+    }
+
+    pub(super) fn begin_life(&mut self, life: u64, book: &mut Book) {
+        self.in_life = true;
+        self.each(life, book, Submitter::begin_life);
+    }
+
+    pub(super) fn end_life(&mut self, life: u64, book: &mut Book) {
+        self.in_life = false;
+        self.each(life, book, Submitter::end_life);
+    }
+
+    /// The membership is over: each submit has an outcome.
+    pub(super) fn end(&mut self, life: u64, book: &mut Book) {
+        self.each(life, book, Submitter::end_membership);
+        let open = self.clients.iter().flat_map(|own| own.open.keys());
+        book.faults.extend(open.map(|number| format!("submit {number} has no outcome, and its membership is over")));
+    }
+
+    fn each(&mut self, life: u64, book: &mut Book, act: impl Fn(&mut Submitter<u64>)) {
+        for own in &mut self.clients {
+            act(&mut own.submitter);
+            own.settle(life, book);
+        }
+    }
+}
+
+impl Own {
+    /// Takes what the application is told.
+    fn settle(&mut self, life: u64, book: &mut Book) {
+        while let Some((number, outcome)) = self.submitter.take_told() {
+            let Some(sent) = self.open.remove(&number) else {
+                book.faults.push(format!("submit {number} has an outcome that is not due: {outcome:?}"));
+                continue;
+            };
+            let is_later = sent.is_some_and(|sent| sent.life != life);
+            let (what, moment) = match &outcome {
+                Ok(_) if is_later => (None, "results of submits told in a later life"),
+                Ok(_) => (None, "results of submits"),
+                Err(NotSubmitted::TooLong) => (Some(SubmitStep::TooLong), "submits whose result is too long"),
+                Err(NotSubmitted::Unknown) => (Some(SubmitStep::Unknown), "submits executed once or never"),
+                Err(why) => (Some(SubmitStep::NotExecuted), not_executed(*why)),
+            };
+            book.count(moment);
+            let Some(Sent { client, group, .. }) = sent else {
+                if !matches!(what, Some(SubmitStep::NotExecuted)) {
+                    book.faults.push(format!("submit {number} was not sent, and is told: {outcome:?}"));
+                }
+                continue;
+            };
+            let told = SubmitStep::Told { hash: outcome.as_ref().map_or(0, |result| payload_hash(result)) };
+            let what = what.unwrap_or(told);
+            book.records.push(Event::Submit { group: group.0, client, number, what });
+        }
+    }
+}
+
+/// How a submit that is not executed is counted.
+fn not_executed(why: NotSubmitted) -> &'static str {
+    match why {
+        NotSubmitted::ClientsFull => "submits not executed: the table is full of clients",
+        NotSubmitted::AnswersFull => "submits not executed: the table is full of answers",
+        NotSubmitted::Refused(_) => "submits not executed: refused",
+        _ => "submits not executed: the membership is over",
+    }
+}
