@@ -1,6 +1,7 @@
 //! What the applications submit to the states of their groups.
 
 use bytes::Bytes;
+use phalanx_core::rng::Rng;
 
 use crate::app::{App, Submit, record_told};
 use crate::plan::Workload;
@@ -21,22 +22,48 @@ pub(crate) fn submit_something(world: &mut World, index: usize, workload: &Workl
     if !workload.has_domains || slot.app.maker.is_some() || !rng.chance_ppm(workload.submit_ppm) {
         return;
     }
-    let mine: Vec<&String> =
-        slot.app.wanted.iter().filter(|(_, with_state)| **with_state).map(|(name, _)| name).collect();
-    let spot = usize::try_from(rng.below(mine.len().max(1) as u64)).unwrap_or(0);
-    let Some(name) = mine.get(spot).map(|name| (*name).clone()) else { return };
+    let Some(name) = any_group(&slot.app, &mut rng) else { return };
     match rng.below(STEPS) {
         0 => slot.app.told.submit(&name, Submit::Abandon(rng.next_u64())),
         1 => slot.app.told.submit(&name, Submit::Close),
-        _ => {
-            for _ in 0..1 + rng.below(AT_ONCE_MAX) {
-                let words = 1 + rng.below(WORDS_MAX);
-                let payload: Vec<u8> = (0..words).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
-                slot.app.told.submit(&name, Submit::Message(Bytes::from(payload)));
-            }
-        }
+        _ => submit_some(&mut slot.app, &name, &mut rng),
     }
     world.wake(index, world.now_ns);
+}
+
+/// A fault struck: some members submit now, of which one may be cut off with what it does not hear.
+pub(crate) fn submit_in_fault(world: &mut World) {
+    let Some(workload) = world.settings.workload.filter(|workload| workload.has_domains && workload.submit_ppm > 0)
+    else {
+        return;
+    };
+    for index in 0..world.slots.len() {
+        let slot = &mut world.slots[index];
+        let mut rng = slot.rng.fork("submits in faults").fork(&world.now_ns.to_string());
+        if !world.sending || !slot.runs() || slot.app.maker.is_some() || !rng.chance_ppm(workload.submit_ppm) {
+            continue;
+        }
+        if let Some(name) = any_group(&slot.app, &mut rng) {
+            submit_some(&mut slot.app, &name, &mut rng);
+            world.wake(index, world.now_ns);
+        }
+    }
+}
+
+/// A group with a state that the process is in, or wants to be in.
+fn any_group(app: &App, rng: &mut Rng) -> Option<String> {
+    let mine: Vec<&String> = app.wanted.iter().filter(|(_, with_state)| **with_state).map(|(name, _)| name).collect();
+    let spot = usize::try_from(rng.below(mine.len().max(1) as u64)).unwrap_or(0);
+    mine.get(spot).map(|name| (*name).clone())
+}
+
+/// Some messages at once.
+fn submit_some(app: &mut App, name: &str, rng: &mut Rng) {
+    for _ in 0..1 + rng.below(AT_ONCE_MAX) {
+        let words = 1 + rng.below(WORDS_MAX);
+        let payload: Vec<u8> = (0..words).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
+        app.told.submit(name, Submit::Message(Bytes::from(payload)));
+    }
 }
 
 /// Queues what the clients of an application are to send. False: there is nothing.

@@ -21,6 +21,7 @@ pub(crate) const KNOWN_CIRCLES: [(&str, &[&str]); 18] = [
             "model/intern",
             "model/object",
             "model/quiet",
+            "model/submits",
             "options",
             "property",
             "property/anew",
@@ -40,7 +41,7 @@ pub(crate) const KNOWN_CIRCLES: [(&str, &[&str]); 18] = [
             "property/x6",
         ],
     ),
-    ("phalanx-check", &["ingest", "ingest/accepted", "ingest/domains"]),
+    ("phalanx-check", &["ingest", "ingest/accepted", "ingest/domains", "ingest/submits"]),
     ("phalanx-check", &["property/i1", "property/i4"]),
     ("phalanx-model", &["founding", "founding/property", "founding/rule", "founding/state", "founding/step"]),
     ("phalanx-model", &["leaving", "leaving/property", "leaving/rule", "leaving/state", "leaving/step"]),
@@ -79,12 +80,12 @@ pub(crate) const LARGE_TYPES: [(&str, &str, Size); 10] = [
     ("phalanx-core", "order/view_streams::ViewStreams", size(28, 95, 6)),
     ("phalanx-core", "process::Process", size(70, 317, 22)),
     ("phalanx-core", "rpc/client::ClientSession", size(17, 58, 4)),
-    ("phalanx-sim", "app::App", size(29, 41, 5)),
+    ("phalanx-sim", "app::App", size(29, 43, 6)),
     ("phalanx-sim", "calls/world::World", size(13, 35, 4)),
     ("phalanx-sim", "script::Cell", size(3, 75, 3)),
     ("phalanx-sim", "world::World", size(37, 163, 21)),
     ("phalanx-check", "ingest::Builder", size(5, 42, 6)),
-    ("phalanx-check", "model::Model", size(23, 53, 7)),
+    ("phalanx-check", "model::Model", size(24, 53, 7)),
 ];
 
 /// The functions and `impl` blocks of `process` that are generic over the sink, by file: what runs for each packet or
