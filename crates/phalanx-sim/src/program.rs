@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use phalanx_core::{Domain, DomainIndex, DomainMismatch, OwnDomain};
+use phalanx_core::{Delivery, Domain, DomainIndex, DomainMismatch, OwnDomain};
 
 use crate::oracle::hash_bytes;
 
@@ -96,4 +96,9 @@ pub(crate) fn place_of_clients(list: &[Domain]) -> Option<DomainIndex> {
 /// The place of each of [`DOMAINS`] in a group's list.
 pub(crate) fn places(list: &[Domain]) -> [Option<DomainIndex>; DOMAINS.len()] {
     DOMAINS.map(|name| DomainIndex::of(list, name))
+}
+
+/// Whether a message is one to the clients of its group.
+pub(crate) fn is_of_clients(list: &[Domain], delivery: &Delivery<'_>) -> bool {
+    delivery.domain.is_some() && delivery.domain == place_of_clients(list)
 }

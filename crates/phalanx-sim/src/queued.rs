@@ -9,9 +9,9 @@ use phalanx_core::{GroupId, Order, Uniformity};
 use phalanx_life::{Key, Refusal};
 
 use crate::app::ToQueue;
+use crate::app::queue_submits;
 use crate::oracle::hash_bytes;
 use crate::slot::Slot;
-use crate::submits::queue_submits;
 use crate::world::World;
 
 /// One message of so many is queued.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use phalanx_core::rng::Rng;
 
-use crate::app::{App, Submit, record_told};
+use crate::app::{App, Submit};
 use crate::plan::Workload;
 use crate::world::World;
 
@@ -64,13 +64,4 @@ fn submit_some(app: &mut App, name: &str, rng: &mut Rng) {
         let payload: Vec<u8> = (0..words).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
         app.told.submit(name, Submit::Message(Bytes::from(payload)));
     }
-}
-
-/// Queues what the clients of an application are to send. False: there is nothing.
-pub(crate) fn queue_submits(app: &mut App) -> bool {
-    let is_due = app.told.queue_submits();
-    if is_due {
-        record_told(app);
-    }
-    is_due
 }

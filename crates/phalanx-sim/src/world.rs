@@ -24,6 +24,7 @@ use crate::estranged::Estranged;
 use crate::network::Filter;
 use crate::program::Program;
 
+use crate::app::queue_submits;
 use crate::clock::MS;
 use crate::machine::{Machines, Maker};
 use crate::memory::Memory;
@@ -34,7 +35,6 @@ use crate::resources::Guarded;
 use crate::result::{Counters, Violation, add_to};
 use crate::slot::Neighbours;
 use crate::slot::{Slot, Traffic, packets_idle};
-use crate::submits::queue_submits;
 
 pub use settings::{SUSPECT_AFTER, WorldSettings};
 pub(crate) use state::{Bursting, Doomed, LostView, Operator, Troubles, Watch};

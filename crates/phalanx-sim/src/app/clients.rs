@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use phalanx_core::{Delivery, Domain, GroupView, Incarnation};
+use phalanx_core::{Delivery, GroupView, Incarnation};
 use phalanx_life::{Clients, Decided, Execution, OpenRefused, Taken, Verdict};
 use phalanx_trace as trace;
 use phalanx_trace::{SubmitStep, payload_hash};
@@ -10,11 +10,6 @@ use phalanx_trace::{SubmitStep, payload_hash};
 use super::App;
 use crate::program::place_of_clients;
 use crate::state::CLIENTS_BOUNDS;
-
-/// Whether a message is one to the clients of its group.
-pub(super) fn is_of_clients(list: &[Domain], delivery: &Delivery<'_>) -> bool {
-    delivery.domain.is_some() && delivery.domain == place_of_clients(list)
-}
 
 impl App {
     /// A view of a group came, also within a state transfer. Call it when its list is known.

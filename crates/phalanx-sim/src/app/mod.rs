@@ -33,13 +33,12 @@ use phalanx_trace::{Header, Trace, payload_hash};
 
 use crate::app::calls::Calls;
 pub(crate) use crate::app::calls::OBJECTS_GROUP;
-use crate::app::clients::is_of_clients;
 use crate::app::reading::Reading;
 use crate::app::told::Told;
 pub(crate) use crate::app::told::{Request, Submit, ToQueue};
 use crate::machine::{Both, Held, Maker};
 use crate::pace::Pace;
-use crate::program::{DOMAINS, Program, places};
+use crate::program::{DOMAINS, Program, is_of_clients, places};
 use crate::state::{Frozen, Incoming, State};
 
 /// Name of the cell of every simulation.
@@ -517,6 +516,15 @@ pub(crate) fn publish(app: &mut App, is_adequate: impl Fn(GroupId) -> Option<boo
     }
     told.publish(is_adequate, |inbox| *takes && !reading.unread.contains(&inbox));
     record_told(app);
+}
+
+/// Queues what the clients of an application are to send. False: there is nothing.
+pub(crate) fn queue_submits(app: &mut App) -> bool {
+    let is_due = app.told.queue_submits();
+    if is_due {
+        record_told(app);
+    }
+    is_due
 }
 
 /// Records what an application was told since the last call.
