@@ -15,6 +15,10 @@ impl App {
     /// A view of a group came, also within a state transfer. Call it when its list is known.
     pub(super) fn clients_view(&mut self, view: &Arc<GroupView>) {
         let observes = view.observers.contains(&Incarnation(self.calls.me));
+        // A user's machine has a table of its own.
+        if self.maker.is_some() {
+            return;
+        }
         // As in `keeps_state`: who has asked to leave has it until then.
         let has_state = self.wanted.get(&*view.name) != Some(&false) && !observes && view.has_state != Some(false);
         let Some(group) = self.groups.get_mut(&view.group) else { return };
