@@ -211,7 +211,7 @@ impl Chaos {
             count_in_snapshot(world, &mut self.orphaned, snapshot, &fault.kind);
         }
         world.burst_in_fault();
-        crate::submits::submit_in_fault(world);
+        crate::submits::submit_in_fault(world, index);
         let inside = [Busy::Flush, Busy::Join, Busy::Transfer].map(|busy| u64::from(world.somebody_is(busy)));
         world.counters.faults_in_flush += inside[0];
         world.counters.faults_in_join += inside[1];

@@ -118,7 +118,7 @@ const MOMENTS: &[Moment] = &[
     counted!("submits", 770_000),
     counted!("results of submits", 470_000),
     counted!("results of submits told in a later life", 700),
-    counted!("answers found in a table, at a member", 10),
+    counted!("answers found in a table, at a member", 100),
     counted!("submits executed once or never", 1_400),
     counted!("submits whose result is too long", 27_000),
     counted!("submits abandoned", 5_500),

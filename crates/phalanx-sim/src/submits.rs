@@ -31,15 +31,15 @@ pub(crate) fn submit_something(world: &mut World, index: usize, workload: &Workl
     world.wake(index, world.now_ns);
 }
 
-/// A fault struck: some members submit now, of which one may be cut off with what it does not hear.
-pub(crate) fn submit_in_fault(world: &mut World) {
+/// That fault struck: some members submit now, of which one may be cut off with what it does not hear.
+pub(crate) fn submit_in_fault(world: &mut World, fault: usize) {
     let Some(workload) = world.settings.workload.filter(|workload| workload.has_domains && workload.submit_ppm > 0)
     else {
         return;
     };
     for index in 0..world.slots.len() {
         let slot = &mut world.slots[index];
-        let mut rng = slot.rng.fork("submits in faults").fork(&world.now_ns.to_string());
+        let mut rng = slot.rng.fork("submits in faults").fork(&format!("{fault} at {}", world.now_ns));
         if !world.sending || !slot.runs() || slot.app.maker.is_some() || !rng.chance_ppm(workload.submit_ppm) {
             continue;
         }
