@@ -508,19 +508,26 @@ fn kinds_of_groups() {
     assert_eq!(group(&earlier), (None, vec![1, 2], vec![]));
 }
 
-#[test]
-fn state_messages() {
-    let transfer = 0x5152_5354;
-    let replay = StateMessage::Replay {
-        transfer,
+const TRANSFER: u64 = 0x5152_5354;
+
+/// A replayed delivery, of a message to that domain.
+fn replay(domain: Option<DomainIndex>) -> StateMessage {
+    StateMessage::Replay {
+        transfer: TRANSFER,
         view: ViewNumber(3),
         sender: Incarnation(1),
         seq: Sequence(12),
         order: 2 | 4,
         position: Some(40),
         payload: FRAMES.to_vec(),
-        domain: None,
-    };
+        domain,
+    }
+}
+
+#[test]
+fn state_messages() {
+    let transfer = TRANSFER;
+    let replay = replay(None);
     let all = [
         ("ask", StateMessage::Ask { group: GroupId(1), view: ViewNumber(3), transfer }),
         ("begin", StateMessage::Begin { transfer, bytes: Some(300), view: None, domains: None }),
@@ -598,17 +605,8 @@ fn domains_of_a_state() {
     };
     let second = decide(&first, growing);
     let entry = |directory: &Directory| directory.groups[&GroupId(1)].tail.as_bytes().to_vec();
-    let transfer = 0x5152_5354;
-    let replay = StateMessage::Replay {
-        transfer,
-        view: ViewNumber(3),
-        sender: Incarnation(1),
-        seq: Sequence(12),
-        order: 2 | 4,
-        position: Some(40),
-        payload: FRAMES.to_vec(),
-        domain: Some(DomainIndex(1)),
-    };
+    let transfer = TRANSFER;
+    let replay = replay(Some(DomainIndex(1)));
     let view = ReplayedView {
         view: ViewNumber(301),
         members: vec![member(1)],

@@ -56,15 +56,20 @@ impl RequestList {
     /// Whether it requests nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
+        self.domains.is_empty() && self.says_domains_at_most()
+    }
+
+    /// Whether it requests nothing, whatever it says of domains.
+    fn says_domains_at_most(&self) -> bool {
         // Every field is named, so that a new one cannot be forgotten here.
-        let Self { decree: _, groups, level, returns, given_up, dead, domains } = self;
+        let Self { decree: _, groups, level, returns, given_up, dead, domains: _ } = self;
         let lists_of_orphans = returns.is_empty() && given_up.is_empty() && dead.is_empty();
-        groups.is_empty() && *level == 0 && lists_of_orphans && domains.is_empty()
+        groups.is_empty() && *level == 0 && lists_of_orphans
     }
 
     /// Whether it requests nothing, and says what the member has for groups' states.
     pub(crate) fn says_domains_alone(&self) -> bool {
-        !self.domains.is_empty() && Self { domains: Vec::new(), ..self.clone() }.is_empty()
+        !self.domains.is_empty() && self.says_domains_at_most()
     }
 
     /// Cuts each list after `max`, and what is said of domains after `DOMAINS_BYTES_MAX`, with the requests to which that
