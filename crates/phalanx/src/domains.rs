@@ -51,8 +51,6 @@ struct Parts {
     current: Option<usize>,
     /// The group keeps a list, by the state on its way.
     is_listed: bool,
-    /// Some part is a table of clients.
-    has_clients: bool,
 }
 
 struct Part {
@@ -75,9 +73,7 @@ impl Domains {
             let serves = if domain.is_table() { names.iter().position(|of| clients_domain(of) == name) } else { None };
             Part { name, domain, place, serves, has_come: false }
         };
-        let parts: Vec<Part> = domains.into_iter().map(part).collect();
-        let has_clients = parts.iter().any(|part| part.serves.is_some());
-        let parts = Parts { parts, current: None, is_listed: false, has_clients };
+        let parts = Parts { parts: domains.into_iter().map(part).collect(), current: None, is_listed: false };
         Self { parts, has_list: false, incoming: None, taken_bytes: 0, bytes: 0, outcome: Taken::Well }
     }
 
@@ -131,7 +127,7 @@ impl Replicating for Domains {
         // The parts that executed a submitted message, each once for one.
         let mut executed = Vec::new();
         match self.outcome {
-            Taken::Well if self.parts.has_clients => {
+            Taken::Well if self.parts.parts.iter().any(|part| part.serves.is_some()) => {
                 self.parts.all_together(&mut |parts| apply_with_clients(parts, messages, &mut executed));
             }
             Taken::Well => self.parts.together(&mut |place, domain| {
@@ -293,9 +289,9 @@ impl Parts {
             order.rotate_left(first);
             let mut locked = Vec::with_capacity(count);
             for (tried, Part { place, serves, domain, .. }) in order.into_iter().enumerate() {
-                let (at, place, is_in, serves) = ((first + tried) % count, *place, place.is_in, *serves);
+                let (at, place, serves) = ((first + tried) % count, *place, *serves);
                 match domain.lock(tried == 0) {
-                    Some(state) => locked.push(Changing { at, place, is_in, serves, state }),
+                    Some(state) => locked.push(Changing { at, place, serves, state }),
                     None => break,
                 }
             }
@@ -311,7 +307,8 @@ impl Parts {
         let mut aside = Vec::new();
         for (at, Part { place, serves, domain, has_come, .. }) in self.parts.iter_mut().enumerate() {
             let state = if *has_come { domain.aside() } else { None };
-            aside.extend(state.map(|state| Changing { at, place: *place, is_in: true, serves: *serves, state }));
+            let place = Place { is_in: true, ..*place };
+            aside.extend(state.map(|state| Changing { at, place, serves: *serves, state }));
         }
         aside
     }

@@ -145,11 +145,6 @@ impl<R> Submitter<R> {
             return false;
         }
         self.last = self.last.max(number);
-        self.submit_as(number, payload, receipt);
-        true
-    }
-
-    fn submit_as(&mut self, number: u64, payload: Bytes, receipt: R) {
         match self.standing {
             Standing::Failed(why) => self.told.push_back((receipt, Err(why))),
             Standing::Closed => self.told.push_back((receipt, Err(NotSubmitted::Over))),
@@ -159,6 +154,7 @@ impl<R> Submitter<R> {
                 self.open.insert(number, Pending { payload, receipt, was_sent, now: Now::Waiting });
             }
         }
+        true
     }
 
     /// Nobody waits for a submit any more. It may be executed all the same.

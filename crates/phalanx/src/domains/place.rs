@@ -41,7 +41,13 @@ pub(super) struct Changing<'a> {
     /// Which part it is.
     pub(super) at: usize,
     pub(super) place: Place,
-    pub(super) is_in: bool,
     pub(super) serves: Option<usize>,
     pub(super) state: Box<dyn Locked + 'a>,
+}
+
+impl Changing<'_> {
+    /// Whether it is a table of clients that takes part.
+    pub(super) fn is_table(&self) -> bool {
+        self.place.is_in && self.serves.is_some()
+    }
 }
