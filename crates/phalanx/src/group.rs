@@ -19,7 +19,7 @@ use crate::id::{LeaveReason, MemberId};
 use crate::inbox::{Inbox, Merged};
 use crate::names::{RESERVED, TOOL, check_group_name};
 use crate::replica::{Domain, Replica, Replicating, State};
-use crate::send::{Multicast, batch};
+use crate::send::{Multicast, batch, bounded, encoded};
 use crate::send_to::SendTo;
 use crate::sent::Receipt;
 use crate::shared::cell::{CellShared, Held, Taken};
@@ -119,7 +119,7 @@ impl Group {
 
     /// Like [`Group::send`], without a copy of the payload.
     pub fn send_bytes(&self, payload: Bytes) -> Multicast {
-        self.multicast(bounded(payload).map(Payloads::One))
+        self.multicast(bounded(payload, MESSAGE_BYTES_MAX).map(Payloads::One))
     }
 
     /// Like [`Group::send`], of a value; see [`Message::decode`](crate::Message::decode).
@@ -169,7 +169,7 @@ impl Group {
 
     /// Like [`Group::send_to`], without a copy of the payload.
     pub fn send_bytes_to(&self, member: MemberId, payload: Bytes) -> SendTo {
-        self.message_to(member, bounded(payload))
+        self.message_to(member, bounded(payload, MESSAGE_BYTES_MAX))
     }
 
     /// Like [`Group::send_to`], of a value; see [`MessageToOne::decode`](crate::MessageToOne::decode).
@@ -193,7 +193,7 @@ impl Group {
 
     /// Like [`Group::ask`], without a copy of the payload.
     pub fn ask_bytes(&self, payload: Bytes) -> Ask {
-        self.asking(bounded(payload))
+        self.asking(bounded(payload, MESSAGE_BYTES_MAX))
     }
 
     /// Like [`Group::ask`], of a value; see [`Asked::decode`](crate::Asked::decode) and [`Answers::decode`](crate::Answers::decode).
@@ -300,17 +300,6 @@ impl Group {
     pub fn blocking_leave(&self) -> Result<(), LeaveError> {
         block(self.leave())
     }
-}
-
-/// A payload, if it is no longer than the longest message.
-fn bounded(payload: Bytes) -> Result<Bytes, SendError> {
-    let length = payload.len();
-    if length > MESSAGE_BYTES_MAX { Err(SendError::TooLong(length)) } else { Ok(payload) }
-}
-
-/// A value as a payload.
-fn encoded<T: Serialize>(value: &T) -> Result<Bytes, SendError> {
-    postcard::to_allocvec(value).map(Bytes::from).map_err(|_unencodable| SendError::Unencodable)
 }
 
 /// How to join a group; see [`Cell::group`](crate::Cell::group).

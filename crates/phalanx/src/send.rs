@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use phalanx_life::{Message, Payloads};
+use serde::Serialize;
 
 use crate::error::SendError;
 use crate::id::{Guarantee, Order};
@@ -270,6 +271,17 @@ impl Drop for Queueing {
             self.cell.commands.room.forget(&mut self.place);
         }
     }
+}
+
+/// A payload, if it is no longer than that.
+pub(crate) fn bounded(payload: Bytes, bytes_max: usize) -> Result<Bytes, SendError> {
+    let length = payload.len();
+    if length > bytes_max { Err(SendError::TooLong(length)) } else { Ok(payload) }
+}
+
+/// A value as a payload.
+pub(crate) fn encoded<T: Serialize + ?Sized>(value: &T) -> Result<Bytes, SendError> {
+    postcard::to_allocvec(value).map(Bytes::from).map_err(|_unencodable| SendError::Unencodable)
 }
 
 /// Concatenated payloads of a batch.

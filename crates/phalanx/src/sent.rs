@@ -171,25 +171,25 @@ impl Life {
     }
 }
 
-/// What becomes of one message, until it is bound to a view.
+/// What becomes of one thing that was asked for: of a message, until it is bound to a view. One task waits for it.
 #[derive(Debug)]
-pub(crate) struct Receipt {
-    outcome: OnceLock<Result<Sent, SendError>>,
+pub(crate) struct Receipt<T = Result<Sent, SendError>> {
+    outcome: OnceLock<T>,
     task: AtomicWaker,
 }
 
-impl Receipt {
+impl<T: Clone> Receipt<T> {
     pub(crate) fn new() -> Self {
         Self { outcome: OnceLock::new(), task: AtomicWaker::new() }
     }
 
-    pub(crate) fn end(&self, outcome: Result<Sent, SendError>) {
+    pub(crate) fn end(&self, outcome: T) {
         let first = self.outcome.set(outcome).is_ok();
-        debug_assert!(first, "a message has one outcome");
+        debug_assert!(first, "it has one outcome");
         self.task.wake();
     }
 
-    pub(crate) fn poll(&self, context: &Context<'_>) -> Poll<Result<Sent, SendError>> {
+    pub(crate) fn poll(&self, context: &Context<'_>) -> Poll<T> {
         if let Some(outcome) = self.outcome.get() {
             return Poll::Ready(outcome.clone());
         }

@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use crate::error::{DecodeError, SendError, SubmitError};
 use crate::message::Message;
 use crate::replica::{Domain, Replica, State, TableOf};
+use crate::send::{bounded, encoded};
 use crate::shared::submits::{Handle, SubmitReceipt, Submits, random};
 use crate::snapshot::Snapshot;
 use crate::view::View;
@@ -100,7 +101,7 @@ impl<S: Execute> Replica<S> {
 
     /// Like [`Replica::submit`], without a copy of the payload.
     pub fn submit_bytes(&self, payload: Bytes) -> Submit<S::Output> {
-        Submit::new(&self.handle, None, bounded(payload))
+        Submit::new(&self.handle, None, Ok(payload))
     }
 
     /// Like [`Replica::submit`], of a value; see [`Message::decode`].
@@ -163,8 +164,7 @@ impl<S: Execute> SubmitClient<S> {
     /// Like [`Replica::submit`], under that number: a new one, or one that was used before this client began, of which the group
     /// has the answer until a later number is submitted without it.
     pub fn submit(&self, number: u64, payload: impl AsRef<[u8]>) -> Submit<S::Output> {
-        let payload = bounded(Bytes::copy_from_slice(payload.as_ref()));
-        Submit::new(&self.handle, Some(number), payload)
+        Submit::new(&self.handle, Some(number), Ok(Bytes::copy_from_slice(payload.as_ref())))
     }
 
     /// The same of a value.
@@ -180,17 +180,8 @@ impl<S: Execute> SubmitClient<S> {
     }
 }
 
-fn bounded(payload: Bytes) -> Result<Bytes, SubmitError> {
-    let length = payload.len();
-    // The command of the client around it takes some, too.
-    let fits = length <= MESSAGE_BYTES_MAX - COMMAND_BYTES;
-    if fits { Ok(payload) } else { Err(SubmitError::Refused(SendError::TooLong(length))) }
-}
-
-fn encoded<T: Serialize + ?Sized>(value: &T) -> Result<Bytes, SubmitError> {
-    let encoded = postcard::to_allocvec(value).map_err(|_unencodable| SubmitError::Refused(SendError::Unencodable));
-    encoded.map(Bytes::from).and_then(bounded)
-}
+/// The longest message that can be submitted, in bytes: the command of the client around it takes some, too.
+const SUBMIT_BYTES: usize = MESSAGE_BYTES_MAX - COMMAND_BYTES;
 
 /// What a command takes beside its payload, at most: kind, name of the client, session, numbers.
 const COMMAND_BYTES: usize = 128;
@@ -209,7 +200,8 @@ pub struct Submit<R> {
 }
 
 impl<R: DeserializeOwned> Submit<R> {
-    fn new(handle: &Arc<Handle>, number: Option<u64>, payload: Result<Bytes, SubmitError>) -> Self {
+    fn new(handle: &Arc<Handle>, number: Option<u64>, payload: Result<Bytes, SendError>) -> Self {
+        let payload = payload.and_then(|payload| bounded(payload, SUBMIT_BYTES)).map_err(SubmitError::Refused);
         Self { handle: Arc::clone(handle), number, payload, result: PhantomData }
     }
 
@@ -228,7 +220,7 @@ impl<R: DeserializeOwned> IntoFuture for Submit<R> {
 
     fn into_future(self) -> Submitting<R> {
         let Self { handle, number, payload, result } = self;
-        let (receipt, place) = (Arc::default(), Place::default());
+        let (receipt, place) = (Arc::new(SubmitReceipt::new()), Place::default());
         Submitting { handle, number, payload: Some(payload), begun: None, receipt, place, result }
     }
 }

@@ -152,7 +152,7 @@ impl GroupShared {
         Ok(())
     }
 
-    /// Takes a multicast of so many bytes into the account whose sender has a bound of its own.
+    /// Adds the bytes of a multicast to the account, also beyond its bound: its sender has a bound of its own.
     pub(crate) fn admit_beyond(&self, bytes: usize) {
         self.queued.fetch_add(bytes, Ordering::Relaxed);
     }

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 
-use atomic_waker::AtomicWaker;
 use bytes::Bytes;
 use phalanx_driver::Waker;
 use phalanx_driver::fork::Home;
-use phalanx_life::{Outgoing, Refusal, Submitter, Told};
+use phalanx_life::{NotSubmitted, Outgoing, Refusal, Submitter, Told};
 
 use crate::error::{SendError, SubmitError};
+use crate::sent::Receipt;
 use crate::waiting::{Place, Waiters};
 
 /// The clients of one replica in this process.
@@ -84,25 +84,45 @@ impl Drop for Handle {
 }
 
 /// What becomes of one submit.
-#[derive(Debug, Default)]
-pub(crate) struct SubmitReceipt {
-    outcome: OnceLock<Result<Bytes, SubmitError>>,
-    task: AtomicWaker,
-}
+pub(crate) type SubmitReceipt = Receipt<Result<Bytes, SubmitError>>;
 
-impl SubmitReceipt {
-    fn end(&self, outcome: Result<Bytes, SubmitError>) {
-        let first = self.outcome.set(outcome).is_ok();
-        debug_assert!(first, "a submit has one outcome");
-        self.task.wake();
+/// Outcomes that are to be told.
+type ToTell = Vec<(Arc<SubmitReceipt>, Result<Bytes, NotSubmitted>)>;
+
+impl State {
+    fn each(&mut self, act: impl FnMut(&mut Submitter<Arc<SubmitReceipt>>)) {
+        self.clients.values_mut().map(|client| &mut client.submitter).for_each(act);
     }
 
-    pub(crate) fn poll(&self, context: &Context<'_>) -> Poll<Result<Bytes, SubmitError>> {
-        if let Some(outcome) = self.outcome.get() {
-            return Poll::Ready(outcome.clone());
+    fn with(&mut self, client: u64, act: impl FnOnce(&mut Submitter<Arc<SubmitReceipt>>)) {
+        if let Some(client) = self.clients.get_mut(&client) {
+            act(&mut client.submitter);
         }
-        self.task.register(context.waker());
-        self.outcome.get().map_or(Poll::Pending, |outcome| Poll::Ready(outcome.clone()))
+    }
+
+    /// Begins a submit. `None`: there is no room for it.
+    fn begin(
+        &mut self,
+        client: u64,
+        number: Option<u64>,
+        payload: &Bytes,
+        receipt: &Arc<SubmitReceipt>,
+    ) -> Option<Result<u64, SubmitError>> {
+        let Client { submitter, .. } = self.clients.get_mut(&client)?;
+        let number = number.unwrap_or_else(|| submitter.next_number());
+        if !submitter.has_room(number) {
+            return None;
+        }
+        let is_begun = submitter.submit(number, payload.clone(), Arc::clone(receipt));
+        Some(if is_begun { Ok(number) } else { Err(SubmitError::NumberUsed) })
+    }
+
+    /// Takes what is known of submits, and forgets clients that have no handle and nothing left to do.
+    fn settle(&mut self) -> ToTell {
+        let mut told = Vec::new();
+        self.each(|submitter| told.extend(std::iter::from_fn(|| submitter.take_told())));
+        self.clients.retain(|_, client| !client.is_dropped || !client.submitter.is_idle());
+        told
     }
 }
 
@@ -142,6 +162,18 @@ impl Submits {
         self.state().clients.get(&client).map_or(1, |client| client.submitter.next_number())
     }
 
+    /// Changes something behind the lock, and tells what is known of submits by then.
+    fn change<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.state();
+        let (result, told) = (act(&mut state), state.settle());
+        drop(state);
+        if !told.is_empty() {
+            told.into_iter().for_each(|(receipt, result)| receipt.end(result.map_err(SubmitError::of)));
+            self.room.wake();
+        }
+        result
+    }
+
     /// Begins a submit when there is room for it, and returns its number. `number`: the one that it is to have.
     pub(crate) fn poll_submit(
         &self,
@@ -152,10 +184,10 @@ impl Submits {
         context: &Context<'_>,
     ) -> Poll<Result<u64, SubmitError>> {
         let begun = self.room.poll(place, context, || {
-            if self.state().protocol.is_none() {
-                return Some(Err(SubmitError::Refused(SendError::NotMember)));
-            }
-            self.begin(client, number, payload, receipt)
+            self.change(|state| match state.protocol {
+                None => Some(Err(SubmitError::Refused(SendError::NotMember))),
+                Some(_) => state.begin(client, number, payload, receipt),
+            })
         });
         if let Poll::Ready(Ok(_)) = begun {
             self.wake();
@@ -163,36 +195,22 @@ impl Submits {
         begun
     }
 
-    /// Begins a submit. `None`: there is no room for it.
-    pub(crate) fn begin(
-        &self,
-        client: u64,
-        number: Option<u64>,
-        payload: &Bytes,
-        receipt: &Arc<SubmitReceipt>,
-    ) -> Option<Result<u64, SubmitError>> {
-        let mut state = self.state();
-        let Client { submitter, .. } = state.clients.get_mut(&client)?;
-        let number = number.unwrap_or_else(|| submitter.next_number());
-        if !submitter.has_room(number) {
-            return None;
-        }
+    /// Begins a submit, whether or not the replica is in a group. `None`: there is no room for it.
+    #[cfg(feature = "simulate")]
+    pub(crate) fn begin(&self, client: u64, payload: &Bytes) -> Option<Result<u64, SubmitError>> {
         self.note_due();
-        let is_begun = submitter.submit(number, payload.clone(), Arc::clone(receipt));
-        Some(if is_begun { Ok(number) } else { Err(SubmitError::NumberUsed) })
+        self.change(|state| state.begin(client, None, payload, &Arc::new(Receipt::new())))
     }
 
     /// Has the protocol thread look.
     fn wake(&self) {
         self.note_due();
         self.state().protocol.iter().for_each(Waker::wake);
-        // What a client failed before is told at once.
-        self.tell();
     }
 
     /// Nobody waits for a submit any more.
     pub(crate) fn abandon(&self, client: u64, number: u64) {
-        self.with(client, |submitter| submitter.abandon(number));
+        self.change(|state| state.with(client, |submitter| submitter.abandon(number)));
         self.room.wake();
     }
 
@@ -203,42 +221,18 @@ impl Submits {
 
     /// A client is gone for good.
     pub(crate) fn close(&self, client: u64) {
-        self.with(client, Submitter::close);
+        self.change(|state| state.with(client, Submitter::close));
         self.wake();
     }
 
     /// No handle of a client is left.
     pub(crate) fn release(&self, client: u64) {
-        if let Some(client) = self.state().clients.get_mut(&client) {
-            client.is_dropped = true;
-        }
+        self.change(|state| {
+            if let Some(client) = state.clients.get_mut(&client) {
+                client.is_dropped = true;
+            }
+        });
         self.wake();
-    }
-
-    fn with(&self, client: u64, act: impl FnOnce(&mut Submitter<Arc<SubmitReceipt>>)) {
-        if let Some(client) = self.state().clients.get_mut(&client) {
-            act(&mut client.submitter);
-        }
-    }
-
-    fn with_all(&self, mut act: impl FnMut(&mut Submitter<Arc<SubmitReceipt>>)) {
-        self.state().clients.values_mut().for_each(|client| act(&mut client.submitter));
-        self.tell();
-    }
-
-    /// Tells what is known of submits.
-    fn tell(&self) {
-        let mut told = Vec::new();
-        let mut state = self.state();
-        for client in state.clients.values_mut() {
-            told.extend(std::iter::from_fn(|| client.submitter.take_told()));
-        }
-        state.clients.retain(|_, client| !client.is_dropped || !client.submitter.is_idle());
-        drop(state);
-        if !told.is_empty() {
-            told.into_iter().for_each(|(receipt, result)| receipt.end(result.map_err(SubmitError::of)));
-            self.room.wake();
-        }
     }
 
     // The protocol thread's side.
@@ -260,64 +254,65 @@ impl Submits {
 
     /// What is to be sent now, and by which client. `random`: 64 random bits.
     pub(crate) fn take_due(&self, random: &mut dyn FnMut() -> u64) -> Vec<(u64, Outgoing)> {
-        if !self.is_due.swap(false, Ordering::AcqRel) {
-            return Vec::new();
-        }
-        let mut state = self.state();
         let mut due = Vec::new();
-        for (name, client) in &mut state.clients {
-            while let Some(out) = client.submitter.due(random) {
-                due.push((*name, out));
-            }
+        if self.is_due.swap(false, Ordering::AcqRel) {
+            self.change(|state| {
+                for (name, client) in &mut state.clients {
+                    while let Some(out) = client.submitter.due(random) {
+                        due.push((*name, out));
+                    }
+                }
+            });
         }
-        drop(state);
-        self.tell();
         due
     }
 
     /// A view came, with the group's state before it.
     pub(crate) fn begin_life(&self) {
-        self.state().is_in = true;
-        self.with_all(Submitter::begin_life);
+        self.change(|state| {
+            state.is_in = true;
+            state.each(Submitter::begin_life);
+        });
         self.note_due();
     }
 
     pub(crate) fn end_life(&self) {
-        self.state().is_in = false;
-        self.with_all(Submitter::end_life);
+        self.change(|state| {
+            state.is_in = false;
+            state.each(Submitter::end_life);
+        });
     }
 
     /// The membership is over.
     pub(crate) fn end_membership(&self) {
-        self.state().is_in = false;
-        self.with_all(Submitter::end_membership);
-        self.state().protocol = None;
+        self.change(|state| {
+            (state.is_in, state.protocol) = (false, None);
+            state.each(Submitter::end_membership);
+        });
         self.room.wake();
     }
 
-    /// So many messages of this life are told as delivered.
+    /// The first `delivered` messages of this life are told as delivered.
     pub(crate) fn reached(&self, delivered: u64) {
-        self.with_all(|submitter| submitter.reached(delivered));
+        self.change(|state| state.each(|submitter| submitter.reached(delivered)));
     }
 
     /// A command of a client came to its place.
     pub(crate) fn applied(&self, told: &Told) {
-        self.with_all(|submitter| submitter.applied(told));
+        self.change(|state| state.each(|submitter| submitter.applied(told)));
         self.note_due();
     }
 
     /// What a client sent is bound, as this process's message `message` of this life.
     pub(crate) fn bound(&self, client: u64, number: Option<u64>, message: u64) {
         if let Some(number) = number {
-            self.with(client, |submitter| submitter.bound(number, message));
-            self.tell();
+            self.change(|state| state.with(client, |submitter| submitter.bound(number, message)));
         }
     }
 
     /// What a client sent is refused.
     pub(crate) fn refused(&self, client: u64, number: Option<u64>, why: Refusal) {
-        self.with(client, |submitter| submitter.refused(number, why));
-        self.tell();
+        self.change(|state| state.with(client, |submitter| submitter.refused(number, why)));
     }
 }
 

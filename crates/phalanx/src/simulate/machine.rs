@@ -92,13 +92,6 @@ struct Copied<S> {
 }
 
 impl<S> Copied<S> {
-    /// What was submitted is sent again in the next life.
-    fn end_life(&self) {
-        if self.client.is_some() {
-            self.replica.handle.submits.end_life();
-        }
-    }
-
     /// What the client has to say. Nothing of it is withheld: no member is told a result here.
     fn submits(&self, rng: &mut Rng) -> Vec<ToSend> {
         let submits = &self.replica.handle.submits;
@@ -128,12 +121,12 @@ impl<S: State> Machine for Copied<S> {
     fn view(&mut self, view: &Arc<GroupView>, me: Incarnation) {
         self.side.view(&View::new(Arc::clone(view), me));
         self.side.set_current(true);
+        let submits = &self.replica.handle.submits;
         if std::mem::replace(&mut self.me, me) != me {
-            self.end_life();
+            // What was submitted is sent again.
+            submits.end_life();
         }
-        if self.client.is_some() {
-            self.replica.handle.submits.begin_life();
-        }
+        submits.begin_life();
     }
 
     fn view_replayed(&mut self, view: &Arc<GroupView>, me: Incarnation) {
@@ -147,7 +140,7 @@ impl<S: State> Machine for Copied<S> {
     }
 
     fn begin(&mut self, bytes: u64, listed: Option<&Arc<[Domain]>>) {
-        self.end_life();
+        self.replica.handle.submits.end_life();
         self.side.begin(bytes, listed);
     }
 

@@ -284,7 +284,7 @@ impl<S> Sender<'_, S> {
     pub fn submit(&mut self, payload: impl AsRef<[u8]>) {
         if let Some((submits, client)) = self.client {
             // At the bound it is dropped, as a message is that finds no room.
-            let _ = submits.begin(client, None, &Bytes::copy_from_slice(payload.as_ref()), &Arc::default());
+            let _ = submits.begin(client, &Bytes::copy_from_slice(payload.as_ref()));
         }
     }
 
