@@ -7,7 +7,7 @@ use crate::app::{App, Submit};
 use crate::plan::Workload;
 use crate::world::World;
 
-/// Of so many steps with a submit, one abandons an earlier one instead, and one closes the client.
+/// One step in this many abandons an earlier submit, and one closes the client; the others submit.
 const STEPS: u64 = 20;
 /// The most submits of one step.
 const AT_ONCE_MAX: u64 = 4;

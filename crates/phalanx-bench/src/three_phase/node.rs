@@ -308,7 +308,7 @@ mod tests {
         }
     }
 
-    /// The sender stops when it has made this many calls of the phase behind so many whole ones.
+    /// The sender makes this many calls of the phase that follows the given number of whole phases, and stops.
     fn stop_in(driver: &str, whole_phases: usize, calls: usize, is_delivered: bool) {
         let directory = tempfile::tempdir().expect("a directory");
         let mut processes = start(directory.path(), driver);
