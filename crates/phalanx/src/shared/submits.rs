@@ -321,3 +321,43 @@ pub(crate) fn random() -> u64 {
     // The system's generator fails early in a boot alone, when the other one is as good as any.
     getrandom::u64().unwrap_or_else(|_none| RandomState::new().hash_one(std::process::id()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task;
+
+    use super::*;
+
+    /// A thread submits while another one ends the membership: whoever began a submit is told what became of it.
+    #[test]
+    fn each_submit_that_begins_beside_an_end_has_an_outcome() {
+        for _ in 0..500 {
+            let submits = Submits::default();
+            submits.attach(Waker::new().expect("a descriptor is left"));
+            let client = submits.add(Submitter::random());
+            submits.begin_life();
+            let begun = std::thread::scope(|scope| {
+                let submitting = scope.spawn(|| {
+                    let (context, payload) = (Context::from_waker(task::Waker::noop()), Bytes::from_static(b"m"));
+                    let mut begun = Vec::new();
+                    loop {
+                        let (receipt, mut place) = (Arc::new(SubmitReceipt::new()), Place::default());
+                        let asked = (&payload, &receipt);
+                        match submits.poll_submit(client, None, asked, &mut place, &context) {
+                            Poll::Ready(Ok(_)) => begun.push(receipt),
+                            Poll::Ready(Err(_)) => return begun,
+                            // As many as may be are under way.
+                            Poll::Pending => std::thread::yield_now(),
+                        }
+                        submits.forget(&mut place);
+                    }
+                });
+                while submits.take_due(&mut || 7).is_empty() && !submitting.is_finished() {}
+                submits.end_membership();
+                submitting.join().expect("no panic")
+            });
+            let context = Context::from_waker(task::Waker::noop());
+            assert!(begun.iter().all(|receipt| receipt.poll(&context).is_ready()), "one of {} is lost", begun.len());
+        }
+    }
+}
