@@ -36,9 +36,9 @@ enum Standing {
     Unopened,
     Opening,
     Open,
+    Closing,
     /// For good: why nothing is submitted any more.
     Failed(NotSubmitted),
-    Closed,
 }
 
 #[derive(Debug)]
@@ -147,7 +147,7 @@ impl<R> Submitter<R> {
         self.last = self.last.max(number);
         match self.standing {
             Standing::Failed(why) => self.told.push_back((receipt, Err(why))),
-            Standing::Closed => self.told.push_back((receipt, Err(NotSubmitted::Over))),
+            Standing::Closing => self.told.push_back((receipt, Err(NotSubmitted::Over))),
             _ => {
                 self.bytes += payload.len();
                 let was_sent = number <= self.before;
@@ -171,11 +171,11 @@ impl<R> Submitter<R> {
     /// Whether nothing of it is to be sent or told.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        let is_to_close = self.is_closed && self.standing == Standing::Open;
-        self.open.is_empty() && self.told.is_empty() && !is_to_close
+        let is_in_table = matches!(self.standing, Standing::Opening | Standing::Open | Standing::Closing);
+        self.open.is_empty() && self.told.is_empty() && !(self.is_closed && is_in_table)
     }
 
-    /// No submit follows.
+    /// No submit follows. The client is closed once all that it submitted is told.
     pub fn close(&mut self) {
         self.is_closed = true;
     }
@@ -192,6 +192,7 @@ impl<R> Submitter<R> {
         }
         // It wants no answer of what comes before all that is under way.
         let acked = self.open.first_key_value().map_or(self.last, |(first, _)| first - 1);
+        let is_over = self.is_closed && self.open.is_empty();
         let next = self.open.iter_mut().find(|(_, pending)| pending.now == Now::Waiting);
         match (self.standing, next) {
             (Standing::Unopened, Some(_)) => {
@@ -208,8 +209,8 @@ impl<R> Submitter<R> {
                 let payload = pending.payload.clone();
                 self.command(Some(number), What::Submit { number, acked, payload: &payload })
             }
-            (Standing::Open, None) if self.is_closed => {
-                self.standing = Standing::Closed;
+            (Standing::Open, None) if is_over => {
+                self.standing = Standing::Closing;
                 self.command(None, What::Close)
             }
             _ => None,
@@ -260,6 +261,7 @@ impl<R> Submitter<R> {
         match &told.what {
             Verdict::Opened(outcome) => self.opened(*outcome),
             Verdict::Submitted { number, outcome } => self.decided(*number, outcome),
+            Verdict::Closed => self.standing = Standing::Failed(NotSubmitted::Over),
         }
     }
 
@@ -363,9 +365,12 @@ impl<R> Submitter<R> {
     /// This life is over, and another one may follow.
     pub fn end_life(&mut self) {
         (self.in_life, self.delivered) = (false, 0);
-        if self.standing == Standing::Opening {
+        match self.standing {
             // Whether it was opened is not known. Nothing was sent by it.
-            self.standing = Standing::Unopened;
+            Standing::Opening => self.standing = Standing::Unopened,
+            // Nor whether it was closed.
+            Standing::Closing => self.standing = Standing::Open,
+            Standing::Unopened | Standing::Open | Standing::Failed(_) => {}
         }
         for pending in self.open.values_mut() {
             if std::mem::replace(&mut pending.now, Now::Waiting) != Now::Waiting {

@@ -63,7 +63,7 @@ enum Kept {
 /// What a command comes to, at all members.
 #[derive(Debug)]
 pub enum Taken<'a> {
-    /// Nobody awaits it: a close, or bytes that make no sense.
+    /// Bytes that make no sense.
     Nothing,
     /// Its client is told.
     Told(Told),
@@ -106,6 +106,8 @@ pub enum Verdict {
         /// What became of it.
         outcome: Decided,
     },
+    /// It asked to be closed.
+    Closed,
 }
 
 /// Why a client is not opened.
@@ -158,7 +160,7 @@ impl Clients {
                 if self.clients.get(&client).is_some_and(|known| known.session == session) {
                     self.forget(&client);
                 }
-                return Taken::Nothing;
+                Verdict::Closed
             }
             What::Submit { number, acked, payload } => match self.submit(sender, &client, session, number, acked) {
                 Some(outcome) => Verdict::Submitted { number, outcome },
@@ -449,9 +451,9 @@ mod tests {
         assert_eq!(submit(&mut table, "a", 9, 8, &[7; 101]), Decided::TooLong);
         assert_eq!(submit(&mut table, "a", 9, 8, b"again"), Decided::TooLong);
         assert_eq!(table.size(), (1, CLIENT_BYTES + 1 + ANSWER_BYTES));
-        assert_eq!(give(&mut table, ME, "a", 8, What::Close, b""), None, "of another session");
+        assert_eq!(give(&mut table, ME, "a", 8, What::Close, b""), Some(Verdict::Closed), "of another session");
         assert_eq!(table.size().0, 1);
-        assert_eq!(give(&mut table, ME, "a", SESSION, What::Close, b""), None);
+        assert_eq!(give(&mut table, ME, "a", SESSION, What::Close, b""), Some(Verdict::Closed));
         assert_eq!(table.size(), (0, 0));
         assert!(matches!(table.take(ME, b"\x09"), Taken::Nothing), "no command");
     }

@@ -38,7 +38,6 @@ impl App {
         let Some(clients) = &mut group.clients else { return };
         let (before, _) = clients.size();
         let taken = clients.take(delivery.sender, delivery.payload);
-        let is_nothing = matches!(taken, Taken::Nothing);
         let (told, executed) = match taken {
             Taken::Nothing => (None, None),
             Taken::Told(told) => (Some(told), None),
@@ -55,8 +54,8 @@ impl App {
             }
         };
         let (after, _) = clients.size();
-        let opened = usize::from(told.as_ref().is_some_and(|told| told.what == Verdict::Opened(Ok(()))));
-        if !is_nothing && after < before + opened {
+        let is = |verdict| told.as_ref().is_some_and(|told| told.what == verdict);
+        if !is(Verdict::Closed) && after < before + usize::from(is(Verdict::Opened(Ok(())))) {
             self.program.note("clients dropped while away, at a member");
         }
         if let Some((client, number, hash)) = executed {

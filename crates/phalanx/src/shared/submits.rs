@@ -168,6 +168,8 @@ impl Submits {
         let (result, told) = (act(&mut state), state.settle());
         drop(state);
         if !told.is_empty() {
+            // What was told last may have been all that a client waited for to close.
+            self.note_due();
             told.into_iter().for_each(|(receipt, result)| receipt.end(result.map_err(SubmitError::of)));
             self.room.wake();
         }

@@ -45,6 +45,8 @@ impl Group {
     }
 }
 
+/// Steps of a random run.
+const STEPS: u32 = 300;
 const ME: Incarnation = Incarnation(1);
 const AGAIN: Incarnation = Incarnation(2);
 
@@ -260,6 +262,36 @@ fn so_many_are_under_way_and_a_closed_client_is_forgotten() {
     assert!(long.has_room(2));
 }
 
+/// A close that went down with its life goes out again in the next one; so does what was submitted before it.
+#[test]
+fn a_closed_client_is_told_all_and_is_closed_in_a_later_life() {
+    let (mut one, mut group, mut random) = (submitter(), Group::new(bounds()), Rng::new(1));
+    submit(&mut one, &b"first"[..], 1);
+    carry(&mut one, &mut group, ME, &mut 0, &mut random);
+    submit(&mut one, &b"second"[..], 2);
+    let second = due(&mut one, &mut random).expect("it is due");
+    group.order(ME, &second);
+    one.close();
+    assert_eq!(due(&mut one, &mut random), None, "it waits for the result");
+    one.end_life();
+    one.begin_life();
+    while let Some(out) = due(&mut one, &mut random) {
+        out.number.into_iter().for_each(|number| one.bound(number, 1));
+        group.order(AGAIN, &out).iter().for_each(|told| one.applied(told));
+    }
+    one.reached(1);
+    assert_eq!(told(&mut one), [(1, Ok(vec![1; 3])), (2, Ok(vec![2; 3]))]);
+    due(&mut one, &mut random).expect("the close, which is lost");
+    assert!(!one.is_idle());
+    one.end_life();
+    one.begin_life();
+    carry(&mut one, &mut group, AGAIN, &mut 0, &mut random);
+    assert!(one.is_idle() && group.table.size().0 == 0);
+    one.end_life();
+    one.begin_life();
+    assert_eq!(due(&mut one, &mut random), None, "it is closed");
+}
+
 /// Lives end with messages that nobody gets, tables are full and groups are founded anew, at random.
 #[test]
 fn whatever_ends_nothing_is_executed_twice_and_nobody_is_told_otherwise() {
@@ -275,11 +307,11 @@ fn whatever_ends_nothing_is_executed_twice_and_nobody_is_told_otherwise() {
         let mut sent: Vec<Vec<Outgoing>> = vec![Vec::new(); 3];
         let (mut bound, mut ordered) = (vec![0; 3], vec![0; 3]);
         let mut payloads = BTreeMap::new();
-        for step in 0..300_u32 {
+        for step in 0..STEPS {
             let at = usize::try_from(random.below(3)).expect("small");
             let me = Incarnation(incarnations[at]);
             match random.below(20) {
-                0..5 if clients[at].has_room(clients[at].next_number()) && step < 250 => {
+                0..5 if clients[at].has_room(clients[at].next_number()) && step + 50 < STEPS => {
                     let payload = step.to_le_bytes().to_vec();
                     payloads.insert(step, payload.clone());
                     submit(&mut clients[at], payload, step);
@@ -311,6 +343,7 @@ fn whatever_ends_nothing_is_executed_twice_and_nobody_is_told_otherwise() {
                     (bound[at], ordered[at]) = (0, 0);
                 }
                 17 => clients[at].begin_life(),
+                19 if random.below(40) == 0 => clients[at].close(),
                 // All are out of the group, and it begins anew.
                 18 if random.below(8) == 0 => {
                     before.append(&mut group.executed);
@@ -323,6 +356,14 @@ fn whatever_ends_nothing_is_executed_twice_and_nobody_is_told_otherwise() {
                     sent.iter_mut().for_each(Vec::clear);
                 }
                 _ => {}
+            }
+            // In the end nothing goes wrong any more: each submit has an outcome.
+            if step + 1 == STEPS {
+                for (at, client) in clients.iter_mut().enumerate() {
+                    client.end_life();
+                    client.begin_life();
+                    carry(client, &mut group, Incarnation(incarnations[at] + 1), &mut 0, &mut random);
+                }
             }
             for client in &mut clients {
                 for (receipt, result) in told(client) {
@@ -344,6 +385,7 @@ fn whatever_ends_nothing_is_executed_twice_and_nobody_is_told_otherwise() {
             }
             dropped += usize::from(group.table.size().0 == small.clients);
         }
+        assert!(payloads.is_empty(), "seed {seed}: {} submits have no outcome", payloads.len());
         before.append(&mut group.executed);
         let once: BTreeSet<_> = before.iter().collect();
         assert_eq!(once.len(), before.len(), "seed {seed}: something was executed twice");
