@@ -145,8 +145,11 @@ impl World {
 
     /// The slots that count: not ruined for good, and not kept out by their cell (M11 evaluates whether that is right).
     fn whole(&self) -> impl Iterator<Item = &Slot> {
-        let counts = |(index, slot): &(usize, &Slot)| !self.ruined.contains(index) && !slot.app.kept_out;
-        self.slots.iter().enumerate().filter(counts).map(|(_, slot)| slot)
+        self.slots.iter().enumerate().filter(|(index, _)| self.is_whole(*index)).map(|(_, slot)| slot)
+    }
+
+    pub(crate) fn is_whole(&self, index: usize) -> bool {
+        !self.ruined.contains(&index) && !self.slots[index].app.kept_out
     }
 
     /// Number of running processes.

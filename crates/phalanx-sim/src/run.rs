@@ -257,6 +257,7 @@ fn live(world: &mut World, plan: &Plan, seed: u64) {
             world.sending = false;
             go(world, &mut chaos, world.now_ns + calm_ns);
             count_calm(world, &mut chaos, go);
+            crate::submits::judge_outcomes(world);
         }
         // The faults may have taken the last quorum for good; nothing is due then.
         None if !world.has_future(None) => world.counters.without_quorum = 1,

@@ -1,10 +1,12 @@
 //! What the applications submit to the states of their groups.
 
 use bytes::Bytes;
+use phalanx_core::GroupId;
 use phalanx_core::rng::Rng;
 
 use crate::app::{App, Submit};
 use crate::plan::Workload;
+use crate::result::add_to;
 use crate::world::World;
 
 /// One step in this many abandons an earlier submit, and one closes the client; the others submit.
@@ -47,6 +49,27 @@ pub(crate) fn submit_in_fault(world: &mut World, fault: usize) {
             submit_some(&mut slot.app, &name, &mut rng);
             world.wake(index, world.now_ns);
         }
+    }
+}
+
+/// Evaluates, in the calm at the end, that each submit has an outcome at the members that hear the others and that may go on.
+pub(crate) fn judge_outcomes(world: &mut World) {
+    for index in 0..world.slots.len() {
+        let is_whole = world.is_whole(index);
+        let slot = &mut world.slots[index];
+        let Some(node) = slot.node.as_ref().filter(|_| is_whole && !slot.paused && !slot.leaving) else { continue };
+        // Outside the primary, and while too few members have the state, nothing is told.
+        let is_due = |group: &GroupId| node.process().is_adequate(*group) == Some(true);
+        let open = slot.app.told.open_submits();
+        let due: Vec<_> = open.into_iter().filter(|(group, _)| is_due(group)).collect();
+        let judged = due.len() as u64;
+        let text = |(group, open): (GroupId, usize)| format!("{} of group {}", open, group.0);
+        let without: Vec<String> = due.into_iter().filter(|(_, open)| *open > 0).map(text).collect();
+        if !without.is_empty() {
+            let text = format!("{} waits for submits in the calm: {}", slot.name, without.join(", "));
+            world.violation("liveness", text);
+        }
+        add_to(&mut world.counters.moments, "groups in which all submits of a member were due an outcome", judged);
     }
 }
 

@@ -175,6 +175,11 @@ impl Submits {
         book.faults.extend(open.map(|number| format!("submit {number} has no outcome, and its membership is over")));
     }
 
+    /// How many submits have no outcome yet. `None`: there never was one.
+    pub(super) fn open(&self) -> Option<usize> {
+        (!self.clients.is_empty()).then(|| self.clients.iter().map(|own| own.open.len()).sum())
+    }
+
     fn each(&mut self, life: u64, book: &mut Book, act: impl Fn(&mut Submitter<u64>)) {
         for own in &mut self.clients {
             act(&mut own.submitter);

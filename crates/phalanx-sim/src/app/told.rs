@@ -512,6 +512,13 @@ impl Told {
         }
     }
 
+    /// Of each group that it is in, and to whose state it submitted: the submits that have no outcome yet.
+    pub(crate) fn open_submits(&mut self) -> Vec<(GroupId, usize)> {
+        let open: Vec<(Key, usize)> =
+            self.lives.owns().filter_map(|(key, shelf)| Some((key, shelf.submits.open()?))).collect();
+        open.into_iter().filter_map(|(key, open)| Some((self.lives.number_in_view(key)??, open))).collect()
+    }
+
     /// Queues what clients are to send. False: there is nothing.
     pub(crate) fn queue_submits(&mut self) -> bool {
         let keys: Vec<Key> = self.lives.owns().map(|(key, _)| key).collect();
