@@ -27,6 +27,10 @@ pub(super) struct Submits {
 #[derive(Debug)]
 struct Own {
     submitter: Submitter<u64>,
+    /// It has a name, and its group.
+    of_group: Option<String>,
+    /// The submit of an earlier membership whose outcome it asks for.
+    earlier: u64,
     /// Submits whose outcome is due.
     open: BTreeMap<u64, Option<Sent>>,
 }
@@ -46,6 +50,16 @@ pub(super) struct Book {
     pub(super) records: Vec<Event>,
     pub(super) moments: BTreeMap<&'static str, u64>,
     pub(super) faults: Vec<String>,
+    /// By group: its client with a name, in files that outlive the process. `None`: it has none there.
+    names: BTreeMap<String, Option<Recorded>>,
+}
+
+/// What is recorded of a client with a name, before it submits.
+#[derive(Clone, Debug)]
+struct Recorded {
+    name: String,
+    last: u64,
+    payload: Bytes,
 }
 
 /// A command that is to be queued.
@@ -57,7 +71,23 @@ pub(super) struct Due {
 
 impl Book {
     pub(super) fn new(rng: Rng) -> Self {
-        Self { rng, records: Vec::new(), moments: BTreeMap::new(), faults: Vec::new() }
+        Self { rng, records: Vec::new(), moments: BTreeMap::new(), faults: Vec::new(), names: BTreeMap::new() }
+    }
+
+    /// The same of the process that starts in its place: what was recorded is there.
+    pub(super) fn start_anew(&mut self) -> Self {
+        let (rng, names) = (std::mem::replace(&mut self.rng, Rng::new(0)), std::mem::take(&mut self.names));
+        Self { names, moments: std::mem::take(&mut self.moments), ..Self::new(rng) }
+    }
+
+    /// What it has of a client with a name in that group.
+    fn named(&mut self, group: &str) -> Option<Recorded> {
+        if !self.names.contains_key(group) {
+            let (is_named, random) = (self.rng.chance_ppm(500_000), self.rng.next_u64());
+            let new = Recorded { name: format!("{random:016x}"), last: 0, payload: Bytes::new() };
+            self.names.insert(group.to_owned(), is_named.then_some(new));
+        }
+        self.names.get(group).cloned().flatten()
     }
 
     fn count(&mut self, moment: &'static str) {
@@ -67,14 +97,21 @@ impl Book {
 
 impl Submits {
     /// Submits a message, if there is room for another one.
-    pub(super) fn submit(&mut self, payload: Bytes, book: &mut Book) {
+    pub(super) fn submit(&mut self, group: &str, payload: Bytes, book: &mut Book) {
         if self.clients.is_empty() {
-            self.begin_client();
+            let recorded = book.named(group);
+            self.begin_client(recorded.map(|recorded| (group, recorded)), book);
+        } else if self.clients.last().is_some_and(|own| own.is_lost(book)) {
+            self.begin_client(None, book);
         }
         let Some(own) = self.clients.last_mut() else { return };
         let number = own.submitter.next_number();
         if !own.submitter.has_room(number) {
             return;
+        }
+        if let Some(Some(recorded)) = own.of_group.as_ref().and_then(|group| book.names.get_mut(group)) {
+            (recorded.last, recorded.payload) = (number, payload.clone());
+            book.count("submits under a name");
         }
         own.open.insert(number, None);
         let is_begun = own.submitter.submit(number, payload, number);
@@ -92,22 +129,35 @@ impl Submits {
         book.count("submits abandoned");
     }
 
-    /// Closes its client, and begins another one.
-    pub(super) fn close(&mut self) {
+    /// Closes its client, and begins another one. One with a name stays open.
+    pub(super) fn close(&mut self, book: &mut Book) {
         if self.clients.len() < CLIENTS_MAX
             && let Some(own) = self.clients.last_mut()
         {
-            own.submitter.close();
-            self.begin_client();
+            if own.of_group.is_none() {
+                own.submitter.close();
+            }
+            self.begin_client(None, book);
         }
     }
 
-    fn begin_client(&mut self) {
-        let mut submitter = Submitter::random();
-        if self.in_life {
-            submitter.begin_life();
+    /// Begins a client: with that name in that group, or without one. A name asks first what became of its last submit.
+    fn begin_client(&mut self, named: Option<(&str, Recorded)>, book: &mut Book) {
+        let mut own = Own { submitter: Submitter::random(), of_group: None, earlier: 0, open: BTreeMap::new() };
+        if let Some((group, Recorded { name, last, payload })) = named {
+            (own.submitter, own.of_group) = (Submitter::named(name, last, book.rng.next_u64()), Some(group.to_owned()));
+            if last > 0 {
+                own.earlier = last;
+                own.open.insert(last, None);
+                let is_begun = own.submitter.submit(last, payload, last);
+                debug_assert!(is_begun, "it was used before this client began");
+                book.count("submits of an earlier membership, under a name");
+            }
         }
-        self.clients.push(Own { submitter, open: BTreeMap::new() });
+        if self.in_life {
+            own.submitter.begin_life();
+        }
+        self.clients.push(own);
     }
 
     /// The next command that is to be queued, in a life of that number.
@@ -189,6 +239,12 @@ impl Submits {
 }
 
 impl Own {
+    /// Whether its name is not known any more.
+    fn is_lost(&self, book: &Book) -> bool {
+        let recorded = self.of_group.as_ref().map(|group| book.names.get(group));
+        recorded.is_some_and(|recorded| recorded.is_none_or(Option::is_none))
+    }
+
     /// Takes what the application is told.
     fn settle(&mut self, life: u64, book: &mut Book) {
         while let Some((number, outcome)) = self.submitter.take_told() {
@@ -197,6 +253,13 @@ impl Own {
                 continue;
             };
             let is_later = sent.is_some_and(|sent| sent.life != life);
+            if number == self.earlier && outcome.is_ok() {
+                book.count("results of an earlier membership, under a name");
+            }
+            let is_lost = [NotSubmitted::NotKnown, NotSubmitted::TakenOver].map(Err).contains(&outcome);
+            if let Some(group) = self.of_group.as_ref().filter(|_| is_lost) {
+                book.names.insert(group.clone(), None);
+            }
             let (what, moment) = match &outcome {
                 Ok(_) if is_later => (None, "results of submits told in a later life"),
                 Ok(_) => (None, "results of submits"),
@@ -206,7 +269,8 @@ impl Own {
             };
             book.count(moment);
             let Some(Sent { client, group, .. }) = sent else {
-                if !matches!(what, Some(SubmitStep::NotExecuted)) {
+                let is_earlier = number == self.earlier && outcome == Err(NotSubmitted::Unknown);
+                if !is_earlier && !matches!(what, Some(SubmitStep::NotExecuted)) {
                     book.faults.push(format!("submit {number} was not sent, and is told: {outcome:?}"));
                 }
                 continue;
@@ -224,6 +288,9 @@ fn not_executed(why: NotSubmitted) -> &'static str {
         NotSubmitted::ClientsFull => "submits not executed: the table is full of clients",
         NotSubmitted::AnswersFull => "submits not executed: the table is full of answers",
         NotSubmitted::Refused(_) => "submits not executed: refused",
+        NotSubmitted::NotKnown => "submits not executed: the name is not known any more",
+        NotSubmitted::Behind(_) => "submits not executed: the name has used a later number",
+        NotSubmitted::TakenOver => "submits not executed: another session of the name goes on",
         _ => "submits not executed: the membership is over",
     }
 }

@@ -94,11 +94,15 @@ enum Panic {
 impl Told {
     /// Of a process whose clients draw from that generator.
     pub(crate) fn new(rng: Rng) -> Self {
+        Self::of(Book::new(rng))
+    }
+
+    fn of(book: Book) -> Self {
         let mut lives = Lives::new(true);
         lives.record(traced::reason);
         Self {
             lives,
-            writer: Writer::new(Book::new(rng)),
+            writer: Writer::new(book),
             again: Vec::new(),
             ahead: Vec::new(),
             records: Vec::new(),
@@ -322,10 +326,10 @@ impl Told {
     /// Another process starts in its place.
     pub(crate) fn start_anew(&mut self) {
         let (counts, moments) = (self.counts(), std::mem::take(&mut self.writer.answering.moments));
-        let Book { rng, moments: of_submits, .. } = std::mem::replace(&mut self.writer.book, Book::new(Rng::new(0)));
-        *self = Self::new(rng);
+        let book = self.writer.book.start_anew();
+        *self = Self::of(book);
         self.writer.counts = counts;
-        (self.writer.answering.moments, self.writer.book.moments) = (moments, of_submits);
+        self.writer.answering.moments = moments;
     }
 
     pub(crate) fn counts(&self) -> ToldCounts {
@@ -506,9 +510,9 @@ impl Told {
         let Some(key) = self.lives.key_named(name) else { return };
         let Some(shelf) = self.lives.own(key) else { return };
         match what {
-            Submit::Message(payload) => shelf.submits.submit(payload, &mut self.writer.book),
+            Submit::Message(payload) => shelf.submits.submit(name, payload, &mut self.writer.book),
             Submit::Abandon(draw) => shelf.submits.abandon(draw, &mut self.writer.book),
-            Submit::Close => shelf.submits.close(),
+            Submit::Close => shelf.submits.close(&mut self.writer.book),
         }
     }
 
