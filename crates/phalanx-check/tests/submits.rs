@@ -151,6 +151,23 @@ fn x13_what_is_told_as_not_executed_is_not() {
     ends(wrong).breaks(Property::X13);
 }
 
+/// A later incarnation may submit it again under the name of its client, and not an earlier one.
+#[test]
+fn x13_what_is_told_as_not_executed_may_be_submitted_again() {
+    let run = |told: usize, sender: usize| {
+        let mut w = World::group(3);
+        w.traces[2].header.node = "a".into();
+        step(&mut w, told, SubmitStep::Sent { hash: 5 });
+        step(&mut w, told, SubmitStep::NotExecuted);
+        let m = uniform(total(sender, 1, 1));
+        sent(&mut w, m);
+        w.deliver_at(1, m, 1);
+        executed(&mut w, 1, 1, RESULT);
+        w.report().violated().contains(&Property::X13)
+    };
+    assert!(!run(0, 2) && run(2, 0));
+}
+
 #[test]
 fn x14_a_submit_is_told_once() {
     let run = |what: &[SubmitStep]| {

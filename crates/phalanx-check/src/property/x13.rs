@@ -2,7 +2,7 @@
 //!
 //! - If it is told a result, or that the result is too long, the state of some process executed the submit, with that result: that
 //!   of `p`, before; or of another process, and `p` took a state with the answer, or kept one from an earlier incarnation.
-//! - If it is told that it is not executed, no state executes it, by a message that `p` sent before.
+//! - If it is told that it is not executed, no state executes it, by a message that `p` or an earlier incarnation of it sent before.
 //!
 //! Whether another process executed it is known where the traces of all members of the group are whole.
 //!
@@ -87,6 +87,11 @@ pub(super) fn is_same(model: &Model, one: ProcIx, other: ProcIx) -> bool {
     one == other || model.procs[one].name.is_some() && model.procs[one].name == model.procs[other].name
 }
 
+/// When an incarnation began.
+pub(super) fn began(model: &Model, proc: ProcIx) -> u64 {
+    model.procs[proc].started.map_or(0, |started| started.at_ns)
+}
+
 /// Whether the process that was told had taken a state of the group before, or kept one.
 fn has_taken(model: &Model, told: &SubmitRecord) -> bool {
     let proc = &model.procs[told.proc];
@@ -98,13 +103,14 @@ fn has_taken(model: &Model, told: &SubmitRecord) -> bool {
     has_kept || proc.begun.iter().any(takes)
 }
 
-/// Whether the message of an execution was sent before the outcome was told, by the process that was told.
+/// Whether the message of an execution was sent before the outcome was told, by the process that was told or an earlier incarnation of
+/// it. A later one may submit it again, under the name of its client.
 fn sent_before(model: &Model, execution: &SubmitRecord, told: &SubmitRecord) -> bool {
     let Some(message) = execution.message else { return true };
     let sender = model.stream_of(message).sender;
     let sent = model.messages[message as usize].sent;
     match sent {
         Some(sent) if sender == told.proc => sent.place.index < told.moment.place.index,
-        _ => is_same(model, sender, told.proc),
+        _ => is_same(model, sender, told.proc) && began(model, sender) <= began(model, told.proc),
     }
 }

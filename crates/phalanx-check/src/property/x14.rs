@@ -15,9 +15,10 @@ use phalanx_trace::SubmitStep;
 
 use super::Run;
 use super::x12::shown;
+use super::x13::began;
 use crate::findings::Findings;
+use crate::model::Model;
 use crate::model::submits::{SubmitName, SubmitRecord};
-use crate::model::{Model, ProcIx};
 
 pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
@@ -27,9 +28,8 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
         let name = model.procs[record.proc].name.as_deref().unwrap_or_default();
         all.entry((name, record.submit)).or_default().push(record);
     }
-    let began = |proc: ProcIx| model.procs[proc].started.map_or(0, |started| started.at_ns);
     for records in all.values_mut() {
-        records.sort_by_key(|record| (began(record.proc), record.proc, record.moment.place.index));
+        records.sort_by_key(|record| (began(model, record.proc), record.proc, record.moment.place.index));
         judge(run, records, out);
     }
 }
