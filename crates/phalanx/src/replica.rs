@@ -156,8 +156,8 @@ pub struct Transfer {
 }
 
 impl<S: State> Replica<S> {
-    /// A copy that begins with `state`, if this process founds the group. Processes that ask for a new group at once found it
-    /// together, each with its own: let all begin with the same.
+    /// A copy that begins with `state`, if this process founds the group. Of processes that ask for a new group at once one founds
+    /// it, with what its copy holds, and the others take that.
     ///
     /// A process that comes back after an exclusion may find that the group is over. If it founds the group again, that begins
     /// with what this copy has by then, not with `state`. [`State::view`] can tell by the view's number, which is 1 then.
