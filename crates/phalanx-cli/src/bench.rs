@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,18 +34,18 @@ pub(crate) struct Bench {
     /// Only these cases; * matches anything. For a report: its files
     #[arg(value_name = "CASE")]
     cases: Vec<String>,
-    /// report: the page to write
-    #[arg(long, short, value_name = "FILE", default_value = "bench.html")]
-    output: PathBuf,
+    /// report: the page to write [default: bench.html]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// One short round of each case, to see that it works
     #[arg(long)]
     quick: bool,
-    /// Number of rounds for each case
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1_000))]
-    rounds: u16,
-    /// Duration of one measurement
-    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = seconds)]
-    seconds: f64,
+    /// Number of rounds for each case [default: 5]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    rounds: Option<u16>,
+    /// Duration of one measurement [default: 1]
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    seconds: Option<f64>,
     /// Write one JSON object a line to this file; "-": to standard output, instead of the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -76,12 +76,49 @@ pub(crate) struct Bench {
     /// rpc: show the counters of the endpoints at both ends, divided by answered calls
     #[arg(long)]
     counters: bool,
-    /// peers: directory of their runners
-    #[arg(long, value_name = "DIR", default_value = "bench/peers")]
-    peers_dir: PathBuf,
-    /// peers: directory where they were built
-    #[arg(long, value_name = "DIR", env = "PHALANX_PEERS_DIR", default_value = "target/peers")]
-    built_dir: PathBuf,
+    /// peers, asks: directory of the peers' runners [default: bench/peers]
+    #[arg(long, value_name = "DIR")]
+    peers_dir: Option<PathBuf>,
+    #[arg(long, value_name = "DIR", help = BUILT_DIR_HELP)]
+    built_dir: Option<PathBuf>,
+}
+
+const BUILT_DIR_HELP: &str =
+    "peers, asks: directory where they were built [env: PHALANX_PEERS_DIR] [default: target/peers]";
+
+impl Bench {
+    /// Refuses flags that what is measured does not take. `None`: a report is made.
+    fn refuse_flags(&self, suite: Option<Suite>) -> Result<(), Failure> {
+        let flags: [(&str, bool, &[Suite]); 16] = [
+            ("--output", self.output.is_some(), &[]),
+            ("--quick", self.quick, Suite::ALL),
+            ("--rounds", self.rounds.is_some(), Suite::ALL),
+            ("--seconds", self.seconds.is_some(), Suite::ALL),
+            ("--json", self.json.is_some(), Suite::ALL),
+            ("--list", self.list, Suite::ALL),
+            ("--sizes", !self.sizes.is_empty(), &[Suite::Stream, Suite::Interface, Suite::Asks]),
+            ("--members", !self.members.is_empty(), &[Suite::Stream, Suite::Asks]),
+            ("--order", !self.order.is_empty(), &[Suite::Stream]),
+            ("--senders", !self.senders.is_empty(), &[Suite::Stream]),
+            ("--transport", !self.transport.is_empty(), &[Suite::Stream, Suite::Interface, Suite::Asks]),
+            ("--security", !self.security.is_empty(), &[Suite::Stream]),
+            ("--time-trace", self.time_trace, &[Suite::Rpc]),
+            ("--counters", self.counters, &[Suite::Rpc]),
+            ("--peers-dir", self.peers_dir.is_some(), &[Suite::Peers, Suite::Asks]),
+            ("--built-dir", self.built_dir.is_some(), &[Suite::Peers, Suite::Asks]),
+        ];
+        let takes = |of: &[Suite]| suite.map_or(of.is_empty(), |suite| of.contains(&suite));
+        let Some((flag, _, of)) = flags.into_iter().find(|&(_, is_given, of)| is_given && !takes(of)) else {
+            return Ok(());
+        };
+        let of = match of {
+            [] => "report".to_owned(),
+            _ if of.len() == Suite::ALL.len() => "suites that measure".to_owned(),
+            _ => of.iter().map(|suite| suite.word()).collect::<Vec<_>>().join(", "),
+        };
+        let what = suite.map_or("report", Suite::word);
+        Err(Failure::new(Exit::Usage, format!("bench {what} takes no {flag}, which is for: {of}")))
+    }
 }
 
 /// The first positional argument.
@@ -112,7 +149,10 @@ pub(crate) struct Child {
 pub(crate) fn run(bench: &Bench) -> Result<Exit, Failure> {
     let suite = match bench.suite {
         Some(Wanted::Suite(suite)) => suite,
-        Some(Wanted::Report) => return report(bench),
+        Some(Wanted::Report) => {
+            bench.refuse_flags(None)?;
+            return report(bench);
+        }
         None => {
             for suite in Suite::ALL {
                 list(&request(bench, *suite))?;
@@ -120,6 +160,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Exit, Failure> {
             return Ok(Exit::Good);
         }
     };
+    bench.refuse_flags(Some(suite))?;
     let request = request(bench, suite);
     if bench.list {
         list(&request)?;
@@ -155,18 +196,20 @@ fn report(bench: &Bench) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Usage, "which files? For example: phalanx bench report stream.json"));
     }
     let measured = phalanx_bench::Measured::read(&files).map_err(|error| failure(&error))?;
-    std::fs::write(&bench.output, measured.page()).when(format_args!("cannot write {}", bench.output.display()))?;
-    say(format_args!("{} figures in {}", measured.rows.len(), bench.output.display()));
+    let page = bench.output.as_deref().unwrap_or(Path::new("bench.html"));
+    std::fs::write(page, measured.page()).when(format_args!("cannot write {}", page.display()))?;
+    say(format_args!("{} figures in {}", measured.rows.len(), page.display()));
     Ok(Exit::Good)
 }
 
 fn request(bench: &Bench, suite: Suite) -> Request {
+    let built = std::env::var_os("PHALANX_PEERS_DIR").map(PathBuf::from);
     Request {
         suite,
         cases: bench.cases.clone(),
         quick: bench.quick,
-        rounds: usize::from(bench.rounds),
-        seconds: Duration::from_secs_f64(bench.seconds),
+        rounds: bench.rounds.map_or(5, usize::from),
+        seconds: Duration::from_secs_f64(bench.seconds.unwrap_or(1.0)),
         selection: Selection {
             sizes: bench.sizes.clone(),
             members: bench.members.clone(),
@@ -175,8 +218,8 @@ fn request(bench: &Bench, suite: Suite) -> Request {
             transports: bench.transport.clone(),
             security: bench.security.clone(),
         },
-        peers: bench.peers_dir.clone(),
-        built: bench.built_dir.clone(),
+        peers: bench.peers_dir.clone().unwrap_or_else(|| "bench/peers".into()),
+        built: bench.built_dir.clone().unwrap_or_else(|| built.unwrap_or_else(|| "target/peers".into())),
         trace: bench.time_trace,
         counters: bench.counters,
         interrupt: Interrupt::default(),
@@ -300,5 +343,44 @@ fn members(word: &str) -> Result<usize, String> {
     match word.parse::<usize>() {
         Ok(members) if (2..=16).contains(&members) => Ok(members),
         _ => Err("a group has 2 to 16 members here".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        bench: Bench,
+    }
+
+    /// What is said against these words. `None`: nothing.
+    fn refused(words: &str) -> Option<String> {
+        let bench = Line::try_parse_from(words.split(' ')).expect("the words are flags").bench;
+        let suite = match bench.suite {
+            Some(Wanted::Suite(suite)) => Some(suite),
+            _ => None,
+        };
+        bench.refuse_flags(suite).err().map(|failure| failure.what)
+    }
+
+    #[test]
+    fn flags_that_a_suite_lacks_are_refused_by_name() {
+        for flag in ["--members 3", "--sizes 9", "--order total"] {
+            let name = flag.split(' ').next().unwrap_or_default();
+            let text = refused(&format!("bench latency {flag}")).expect("latency has no such parameter");
+            assert!(text.starts_with(&format!("bench latency takes no {name}, ")) && text.contains("stream"), "{text}");
+        }
+        assert!(refused("bench report a.json --quick").is_some() && refused("bench stream -o a.html").is_some());
+        assert!(refused("bench flow --peers-dir x").is_some() && refused("bench interface --members 2").is_some());
+        for taken in
+            ["report a.json -o b.html", "stream --members 3 --order total --quick", "asks --built-dir x --sizes 9"]
+        {
+            assert_eq!(refused(&format!("bench {taken}")), None);
+        }
     }
 }

@@ -59,10 +59,12 @@ pub(crate) struct Streaming {
     pub(crate) measured: Duration,
 }
 
-/// Runs one process that sends to the others as fast as it can.
+/// Runs one process that sends to the others as fast as it can. A message that no datagram holds travels in as few as can be.
 pub(crate) fn stream(plan: &Streaming, interrupt: &Interrupt) -> Result<Streamed, BenchError> {
     let pin = |measures| plan.cores.map(|cores| cores.of(measures));
-    let Streaming { medium, size, how, .. } = *plan;
+    let Streaming { medium, how, .. } = *plan;
+    let pieces = if medium == Medium::Datagrams { plan.size.div_ceil(DATAGRAM_BYTES).max(1) } else { 1 };
+    let size = plan.size.div_ceil(pieces);
     let ring = if medium == Medium::Ring { Some(RingFile::new()?) } else { None };
     let ring_path = || ring.as_ref().map(RingFile::path);
     let mut sinks = Vec::new();
@@ -88,12 +90,12 @@ pub(crate) fn stream(plan: &Streaming, interrupt: &Interrupt) -> Result<Streamed
     interrupt.sleep(DRAIN)?;
     let last = source_and_sinks(&mut source, &mut sinks)?;
     let rates = first[1..].iter().zip(&second[1..]).map(|(first, second)| second.delivery_rate(first));
-    let received_per_s = rates.sum::<f64>() / sinks.len() as f64;
+    let received_per_s = rates.sum::<f64>() / (sinks.len() * pieces) as f64;
     let sent = (last[0].accepted - nothing[0].accepted) as f64 * sinks.len() as f64;
     let received: u64 = last[1..].iter().map(|mark| mark.delivered).sum();
     Ok(Streamed {
         received_per_s,
-        sent_per_s: second[0].acceptance_rate(&first[0]),
+        sent_per_s: second[0].acceptance_rate(&first[0]) / pieces as f64,
         lost: if sent > 0.0 { 1.0 - received as f64 / sent } else { 0.0 },
     })
 }
@@ -157,3 +159,6 @@ pub(crate) fn times(child: &mut Child, measured: Duration) -> Result<Quantiles, 
 
 /// Time between the end of a stream and the last count.
 const DRAIN: Duration = Duration::from_millis(100);
+
+/// The most bytes of a datagram over IPv4.
+const DATAGRAM_BYTES: usize = 65_507;
