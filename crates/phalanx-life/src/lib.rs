@@ -37,7 +37,7 @@ pub use messages::{Batch, Message, NextMessage, Payloads, Queued};
 pub use publication::{Publication, Publishes, Shown};
 pub use records::Reason;
 pub use route::{Attempt, CallStep, Route, split_request, with_deadline};
-pub use servers::{Destination, Entry, Found, Known, Servers};
+pub use servers::{Destination, Entry, Found, Known, Servers, Silent};
 pub use submits::{
     ClientId, Clients, Decided, Execution, NotSubmitted, OpenRefused, Outgoing, Submitter, TableBounds, Taken, Told,
     Verdict, clients_domain,

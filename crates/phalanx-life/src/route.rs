@@ -154,7 +154,7 @@ mod tests {
     }
 
     fn known(servers: &Servers, changes: u64) -> Known<'_> {
-        Known { servers, is_current: true, is_over: false, changes }
+        Known { servers, is_current: true, is_over: false, changes, silent: &[] }
     }
 
     fn route(waits_for_server: bool) -> Route {

@@ -2,10 +2,11 @@
 //!
 //! It is the state of a group. Each member announces what it serves; what a member announced ends with its membership.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use phalanx_core::Incarnation;
+use phalanx_core::{Incarnation, Instant};
 
 /// A server of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +45,45 @@ pub struct Known<'a> {
     pub is_over: bool,
     /// Counts the changes of the copy, read before it.
     pub changes: u64,
+    /// Servers that were silent lately ([`Silent`]). They are asked after the others.
+    pub silent: &'a [SocketAddr],
+}
+
+/// Servers that did not answer a call until its deadline. For a while the others are asked before them. A server that is
+/// stopped would else cost the deadline of each call whose turn it is, until a view excludes its member.
+#[derive(Debug, Default)]
+pub struct Silent {
+    /// Each with the time from which on it is asked as before, the earliest first.
+    until: VecDeque<(SocketAddr, Instant)>,
+}
+
+impl Silent {
+    /// For how long the others are asked first.
+    pub const TIME: Duration = Duration::from_secs(10);
+    /// The most that are remembered: the latest.
+    pub const SERVERS_MAX: usize = 64;
+
+    /// A call to a server ended at its deadline.
+    pub fn note(&mut self, server: SocketAddr, now: Instant) {
+        self.forget(server);
+        if self.until.len() == Self::SERVERS_MAX {
+            self.until.pop_front();
+        }
+        self.until.push_back((server, now + Self::TIME));
+    }
+
+    /// A server answered.
+    pub fn forget(&mut self, server: SocketAddr) {
+        self.until.retain(|(silent, _)| *silent != server);
+    }
+
+    /// Those that are remembered at this time.
+    pub fn at(&mut self, now: Instant) -> Vec<SocketAddr> {
+        while self.until.front().is_some_and(|(_, until)| *until <= now) {
+            self.until.pop_front();
+        }
+        self.until.iter().map(|(server, _)| *server).collect()
+    }
 }
 
 /// What a copy of the directory says of a server that is wanted.
@@ -110,18 +150,21 @@ impl Servers {
 }
 
 impl Known<'_> {
-    /// A server that is wanted. Among several: number `turn`, counted around, of those that are not among `tried`.
+    /// A server that is wanted. Among several: number `turn`, counted around, of those that are not among `tried`. Those that were
+    /// silent lately count only where there is no other.
     #[must_use]
     pub fn find(&self, wanted: &Destination, tried: &[SocketAddr], turn: usize) -> Found {
         if self.is_over {
             return Found::Over;
         }
         let fitting = self.servers.fitting(wanted).map(|(_, address)| address);
-        let fitting: Vec<SocketAddr> = fitting.filter(|address| !tried.contains(address)).collect();
-        match fitting.len() {
+        let fitting = fitting.filter(|address| !tried.contains(address));
+        let (silent, others): (Vec<_>, Vec<_>) = fitting.partition(|address| self.silent.contains(address));
+        let asked = if others.is_empty() { silent } else { others };
+        match asked.len() {
             0 if self.is_current || !tried.is_empty() => Found::Nobody,
             0 => Found::NotYet,
-            many => Found::Server(fitting[turn % many]),
+            many => Found::Server(asked[turn % many]),
         }
     }
 }
@@ -155,7 +198,7 @@ mod tests {
         let lists =
             [(1, vec![entry(Some("a"), 1), entry(Some("b"), 2)]), (2, vec![entry(Some("a"), 3), entry(None, 4)])];
         let servers = Servers::of_lists(lists.map(|(member, entries)| (Incarnation(member), entries)));
-        let known = Known { servers: &servers, is_current: true, is_over: false, changes: 0 };
+        let known = Known { servers: &servers, is_current: true, is_over: false, changes: 0, silent: &[] };
         let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let group = Destination::Group("a".to_owned());
         assert_eq!([0, 1, 2].map(|turn| known.find(&group, &[], turn)), [1, 3, 1].map(|port| Found::Server(at(port))));
@@ -167,5 +210,36 @@ mod tests {
         assert_eq!(Known { is_current: false, ..known }.find(&stranger, &[], 0), Found::NotYet);
         assert_eq!(Known { is_current: false, ..known }.find(&group, &[at(1)], 0), Found::Server(at(3)));
         assert_eq!(Known { is_over: true, ..known }.find(&group, &[], 0), Found::Over);
+    }
+
+    #[test]
+    fn who_was_silent_is_asked_last_for_a_while() {
+        let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let lists = (1..=3_u16).map(|port| (Incarnation(u64::from(port)), vec![entry(Some("a"), port)]));
+        let servers = Servers::of_lists(lists);
+        let group = Destination::Group("a".to_owned());
+        let asked = |silent: &[SocketAddr], tried: &[SocketAddr]| {
+            let known = Known { servers: &servers, is_current: true, is_over: false, changes: 0, silent };
+            [0, 1, 2].map(|turn| match known.find(&group, tried, turn) {
+                Found::Server(address) => address.port(),
+                _ => 0,
+            })
+        };
+        assert_eq!(asked(&[at(1)], &[]), [2, 3, 2]);
+        assert_eq!(asked(&[at(1)], &[at(2), at(3)]), [1, 1, 1], "the others were asked");
+        assert_eq!(asked(&[at(1), at(2), at(3)], &[]), [1, 2, 3], "there is no other");
+        let (mut silent, start) = (Silent::default(), Instant(5));
+        silent.note(at(1), start);
+        silent.note(at(2), start + Duration::from_secs(1));
+        silent.note(at(3), start + Duration::from_secs(2));
+        silent.forget(at(2));
+        assert_eq!(silent.at(start + Duration::from_secs(9)), [at(1), at(3)]);
+        assert_eq!(silent.at(start + Silent::TIME), [at(3)]);
+        silent.note(at(3), start + Silent::TIME);
+        assert_eq!(silent.at(start + Silent::TIME + Duration::from_secs(9)), [at(3)], "once more");
+        for port in 0..=Silent::SERVERS_MAX {
+            silent.note(at(100 + u16::try_from(port).expect("small")), start + Silent::TIME);
+        }
+        assert_eq!(silent.at(start + Silent::TIME).len(), Silent::SERVERS_MAX);
     }
 }

@@ -244,7 +244,7 @@ mod tests {
     }
 
     fn known(servers: &Servers, changes: u64) -> Known<'_> {
-        Known { servers, is_current: true, is_over: false, changes }
+        Known { servers, is_current: true, is_over: false, changes, silent: &[] }
     }
 
     fn call(wanted: Destination, idempotent: bool, waits_for_server: bool) -> RoutedCall {

@@ -137,6 +137,8 @@ stats! {
     routes_answered,
     /// Routed calls for which more than one server was asked.
     routes_passed_over,
+    /// Servers asked before one that had been silent.
+    routes_past_silent,
     /// Routed calls for which a server was asked again that had not been there.
     routes_asked_again,
     /// Times a server that was waited for came.

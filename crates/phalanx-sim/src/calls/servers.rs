@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use phalanx_core::Incarnation;
-use phalanx_life::{Destination, Entry, Known, Servers};
+use phalanx_core::rpc::{Failure, Reason};
+use phalanx_core::{Incarnation, Instant};
+use phalanx_life::{Destination, Entry, Known, Servers, Silent};
 
 /// What happened in the directory's group, in its order.
 #[derive(Debug, Default)]
@@ -87,6 +88,9 @@ pub(super) struct Copied {
     pub(super) is_over: bool,
     /// What its caller counts of its changes.
     pub(super) changes: u64,
+    silent: Silent,
+    /// Servers that were silent lately, by the last look.
+    asked_last: Vec<SocketAddr>,
 }
 
 impl Copied {
@@ -123,9 +127,27 @@ impl Copied {
         self.count = count;
     }
 
-    pub(super) fn known(&self) -> Known<'_> {
-        let Self { servers, is_current, is_over, changes, .. } = self;
-        Known { servers, is_current: *is_current, is_over: *is_over, changes: *changes }
+    /// A server that was asked answered, or failed so.
+    pub(super) fn note(&mut self, server: SocketAddr, failure: Option<Failure>, now_ns: u64) {
+        match failure {
+            None => self.silent.forget(server),
+            Some(Failure::NotExecuted(why) | Failure::Unknown(why)) => {
+                if matches!(why, Reason::Deadline | Reason::NoAnswer) {
+                    self.silent.note(server, Instant(now_ns));
+                }
+            }
+        }
+    }
+
+    pub(super) fn known(&mut self, now_ns: u64) -> Known<'_> {
+        self.asked_last = self.silent.at(Instant(now_ns));
+        let Self { servers, is_current, is_over, changes, asked_last, .. } = self;
+        Known { servers, is_current: *is_current, is_over: *is_over, changes: *changes, silent: asked_last }
+    }
+
+    /// Whether the last look had a server among those that were silent.
+    pub(super) fn is_asked_last(&self, server: SocketAddr) -> bool {
+        self.asked_last.contains(&server)
     }
 }
 
@@ -157,9 +179,9 @@ mod tests {
         for count in 1..=log.len() {
             assert!(copy.learn(&log, count) && !copy.learn(&log, count));
             let tried = log.listed(count, &group);
-            let found = copy.known().find(&group, &[], 0);
+            let found = copy.known(0).find(&group, &[], 0);
             assert_eq!(matches!(found, phalanx_life::Found::Server(_)), !tried.is_empty());
-            assert_eq!(copy.known().find(&group, &tried, 0), phalanx_life::Found::Nobody);
+            assert_eq!(copy.known(0).find(&group, &tried, 0), phalanx_life::Found::Nobody);
         }
     }
 }

@@ -36,7 +36,8 @@ pub enum To {
     /// A server of this member of the cell, whatever group it serves.
     Member(MemberId),
     /// A server of any member of this group: the next one in turn. One that certainly did not run the call, because it is
-    /// gone or busy or refuses, is passed over for another. One that is silent is not, and costs the deadline.
+    /// gone or busy or refuses, is passed over for another. One that is silent is not, and costs the deadline; for ten seconds, or
+    /// until it answers, the others are asked before it.
     Group(String),
 }
 
@@ -346,9 +347,19 @@ impl<A> Calling<A> {
         while let Some(asked) = self.asked.get_mut(at) {
             match Pin::new(&mut asked.pending).poll(context) {
                 Poll::Pending => at += 1,
-                Poll::Ready(Ok(answer)) => return Poll::Ready(Some(Ok(answer))),
+                Poll::Ready(Ok(answer)) => {
+                    if let Some(directory) = directory_of(&self.client, &self.route) {
+                        directory.note_answer(asked.address);
+                    }
+                    return Poll::Ready(Some(Ok(answer)));
+                }
                 Poll::Ready(Err(failure)) => {
                     let AskedServer { address, callees, .. } = self.asked.remove(at);
+                    let (Failure::NotExecuted(why) | Failure::Unknown(why)) = failure;
+                    let is_silent = matches!(why, Reason::Deadline | Reason::NoAnswer);
+                    if let Some(directory) = directory_of(&self.client, &self.route).filter(|_| is_silent) {
+                        directory.note_silent(address);
+                    }
                     self.callees = callees;
                     if let AfterFailure::End(failure) = self.route.failed(address, failure) {
                         return Poll::Ready(Some(Err(failure)));
@@ -454,6 +465,13 @@ impl<A> Drop for Calling<A> {
     }
 }
 
+/// The directory in which the call finds its server.
+fn directory_of<'a>(client: &'a ClientShared, route: &RoutedCall) -> Option<&'a Directory> {
+    let Finder { directory, .. } =
+        client.member.as_ref().filter(|_| route.needs_directory() && client.home.is_here())?;
+    Some(directory)
+}
+
 /// The server to ask, or how the call ends; `None`: it waits.
 fn found(step: Step) -> Option<Result<RoutedAttempt, Failure>> {
     match step {
@@ -472,6 +490,7 @@ mod tests {
     use phalanx_life::{Entry, Found, split_request};
     use phalanx_runtime::rpc::{Port, Service};
 
+    use super::super::directory::Listed;
     use super::*;
     use crate::cell::Cell;
     use crate::error::Reason;
@@ -488,14 +507,58 @@ mod tests {
         }
     }
 
+    fn cell(place: &std::path::Path, name: &str) -> Cell {
+        let builder = Cell::builder(name).name("ann").directories(place.join("run"), place.join("state"));
+        builder.blocking_start().expect("starts")
+    }
+
+    /// Lists a server of group `g` for each port, and waits until the directory has them.
+    fn list(directory: &Arc<Directory>, ports: [&Port; 2]) -> [Listed; 2] {
+        let entry = |port: &Port| Entry { group: Some("g".to_owned()), address: port.address() };
+        let listed = ports.map(|port| directory.list(entry(port)).expect("there is room"));
+        let (both, end) = (Destination::Group("g".to_owned()), Instant::now() + PATIENCE);
+        let found = || directory.look(|known| known.find(&both, &[ports[0].address()], 0));
+        while !matches!(found(), Found::Server(at) if at == ports[1].address()) {
+            assert!(Instant::now() < end, "the directory does not list both");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        listed
+    }
+
+    /// One of two servers is stopped. It costs the deadline of one call, and not of every second one.
+    #[test]
+    fn who_was_silent_is_asked_last() {
+        let place = tempfile::tempdir().expect("a directory");
+        let cell = cell(place.path(), "silent");
+        let start = || Port::start(&port_options(&cell.held.shared.config, 0, true)).expect("starts");
+        let (stopped, mut answers) = (start(), start());
+        let client = cell.client().expect("starts");
+        let directory = Arc::clone(&client.shared.member.as_ref().expect("it is in the cell").directory);
+        let _listed = list(&directory, [&stopped, &answers]);
+        let is_over = AtomicBool::new(false);
+        let ended: Vec<bool> = std::thread::scope(|scope| {
+            let calls = scope.spawn(|| {
+                let call = || client.call::<u64>("g", &1_u64).deadline(Duration::from_secs(2)).blocking().is_ok();
+                let ended = (0..8).map(|_| call()).collect();
+                is_over.store(true, Ordering::Release);
+                ended
+            });
+            let mut takes = Counts(0, PATIENCE, HandlerResult::Answered);
+            while !is_over.load(Ordering::Acquire) {
+                answers.poll(&mut takes);
+            }
+            calls.join().expect("no panic")
+        });
+        assert_eq!(ended.iter().filter(|is_answered| !**is_answered).count(), 1, "{ended:?}");
+        assert!(!directory.look(|known| known.silent.is_empty()));
+    }
+
     /// The first server of a group begins a call and is gone: the call may have run. The second one must not run it, too.
     /// One that certainly did not run is made there.
     #[test]
     fn a_call_that_may_have_run_is_not_made_again_at_another_server() {
         let place = tempfile::tempdir().expect("a directory");
-        let builder =
-            Cell::builder("once").name("ann").directories(place.path().join("run"), place.path().join("state"));
-        let cell = builder.blocking_start().expect("starts");
+        let cell = cell(place.path(), "once");
         let config = cell.held.shared.config.clone();
         let start = || Port::start(&port_options(&config, 0, true)).expect("starts");
         for (became, again, outcome) in [
@@ -505,15 +568,7 @@ mod tests {
             let client = cell.client().expect("starts");
             let directory = Arc::clone(&client.shared.member.as_ref().expect("it is in the cell").directory);
             let (mut first, mut second) = (start(), start());
-            let entry = |port: &Port| Entry { group: Some("g".to_owned()), address: port.address() };
-            let _listed = [&first, &second].map(|port| directory.list(entry(port)).expect("there is room"));
-            let both = Destination::Group("g".to_owned());
-            let end = Instant::now() + PATIENCE;
-            let found = || directory.look(|known| known.find(&both, &[first.address()], 0));
-            while !matches!(found(), Found::Server(at) if at == second.address()) {
-                assert!(Instant::now() < end, "the directory does not list both");
-                std::thread::sleep(Duration::from_millis(5));
-            }
+            let _listed = list(&directory, [&first, &second]);
             let (mut began, mut takes) = (Counts(0, PATIENCE, became), Counts(0, PATIENCE, HandlerResult::Answered));
             let is_over = AtomicBool::new(false);
             let ended = std::thread::scope(|scope| {

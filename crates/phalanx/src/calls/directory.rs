@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 use futures_core::Stream;
 use phalanx_core::Incarnation;
 use phalanx_driver::fork::Home;
-use phalanx_life::{Entry, Known, Servers};
+use phalanx_life::{Entry, Known, Servers, Silent};
+use phalanx_runtime::clock;
 
 use crate::error::{DecodeError, JoinError, StartError};
 use crate::group::{Group, GroupBuilder};
@@ -83,6 +84,10 @@ struct Shared {
     mine: Mutex<Mine>,
     /// Deadlines of callers that wait, and how many have each.
     deadlines: Mutex<BTreeMap<Instant, usize>>,
+    /// Servers that were silent lately.
+    silent: Mutex<Silent>,
+    /// There may be some. Changed behind that lock.
+    has_silent: AtomicBool,
     /// Callers that wait for a server.
     callers: Waiters,
     /// The directory's thread, while nothing happens.
@@ -125,6 +130,8 @@ impl Directory {
             home: held.shared.home,
             mine: Mutex::default(),
             deadlines: Mutex::default(),
+            silent: Mutex::default(),
+            has_silent: AtomicBool::new(false),
             callers: Waiters::default(),
             thread: Waiters::default(),
             news: AtomicU64::new(0),
@@ -169,7 +176,22 @@ impl Directory {
         let changes = shared.changes.load(Ordering::Acquire);
         let is_over = shared.over.load(Ordering::Acquire);
         let is_current = shared.replica.is_current();
-        look(Known { servers: &shared.replica.read().0, is_current, is_over, changes })
+        let silent = shared.silent();
+        look(Known { servers: &shared.replica.read().0, is_current, is_over, changes, silent: &silent })
+    }
+
+    /// A server did not answer until the deadline of a call.
+    pub(crate) fn note_silent(&self, server: SocketAddr) {
+        let mut silent = self.shared.lock_silent();
+        silent.note(server, clock::now());
+        self.shared.has_silent.store(true, Ordering::Release);
+    }
+
+    /// A server answered.
+    pub(crate) fn note_answer(&self, server: SocketAddr) {
+        if self.shared.has_silent.load(Ordering::Acquire) {
+            self.shared.lock_silent().forget(server);
+        }
     }
 
     /// Wakes the callers at this time, too. Each call needs one of [`Directory::forget_deadline`].
@@ -224,6 +246,23 @@ impl Shared {
 
     fn deadlines(&self) -> MutexGuard<'_, BTreeMap<Instant, usize>> {
         self.deadlines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_silent(&self) -> MutexGuard<'_, Silent> {
+        self.silent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Servers that were silent lately.
+    fn silent(&self) -> Vec<SocketAddr> {
+        if !self.has_silent.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        let mut silent = self.lock_silent();
+        let now = silent.at(clock::now());
+        if now.is_empty() {
+            self.has_silent.store(false, Ordering::Release);
+        }
+        now
     }
 
     /// Has the thread look again.

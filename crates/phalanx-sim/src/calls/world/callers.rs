@@ -290,6 +290,9 @@ impl Callers<'_> {
         let Some(call) = self.under_way(client, number) else { return };
         call.asked.retain(|asked| asked.address != address);
         let after = call.route.failed(address, failure);
+        if call.route.needs_directory() {
+            self.note(client, address, Some(failure));
+        }
         let is_left = matches!(failure, Failure::NotExecuted(Reason::Left) | Failure::Unknown(Reason::Left));
         self.0.stats.routes_left += u64::from(is_left);
         self.0.stats.routes_left_and_go_on += u64::from(is_left && after == AfterFailure::Next);
@@ -300,6 +303,14 @@ impl Callers<'_> {
                 let look = self.look(client, number);
                 self.tell(client, number, Told::Failed(failure), look.as_ref());
             }
+        }
+    }
+
+    /// A caller notes whether a server that its directory named was silent.
+    fn note(&mut self, client: usize, server: SocketAddr, failure: Option<Failure>) {
+        let now_ns = self.0.now_ns;
+        if let Some(Routes { callers, .. }) = &mut self.0.routes {
+            callers[client].copy.note(server, failure, now_ns);
         }
     }
 
@@ -315,7 +326,7 @@ impl Callers<'_> {
         if call.route.hedges_in(left) != Some(Duration::ZERO) {
             return;
         }
-        match call.route.hedge(copy.known(), left) {
+        match call.route.hedge(copy.known(*now_ns), left) {
             Some(asking) => {
                 stats.routes_hedged += 1;
                 self.ask(client, number, (asking, &look), true);
@@ -456,9 +467,12 @@ impl Callers<'_> {
         let Some(call) = under_way.get_mut(&number) else { return };
         let left = Duration::from_nanos(call.until_ns.saturating_sub(*now_ns));
         let (record, waited) = (call.record, std::mem::take(&mut call.waits));
-        match call.route.next(Some(copy.known()), left) {
+        match call.route.next(Some(copy.known(*now_ns)), left) {
             Step::Ask(asking) => {
                 stats.routes_came += u64::from(waited);
+                let mut others = look.named.iter().filter(|(_, at)| *at != asking.address);
+                let is_past = !copy.is_asked_last(asking.address) && others.any(|(_, at)| copy.is_asked_last(*at));
+                stats.routes_past_silent += u64::from(is_past);
                 self.ask(client, number, (asking, &look), false);
             }
             Step::Wait => {
@@ -570,8 +584,12 @@ impl Callers<'_> {
             Ok(answer) => {
                 // The other one is not waited for any more.
                 let others: Vec<ClientCallId> = call.asked.iter().filter_map(|asked| asked.pending).collect();
+                let is_named = call.route.needs_directory();
                 self.0.stats.routes_hedge_won += u64::from(is_hedge);
                 self.0.stats.routes_hedge_cancelled += others.len() as u64;
+                if is_named {
+                    self.note(client, address, None);
+                }
                 self.tell(client, number, Told::Answer(digest(answer)), None);
                 let (at_ns, life) = (self.0.now_ns, self.0.nodes[client].life);
                 // Its answer may be here as well.
