@@ -10,7 +10,7 @@ use crate::fault::{Busy, Role};
 use crate::slot::Slot;
 use crate::tenths::{beside, snapshot_at, takes_at};
 use crate::world::Doomed;
-use crate::world::{World, coordinates};
+use crate::world::{World, coordinates, is_whole};
 
 impl World {
     /// The activity of a slot's process; the default if none runs.
@@ -145,11 +145,7 @@ impl World {
 
     /// The slots that count: not ruined for good, and not kept out by their cell (M11 evaluates whether that is right).
     fn whole(&self) -> impl Iterator<Item = &Slot> {
-        self.slots.iter().enumerate().filter(|(index, _)| self.is_whole(*index)).map(|(_, slot)| slot)
-    }
-
-    pub(crate) fn is_whole(&self, index: usize) -> bool {
-        !self.ruined.contains(&index) && !self.slots[index].app.kept_out
+        self.slots.iter().enumerate().filter(|(index, _)| is_whole(self, *index)).map(|(_, slot)| slot)
     }
 
     /// Number of running processes.

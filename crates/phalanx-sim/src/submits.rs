@@ -7,7 +7,7 @@ use phalanx_core::rng::Rng;
 use crate::app::{App, Submit};
 use crate::plan::Workload;
 use crate::result::add_to;
-use crate::world::World;
+use crate::world::{World, is_whole};
 
 /// One step in this many abandons an earlier submit, and one closes the client; the others submit.
 const STEPS: u64 = 20;
@@ -55,7 +55,7 @@ pub(crate) fn submit_in_fault(world: &mut World, fault: usize) {
 /// Evaluates, in the calm at the end, that each submit has an outcome at the members that hear the others and that may go on.
 pub(crate) fn judge_outcomes(world: &mut World) {
     for index in 0..world.slots.len() {
-        let is_whole = world.is_whole(index);
+        let is_whole = is_whole(world, index);
         let slot = &mut world.slots[index];
         let Some(node) = slot.node.as_ref().filter(|_| is_whole && !slot.paused && !slot.leaving) else { continue };
         // Outside the primary, and while too few members have the state, nothing is told.

@@ -140,6 +140,11 @@ pub(crate) struct World {
 /// A callback with a slot, the time in nanoseconds and the slot's process.
 pub type Watcher = Box<dyn FnMut(usize, u64, &Process)>;
 
+/// Whether a slot is not ruined for good, and not kept out by its cell.
+pub(crate) fn is_whole(world: &World, index: usize) -> bool {
+    !world.ruined.contains(&index) && !world.slots[index].app.kept_out
+}
+
 impl World {
     pub(crate) fn new(settings: WorldSettings, seed: u64) -> Self {
         // Each part draws from a generator of its own, forked by a label. A new draw in one part leaves all others
