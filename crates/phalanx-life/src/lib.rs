@@ -39,7 +39,7 @@ pub use records::Reason;
 pub use route::{Attempt, CallStep, Route, split_request, with_deadline};
 pub use servers::{Destination, Entry, Found, Known, Servers, Silent};
 pub use submits::{
-    ClientId, Clients, Decided, Execution, NotSubmitted, OpenRefused, Outgoing, Submitter, TableBounds, Taken, Told,
-    Verdict, clients_domain,
+    ClientId, Clients, Decided, Execution, NotSubmitted, OpenRefused, Outgoing, SubmitLog, Submitter, TableBounds,
+    Taken, Told, Verdict, clients_domain,
 };
 pub use to_one::{MessageTo, NextToOne};

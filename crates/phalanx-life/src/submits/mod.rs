@@ -2,10 +2,12 @@
 
 mod client;
 mod command;
+mod records;
 mod table;
 
 pub use client::{NotSubmitted, Outgoing, Submitter};
 pub use command::ClientId;
+pub use records::SubmitLog;
 pub use table::{Clients, Decided, Execution, OpenRefused, TableBounds, Taken, Told, Verdict};
 
 /// The domain of a group's state that is the table of the clients of the domain `of`.

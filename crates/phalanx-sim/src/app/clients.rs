@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use phalanx_core::{Delivery, GroupView, Incarnation};
 use phalanx_life::{Clients, Decided, Execution, OpenRefused, Taken, Verdict};
-use phalanx_trace as trace;
-use phalanx_trace::{SubmitStep, payload_hash};
+use phalanx_trace::payload_hash;
 
 use super::App;
 use crate::program::place_of_clients;
@@ -42,15 +41,16 @@ impl App {
             Taken::Nothing => (None, None),
             Taken::Told(told) => (Some(told), None),
             Taken::Execute(execution) => {
-                let Execution { client, number, payload, .. } = &execution;
+                let Execution { number, payload, .. } = &execution;
                 // Also if its client goes by another name meanwhile.
                 if !group.executed.insert(payload_hash(payload)) {
                     let text = format!("submit {number} of group {} was executed before", delivery.group.0);
                     self.faults.push(("executed_twice", text));
                 }
                 let result = group.state.execute(payload);
-                let name = (client.digest(), *number, payload_hash(&result));
-                (Some(clients.executed(execution, result)), Some(name))
+                let position = delivery.position.unwrap_or(0);
+                let record = execution.record(delivery.group, delivery.view, position, &result);
+                (Some(clients.executed(execution, result)), Some(record))
             }
         };
         let (after, _) = clients.size();
@@ -58,10 +58,9 @@ impl App {
         if !is(Verdict::Closed) && after < before + usize::from(is(Verdict::Opened(Ok(())))) {
             self.program.note("clients dropped while away, at a member");
         }
-        if let Some((client, number, hash)) = executed {
-            let (view, position) = (delivery.view.0, delivery.position.unwrap_or(0));
-            let what = SubmitStep::Executed { view, position, hash };
-            self.record(trace::Event::Submit { group: delivery.group.0, client, number, what });
+        let is_executed = executed.is_some();
+        if let Some(record) = executed {
+            self.record(record);
             self.program.note("submits executed at a member");
         }
         let Some(told) = told else { return };
@@ -72,7 +71,7 @@ impl App {
                 Some("submits of clients that are not open, at a member")
             }
             Verdict::Submitted { outcome: Decided::Old, .. } => Some("submits that came after their acknowledgement"),
-            Verdict::Submitted { outcome: Decided::Executed(_) | Decided::TooLong, .. } if executed.is_none() => {
+            Verdict::Submitted { outcome: Decided::Executed(_) | Decided::TooLong, .. } if !is_executed => {
                 Some("answers found in a table, at a member")
             }
             _ => None,

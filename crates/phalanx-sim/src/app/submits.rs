@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use phalanx_core::GroupId;
 use phalanx_core::rng::Rng;
-use phalanx_life::{NotSubmitted, Refusal, Submitter, Told};
-use phalanx_trace::{Event, SubmitStep, payload_hash};
+use phalanx_life::{NotSubmitted, Refusal, SubmitLog, Submitter, Told};
+use phalanx_trace::Event;
 
 /// Receipts of commands of clients have this bit.
 pub(super) const SUBMIT: u64 = 1 << 62;
@@ -31,16 +31,9 @@ struct Own {
     of_group: Option<String>,
     /// The submit of an earlier membership whose outcome it asks for.
     earlier: u64,
-    /// Submits whose outcome is due.
-    open: BTreeMap<u64, Option<Sent>>,
-}
-
-/// Where a submit was sent last, and in which life first.
-#[derive(Clone, Copy, Debug)]
-struct Sent {
-    client: u64,
-    group: GroupId,
-    life: u64,
+    /// Submits whose outcome is due, and in which life each was sent first.
+    open: BTreeMap<u64, Option<u64>>,
+    log: SubmitLog,
 }
 
 /// What all memberships of a process write.
@@ -126,6 +119,7 @@ impl Submits {
         let Some(number) = own.open.keys().nth(spot).copied() else { return };
         own.open.remove(&number);
         own.submitter.abandon(number);
+        own.log.abandoned(number);
         book.count("submits abandoned");
     }
 
@@ -143,7 +137,8 @@ impl Submits {
 
     /// Begins a client: with that name in that group, or without one. A name asks first what became of its last submit.
     fn begin_client(&mut self, named: Option<(&str, Recorded)>, book: &mut Book) {
-        let mut own = Own { submitter: Submitter::random(), of_group: None, earlier: 0, open: BTreeMap::new() };
+        let (open, log) = Default::default();
+        let mut own = Own { submitter: Submitter::random(), of_group: None, earlier: 0, open, log };
         if let Some((group, Recorded { name, last, payload })) = named {
             (own.submitter, own.of_group) = (Submitter::named(name, last, book.rng.next_u64()), Some(group.to_owned()));
             if last > 0 {
@@ -167,12 +162,10 @@ impl Submits {
             let Some(due) = own.submitter.due(&mut || rng.next_u64()) else { continue };
             let number = due.number.unwrap_or(0);
             if number > 0 {
-                let client = own.submitter.id().map_or(0, phalanx_life::ClientId::digest);
-                let hash = payload_hash(&due.payload);
-                book.records.push(Event::Submit { group: group.0, client, number, what: SubmitStep::Sent { hash } });
-                if let Some(sent) = own.open.get_mut(&number) {
-                    let life = sent.map_or(life, |before| before.life);
-                    *sent = Some(Sent { client, group, life });
+                let client = own.submitter.id();
+                book.records.extend(client.map(|client| own.log.sent(group, client, number, &due.payload)));
+                if let Some(first) = own.open.get_mut(&number) {
+                    first.get_or_insert(life);
                 }
             } else {
                 // Each opening is of another name.
@@ -248,11 +241,11 @@ impl Own {
     /// Takes what the application is told.
     fn settle(&mut self, life: u64, book: &mut Book) {
         while let Some((number, outcome)) = self.submitter.take_told() {
-            let Some(sent) = self.open.remove(&number) else {
+            let Some(first) = self.open.remove(&number) else {
                 book.faults.push(format!("submit {number} has an outcome that is not due: {outcome:?}"));
                 continue;
             };
-            let is_later = sent.is_some_and(|sent| sent.life != life);
+            let is_later = first.is_some_and(|first| first != life);
             if number == self.earlier && outcome.is_ok() {
                 book.count("results of an earlier membership, under a name");
             }
@@ -260,24 +253,19 @@ impl Own {
             if let Some(group) = self.of_group.as_ref().filter(|_| is_lost) {
                 book.names.insert(group.clone(), None);
             }
-            let (what, moment) = match &outcome {
-                Ok(_) if is_later => (None, "results of submits told in a later life"),
-                Ok(_) => (None, "results of submits"),
-                Err(NotSubmitted::TooLong) => (Some(SubmitStep::TooLong), "submits whose result is too long"),
-                Err(NotSubmitted::Unknown) => (Some(SubmitStep::Unknown), "submits executed once or never"),
-                Err(why) => (Some(SubmitStep::NotExecuted), not_executed(*why)),
-            };
-            book.count(moment);
-            let Some(Sent { client, group, .. }) = sent else {
-                let is_earlier = number == self.earlier && outcome == Err(NotSubmitted::Unknown);
-                if !is_earlier && !matches!(what, Some(SubmitStep::NotExecuted)) {
-                    book.faults.push(format!("submit {number} was not sent, and is told: {outcome:?}"));
-                }
-                continue;
-            };
-            let told = SubmitStep::Told { hash: outcome.as_ref().map_or(0, |result| payload_hash(result)) };
-            let what = what.unwrap_or(told);
-            book.records.push(Event::Submit { group: group.0, client, number, what });
+            book.count(match &outcome {
+                Ok(_) if is_later => "results of submits told in a later life",
+                Ok(_) => "results of submits",
+                Err(NotSubmitted::TooLong) => "submits whose result is too long",
+                Err(NotSubmitted::Unknown) => "submits executed once or never",
+                Err(why) => not_executed(*why),
+            });
+            let is_earlier = number == self.earlier && outcome == Err(NotSubmitted::Unknown);
+            let is_known = matches!(outcome, Ok(_) | Err(NotSubmitted::TooLong | NotSubmitted::Unknown));
+            if first.is_none() && is_known && !is_earlier {
+                book.faults.push(format!("submit {number} was not sent, and is told: {outcome:?}"));
+            }
+            book.records.extend(self.log.told(number, &outcome));
         }
     }
 }
