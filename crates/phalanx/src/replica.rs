@@ -305,8 +305,8 @@ pub(crate) trait Locked {
     fn take<'m>(&mut self, message: &'m Message) -> Option<Execution<'m>>;
     /// Executes a submitted message, if messages may be submitted to it.
     fn execute(&mut self, message: &Message) -> Option<Vec<u8>>;
-    /// The state executed what this table gave it.
-    fn executed(&mut self, execution: Execution<'_>, result: Vec<u8>);
+    /// The state executed what this table gave it, which came as that message.
+    fn executed(&mut self, message: &Message, execution: Execution<'_>, result: Vec<u8>);
     /// Puts the state that came in the place of the present one, which is aside then.
     fn swap(&mut self);
 }
@@ -488,8 +488,9 @@ impl<S: State> Locked for Holding<'_, S> {
         self.execute.map(|execute| execute(&mut *self.state, message))
     }
 
-    fn executed(&mut self, execution: Execution<'_>, result: Vec<u8>) {
+    fn executed(&mut self, message: &Message, execution: Execution<'_>, result: Vec<u8>) {
         if let Some(table) = self.table {
+            table.submits.record(&execution, (message.view, message.position), &result);
             table.submits.applied(&(table.executed)(&mut self.state, execution, result));
         }
     }
@@ -525,8 +526,9 @@ impl<S: State> Locked for Apart<'_, S> {
         self.execute.map(|execute| execute(self.state, message))
     }
 
-    fn executed(&mut self, execution: Execution<'_>, result: Vec<u8>) {
+    fn executed(&mut self, message: &Message, execution: Execution<'_>, result: Vec<u8>) {
         if let Some(table) = self.table {
+            table.submits.record(&execution, (message.view, message.position), &result);
             (table.executed)(self.state, execution, result);
         }
     }

@@ -13,7 +13,7 @@ use phalanx::{
 use phalanx_runtime::counters::{CountersFile, OrphanStatus, Reading, Status};
 
 use crate::common::{
-    Member, PATIENCE, await_event, await_members, await_notice, impatient, local, next, over_udp, patient, run,
+    Member, PATIENCE, await_event, await_members, await_notice, impatient, local, next, over_udp, patient, run, traces,
 };
 
 /// A member in a process of its own. It prints what it observes, and is killed on drop.
@@ -39,7 +39,7 @@ impl Child {
         Self::spawn(dir, name, "serves", "auto")
     }
 
-    /// It submits to the group `bank`, one after the other, and prints each balance.
+    /// It submits to the group `bank`, one after the other, and prints each balance. It writes traces ([`traces`]).
     pub(crate) fn start_submitting(dir: &Path, name: &str) -> Self {
         Self::spawn(dir, name, "submits", "auto")
     }
@@ -128,6 +128,9 @@ fn a_member_of_its_own() {
     let mut builder = impatient(Path::new(&dir), &name);
     if variable("DRIVER").is_some_and(|driver| driver == "udp") {
         builder = builder.set("driver", "udp");
+    }
+    if variable("STATES").is_some_and(|states| states == "submits") {
+        builder = builder.trace(traces(Path::new(&dir)));
     }
     let cell = builder.blocking_start().expect("starts");
     print("");

@@ -1,7 +1,8 @@
 //! Submitting to a state: its results, over joins and ends of processes, over real sockets.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Waker};
@@ -12,7 +13,11 @@ use phalanx::{
     SubmitError, wait_for,
 };
 
-use crate::common::{PATIENCE, impatient, patient};
+use phalanx_check::{Options, Property, Report, Require, check_files};
+use phalanx_runtime::clock::{clock_name, now};
+use phalanx_trace::{Event, Header, TraceWriter};
+
+use crate::common::{PATIENCE, impatient, patient, traces};
 use crate::processes::{Child, await_status, print};
 
 /// Accounts by name. A message moves an amount to one, and its result is the balance.
@@ -242,11 +247,34 @@ pub(crate) fn submit_on_and_on(cell: &Cell, name: &str) {
     }
 }
 
-/// It is excluded with submits under way, and comes back: each was executed once, and it is told every result.
+/// The verdict on the traces of a directory, of which that process was killed.
+fn verdict(directory: &Path, killed: &str) -> Report {
+    let header = Header::harness("default", &clock_name());
+    let mut harness = TraceWriter::create(&traces(directory).join("harness.trace"), &header).expect("it is written");
+    let files = || fs::read_dir(traces(directory)).expect("made").map(|entry| entry.expect("there").path());
+    let life = |file: PathBuf| {
+        let name = file.file_stem()?.to_str()?.strip_prefix(killed)?.strip_prefix('-')?.to_owned();
+        u64::from_str_radix(&name, 16).ok()
+    };
+    for incarnation in files().filter_map(life) {
+        harness.write(now().nanos(), &Event::Crash { incarnation }).expect("it is written");
+    }
+    harness.flush().expect("it is written");
+    let options =
+        Options { complete: true, one_instance: true, require: Require::These(SUBMITS.to_vec()), ..Options::default() };
+    check_files(&files().collect::<Vec<_>>(), &options).expect("they are traces")
+}
+
+/// What the checker asks of submits.
+const SUBMITS: [Property; 3] = [Property::X12, Property::X13, Property::X14];
+
+/// It is excluded with submits under way, and comes back: each was executed once, and it is told every result. So say the
+/// traces of all.
 #[test]
 fn who_is_excluded_is_told_what_its_submits_gave() {
     let directory = tempfile::tempdir().expect("a directory");
-    let cells = ["ann", "bob"].map(|name| impatient(directory.path(), name).blocking_start().expect("starts"));
+    let traced = |name| impatient(directory.path(), name).trace(traces(directory.path()));
+    let cells = ["ann", "bob"].map(|name| traced(name).blocking_start().expect("starts"));
     let banks = [bank(), bank()];
     let mut members: Vec<_> = cells.iter().zip(&banks).map(|(cell, bank)| join(cell, bank)).collect();
     let mut child = Child::start_submitting(directory.path(), "cid");
@@ -264,7 +292,24 @@ fn who_is_excluded_is_told_what_its_submits_gave() {
     child.signal(rustix::process::Signal::CONT);
     // What its output held before the stop, and what comes after the return.
     balances(&mut child, 2_000);
+    // One that takes the state while submits are under way.
+    let (dan, late) = (traced("dan").blocking_start().expect("starts"), bank());
+    let (_group, inbox) = join(&dan, &late);
+    drop(inbox);
+    assert_eq!(give(&late, "dan", 7), Ok(Ok(7)));
+    balances(&mut child, 500);
     child.kill();
     let balance = banks[1].read().accounts["cid"];
     assert!(balance >= next, "{balance} of {next}");
+    // Too long, and not executed as nobody is there any more.
+    assert_eq!(give(&late, "x", i64::MAX), Err(SubmitError::ResultTooLong));
+    for cell in cells.into_iter().chain([dan]) {
+        cell.blocking_leave(PATIENCE).expect("leaves");
+    }
+    let report = verdict(directory.path(), "cid");
+    assert!(report.passed, "{report}");
+    let row = |of: Property| report.properties.iter().find(|row| row.property == of).expect("it has a row");
+    let tested = SUBMITS.map(|of| (row(of).instances, row(of).under_failure));
+    assert!(tested.iter().all(|(instances, _)| *instances >= 2_500), "{tested:?}");
+    assert!(tested[0].1 > 0 && tested[1].1 > 0, "some were sent again, and told from the table: {tested:?}");
 }

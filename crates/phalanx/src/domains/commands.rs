@@ -30,6 +30,6 @@ fn take_command(parts: &mut [Changing<'_>], message: &Message) -> Option<usize> 
     let state = parts.iter_mut().find(|part| part.place.is_in && Some(part.at) == served);
     // A group lists the table beside the state that it serves, and all members have both.
     let result = state.and_then(|part| part.state.execute(&submitted)).unwrap_or_default();
-    parts[table].state.executed(execution, result);
+    parts[table].state.executed(message, execution, result);
     served
 }

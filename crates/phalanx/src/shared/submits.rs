@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use phalanx_core::{GroupId, ViewNumber};
 use phalanx_driver::Waker;
 use phalanx_driver::fork::Home;
-use phalanx_life::{NotSubmitted, Outgoing, Refusal, Submitter, Told};
+use phalanx_life::{Execution, NotSubmitted, Outgoing, Refusal, SubmitLog, Submitter, Told};
+use phalanx_trace as trace;
 
 use crate::error::{SendError, SubmitError};
 use crate::sent::Receipt;
@@ -21,6 +23,8 @@ pub(crate) struct Submits {
     state: Mutex<State>,
     /// Some may have something to send.
     is_due: AtomicBool,
+    /// The process writes a trace.
+    is_recorded: AtomicBool,
     room: Waiters,
     home: Home,
 }
@@ -34,6 +38,10 @@ struct State {
     protocol: Option<Waker>,
     /// This process is in a view of the group.
     is_in: bool,
+    /// The group, as the latest incarnation that was told anything of it names it.
+    group: Option<GroupId>,
+    /// Records that are not written yet. `None`: the process writes no trace.
+    records: Option<Vec<trace::Event>>,
 }
 
 impl std::fmt::Debug for State {
@@ -43,9 +51,18 @@ impl std::fmt::Debug for State {
 }
 
 struct Client {
-    submitter: Submitter<Arc<SubmitReceipt>>,
+    submitter: Submitter<Awaited>,
+    /// Of those that are under way, if they are recorded.
+    log: SubmitLog,
     /// No handle of it is left.
     is_dropped: bool,
+}
+
+/// What waits for the result of a submit.
+#[derive(Debug)]
+pub(crate) struct Awaited {
+    number: u64,
+    receipt: Arc<SubmitReceipt>,
 }
 
 /// A client, for as long as a handle of it lives.
@@ -59,7 +76,7 @@ pub(crate) struct Handle {
 
 impl Handle {
     /// A client with a name, among those of a replica.
-    pub(crate) fn named(submits: Arc<Submits>, submitter: Submitter<Arc<SubmitReceipt>>) -> Self {
+    pub(crate) fn named(submits: Arc<Submits>, submitter: Submitter<Awaited>) -> Self {
         let client = submits.add(submitter).into();
         Self { submits, client, is_named: true }
     }
@@ -90,11 +107,11 @@ pub(crate) type SubmitReceipt = Receipt<Result<Bytes, SubmitError>>;
 type ToTell = Vec<(Arc<SubmitReceipt>, Result<Bytes, NotSubmitted>)>;
 
 impl State {
-    fn each(&mut self, act: impl FnMut(&mut Submitter<Arc<SubmitReceipt>>)) {
+    fn each(&mut self, act: impl FnMut(&mut Submitter<Awaited>)) {
         self.clients.values_mut().map(|client| &mut client.submitter).for_each(act);
     }
 
-    fn with(&mut self, client: u64, act: impl FnOnce(&mut Submitter<Arc<SubmitReceipt>>)) {
+    fn with(&mut self, client: u64, act: impl FnOnce(&mut Submitter<Awaited>)) {
         if let Some(client) = self.clients.get_mut(&client) {
             act(&mut client.submitter);
         }
@@ -113,14 +130,23 @@ impl State {
         if !submitter.has_room(number) {
             return None;
         }
-        let is_begun = submitter.submit(number, payload.clone(), Arc::clone(receipt));
+        let awaited = Awaited { number, receipt: Arc::clone(receipt) };
+        let is_begun = submitter.submit(number, payload.clone(), awaited);
         Some(if is_begun { Ok(number) } else { Err(SubmitError::NumberUsed) })
     }
 
     /// Takes what is known of submits, and forgets clients that have no handle and nothing left to do.
     fn settle(&mut self) -> ToTell {
         let mut told = Vec::new();
-        self.each(|submitter| told.extend(std::iter::from_fn(|| submitter.take_told())));
+        let Self { clients, records, .. } = self;
+        for Client { submitter, log, .. } in clients.values_mut() {
+            while let Some((Awaited { number, receipt }, result)) = submitter.take_told() {
+                if let Some(records) = records {
+                    records.extend(log.told(number, &result));
+                }
+                told.push((receipt, result));
+            }
+        }
         self.clients.retain(|_, client| !client.is_dropped || !client.submitter.is_idle());
         told
     }
@@ -128,8 +154,8 @@ impl State {
 
 impl Default for Submits {
     fn default() -> Self {
-        let (state, is_due, room) = Default::default();
-        Self { state, is_due, room, home: Home::here() }
+        let (state, is_due, is_recorded, room) = Default::default();
+        Self { state, is_due, is_recorded, room, home: Home::here() }
     }
 }
 
@@ -146,14 +172,14 @@ impl Submits {
     }
 
     /// Adds a client, and returns its name here.
-    pub(crate) fn add(&self, mut submitter: Submitter<Arc<SubmitReceipt>>) -> u64 {
+    pub(crate) fn add(&self, mut submitter: Submitter<Awaited>) -> u64 {
         let mut state = self.state();
         state.named += 1;
         if state.is_in {
             submitter.begin_life();
         }
         let name = state.named;
-        state.clients.insert(name, Client { submitter, is_dropped: false });
+        state.clients.insert(name, Client { submitter, log: SubmitLog::default(), is_dropped: false });
         name
     }
 
@@ -167,13 +193,17 @@ impl Submits {
         let mut state = self.state();
         let (result, told) = (act(&mut state), state.settle());
         drop(state);
+        self.tell(told);
+        result
+    }
+
+    fn tell(&self, told: ToTell) {
         if !told.is_empty() {
             // What was told last may have been all that a client waited for to close.
             self.note_due();
             told.into_iter().for_each(|(receipt, result)| receipt.end(result.map_err(SubmitError::of)));
             self.room.wake();
         }
-        result
     }
 
     /// Begins a submit when there is room for it, and returns its number. `number`: the one that it is to have.
@@ -212,7 +242,12 @@ impl Submits {
 
     /// Nobody waits for a submit any more.
     pub(crate) fn abandon(&self, client: u64, number: u64) {
-        self.change(|state| state.with(client, |submitter| submitter.abandon(number)));
+        self.change(|state| {
+            if let Some(Client { submitter, log, .. }) = state.clients.get_mut(&client) {
+                submitter.abandon(number);
+                log.abandoned(number);
+            }
+        });
         self.room.wake();
     }
 
@@ -239,10 +274,31 @@ impl Submits {
 
     // The protocol thread's side.
 
-    /// The replica is to be in a group of the process whose thread that wakes.
-    pub(crate) fn attach(&self, protocol: Waker) {
+    /// The replica is to be in a group of the process whose thread that wakes. `is_recorded`: it writes a trace.
+    pub(crate) fn attach(&self, protocol: Waker, is_recorded: bool) {
         let mut state = self.state();
         (state.protocol, state.is_in) = (Some(protocol), false);
+        state.records = is_recorded.then(Vec::new);
+        self.is_recorded.store(is_recorded, Ordering::Release);
+    }
+
+    /// What follows is of the group of that number.
+    pub(crate) fn set_group(&self, group: GroupId) {
+        self.state().group = Some(group);
+    }
+
+    /// Moves what is to be recorded, since the last call.
+    pub(crate) fn move_records(&self, to: &mut Vec<trace::Event>) {
+        self.state().records.iter_mut().for_each(|records| to.append(records));
+    }
+
+    /// The state executed a message, at that place in the order.
+    pub(crate) fn record(&self, execution: &Execution<'_>, (view, position): (u64, Option<u64>), result: &[u8]) {
+        if self.is_recorded.load(Ordering::Acquire)
+            && let State { records: Some(records), group: Some(group), .. } = &mut *self.state()
+        {
+            records.push(execution.record(*group, ViewNumber(view), position.unwrap_or(0), result));
+        }
     }
 
     fn note_due(&self) {
@@ -259,8 +315,14 @@ impl Submits {
         let mut due = Vec::new();
         if self.is_due.swap(false, Ordering::AcqRel) {
             self.change(|state| {
-                for (name, client) in &mut state.clients {
-                    while let Some(out) = client.submitter.due(random) {
+                let State { clients, group, records, .. } = state;
+                for (name, Client { submitter, log, .. }) in clients {
+                    while let Some(out) = submitter.due(random) {
+                        if let (Some(records), Some(group)) = (&mut *records, *group)
+                            && let (Some(id), Some(number)) = (submitter.id(), out.number)
+                        {
+                            records.push(log.sent(group, id, number, &out.payload));
+                        }
                         due.push((*name, out));
                     }
                 }
@@ -285,12 +347,16 @@ impl Submits {
         });
     }
 
-    /// The membership is over.
-    pub(crate) fn end_membership(&self) {
-        self.change(|state| {
-            (state.is_in, state.protocol) = (false, None);
-            state.each(Submitter::end_membership);
-        });
+    /// The membership is over. What is still to be recorded goes to `records`.
+    pub(crate) fn end_membership(&self, records: &mut Vec<trace::Event>) {
+        let mut state = self.state();
+        (state.is_in, state.protocol) = (false, None);
+        state.each(Submitter::end_membership);
+        let told = state.settle();
+        // At once: the replica may be in another group as soon as the lock is free.
+        records.extend(state.records.take().into_iter().flatten());
+        drop(state);
+        self.tell(told);
         self.room.wake();
     }
 
@@ -335,7 +401,7 @@ mod tests {
     fn each_submit_that_begins_beside_an_end_has_an_outcome() {
         for _ in 0..500 {
             let submits = Submits::default();
-            submits.attach(Waker::new().expect("a descriptor is left"));
+            submits.attach(Waker::new().expect("a descriptor is left"), false);
             let client = submits.add(Submitter::random());
             submits.begin_life();
             let begun = std::thread::scope(|scope| {
@@ -355,7 +421,7 @@ mod tests {
                     }
                 });
                 while submits.take_due(&mut || 7).is_empty() && !submitting.is_finished() {}
-                submits.end_membership();
+                submits.end_membership(&mut Vec::new());
                 submitting.join().expect("no panic")
             });
             let context = Context::from_waker(task::Waker::noop());

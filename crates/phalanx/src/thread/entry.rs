@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
-use phalanx_core::{Order, Stability, ViewNumber};
+use phalanx_core::{GroupId, Order, Stability, ViewNumber};
 use phalanx_driver::fork::Home;
 use phalanx_life as life;
 use phalanx_life::{AskId, Outgoing, Payloads, Shown};
@@ -86,6 +86,8 @@ pub(super) struct Entry {
     pub(super) view: Option<View>,
     /// What the program submits to the replica's domains.
     pub(super) submits: Vec<SubmitsTo>,
+    /// The group, as the present incarnation names it.
+    group: Option<GroupId>,
     /// The state answers asks.
     answers: bool,
     /// Messages that are staged and that the replica has not applied.
@@ -114,6 +116,7 @@ impl Entry {
             replica,
             view: None,
             submits,
+            group: None,
             answers,
             to_apply: Vec::new(),
             life,
@@ -196,6 +199,13 @@ impl Entry {
     pub(super) fn reached(&self, stable: u64, delivered: u64) {
         self.life.publish(stable, delivered);
         self.submits.iter().for_each(|to| to.submits.reached(delivered));
+    }
+
+    /// What follows is of the group of that number.
+    pub(super) fn set_group(&mut self, group: GroupId) {
+        if self.group.replace(group) != Some(group) {
+            self.submits.iter().for_each(|to| to.submits.set_group(group));
+        }
     }
 
     /// Whether clients may have something to say.

@@ -14,7 +14,8 @@ use phalanx_core::{
 };
 use phalanx_life as life;
 use phalanx_life::{Bound, End, Front, Key, Lives, NextMessage, NextToOne, Publication, Publishes, Refusal, Step};
-use phalanx_runtime::{Handler, clock};
+use phalanx_runtime::{Handler, clock, traced};
+use phalanx_trace as trace;
 
 use super::entry::{Entry, Feed, MergedOutlet};
 use super::rounds::Rounds;
@@ -46,6 +47,8 @@ pub(super) struct AppHandler {
     /// This process, in an incarnation that goes on.
     me: Option<MemberInfo>,
     rejoin: bool,
+    /// What is to be recorded since the last call, in its order. `None`: the process writes no trace.
+    records: Option<Vec<trace::Event>>,
 }
 
 /// What the groups share, and hands over what happens in them.
@@ -55,6 +58,8 @@ pub(super) struct ThreadFront {
     publication: Publication<Entry>,
     /// Memberships to whose state the program may submit.
     submitting: Vec<Key>,
+    /// What is to be recorded of submits to memberships that are over.
+    over_records: Vec<trace::Event>,
     /// Inboxes that groups share, by number. One whose reader is gone, and of which no group is left, is dropped.
     merged: Vec<Option<MergedOutlet>>,
     /// A notice said that a message to this process alone was dropped.
@@ -69,10 +74,43 @@ impl AppHandler {
             copier: Copier::default(),
             publication: Publication::default(),
             submitting: Vec::new(),
+            over_records: Vec::new(),
             merged: Vec::new(),
             is_drop_told: false,
         };
-        Self { lives: Lives::new(rejoin), front, rounds: Rounds::default(), asks_due: None, me: None, rejoin }
+        Self {
+            lives: Lives::new(rejoin),
+            front,
+            rounds: Rounds::default(),
+            asks_due: None,
+            me: None,
+            rejoin,
+            records: None,
+        }
+    }
+
+    /// Records from here on what the program is told, for [`Self::take_records`].
+    pub(super) fn record(&mut self) {
+        self.lives.record(traced::reason);
+        self.records = Some(Vec::new());
+    }
+
+    /// What is to be recorded since the last call; empty if nothing is.
+    pub(super) fn take_records(&mut self) -> Vec<trace::Event> {
+        self.gather_records();
+        self.records.as_mut().map_or_else(Vec::new, std::mem::take)
+    }
+
+    /// Puts what is to be recorded into its order: an outcome of a submit stands behind the end that is its reason. Called
+    /// before an end, too, because what was sent stands before it.
+    fn gather_records(&mut self) {
+        let Self { lives, front, records: Some(records), .. } = self else { return };
+        records.append(&mut lives.take_records());
+        records.append(&mut front.over_records);
+        for key in &front.submitting {
+            let submits = lives.own(*key).into_iter().flat_map(|entry| &entry.submits);
+            submits.for_each(|to| to.submits.move_records(records));
+        }
     }
 
     /// Adds a group that is about to be joined. Returns the core's name for its inbox.
@@ -101,7 +139,8 @@ impl AppHandler {
         let name = Arc::clone(&shared.name);
         let first = shared.key.set(key).is_ok();
         debug_assert!(first, "a group is joined once");
-        keeps.submits.iter().for_each(|to| to.submits.attach(self.front.shared.protocol.clone()));
+        let (protocol, is_recorded) = (&self.front.shared.protocol, self.records.is_some());
+        keeps.submits.iter().for_each(|to| to.submits.attach(protocol.clone(), is_recorded));
         if !keeps.submits.is_empty() {
             self.front.submitting.push(key);
         }
@@ -272,6 +311,7 @@ impl AppHandler {
 
     /// The thread ends.
     pub(super) fn end(&mut self) {
+        self.gather_records();
         self.lives.end(&mut self.front);
         self.front.publication.end();
         self.rounds.tell_all(&self.front.shared.watches);
@@ -313,6 +353,7 @@ impl Front for ThreadFront {
     fn deliver(&mut self, key: Key, entry: &mut Entry, delivery: &Delivery<'_>) {
         let message = Message::of(delivery, self.copier.copy(delivery.payload));
         self.publication.touch(key, entry);
+        entry.set_group(delivery.group);
         entry.deliver(message);
     }
 
@@ -390,6 +431,7 @@ impl Front for ThreadFront {
         self.publication.touch(key, entry);
         match step {
             Step::View(seen) => {
+                entry.set_group(seen.view.group);
                 let view = View::of(seen);
                 entry.apply();
                 if let Some(replica) = &mut entry.replica {
@@ -485,7 +527,7 @@ impl Front for ThreadFront {
     }
 
     fn ended(&mut self, key: Key, mut entry: Entry, end: End) {
-        entry.submits.iter().for_each(|to| to.submits.end_membership());
+        entry.submits.iter().for_each(|to| to.submits.end_membership(&mut self.over_records));
         self.submitting.retain(|other| *other != key);
         entry.end(match end {
             End::Left(why) => Phase::Left(LeaveReason::of(why)),
@@ -530,6 +572,7 @@ impl Handler for AppHandler {
     fn begin(&mut self, me: &MemberInfo) {
         // Without an event, if the process gave the incarnation before up by itself.
         self.end_incarnation(None, true);
+        self.gather_records();
         self.me = Some(me.clone());
         self.lives.begin(me.incarnation, &mut self.front);
         let mut facts = self.front.shared.facts();
@@ -621,6 +664,7 @@ impl Handler for AppHandler {
             _ => {}
         }
         let is_end = matches!(event, Event::Excluded { .. } | Event::Renounced { .. } | Event::Left);
+        self.gather_records();
         self.lives.event(event, &mut self.front);
         if is_end {
             self.front.shared.facts().view = None;
@@ -648,8 +692,8 @@ impl Handler for AppHandler {
         self.lives.keeps_state(group, &mut self.front)
     }
 
-    fn told(&mut self) -> Vec<phalanx_trace::Event> {
-        self.lives.take_records()
+    fn told(&mut self) -> Vec<trace::Event> {
+        self.take_records()
     }
 }
 
@@ -714,20 +758,25 @@ mod tests {
 
     use phalanx_core::Stability;
     use phalanx_driver::fork::Home;
-    use phalanx_life::{Message, Payloads, Shown};
+    use phalanx_life::{Message, Payloads, Shown, clients_domain};
     use phalanx_runtime::config::Config;
     use phalanx_runtime::{Inline, Options};
+    use phalanx_trace::SubmitStep;
 
     use super::*;
     use crate::domains::Domains;
-    use crate::error::{InDoubt, Undelivered};
+    use crate::error::{InDoubt, SubmitError, Undelivered};
     use crate::inbox::Inbox;
     use crate::replica::{Replica, Replicating, State};
     use crate::send::Multicast;
     use crate::send_to::SendTo;
     use crate::sent::Receipt;
+    use crate::shared::commands::SubmitsTo;
     use crate::shared::queue::Queue;
+    use crate::shared::submits::SubmitReceipt;
     use crate::snapshot::Snapshot as Snap;
+    use crate::submit::ClientTable;
+    use crate::waiting::Place;
 
     const GROUP: GroupId = GroupId(1);
 
@@ -738,6 +787,15 @@ mod tests {
 
     /// The same of a group with a state. Its inbox has room for eight items.
     fn member_of(replica: Option<Box<dyn Replicating>>) -> (AppHandler, Arc<GroupShared>, Inbox) {
+        member_with(Keeps { replica, ..Keeps::default() }, false, crate::view::of_nobody(7))
+    }
+
+    /// The same, in that view, of a process that records what its program is told or not.
+    fn member_with(
+        keeps: Keeps,
+        is_recorded: bool,
+        view: phalanx_core::GroupView,
+    ) -> (AppHandler, Arc<GroupShared>, Inbox) {
         let directory = tempfile::tempdir().expect("a directory");
         let (runtime_dir, state_dir) = (Some(directory.path().join("run")), Some(directory.path().join("state")));
         let options = Options::from(Config { runtime_dir, state_dir, ..Config::default() });
@@ -745,13 +803,15 @@ mod tests {
         let me = process.node().settings().me.clone();
         let cell = Arc::new(CellShared::new(process.waker(), process.belief(), me.clone(), options.config.clone()));
         let mut handler = AppHandler::new(Arc::clone(&cell), true);
+        if is_recorded {
+            handler.record();
+        }
         handler.begin(&me);
         let group = Arc::new(GroupShared::new("g"));
         let queue = Arc::new(Queue::new(8, 1 << 20, process.waker(), Home::here()));
-        let has_state = replica.is_some();
-        let keeps = Keeps { replica, ..Keeps::default() };
+        let has_state = keeps.replica.is_some();
         handler.add(Arc::clone(&group), Destination::Own(Arc::clone(&queue)), has_state, false, keeps);
-        handler.event(Event::GroupView(Arc::new(crate::view::of_nobody(7))));
+        handler.event(Event::GroupView(Arc::new(view)));
         handler.publish(|_| Some(true));
         (handler, group, Inbox::new(queue))
     }
@@ -1137,6 +1197,78 @@ mod tests {
         };
         assert_eq!((alone.view, alone.sender, &alone.payload[..]), (6, MemberId::of(sender), &b"alone"[..]));
         assert_eq!((&*replica.read(), replica.applied()), (&Seen(vec![7, 0, 0]), 2));
+    }
+
+    /// So the checker finds the end by which a submit is executed once or never, and nothing that was sent behind it.
+    #[test]
+    fn what_was_sent_is_recorded_before_an_end_and_the_outcome_behind_it() {
+        let (replica, table) = (Replica::new(Seen::default()), clients_domain(""));
+        replica.set_execute(|_, _| b"result".to_vec());
+        let submits = Arc::clone(&replica.handle.submits);
+        let parts = [(String::new(), replica.for_group(None)), (table.clone(), ClientTable::domain(&submits))];
+        let keeps = Keeps {
+            replica: Some(Box::new(Domains::new(parts.into()))),
+            submits: vec![SubmitsTo { table: table.as_str().into(), submits: Arc::clone(&submits) }],
+            answers: false,
+        };
+        let list = ["", &table].map(|name| phalanx_core::Domain { name: name.into(), version: 1 });
+        let view = phalanx_core::GroupView { domains: Some(list.into()), ..crate::view::of_nobody(7) };
+        let (mut handler, group, _inbox) = member_with(keeps, true, view);
+        let (key, me) = (*group.key.get().expect("it is joined"), handler.lives.me());
+        let mut position = 0;
+        // The core accepts what is due, as the next message of the view, and delivers it or not.
+        let mut go_on = |handler: &mut AppHandler, is_delivered: bool| {
+            assert_eq!(handler.queue_submits(), 1);
+            let NextMessage { payload, .. } = handler.due(key).expect("it waits");
+            position += 1;
+            handler.accepted(key, Some(Sent { view: ViewNumber(7), seq: Sequence(position) }));
+            if is_delivered {
+                handler.deliver(&Delivery {
+                    group: GROUP,
+                    view: ViewNumber(7),
+                    sender: me,
+                    seq: Sequence(position),
+                    order: Order::Total,
+                    uniformity: Uniformity::Uniform,
+                    position: Some(position),
+                    replayed: false,
+                    asked: None,
+                    domain: Some(phalanx_core::DomainIndex(1)),
+                    payload: &payload,
+                });
+            }
+            handler.publish(|_| Some(true));
+        };
+        let client = replica.handle.client();
+        let context = Context::from_waker(Waker::noop());
+        let submit = || {
+            let (receipt, payload) = (Arc::new(SubmitReceipt::new()), Bytes::from_static(b"m"));
+            let begun = submits.poll_submit(client, None, (&payload, &receipt), &mut Place::default(), &context);
+            assert!(matches!(begun, Poll::Ready(Ok(_))));
+            receipt
+        };
+        let first = submit();
+        go_on(&mut handler, true); // the client is opened
+        go_on(&mut handler, true);
+        let second = submit();
+        go_on(&mut handler, false);
+        handler.event(Event::GroupLeft { group: GROUP, why: phalanx_core::LeaveReason::Stopped });
+        assert!(matches!(first.poll(&context), Poll::Ready(Ok(result)) if result == "result"));
+        assert!(matches!(second.poll(&context), Poll::Ready(Err(SubmitError::Unknown))));
+        let records = handler.take_records();
+        let shown = |record: &trace::Event| match record {
+            trace::Event::Submit { group: 1, number, what, .. } => Some(match what {
+                SubmitStep::Executed { view: 7, position: 2, .. } => format!("{number} executed"),
+                SubmitStep::Told { .. } => format!("{number} told"),
+                what => format!("{number} {what:?}").chars().take_while(|c| *c != '{').collect(),
+            }),
+            trace::Event::ToldLost { .. } => Some("lost".to_owned()),
+            trace::Event::MembershipEnded { .. } => Some("ended".to_owned()),
+            _ => None,
+        };
+        let shown: Vec<_> = records.iter().filter_map(shown).map(|text| text.trim_end().to_owned()).collect();
+        assert_eq!(shown, ["1 Sent", "1 executed", "1 told", "2 Sent", "lost", "ended", "2 Unknown"]);
+        assert!(handler.take_records().is_empty());
     }
 
     /// Room that a refused message kept would be lost to its group for ever.

@@ -15,7 +15,7 @@ use atomic_waker::AtomicWaker;
 use phalanx_core::{CommandError, InboxId, Instant};
 use phalanx_driver::{Shm, Udp};
 use phalanx_life::{Key, NextMessage, NextToOne, Refusal};
-use phalanx_runtime::{Inline, Options, Recorder, clock, traced};
+use phalanx_runtime::{Inline, Options, Recorder, clock};
 
 use crate::end::End;
 use crate::error::{SendError, StartError};
@@ -91,7 +91,7 @@ fn run(options: &Options, warnings: Vec<String>, health: Option<HealthCheck>, re
             if reporting.report(Ok(Arc::clone(&shared))) {
                 drop(reporting);
                 if recorder.is_on() {
-                    app.lives.record(traced::reason);
+                    app.record();
                 }
                 Protocol::new(process, app, recorder, shared, spin).run(ends);
             }
@@ -157,7 +157,7 @@ impl Protocol {
         let shared = Arc::clone(&self.shared);
         shared.commands.close(|command| self.app.refuse(command));
         self.app.end();
-        self.recorder.told(&self.app.lives.take_records());
+        self.recorder.told(&self.app.take_records());
         self.recorder.finish();
         // Sockets, liveness lock and counters are released before any handle learns that this process is over.
         drop(self);
@@ -176,7 +176,7 @@ impl Protocol {
             let has_late = self.app.expire_asks();
             let process = self.process.node().process();
             self.app.publish(|group| process.is_adequate(group));
-            self.recorder.told(&self.app.lives.take_records());
+            self.recorder.told(&self.app.take_records());
             self.app.tell_watches(|| process.cell_view().map(|_| process.decree_state().directory));
             let core_notes = self.app.lives.take_core_notes();
             for name in core_notes.forgotten {
@@ -216,7 +216,13 @@ impl Protocol {
             self.carry(command);
             count += 1;
         }
-        count += self.app.carry_ask_notes() + self.app.queue_submits();
+        count += self.app.carry_ask_notes();
+        let submits = self.app.queue_submits();
+        if submits > 0 {
+            // Handed over, before they are sent.
+            self.recorder.told(&self.app.take_records());
+        }
+        count += submits;
         let taken = count > 0;
         count += self.send_waiting();
         self.leaves |= self.shared.commands.take_leaves() | self.app.lives.take_untidy();

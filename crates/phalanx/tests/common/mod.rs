@@ -20,6 +20,11 @@ pub(crate) fn state(directory: &Path) -> PathBuf {
     directory.join("state")
 }
 
+/// The directory of traces, of processes that write some.
+pub(crate) fn traces(directory: &Path) -> PathBuf {
+    directory.join("traces")
+}
+
 /// The processes of that directory on this host.
 pub(crate) fn local(directory: &Path) -> LocalCell {
     LocalCell::open(Some(&run(directory)), Some(&state(directory)), "default").expect("opens")
