@@ -18,6 +18,7 @@ use super::limits::Disk;
 use super::network::{CONTROL_PORT, DATA_PORT, Network, address};
 use super::recovery::Seen;
 use super::report::{Order, Pulse, Report};
+use super::submits::SECOND_CELL;
 use super::tools::command;
 use crate::about;
 use crate::child::stop as stop_child;
@@ -25,6 +26,9 @@ use crate::exit::{Exit, Failure, While};
 
 /// The cell of the torture.
 pub(super) const CELL: &str = "torture";
+/// Directories of the traces of the cell, and of the second one, in the bout's directory.
+pub(super) const TRACES: &str = "traces";
+pub(super) const SECOND_TRACES: &str = "traces-2";
 
 /// The process that currently runs on a host, and its last reports.
 #[derive(Debug)]
@@ -40,6 +44,8 @@ pub(super) struct Member {
     pub(super) incarnation: u64,
     /// The incarnation of its endpoint of calls; 0 before it is reported.
     endpoint: u64,
+    /// The incarnation of its process in the second cell; 0 before it is reported.
+    second: u64,
     /// The last views of this incarnation, with names in rank order.
     pub(super) cell: Option<(u64, Vec<String>)>,
     pub(super) work: Option<(u64, Vec<String>)>,
@@ -75,7 +81,11 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn traces(&self) -> PathBuf {
-        self.directory.join("traces")
+        self.directory.join(TRACES)
+    }
+
+    fn second_traces(&self) -> PathBuf {
+        self.directory.join(SECOND_TRACES)
     }
 
     /// The file that sets a member's wall clock.
@@ -102,6 +112,8 @@ pub(super) struct Crew {
     pub(super) members: Vec<Member>,
     plan: Plan,
     trace: TraceWriter<File>,
+    /// What is done to the second cell, for the verdict on it.
+    second: TraceWriter<File>,
     inbox: Receiver<(usize, u64, Option<Report>)>,
     outbox: Sender<(usize, u64, Option<Report>)>,
     starts: u64,
@@ -120,16 +132,19 @@ pub(super) struct Crew {
 
 impl Crew {
     pub(super) fn start(plan: Plan, network: &Network) -> Result<Self, Failure> {
-        let traces = plan.traces();
-        std::fs::create_dir_all(&traces).when(format_args!("cannot make {}", traces.display()))?;
-        let header = Header::harness(CELL, &clock_name()).with_write_ahead();
-        let trace = TraceWriter::create(&traces.join("harness.trace"), &header).when("cannot write the trace")?;
+        let [trace, second] = [(CELL, plan.traces()), (SECOND_CELL, plan.second_traces())].map(|(cell, traces)| {
+            std::fs::create_dir_all(&traces).when(format_args!("cannot make {}", traces.display()))?;
+            let header = Header::harness(cell, &clock_name()).with_write_ahead();
+            TraceWriter::create(&traces.join("harness.trace"), &header).when("cannot write the trace")
+        });
+        let (trace, second) = (trace?, second?);
         write_key(&plan)?;
         let (outbox, inbox) = channel();
         let mut crew = Self {
             members: Vec::new(),
             plan,
             trace,
+            second,
             inbox,
             outbox,
             starts: 0,
@@ -140,6 +155,7 @@ impl Crew {
             disks: Vec::new(),
         };
         crew.write(&about::record(about::TORTURE))?;
+        crew.write_second(&about::record(about::TORTURE_SECOND))?;
         crew.phase(Phase::Faulty)?;
         for host in 1..=network.count {
             if crew.plan.faketime.is_some() {
@@ -215,6 +231,7 @@ impl Crew {
             alive: true,
             incarnation: 0,
             endpoint: 0,
+            second: 0,
             cell: None,
             work: None,
             primary: false,
@@ -255,6 +272,7 @@ impl Crew {
         // Small limits, so that a member that takes nothing blocks the others within seconds.
         command.args(["--set", "limits.group_window=256KiB", "--set", "limits.outbox=64KiB"]);
         command.arg("--trace").arg(plan.traces());
+        command.arg("--second-trace").arg(plan.second_traces());
         if let Some(library) = &plan.faketime {
             command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", plan.wall_clock(host));
             // Only the wall clock is to jump: the protocol uses the monotonic one. Without the cache each call reads
@@ -283,9 +301,14 @@ impl Crew {
         member.alive = false;
         (member.cell, member.work) = (None, None);
         // Its last incarnation may not have been reported; the name of its trace file shows it.
-        for incarnation in self.lives(host)? {
+        for incarnation in self.lives(host, &self.plan.traces())? {
             if self.dead.insert(incarnation) {
                 self.write(&Event::Crash { incarnation })?;
+            }
+        }
+        for incarnation in self.lives(host, &self.plan.second_traces())? {
+            if self.dead.insert(incarnation) {
+                self.write_second(&Event::Crash { incarnation })?;
             }
         }
         Ok(())
@@ -295,17 +318,17 @@ impl Crew {
     pub(super) fn end(&mut self) -> Result<(), Failure> {
         // After its end the experiment's kills do not count for liveness.
         self.write(&Event::End)?;
+        self.write_second(&Event::End)?;
         let living: Vec<usize> = self.members.iter().filter(|m| m.alive).map(|m| m.host).collect();
         living.into_iter().try_for_each(|host| self.kill(host))
     }
 
-    /// All incarnations on a host, from the names of their traces.
-    fn lives(&self, host: usize) -> Result<Vec<u64>, Failure> {
-        let directory = self.plan.traces();
+    /// All incarnations on a host, from the names of their traces in that directory.
+    fn lives(&self, host: usize, directory: &Path) -> Result<Vec<u64>, Failure> {
         let prefixes = [format!("{}-", name(host)), format!("{}.calls-", name(host))];
         let doing = || format!("cannot list {}", directory.display());
         let mut lives = Vec::new();
-        for entry in std::fs::read_dir(&directory).when(doing())? {
+        for entry in std::fs::read_dir(directory).when(doing())? {
             let file = entry.when(doing())?.file_name().to_string_lossy().into_owned();
             let life = prefixes.iter().find_map(|prefix| file.strip_prefix(prefix)?.strip_suffix(".trace"));
             lives.extend(life.and_then(|life| u64::from_str_radix(life, 16).ok()));
@@ -317,13 +340,14 @@ impl Crew {
     pub(super) fn hold(&mut self, host: usize, stop: bool) -> Result<(), Failure> {
         let member = self.member(host);
         let (pid, who) = (member.pid(), member.name());
-        let lives = [member.incarnation, member.endpoint];
+        let (lives, second) = ([member.incarnation, member.endpoint], member.second);
         // The trace must be true at any time: a stop is recorded after it happened, a continuation before.
         if stop {
             stop_child(pid).when(format_args!("cannot stop {who}"))?;
             self.write_stop(host)
         } else {
             lives.into_iter().try_for_each(|incarnation| self.write(&Event::Cont { incarnation }))?;
+            self.write_second(&Event::Cont { incarnation: second })?;
             kill_process(pid, Signal::CONT).when(format_args!("cannot continue {who}"))
         }
     }
@@ -331,8 +355,9 @@ impl Crew {
     /// Records that a member is stopped, whoever stopped it.
     pub(super) fn write_stop(&mut self, host: usize) -> Result<(), Failure> {
         let member = self.member(host);
-        let lives = [member.incarnation, member.endpoint];
-        lives.into_iter().try_for_each(|incarnation| self.write(&Event::Stop { incarnation }))
+        let (lives, second) = ([member.incarnation, member.endpoint], member.second);
+        lives.into_iter().try_for_each(|incarnation| self.write(&Event::Stop { incarnation }))?;
+        self.write_second(&Event::Stop { incarnation: second })
     }
 
     pub(super) fn order(&mut self, host: usize, order: Order) -> Result<(), Failure> {
@@ -357,10 +382,12 @@ impl Crew {
 
     /// Writes an event of the harness into its trace, for the checker.
     pub(super) fn write(&mut self, event: &Event) -> Result<(), Failure> {
-        let doing = "cannot write the trace of what was done";
-        self.trace.write(now().nanos(), event).when(doing)?;
-        // The header promises that a record reaches the system before any process can see its effect.
-        self.trace.flush().when(doing)
+        write(&mut self.trace, event)
+    }
+
+    /// The same into that of the second cell.
+    fn write_second(&mut self, event: &Event) -> Result<(), Failure> {
+        write(&mut self.second, event)
     }
 
     /// Waits up to `patience` for a report, and processes it.
@@ -390,6 +417,7 @@ impl Crew {
                 member.pulse = Pulse::default();
             }
             Report::Endpoint { incarnation } => member.endpoint = *incarnation,
+            Report::Second { incarnation } => member.second = *incarnation,
             Report::Cell { view, members } => {
                 member.cell = Some((*view, members.clone()));
                 member.primary = true;
@@ -441,6 +469,13 @@ impl Drop for Crew {
             let _ = member.child.wait();
         }
     }
+}
+
+fn write(trace: &mut TraceWriter<File>, event: &Event) -> Result<(), Failure> {
+    let doing = "cannot write the trace of what was done";
+    trace.write(now().nanos(), event).when(doing)?;
+    // The header promises that a record reaches the system before any process can see its effect.
+    trace.flush().when(doing)
 }
 
 /// A member's name.

@@ -8,7 +8,7 @@ use super::crew::Crew;
 use super::fault::{Fabric, Fault, Role};
 use super::limits::{Buffers, Descriptors, Quota, empty, fill, is_full};
 use super::mistreat::Mistreatment;
-use super::network::{CALLS_PORT, CONTROL_PORT, DATA_PORT, Network, TABLE, port};
+use super::network::{CONTROL_PORT, DATA_PORT, Network, SECOND_CONTROL_PORT, SECOND_DATA_PORT, TABLE, port};
 use super::report::Order;
 use super::tools::{run, run_in};
 use crate::exit::{Exit, Failure, While};
@@ -72,8 +72,8 @@ impl Harm {
             Fault::Loss5 => pass_rule(network, host, "numgen random mod 1000 < 50 counter drop")?,
             Fault::Loss30 => pass_rule(network, host, "numgen random mod 1000 < 300 counter drop")?,
             Fault::MtuHole => pass_rule(network, host, "meta length > 1000 counter drop")?,
-            Fault::DataPort => pass_rule(network, host, &format!("udp dport {DATA_PORT} counter drop"))?,
-            Fault::ControlPort => pass_rule(network, host, &format!("udp dport {CONTROL_PORT} counter drop"))?,
+            Fault::DataPort => pass_rule(network, host, &drop_to([DATA_PORT, SECOND_DATA_PORT]))?,
+            Fault::ControlPort => pass_rule(network, host, &drop_to([CONTROL_PORT, SECOND_CONTROL_PORT]))?,
             Fault::Duplicate => duplicate(network, host)?,
             Fault::Refuse => refuse(network, host)?,
             Fault::SendRefused => refuse_sends(network, host)?,
@@ -284,6 +284,11 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// What drops packets to one port of each cell.
+fn drop_to([first, second]: [u16; 2]) -> String {
+    format!("udp dport {{ {first}, {second} }} counter drop")
+}
+
 /// Adds a rule for all packets that pass the bridge to or from a host.
 fn pass_rule(network: &Network, host: usize, what: &str) -> Result<(), Failure> {
     let port = port(host);
@@ -314,7 +319,7 @@ fn refuse(network: &Network, host: usize) -> Result<(), Failure> {
     let rules = format!(
         "add table inet {TABLE}
          add chain inet {TABLE} coming {{ type filter hook input priority 0; }}
-         add rule inet {TABLE} coming udp dport {DATA_PORT}-{CALLS_PORT} numgen random mod 100 < 30 counter reject with icmp type port-unreachable"
+         add rule inet {TABLE} coming udp dport {DATA_PORT}-{SECOND_CONTROL_PORT} numgen random mod 100 < 30 counter reject with icmp type port-unreachable"
     );
     run_in(&network.namespace(host), "nft", &[&rules]).map(drop)
 }

@@ -13,6 +13,7 @@ use super::asks;
 use super::calls::Calls;
 use super::payload::HEAD_BYTES;
 use super::report::{self, Pulse, Report};
+use super::submits::Submits;
 use crate::child::{end_with_parent, tell};
 use crate::exit::{Exit, Failure, While};
 use crate::flags::CellFlags;
@@ -35,6 +36,9 @@ pub(crate) struct Member {
     /// Stop as soon as a state transfer has begun
     #[arg(long)]
     stops_in_transfer: bool,
+    /// The directory of the second cell's traces
+    #[arg(long)]
+    second_trace: String,
     #[command(flatten)]
     cell: CellFlags,
 }
@@ -79,6 +83,7 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Usage, "--trace is needed"));
     }
     let calls = Calls::start(&config, member.seed)?;
+    let mut submits = Submits::start(&member.cell, &config, &member.second_trace, member.seed)?;
     let mut process = member.cell.builder(&config)?.inline().map_err(not_started)?;
     let mut worker = Worker::default();
     worker.stops_in_transfer = member.stops_in_transfer;
@@ -100,14 +105,16 @@ pub(crate) fn run(member: &Member) -> Result<Exit, Failure> {
         for notice in process.notices() {
             say(notice);
         }
-        if process.is_trace_lost() {
+        if process.is_trace_lost() || submits.is_trace_lost() {
             return Err(Failure::new(Exit::Failure, "without a trace it proves nothing"));
         }
         rejoin(&mut process, &mut worker);
         if Instant::now() >= pulse_due {
             pulse_due = Instant::now() + PULSE_EVERY;
-            worker.reports.extend(calls.wrongs().into_iter().map(|what| Report::Wrong { what }));
-            let pulse = talker.pulse(&process, &worker, &calls);
+            let wrongs = calls.wrongs().into_iter().chain(submits.wrongs());
+            worker.reports.extend(wrongs.map(|what| Report::Wrong { what }));
+            worker.reports.extend(submits.new_incarnation().map(|incarnation| Report::Second { incarnation }));
+            let pulse = Pulse { results: submits.results(), ..talker.pulse(&process, &worker, &calls) };
             worker.reports.push(Report::Pulse(pulse));
         }
         tell(&mut worker.reports)?;
@@ -181,6 +188,7 @@ impl Talker {
             uniform: numbers(&worker.uniform),
             orders: worker.work().and_then(|work| process.sequencer(work)).map(|member| member.name),
             answered: calls.answered(),
+            results: 0,
             wall_s: wall.map_or(0, |since| since.as_secs()),
         }
     }

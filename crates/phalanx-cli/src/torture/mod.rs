@@ -25,6 +25,7 @@ mod payload;
 mod progress;
 mod recovery;
 mod report;
+mod submits;
 mod switch;
 mod tally;
 mod tools;
@@ -36,6 +37,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use phalanx_check::{Property, Report};
 use serde_json::json;
 
 pub(crate) use member::{Busy, Member, run as run_member, run_busy};
@@ -43,6 +45,7 @@ pub(crate) use member::{Busy, Member, run as run_member, run_busy};
 use crate::exit::{Exit, Failure, While};
 use crate::notice::{data, say};
 use bout::{Bout, QUIET, Setting};
+use crew::{SECOND_TRACES, TRACES};
 use fault::{Fault, Role};
 use lease::Lease;
 use matrix::Matrix;
@@ -52,8 +55,8 @@ use progress::Progress;
 /// Does single faults to real processes in network namespaces, and has their traces checked
 ///
 /// Every fault meets every role: the coordinator, who orders the abcasts, a process that joins, a bystander. After
-/// each, all must be in one view again with messages flowing. Members multicast, ask their groups, send to one member and
-/// call each other all the time. Needs root and the programs ip and nft. Exit code 0 only
+/// each, all must be in one view again with messages flowing. Members multicast, ask their groups, send to one member,
+/// call each other and submit to a state all the time. Needs root and the programs ip and nft. Exit code 0 only
 /// without a violation. See docs/real-processes.md.
 #[derive(Args, Debug)]
 pub(crate) struct Torture {
@@ -192,28 +195,37 @@ impl<'a> Rack<'a> {
     fn judge(&mut self, setting: &Setting, outcomes: &mut [Outcome]) -> Result<(), Failure> {
         self.progress.doing("checking the traces");
         self.progress.show();
-        let report = judge::judge(&setting.directory.join("traces"), outcomes)?;
-        let verdict = setting.directory.join("check.txt");
-        std::fs::write(&verdict, report.to_string()).when(format_args!("cannot write {}", verdict.display()))?;
-        self.deliveries += report.stats.deliveries;
+        let judged = |traces: &str, verdict: &str, outcomes: &mut [Outcome]| {
+            let report = judge::judge(&setting.directory.join(traces), outcomes)?;
+            let verdict = setting.directory.join(verdict);
+            std::fs::write(&verdict, report.to_string()).when(format_args!("cannot write {}", verdict.display()))?;
+            Ok::<_, Failure>(report)
+        };
+        let report = judged(TRACES, "check.txt", outcomes)?;
+        let second = judged(SECOND_TRACES, "check-2.txt", outcomes)?;
+        let deliveries = report.stats.deliveries + second.stats.deliveries;
+        self.deliveries += deliveries;
         self.progress.violations = self.outcomes.iter().chain(&*outcomes).map(|o| o.violations.len()).sum();
         self.progress.clear();
-        let first = report.to_string().lines().next().unwrap_or_default().to_owned();
+        let first = |report: &Report| report.to_string().lines().next().unwrap_or_default().to_owned();
         if self.torture.json {
             for outcome in &*outcomes {
                 data(outcome.to_json());
             }
             data(json!({
-                "kind": "verdict", "bout": setting.number, "passed": report.passed, "quiet": report.stats.quiet,
-                "deliveries": report.stats.deliveries, "cell_views": report.stats.cell_views,
+                "kind": "verdict", "bout": setting.number, "passed": report.passed && second.passed,
+                "quiet": report.stats.quiet, "deliveries": deliveries, "cell_views": report.stats.cell_views,
                 "exclusions": report.stats.exclusions, "crashes": report.stats.crashes,
+                "results_of_submits": second.instances(Property::X13),
             }));
         } else {
             say(format_args!(
-                "bout {}: {} faults, {} deliveries: {first}",
+                "bout {}: {} faults, {deliveries} deliveries, {} results of submits: {}; the second cell: {}",
                 setting.number,
                 outcomes.len(),
-                report.stats.deliveries
+                second.instances(Property::X13),
+                first(&report),
+                first(&second)
             ));
         }
         if self.torture.keep.is_none() && outcomes.iter().all(|outcome| outcome.violations.is_empty()) {

@@ -10,6 +10,9 @@ use crate::exit::Failure;
 pub(super) const CONTROL_PORT: u16 = 7401;
 pub(super) const DATA_PORT: u16 = 7400;
 pub(super) const CALLS_PORT: u16 = 7402;
+/// Those of the second cell.
+pub(super) const SECOND_DATA_PORT: u16 = 7403;
+pub(super) const SECOND_CONTROL_PORT: u16 = 7404;
 
 /// Name of the packet filter table in the bridge's and the members' namespaces.
 pub(super) const TABLE: &str = "torture";

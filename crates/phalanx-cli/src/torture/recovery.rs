@@ -1,4 +1,5 @@
-//! Detects when a cell has recovered: all are in one view, and messages and calls get from everybody to everybody.
+//! Detects when a cell has recovered: all are in one view, messages and calls get from everybody to everybody, and everybody is told
+//! results of submits.
 
 use std::collections::BTreeMap;
 
@@ -39,6 +40,8 @@ enum Step {
     Messages { sent: BTreeMap<u64, u64>, answered: Vec<Answered> },
     /// Every member has one more answer from each of the others.
     Calls { answered: Vec<Answered> },
+    /// Every member was told a result of more submits than these counts.
+    Submits(Vec<u64>),
 }
 
 impl Recovery {
@@ -68,8 +71,11 @@ impl Recovery {
             }
             Step::Calls { answered } => {
                 let others = members.len() - 1;
-                return members.iter().zip(answered).all(|(m, before)| answered_since(m.pulse, before) == others);
+                if members.iter().zip(answered).all(|(m, before)| answered_since(m.pulse, before) == others) {
+                    self.step = Step::Submits(members.iter().map(|member| member.pulse.results).collect());
+                }
             }
+            Step::Submits(before) => return members.iter().zip(before).all(|(m, before)| m.pulse.results > *before),
         }
         false
     }
@@ -81,6 +87,7 @@ impl Recovery {
             Step::View | Step::Told(_) => "a member reports nothing any more",
             Step::Messages { .. } => "all are in one view, but messages did not flow",
             Step::Calls { .. } => "all are in one view, but calls were not answered",
+            Step::Submits(_) => "all are in one view, but results of submits were not told",
         }
     }
 }
@@ -107,16 +114,18 @@ mod tests {
         pulses: u64,
         sent: u64,
         calls: u64,
+        results: u64,
     }
 
     impl Cell {
-        const YOUNG: Self = Self { lives: [1, 2], pulses: 0, sent: 0, calls: 0 };
+        const YOUNG: Self = Self { lives: [1, 2], pulses: 0, sent: 0, calls: 0, results: 0 };
 
         fn look(&self, recovery: &mut Recovery, agreed: bool) -> bool {
             let pulse = |other: u8| Pulse {
                 sent: self.sent,
                 heard: self.lives.iter().map(|life| (*life, self.sent)).collect(),
                 answered: Answered::from([(IpAddr::from([10, 77, 0, other]), self.calls)]),
+                results: self.results,
                 ..Pulse::default()
             };
             let told = [pulse(2), pulse(1)];
@@ -124,11 +133,12 @@ mod tests {
             recovery.look(&self.lives.into_iter().zip(&told).map(seen).collect::<Vec<_>>(), agreed)
         }
 
-        /// Lets every member send, call and report.
+        /// Lets every member send, call, submit and report.
         fn go_on(&mut self) {
             self.pulses += 1;
             self.sent += 1;
             self.calls += 1;
+            self.results += 1;
         }
 
         /// Number of polls until the cell has recovered.
@@ -145,7 +155,7 @@ mod tests {
         let (mut cell, mut recovery) = (Cell::YOUNG, Recovery::default());
         assert!(!cell.look(&mut recovery, false));
         assert_eq!(recovery.lacks(), "no common view of all");
-        assert_eq!(cell.looks(&mut recovery), Some(4));
+        assert_eq!(cell.looks(&mut recovery), Some(5));
     }
 
     #[test]
@@ -161,13 +171,15 @@ mod tests {
         cell.sent += 1;
         assert_eq!(stands(&cell, &mut recovery), "all are in one view, but calls were not answered");
         cell.calls += 1;
+        assert_eq!(stands(&cell, &mut recovery), "all are in one view, but results of submits were not told");
+        cell.results += 1;
         assert!(!cell.look(&mut recovery, false), "not while a view is being changed");
         assert!(cell.look(&mut recovery, true));
     }
 
     #[test]
     fn nothing_is_waited_for_of_a_life_that_ended_meanwhile() {
-        for looks in 1..4 {
+        for looks in 1..5 {
             let (mut cell, mut recovery) = (Cell::YOUNG, Recovery::default());
             for _ in 0..looks {
                 cell.go_on();
@@ -176,7 +188,7 @@ mod tests {
             // The exclusion is announced, and the member comes back.
             cell.lives[0] = 3;
             assert!(!cell.look(&mut recovery, false));
-            assert_eq!(cell.looks(&mut recovery), Some(4), "after {looks} looks");
+            assert_eq!(cell.looks(&mut recovery), Some(5), "after {looks} looks");
         }
     }
 }

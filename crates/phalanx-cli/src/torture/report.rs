@@ -16,6 +16,8 @@ pub(super) enum Report {
     Begin { incarnation: u64 },
     /// Its endpoint of calls is ready. It lives as long as the process.
     Endpoint { incarnation: u64 },
+    /// An incarnation of its process in the second cell begins.
+    Second { incarnation: u64 },
     /// A cell view was installed; names in rank order.
     Cell { view: u64, members: Vec<String> },
     /// A view of the group that all members are in was installed; names in rank order.
@@ -43,6 +45,8 @@ pub(super) struct Pulse {
     pub(super) orders: Option<String>,
     /// Its answered calls.
     pub(super) answered: Answered,
+    /// Its submits whose results it was told.
+    pub(super) results: u64,
     /// The wall clock as the member reads it, in seconds since 1970.
     pub(super) wall_s: u64,
 }
@@ -71,6 +75,7 @@ mod tests {
             uniform: vec![(2, 7)],
             orders: Some("m1".to_owned()),
             answered: Answered::from([(IpAddr::from([10, 77, 0, 1]), 4)]),
+            results: 5,
             wall_s: 9,
         };
         for report in [
