@@ -309,7 +309,6 @@ fn who_is_excluded_is_told_what_its_submits_gave() {
     let report = verdict(directory.path(), "cid");
     assert!(report.passed, "{report}");
     let row = |of: Property| report.properties.iter().find(|row| row.property == of).expect("it has a row");
-    let tested = SUBMITS.map(|of| (row(of).instances, row(of).under_failure));
-    assert!(tested.iter().all(|(instances, _)| *instances >= 2_500), "{tested:?}");
-    assert!(tested[0].1 > 0 && tested[1].1 > 0, "some were sent again, and told from the table: {tested:?}");
+    let tested = SUBMITS.map(|of| row(of).instances);
+    assert!(tested.iter().all(|instances| *instances >= 2_500), "{tested:?}");
 }
