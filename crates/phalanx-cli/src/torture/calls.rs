@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use phalanx_runtime::config::Config;
@@ -14,23 +13,13 @@ use phalanx_runtime::rpc::{
 
 use super::network::CALLS_PORT;
 use super::report::Answered;
+use super::told::Told;
 use crate::exit::{Exit, Failure, While};
 
 /// State shared between the endpoint's thread and the member.
 pub(super) struct Calls {
     incarnation: u64,
-    told: Arc<Mutex<Told>>,
-}
-
-#[derive(Default)]
-struct Told {
-    answered: Answered,
-    wrongs: Vec<String>,
-}
-
-/// No thread panics while it holds the lock, and its content is consistent at any time, so poisoning is ignored.
-fn lock(told: &Mutex<Told>) -> MutexGuard<'_, Told> {
-    told.lock().unwrap_or_else(PoisonError::into_inner)
+    told: Told<Answered>,
 }
 
 impl Calls {
@@ -43,11 +32,11 @@ impl Calls {
         let options = PortOptions { config, serves: true, ..PortOptions::default() };
         let port = Port::start(&options).map_err(|error| Failure::new(Exit::Unreachable, error.to_string()))?;
         let incarnation = port.endpoint().incarnation().0;
-        let told = Arc::new(Mutex::default());
+        let told = Told::default();
         let desk = Desk {
             rng: Rng::new(seed).fork("calls"),
             me: incarnation,
-            told: Arc::clone(&told),
+            told: told.clone(),
             made: 0,
             expected: BTreeMap::new(),
             owed: Vec::new(),
@@ -64,12 +53,12 @@ impl Calls {
 
     /// Number of calls answered by each host so far.
     pub(super) fn answered(&self) -> Answered {
-        lock(&self.told).answered.clone()
+        self.told.counted()
     }
 
     /// Returns the errors found since the last call.
     pub(super) fn wrongs(&self) -> Vec<String> {
-        std::mem::take(&mut lock(&self.told).wrongs)
+        self.told.wrongs()
     }
 }
 
@@ -103,7 +92,7 @@ fn serve(mut port: Port, mut desk: Desk, others: &[SocketAddr]) {
 struct Desk {
     rng: Rng,
     me: u64,
-    told: Arc<Mutex<Told>>,
+    told: Told<Answered>,
     made: u64,
     /// The server of each call, and the expected answer if the call should succeed.
     expected: BTreeMap<ClientCallId, (SocketAddr, Option<Vec<u8>>)>,
@@ -123,7 +112,7 @@ impl Desk {
     }
 
     fn wrong(&self, what: String) {
-        lock(&self.told).wrongs.push(what);
+        self.told.wrong(what);
     }
 
     fn call(&mut self, port: &mut Port, (to, session): (SocketAddr, SessionId)) {
@@ -183,7 +172,7 @@ impl Service for Desk {
         };
         match (outcome, expected) {
             (Outcome::Answer(answer), Some(expected)) if answer == expected => {
-                *lock(&self.told).answered.entry(to.ip()).or_default() += 1;
+                self.told.count(|answered| *answered.entry(to.ip()).or_default() += 1);
             }
             (Outcome::Answer(answer), _) => {
                 self.wrong(format!("a call to {to} got an answer of {} bytes that is not its own", answer.len()));

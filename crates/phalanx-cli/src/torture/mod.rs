@@ -28,6 +28,7 @@ mod report;
 mod submits;
 mod switch;
 mod tally;
+mod told;
 mod tools;
 mod waits;
 

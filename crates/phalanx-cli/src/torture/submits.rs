@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -15,6 +15,7 @@ use phalanx_runtime::core::rng::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::network::{CONTROL_PORT, SECOND_CONTROL_PORT, SECOND_DATA_PORT};
+use super::told::Told;
 use crate::exit::{Failure, While};
 use crate::flags::CellFlags;
 use crate::member::not_started;
@@ -27,21 +28,10 @@ const GROUP: &str = "ledger";
 /// The process in the second cell.
 pub(super) struct Submits {
     cell: Cell,
-    told: Arc<Mutex<Told>>,
+    /// Results that were told so far.
+    told: Told<u64>,
     /// The incarnation that was told last.
     incarnation: u64,
-}
-
-/// What its thread tells the member.
-#[derive(Default)]
-struct Told {
-    results: u64,
-    wrongs: Vec<String>,
-}
-
-/// No thread panics while it holds the lock, and its content is consistent at any time, so poisoning is ignored.
-fn lock(told: &Mutex<Told>) -> MutexGuard<'_, Told> {
-    told.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Submits {
@@ -51,8 +41,8 @@ impl Submits {
         let builder = flags.builder(config)?.set("cell", SECOND_CELL).set("trace", trace);
         let builder = builder.set("seeds", seeds.join(",")).set("control_port", SECOND_CONTROL_PORT.to_string());
         let cell = builder.set("data_port", SECOND_DATA_PORT.to_string()).blocking_start().map_err(not_started)?;
-        let told = Arc::new(Mutex::default());
-        let desk = Desk::new(seed, Arc::clone(&told));
+        let told = Told::default();
+        let desk = Desk::new(seed, told.clone());
         let (thread, joining) = (std::thread::Builder::new().name("submits".to_owned()), cell.clone());
         thread.spawn(move || serve(&joining, desk)).when("cannot start a thread")?;
         Ok(Self { cell, told, incarnation: 0 })
@@ -70,12 +60,12 @@ impl Submits {
 
     /// Number of results told so far.
     pub(super) fn results(&self) -> u64 {
-        lock(&self.told).results
+        self.told.counted()
     }
 
     /// Returns the errors found since the last call.
     pub(super) fn wrongs(&self) -> Vec<String> {
-        std::mem::take(&mut lock(&self.told).wrongs)
+        self.told.wrongs()
     }
 }
 
@@ -123,7 +113,7 @@ struct Desk {
     rng: Rng,
     /// This process among those that submitted to the ledger.
     me: u64,
-    told: Arc<Mutex<Told>>,
+    told: Told<u64>,
     ledger: Replica<Ledger>,
     made: u64,
     /// Submits that wait for an outcome, by number.
@@ -137,7 +127,7 @@ struct Desk {
 }
 
 impl Desk {
-    fn new(seed: u64, told: Arc<Mutex<Told>>) -> Self {
+    fn new(seed: u64, told: Told<u64>) -> Self {
         let mut rng = Rng::new(seed).fork("submits");
         let (me, ledger) = (rng.next_u64(), Replica::new(Ledger::default()));
         let (open, places, not_executed) = Default::default();
@@ -149,7 +139,7 @@ impl Desk {
     }
 
     fn wrong(&self, what: String) {
-        lock(&self.told).wrongs.push(what);
+        self.told.wrong(what);
     }
 
     /// Submits a message, unless as many are under way as may be.
@@ -173,7 +163,7 @@ impl Desk {
         }
     }
 
-    /// Takes what is told.
+    /// Polls the submits under way, and takes their outcomes.
     fn poll(&mut self, context: &mut Context<'_>) {
         let mut ended = Vec::new();
         self.open.retain(|number, submitting| match submitting.as_mut().poll(context) {
@@ -183,13 +173,14 @@ impl Desk {
             }
             Poll::Pending => true,
         });
+        let is_news = !ended.is_empty();
         for (number, outcome) in ended {
             if let Err(what) = self.take(number, outcome) {
                 self.wrong(what);
             }
-            if let Err(what) = self.look() {
-                self.wrong(what);
-            }
+        }
+        if is_news && let Err(what) = self.look() {
+            self.wrong(what);
         }
     }
 
@@ -201,7 +192,7 @@ impl Desk {
         let executed = self.ledger.read().place(self.me, number);
         match outcome {
             Ok(entry) => {
-                lock(&self.told).results += 1;
+                self.told.count(|results| *results += 1);
                 if (entry.who, entry.number) != (self.me, number) {
                     return Err(format!("submit {number} was told the result of submit {}", entry.number));
                 }
@@ -327,7 +318,7 @@ mod tests {
     use super::*;
 
     fn desk() -> Desk {
-        Desk::new(7, Arc::default())
+        Desk::new(7, Told::default())
     }
 
     fn entry(desk: &Desk, number: u64, place: u64) -> Result<Entry, SubmitError> {
@@ -356,7 +347,7 @@ mod tests {
             desk.poll(&mut Context::from_waker(Waker::noop()));
             std::thread::sleep(Duration::from_millis(1));
         }
-        let Told { results, wrongs } = std::mem::take(&mut *lock(&desk.told));
+        let (results, wrongs) = (desk.told.counted(), desk.told.wrongs());
         assert_eq!((wrongs, desk.ledger.read().places), (Vec::<String>::new(), 200));
         assert!((150..200).contains(&results), "{results} results are kept");
         // It is executed, or is not, and nothing waits for it.
