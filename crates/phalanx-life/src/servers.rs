@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use phalanx_core::rpc::{Failure, Reason};
 use phalanx_core::{Incarnation, Instant};
 
 /// A server of a member.
@@ -63,8 +64,19 @@ impl Silent {
     /// The most that are remembered: the latest.
     pub const SERVERS_MAX: usize = 64;
 
-    /// A call to a server ended at its deadline.
-    pub fn note(&mut self, server: SocketAddr, now: Instant) {
+    /// A server answered a call, or the call failed so.
+    pub fn note(&mut self, server: SocketAddr, ended: Result<(), Failure>, now: Instant) {
+        match ended {
+            Ok(()) => self.forget(server),
+            Err(Failure::NotExecuted(why) | Failure::Unknown(why)) => {
+                if matches!(why, Reason::Deadline | Reason::NoAnswer) {
+                    self.add(server, now);
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, server: SocketAddr, now: Instant) {
         self.forget(server);
         if self.until.len() == Self::SERVERS_MAX {
             self.until.pop_front();
@@ -72,8 +84,7 @@ impl Silent {
         self.until.push_back((server, now + Self::TIME));
     }
 
-    /// A server answered.
-    pub fn forget(&mut self, server: SocketAddr) {
+    fn forget(&mut self, server: SocketAddr) {
         self.until.retain(|(silent, _)| *silent != server);
     }
 
@@ -229,16 +240,18 @@ mod tests {
         assert_eq!(asked(&[at(1)], &[at(2), at(3)]), [1, 1, 1], "the others were asked");
         assert_eq!(asked(&[at(1), at(2), at(3)], &[]), [1, 2, 3], "there is no other");
         let (mut silent, start) = (Silent::default(), Instant(5));
-        silent.note(at(1), start);
-        silent.note(at(2), start + Duration::from_secs(1));
-        silent.note(at(3), start + Duration::from_secs(2));
-        silent.forget(at(2));
+        silent.note(at(1), Err(Failure::Unknown(Reason::Deadline)), start);
+        silent.note(at(2), Err(Failure::NotExecuted(Reason::NoAnswer)), start + Duration::from_secs(1));
+        silent.note(at(3), Err(Failure::Unknown(Reason::Deadline)), start + Duration::from_secs(2));
+        silent.note(at(1), Err(Failure::NotExecuted(Reason::Unreachable)), start + Duration::from_secs(3));
+        silent.note(at(2), Ok(()), start + Duration::from_secs(3));
         assert_eq!(silent.at(start + Duration::from_secs(9)), [at(1), at(3)]);
         assert_eq!(silent.at(start + Silent::TIME), [at(3)]);
-        silent.note(at(3), start + Silent::TIME);
+        silent.note(at(3), Err(Failure::Unknown(Reason::Deadline)), start + Silent::TIME);
         assert_eq!(silent.at(start + Silent::TIME + Duration::from_secs(9)), [at(3)], "once more");
         for port in 0..=Silent::SERVERS_MAX {
-            silent.note(at(100 + u16::try_from(port).expect("small")), start + Silent::TIME);
+            let port = 100 + u16::try_from(port).expect("small");
+            silent.note(at(port), Err(Failure::Unknown(Reason::Deadline)), start + Silent::TIME);
         }
         assert_eq!(silent.at(start + Silent::TIME).len(), Silent::SERVERS_MAX);
     }

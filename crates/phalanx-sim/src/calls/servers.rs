@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use phalanx_core::rpc::{Failure, Reason};
+use phalanx_core::rpc::Failure;
 use phalanx_core::{Incarnation, Instant};
 use phalanx_life::{Destination, Entry, Known, Servers, Silent};
 
@@ -127,16 +127,9 @@ impl Copied {
         self.count = count;
     }
 
-    /// A server that was asked answered, or failed so.
-    pub(super) fn note(&mut self, server: SocketAddr, failure: Option<Failure>, now_ns: u64) {
-        match failure {
-            None => self.silent.forget(server),
-            Some(Failure::NotExecuted(why) | Failure::Unknown(why)) => {
-                if matches!(why, Reason::Deadline | Reason::NoAnswer) {
-                    self.silent.note(server, Instant(now_ns));
-                }
-            }
-        }
+    /// A server that was asked answered, or the call failed so.
+    pub(super) fn note(&mut self, server: SocketAddr, ended: Result<(), Failure>, now_ns: u64) {
+        self.silent.note(server, ended, Instant(now_ns));
     }
 
     pub(super) fn known(&mut self, now_ns: u64) -> Known<'_> {

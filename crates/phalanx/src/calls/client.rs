@@ -349,16 +349,14 @@ impl<A> Calling<A> {
                 Poll::Pending => at += 1,
                 Poll::Ready(Ok(answer)) => {
                     if let Some(directory) = directory_of(&self.client, &self.route) {
-                        directory.note_answer(asked.address);
+                        directory.note_end(asked.address, Ok(()));
                     }
                     return Poll::Ready(Some(Ok(answer)));
                 }
                 Poll::Ready(Err(failure)) => {
                     let AskedServer { address, callees, .. } = self.asked.remove(at);
-                    let (Failure::NotExecuted(why) | Failure::Unknown(why)) = failure;
-                    let is_silent = matches!(why, Reason::Deadline | Reason::NoAnswer);
-                    if let Some(directory) = directory_of(&self.client, &self.route).filter(|_| is_silent) {
-                        directory.note_silent(address);
+                    if let Some(directory) = directory_of(&self.client, &self.route) {
+                        directory.note_end(address, Err(failure));
                     }
                     self.callees = callees;
                     if let AfterFailure::End(failure) = self.route.failed(address, failure) {
@@ -416,7 +414,7 @@ impl<A> Calling<A> {
         }
         let left = || until.saturating_duration_since(Instant::now());
         // A client outside the cell has no directory.
-        let Some(Finder { directory, .. }) = client.member.as_ref().filter(|_| route.needs_directory()) else {
+        let Some(directory) = directory_of(client, route) else {
             return found(route.next(None, left())).map_or(Poll::Pending, Poll::Ready);
         };
         let mut look = || directory.look(|known| found(route.next(Some(known), left())));

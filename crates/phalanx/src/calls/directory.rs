@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 use phalanx_core::Incarnation;
+use phalanx_core::rpc::Failure;
 use phalanx_driver::fork::Home;
 use phalanx_life::{Entry, Known, Servers, Silent};
 use phalanx_runtime::clock;
@@ -180,17 +181,12 @@ impl Directory {
         look(Known { servers: &shared.replica.read().0, is_current, is_over, changes, silent: &silent })
     }
 
-    /// A server did not answer until the deadline of a call.
-    pub(crate) fn note_silent(&self, server: SocketAddr) {
-        let mut silent = self.shared.lock_silent();
-        silent.note(server, clock::now());
-        self.shared.has_silent.store(true, Ordering::Release);
-    }
-
-    /// A server answered.
-    pub(crate) fn note_answer(&self, server: SocketAddr) {
-        if self.shared.has_silent.load(Ordering::Acquire) {
-            self.shared.lock_silent().forget(server);
+    /// A server answered a call, or the call failed so.
+    pub(crate) fn note_end(&self, server: SocketAddr, ended: Result<(), Failure>) {
+        if ended.is_err() || self.shared.has_silent.load(Ordering::Acquire) {
+            let mut silent = self.shared.lock_silent();
+            silent.note(server, ended, clock::now());
+            self.shared.has_silent.store(true, Ordering::Release);
         }
     }
 

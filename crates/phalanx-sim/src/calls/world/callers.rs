@@ -291,7 +291,7 @@ impl Callers<'_> {
         call.asked.retain(|asked| asked.address != address);
         let after = call.route.failed(address, failure);
         if call.route.needs_directory() {
-            self.note(client, address, Some(failure));
+            self.note(client, address, Err(failure));
         }
         let is_left = matches!(failure, Failure::NotExecuted(Reason::Left) | Failure::Unknown(Reason::Left));
         self.0.stats.routes_left += u64::from(is_left);
@@ -307,10 +307,10 @@ impl Callers<'_> {
     }
 
     /// A caller notes whether a server that its directory named was silent.
-    fn note(&mut self, client: usize, server: SocketAddr, failure: Option<Failure>) {
+    fn note(&mut self, client: usize, server: SocketAddr, ended: Result<(), Failure>) {
         let now_ns = self.0.now_ns;
         if let Some(Routes { callers, .. }) = &mut self.0.routes {
-            callers[client].copy.note(server, failure, now_ns);
+            callers[client].copy.note(server, ended, now_ns);
         }
     }
 
@@ -588,7 +588,7 @@ impl Callers<'_> {
                 self.0.stats.routes_hedge_won += u64::from(is_hedge);
                 self.0.stats.routes_hedge_cancelled += others.len() as u64;
                 if is_named {
-                    self.note(client, address, None);
+                    self.note(client, address, Ok(()));
                 }
                 self.tell(client, number, Told::Answer(digest(answer)), None);
                 let (at_ns, life) = (self.0.now_ns, self.0.nodes[client].life);
