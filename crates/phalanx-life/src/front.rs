@@ -27,14 +27,16 @@ pub trait Front {
     /// What waits for the outcome of a queued message.
     type Receipt;
 
-    /// Whether it wants to know how many of this process's own messages were delivered.
+    /// Whether it wants to know how many of this process's own messages were delivered. If not, those alone are counted that
+    /// went to one domain of the group's state.
     const COUNTS_DELIVERED: bool;
 
     /// A message was delivered.
     fn deliver(&mut self, key: Key, group: &mut Self::Group, delivery: &Delivery<'_>);
 
-    /// The next accepted message was bound to a view, as this process's message `seq` in it.
-    fn sent(&mut self, _key: Key, _group: &mut Self::Group, _view: ViewNumber, _seq: Sequence) {}
+    /// The next accepted message was bound to a view, as this process's message of that number in it. `is_awaited`: a receipt
+    /// waits for it, and [`Front::answer`] follows.
+    fn sent(&mut self, _key: Key, _group: &mut Self::Group, _sent: (ViewNumber, Sequence), _is_awaited: bool) {}
 
     /// Something else happened in a group.
     fn step(&mut self, key: Key, group: &mut Self::Group, step: Step<'_>);

@@ -422,7 +422,8 @@ impl<G, R> Lives<G, R> {
         if !held.is_sound {
             return;
         }
-        let is_news = F::COUNTS_DELIVERED && delivery.sender == me && !delivery.replayed;
+        let counts = F::COUNTS_DELIVERED || delivery.domain.is_some();
+        let is_news = counts && delivery.sender == me && !delivery.replayed;
         if is_news {
             held.tally.deliver();
         }

@@ -233,7 +233,7 @@ impl<G, R> Membership<G, R> {
     ) {
         self.tally.bind(view, seq);
         self.asks.bind(self.tally.sent, (view, seq));
-        front.sent(key, &mut self.own, view, seq);
+        front.sent(key, &mut self.own, (view, seq), self.messages.is_awaited(&self.tally));
         while let Some((number, receipt)) = self.messages.bound(&self.tally) {
             front.answer(&mut self.own, receipt, Ok(Bound { view, seq, number }));
         }

@@ -331,11 +331,13 @@ impl<R> Messages<R> {
     /// A receipt whose messages are bound, with its number.
     #[inline]
     pub(crate) fn bound(&mut self, tally: &Tally) -> Option<(u64, R)> {
-        self.receipts
-            .front()
-            .is_some_and(|(number, _)| *number <= tally.sent)
-            .then(|| self.receipts.pop_front())
-            .flatten()
+        self.is_awaited(tally).then(|| self.receipts.pop_front()).flatten()
+    }
+
+    /// Whether a receipt waits whose messages are bound.
+    #[inline]
+    pub(crate) fn is_awaited(&self, tally: &Tally) -> bool {
+        self.receipts.front().is_some_and(|(number, _)| *number <= tally.sent)
     }
 
     /// Ends all: first what waits for a place in a view, then what waits to be sent.

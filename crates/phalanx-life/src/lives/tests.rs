@@ -12,6 +12,8 @@ mod to_one;
 #[derive(Default)]
 struct Told {
     steps: Vec<String>,
+    /// Messages that were bound and for which a receipt waited.
+    awaited: usize,
     released: usize,
     released_to: BTreeMap<Incarnation, usize>,
     /// How it answers asks; if not at once, later.
@@ -32,7 +34,8 @@ impl Front for Told {
         self.steps.push(format!("message {}", delivery.seq.0));
     }
 
-    fn sent(&mut self, _key: Key, (): &mut (), view: ViewNumber, seq: Sequence) {
+    fn sent(&mut self, _key: Key, (): &mut (), (view, seq): (ViewNumber, Sequence), is_awaited: bool) {
+        self.awaited += usize::from(is_awaited);
         self.steps.push(format!("sent {}.{}", view.0, seq.0));
     }
 
@@ -343,10 +346,10 @@ fn the_receipt_of_a_batch_is_that_of_its_last_message() {
     let batch = || Payloads::batch(Bytes::from_static(b"ab"), vec![1, 2]);
     process.ask(batch(), 0, Some("batch"));
     process.accept(Some((7, 1)));
-    assert_eq!((process.take(), process.told.released), (vec!["sent 7.1".to_owned()], 0));
+    assert_eq!((process.take(), process.told.awaited, process.told.released), (vec!["sent 7.1".to_owned()], 0, 0));
     process.accept(Some((7, 2)));
     assert_eq!(process.take(), ["sent 7.2", "batch is 2, 7.2"]);
-    assert_eq!(process.told.released, batch().bytes());
+    assert_eq!((process.told.awaited, process.told.released), (1, batch().bytes()));
     assert_eq!((process.lives.busy(0), process.due(), process.lives.busy(0)), (Some(process.key), false, None));
 }
 

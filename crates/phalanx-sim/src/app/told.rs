@@ -190,7 +190,7 @@ impl Front for Writer {
         shelf.deliver(Some(delivery.sender) == self.me && !delivery.replayed);
     }
 
-    fn sent(&mut self, _key: Key, shelf: &mut Shelf, _view: ViewNumber, _seq: Sequence) {
+    fn sent(&mut self, _key: Key, shelf: &mut Shelf, _sent: (ViewNumber, Sequence), _is_awaited: bool) {
         shelf.asked.bind();
     }
 
