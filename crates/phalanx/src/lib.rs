@@ -99,7 +99,8 @@
 //! named parts ([`GroupBuilder::domain`]). [`Replica::progress`] says how far a transfer has come.
 //!
 //! **Results.** [`Replica::submit`] sends a message to the state and is told what this process's copy computed for it ([`Execute`]): once in
-//! effect, also if this process is excluded meanwhile and comes back ([`GroupBuilder::submits`], [`SubmitError`]).
+//! effect, also if this process is excluded meanwhile and comes back ([`GroupBuilder::submits`], [`SubmitError`]). So does
+//! [`Inline::submit`] ([`App::execute`]).
 //!
 //! **Calls** go to one process and bring an answer, at most once. Servers are found by the group that they serve, by
 //! member, or by address:

@@ -181,7 +181,7 @@ impl<S: Execute> SubmitClient<S> {
 }
 
 /// The longest message that can be submitted, in bytes: the command of the client around it takes some, too.
-const SUBMIT_BYTES: usize = MESSAGE_BYTES_MAX - COMMAND_BYTES;
+pub(crate) const SUBMIT_BYTES: usize = MESSAGE_BYTES_MAX - COMMAND_BYTES;
 
 /// What a command takes beside its payload, at most: kind, name of the client, session, numbers.
 const COMMAND_BYTES: usize = 128;
@@ -306,6 +306,12 @@ impl ClientTable {
     fn executed(&mut self, execution: Execution<'_>, result: Vec<u8>) -> Told {
         self.0.executed(execution, result)
     }
+
+    /// The table of another member.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Clients, DecodeError> {
+        let table = Clients::decode(bytes, TableBounds::default());
+        table.map_err(|_malformed| DecodeError::new("its table of clients makes no sense"))
+    }
 }
 
 impl State for ClientTable {
@@ -321,7 +327,6 @@ impl State for ClientTable {
     }
 
     fn restore(snapshot: Snapshot) -> Result<Self, DecodeError> {
-        let table = Clients::decode(&snapshot.into_bytes(), TableBounds::default());
-        table.map(Self).map_err(|_malformed| DecodeError::new("its table of clients makes no sense"))
+        Self::decode(&snapshot.into_bytes()).map(Self)
     }
 }

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use crate::answer::AskEnd;
 use crate::ask::Want;
-use crate::error::{AskError, DecodeError, Undelivered};
+use crate::error::{AskError, DecodeError, SubmitError, Undelivered};
 use crate::events::CellEvent;
 use crate::id::{Guarantee, LeaveReason, MemberId, Order};
 use crate::message::{Message, MessageToOne};
@@ -212,6 +212,28 @@ pub trait App {
     /// A message was delivered.
     fn message(&mut self, message: &MessageRef<'_>);
 
+    /// Executes a message that a member submitted to the state ([`Inline::submit`](crate::Inline::submit),
+    /// [`Replica::submit`](crate::Replica::submit)), at its place among the others, and puts what it gives into `result`, which is
+    /// empty: up to 256 KiB, which members keep until the submitter has it. Every member executes it, and each must compute the same
+    /// bytes from nothing but the state and the message. [`App::message`] is not called of it. Called only for groups that were joined with
+    /// [`InlineJoin::submits`](crate::InlineJoin::submits), and also, as messages are, while another member's state comes
+    /// ([`MessageRef::replayed`]).
+    ///
+    /// What the bytes mean is the program's. Beside members that are no `Inline` they are the postcard encoding of
+    /// [`Execute::Output`](crate::Execute::Output), because those decode them as that.
+    ///
+    /// By default the message goes to [`App::message`], and the result is empty: a program that changes its state by messages
+    /// alone submits the same ones, and is told that they were executed.
+    fn execute(&mut self, message: &MessageRef<'_>, _result: &mut Vec<u8>) {
+        self.message(message);
+    }
+
+    /// What this process submitted under that number ([`Inline::submit`](crate::Inline::submit)) gave, or why there is no result. Of
+    /// each submit it is told once: a result when all members have the message, and not while fewer have the group's state than its terms ask for
+    /// ([`InlineJoin::members_min`](crate::InlineJoin::members_min)), and what is left at the end of the membership before [`App::left`]
+    /// is called. Several that are under way at once may be told in any order.
+    fn submitted(&mut self, _group: InlineGroup, _number: u64, _result: Result<&[u8], SubmitError>) {}
+
     /// Whether the program takes a message or an event of this group now. While not, nothing more of the group is handed
     /// over, and its senders are held back once their windows are full; other groups go on. It is asked before each item,
     /// so keep it cheap. At the end of an incarnation all is handed over, whatever it answers. By default it always does.
@@ -232,7 +254,7 @@ pub trait App {
 
     /// The next accepted multicast of this process was bound to a view, as its message `seq`: each member that goes on
     /// from this view delivers it, or none does. Multicasts are bound in the order in which they were accepted. Sometimes
-    /// called before the multicast returns.
+    /// called before the multicast returns. Not called of what is sent for submits, which has numbers among them.
     fn sent(&mut self, _group: InlineGroup, _view: u64, _seq: u64) {}
 
     /// Every member of that view has this process's messages up to `seq`, or the view ended and each that goes on has
@@ -242,7 +264,7 @@ pub trait App {
     fn stable(&mut self, _group: InlineGroup, _view: u64, _seq: u64) {}
 
     /// Accepted multicasts came to nothing, because this incarnation or this membership ended: the last of them. The
-    /// reason follows.
+    /// reason follows. What was sent for submits counts, too, although it is sent again ([`App::submitted`]).
     fn lost(&mut self, _group: InlineGroup, _not_sent: u64, _in_doubt: u64) {}
 
     /// A member asks the group, and this process is to answer ([`Inline::ask`](crate::Inline::ask), [`Group::ask`](crate::Group::ask)): a
@@ -341,7 +363,8 @@ pub trait App {
     /// process founds the group anew. Drop what came of their state; the group begins with what the program has then. A view
     /// follows.
     ///
-    /// By default it is told as an empty state: [`App::taking`] with 0 bytes, which drops what came, and [`App::current`].
+    /// By default it is told as an empty state: [`App::taking`] with 0 bytes, which drops what came, and [`App::current`]. Of
+    /// those that submit the group knows nobody any more.
     fn founded_anew(&mut self, group: InlineGroup) {
         self.taking(group, 0);
         self.current(group);

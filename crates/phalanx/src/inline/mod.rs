@@ -1,6 +1,7 @@
 //! A process on its owner's thread: nothing runs but what the owner calls.
 
 mod app;
+mod submits;
 mod table;
 
 use std::os::fd::BorrowedFd;
@@ -17,12 +18,13 @@ use phalanx_driver::fork::Home;
 use phalanx_driver::{Shm, Udp};
 use phalanx_life as life;
 use phalanx_life::Refusal;
-use phalanx_runtime::{Options, Recorder, clock, traced};
+use phalanx_runtime::{Options, Recorder, clock};
 
 pub use self::app::{
     AnswerRef, App, AskOptions, AskedRef, InlineAsk, InlineGroup, InlineReply, MessageRef, MessageToOneRef, ReplyRef,
 };
-use self::table::{Adapter, Table, inbox_of, reason, reply_of};
+use self::submits::Submits;
+use self::table::{Adapter, Due, Table, Waiter, inbox_of, reason, reply_of};
 use crate::ask::Want;
 use crate::asked::ANSWER_BYTES;
 use crate::cell_group::CellGroup;
@@ -134,7 +136,7 @@ impl Inline {
             late.tell(CellEvent::TraceLost { why: error.to_string() });
         })?;
         if recorder.is_on() {
-            table.lives.record(traced::reason);
+            table.record();
         }
         let process = phalanx_runtime::Inline::start(options).map_err(|error| StartError::of(&error))?;
         let (asks, asks_due) = (0, None);
@@ -149,15 +151,15 @@ impl Inline {
         }
         self.note_host();
         self.table.tell_noted(app);
-        let mut said = self.say_of_asks(app);
+        let mut said = self.send_waiting(app);
         if self.asks_due.is_some_and(|due| due <= clock::now()) {
             self.asks_due = Adapter::new(&mut self.table, app).expire_asks(clock::now());
-            said |= self.say_of_asks(app);
+            said |= self.send_waiting(app);
         }
         if self.table.lives.has_news() {
             let process = self.process.node().process();
             Adapter::new(&mut self.table, app).tell_outcomes(|group| process.is_adequate(group));
-            self.recorder.told(&self.table.lives.take_records());
+            self.recorder.told(&self.table.take_records());
         }
         if self.table.lives.take_untidy() {
             self.tidy(app);
@@ -165,30 +167,52 @@ impl Inline {
         // Not while it is busy: nothing is left to do for who is over.
         if report.received == 0 && self.process.is_over() {
             Adapter::new(&mut self.table, app).end();
-            self.recorder.told(&self.table.lives.take_records());
+            self.recorder.told(&self.table.take_records());
         }
-        Polled { received: report.received, more: report.more || said }
+        Polled { received: report.received, more: report.more || said || self.table.has_submits() }
     }
 
-    /// Sends what is to be said of asks, as far as the core takes it. Returns whether something went.
-    fn say_of_asks(&mut self, app: &mut impl App) -> bool {
+    /// Sends what is to be said of asks, and of submits, as far as the core takes it. Returns whether something went.
+    fn send_waiting(&mut self, app: &mut impl App) -> bool {
+        if self.table.has_submits() {
+            Adapter::new(&mut self.table, app).look_at_submits();
+            // An end is recorded behind what was sent before it.
+            self.recorder.told(&self.table.take_records());
+        }
         let (mut at, mut said) = (0, false);
         while self.table.lives.busy(at).is_some() {
             let mut adapter = Adapter::new(&mut self.table, app);
-            let Some((key, due)) = adapter.due_to_one(at) else { break };
-            let Some(life::NextToOne { group, to, kind, payload }) = due else {
+            let Some((key, due)) = adapter.due(at) else { break };
+            match due {
                 // Its place is another's now, or it waits for a view.
-                at += usize::from(self.table.lives.busy(at) == Some(key));
-                continue;
-            };
-            let outcome = self.process.send_to(group, to, kind, &payload, &mut self.recorder.around(&mut adapter));
-            match outcome {
-                Err(error) if Refusal::of(&error).is_none() => at += 1,
-                outcome => {
-                    adapter.end_to_one(key, outcome.ok());
-                    said = true;
+                None => {
+                    at += usize::from(self.table.lives.busy(at) == Some(key));
+                    continue;
+                }
+                Some(Due::ToOne(life::NextToOne { group, to, kind, payload })) => {
+                    let handler = &mut self.recorder.around(&mut adapter);
+                    match self.process.send_to(group, to, kind, &payload, handler) {
+                        Err(error) if Refusal::of(&error).is_none() => {
+                            at += 1;
+                            continue;
+                        }
+                        outcome => adapter.end_to_one(key, outcome.ok()),
+                    }
+                }
+                Some(Due::Multicast(life::NextMessage { group, options, payload })) => {
+                    let handler = &mut self.recorder.around(&mut adapter);
+                    let outcome = self.process.multicast_with(group, options, &payload, handler);
+                    match outcome.map_err(|error| Refusal::of(&error)) {
+                        Err(None) => {
+                            at += 1;
+                            continue;
+                        }
+                        Err(Some(why)) => adapter.end_multicast(key, Err(why)),
+                        Ok(accepted) => adapter.end_multicast(key, Ok(accepted.sent)),
+                    }
                 }
             }
+            said = true;
         }
         said
     }
@@ -239,7 +263,10 @@ impl Inline {
         if self.process.is_over() {
             return Ok(0);
         }
-        let due = self.asks_due.map(|due| due.since(clock::now()));
+        let due = match self.table.has_submits() {
+            true => Some(Duration::ZERO),
+            false => self.asks_due.map(|due| due.since(clock::now())),
+        };
         let limit = limit.into_iter().chain(due).min();
         self.process.wait_also(limit, also).map_err(|error| WaitError::Host(error.to_string()))
     }
@@ -252,8 +279,8 @@ impl Inline {
 
     /// How to join a group of the cell.
     pub fn group(&mut self, name: impl Into<String>) -> InlineJoin<'_> {
-        let (with_state, observes) = (false, false);
-        InlineJoin { member: self, name: name.into(), with_state, observes, terms: GroupTerms::default() }
+        let (with_state, submits, observes) = (false, false, false);
+        InlineJoin { member: self, name: name.into(), with_state, submits, observes, terms: GroupTerms::default() }
     }
 
     /// Multicasts `payload` to a group. It is sent by the next poll, together with all that was multicast since the last
@@ -412,7 +439,7 @@ impl Inline {
                     },
                     with_self,
                     deadline,
-                    receipt: self.asks,
+                    receipt: Waiter::Ask(self.asks),
                 };
                 adapter.accepted_ask(group, ask, accepted.sent);
                 // An inbox that stays full is noticed in time.
@@ -430,7 +457,7 @@ impl Inline {
     pub fn cancel_ask(&mut self, group: InlineGroup, number: u64, app: &mut impl App) {
         if self.home.is_here() {
             Adapter::new(&mut self.table, app).cancel_ask(group, number);
-            self.recorder.told(&self.table.lives.take_records());
+            self.recorder.told(&self.table.take_records());
         }
     }
 
@@ -448,6 +475,56 @@ impl Inline {
         }
         let is_taken = self.table.lives.asks().answer(ask.0, ask.1, reply_of(reply), value);
         if is_taken { Ok(()) } else { Err(AnswerError::GivenUp) }
+    }
+
+    /// Submits a message to the state of a group that was joined with [`InlineJoin::submits`], and returns its number:
+    /// [`App::submitted`] tells its result, which this process's own [`App::execute`] gave. It is sent by the next poll, or, if
+    /// this process is in no view of the group, with the next one. It is executed once in effect, also if this process is excluded
+    /// meanwhile and comes back. See [`Replica::submit`](crate::Replica::submit).
+    ///
+    /// ```no_run
+    /// use phalanx::{App, Cell, InlineGroup, MessageRef, SendError, SubmitError};
+    ///
+    /// #[derive(Default)]
+    /// struct Tickets(u64);
+    ///
+    /// impl App for Tickets {
+    ///     fn message(&mut self, _message: &MessageRef<'_>) {}
+    ///     // With `snapshot` and `restore`, which are left out here.
+    ///     fn execute(&mut self, _message: &MessageRef<'_>, result: &mut Vec<u8>) {
+    ///         self.0 += 1;
+    ///         result.extend_from_slice(&self.0.to_le_bytes());
+    ///     }
+    ///     fn submitted(&mut self, _group: InlineGroup, number: u64, result: Result<&[u8], SubmitError>) {
+    ///         println!("submit {number} gave {result:?}");
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (mut app, mut member) = (Tickets::default(), Cell::builder("orders").inline()?);
+    /// let tickets = member.group("tickets").submits().join(&mut app)?;
+    /// match member.submit(tickets, b"one, please", &mut app) {
+    ///     Ok(number) => println!("submit {number} is under way"),
+    ///     Err(SendError::Full) => {} // poll, and try again
+    ///     Err(other) => return Err(other.into()),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`SendError::Full`]: 256 submits of the group are under way, or 4 MiB; poll, and try again. [`SendError::NotMember`],
+    /// [`SendError::NoSuchDomain`] if the group was joined without [`InlineJoin::submits`], [`SendError::TooLong`], [`SendError::Over`],
+    /// [`SendError::Forked`]. Nothing is submitted, and [`App::submitted`] is not called.
+    pub fn submit(&mut self, group: InlineGroup, payload: &[u8], app: &mut impl App) -> Result<u64, SendError> {
+        if let Some(dead) = self.dead() {
+            return Err(dead);
+        }
+        let own = self.table.lives.own(group.0).ok_or(SendError::NotMember)?;
+        let number = own.submits.as_mut().ok_or(SendError::NoSuchDomain)?.submit(payload)?;
+        self.table.note_submits();
+        self.send_waiting(app);
+        Ok(number)
     }
 
     /// Sends `payload` to one other member of the cell, whatever groups it is in. [`App::unicast`] is called there, once, in
@@ -677,6 +754,7 @@ pub struct InlineJoin<'a> {
     member: &'a mut Inline,
     name: String,
     with_state: bool,
+    submits: bool,
     observes: bool,
     terms: GroupTerms,
 }
@@ -695,7 +773,18 @@ impl InlineJoin<'_> {
         self
     }
 
-    /// See [`GroupBuilder::observe`](crate::GroupBuilder::observe). [`InlineJoin::with_state`] has no effect then.
+    /// The group has a state, as by [`InlineJoin::with_state`], and takes submits ([`Inline::submit`], [`Replica::submit`](crate::Replica::submit)):
+    /// [`App::execute`] executes them. The library keeps the table of those that submit as a domain of its own beside the program's, and gives
+    /// and takes it with the state. So a process that joins without this, or without
+    /// [`GroupBuilder::submits`](crate::GroupBuilder::submits), is refused by a group that has the table: give it at all members, also
+    /// where nobody submits. See [`GroupBuilder::submits`](crate::GroupBuilder::submits).
+    pub fn submits(mut self) -> Self {
+        (self.with_state, self.submits) = (true, true);
+        self
+    }
+
+    /// See [`GroupBuilder::observe`](crate::GroupBuilder::observe). [`InlineJoin::with_state`] and [`InlineJoin::submits`] have no
+    /// effect then.
     pub fn observe(mut self) -> Self {
         self.observes = true;
         self
@@ -725,16 +814,18 @@ impl InlineJoin<'_> {
     /// # Errors
     /// See [`JoinError`]; nothing was asked.
     pub fn join(self, app: &mut impl App) -> Result<InlineGroup, JoinError> {
-        let Self { member, name, with_state, observes, terms } = self;
+        let Self { member, name, with_state, submits, observes, terms } = self;
         check_group_name(&name, false)?;
         if member.table.lives.key_named(&name).is_some() {
             return Err(JoinError::AlreadyMember(name));
         }
-        let group = member.table.add(&name, with_state && !observes, observes);
+        let of_submits = (submits && !observes).then(Submits::new);
+        let group = member.table.add(&name, with_state && !observes, observes, of_submits);
         member.process.set_inbox(&name, inbox_of(group));
         member.recorder.set_inbox(&name, inbox_of(group));
         let asked = match observes {
             true => member.process.observe_group(&name, handler!(member, app)),
+            false if submits => member.process.join_group_with(&name, terms, Submits::domains(), handler!(member, app)),
             false => member.process.join_group(&name, with_state, terms, handler!(member, app)),
         };
         if let Err(error) = asked {

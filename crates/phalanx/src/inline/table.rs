@@ -8,12 +8,14 @@ use phalanx_core::{
     Delivery, Event, GroupId, InboxId, Incarnation, MemberInfo, Sequence, ToOneOutcome, Uniformity, ViewNumber,
 };
 use phalanx_life as life;
-use phalanx_life::{Bound, End, Front, Key, Lives, NextToOne, Refusal, Step};
-use phalanx_runtime::Handler;
+use phalanx_life::{Bound, End, Front, Key, Lives, NextMessage, NextToOne, Refusal, Step};
+use phalanx_runtime::{Handler, traced};
+use phalanx_trace as trace;
 
 use super::app::{
     AnswerRef, App, AskedRef, InlineAsk, InlineGroup, InlineReply, MessageRef, MessageToOneRef, ReplyRef,
 };
+use super::submits::{Records, Submits};
 use crate::answer::AskEnd;
 use crate::domain_name::shown;
 use crate::error::{AskError, DecodeError, SendError};
@@ -26,9 +28,18 @@ use crate::view::View;
 
 /// What an inline process keeps between its owner's calls.
 pub(super) struct Table {
-    /// Nothing is queued, so that asks alone wait for something: each has a number.
-    pub(super) lives: Lives<Taking, u64>,
+    /// What clients have to say alone is queued.
+    pub(super) lives: Lives<Taking, Waiter>,
     kept: Kept,
+}
+
+/// What waits for the outcome of a message.
+#[derive(Debug)]
+pub(super) enum Waiter {
+    /// An ask, by number.
+    Ask(u64),
+    /// What a client says: the submit in it, by number. `None`: it opens or closes the client.
+    Submit(Option<u64>),
 }
 
 /// What its groups share.
@@ -39,6 +50,10 @@ struct Kept {
     /// Whether this process left as one of the last, and left something behind.
     in_doubt: bool,
     late: Late,
+    /// Some client may have something to say, or to tell the program.
+    submits_due: bool,
+    /// What is to be recorded of submits.
+    records: Records,
 }
 
 /// What is told from where the program is not at hand: by snapshots that are on their way to others, and by the trace.
@@ -62,8 +77,10 @@ pub(super) struct Taking {
     /// Why asks of this process are aborted that have not ended, by number.
     reasons: Vec<(u64, Bytes)>,
     incoming: Option<Incoming>,
-    /// What comes of it now is a domain that this process does not know.
-    passes_over: bool,
+    /// What comes of it now.
+    part: Part,
+    /// The table of clients, and the client, if the state takes submits.
+    pub(super) submits: Option<Box<Submits>>,
     /// Whether the program keeps the group's state: the domain without a name.
     keeps_state: bool,
     /// Where the group lists that.
@@ -87,19 +104,43 @@ impl Taking {
 
 impl Table {
     pub(super) fn new(rejoin: bool) -> Self {
-        let kept = Kept { notices: Log::default(), untold: Vec::new(), in_doubt: false, late: Late::default() };
+        let (notices, late) = Default::default();
+        let kept = Kept { notices, untold: Vec::new(), in_doubt: false, late, submits_due: false, records: None };
         Self { lives: Lives::new(rejoin), kept }
     }
 
-    /// Adds a group that is about to be joined.
-    pub(super) fn add(&mut self, name: &str, with_state: bool, observes: bool) -> InlineGroup {
+    /// Adds a group that is about to be joined. `submits`: of its state.
+    pub(super) fn add(
+        &mut self,
+        name: &str,
+        with_state: bool,
+        observes: bool,
+        submits: Option<Submits>,
+    ) -> InlineGroup {
         let group = InlineGroup(self.lives.next_key());
-        let (reasons, keeps_state) = (Vec::new(), with_state);
-        let taking =
-            Taking { group, reasons, incoming: None, passes_over: false, keeps_state, place: None, list: None };
+        let taking = Taking {
+            group,
+            reasons: Vec::new(),
+            incoming: None,
+            part: Part::Other,
+            submits: submits.map(Box::new),
+            keeps_state: with_state,
+            place: None,
+            list: None,
+        };
         let key = self.lives.add(name.into(), with_state, observes, taking);
         debug_assert_eq!(key, group.0, "the key was told before");
         group
+    }
+
+    /// Records from here on what the program is told, and what was submitted, for [`Self::take_records`].
+    pub(super) fn record(&mut self) {
+        self.lives.record(traced::reason);
+        self.kept.records = Some(Vec::new());
+    }
+
+    pub(super) fn take_records(&mut self) -> Vec<trace::Event> {
+        take_records(&mut self.lives, &mut self.kept)
     }
 
     pub(super) fn left_in_doubt(&self) -> bool {
@@ -138,6 +179,23 @@ impl Table {
     pub(super) fn late(&self) -> Late {
         self.kept.late.clone()
     }
+
+    /// Some client may have something to say.
+    pub(super) fn note_submits(&mut self) {
+        self.kept.submits_due = true;
+    }
+
+    /// Whether some client may have something to say, or to tell the program.
+    pub(super) fn has_submits(&self) -> bool {
+        self.kept.submits_due
+    }
+}
+
+/// What is to be recorded since the last time. An outcome stands behind the end that is its reason.
+fn take_records(lives: &mut Lives<Taking, Waiter>, kept: &mut Kept) -> Vec<trace::Event> {
+    let mut records = lives.take_records();
+    kept.records.iter_mut().for_each(|of_submits| records.append(of_submits));
+    records
 }
 
 /// Why a membership is over, for the program.
@@ -151,7 +209,7 @@ pub(super) fn reason(end: End) -> LeaveReason {
 
 /// Passes on what the core reports.
 pub(super) struct Adapter<'a, A> {
-    lives: &'a mut Lives<Taking, u64>,
+    lives: &'a mut Lives<Taking, Waiter>,
     front: InlineFront<'a, A>,
 }
 
@@ -174,7 +232,7 @@ impl<'a, A: App> Adapter<'a, A> {
     }
 
     /// The core accepted an ask.
-    pub(super) fn accepted_ask(&mut self, group: InlineGroup, ask: life::Ask<u64>, sent: Option<core::Sent>) {
+    pub(super) fn accepted_ask(&mut self, group: InlineGroup, ask: life::Ask<Waiter>, sent: Option<core::Sent>) {
         self.lives.asks().accepted_at_once(group.0, Box::new(ask), sent, &mut self.front);
     }
 
@@ -188,19 +246,40 @@ impl<'a, A: App> Adapter<'a, A> {
         self.lives.asks().expire(now, &mut self.front)
     }
 
-    /// A group of which something is to be said to one member, by place, and what.
-    pub(super) fn due_to_one(&mut self, at: usize) -> Option<(Key, Option<NextToOne>)> {
-        let key = self.lives.busy(at)?;
-        let due = self.lives.to_one().due(key, &mut self.front);
-        if due.is_none() {
-            // Nothing else is queued: it gives its place up.
-            let multicast = self.lives.due(key, &mut self.front);
-            debug_assert!(multicast.is_none(), "nothing is queued");
+    /// Queues what clients have to say, and tells the program what is known of its submits.
+    pub(super) fn look_at_submits(&mut self) {
+        self.front.kept.submits_due = false;
+        let mut due = Vec::new();
+        for (key, group) in self.lives.owns() {
+            if let Some(submits) = &mut group.submits {
+                submits.tell(InlineGroup(key), self.front.app, &mut self.front.kept.records);
+                due.extend(submits.due(Waiter::Submit, &mut self.front.kept.records).map(|queued| (key, queued)));
+            }
         }
-        Some((key, due))
+        for (key, queued) in due {
+            let taken = self.lives.queue(key, queued);
+            debug_assert!(taken.is_ok(), "the membership goes on");
+        }
     }
 
-    /// The core took it, or refused it for good.
+    /// A group of which something waits to be sent, by place, and what.
+    pub(super) fn due(&mut self, at: usize) -> Option<(Key, Option<Due>)> {
+        let key = self.lives.busy(at)?;
+        if let Some(to_one) = self.lives.to_one().due(key, &mut self.front) {
+            return Some((key, Some(Due::ToOne(to_one))));
+        }
+        Some((key, self.lives.due(key, &mut self.front).map(Due::Multicast)))
+    }
+
+    /// The core took the multicast that was due, or refused it for good.
+    pub(super) fn end_multicast(&mut self, key: Key, outcome: Result<Option<core::Sent>, Refusal>) {
+        match outcome {
+            Ok(sent) => self.lives.accepted(key, sent, &mut self.front),
+            Err(why) => self.lives.refused(key, why, &mut self.front),
+        }
+    }
+
+    /// The core took the message to one that was due, or refused it for good.
     pub(super) fn end_to_one(&mut self, key: Key, sent: Option<ViewNumber>) {
         match sent {
             Some(view) => self.lives.to_one().sent(key, view, &mut self.front),
@@ -220,23 +299,42 @@ impl<'a, A: App> Adapter<'a, A> {
     }
 }
 
+/// What is to be sent.
+pub(super) enum Due {
+    ToOne(NextToOne),
+    Multicast(NextMessage),
+}
+
 /// Calls the program.
 struct InlineFront<'a, A> {
     app: &'a mut A,
     kept: &'a mut Kept,
 }
 
+impl<A: App> InlineFront<'_, A> {
+    /// A message to a domain that the program does not keep: the library keeps the table of clients.
+    #[cold]
+    fn deliver_beside(&mut self, key: Key, group: &mut Taking, delivery: &Delivery<'_>) {
+        let Self { app, kept } = self;
+        let Some(submits) = group.submits.as_mut().filter(|submits| submits.place() == delivery.domain) else { return };
+        let execute = |payload: &[u8], result: &mut Vec<u8>| {
+            app.execute(&MessageRef { payload, ..message_of(key, delivery) }, result);
+        };
+        kept.submits_due |= submits.deliver(delivery, execute, &mut kept.records);
+    }
+}
+
 impl<A: App> Front for InlineFront<'_, A> {
     type Group = Taking;
-    type Receipt = u64;
+    type Receipt = Waiter;
 
-    // `App::message` says it.
+    // `App::message` says it, but for submits.
     const COUNTS_DELIVERED: bool = false;
 
     #[inline]
     fn deliver(&mut self, key: Key, group: &mut Taking, delivery: &Delivery<'_>) {
         if delivery.domain.is_some() && delivery.domain != group.place {
-            return; // for a part of the state that this program does not keep
+            return self.deliver_beside(key, group, delivery);
         }
         self.app.message(&message_of(key, delivery));
     }
@@ -257,25 +355,46 @@ impl<A: App> Front for InlineFront<'_, A> {
     }
 
     #[inline]
-    fn sent(&mut self, key: Key, _group: &mut Taking, view: ViewNumber, seq: Sequence) {
-        self.app.sent(InlineGroup(key), view.0, seq.0);
+    fn sent(&mut self, key: Key, _group: &mut Taking, (view, seq): (ViewNumber, Sequence), is_awaited: bool) {
+        // What the library sends for submits is none of the program's multicasts.
+        if !is_awaited {
+            self.app.sent(InlineGroup(key), view.0, seq.0);
+        }
     }
 
     fn step(&mut self, key: Key, group: &mut Taking, step: Step<'_>) {
         let (app, key) = (&mut *self.app, InlineGroup(key));
         match step {
             Step::View(seen) => {
+                let view = View::of(seen);
                 group.adopt(seen.view.domains.as_ref());
-                app.view(key, &View::of(seen));
+                if let Some(submits) = &mut group.submits {
+                    submits.view(&view);
+                    submits.begin_life(seen.view.group);
+                    self.kept.submits_due = true;
+                }
+                app.view(key, &view);
             }
             Step::ViewReplayed(seen) => {
+                let view = View::replayed(Arc::clone(seen.view), seen.me);
                 group.adopt(seen.view.domains.as_ref());
-                app.view(key, &View::replayed(Arc::clone(seen.view), seen.me));
+                group.submits.iter_mut().for_each(|submits| submits.view(&view));
+                app.view(key, &view);
             }
             Step::Adequate(adequate) => app.adequate(key, adequate),
-            Step::Reached { latest, .. } => latest.iter().for_each(|(view, seq)| app.stable(key, view.0, seq.0)),
-            Step::Over { not_sent: 0, in_doubt: 0, .. } => {}
-            Step::Over { not_sent, in_doubt, .. } => app.lost(key, not_sent, in_doubt),
+            Step::Reached { latest, .. } => {
+                latest.iter().for_each(|(view, seq)| app.stable(key, view.0, seq.0));
+                if let Some(submits) = &mut group.submits {
+                    submits.reached();
+                    submits.tell(key, app, &mut self.kept.records);
+                }
+            }
+            Step::Over { next, not_sent, in_doubt } => {
+                group.submits.iter_mut().for_each(|submits| submits.end_life(next));
+                if not_sent + in_doubt > 0 {
+                    app.lost(key, not_sent, in_doubt);
+                }
+            }
             Step::Anew(why) => app.left(key, LeaveReason::of(why)),
             Step::Waiting(members) => {
                 let names: Vec<String> = members.iter().map(|(_, name)| name.clone()).collect();
@@ -288,11 +407,13 @@ impl<A: App> Front for InlineFront<'_, A> {
             }
             Step::Taking { bytes, domains } => {
                 group.adopt(domains);
+                group.submits.iter_mut().for_each(|submits| submits.begin_state(domains));
                 group.incoming = Some(Incoming::default());
                 app.taking(key, bytes);
             }
             Step::OwnState => {
                 group.incoming = None;
+                group.submits.iter_mut().for_each(|submits| submits.begin_anew());
                 app.founded_anew(key);
             }
             Step::Current => app.current(key),
@@ -339,7 +460,8 @@ impl<A: App> Front for InlineFront<'_, A> {
         self.app.ask_given_up(InlineAsk(key, id));
     }
 
-    fn answered(&mut self, group: &mut Taking, number: &u64, answer: &life::Answer<'_>) -> bool {
+    fn answered(&mut self, group: &mut Taking, receipt: &Waiter, answer: &life::Answer<'_>) -> bool {
+        let Waiter::Ask(number) = receipt else { return false };
         let answer = AnswerRef {
             view: answer.ask.0.0,
             rank: answer.place.index(),
@@ -358,7 +480,8 @@ impl<A: App> Front for InlineFront<'_, A> {
         self.app.answered(group.group, *number, &answer)
     }
 
-    fn ask_ended(&mut self, group: &mut Taking, number: u64, end: life::AskEnd) {
+    fn ask_ended(&mut self, group: &mut Taking, receipt: Waiter, end: life::AskEnd) {
+        let Waiter::Ask(number) = receipt else { return };
         let reason = group.reasons.iter().find(|(of, _)| *of == number).map(|(_, reason)| reason.clone());
         group.reasons.retain(|(of, _)| *of != number);
         let end = AskEnd::of(end, || reason.unwrap_or_default()).ok_or(AskError::Unknown);
@@ -369,10 +492,18 @@ impl<A: App> Front for InlineFront<'_, A> {
         !self.app.ready(InlineGroup(key))
     }
 
-    // Of asks alone: nothing else is awaited.
-    fn answer(&mut self, group: &mut Taking, number: u64, outcome: Result<Bound, Refusal>) {
-        if let Err(why) = outcome {
-            self.app.ask_ended(group.group, number, Err(AskError::Refused(SendError::of(why))));
+    fn answer(&mut self, group: &mut Taking, receipt: Waiter, outcome: Result<Bound, Refusal>) {
+        match (receipt, outcome) {
+            (Waiter::Ask(number), Err(why)) => {
+                self.app.ask_ended(group.group, number, Err(AskError::Refused(SendError::of(why))));
+            }
+            // It is told of its answers instead.
+            (Waiter::Ask(_), Ok(_)) => {}
+            (Waiter::Submit(number), outcome) => {
+                let submits = group.submits.iter_mut();
+                submits.for_each(|submits| submits.answer(number, outcome.map(|bound| bound.number)));
+                self.kept.submits_due |= outcome.is_err();
+            }
         }
     }
 
@@ -380,7 +511,11 @@ impl<A: App> Front for InlineFront<'_, A> {
         self.app.excluded(MemberId::of(was));
     }
 
-    fn ended(&mut self, key: Key, _group: Taking, end: End) {
+    fn ended(&mut self, key: Key, group: Taking, end: End) {
+        if let Some(mut submits) = group.submits {
+            submits.end_membership();
+            submits.tell(InlineGroup(key), self.app, &mut self.kept.records);
+        }
         match end {
             End::Left(_) | End::Over => self.app.left(InlineGroup(key), reason(end)),
             End::Refused | End::Differs { .. } | End::Domains(_) => self.app.refused(InlineGroup(key)),
@@ -390,7 +525,7 @@ impl<A: App> Front for InlineFront<'_, A> {
     fn snapshot(
         &mut self,
         key: Key,
-        _group: &mut Taking,
+        group: &mut Taking,
         name: &Arc<str>,
         is_sound: bool,
     ) -> Option<Box<dyn core::Snapshot>> {
@@ -403,24 +538,28 @@ impl<A: App> Front for InlineFront<'_, A> {
         let mut outgoing = Outgoing::new(notice);
         // The state itself is the domain without a name.
         outgoing.add("", false, snapshot);
+        group.submits.iter().for_each(|submits| submits.add_to(&mut outgoing));
         Some(Box::new(outgoing))
     }
 
     fn restore(&mut self, key: Key, group: &mut Taking, chunk: &[u8]) -> Result<(), String> {
-        let Taking { incoming: Some(incoming), passes_over, .. } = group else { return Ok(()) };
-        let mut part = Part { app: self.app, key: InlineGroup(key), passes_over };
-        incoming.take(chunk, &mut part).map_err(|error| error.to_string())
+        let Taking { incoming: Some(incoming), part, submits, .. } = group else { return Ok(()) };
+        let mut taker = Taken { app: self.app, key: InlineGroup(key), part, submits: submits.as_deref_mut() };
+        incoming.take(chunk, &mut taker).map_err(|error| error.to_string())
     }
 
     fn complete(&mut self, _key: Key, group: &mut Taking) -> Result<(), String> {
         match group.incoming.take() {
             Some(incoming) if !incoming.is_complete() => Err("a part of it is missing".to_owned()),
-            _ => Ok(()),
+            _ => group.submits.as_mut().map_or(Ok(()), |submits| submits.complete()).map_err(|error| error.to_string()),
         }
     }
 
-    fn keeps_state(&mut self, key: Key, _group: &mut Taking) -> bool {
-        self.app.keeps_state(InlineGroup(key))
+    fn keeps_state(&mut self, key: Key, group: &mut Taking) -> bool {
+        let keeps = self.app.keeps_state(InlineGroup(key));
+        // The table is part of the state.
+        group.submits.iter_mut().filter(|_| !keeps).for_each(|submits| submits.begin_anew());
+        keeps
     }
 
     fn digest(&mut self, key: Key, _group: &mut Taking) -> Option<u64> {
@@ -515,33 +654,54 @@ impl<A: App> Handler for Adapter<'_, A> {
         self.lives.digest(group, &mut self.front)
     }
 
-    fn told(&mut self) -> Vec<phalanx_trace::Event> {
-        self.lives.take_records()
+    fn told(&mut self) -> Vec<trace::Event> {
+        take_records(self.lives, self.front.kept)
     }
 }
 
-/// The program, as the taker of a group's state.
-struct Part<'a, A> {
-    app: &'a mut A,
-    key: InlineGroup,
-    passes_over: &'a mut bool,
+/// A part of a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// What the program keeps.
+    Program,
+    /// The table of clients.
+    Clients,
+    /// A domain that this process does not know, and passes over.
+    Other,
 }
 
-impl<A: App> Taker for Part<'_, A> {
+/// The program and the library, as the takers of a group's state.
+struct Taken<'a, A> {
+    app: &'a mut A,
+    key: InlineGroup,
+    part: &'a mut Part,
+    submits: Option<&'a mut Submits>,
+}
+
+impl<A: App> Taker for Taken<'_, A> {
     fn begin(&mut self, name: &str, flags: Flags) -> Result<(), DecodeError> {
-        *self.passes_over = !name.is_empty();
-        if *self.passes_over && !flags.is_optional {
-            return Err(DecodeError::new(format!("it has {}, which this process does not know", shown(name))));
-        }
+        let is_table = self.submits.as_mut().map_or(Ok(false), |submits| submits.begin_domain(name))?;
+        *self.part = match name {
+            "" => Part::Program,
+            _ if is_table => Part::Clients,
+            _ if flags.is_optional => Part::Other,
+            _ => return Err(DecodeError::new(format!("it has {}, which this process does not know", shown(name)))),
+        };
         Ok(())
     }
 
     fn bytes(&mut self, bytes: &[u8], is_end: bool) -> Result<(), DecodeError> {
-        if *self.passes_over { Ok(()) } else { self.app.restore(self.key, bytes, is_end) }
+        match self.part {
+            Part::Program => return self.app.restore(self.key, bytes, is_end),
+            Part::Clients => self.submits.iter_mut().for_each(|submits| submits.bytes(bytes)),
+            Part::Other => {}
+        }
+        Ok(())
     }
 
     fn end(&mut self) -> Result<(), DecodeError> {
-        Ok(())
+        let submits = self.submits.as_mut().filter(|_| *self.part == Part::Clients);
+        submits.map_or(Ok(()), |submits| submits.end_domain())
     }
 }
 
@@ -658,7 +818,7 @@ mod tests {
         let me = [me(1), me(2)];
         let mut table = Table::new(true);
         let mut app = Told::default();
-        let group = table.add("g", false, false);
+        let group = table.add("g", false, false, None);
         let mut adapter = Adapter::new(&mut table, &mut app);
         adapter.begin(&me[0]);
         adapter.event(Event::GroupView(Arc::new(crate::view::of_nobody(7))));
@@ -704,7 +864,7 @@ mod tests {
     fn a_state_that_is_not_whole_is_left_and_given_to_nobody() {
         let mut table = Table::new(true);
         let mut app = Told::default();
-        let group = table.add("g", true, false);
+        let group = table.add("g", true, false, None);
         let mut adapter = Adapter::new(&mut table, &mut app);
         adapter.begin(&me(1));
         adapter.event(view(1));
@@ -733,7 +893,7 @@ mod tests {
     fn what_is_told_of_a_group_that_is_founded_anew_of_exclusions_and_of_the_end() {
         let mut table = Table::new(true);
         let mut app = Told::default();
-        let group = table.add("g", true, false);
+        let group = table.add("g", true, false, None);
         let mut adapter = Adapter::new(&mut table, &mut app);
         adapter.begin(&me(1));
         adapter.event(view(7));
