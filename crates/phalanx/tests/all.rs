@@ -15,6 +15,7 @@ mod emptied;
 mod events;
 mod forks;
 mod groups;
+mod inline_submits;
 mod inlines;
 mod merged;
 mod processes;

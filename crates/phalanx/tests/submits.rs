@@ -13,7 +13,7 @@ use phalanx::{
     SubmitError, wait_for,
 };
 
-use phalanx_check::{Options, Property, Report, Require, check_files};
+use phalanx_check::{Options, Property, Require, check_files};
 use phalanx_runtime::clock::{clock_name, now};
 use phalanx_trace::{Event, Header, TraceWriter};
 
@@ -22,10 +22,10 @@ use crate::processes::{Child, await_status, print};
 
 /// Accounts by name. A message moves an amount to one, and its result is the balance.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Bank {
-    accounts: BTreeMap<String, i64>,
+pub(crate) struct Bank {
+    pub(crate) accounts: BTreeMap<String, i64>,
     executed: u64,
-    applied: u64,
+    pub(crate) applied: u64,
 }
 
 impl State for Bank {
@@ -247,13 +247,14 @@ pub(crate) fn submit_on_and_on(cell: &Cell, name: &str) {
     }
 }
 
-/// The verdict on the traces of a directory, of which that process was killed.
-fn verdict(directory: &Path, killed: &str) -> Report {
+/// Judges the traces of a directory. `killed`: the process of which that is known. What the checker asks of submits was each
+/// tested at least so many times.
+pub(crate) fn judge(directory: &Path, killed: Option<&str>, least: u64) {
     let header = Header::harness("default", &clock_name());
     let mut harness = TraceWriter::create(&traces(directory).join("harness.trace"), &header).expect("it is written");
     let files = || fs::read_dir(traces(directory)).expect("made").map(|entry| entry.expect("there").path());
     let life = |file: PathBuf| {
-        let name = file.file_stem()?.to_str()?.strip_prefix(killed)?.strip_prefix('-')?.to_owned();
+        let name = file.file_stem()?.to_str()?.strip_prefix(killed?)?.strip_prefix('-')?.to_owned();
         u64::from_str_radix(&name, 16).ok()
     };
     for incarnation in files().filter_map(life) {
@@ -262,7 +263,11 @@ fn verdict(directory: &Path, killed: &str) -> Report {
     harness.flush().expect("it is written");
     let options =
         Options { complete: true, one_instance: true, require: Require::These(SUBMITS.to_vec()), ..Options::default() };
-    check_files(&files().collect::<Vec<_>>(), &options).expect("they are traces")
+    let report = check_files(&files().collect::<Vec<_>>(), &options).expect("they are traces");
+    assert!(report.passed, "{report}");
+    let row = |of: Property| report.properties.iter().find(|row| row.property == of).expect("it has a row");
+    let tested = SUBMITS.map(|of| row(of).instances);
+    assert!(tested.iter().all(|instances| *instances >= least), "{tested:?}");
 }
 
 /// What the checker asks of submits.
@@ -306,9 +311,5 @@ fn who_is_excluded_is_told_what_its_submits_gave() {
     for cell in cells.into_iter().chain([dan]) {
         cell.blocking_leave(PATIENCE).expect("leaves");
     }
-    let report = verdict(directory.path(), "cid");
-    assert!(report.passed, "{report}");
-    let row = |of: Property| report.properties.iter().find(|row| row.property == of).expect("it has a row");
-    let tested = SUBMITS.map(|of| row(of).instances);
-    assert!(tested.iter().all(|instances| *instances >= 2_500), "{tested:?}");
+    judge(directory.path(), Some("cid"), 2_500);
 }
