@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -35,14 +35,20 @@ use crate::shared::commands::Command;
 use crate::shared::watches::Whom;
 use crate::standing::{Changed, Standing};
 use crate::thread::{self, Begun};
-use crate::waiting::{Waiting, block, block_on};
+use crate::waiting::{block, block_on};
 use crate::watch::{CellChange, GroupChange, HostChange, MemberChange, Watch};
 
 /// A process of a cell. Cheap to clone; usable from any thread and task.
 ///
-/// The protocol runs on a thread of its own. When the last handle of the cell and its groups is dropped, the process
-/// leaves: gracefully if that takes less than two seconds. The drop does not wait for it; [`Cell::leave`] does. In a
-/// forked child all handles are dead: calls fail at once, and dropping them does nothing.
+/// The protocol runs on a thread of its own. When the last handle of the cell, its groups, clients and servers is dropped, the
+/// process leaves as by [`Cell::leave`]: what was posted before is sent first. The drop waits for that, for at most two seconds;
+/// then the process ends, and what is left is lost. So at the end of `main` nothing is lost in a cell that is well. [`Cell::leave`]
+/// says how it went, and blocks no executor. In a forked child all handles are dead: calls fail at once, and dropping them does
+/// nothing.
+///
+/// A panic that drops the last handle ends the process at once. It leaves nothing and waits for nothing, and the others take it
+/// for dead, whether or not the program goes on. The same becomes of a process whose handles are never dropped: those in a
+/// `static`, behind [`std::mem::forget`], or at [`std::process::exit`].
 #[derive(Clone, Debug)]
 pub struct Cell {
     pub(crate) held: Arc<Held>,
@@ -399,9 +405,7 @@ impl Cell {
             return Err(LeaveError::Forked);
         }
         shared.commands.leave();
-        let mut waiting = Waiting::new(&shared.ended, shared.home);
-        let over = || shared.over.load(Ordering::SeqCst).then_some(());
-        poll_fn(|context| waiting.poll(context, over)).await;
+        shared.until_over().await;
         if shared.panicked.load(Ordering::SeqCst) {
             Err(LeaveError::Panicked)
         } else if shared.in_doubt.load(Ordering::SeqCst) {
@@ -427,9 +431,7 @@ impl Cell {
             None => {
                 held.shared.commands.stop();
                 // The protocol thread never waits for the application, so this is short.
-                let mut waiting = Waiting::new(&held.shared.ended, held.shared.home);
-                let over = || held.shared.over.load(Ordering::SeqCst).then_some(());
-                block(poll_fn(|context| waiting.poll(context, over)));
+                block(held.shared.until_over());
                 Err(LeaveError::Timeout)
             }
         }
@@ -683,7 +685,7 @@ impl Future for Starting {
         match begun.report.try_recv() {
             Ok(Ok(shared)) => {
                 self.begun = Err(None);
-                Poll::Ready(Ok(Cell { held: Arc::new(Held { shared }) }))
+                Poll::Ready(Ok(Cell { held: Held::new(shared) }))
             }
             Ok(Err(error)) => {
                 self.begun = Err(None);

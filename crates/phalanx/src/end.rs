@@ -17,7 +17,8 @@ pub enum End {
     },
     /// It was excluded, and was started to [stay out](crate::CellBuilder::stay_out).
     Excluded,
-    /// It was stopped before it had left: the patience of its leave ran out. The others take it for dead.
+    /// It was stopped before it had left: the patience of its leave ran out, or a panic dropped its last handle. The others take it
+    /// for dead.
     Stopped,
     /// Its protocol thread ended after an error or a panic. A notice says which.
     Failed,

@@ -12,6 +12,7 @@ mod common;
 mod descriptors;
 mod domains;
 mod emptied;
+mod endings;
 mod events;
 mod forks;
 mod groups;

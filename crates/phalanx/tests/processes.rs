@@ -44,6 +44,11 @@ impl Child {
         Self::spawn(dir, name, "submits", "auto")
     }
 
+    /// It joins group `g`, and its last handle is dropped (`endings`).
+    pub(crate) fn start_ending(dir: &Path, name: &str, how: &str) -> Self {
+        Self::spawn(dir, name, how, "auto")
+    }
+
     /// It shares no memory.
     fn start_over_udp(dir: &Path, name: &str) -> Self {
         Self::spawn(dir, name, "no", "udp")
@@ -145,6 +150,14 @@ fn a_member_of_its_own() {
             }
         }
     });
+    let mode = variable("STATES").unwrap_or_default();
+    if ["posts", "posts and serves", "panics"].contains(&&*mode) {
+        let (group, _inbox) = cell.group("g").blocking_join().expect("joins");
+        return match &*mode {
+            "panics" => crate::endings::panic_and_go_on(cell, group),
+            _ => crate::endings::post_and_return(cell, group, mode == "posts and serves"),
+        };
+    }
     let mut inbox = cell.merged();
     let group = cell.group("g").blocking_join_into(&inbox).expect("joins");
     if variable("STATES").is_some_and(|states| states == "sends") {

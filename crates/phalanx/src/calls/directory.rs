@@ -76,6 +76,8 @@ impl State for Listing {
 #[derive(Debug)]
 pub(crate) struct Directory {
     shared: Arc<Shared>,
+    /// Its thread has one of the library's, so that the last handle of the program is dropped by the program.
+    _held: Arc<Held>,
 }
 
 #[derive(Debug)]
@@ -140,12 +142,12 @@ impl Directory {
             stopping: AtomicBool::new(false),
             over: AtomicBool::new(false),
         });
-        let (held, for_thread) = (Arc::clone(held), Arc::clone(&shared));
+        let (for_library, for_thread) = (held.for_library(), Arc::clone(&shared));
         std::thread::Builder::new()
             .name("phalanx-servers".to_owned())
-            .spawn(move || for_thread.run(&held))
+            .spawn(move || for_thread.run(&for_library))
             .map_err(|error| StartError::Thread(error.to_string()))?;
-        let directory = Arc::new(Self { shared });
+        let directory = Arc::new(Self { shared, _held: Arc::clone(held) });
         let weak = Arc::downgrade(&directory);
         *place = weak;
         Ok(directory)

@@ -2,8 +2,11 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use phalanx_core as core;
 use phalanx_driver::Waker;
@@ -14,29 +17,55 @@ use phalanx_runtime::config::Config;
 use super::asks::AskNotes;
 use super::commands::{Command, Commands};
 use super::group::GroupShared;
+use super::protocol_thread;
 use super::queue::MergedQueue;
 use super::watches::Watches;
 use crate::end::End;
 use crate::error::SendError;
 use crate::events::{CellEvent, Telling};
 use crate::id::{Member, MemberId};
-use crate::waiting::Waiters;
+use crate::waiting::{Waiters, Waiting, block_on};
 
-/// Held by each handle. When the last is dropped, the process leaves.
+/// Held by each handle. When the last of the program's is dropped, the process leaves, and the drop waits for that for a while.
+/// Dropped by a panic, it ends the process at once: what the program was about to do with it is not known.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) shared: Arc<CellShared>,
+    /// It is the library's own: it keeps the process from nothing.
+    is_librarys: bool,
+}
+
+impl Held {
+    pub(crate) fn new(shared: Arc<CellShared>) -> Arc<Self> {
+        Arc::new(Self { shared, is_librarys: false })
+    }
+
+    /// One for a thread of the library, which uses the process for as long as the program does.
+    pub(crate) fn for_library(&self) -> Arc<Self> {
+        Arc::new(Self { shared: Arc::clone(&self.shared), is_librarys: true })
+    }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if self.shared.home.is_here() {
-            self.shared.commands.leave();
-            self.shared.is_dropped.store(true, Ordering::SeqCst);
-            self.shared.protocol.wake();
+        let shared = &self.shared;
+        if self.is_librarys || !shared.home.is_here() {
+            return;
+        }
+        if thread::panicking() {
+            return shared.commands.stop();
+        }
+        shared.is_dropped.store(true, Ordering::SeqCst);
+        shared.commands.leave();
+        // A protocol thread that waits sends nothing meanwhile, whichever process it is of.
+        if !protocol_thread::is_here() {
+            block_on(shared.until_over(), Instant::now().checked_add(DROP_PATIENCE));
         }
     }
 }
+
+/// Longest time that a process tries to leave after its last handle was dropped.
+pub(crate) const DROP_PATIENCE: Duration = Duration::from_secs(2);
 
 /// State shared by the handles and the protocol thread.
 pub(crate) struct CellShared {
@@ -144,6 +173,12 @@ impl CellShared {
         if self.over.load(Ordering::SeqCst) {
             inbox.end();
         }
+    }
+
+    /// Waits until the process is over.
+    pub(crate) async fn until_over(&self) {
+        let mut waiting = Waiting::new(&self.ended, self.home);
+        poll_fn(|context| waiting.poll(context, || self.over.load(Ordering::SeqCst).then_some(()))).await;
     }
 
     /// Notes how the process ends.

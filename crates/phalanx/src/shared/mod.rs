@@ -5,6 +5,7 @@ pub(crate) mod cell;
 pub(crate) mod commands;
 pub(crate) mod group;
 pub(crate) mod noted;
+pub(crate) mod protocol_thread;
 pub(crate) mod queue;
 pub(crate) mod submits;
 pub(crate) mod watches;

@@ -21,8 +21,9 @@ use crate::end::End;
 use crate::error::{SendError, StartError};
 use crate::events::CellEvent;
 use crate::health::{self, HealthCheck};
-use crate::shared::cell::CellShared;
+use crate::shared::cell::{CellShared, DROP_PATIENCE};
 use crate::shared::commands::Command;
+use crate::shared::protocol_thread;
 use crate::trace;
 use handler::AppHandler;
 
@@ -66,6 +67,7 @@ impl Drop for Reporting {
 }
 
 fn run(options: &Options, warnings: Vec<String>, health: Option<HealthCheck>, reporting: Reporting) {
+    protocol_thread::enter();
     let process = match Inline::start(options) {
         Ok(process) => process,
         Err(error) => {
@@ -375,6 +377,3 @@ const LEAVE_AFTER: Duration = Duration::from_millis(500);
 
 /// How often that is checked.
 const LEAVE_POLL: Duration = Duration::from_millis(20);
-
-/// Longest time that a process tries to leave after its last handle was dropped.
-const DROP_PATIENCE: Duration = Duration::from_secs(2);
