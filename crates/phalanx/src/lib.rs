@@ -136,8 +136,9 @@
 //! of it: [`Cell::watch_member`], [`Cell::watch_host`], [`Cell::watch_group`], [`Cell::watch_cell`]. [`Cell::left`] is ready when an
 //! incarnation has left, for programs that call it by another system.
 //!
-//! **Ending.** [`Cell::leave`] leaves in order and waits. Dropping the last handle of a cell and its groups leaves, too,
-//! without waiting. A panic of the protocol thread, which only a panic in a [`State`] can cause, ends the process as a
+//! **Ending.** [`Cell::leave`] leaves in order and waits. Dropping the last handle of a cell and its groups leaves, too, and waits for
+//! at most two seconds; while its thread panics it ends the process at once, as a death. The book's chapter *Starting and stopping*
+//! (`docs/book/src/ending.md`) says what each end loses. A panic of the protocol thread, which only a panic in a [`State`] can cause, ends the process as a
 //! death: waits end with errors, and the others go on.
 //!
 //! **Fork.** In a forked child all handles are dead: calls fail with a `Forked` error, and the parent's process goes on.
@@ -162,6 +163,8 @@
 mod book {
     #[doc = include_str!("../../../docs/book/src/first.md")]
     struct First;
+    #[doc = include_str!("../../../docs/book/src/ending.md")]
+    struct Ending;
     #[doc = include_str!("../../../docs/book/src/inline.md")]
     struct Inline;
     #[doc = include_str!("../../../docs/book/src/state.md")]

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use phalanx::{Cell, DecodeError, Group, Message, Replica, Snapshot, State};
 use serde::{Deserialize, Serialize};
+use signal_hook::{consts::TERM_SIGNALS, iterator::Signals};
 
 #[derive(Serialize, Deserialize)]
 enum Request {
@@ -90,13 +91,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let store = Replica::new(Store::default());
     let (group, inbox) = cell.group("kv").state(&store).blocking_join()?;
     drop(inbox); // the state is all this program needs
+    let (leaving, mut signals) = (cell.clone(), Signals::new(TERM_SIGNALS)?);
     let server: &Server = Box::leak(Box::new(Server { cell, group, store }));
     let listener = TcpListener::bind(("127.0.0.1", port.parse()?))?;
     println!("http://{}", listener.local_addr()?);
-    for stream in listener.incoming().flatten() {
-        std::thread::spawn(|| server.serve(stream));
-    }
-    Ok(())
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(|| server.serve(stream));
+        }
+    });
+    signals.forever().next();
+    Ok(leaving.blocking_leave(Duration::from_secs(20))?)
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! A replicated ledger: every copy applies the same deposits in the same order, and a new copy begins with the
 //! balances of another. Run `ledger alice=5 bob=7` in several terminals, kill any, start more.
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use phalanx::{Cell, DecodeError, Message, Next, Replica, Snapshot, State};
+use signal_hook::{consts::TERM_SIGNALS, iterator::Signals};
 
 #[derive(Default)]
 struct Ledger(BTreeMap<String, i64>);
@@ -33,6 +35,8 @@ impl State for Ledger {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cell = Cell::builder("ledger").environment().blocking_start()?;
+    let (leaving, mut signals) = (cell.clone(), Signals::new(TERM_SIGNALS)?);
+    std::thread::spawn(move || signals.forever().next().map(|_| leaving.blocking_leave(Duration::from_secs(20))));
     let ledger = Replica::new(Ledger::default());
     let (group, mut inbox) = cell.group("ledger").state(&ledger).blocking_join()?;
     std::env::args().skip(1).try_for_each(|entry| group.send(entry).blocking_post())?;
@@ -43,7 +47,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             _ => {}
         }
     }
-    Ok(())
+    Ok(()) // it left: the inbox ends with that
 }
 
 #[cfg(test)]

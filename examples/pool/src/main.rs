@@ -2,9 +2,11 @@
 //! and kill any: what was `added` is done. Each item is given to one member at a time, to the leader (rank 0) only while
 //! it is alone. `PHALANX_*` variables configure the process: its name, and where it finds the others.
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use phalanx::{Cell, DecodeError, MemberId, Message, Next, Replica, SendError, Snapshot, State, View};
 use serde::{Deserialize, Serialize};
+use signal_hook::{consts::TERM_SIGNALS, iterator::Signals};
 
 type Item = (MemberId, u64, String); // who submitted it, its number there, and its text
 
@@ -61,6 +63,8 @@ impl State for Pool {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cell = Cell::builder("pool").environment().blocking_start()?;
+    let (leaving, mut signals) = (cell.clone(), Signals::new(TERM_SIGNALS)?);
+    std::thread::spawn(move || signals.forever().next().map(|_| leaving.blocking_leave(Duration::from_secs(20))));
     let pool = Replica::new(Pool::default());
     let (group, mut inbox) = cell.group("pool").state(&pool).blocking_join()?;
     let (me, submitter) = (cell.me().id, group.clone());
@@ -90,13 +94,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let group = group.clone();
             std::thread::spawn(move || {
                 println!("working on {}", item.2);
-                std::thread::sleep(std::time::Duration::from_millis(50)); // what a real pool would do
+                std::thread::sleep(Duration::from_millis(50)); // what a real pool would do
                 let _ = group.send_value(&Change::Done(me, item)).blocking_post(); // else another worker is given it
             });
         }
         mine = given;
     }
-    Ok(())
+    Ok(()) // it left: the inbox ends with that
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use phalanx::{CallError, Cell, Client, Request, Server};
 use serde::{Deserialize, Serialize};
+use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(Serialize, Deserialize)]
 struct Ask {
@@ -74,8 +75,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let lines = std::io::stdin().lines().map_while(Result::ok).map(|line| lines.blocking_send(line));
         lines.map_while(Result::ok).for_each(drop);
     });
-    while let Some(line) = input.recv().await {
-        tokio::spawn(call(client.clone(), line));
-    }
-    std::future::pending().await // the input is over; serves on
+    tokio::spawn(async move {
+        while let Some(line) = input.recv().await {
+            tokio::spawn(call(client.clone(), line));
+        }
+    });
+    signal(SignalKind::terminate())?.recv().await; // when the input is over it serves on
+    Ok(cell.leave().await?)
 }
