@@ -21,17 +21,24 @@ use crate::notice::{data, say};
 /// members, and newly started ones, join it. It first checks whether anybody else is heard. It refuses if a quorum is,
 /// or another member that reforms the cell.
 ///
+/// A member whose others are all proved dead stops, too: it may have slept while they decided a view without it, took
+/// somebody else in, and died. It cannot know. A supervisor that starts all processes of the cell can: it runs this with
+/// --if-all-proved-dead, without --yes, when it knows of no other process. If somebody is not proved dead, it is refused.
+///
 /// When no member remains, start the founders again: they look for the cell, and found none. Then run this with
 /// --all-dead on the host of one of them. More than half of the founders must look for the cell.
 ///
 /// What cannot be reached cannot be seen from here: make sure that no other part of the old cell goes on.
 ///
-/// Exit code 1: no process of this host can do it. 2: --yes is missing. 5: it was refused. 6: the time was used up.
+/// Exit code 1: no process of this host can do it. 2: --yes or --if-all-proved-dead is missing. 5: it was refused. 6: the time was used up.
 #[derive(Args, Debug)]
 pub(crate) struct Reform {
     /// Confirm that another instance is founded
     #[arg(long)]
     yes: bool,
+    /// Confirm it if the systems of the hosts proved all other members of the last view dead
+    #[arg(long, conflicts_with_all = ["yes", "all_dead"])]
+    if_all_proved_dead: bool,
     /// Assert that no member of the cell lives anywhere
     #[arg(long)]
     all_dead: bool,
@@ -76,7 +83,7 @@ pub(crate) fn run(reform: &Reform) -> Result<Exit, Failure> {
     else {
         return Err(Failure::new(Exit::Failure, nobody(reform, &config.cell, &processes)));
     };
-    if !reform.yes {
+    if !reform.yes && !reform.if_all_proved_dead {
         let what = if reform.all_dead {
             format!("{name} would found cell '{}' again, without any state: {}. To do it, add --yes", config.cell, why)
         } else {
@@ -88,7 +95,11 @@ pub(crate) fn run(reform: &Reform) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Usage, what));
     }
     say(format_args!("WARNING: founding another instance of cell '{}'; the old one must not go on", config.cell));
-    let request = if reform.all_dead { Request::FoundAnew } else { Request::Reform };
+    let request = match reform {
+        Reform { all_dead: true, .. } => Request::FoundAnew,
+        Reform { if_all_proved_dead: true, .. } => Request::ReformIfAllProvedDead,
+        _ => Request::Reform,
+    };
     let outcome = ask(&local, live, request, reform.timeout)?;
     match outcome {
         Some(Ok(done)) if reform.json => drop(data(json!({"founded": true, "by": name, "outcome": done}))),

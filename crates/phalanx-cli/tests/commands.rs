@@ -319,6 +319,31 @@ fn a_lost_quorum_is_told_and_only_an_operator_reforms() {
     assert_eq!(other.end().0, Some(0));
 }
 
+/// Two of three processes of one host are killed at once. The last one knows that they are dead, and not that nobody else is
+/// left; who supervises all of them does.
+#[test]
+fn a_supervisor_reforms_a_cell_whose_others_are_proved_dead() {
+    let dir = directory();
+    let first = node(dir.path(), "first", &[]);
+    await_line(&first, "cell view 1: first");
+    let refused = run(dir.path(), &["reform", "--if-all-proved-dead"]);
+    assert_eq!(code(&refused), 1, "the cell lives: {}", said(&refused));
+    let second = node(dir.path(), "second", &[]);
+    await_line(&second, "cell view 2: first, second");
+    let last = with_state(dir.path(), "last", "g");
+    last.await_notice("cell view 3: first, second, last");
+    first.signal(Signal::KILL);
+    second.signal(Signal::KILL);
+    last.await_notice("all others are proved dead, but may have gone on without this process before");
+    let both = run(dir.path(), &["reform", "--if-all-proved-dead", "--yes"]);
+    assert_eq!(code(&both), 2, "{}", said(&both));
+    let reformed = run(dir.path(), &["reform", "--if-all-proved-dead"]);
+    assert_eq!(code(&reformed), 0, "{}", said(&reformed));
+    last.await_notice("group g goes on with the state that this process kept");
+    last.signal(Signal::TERM);
+    assert_eq!(last.end().0, Some(0));
+}
+
 #[cfg(feature = "lab")]
 #[test]
 fn the_simulator_writes_histories_for_other_checkers() {

@@ -406,6 +406,17 @@ pub trait Snapshot {
     fn read(&mut self, offset: u64, max_bytes: usize, out: &mut Vec<u8>);
 }
 
+/// On what condition a survivor founds the next instance of its cell ([`Process::reform`](crate::Process::reform)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReformWhen {
+    /// An operator knows that nobody else of the cell goes on.
+    Asked,
+    /// All other members of the view are proved dead, besides: for a supervisor that knows of no other process of the cell. The
+    /// proofs alone do not suffice. This process may have missed a decree that the others made before they died, and that took
+    /// somebody else in.
+    AllProvedDead,
+}
+
 /// Why a command was refused. Nothing changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -480,6 +491,12 @@ pub enum CommandError {
     /// A quorum of the cell is heard: there is nothing to reform.
     #[error("this process is in the primary partition of its cell: there is nothing to reform")]
     InPrimary,
+    /// Some other member of the view is not proved dead, and [`ReformWhen::AllProvedDead`] was asked for.
+    #[error("not proved dead: {names}")]
+    NotProvedDead {
+        /// Their names.
+        names: String,
+    },
     /// This process is no founder that looks for its cell.
     #[error("this process is no founder that looks for its cell")]
     NotSearching,

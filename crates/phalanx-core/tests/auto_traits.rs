@@ -31,6 +31,7 @@ table!(
         phalanx_core::GroupView,
         phalanx_core::Instant,
         phalanx_core::LeaveReason,
+        phalanx_core::ReformWhen,
         phalanx_core::Limits,
         phalanx_core::Membership,
         phalanx_core::Order,

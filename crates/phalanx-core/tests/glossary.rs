@@ -10,31 +10,32 @@ use crate::sources::{of_crates, root};
 
 /// Words that a systems engineer needs no page for, in order.
 const PLAIN: &str = "\
-    about absent accepted action activity address aim alloc anew answer api app application arithmetic arrival arriving \
-    asked attached attachment attacker axis bad bank batch believed bench bind blob bottleneck bound boxed breach break \
-    buffer build builder burst busy by call caller calling carried carry cat chain change changed check checksum child \
-    choice churn clear client clock closed codec command commanding compiler config conformance contents context control \
-    core count counter counting course coverage crowd crowded cursor cycle data death decided declared decode deliver \
-    deliverable delivery demand demo dep departed describe description destination device diagram disk doctor draw drop \
-    each effect emitter emptied ending entropy entry erosion error escape estranged evaluation execution executor exit \
-    explore explored extreme failed family far field file filled finding first fit flag floor flow forked form found \
-    founding fragmentation frame frozen gathering hand handler happened hash head header health heard here histogram hold \
-    holding hook hostile id ideal identity info ingest input install instant instruction interface interrupt item join \
-    joined joining journal judge judged kernel known lag last late latency layer layout leave leaving legend lexer lib \
-    limit line linear list listed live load long loss lossy machine main malformed map mapping mark measure measured merge \
-    merged message mismatch missing mixed mod mode model monitor name named namespace nearby network news next node note \
-    noted notice observe one open opened operation option origin outcome outgoing output own pace pack packer packing pair \
-    panic paper parked parser part partner party past payload pending picture place plot point poison pool position \
-    progress protocol provoke publishes query queue queued rare raw reach read reader reading reason receiving recorded \
-    recorder recovered reduction refusal refused register remaining render replica reporter requested require resolved \
-    resource restore restored result rival rng room row rpc rule run runner said scale scene script sealed search security \
-    select selection send sender sending sent serve server service serving settled setup shape shm shown shrunk side \
-    signal silence silent sim simulate simulation sink size socket sorted source span sparse spent spread stage starting \
-    stat status step stop store style subject submitted submitting summary suspicion svg sweep switch sync syntax table \
-    taken tally tapped target task tcp tenth test text thread tick timeline timeout timer to told torture total touched \
-    traced transmit trouble try typed udp unit unknown unread unreadable unreliable unsent vain validate validation \
-    validator value variant violation visit vote wait waiting want wanted watcher way what where wire wish woken word work \
-    workload world writer";
+    about absent accepted action activity address aim alloc anew answer api app application arithmetic arrival \
+    arriving asked attached attachment attacker axis bad bank batch believed bench bind blob bottleneck bound boxed \
+    breach break buffer build builder burst busy by call caller calling carried carry cat chain change changed check \
+    checksum child choice churn clear client clock closed codec command commanding compiler config conformance \
+    contents context control core count counter counting course coverage crowd crowded cursor cycle data death \
+    decided declared decode deliver deliverable delivery demand demo dep departed describe description destination \
+    device diagram disk doctor draw drop each effect emitter emptied ending entropy entry erosion error escape \
+    estranged evaluation execution executor exit explore explored extreme failed family far field file filled finding \
+    first fit flag floor flow forked form found founding fragmentation frame frozen gathering hand handler happened \
+    hash head header health heard here histogram hold holding hook hostile id ideal identity info ingest input \
+    install instant instruction interface interrupt item join joined joining journal judge judged kernel known lag \
+    last late latency layer layout leave leaving legend lexer lib limit line linear list listed live load long loss \
+    lossy machine main malformed map mapping mark measure measured merge merged message mismatch missing mixed mod \
+    mode model monitor name named namespace nearby network news next node note noted notice observe one open opened \
+    operation option origin outcome outgoing output own pace pack packer packing pair panic paper parked parser part \
+    partner party past payload pending picture place plot point poison pool position progress protocol provoke \
+    publishes query queue queued rare raw reach read reader reading reason receiving recorded recorder recovered \
+    reduction refusal refused register remaining render replica reporter requested require resolved resource restore \
+    restored result rival rng room row rpc rule run runner said scale scene script sealed search security select \
+    selection send sender sending sent serve server service serving settled setup shape shm shown shrunk side signal \
+    silence silent sim simulate simulation sink size socket sorted source span sparse spent spread stage starting \
+    stat status step stop store style subject submitted submitting summary suspicion svg sweep switch sync syntax \
+    table taken tally tapped target task tcp tenth test text thread tick timeline timeout timer to told torture total \
+    touched traced transmit trouble try typed udp unit unknown unread unreadable unreliable unsent vain validate \
+    validation validator value variant violation visit vote wait waiting want wanted watcher way what when where wire \
+    wish woken word work workload world writer";
 
 /// The words of a name: `CamelCase`, `snake_case` and `kebab-case` are split, numbers are left out.
 fn words(name: &str) -> Vec<String> {

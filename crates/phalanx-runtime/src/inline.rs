@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use phalanx_core::{
     Accepted, CellInstance, CommandError, Founding, GroupId, GroupTerms, InboxId, Incarnation, Instant, Membership,
-    Order, OwnDomain, SendOptions, Stability, ToOneKind, ViewNumber,
+    Order, OwnDomain, ReformWhen, SendOptions, Stability, ToOneKind, ViewNumber,
 };
 use phalanx_driver::fork::Forked;
 use phalanx_driver::{Lossy, Shm, Udp, Wait, Waker};
@@ -264,9 +264,9 @@ impl<D: Wait> Inline<D> {
     ///
     /// # Errors
     /// See [`CommandError`]; nothing changed.
-    pub fn reform(&mut self, handler: &mut impl Handler) -> Result<(), CommandError> {
+    pub fn reform(&mut self, when: ReformWhen, handler: &mut impl Handler) -> Result<(), CommandError> {
         let now = self.read_clock();
-        self.node.reform(now, handler)
+        self.node.reform(now, when, handler)
     }
 
     /// See [`Node::found_anew`].

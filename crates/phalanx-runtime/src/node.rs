@@ -12,8 +12,8 @@ use phalanx_core::member::Role;
 use phalanx_core::process::Kept;
 use phalanx_core::{
     Accepted, CommandError, DeathProof, Event, Founding, GroupId, GroupTerms, InboxId, Incarnation, Instant,
-    Membership, Order, OwnDomain, Process, SEEDS_MAX, Security, SendOptions, Settings, Stability, ToOneKind,
-    ViewNumber,
+    Membership, Order, OwnDomain, Process, ReformWhen, SEEDS_MAX, Security, SendOptions, Settings, Stability,
+    ToOneKind, ViewNumber,
 };
 use phalanx_driver::fork::{Forked, Home};
 use phalanx_driver::tap::Tap;
@@ -433,9 +433,9 @@ impl<D: Driver> Node<D> {
     ///
     /// # Errors
     /// See [`CommandError`]; nothing changed.
-    pub fn reform(&mut self, now: Instant, handler: &mut impl Handler) -> Result<(), CommandError> {
+    pub fn reform(&mut self, now: Instant, when: ReformWhen, handler: &mut impl Handler) -> Result<(), CommandError> {
         self.begin(now, handler)?;
-        self.process.reform(now)?;
+        self.process.reform(now, when)?;
         handler.command(&Command::Reform);
         Ok(())
     }

@@ -3,7 +3,7 @@
 
 use phalanx_core::member::FounderRecord;
 use phalanx_core::rng::Rng;
-use phalanx_core::{CellInstance, CommandError, Membership};
+use phalanx_core::{CellInstance, CommandError, Membership, ReformWhen};
 
 use crate::clock::{MS, SECOND};
 use crate::draw::index;
@@ -32,7 +32,7 @@ pub(crate) enum Order {
     /// All of the cell died.
     FoundAnew,
     /// Its quorum died.
-    Reform,
+    Reform(ReformWhen),
 }
 
 /// Adds these faults to some seeds.
@@ -316,7 +316,7 @@ impl World {
         survivors.retain(|slot| self.estranged.as_ref().is_none_or(|estranged| estranged.stays != *slot));
         let view = |slot: usize| self.slots[slot].node.as_ref().and_then(|node| Some(node.process().cell_view()?.view));
         let Some(slot) = survivors.into_iter().max_by_key(|slot| view(*slot)) else { return };
-        if self.order(slot, Order::Reform).is_ok() {
+        if self.order(slot, Order::Reform(ReformWhen::Asked)).is_ok() {
             add_to(&mut self.counters.moments, "commands to reform a cell", 1);
         }
     }
@@ -332,9 +332,12 @@ impl World {
                 node.found_anew(now, &mut place.app)?;
                 "is told that the whole cell died"
             }
-            Order::Reform => {
-                node.reform(now, &mut place.app)?;
-                "is told to reform the cell"
+            Order::Reform(when) => {
+                node.reform(now, when, &mut place.app)?;
+                match when {
+                    ReformWhen::Asked => "is told to reform the cell",
+                    ReformWhen::AllProvedDead => "is told to reform the cell if all others are proved dead",
+                }
             }
         };
         self.operator.commanded_ns = Some(self.now_ns);

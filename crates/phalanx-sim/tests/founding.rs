@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use founders::{nobody_is_in, says, start};
 use phalanx_core::wire::Kind;
-use phalanx_core::{CellInstance, CommandError, Order, Uniformity};
+use phalanx_core::{CellInstance, CommandError, Order, ReformWhen, Uniformity};
 use phalanx_sim::{Cell, Own, OwnAgreed, WorldSettings};
 use phalanx_trace::Event;
 
@@ -353,6 +353,31 @@ fn who_is_taken_in_has_a_mark() {
     cell.finish_clean();
 }
 
+/// A supervisor's command is carried out once the last of the others is proved dead, and says until then who is not.
+#[test]
+fn a_supervisor_has_a_cell_reformed_if_all_others_are_proved_dead() {
+    for seed in 0..10 {
+        let mut cell = Cell::settled(3, seed);
+        assert_eq!(cell.reform(2, ReformWhen::AllProvedDead), Err(CommandError::InPrimary));
+        cell.cut_off(&[2]);
+        crash(&mut cell, &[0, 1]);
+        assert!(cell.run_until(10 * SECOND, |cell| !cell.is_primary(2)));
+        let why = |names: &str| Err(CommandError::NotProvedDead { names: names.to_owned() });
+        assert_eq!(cell.reform(2, ReformWhen::AllProvedDead), why("p0, p1"));
+        cell.tell_death(2, 0);
+        assert_eq!(cell.reform(2, ReformWhen::AllProvedDead), why("p1"));
+        cell.tell_death(2, 1);
+        let before = cell.instance(2).map(CellInstance::generation).expect("it is in a view");
+        cell.reform(2, ReformWhen::AllProvedDead).expect("both are proved dead");
+        assert!(cell.run_until(20 * SECOND, |cell| cell.is_primary(2)));
+        assert_eq!(cell.instance(2).map(CellInstance::generation), Some(before + 1));
+        cell.heal();
+        start(&mut cell, &[0, 1]);
+        cell.settle();
+        cell.finish_clean();
+    }
+}
+
 /// Three of five die. A survivor reforms the cell with the group's state, the other survivor yields, and the restarted
 /// ones take the state.
 #[test]
@@ -363,11 +388,11 @@ fn a_survivor_reforms_its_cell_with_its_groups() {
             cell.multicast(slot, "a", Order::Total, Uniformity::Uniform, 40).expect("it is accepted");
         }
         cell.run_for(SECOND);
-        assert_eq!(cell.reform(3), Err(CommandError::InPrimary));
+        assert_eq!(cell.reform(3, ReformWhen::Asked), Err(CommandError::InPrimary));
         crash(&mut cell, &[0, 1, 2]);
         assert!(cell.run_until(10 * SECOND, |cell| !cell.is_primary(3) && !cell.is_primary(4)));
         let before = cell.instance(3).map(CellInstance::generation).expect("it is in a view");
-        cell.reform(3).expect("it hears no quorum");
+        cell.reform(3, ReformWhen::Asked).expect("it hears no quorum");
         assert!(cell.run_until(20 * SECOND, |cell| cell.is_primary(3) && cell.is_primary(4)));
         start(&mut cell, &[0, 1, 2]);
         cell.settle();
@@ -394,7 +419,7 @@ fn who_reforms_late_looks_again() {
         let (first, second) = (ranks[first], ranks[7 - first]);
         crash(&mut cell, &ranks[..3]);
         assert!(cell.run_until(10 * SECOND, |cell| !cell.is_primary(first) && !cell.is_primary(second)));
-        cell.reform(first).expect("it hears no quorum");
+        cell.reform(first, ReformWhen::Asked).expect("it hears no quorum");
         cell.run_for(SECOND);
         if stops {
             cell.pause(first);
@@ -402,7 +427,7 @@ fn who_reforms_late_looks_again() {
             cell.set_takes(first, false);
         }
         cell.run_for(3 * SECOND);
-        cell.reform(second).expect("it hears no quorum");
+        cell.reform(second, ReformWhen::Asked).expect("it hears no quorum");
         cell.run_for(waits_ms * MS);
         if stops {
             cell.resume(first);
@@ -430,7 +455,7 @@ fn two_that_reform_at_once_found_one_instance() {
             cell.cut_off(&ranks[4..]);
         }
         for slot in &ranks[3..] {
-            cell.reform(*slot).expect("it hears no quorum");
+            cell.reform(*slot, ReformWhen::Asked).expect("it hears no quorum");
             cell.set_takes(*slot, !hangs);
         }
         cell.run_for(6 * SECOND);
@@ -464,7 +489,7 @@ fn what_a_survivor_does_not_know_of_groups_keeps_its_numbers() {
     crash(&mut cell, &[first, second, third]);
     cell.heal();
     assert!(cell.run_until(10 * SECOND, |cell| !cell.is_primary(last)));
-    cell.reform(last).expect("it hears no quorum");
+    cell.reform(last, ReformWhen::Asked).expect("it hears no quorum");
     assert!(cell.run_until(20 * SECOND, |cell| cell.is_primary(last)));
     cell.join(last, "c");
     start(&mut cell, &[first, second, third]);
@@ -482,7 +507,7 @@ fn who_hears_a_member_of_the_primary_does_not_reform() {
     let before = cell.instance(deaf);
     cell.lose_if(move |packet| packet.kind == Kind::Control || packet.to == deaf && packet.from != other);
     assert!(cell.run_until(10 * SECOND, |cell| !cell.is_primary(deaf)));
-    cell.reform(deaf).expect("it hears no quorum");
+    cell.reform(deaf, ReformWhen::Asked).expect("it hears no quorum");
     cell.run_for(5 * SECOND);
     assert!(cell.is_primary(other) && !cell.is_primary(deaf));
     assert_eq!(cell.instance(deaf), before, "it founded another instance");
@@ -499,7 +524,7 @@ fn a_primary_never_yields() {
     cell.cut_off(&[3, 4]);
     assert!(cell.run_until(10 * SECOND, |cell| !cell.is_primary(3)));
     let old = cell.instance(0).expect("it is in a view");
-    cell.reform(3).expect("it hears no quorum");
+    cell.reform(3, ReformWhen::Asked).expect("it hears no quorum");
     assert!(cell.run_until(20 * SECOND, |cell| cell.is_primary(3)));
     let new = cell.instance(3).expect("it is in a view");
     assert_eq!(new.generation(), old.generation() + 1);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use phalanx_core::wire::Kind;
-use phalanx_core::{GroupTerms, Order, TrafficClass, Uniformity, ViewNumber};
+use phalanx_core::{GroupTerms, Order, ReformWhen, TrafficClass, Uniformity, ViewNumber};
 use phalanx_sim::{Builds, Cell, SUSPECT_AFTER, Weather, WorldSettings, send_until};
 use phalanx_trace::Event;
 
@@ -389,7 +389,7 @@ fn a_survivor_that_cannot_write_founds_nothing() {
     [0, 1].into_iter().for_each(|slot| cell.crash(slot));
     assert!(cell.run_until(10 * SECOND, |cell| !cell.is_primary(2)));
     cell.fill_disk(2, true);
-    cell.reform(2).expect("it hears no quorum");
+    cell.reform(2, ReformWhen::Asked).expect("it hears no quorum");
     cell.run_for(12 * SECOND);
     assert!(!cell.is_primary(2), "it founded without a marker");
     cell.fill_disk(2, false);

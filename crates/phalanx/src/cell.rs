@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use phalanx_core as core;
+use phalanx_core::ReformWhen;
 use phalanx_runtime::Options;
 use phalanx_runtime::config::Config;
 use serde::Serialize;
@@ -374,7 +375,17 @@ impl Cell {
     /// # Errors
     /// See [`Cell::give_up_group`].
     pub fn reform(&self) -> Result<(), SendError> {
-        self.request(Command::Reform)
+        self.request(Command::Reform(ReformWhen::Asked))
+    }
+
+    /// Like [`Cell::reform`], if all other members of its view are proved dead; otherwise a notice says who is not. It is for supervisors that know of no
+    /// other process of the cell. The proofs alone do not suffice: this process may have missed a view that the others decided before they
+    /// died, and that took somebody else in.
+    ///
+    /// # Errors
+    /// See [`Cell::give_up_group`].
+    pub fn reform_if_all_proved_dead(&self) -> Result<(), SendError> {
+        self.request(Command::Reform(ReformWhen::AllProvedDead))
     }
 
     /// States that no member of the cell lives anywhere, so that this founder may found it again (`docs/founding.md`). A

@@ -222,6 +222,11 @@ impl FailureDetector {
         }
     }
 
+    /// The other members that are not proved dead.
+    pub fn not_proved_dead(&self) -> impl Iterator<Item = Rank> {
+        Rank::all(self.links.len()).filter(|rank| *rank != self.me && !self.is_dead(*rank))
+    }
+
     /// Whether `rank` is proved dead.
     #[must_use]
     pub fn is_dead(&self, rank: Rank) -> bool {

@@ -331,10 +331,8 @@ impl Process {
         let count = heard.iter().filter(|h| **h).count();
         let silent: Vec<&str> =
             self.directory.members.iter().zip(&heard).filter(|(_, h)| !**h).map(|(m, _)| m.name.as_str()).collect();
-        let all_dead = Rank::enumerate(&self.directory.members)
-            .all(|(r, m)| m.incarnation == self.me() || self.failure_detector.is_dead(r));
-        let remedy = if all_dead {
-            "all others are proved dead: `phalanx reform` founds the next instance of the cell from here, with its groups"
+        let remedy = if self.failure_detector.not_proved_dead().next().is_none() {
+            "all others are proved dead, but may have gone on without this process before, and taken others in; if nobody is left, `phalanx reform` founds the next instance of the cell from here, with its groups"
         } else {
             "it goes on by itself when a quorum is heard again; if the others are gone for good, `phalanx reform` founds the next instance of the cell from here, with its groups"
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::search::ReformWait;
 use super::{Process, Stage};
-use crate::api::{CommandError, Effects, Event, Founding};
+use crate::api::{CommandError, Effects, Event, Founding, ReformWhen};
 use crate::id::{CellInstance, Rank};
 use crate::member::{BootstrapMarker, Directory, Inheritance};
 use crate::time::Instant;
@@ -25,14 +25,19 @@ impl Process {
     ///
     /// # Errors
     /// [`CommandError::InPrimary`] when a quorum is heard, so that there is nothing to reform;
-    /// [`CommandError::NoView`], [`CommandError::Over`]. Nothing was started.
-    pub fn reform(&mut self, now: Instant) -> Result<(), CommandError> {
+    /// [`CommandError::NotProvedDead`], [`CommandError::NoView`], [`CommandError::Over`]. Nothing was started.
+    pub fn reform(&mut self, now: Instant, when: ReformWhen) -> Result<(), CommandError> {
         match self.stage {
             Stage::Over | Stage::Leaving { .. } => return Err(CommandError::Over),
             Stage::Searching(_) => return Err(CommandError::NoView),
             Stage::Member if self.leaving.is_some() => return Err(CommandError::Over),
             Stage::Member if self.primary => return Err(CommandError::InPrimary),
             Stage::Member => {}
+        }
+        let others = self.failure_detector.not_proved_dead();
+        let names: Vec<&str> = others.map(|rank| self.directory.members[rank.index()].name.as_str()).collect();
+        if when == ReformWhen::AllProvedDead && !names.is_empty() {
+            return Err(CommandError::NotProvedDead { names: names.join(", ") });
         }
         let look = ReformWait::new(now, self.reform_wait());
         self.reforming.get_or_insert(look);

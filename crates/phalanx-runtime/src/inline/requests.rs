@@ -1,6 +1,6 @@
 //! Requests of an operator's command, and their answers.
 
-use phalanx_core::{CellInstance, CommandError, Incarnation, Instant, ViewNumber};
+use phalanx_core::{CellInstance, CommandError, Incarnation, Instant, ReformWhen, ViewNumber};
 use phalanx_driver::Driver;
 
 use crate::handler::Handler;
@@ -31,7 +31,8 @@ impl Requests {
     ) -> Result<(), LocalError> {
         if let Some(request) = local.take_request(node.incarnation()) {
             let outcome = match request {
-                Request::Reform => node.reform(now, handler),
+                Request::Reform => node.reform(now, ReformWhen::Asked, handler),
+                Request::ReformIfAllProvedDead => node.reform(now, ReformWhen::AllProvedDead, handler),
                 Request::FoundAnew => node.found_anew(now, handler),
             };
             let of = node.incarnation();

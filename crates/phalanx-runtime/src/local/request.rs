@@ -15,6 +15,8 @@ use super::error::LocalError;
 pub enum Request {
     /// See [`phalanx_core::Process::reform`].
     Reform,
+    /// The same, with [`phalanx_core::ReformWhen::AllProvedDead`].
+    ReformIfAllProvedDead,
     /// See [`phalanx_core::Process::found_anew`].
     FoundAnew,
 }
@@ -23,6 +25,7 @@ impl Request {
     fn word(self) -> &'static str {
         match self {
             Self::Reform => "reform",
+            Self::ReformIfAllProvedDead => "reform-if-all-proved-dead",
             Self::FoundAnew => "found-anew",
         }
     }
@@ -73,7 +76,8 @@ impl LocalCell {
         let path = request_path(self.scope(), of);
         let text = fs::read_to_string(&path).ok()?;
         fs::remove_file(&path).ok()?;
-        [Request::Reform, Request::FoundAnew].into_iter().find(|request| request.word() == text)
+        let all = [Request::Reform, Request::ReformIfAllProvedDead, Request::FoundAnew];
+        all.into_iter().find(|request| request.word() == text)
     }
 
     /// Answers a request.

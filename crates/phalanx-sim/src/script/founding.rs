@@ -1,7 +1,7 @@
 //! Actions of a script on the founding of a cell, and observations of it.
 
 use phalanx_core::member::FounderRecord;
-use phalanx_core::{CellInstance, CommandError};
+use phalanx_core::{CellInstance, CommandError, ReformWhen};
 
 use super::Cell;
 use crate::founding::Order;
@@ -36,9 +36,9 @@ impl Cell {
     ///
     /// # Panics
     /// When no process runs there.
-    pub fn reform(&mut self, slot: usize) -> Result<(), CommandError> {
+    pub fn reform(&mut self, slot: usize, when: ReformWhen) -> Result<(), CommandError> {
         assert!(self.runs(slot), "a process runs there");
-        self.world.order(slot, Order::Reform)
+        self.world.order(slot, Order::Reform(when))
     }
 
     /// Content of the state directory of a founder.

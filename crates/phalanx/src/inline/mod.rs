@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use phalanx_core::{
-    self as core, CommandError, GroupId, GroupTerms, InboxId, Instant, SendOptions, ToOneKind, Uniformity, ViewNumber,
+    self as core, CommandError, GroupId, GroupTerms, InboxId, Instant, ReformWhen, SendOptions, ToOneKind, Uniformity,
+    ViewNumber,
 };
 use phalanx_driver::fork::Home;
 use phalanx_driver::{Shm, Udp};
@@ -698,7 +699,18 @@ impl Inline {
     /// # Errors
     /// See [`Inline::give_up_group`].
     pub fn reform(&mut self, app: &mut impl App) -> Result<(), SendError> {
-        let outcome = self.process.reform(handler!(self, app));
+        let outcome = self.process.reform(ReformWhen::Asked, handler!(self, app));
+        self.requested(outcome, app, |error| format!("the cell is not reformed: {error}"))
+    }
+
+    /// Like [`Inline::reform`], if all other members of its view are proved dead; otherwise a notice says who is not. It is for supervisors that know of no
+    /// other process of the cell. The proofs alone do not suffice: this process may have missed a view that the others decided before they
+    /// died, and that took somebody else in.
+    ///
+    /// # Errors
+    /// See [`Inline::give_up_group`].
+    pub fn reform_if_all_proved_dead(&mut self, app: &mut impl App) -> Result<(), SendError> {
+        let outcome = self.process.reform(ReformWhen::AllProvedDead, handler!(self, app));
         self.requested(outcome, app, |error| format!("the cell is not reformed: {error}"))
     }
 

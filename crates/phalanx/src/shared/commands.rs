@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crossbeam_queue::ArrayQueue;
-use phalanx_core::{GroupTerms, OwnDomain};
+use phalanx_core::{GroupTerms, OwnDomain, ReformWhen};
 use phalanx_driver::Waker;
 
 use super::asks::AskReceipt;
@@ -113,7 +113,7 @@ pub(crate) enum Command {
     GiveUpGroup {
         name: String,
     },
-    Reform,
+    Reform(ReformWhen),
     FoundAnew,
 }
 

@@ -169,7 +169,7 @@ impl AppHandler {
                 self.front.shared.free_name(&group);
                 inbox.end();
             }
-            Command::RaiseLevel { .. } | Command::GiveUpGroup { .. } | Command::Reform | Command::FoundAnew => {}
+            Command::RaiseLevel { .. } | Command::GiveUpGroup { .. } | Command::Reform(_) | Command::FoundAnew => {}
         }
     }
 

@@ -260,9 +260,8 @@ impl Protocol {
                 }
             }
             Command::GiveUpGroup { name } => {
-                if let Err(error) = self.process.give_up_group(&name, handler!(self)) {
-                    self.shared.notice(format!("group {name} is not given up: {error}"));
-                }
+                let outcome = self.process.give_up_group(&name, handler!(self));
+                self.note_refusal(&format!("group {name} is not given up"), outcome);
             }
             Command::RaiseLevel { level } => match self.process.raise_level(level, handler!(self)) {
                 Ok(()) => {}
@@ -271,16 +270,21 @@ impl Protocol {
                 }
                 Err(error) => self.shared.notice(format!("the cell does not rise to level {level}: {error}")),
             },
-            Command::Reform => {
-                if let Err(error) = self.process.reform(handler!(self)) {
-                    self.shared.notice(format!("the cell is not reformed: {error}"));
-                }
+            Command::Reform(when) => {
+                let outcome = self.process.reform(when, handler!(self));
+                self.note_refusal("the cell is not reformed", outcome);
             }
             Command::FoundAnew => {
-                if let Err(error) = self.process.found_anew(handler!(self)) {
-                    self.shared.notice(format!("the cell is not founded again: {error}"));
-                }
+                let outcome = self.process.found_anew(handler!(self));
+                self.note_refusal("the cell is not founded again", outcome);
             }
+        }
+    }
+
+    /// Tells the operator that a command was refused.
+    fn note_refusal(&self, what: &str, outcome: Result<(), CommandError>) {
+        if let Err(error) = outcome {
+            self.shared.notice(format!("{what}: {error}"));
         }
     }
 
