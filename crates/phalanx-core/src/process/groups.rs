@@ -21,6 +21,9 @@ pub(super) use intent::{GroupIntent, Ready};
 const LEAVE_PATIENCE: Duration = Duration::from_secs(3);
 /// Maximum time before a leave in which sent messages may become stable or acknowledged.
 pub(super) const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
+/// Rounds in which a joiner that has a group's state comes into it: the view change under way, and the one that takes it
+/// in, of eight each (`docs/costs.md`).
+const JOIN_ROUNDS: u32 = 16;
 const _: () =
     assert!(LEAVE_PATIENCE.as_nanos() < DRAIN_PATIENCE.as_nanos(), "a leaver without a quorum waits for less");
 
@@ -170,7 +173,7 @@ impl Process {
             let is_member = entry.is_some_and(|(_, e)| e.members.contains(&me));
             let drained = |at: Instant| {
                 let view_streams = entry.and_then(|(_, e)| self.group_streams.get(&e.space)).map(|f| &f.view_streams);
-                let gives = entry.is_some_and(|(id, _)| self.gives_and_waits(id, now.since(at)));
+                let gives = entry.is_some_and(|(id, _)| self.gives_and_waits(now, id, at));
                 let owes =
                     entry.is_some_and(|(id, _)| self.app.to_one.is_owed(Some(id))) && now.since(at) <= DRAIN_PATIENCE;
                 !gives && !owes && view_streams.is_none_or(|view_streams| has_drained(view_streams, now.since(at)))
@@ -241,7 +244,7 @@ impl Process {
         let Some(stop) = &self.leaving else { return false };
         let (since, end_wait) = (stop.since, self.set.timing.end_wait);
         let goes = |f: &GroupStreams| {
-            has_drained(&f.view_streams, now.since(since)) && !self.gives_and_waits(f.meta.group, now.since(since))
+            has_drained(&f.view_streams, now.since(since)) && !self.gives_and_waits(now, f.meta.group, since)
         };
         if !self.group_streams.values().all(goes) || self.awaits_acks() && now.since(since) <= DRAIN_PATIENCE {
             return false;
@@ -272,7 +275,7 @@ impl Process {
         let name = self.directory.groups.get(&group).map(|entry| &entry.name);
         let of_group = name.and_then(|name| self.wants.get(name)).and_then(|want| want.leaving);
         let of_cell = self.leaving.as_ref().map(|stop| stop.since);
-        [of_cell, of_group].into_iter().flatten().any(|since| self.gives_and_waits(group, now.since(since)))
+        [of_cell, of_group].into_iter().flatten().any(|since| self.gives_and_waits(now, group, since))
     }
 
     /// Whether this process wants the group's state and is no member, or is one that leaves only to come again.
@@ -282,9 +285,21 @@ impl Process {
         wants && (!entry.members.contains(&self.me()) || self.transfers.retreats_from(group))
     }
 
-    /// Whether a leave requested `waited` ago still waits for joiners that take the group's state from this process.
-    pub(super) fn gives_and_waits(&self, group: GroupId, waited: Duration) -> bool {
-        self.directory.has_orphans() && waited <= DRAIN_PATIENCE && self.transfers.gives_in(group)
+    /// Whether a leave requested at `since` still waits for joiners that take the group's state from this process.
+    ///
+    /// A joiner that was given all of it is waited for longer, because a decree may take it in any time:
+    ///
+    /// 1. It asks for membership, and the leaver's patience ends.
+    /// 2. One decree takes the joiner in and lets the leaver go.
+    /// 3. The rest of the record is lost. The joiner leaves the group, begins anew with another donor, and comes back by a
+    ///    third decree. Between far members that takes many seconds each time.
+    pub(super) fn gives_and_waits(&self, now: Instant, group: GroupId, since: Instant) -> bool {
+        let is_patient = now.since(since) <= DRAIN_PATIENCE;
+        let is_to_be_joined = || {
+            let patience = DRAIN_PATIENCE.max(self.ballot_round(now) * JOIN_ROUNDS);
+            self.transfers.is_to_be_joined(now, group, patience)
+        };
+        self.directory.has_orphans() && self.transfers.gives_in(group) && (is_patient || is_to_be_joined())
     }
 
     /// Advances the leave under way. A process that is alone, or outside the primary, just ends.

@@ -388,7 +388,7 @@ impl Process {
         self.transfers.release(&mut self.app, self.primary);
         let mut giving = std::mem::take(&mut self.transfers.giving);
         for g in &mut giving {
-            let goes_on = self.give_more(g) && !self.gives_up(now, g);
+            let goes_on = self.give_more(now, g) && !self.gives_up(now, g);
             if !goes_on && !g.is_over() {
                 g.enter(GivingEvent::Stop, Giving::Over);
             }
@@ -410,9 +410,9 @@ impl Process {
     }
 
     /// Sends what fits of one transfer. Returns false when the transfer is over.
-    fn give_more(&mut self, g: &mut OutgoingTransfer) -> bool {
+    fn give_more(&mut self, now: Instant, g: &mut OutgoingTransfer) -> bool {
         let sent_bytes = g.sent_bytes;
-        let goes_on = self.give_what_fits(g);
+        let goes_on = self.give_what_fits(now, g);
         if g.sent_bytes > sent_bytes
             && let Some(peer) = self.peers.get(g.to)
         {
@@ -421,7 +421,7 @@ impl Process {
         goes_on
     }
 
-    fn give_what_fits(&mut self, g: &mut OutgoingTransfer) -> bool {
+    fn give_what_fits(&mut self, now: Instant, g: &mut OutgoingTransfer) -> bool {
         g.waits = false;
         if self.directory.rank(g.to).is_none() {
             return false;
@@ -470,7 +470,7 @@ impl Process {
         }
         if matches!(g.state, Giving::Record) && self.send_state(g.to, &StateMessage::CaughtUp { transfer: g.transfer })
         {
-            g.enter(GivingEvent::CatchUp, Giving::CaughtUp);
+            g.enter(GivingEvent::CatchUp, Giving::CaughtUp { since: now });
         }
         true
     }

@@ -181,7 +181,7 @@ fn report(decree: DecreeNumber, ballot: Ballot, held: &[u64]) -> Report {
     Report { decree, ballot, accepted: None, prefixes: vec![(GROUP, held.to_vec())], ..Report::default() }
 }
 
-fn hear_all(process: &mut Process, at: Instant) {
+pub(in crate::process) fn hear_all(process: &mut Process, at: Instant) {
     for rank in Rank::all(3) {
         process.failure_detector.heard(at, rank);
         process.failure_detector.beat(at, rank, vec![true; 3]);

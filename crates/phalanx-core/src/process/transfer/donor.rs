@@ -46,7 +46,7 @@ pub(super) struct Recorded {
 pub(super) enum Giving {
     Snapshot { snapshot: Box<dyn Snapshot>, offset: u64 },
     Record,
-    CaughtUp,
+    CaughtUp { since: Instant },
     Over,
 }
 
@@ -80,7 +80,7 @@ impl Giving {
         match self {
             Self::Snapshot { .. } => GivingState::Snapshot,
             Self::Record => GivingState::Record,
-            Self::CaughtUp => GivingState::CaughtUp,
+            Self::CaughtUp { .. } => GivingState::CaughtUp,
             Self::Over => GivingState::Over,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::donor::{Giving, GivingEvent, OutgoingTransfer, RECORD_BYTES, REPLAY_BYTES};
 use super::joiner::{IncomingTransfer, Taking, TakingEvent, Tried};
@@ -90,6 +91,16 @@ impl Transfers {
     /// Whether some joiner takes the group's state from this process.
     pub(in crate::process) fn gives_in(&self, group: GroupId) -> bool {
         self.giving.iter().any(|g| g.group == group)
+    }
+
+    /// Whether some joiner was given all of the group's state, not longer ago than `patience`, and waits for the view that
+    /// takes it in or for the end of the record.
+    pub(in crate::process) fn is_to_be_joined(&self, now: Instant, group: GroupId, patience: Duration) -> bool {
+        let waits = |g: &OutgoingTransfer| match g.state {
+            Giving::CaughtUp { since } => g.group == group && now.since(since) <= patience,
+            Giving::Snapshot { .. } | Giving::Record | Giving::Over => false,
+        };
+        self.giving.iter().any(waits)
     }
 
     pub(in crate::process) fn is_active(&self) -> bool {
@@ -203,7 +214,12 @@ impl Transfers {
     /// Restarts the clocks of all transfers after this process was away: that was neither a joiner's nor a donor's
     /// fault.
     pub(in crate::process) fn forgive(&mut self, now: Instant) {
-        self.giving.iter_mut().for_each(|g| g.moves.since = now);
+        for g in &mut self.giving {
+            g.moves.since = now;
+            if let Giving::CaughtUp { since } = &mut g.state {
+                *since = now;
+            }
+        }
         self.taking.values_mut().for_each(|t| t.heard = now);
     }
 

@@ -4,7 +4,7 @@ use crate::api::{Delivery, GroupTerms, GroupView, LeaveReason, Order, Uniformity
 use crate::id::{MemberInfo, Sequence, ViewNumber};
 use crate::member::{GroupEntry, ReplayedView};
 use crate::process::app::AppQueue;
-use crate::process::tests::by_hand::{NOW, Out, in_cell, measure};
+use crate::process::tests::by_hand::{NOW, Out, hear_all, in_cell, measure};
 use crate::rng::Rng;
 use crate::wire::{Space, Tags};
 
@@ -379,6 +379,33 @@ fn a_joiner_that_comes_no_farther_is_given_up() {
     assert!(gives_at(&mut process, 75), "this process was away");
     assert!(!gives_at(&mut process, 76));
     assert_eq!(process.counters.transfers_stalled, 1);
+}
+
+/// A leaver lets ten seconds pass for joiners that take the state from it. One that has all of it gets ten more, or the
+/// rounds of two view changes: the view that takes it in is not to be the one that lets its donor go.
+#[test]
+fn a_leaver_waits_for_the_view_of_a_joiner_that_has_the_state() {
+    let (ms, joiner) = (Duration::from_millis, Incarnation(2));
+    let waits_at = |process: &mut Process, after: Duration| {
+        hear_all(process, NOW + after);
+        process.gives_and_waits(NOW + after, GROUP, NOW)
+    };
+    let (mut process, _) = in_cell(Incarnation(1), 3);
+    assert!(!waits_at(&mut process, ms(1)), "nobody takes it");
+    process.transfers.giving.push(giving(GROUP, joiner, 1));
+    assert!(waits_at(&mut process, ms(10_000)) && !waits_at(&mut process, ms(10_001)), "some of it is missing there");
+    for (round_trip, until_ms) in [(ms(1), 19_000), (ms(1_000), 25_000)] {
+        let (mut process, _) = in_cell(Incarnation(1), 3);
+        measure(&mut process, joiner, round_trip);
+        process.transfers.giving.push(giving(GROUP, joiner, 1));
+        process.poll_transfers(NOW + ms(9_000));
+        assert!(waits_at(&mut process, ms(until_ms)) && !waits_at(&mut process, ms(until_ms + 1)), "{round_trip:?}");
+        assert!(!process.gives_and_waits(NOW + ms(11_000), OTHER, NOW), "another group");
+        process.transfers.forgive(NOW + ms(until_ms));
+        assert!(waits_at(&mut process, ms(until_ms + 1)), "this process was away");
+        process.directory.level = 2;
+        assert!(!waits_at(&mut process, ms(1)), "below level 3 no leaver waits");
+    }
 }
 
 fn member(who: u64) -> MemberInfo {
