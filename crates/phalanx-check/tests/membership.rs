@@ -381,6 +381,33 @@ fn m6_who_is_stopped_is_not_told_that_its_quorum_died() {
 }
 
 #[test]
+fn m6_who_was_let_go_and_left_its_groups_lets_the_cell_begin_again() {
+    let one = Options { one_instance: true, ..options() };
+    // Both asked to leave. The first went by view 2, and waits for somebody to confirm that; the other one is gone.
+    let breaks = |asks: bool, why: LeaveReason, leaves_group: bool| {
+        let mut w = World::group(2);
+        w.traces.insert(2, Trace::new(Header::process("cell", &name(2), id(2), "clock")));
+        if asks {
+            w.push(0, Event::LeaveAsked);
+        }
+        w.push(1, Event::LeaveAsked);
+        w.cell_view(1, 2, &[1], &[(0, why)]);
+        if leaves_group {
+            w.push(0, Event::GroupLeft { group: GROUP });
+        }
+        [Event::Left, Event::End].into_iter().for_each(|event| w.push(1, event));
+        w.push(2, Event::Start);
+        w.push(2, Event::JoinAsked { cell: "cell".into() });
+        w.push(2, Event::CellView { instance: 1 << 48 | 7, view: 1, members: vec![(id(2), name(2))], left: vec![] });
+        check(&w.traces, &one).violated().contains(&Property::M6)
+    };
+    assert!(!breaks(true, LEFT, true));
+    assert!(breaks(true, LEFT, false), "it may not have learned that it is out");
+    assert!(breaks(false, LEFT, true), "it did not ask to leave the cell");
+    assert!(breaks(true, UNREACHABLE, true), "it was dropped");
+}
+
+#[test]
 fn m6_a_group_fork() {
     let mut w = World::group(3);
     w.group_view(0, 2, Some(1), &[0, 1], &[], &[(2, UNREACHABLE)]);

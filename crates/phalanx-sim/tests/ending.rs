@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use founders::{nobody_is_in, says, start};
 use phalanx_core::member::End;
+use phalanx_core::wire::Kind;
 use phalanx_core::{CellInstance, Incarnation};
 use phalanx_sim::{Cell, WorldSettings};
 use phalanx_trace::{Event, LeaveReason};
@@ -222,6 +223,32 @@ fn marks_of_instances_before_the_one_that_ended_do_not_count() {
     cell.settle();
     assert_eq!(cell.instance(2).map(CellInstance::generation), Some(3));
     cell.finish_clean();
+}
+
+/// A member knows that it is let go, and stays for three seconds because nobody confirms the view without it. The others
+/// are gone by then. It is out, so they need not wait for it.
+#[test]
+fn a_leaver_that_knows_it_is_out_keeps_nobody_from_founding() {
+    let mut beside = 0;
+    for seed in 0..8 {
+        let mut cell = cell_of(4, 3, seed);
+        let before = cell.instance(0);
+        cell.lose_if(|packet| packet.to == 3 && packet.kind == Kind::BestEffortMulticast);
+        cell.leave(3);
+        assert!(cell.run_until(SECOND, |cell| cell.group_view(3, "a").is_none()), "it is let go");
+        leave(&mut cell, &[0, 1, 2]);
+        assert!((0..3).all(|slot| but_for(&cell, slot).is_none_or(|lost| lost.is_empty())), "nobody is missed");
+        cell.heal();
+        start(&mut cell, &[0, 1, 2]);
+        let is_founded = |cell: &Cell| cell.instance(0).is_some_and(|now| Some(now) != before);
+        assert!(cell.run_until(2 * SECOND, is_founded), "they wait for it");
+        beside += usize::from(cell.runs(3));
+        assert!(cell.run_until(4 * SECOND, |cell| !cell.runs(3)), "it does not go");
+        start(&mut cell, &[3]);
+        cell.settle();
+        cell.finish_clean();
+    }
+    assert!(beside > 0, "it was always gone before");
 }
 
 /// A member that is no founder leaves, and stops before it is notified that it is let go. The others leave too. It

@@ -38,7 +38,8 @@ pub(super) fn check(run: &Run<'_>, out: &mut Findings) {
 /// Checks that a cell has one instance at a time, and that a later one is of a later generation. With a command it
 /// begins only when no process is in the primary partition of an earlier one any more. Without a command it begins only
 /// when members of the earlier one left in order and no process lives in it, primary or not. A process that was asked
-/// to leave, and was killed while its application took nothing, may have left without a record of it.
+/// to leave, and was killed while its application took nothing, may have left without a record of it. One that was let
+/// go as it asked, and is out of its groups, knows that: see [`is_let_go`].
 fn foundings(run: &Run<'_>, out: &mut Findings) {
     let model = run.model;
     let begins = model.cells.values().filter_map(|views| views.first_key_value()?.1.first());
@@ -73,7 +74,9 @@ fn foundings(run: &Run<'_>, out: &mut Findings) {
             let stopped = Some(&absences[*p]).filter(|_| !began_by_itself);
             let mut untold = unread.into_iter().chain(stopped).flatten();
             let is_told = !untold.any(|span| span.meets(at_ns, at_ns));
-            was_in(*p) && !is_over && (began_by_itself || !model.nonprimary_at(*p, at_ns)) && is_told
+            let is_primary = !began_by_itself && !model.nonprimary_at(*p, at_ns);
+            let lives = began_by_itself && !is_let_go(model, *p, earlier.instance, at_ns);
+            was_in(*p) && !is_over && (is_primary || lives) && is_told
         };
         if let Some(p) = (0..model.procs.len()).find(is_in) {
             let whose = if began_by_itself { "that instance" } else { "its primary partition" };
@@ -81,6 +84,19 @@ fn foundings(run: &Run<'_>, out: &mut Findings) {
             out.violation(&[earlier.moment.place, later.moment.place], text);
         }
     }
+}
+
+/// Whether the process was out of the instance by then, as it had asked: an installed view let it go, and it was in none
+/// of its groups any more. It may stay for seconds, because its vote may have made that decision, and the others that
+/// would confirm it may have left, too. One that is still in a group may not have learned of the decision.
+fn is_let_go(model: &Model, p: ProcIx, instance: u64, at_ns: u64) -> bool {
+    let lets_it_go = |&i: &InstallIx| {
+        let install = &model.installs[i];
+        install.moment.at_ns <= at_ns && install.left.contains(&(p, LeaveReason::Left))
+    };
+    let has_asked = model.procs[p].leave_asked.is_some_and(|asked| asked.at_ns <= at_ns);
+    let mut installs = model.cells.get(&instance).into_iter().flat_map(BTreeMap::values).flatten();
+    has_asked && installs.any(lets_it_go) && model.stays_at(p, at_ns).next().is_none()
 }
 
 /// The kill of a process that may have left in order before: it had asked to, and its application took nothing in the
