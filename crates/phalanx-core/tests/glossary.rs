@@ -18,24 +18,24 @@ const PLAIN: &str = "\
     decided declared decode deliver deliverable delivery demand demo dep departed describe description destination \
     device diagram disk doctor draw drop each effect emitter emptied ending entropy entry erosion error escape \
     estranged evaluation execution executor exit explore explored extreme failed family far field file filled finding \
-    first fit flag floor flow forked form found founding fragmentation frame frozen gathering hand handler happened \
-    hash head header health heard here histogram hold holding hook hostile id ideal identity info ingest input \
-    install instant instruction interface interrupt item join joined joining journal judge judged kernel known lag \
-    last late latency layer layout leave leaving legend lexer lib limit line linear list listed live load long loss \
-    lossy machine main malformed map mapping mark measure measured merge merged message mismatch missing mixed mod \
-    mode model monitor name named namespace nearby network news next node note noted notice observe one open opened \
-    operation option origin outcome outgoing output own pace pack packer packing pair panic paper parked parser part \
-    partner party past payload pending picture place plot point poison pool position progress protocol provoke \
-    publishes query queue queued rare raw reach read reader reading reason receiving recorded recorder recovered \
-    reduction refusal refused register remaining render replica reporter requested require resolved resource restore \
-    restored result rival rng room row rpc rule run runner said scale scene script sealed search security select \
-    selection send sender sending sent serve server service serving settled setup shape shm shown shrunk side signal \
-    silence silent sim simulate simulation sink size socket sorted source span sparse spent spread stage starting \
-    stat status step stop store style subject submitted submitting summary suspicion svg sweep switch sync syntax \
-    table taken tally tapped target task tcp tenth test text thread tick timeline timeout timer to told torture total \
-    touched traced transmit trouble try typed udp unit unknown unread unreadable unreliable unsent vain validate \
-    validation validator value variant violation visit vote wait waiting want wanted watcher way what when where wire \
-    wish woken word work workload world writer";
+    first fit flag floor flow forked form found founding fragmentation frame frozen gathering guard hand handler \
+    happened hash head header health heard here histogram hold holding hook hostile id ideal identity info ingest \
+    input install instant instruction interface interrupt item join joined joining journal judge judged kernel known \
+    lag last late latency layer layout leave leaving legend lexer lib limit line linear list listed live load long \
+    loss lossy machine main malformed map mapping mark measure measured merge merged message mismatch missing mixed \
+    mod mode model monitor name named namespace nearby network news next node note noted notice observe one open \
+    opened operation option origin outcome outgoing output own pace pack packer packing pair panic paper parked \
+    parser part partner party past payload pending picture place plot point poison pool position progress protocol \
+    provoke publishes query queue queued rare raw reach read reader reading reason receiving recorded recorder \
+    recovered reduction refusal refused register remaining render replica reporter requested require resolved \
+    resource restore restored result rival rng room row rpc rule run runner said scale scene script sealed search \
+    security select selection send sender sending sent serve server service serving settled setup shape shm shown \
+    shrunk side signal silence silent sim simulate simulation sink size socket sorted source span sparse spent spread \
+    stage starting stat status step stop store style subject submitted submitting summary suspicion svg sweep switch \
+    sync syntax table taken tally tapped target task tcp tenth test text thread tick timeline timeout timer to told \
+    torture total touched traced transmit trouble try typed udp unit unknown unread unreadable unreliable unsent vain \
+    validate validation validator value variant violation visit vote wait waiting want wanted watcher way what when \
+    where wire wish woken word work workload world writer";
 
 /// The words of a name: `CamelCase`, `snake_case` and `kebab-case` are split, numbers are left out.
 fn words(name: &str) -> Vec<String> {

@@ -23,7 +23,7 @@ use crate::shared::cell::CellShared;
 use crate::shared::commands::{Command, Queued, Waiter};
 use crate::shared::group::GroupShared;
 use crate::view::View;
-use crate::waiting::{Place, block};
+use crate::waiting::{Place, block, block_value};
 
 /// How many answers end an ask. They are counted against all members that are to answer, whoever is gone by then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -193,7 +193,7 @@ impl Ask {
     /// See [`AskError`].
     pub fn blocking(self) -> Result<Answers, AskError> {
         let with_self = self.with_self.or(Some(false));
-        block(Self { with_self, ..self }.into_future())
+        block(Self { with_self, ..self })
     }
 
     /// Gives the answers one by one as they come.
@@ -336,8 +336,12 @@ impl AnswerStream {
     }
 
     /// Like [`AnswerStream::next`], in a thread.
+    ///
+    /// # Panics
+    /// If this thread holds a guard of [`Replica::read`](crate::Replica::read).
+    #[track_caller]
     pub fn blocking_next(&mut self) -> Option<Answer> {
-        block(self.next())
+        block_value(self.next())
     }
 
     /// How it ended; `None`: it has not. Answers that came before may not be taken yet.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::TryRecvError;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use phalanx_core as core;
 use phalanx_core::ReformWhen;
@@ -31,12 +31,13 @@ use crate::id::{Host, Member, MemberId};
 use crate::inbox::Merged;
 use crate::inline::Inline;
 use crate::left::Left;
+use crate::reading;
 use crate::shared::cell::Held;
 use crate::shared::commands::Command;
 use crate::shared::watches::Whom;
 use crate::standing::{Changed, Standing};
 use crate::thread::{self, Begun};
-use crate::waiting::{block, block_on};
+use crate::waiting::{block, block_value, wait_for};
 use crate::watch::{CellChange, GroupChange, HostChange, MemberChange, Watch};
 
 /// A process of a cell. Cheap to clone; usable from any thread and task.
@@ -178,9 +179,14 @@ impl Cell {
     }
 
     /// Like [`Cell::changed`], in a thread, for at most `patience`. `None`: nothing changed.
+    ///
+    /// # Panics
+    /// If this thread holds a guard of [`Replica::read`](crate::Replica::read).
     #[must_use]
+    #[track_caller]
     pub fn blocking_changed(&self, seen: &Standing, patience: Duration) -> Option<Standing> {
-        block_on(self.changed(seen), Instant::now().checked_add(patience))
+        reading::expect_no_guard();
+        wait_for(self.changed(seen), patience).ok()
     }
 
     /// What becomes of an incarnation of a process: whether it is in the cell, and when and why it left. Ends with that, or with
@@ -432,17 +438,18 @@ impl Cell {
     /// # Errors
     /// See [`LeaveError`].
     pub fn blocking_leave(self, patience: Duration) -> Result<(), LeaveError> {
+        reading::check()?;
         let held = Arc::clone(&self.held);
         let left = match patience.is_zero() {
             true => None,
-            false => block_on(self.leave(), Instant::now().checked_add(patience)),
+            false => wait_for(self.leave(), patience).ok(),
         };
         match left {
             Some(outcome) => outcome,
             None => {
                 held.shared.commands.stop();
-                // The protocol thread never waits for the application, so this is short.
-                block(held.shared.until_over());
+                // The protocol thread waits for nothing of the application but readers of a replica, so this is short.
+                block_value(held.shared.until_over());
                 Err(LeaveError::Timeout)
             }
         }

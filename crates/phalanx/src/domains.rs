@@ -47,6 +47,8 @@ enum Taken {
 
 struct Parts {
     parts: Vec<Part>,
+    /// Told when readers hold this thread up.
+    notice: Notice,
     /// The part whose bytes come now; `None`: of a domain that is passed over.
     current: Option<usize>,
     /// The group keeps a list, by the state on its way.
@@ -73,8 +75,15 @@ impl Domains {
             let serves = if domain.is_table() { names.iter().position(|of| clients_domain(of) == name) } else { None };
             Part { name, domain, place, serves, has_come: false }
         };
-        let parts = Parts { parts: domains.into_iter().map(part).collect(), current: None, is_listed: false };
+        let parts = domains.into_iter().map(part).collect();
+        let parts = Parts { parts, notice: Box::new(|_| {}), current: None, is_listed: false };
         Self { parts, has_list: false, incoming: None, taken_bytes: 0, bytes: 0, outcome: Taken::Well }
+    }
+
+    /// `notice` is told when readers hold the protocol thread up.
+    pub(crate) fn with_notice(mut self, notice: Notice) -> Self {
+        self.parts.notice = notice;
+        self
     }
 
     fn each(&self) -> impl Iterator<Item = &dyn Domain> {
@@ -271,9 +280,9 @@ impl Replicating for Domains {
 impl Parts {
     /// Does something to all domains while no reader sees any of them: who reads several sees it done to all or to none.
     fn together(&mut self, act: &mut dyn FnMut(Place, &mut dyn Locked)) {
-        if let [only] = &mut self.parts[..] {
-            let place = only.place;
-            return only.domain.with_lock(&mut |domain| act(place, domain));
+        if let [Part { name, domain, place, .. }] = &mut self.parts[..] {
+            let held_up = || (self.notice)(held_up(name));
+            return domain.with_lock(&held_up, &mut |domain| act(*place, domain));
         }
         self.all_together(&mut |parts| parts.iter_mut().for_each(|part| act(part.place, &mut *part.state)));
     }
@@ -288,9 +297,10 @@ impl Parts {
             let count = order.len();
             order.rotate_left(first);
             let mut locked = Vec::with_capacity(count);
-            for (tried, Part { place, serves, domain, .. }) in order.into_iter().enumerate() {
+            for (tried, Part { name, place, serves, domain, .. }) in order.into_iter().enumerate() {
                 let (at, place, serves) = ((first + tried) % count, *place, *serves);
-                match domain.lock(tried == 0) {
+                let held_up = || (self.notice)(held_up(name));
+                match domain.lock((tried == 0).then_some(&held_up as &dyn Fn())) {
                     Some(state) => locked.push(Changing { at, place, serves, state }),
                     None => break,
                 }
@@ -359,6 +369,16 @@ impl Parts {
         }
         Ok(())
     }
+}
+
+/// What the operator is told when readers of a domain hold the protocol thread up.
+fn held_up(domain: &str) -> String {
+    format!(
+        "a reader has held {} for a second while messages wait to be applied, and does so still: meanwhile this process answers \
+         no other process, and they may exclude it; a thread that holds a guard of `Replica::read` must not wait: have it copy \
+         what it needs, and drop the guard",
+        shown(domain)
+    )
 }
 
 impl Part {

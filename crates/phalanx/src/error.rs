@@ -5,6 +5,7 @@ use phalanx_life::{NotSubmitted, Refusal};
 
 use crate::domain_name::shown;
 use crate::id::LeaveReason;
+use crate::reading::Reading;
 
 /// Why a process, a client or a server could not start. Nothing is left behind.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +25,10 @@ pub enum StartError {
     /// The handle was made before a fork, and this is the child. Start a process of its own here.
     #[error("this handle belongs to the parent process: start a cell of its own in the forked child")]
     Forked,
+    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. Nothing was started. Drop the guard
+    /// first.
+    #[error("{}", Reading)]
+    Reading,
 }
 
 impl StartError {
@@ -102,6 +107,10 @@ pub enum JoinError {
         /// Its version.
         version: u32,
     },
+    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. Nothing was asked. Drop the guard
+    /// first.
+    #[error("{}", Reading)]
+    Reading,
 }
 
 /// Why a message has no receipt.
@@ -184,6 +193,10 @@ pub enum SendError {
     /// may, with another id.
     #[error("no such member is in the cell view")]
     NoSuchMember,
+    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. Of calls that wait in a thread alone: nothing was queued. Drop the guard
+    /// first.
+    #[error("{}", Reading)]
+    Reading,
 }
 
 impl JoinError {
@@ -221,6 +234,19 @@ impl SendError {
 #[error("in doubt: the incarnation ended before every member was known to have the message")]
 pub struct InDoubt;
 
+/// Why a thread did not learn that a message is stable, or was delivered ([`Sent::blocking_stable`](crate::Sent::blocking_stable)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OutcomeError {
+    /// See [`InDoubt`].
+    #[error(transparent)]
+    InDoubt(#[from] InDoubt),
+    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. The message takes its way nevertheless. Drop the guard
+    /// first.
+    #[error("{}", Reading)]
+    Reading,
+}
+
 /// Why a message to one member ([`Group::send_to`](crate::Group::send_to)) is not known to be with its receiver. The numbers are
 /// the same in every version and language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -234,6 +260,11 @@ pub enum Undelivered {
     /// must do no harm, number your messages.
     #[error("in doubt: its receiver is gone, or this incarnation is over, and it may have it or not")]
     InDoubt,
+    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. The message takes its way nevertheless; [`SentTo::outcome`](crate::SentTo::outcome) tells without
+    /// waiting what became of it. Drop the guard
+    /// first.
+    #[error("{}", Reading)]
+    Reading,
 }
 
 /// Why an ask ([`Group::ask`](crate::Group::ask)) gave no answers. The numbers are the same in every version and language.
@@ -353,6 +384,10 @@ pub enum FlushError {
     /// The handle was made before a fork, and this is the child.
     #[error("this handle belongs to the parent process: start a cell of its own in the forked child")]
     Forked,
+    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. Nothing is known, and nothing was forgotten. Drop the guard
+    /// first.
+    #[error("{}", Reading)]
+    Reading,
 }
 
 /// Why a leave was not completed.
@@ -378,6 +413,11 @@ pub enum LeaveError {
         "left as one of the last members, and in doubt: what members have that are cut off may be lost; see the notices"
     )]
     InDoubt,
+    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. No leave was asked for. A [`Cell`](crate::Cell) that
+    /// was to leave is dropped with this, and leaves without being waited for if no other handle keeps it. Drop the guard
+    /// first.
+    #[error("{}", Reading)]
+    Reading,
 }
 
 /// Why a call gave no answer. Its text says whether the handler ran.
@@ -463,6 +503,10 @@ pub enum Reason {
         /// The first view of the cell without it, as far as this process knows.
         view: u64,
     },
+    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. The call was not made. Drop the guard
+    /// first.
+    #[error("{}", Reading)]
+    Reading,
     /// Another reason, of a later version.
     #[error("for another reason")]
     Other,
@@ -487,6 +531,7 @@ impl Reason {
             Self::Over => 12,
             Self::Forked => 13,
             Self::Left { .. } => 14,
+            Self::Reading => 15,
             Self::Other => 255,
         }
     }
@@ -539,6 +584,23 @@ pub enum WaitError {
     /// The process was started before a fork, and this is the child. Start another one here.
     #[error("this process belongs to the parent: start one of its own in the forked child")]
     Forked,
+    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. The process waited for nothing. Drop the guard
+    /// first.
+    #[error("{}", Reading)]
+    Reading,
+}
+
+/// Why a wait in a thread, with a limit, ended without what it waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LimitError {
+    /// Nothing came in time.
+    #[error("nothing came in time")]
+    Timeout,
+    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. Nothing was begun, and nothing was taken. Drop the guard
+    /// first.
+    #[error("{}", Reading)]
+    Reading,
 }
 
 /// Why a wait for a member's leaving ended without it.
@@ -551,6 +613,39 @@ pub enum WatchError {
     /// The handle was made before a fork, and this is the child.
     #[error("this handle belongs to the parent process: start a cell of its own in the forked child")]
     Forked,
+    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. Ask again. Drop the guard
+    /// first.
+    #[error("{}", Reading)]
+    Reading,
+}
+
+macro_rules! reading {
+    ($($error:ident => $as:expr,)*) => {
+        $(
+            impl From<Reading> for $error {
+                fn from(Reading: Reading) -> Self {
+                    $as
+                }
+            }
+        )*
+    };
+}
+
+// Of each call that waits in a thread.
+reading! {
+    StartError => Self::Reading,
+    JoinError => Self::Reading,
+    SendError => Self::Reading,
+    OutcomeError => Self::Reading,
+    Undelivered => Self::Reading,
+    AskError => Self::Refused(SendError::Reading),
+    SubmitError => Self::Refused(SendError::Reading),
+    FlushError => Self::Reading,
+    LeaveError => Self::Reading,
+    CallError => Self::NotExecuted(Reason::Reading),
+    LimitError => Self::Reading,
+    WaitError => Self::Reading,
+    WatchError => Self::Reading,
 }
 
 macro_rules! numbers {
@@ -589,6 +684,17 @@ impl SubmitError {
     }
 }
 
+impl OutcomeError {
+    /// The error's number, the same in every version and language: that of [`InDoubt`], if it is that.
+    #[must_use]
+    pub const fn number(&self) -> u16 {
+        match self {
+            Self::InDoubt(why) => why.number(),
+            Self::Reading => 407,
+        }
+    }
+}
+
 impl AskError {
     /// The error's number, the same in every version and language: that of the reason, if it was not sent.
     #[must_use]
@@ -606,6 +712,7 @@ numbers! {
         Self::Host(_) => 102,
         Self::Thread(_) => 103,
         Self::Forked => 104,
+        Self::Reading => 105,
     }
     JoinError {
         Self::BadName(_) => 201,
@@ -619,6 +726,7 @@ numbers! {
         Self::HasNoState(_) => 209,
         Self::LacksDomain { .. } => 210,
         Self::NeedsDomain { .. } => 211,
+        Self::Reading => 212,
     }
     SendError {
         Self::NotSent => 301,
@@ -638,13 +746,19 @@ numbers! {
         Self::InboxFull => 315,
         Self::NoSuchDomain => 316,
         Self::NotToDomain => 317,
+        Self::Reading => 318,
     }
     InDoubt {
         Self => 401,
     }
+    LimitError {
+        Self::Timeout => 901,
+        Self::Reading => 902,
+    }
     Undelivered {
         Self::NotDelivered => 402,
         Self::InDoubt => 403,
+        Self::Reading => 406,
     }
     AnswerError {
         Self::Answered => 1301,
@@ -658,6 +772,7 @@ numbers! {
         Self::Lost { .. } => 501,
         Self::Over => 502,
         Self::Forked => 503,
+        Self::Reading => 504,
     }
     LeaveError {
         Self::Timeout => 601,
@@ -665,6 +780,7 @@ numbers! {
         Self::Panicked => 603,
         Self::Forked => 604,
         Self::InDoubt => 605,
+        Self::Reading => 606,
     }
     CallError {
         Self::NotExecuted(_) => 701,
@@ -685,10 +801,12 @@ numbers! {
     WaitError {
         Self::Host(_) => 1101,
         Self::Forked => 1102,
+        Self::Reading => 1103,
     }
     WatchError {
         Self::Over => 1201,
         Self::Forked => 1202,
+        Self::Reading => 1203,
     }
 }
 
@@ -701,9 +819,14 @@ mod tests {
     fn numbers_never_change() {
         let text = String::new;
         let decode = || DecodeError::of_type(postcard::Error::DeserializeBadBool);
-        let start =
-            [StartError::Setting(text()), StartError::Host(text()), StartError::Thread(text()), StartError::Forked];
-        assert_eq!(start.map(|error| error.number()), [101, 102, 103, 104]);
+        let start = [
+            StartError::Setting(text()),
+            StartError::Host(text()),
+            StartError::Thread(text()),
+            StartError::Forked,
+            StartError::Reading,
+        ];
+        assert_eq!(start.map(|error| error.number()), [101, 102, 103, 104, 105]);
         let join = [
             JoinError::BadName(text()),
             JoinError::AlreadyMember(text()),
@@ -716,8 +839,9 @@ mod tests {
             JoinError::HasNoState(text()),
             JoinError::LacksDomain { group: text(), domain: text(), version: 1 },
             JoinError::NeedsDomain { group: text(), domain: text(), version: 1 },
+            JoinError::Reading,
         ];
-        assert_eq!(join.map(|error| error.number()), [201, 202, 203, 204, 205, 206, 207, 208, 209, 210, 211]);
+        assert!(join.map(|error| error.number()).into_iter().eq(201..=212));
         let send = [
             SendError::NotSent,
             SendError::TooLong(0),
@@ -736,14 +860,25 @@ mod tests {
             SendError::InboxFull,
             SendError::NoSuchDomain,
             SendError::NotToDomain,
+            SendError::Reading,
         ];
-        assert!(send.map(|error| error.number()).into_iter().eq(301..=317));
-        assert_eq!([Undelivered::NotDelivered, Undelivered::InDoubt].map(|error| error.number()), [402, 403]);
-        let flush = [FlushError::Lost { not_sent: 1, in_doubt: 0 }, FlushError::Over, FlushError::Forked];
-        assert_eq!(flush.map(|error| error.number()), [501, 502, 503]);
+        assert!(send.map(|error| error.number()).into_iter().eq(301..=318));
+        let undelivered = [Undelivered::NotDelivered, Undelivered::InDoubt, Undelivered::Reading];
+        assert_eq!(undelivered.map(|error| error.number()), [402, 403, 406]);
+        assert_eq!([OutcomeError::InDoubt(InDoubt), OutcomeError::Reading].map(|error| error.number()), [401, 407]);
+        let lost = FlushError::Lost { not_sent: 1, in_doubt: 0 };
+        let flush = [lost, FlushError::Over, FlushError::Forked, FlushError::Reading];
+        assert_eq!(flush.map(|error| error.number()), [501, 502, 503, 504]);
         let left = LeaveError::Already(LeaveReason::Left);
-        let leave = [LeaveError::Timeout, left, LeaveError::Panicked, LeaveError::Forked, LeaveError::InDoubt];
-        assert_eq!(leave.map(|error| error.number()), [601, 602, 603, 604, 605]);
+        let leave = [
+            LeaveError::Timeout,
+            left,
+            LeaveError::Panicked,
+            LeaveError::Forked,
+            LeaveError::InDoubt,
+            LeaveError::Reading,
+        ];
+        assert_eq!(leave.map(|error| error.number()), [601, 602, 603, 604, 605, 606]);
         let call = [
             CallError::NotExecuted(Reason::Nobody),
             CallError::Unknown(Reason::Deadline),
@@ -754,11 +889,14 @@ mod tests {
             CallError::NotIdempotent,
         ];
         assert_eq!(call.map(|error| error.number()), [701, 702, 703, 704, 705, 706, 707]);
-        assert_eq!((InDoubt.number(), decode().number(), crate::Timeout.number()), (401, 801, 901));
+        assert_eq!((InDoubt.number(), decode().number()), (401, 801));
+        assert_eq!([LimitError::Timeout, LimitError::Reading].map(|error| error.number()), [901, 902]);
         let descriptor = [DescriptorError::Exhausted(text()), DescriptorError::Forked];
         assert_eq!(descriptor.map(|error| error.number()), [1001, 1002]);
-        assert_eq!([WaitError::Host(text()), WaitError::Forked].map(|error| error.number()), [1101, 1102]);
-        assert_eq!([WatchError::Over, WatchError::Forked].map(|error| error.number()), [1201, 1202]);
+        let wait = [WaitError::Host(text()), WaitError::Forked, WaitError::Reading];
+        assert_eq!(wait.map(|error| error.number()), [1101, 1102, 1103]);
+        let watch = [WatchError::Over, WatchError::Forked, WatchError::Reading];
+        assert_eq!(watch.map(|error| error.number()), [1201, 1202, 1203]);
         let submit = [
             SubmitError::Refused(SendError::NotMember),
             SubmitError::Unknown,
@@ -800,8 +938,9 @@ mod tests {
             Reason::Over,
             Reason::Forked,
             Reason::Left { view: 7 },
+            Reason::Reading,
             Reason::Other,
         ];
-        assert_eq!(reasons.map(|reason| reason.number()), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255]);
+        assert!(reasons.map(|reason| reason.number()).into_iter().eq((1..=15).chain([255])));
     }
 }

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_core::Stream;
 use phalanx_core::{DomainMismatch, Event, Incarnation};
@@ -16,9 +16,10 @@ use phalanx_driver::fork::Home;
 
 use crate::cell_view::CellView;
 use crate::domain_name::shown;
+use crate::error::LimitError;
 use crate::id::{Instance, MemberId};
 use crate::view::View;
-use crate::waiting::{Place, Timeout, Waiters, block, block_on};
+use crate::waiting::{Place, Waiters, block_value, wait_for};
 
 /// What happened to a process in its cell: for a log, an operator, or a program that watches its cell. What a group's program
 /// acts on is in the group's inbox, in the one order that all members see.
@@ -528,16 +529,20 @@ impl Events {
     }
 
     /// Like [`Events::next`], for a thread.
+    ///
+    /// # Panics
+    /// If this thread holds a guard of [`Replica::read`](crate::Replica::read).
+    #[track_caller]
     pub fn blocking_next(&mut self) -> Option<CellEvent> {
-        block(self.next())
+        block_value(self.next())
     }
 
     /// Like [`Events::blocking_next`], for at most `patience`.
     ///
     /// # Errors
-    /// [`Timeout`] if nothing came. Nothing is lost.
-    pub fn blocking_next_timeout(&mut self, patience: Duration) -> Result<Option<CellEvent>, Timeout> {
-        block_on(self.next(), Instant::now().checked_add(patience)).ok_or(Timeout)
+    /// [`LimitError::Timeout`] if nothing came. Nothing is lost.
+    pub fn blocking_next_timeout(&mut self, patience: Duration) -> Result<Option<CellEvent>, LimitError> {
+        wait_for(self.next(), patience)
     }
 
     /// The next event, if one is here.

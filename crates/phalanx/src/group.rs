@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use phalanx_core::{GroupTerms, MESSAGE_BYTES_MAX, OwnDomain, Uniformity, are_domains, check_name};
@@ -14,7 +14,8 @@ use serde::Serialize;
 use crate::answering::{Answering, answer};
 use crate::ask::Ask;
 use crate::domains::Domains;
-use crate::error::{FlushError, JoinError, LeaveError, SendError};
+use crate::error::{FlushError, JoinError, LeaveError, LimitError, SendError};
+use crate::events::CellEvent;
 use crate::id::{LeaveReason, MemberId};
 use crate::inbox::{Inbox, Merged};
 use crate::names::{RESERVED, TOOL, check_group_name};
@@ -28,7 +29,7 @@ use crate::shared::group::{GroupShared, Lost, Phase};
 use crate::shared::queue::Queue;
 use crate::submit::{ClientTable, Execute, execute};
 use crate::view::View;
-use crate::waiting::{Place, Timeout, Waiting, block, block_on};
+use crate::waiting::{Place, Waiting, block, wait_for};
 
 /// A group that this process is a member of. Cheap to clone; usable from any thread and task.
 ///
@@ -95,13 +96,13 @@ impl Group {
     /// Like [`Group::changed`], in a thread, for at most `patience`.
     ///
     /// # Errors
-    /// [`Timeout`]: nothing changed. Inside, as for [`Group::changed`].
+    /// [`LimitError::Timeout`]: nothing changed. Inside, as for [`Group::changed`].
     pub fn blocking_changed(
         &self,
         seen: Option<&View>,
         patience: Duration,
-    ) -> Result<Result<Option<View>, LeaveError>, Timeout> {
-        block_on(self.changed(seen), Instant::now().checked_add(patience)).ok_or(Timeout)
+    ) -> Result<Result<Option<View>, LeaveError>, LimitError> {
+        wait_for(self.changed(seen), patience)
     }
 
     fn cell(&self) -> &Arc<CellShared> {
@@ -601,7 +602,11 @@ impl GroupBuilder {
         let too_many = || "a state has at most 32 domains, with 2 KiB of names".to_owned();
         let of_bound = (!are_domains(own.iter().map(|own| &own.domain))).then(too_many);
         bad_domain.or(of_observer).or(of_bound).map_or(Ok(()), |bad| Err(JoinError::BadDomain(bad)))?;
-        let replica = with_state.then(|| -> Box<dyn Replicating> { Box::new(Domains::new(domains)) });
+        let replica = with_state.then(|| -> Box<dyn Replicating> {
+            let (telling, group) = (Arc::clone(&cell.telling), name.clone());
+            let notice = move |text| telling.tell(CellEvent::Notice(format!("group {group}: {text}")));
+            Box::new(Domains::new(domains).with_notice(Box::new(notice)))
+        });
         let keeps = Keeps { replica, submits, answers };
         let shared = Arc::new(GroupShared::new(&name));
         cell.take_name(&shared).map_err(|Taken| JoinError::AlreadyMember(name))?;

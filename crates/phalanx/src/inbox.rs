@@ -6,16 +6,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_core::Stream;
 
 use crate::descriptor::Event;
-use crate::error::DescriptorError;
+use crate::error::{DescriptorError, LimitError};
 use crate::next::Next;
+use crate::reading;
 use crate::shared::cell::CellShared;
 use crate::shared::queue::Queue;
-use crate::waiting::{Place, Timeout, block, block_on};
+use crate::waiting::{Place, block_value, wait_for};
 
 /// The items of one group, in its one order. Bounded: if it is full, nothing more of the group is delivered here. Its
 /// [`Replica`](crate::Replica) stands still then, [`Sent::delivered`](crate::Sent::delivered) waits, and the senders of
@@ -46,19 +47,24 @@ impl Inbox {
     }
 
     /// Like [`Inbox::next`], for a thread.
+    ///
+    /// # Panics
+    /// If this thread holds a guard of [`Replica::read`](crate::Replica::read).
+    #[track_caller]
     pub fn blocking_next(&mut self) -> Option<Next> {
+        reading::expect_no_guard();
         match self.shared.pop() {
             Some(next) => Some(next),
-            None => block(self.next()),
+            None => block_value(self.next()),
         }
     }
 
     /// Like [`Inbox::blocking_next`], for at most `patience`.
     ///
     /// # Errors
-    /// [`Timeout`] if nothing came. Nothing is lost.
-    pub fn blocking_next_timeout(&mut self, patience: Duration) -> Result<Option<Next>, Timeout> {
-        block_on(self.next(), Instant::now().checked_add(patience)).ok_or(Timeout)
+    /// [`LimitError::Timeout`] if nothing came. Nothing is lost.
+    pub fn blocking_next_timeout(&mut self, patience: Duration) -> Result<Option<Next>, LimitError> {
+        wait_for(self.next(), patience)
     }
 
     /// The next item, if one is here.
@@ -81,8 +87,12 @@ impl Inbox {
     }
 
     /// Like [`Inbox::next_batch`], for a thread.
+    ///
+    /// # Panics
+    /// If this thread holds a guard of [`Replica::read`](crate::Replica::read).
+    #[track_caller]
     pub fn blocking_next_batch(&mut self, items: &mut Vec<Next>, max: usize) -> usize {
-        block(self.next_batch(items, max))
+        block_value(self.next_batch(items, max))
     }
 
     /// Takes the items that are here, at most `max`, and appends them to `items`. Returns their number.
@@ -195,19 +205,24 @@ impl Merged {
     }
 
     /// Like [`Merged::next`], for a thread.
+    ///
+    /// # Panics
+    /// If this thread holds a guard of [`Replica::read`](crate::Replica::read).
+    #[track_caller]
     pub fn blocking_next(&mut self) -> Option<(Arc<str>, Next)> {
+        reading::expect_no_guard();
         match self.shared.pop() {
             Some(next) => Some(next),
-            None => block(self.next()),
+            None => block_value(self.next()),
         }
     }
 
     /// Like [`Merged::blocking_next`], for at most `patience`.
     ///
     /// # Errors
-    /// [`Timeout`] if nothing came. Nothing is lost.
-    pub fn blocking_next_timeout(&mut self, patience: Duration) -> Result<Option<(Arc<str>, Next)>, Timeout> {
-        block_on(self.next(), Instant::now().checked_add(patience)).ok_or(Timeout)
+    /// [`LimitError::Timeout`] if nothing came. Nothing is lost.
+    pub fn blocking_next_timeout(&mut self, patience: Duration) -> Result<Option<(Arc<str>, Next)>, LimitError> {
+        wait_for(self.next(), patience)
     }
 
     /// The next item, if one is here.

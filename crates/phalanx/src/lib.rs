@@ -213,6 +213,7 @@ mod message;
 mod names;
 mod next;
 mod readiness;
+mod reading;
 mod replica;
 mod send;
 mod send_to;
@@ -244,8 +245,8 @@ pub use cell_view::CellView;
 pub use departure::{Departure, Proof};
 pub use end::End;
 pub use error::{
-    AnswerError, AskError, CallError, DecodeError, DescriptorError, FlushError, InDoubt, JoinError, LeaveError, Reason,
-    SendError, StartError, SubmitError, Undelivered, WaitError, WatchError,
+    AnswerError, AskError, CallError, DecodeError, DescriptorError, FlushError, InDoubt, JoinError, LeaveError,
+    LimitError, OutcomeError, Reason, SendError, StartError, SubmitError, Undelivered, WaitError, WatchError,
 };
 pub use events::{CellEvent, Events};
 pub use group::{Group, GroupBuilder, Joining};
@@ -258,6 +259,7 @@ pub use inline::{
 pub use left::Left;
 pub use message::{Message, MessageToOne};
 pub use next::Next;
+pub use reading::ReadGuard;
 pub use replica::{Replica, State, Transfer};
 pub use send::{Multicast, Sending};
 pub use send_to::{SendTo, SendingTo};
@@ -267,5 +269,5 @@ pub use snapshot::{Piece, Snapshot};
 pub use standing::{Changed, Place, Standing};
 pub use submit::{Execute, Submit, SubmitClient, Submitting};
 pub use view::View;
-pub use waiting::{Timeout, wait_for};
+pub use waiting::wait_for;
 pub use watch::{CellChange, GroupChange, HostChange, MemberChange, Watch};

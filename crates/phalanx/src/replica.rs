@@ -1,7 +1,7 @@
 //! A group's state: each member holds a copy, and changes it by the group's messages alone.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
+use std::sync::{Arc, OnceLock, RwLockWriteGuard};
 
 use phalanx_core as core;
 use phalanx_life::{Execution, Told};
@@ -9,6 +9,7 @@ use phalanx_life::{Execution, Told};
 use crate::error::DecodeError;
 use crate::layout::Notice;
 use crate::message::Message;
+use crate::reading::{ReadGuard, StateLock};
 use crate::shared::submits::{Handle, Submits};
 use crate::snapshot::{Piece, Snapshot};
 use crate::view::View;
@@ -114,7 +115,7 @@ impl<S> Clone for Replica<S> {
 
 #[derive(Debug, Default)]
 struct Copy<S> {
-    state: RwLock<S>,
+    state: StateLock<S>,
     is_current: AtomicBool,
     /// The number of messages applied.
     applied: AtomicU64,
@@ -166,16 +167,46 @@ impl<S: State> Replica<S> {
         let (is_current, applied) = (AtomicBool::new(false), AtomicU64::new(0));
         let (taken, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
         let (execute, answer) = (OnceLock::new(), OnceLock::new());
-        let shared = Copy { state: RwLock::new(state), is_current, applied, taken, bytes, execute, answer };
+        let shared = Copy { state: StateLock::new(state), is_current, applied, taken, bytes, execute, answer };
         Self { shared: Arc::new(shared), handle: Arc::default() }
     }
 
-    /// The state now. The protocol thread waits while the guard lives, so keep that short.
+    /// The state now. The protocol thread waits while the guard lives, so keep that short: meanwhile this process answers no
+    /// other process, and the others may exclude it. [`Replica::read_with`] gives it back in time. A notice
+    /// ([`CellEvent::Notice`](crate::CellEvent::Notice)) says if the protocol thread was held up for a second.
     ///
-    /// A group's state may have several domains; see [`GroupBuilder::domain`](crate::GroupBuilder::domain). Who holds the
-    /// guards of several sees them at the same point between the messages.
-    pub fn read(&self) -> RwLockReadGuard<'_, S> {
-        self.shared.state.read().unwrap_or_else(PoisonError::into_inner)
+    /// A thread that holds a guard must not wait for anything that comes by the protocol thread: it would wait for itself. So calls
+    /// of this crate that wait in a thread fail at once there, with the error `Reading`, whether or not they would have had to wait.
+    /// Those whose result cannot say it, as [`Inbox::blocking_next`](crate::Inbox::blocking_next), panic. A future that is polled
+    /// there is not refused, because another thread may poll it on. Neither is noticed what else a program waits for, as a lock or
+    /// another thread: that the notice tells.
+    ///
+    /// A thread may hold several guards, also of one replica. A group's state may have several domains; see
+    /// [`GroupBuilder::domain`](crate::GroupBuilder::domain). Who holds the guards of several sees them at the same point between the
+    /// messages.
+    pub fn read(&self) -> ReadGuard<'_, S> {
+        self.shared.state.read()
+    }
+
+    /// What `look` makes of the state now. The same holds in it as for one who holds the guard of [`Replica::read`].
+    ///
+    /// ```no_run
+    /// # use phalanx::{DecodeError, Message, Snapshot, State};
+    /// # struct Prices(std::collections::BTreeMap<String, u64>);
+    /// # impl State for Prices {
+    /// #     fn apply(&mut self, _: &Message) {}
+    /// #     fn snapshot(&self) -> Snapshot { Snapshot::encode(&self.0) }
+    /// #     fn restore(snapshot: Snapshot) -> Result<Self, DecodeError> { snapshot.decode().map(Self) }
+    /// # }
+    /// # fn example(prices: &phalanx::Replica<Prices>, group: &phalanx::Group) -> Result<(), phalanx::SendError> {
+    /// let dearest = prices.read_with(|prices| prices.0.values().max().copied());
+    /// // The state is read no more, so this may wait.
+    /// group.send_value(&("limit", dearest)).blocking()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read_with<T>(&self, look: impl FnOnce(&S) -> T) -> T {
+        look(&self.read())
     }
 
     /// Whether the state holds all that was delivered here, in a view of the group. While this process is excluded,
@@ -205,7 +236,7 @@ impl<S: State> Replica<S> {
     /// Whether no reader gets in.
     #[cfg(test)]
     pub(crate) fn is_locked(&self) -> bool {
-        self.shared.state.try_read().is_err()
+        self.shared.state.is_locked()
     }
 
     /// The protocol thread's side of it. `initial`: what it begins with if the donor has no such domain.
@@ -291,10 +322,11 @@ pub(crate) trait Domain: Send {
     fn set_current(&self, is_current: bool);
     /// `bytes` is 0 if nothing is under way.
     fn set_progress(&self, taken: u64, bytes: u64);
-    /// Takes the lock of the readers' state: `None` if it `waits` for no reader, and there is one.
-    fn lock(&mut self, waits: bool) -> Option<Box<dyn Locked + '_>>;
+    /// Takes the lock of the readers' state. It waits for readers if it is to say when they hold it up (`held_up`); else it
+    /// gives `None` if there is one.
+    fn lock(&mut self, held_up: Option<&dyn Fn()>) -> Option<Box<dyn Locked + '_>>;
     /// The same, waiting, without an allocation.
-    fn with_lock(&mut self, act: &mut dyn FnMut(&mut dyn Locked));
+    fn with_lock(&mut self, held_up: &dyn Fn(), act: &mut dyn FnMut(&mut dyn Locked));
 }
 
 /// A domain that no reader sees now.
@@ -346,7 +378,7 @@ impl<S: State> Domain for Building<S> {
 
     fn answer(&self, asked: &Message) -> Option<Vec<u8>> {
         let answer = self.shared.answer.get()?;
-        answer(&self.shared.state.read().unwrap_or_else(PoisonError::into_inner), asked)
+        answer(&self.shared.state.look(), asked)
     }
 
     fn version(&self) -> u32 {
@@ -354,7 +386,7 @@ impl<S: State> Domain for Building<S> {
     }
 
     fn snapshot(&self) -> Snapshot {
-        self.shared.state.read().unwrap_or_else(PoisonError::into_inner).snapshot()
+        self.shared.state.look().snapshot()
     }
 
     fn begin(&mut self, is_whole: bool) {
@@ -438,22 +470,17 @@ impl<S: State> Domain for Building<S> {
         self.shared.bytes.store(bytes, Ordering::Release);
     }
 
-    fn lock(&mut self, waits: bool) -> Option<Box<dyn Locked + '_>> {
-        let state = if waits {
-            self.shared.state.write().unwrap_or_else(PoisonError::into_inner)
-        } else {
-            match self.shared.state.try_write() {
-                Ok(state) => state,
-                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => return None,
-            }
+    fn lock(&mut self, held_up: Option<&dyn Fn()>) -> Option<Box<dyn Locked + '_>> {
+        let state = match held_up {
+            Some(held_up) => self.shared.state.write(held_up),
+            None => self.shared.state.try_write()?,
         };
         let execute = self.shared.execute.get().copied();
         Some(Box::new(Holding { state, aside: &mut self.aside, execute, table: self.table.as_ref() }))
     }
 
-    fn with_lock(&mut self, act: &mut dyn FnMut(&mut dyn Locked)) {
-        let state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
+    fn with_lock(&mut self, held_up: &dyn Fn(), act: &mut dyn FnMut(&mut dyn Locked)) {
+        let state = self.shared.state.write(held_up);
         let execute = self.shared.execute.get().copied();
         act(&mut Holding { state, aside: &mut self.aside, execute, table: self.table.as_ref() });
     }

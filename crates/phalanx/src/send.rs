@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::error::SendError;
 use crate::id::{Guarantee, Order};
+use crate::reading;
 use crate::sent::{Receipt, Sent};
 use crate::shared::cell::CellShared;
 use crate::shared::commands::{Command, Queued, Waiter};
@@ -113,7 +114,7 @@ impl Multicast {
     /// # Errors
     /// See [`SendError`].
     pub fn blocking(self) -> Result<Sent, SendError> {
-        block(self.into_future())
+        block(self)
     }
 
     /// Queues the message and asks for no receipt: the cheapest way. Waits only while too much waits to be sent. What is
@@ -136,6 +137,7 @@ impl Multicast {
     /// # Errors
     /// See [`SendError`]; nothing was queued.
     pub fn blocking_post(self) -> Result<(), SendError> {
+        reading::check()?;
         self.queue()?.map_or(Ok(()), block)
     }
 

@@ -51,7 +51,7 @@ impl SendTo {
     /// # Errors
     /// See [`SendError`].
     pub fn blocking(self) -> Result<SentTo, SendError> {
-        block(self.into_future())
+        block(self)
     }
 
     /// Queues the message and asks for no receipt. Waits only while too much waits to be sent to that member. What is not sent,

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use atomic_waker::AtomicWaker;
 use phalanx_driver::fork::Home;
 
-use crate::error::{InDoubt, SendError};
+use crate::error::{InDoubt, OutcomeError, SendError};
 use crate::waiting::{Place, Waiters, block};
 
 /// A receipt: the message is bound to a view. Every member that goes on from this view to the next one delivers it, or
@@ -56,8 +56,8 @@ impl Sent {
     /// Like [`Sent::stable`], in a thread.
     ///
     /// # Errors
-    /// [`InDoubt`].
-    pub fn blocking_stable(&self) -> Result<(), InDoubt> {
+    /// See [`OutcomeError`].
+    pub fn blocking_stable(&self) -> Result<(), OutcomeError> {
         block(self.stable())
     }
 
@@ -81,8 +81,8 @@ impl Sent {
     /// Like [`Sent::delivered`], in a thread.
     ///
     /// # Errors
-    /// [`InDoubt`].
-    pub fn blocking_delivered(&self) -> Result<(), InDoubt> {
+    /// See [`OutcomeError`].
+    pub fn blocking_delivered(&self) -> Result<(), OutcomeError> {
         block(self.delivered())
     }
 
@@ -226,6 +226,7 @@ mod tests {
             sent.each_ref().map(|sent| look(sent.delivered())),
             [Poll::Ready(Ok(())), Poll::Ready(Ok(())), doubt]
         );
-        assert_eq!((sent[1].blocking_stable(), sent[2].blocking_delivered()), (Err(InDoubt), Err(InDoubt)));
+        let doubt = Err(OutcomeError::InDoubt(InDoubt));
+        assert_eq!((sent[1].blocking_stable(), sent[2].blocking_delivered()), (doubt, doubt));
     }
 }

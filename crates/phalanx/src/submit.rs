@@ -210,7 +210,7 @@ impl<R: DeserializeOwned> Submit<R> {
     /// # Errors
     /// See [`SubmitError`].
     pub fn blocking(self) -> Result<R, SubmitError> {
-        block(self.into_future())
+        block(self)
     }
 }
 

@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 
 use phalanx_driver::fork::Home;
 
+use crate::error::LimitError;
+use crate::reading::{self, Reading};
+
 /// Tasks that wait for a change. A change without waiters costs a fence and a load.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
@@ -135,7 +138,8 @@ impl Wake for Parked {
 }
 
 /// Runs a future on this thread until it is ready, or until `until`. `None`: the time passed first. The future is
-/// dropped then.
+/// dropped then. Threads of the library call it; those of the program may hold a guard of a replica, so what they call is
+/// [`wait_for`], [`block`] or [`block_value`].
 pub(crate) fn block_on<F: Future>(future: F, until: Option<Instant>) -> Option<F::Output> {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Parked(std::thread::current())));
@@ -170,36 +174,46 @@ pub(crate) fn block_on<F: Future>(future: F, until: Option<Instant>) -> Option<F
 /// ```
 ///
 /// # Errors
-/// [`Timeout`]: the future was dropped. What that means is said where it comes from: a message that is queued is sent
+/// [`LimitError::Timeout`]: the future was dropped. What that means is said where it comes from: a message that is queued is sent
 /// nevertheless, a group that is being joined is left again.
-pub fn wait_for<F: IntoFuture>(future: F, patience: Duration) -> Result<F::Output, Timeout> {
-    block_on(future.into_future(), Instant::now().checked_add(patience)).ok_or(Timeout)
+pub fn wait_for<F: IntoFuture>(future: F, patience: Duration) -> Result<F::Output, LimitError> {
+    reading::check()?;
+    block_on(future.into_future(), Instant::now().checked_add(patience)).ok_or(LimitError::Timeout)
 }
 
-/// Nothing came in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("nothing came in time")]
-pub struct Timeout;
-
-impl Timeout {
-    /// The error's number, the same in every version and language.
-    #[must_use]
-    pub const fn number(&self) -> u16 {
-        901
-    }
+/// Waits on a thread of the program for what a future gives, unless the thread holds a guard of a replica. Then nothing of the
+/// future is begun.
+pub(crate) fn block<T, E, F>(future: impl IntoFuture<Output = Result<T, E>>) -> Result<T, F>
+where
+    F: From<Reading> + From<E>,
+{
+    reading::check()?;
+    Ok(forever(future.into_future())?)
 }
 
-/// Runs a future on this thread until it is ready.
-pub(crate) fn block<F: Future>(future: F) -> F::Output {
+/// The same for what cannot say that the thread holds a guard.
+///
+/// # Panics
+/// If it does.
+#[track_caller]
+pub(crate) fn block_value<F: IntoFuture>(future: F) -> F::Output {
+    reading::expect_no_guard();
+    forever(future.into_future())
+}
+
+fn forever<F: Future>(future: F) -> F::Output {
     block_on(future, None).expect("without a limit it ends only with a value")
 }
 
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::atomic::AtomicU64;
 
     use super::*;
+    use crate::error::SendError;
+    use crate::reading::StateLock;
 
     #[test]
     fn every_waiter_sees_every_value() {
@@ -211,7 +225,7 @@ mod tests {
                         let mut seen = 0;
                         while seen < 1_000 {
                             let mut place = Place::default();
-                            seen = block(poll_fn(|context| {
+                            seen = block_value(poll_fn(|context| {
                                 waiters.poll(&mut place, context, || {
                                     let now = value.load(Ordering::Relaxed);
                                     (now > seen).then_some(now)
@@ -241,6 +255,22 @@ mod tests {
         assert_eq!(waiters.tasks().waiting.len(), 1, "one place for each task");
         waiters.forget(&mut place);
         assert_eq!(waiters.count.load(Ordering::Relaxed), 0);
+    }
+
+    /// Also for what would be there without waiting: whether a call fails does not hang on what the protocol thread did before.
+    #[test]
+    fn nothing_waits_on_a_thread_that_holds_a_guard() {
+        let (state, begun) = (StateLock::new(7), AtomicU64::new(0));
+        let ready = || std::future::ready(Ok::<u64, SendError>(begun.fetch_add(1, Ordering::Relaxed)));
+        let guard = state.read();
+        assert_eq!(block::<u64, SendError, SendError>(ready()), Err(SendError::Reading));
+        assert_eq!(wait_for(ready(), Duration::ZERO), Err(LimitError::Reading));
+        let waits = catch_unwind(AssertUnwindSafe(|| block_value(std::future::ready(3))));
+        let text = waits.expect_err("it panics").downcast::<String>().expect("with a text");
+        assert_eq!((*text, *guard), (Reading.to_string(), 7));
+        drop(guard);
+        assert_eq!(block::<u64, SendError, SendError>(ready()), Ok(2));
+        assert_eq!((wait_for(ready(), Duration::ZERO), block_value(std::future::ready(3))), (Ok(Ok(3)), 3));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_core::Stream;
 use phalanx_driver::fork::Home;
@@ -15,8 +15,9 @@ use crate::cell_group::CellGroup;
 use crate::cell_view::CellView;
 use crate::departure::Departure;
 use crate::end::End;
+use crate::error::LimitError;
 use crate::id::{LeaveReason, Member, MemberId};
-use crate::waiting::{Place, Timeout, Waiters, block, block_on};
+use crate::waiting::{Place, Waiters, block_value, wait_for};
 
 /// What becomes of a member; see [`Cell::watch_member`](crate::Cell::watch_member).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,16 +188,20 @@ impl<T> Watch<T> {
     }
 
     /// Like [`Watch::next`], for a thread.
+    ///
+    /// # Panics
+    /// If this thread holds a guard of [`Replica::read`](crate::Replica::read).
+    #[track_caller]
     pub fn blocking_next(&mut self) -> Option<T> {
-        block(self.next())
+        block_value(self.next())
     }
 
     /// Like [`Watch::blocking_next`], for at most `patience`.
     ///
     /// # Errors
-    /// [`Timeout`] if nothing came. Nothing is lost.
-    pub fn blocking_next_timeout(&mut self, patience: Duration) -> Result<Option<T>, Timeout> {
-        block_on(self.next(), Instant::now().checked_add(patience)).ok_or(Timeout)
+    /// [`LimitError::Timeout`] if nothing came. Nothing is lost.
+    pub fn blocking_next_timeout(&mut self, patience: Duration) -> Result<Option<T>, LimitError> {
+        wait_for(self.next(), patience)
     }
 
     /// The next item, if one is here.

@@ -20,6 +20,7 @@ mod inline_submits;
 mod inlines;
 mod merged;
 mod processes;
+mod reading;
 mod signatures;
 mod simulate;
 mod states;

@@ -56,6 +56,7 @@ table!(
         phalanx::JoinError,
         phalanx::LeaveError,
         phalanx::LeaveReason,
+        phalanx::LimitError,
         phalanx::Guarantee,
         phalanx::Member,
         phalanx::MemberChange,
@@ -66,6 +67,7 @@ table!(
         phalanx::MessageToOneRef<'static>,
         phalanx::Next,
         phalanx::Order,
+        phalanx::OutcomeError,
         phalanx::Piece<'static>,
         phalanx::Place,
         phalanx::Polled,
@@ -76,7 +78,6 @@ table!(
         phalanx::Standing,
         phalanx::StartError,
         phalanx::SubmitError,
-        phalanx::Timeout,
         phalanx::To,
         phalanx::Transfer,
         phalanx::Undelivered,
@@ -156,7 +157,11 @@ table!(
     ]
 );
 
+// Is counted by the thread that holds it.
+table!(COUNTED, has [SYNC, UNPIN], lacks [SEND], [phalanx::ReadGuard<'static, Nothing>]);
+
 #[test]
 fn every_public_type_has_a_row() {
-    probe::expect_all_types(env!("CARGO_MANIFEST_DIR"), &[VALUES, SHARED, ONE_THREAD_AT_A_TIME, ONE_THREAD], &[]);
+    let tables = [VALUES, SHARED, ONE_THREAD_AT_A_TIME, ONE_THREAD, COUNTED];
+    probe::expect_all_types(env!("CARGO_MANIFEST_DIR"), &tables, &[]);
 }

@@ -368,7 +368,7 @@ fn a_panic_in_a_state_ends_every_wait_and_the_others_go_on() {
     let (other, mut quiet) = bob.group("quiet").blocking_join().expect("joins");
     assert!(fragile.is_current());
     let sent = group.send("break").blocking().expect("goes out");
-    assert_eq!(sent.blocking_delivered(), Err(phalanx::InDoubt));
+    assert_eq!(sent.blocking_delivered(), Err(phalanx::OutcomeError::InDoubt(phalanx::InDoubt)));
     while inbox.blocking_next().is_some() {}
     while quiet.blocking_next().is_some() {}
     assert!(matches!(other.send("x").blocking(), Err(SendError::NotMember | SendError::Over)));

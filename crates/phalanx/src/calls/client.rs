@@ -228,7 +228,7 @@ impl<A: DeserializeOwned> Call<A> {
     /// # Errors
     /// See [`CallError`].
     pub fn blocking(self) -> Result<A, CallError> {
-        block(self.into_future())
+        block(self)
     }
 }
 

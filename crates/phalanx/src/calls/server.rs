@@ -22,7 +22,7 @@ use super::{ABANDONED, encode_answer, port_options};
 use crate::error::StartError;
 use crate::group::Group;
 use crate::shared::cell::Held;
-use crate::waiting::{Place, Waiting, block};
+use crate::waiting::{Place, Waiting, block_value};
 
 /// How to start a server of calls with requests of type `Q` and answers of type `A`; see
 /// [`Group::server`](crate::Group::server), [`Cell::server`](crate::Cell::server) and
@@ -179,9 +179,13 @@ impl<Q: DeserializeOwned, A: Serialize> Server<Q, A> {
     }
 
     /// Like [`Server::next`], in a thread.
+    ///
+    /// # Panics
+    /// If this thread holds a guard of [`Replica::read`](crate::Replica::read).
     #[must_use]
+    #[track_caller]
     pub fn blocking_next(&self) -> Option<Request<Q, A>> {
-        block(self.next())
+        block_value(self.next())
     }
 
     /// The next request, if one is here.
@@ -196,6 +200,9 @@ impl<Q: DeserializeOwned, A: Serialize> Server<Q, A> {
 
     /// Answers requests with `handler` in this many threads, this one included, until the server is stopped. If it panics,
     /// its caller is told that there is no answer, the other threads go on, and so does the panic once they have ended.
+    ///
+    /// # Panics
+    /// If this thread holds a guard of [`Replica::read`](crate::Replica::read).
     pub fn run(&self, threads: usize, handler: impl Fn(&Request<Q, A>) -> A + Sync) {
         let work = || {
             while let Some(request) = self.blocking_next() {

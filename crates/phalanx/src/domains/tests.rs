@@ -531,6 +531,27 @@ fn who_holds_several_guards_sees_one_point_between_the_messages() {
     assert_eq!(second.read().0.len(), 2_000);
 }
 
+/// A reader of a domain that keeps the others waiting is told of, once, by the domain's name.
+#[test]
+fn a_reader_that_holds_the_protocol_thread_up_is_told_by_its_domain() {
+    let (first, second) = (Replica::new(Whole::default()), Replica::new(Whole::default()));
+    let (tell, told) = std::sync::mpsc::channel();
+    let notice: Notice = Box::new(move |text| tell.send(text).expect("somebody reads it"));
+    let mut domains = domains([("", first.for_group(None)), ("more", second.for_group(None))]).with_notice(notice);
+    std::thread::scope(|scope| {
+        let guard = second.read();
+        let applies = scope.spawn(|| domains.apply(&[message(1)]));
+        let text = told.recv_timeout(std::time::Duration::from_secs(60)).expect("it is told");
+        assert!(text.contains("domain more of the state") && text.contains("drop the guard"), "{text}");
+        assert_eq!((guard.0.len(), applies.is_finished()), (0, false), "it waits on");
+        drop(guard);
+        applies.join().expect("no panic");
+    });
+    assert_eq!((first.read().0.len(), second.read().0.len(), told.try_iter().count()), (1, 1, 0));
+    domains.apply(&[message(2)]);
+    assert_eq!((first.read().0.len(), told.try_iter().count()), (2, 0), "nobody is there who reads");
+}
+
 /// A state whose result counts what it executed.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Count(Vec<Vec<u8>>);

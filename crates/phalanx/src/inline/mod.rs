@@ -34,6 +34,7 @@ use crate::error::{AnswerError, JoinError, LeaveError, SendError, StartError, Wa
 use crate::events::CellEvent;
 use crate::id::{Guarantee, Member, MemberId, Order};
 use crate::names::check_group_name;
+use crate::reading;
 use crate::standing::Standing;
 use crate::trace;
 
@@ -260,6 +261,7 @@ impl Inline {
         if !self.home.is_here() {
             return Err(WaitError::Forked);
         }
+        reading::check()?;
         // Nothing would end the wait.
         if self.process.is_over() {
             return Ok(0);
