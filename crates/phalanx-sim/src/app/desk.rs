@@ -93,6 +93,11 @@ impl Desk {
         }
     }
 
+    /// The protocol thread is over, and what it had found no room for goes with it.
+    pub(super) fn drop_staged(&mut self) {
+        self.piles.values_mut().for_each(|pile| pile.staged.clear());
+    }
+
     /// The reader looks at all that is there.
     fn look(&mut self) {
         let Self { piles, seen, looks, faults, .. } = self;
@@ -259,5 +264,35 @@ impl Shown for Shelf {
 
     fn is_touched(&mut self) -> &mut bool {
         &mut self.is_touched
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The next process of that place has inboxes of its own.
+    #[test]
+    fn what_an_ended_process_had_no_room_for_is_not_shown_by_the_next_one() {
+        let desk = Rc::<RefCell<Desk>>::default();
+        let inbox = InboxId(1);
+        for drops in [true, false] {
+            let mut shelf = Shelf::new(&desk, inbox);
+            desk.borrow_mut().set_read(|_| false);
+            (0..=ROOM).for_each(|_| shelf.stage());
+            assert!(shelf.show_items(), "one has no room");
+            shelf.end();
+            // As at the end of a thread: nobody makes room any more.
+            shelf.show_items();
+            shelf.show_standing(false);
+            if drops {
+                desk.borrow_mut().drop_staged();
+            }
+            desk.borrow_mut().set_read(|_| true);
+            let mut next = Shelf::new(&desk, inbox);
+            next.stage();
+            next.show_items();
+            assert_eq!(std::mem::take(&mut desk.borrow_mut().faults).is_empty(), drops);
+        }
     }
 }

@@ -628,6 +628,7 @@ impl Told {
         self.records.append(&mut self.lives.take_records());
         self.lives.end(&mut self.writer);
         self.writer.publication.end();
+        self.writer.desk.borrow_mut().drop_staged();
         for record in self.lives.take_records() {
             if let trace::Event::ToldStable { group, view, seq } = record
                 && self.ahead.contains(&GroupId(group))
