@@ -66,7 +66,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("a uniform abcast until it is delivered here: p50 {:?}, p99 {:?}", sent.0, sent.1);
     println!("a submit until its result: p50 {:?}, p99 {:?}", submitted.0, submitted.1);
     println!("ratio of the medians: {:.2}", submitted.0.as_secs_f64() / sent.0.as_secs_f64());
-    drop(members);
+    for (cell, ..) in members {
+        cell.blocking_leave(Duration::from_secs(20))?;
+    }
     std::fs::remove_dir_all(&directory)?;
     Ok(())
 }

@@ -140,10 +140,14 @@ struct Process {
 
 impl Process {
     fn new() -> Self {
+        Self::of(ME)
+    }
+
+    fn of(who: Incarnation) -> Self {
         let mut table = Table::new(true);
         let group = table.add("g", true, false, Some(Submits::new()));
         let mut process = Self { table, app: Count::default(), group };
-        process.adapter().begin(&me(ME));
+        process.adapter().begin(&me(who));
         process
     }
 
@@ -475,7 +479,8 @@ fn a_submit_goes_on_in_the_next_life_and_ends_with_the_membership() {
     assert_eq!(process.submit(b"n"), Ok(2));
     process.adapter().look_at_submits();
     // The others executed the first, and go on.
-    let mut donor = Process::member();
+    let mut donor = Process::of(OTHER);
+    donor.event(Event::GroupView(view(1, &[ME, OTHER], Some(&BOTH))));
     donor.deliver_own(ME, &open[0]);
     donor.deliver_own(ME, &first[0]);
     donor.event(Event::GroupView(view(2, &[OTHER], Some(&BOTH))));
