@@ -134,7 +134,8 @@ fn a_member_of_its_own() {
     if variable("DRIVER").is_some_and(|driver| driver == "udp") {
         builder = builder.set("driver", "udp");
     }
-    if variable("STATES").is_some_and(|states| states == "submits") {
+    let mode = variable("STATES").unwrap_or_default();
+    if mode == "submits" {
         builder = builder.trace(traces(Path::new(&dir)));
     }
     let cell = builder.blocking_start().expect("starts");
@@ -150,7 +151,6 @@ fn a_member_of_its_own() {
             }
         }
     });
-    let mode = variable("STATES").unwrap_or_default();
     if ["posts", "posts and serves", "panics"].contains(&&*mode) {
         let (group, _inbox) = cell.group("g").blocking_join().expect("joins");
         return match &*mode {
@@ -160,16 +160,15 @@ fn a_member_of_its_own() {
     }
     let mut inbox = cell.merged();
     let group = cell.group("g").blocking_join_into(&inbox).expect("joins");
-    if variable("STATES").is_some_and(|states| states == "sends") {
+    if mode == "sends" {
         (0..SENT).for_each(|number| post(&group, &format!("m{number}"), false));
         group.blocking_flush().expect("all members have them");
         print("sent");
     }
-    if variable("STATES").is_some_and(|states| states == "submits") {
+    if mode == "submits" {
         crate::submits::submit_on_and_on(&cell, &name);
     }
-    let serves = variable("STATES").is_some_and(|states| states == "serves");
-    let server = serves.then(|| group.server::<u64, u64>().start().expect("starts"));
+    let server = (mode == "serves").then(|| group.server::<u64, u64>().start().expect("starts"));
     let _held = server.and_then(|server| {
         let request = server.blocking_next();
         keep_sockets_open();
@@ -178,7 +177,7 @@ fn a_member_of_its_own() {
     });
     let mut texts = Vec::new();
     let mut groups = Vec::new();
-    if variable("STATES").is_some_and(|states| states == "yes") {
+    if mode == "yes" {
         for name in ["red", "blue"] {
             let text = Replica::new(Text::default());
             groups.push(cell.group(name).state(&text).blocking_join_into(&inbox).expect("joins"));
