@@ -34,8 +34,8 @@ pub trait Front {
     /// A message was delivered.
     fn deliver(&mut self, key: Key, group: &mut Self::Group, delivery: &Delivery<'_>);
 
-    /// The next accepted message was bound to a view, as this process's message of that number in it. `is_awaited`: a receipt
-    /// waits for it, and [`Front::answer`] follows.
+    /// The next accepted message was bound to a view. `sent` is the view, and the number of the message among those that this
+    /// process sent in it. If `is_awaited`, a receipt waits for the message, and [`Front::answer`] is called next.
     fn sent(&mut self, _key: Key, _group: &mut Self::Group, _sent: (ViewNumber, Sequence), _is_awaited: bool) {}
 
     /// Something else happened in a group.

@@ -334,7 +334,7 @@ impl<R> Messages<R> {
         self.is_awaited(tally).then(|| self.receipts.pop_front()).flatten()
     }
 
-    /// Whether a receipt waits whose messages are bound.
+    /// Whether the next receipt can be answered: all of its messages are bound.
     #[inline]
     pub(crate) fn is_awaited(&self, tally: &Tally) -> bool {
         self.receipts.front().is_some_and(|(number, _)| *number <= tally.sent)

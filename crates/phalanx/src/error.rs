@@ -25,8 +25,8 @@ pub enum StartError {
     /// The handle was made before a fork, and this is the child. Start a process of its own here.
     #[error("this handle belongs to the parent process: start a cell of its own in the forked child")]
     Forked,
-    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. Nothing was started. Drop the guard
-    /// first.
+    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits.
+    /// Nothing was started. Drop the guard first.
     #[error("{}", Reading)]
     Reading,
 }
@@ -107,8 +107,8 @@ pub enum JoinError {
         /// Its version.
         version: u32,
     },
-    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. Nothing was asked. Drop the guard
-    /// first.
+    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits.
+    /// Nothing was asked. Drop the guard first.
     #[error("{}", Reading)]
     Reading,
 }
@@ -193,8 +193,8 @@ pub enum SendError {
     /// may, with another id.
     #[error("no such member is in the cell view")]
     NoSuchMember,
-    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. Of calls that wait in a thread alone: nothing was queued. Drop the guard
-    /// first.
+    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. Of
+    /// calls that wait in a thread alone: nothing was queued. Drop the guard first.
     #[error("{}", Reading)]
     Reading,
 }
@@ -241,8 +241,8 @@ pub enum OutcomeError {
     /// See [`InDoubt`].
     #[error(transparent)]
     InDoubt(#[from] InDoubt),
-    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. The message takes its way nevertheless. Drop the guard
-    /// first.
+    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. The
+    /// message takes its way nevertheless. Drop the guard first.
     #[error("{}", Reading)]
     Reading,
 }
@@ -260,9 +260,9 @@ pub enum Undelivered {
     /// must do no harm, number your messages.
     #[error("in doubt: its receiver is gone, or this incarnation is over, and it may have it or not")]
     InDoubt,
-    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. The message takes its way nevertheless; [`SentTo::outcome`](crate::SentTo::outcome) tells without
-    /// waiting what became of it. Drop the guard
-    /// first.
+    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. The
+    /// message takes its way nevertheless; [`SentTo::outcome`](crate::SentTo::outcome) tells without waiting what became
+    /// of it. Drop the guard first.
     #[error("{}", Reading)]
     Reading,
 }
@@ -384,8 +384,8 @@ pub enum FlushError {
     /// The handle was made before a fork, and this is the child.
     #[error("this handle belongs to the parent process: start a cell of its own in the forked child")]
     Forked,
-    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. Nothing is known, and nothing was forgotten. Drop the guard
-    /// first.
+    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits.
+    /// Nothing is known, and nothing was forgotten. Drop the guard first.
     #[error("{}", Reading)]
     Reading,
 }
@@ -413,9 +413,9 @@ pub enum LeaveError {
         "left as one of the last members, and in doubt: what members have that are cut off may be lost; see the notices"
     )]
     InDoubt,
-    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. No leave was asked for. A [`Cell`](crate::Cell) that
-    /// was to leave is dropped with this, and leaves without being waited for if no other handle keeps it. Drop the guard
-    /// first.
+    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. No
+    /// leave was asked for. A [`Cell`](crate::Cell) that was to leave is dropped with this, as any handle is: if it is
+    /// the last one, the drop leaves, and waits for at most two seconds. Drop the guard first.
     #[error("{}", Reading)]
     Reading,
 }
@@ -503,8 +503,8 @@ pub enum Reason {
         /// The first view of the cell without it, as far as this process knows.
         view: u64,
     },
-    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. The call was not made. Drop the guard
-    /// first.
+    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. The
+    /// call was not made. Drop the guard first.
     #[error("{}", Reading)]
     Reading,
     /// Another reason, of a later version.
@@ -584,8 +584,8 @@ pub enum WaitError {
     /// The process was started before a fork, and this is the child. Start another one here.
     #[error("this process belongs to the parent: start one of its own in the forked child")]
     Forked,
-    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. The process waited for nothing. Drop the guard
-    /// first.
+    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. The
+    /// process waited for nothing. Drop the guard first.
     #[error("{}", Reading)]
     Reading,
 }
@@ -597,8 +597,8 @@ pub enum LimitError {
     /// Nothing came in time.
     #[error("nothing came in time")]
     Timeout,
-    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. Nothing was begun, and nothing was taken. Drop the guard
-    /// first.
+    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits.
+    /// Nothing was begun, and nothing was taken. Drop the guard first.
     #[error("{}", Reading)]
     Reading,
 }
@@ -613,8 +613,8 @@ pub enum WatchError {
     /// The handle was made before a fork, and this is the child.
     #[error("this handle belongs to the parent process: start a cell of its own in the forked child")]
     Forked,
-    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. Ask again. Drop the guard
-    /// first.
+    /// This thread holds a guard of [`Replica::read`](crate::Replica::read), for which the protocol thread waits. Ask
+    /// again. Drop the guard first.
     #[error("{}", Reading)]
     Reading,
 }

@@ -1,4 +1,4 @@
-//! What a thread that holds a guard of a replica may not do, and what is told of one that holds the protocol thread up.
+//! Threads that hold a guard of a replica: calls that wait fail there, and a notice tells when the protocol thread has to wait for one.
 
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -247,8 +247,8 @@ pub(crate) fn submit_on_and_on(cell: &Cell, name: &str) {
     }
 }
 
-/// Judges the traces of a directory. `killed`: the process of which that is known. What the checker asks of submits was each
-/// tested at least so many times.
+/// Checks the traces in a directory. `killed` names the process that was killed, if one was. Each property of submits must have
+/// been tested at least `least` times.
 pub(crate) fn judge(directory: &Path, killed: Option<&str>, least: u64) {
     let header = Header::harness("default", &clock_name());
     let mut harness = TraceWriter::create(&traces(directory).join("harness.trace"), &header).expect("it is written");

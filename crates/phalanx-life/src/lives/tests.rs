@@ -12,7 +12,7 @@ mod to_one;
 #[derive(Default)]
 struct Told {
     steps: Vec<String>,
-    /// Messages that were bound and for which a receipt waited.
+    /// How many of the bound messages had a receipt.
     awaited: usize,
     released: usize,
     released_to: BTreeMap<Incarnation, usize>,

@@ -220,7 +220,7 @@ impl Submits {
         self.client.begin_life();
     }
 
-    /// What the client has to say now. `receipt`: what waits for the submit in it, by number.
+    /// The commands that the client sends now. `receipt` makes the receipt of a command from the number of the submit in it.
     pub(super) fn due<R>(
         &mut self,
         receipt: fn(Option<u64>) -> R,
